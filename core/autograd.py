@@ -1,0 +1,43 @@
+"""`plugrad.autograd`: gradients, grad modes, hooks on saved tensors, custom Functions and gradient checks."""
+
+from __future__ import annotations
+
+import types
+
+from plugrad.construct import Variable
+from plugrad.engine import (
+    Node,
+    backward,
+    detect_anomaly,
+    enable_grad,
+    grad,
+    inference_mode,
+    is_anomaly_enabled,
+    no_grad,
+    save_on_cpu,
+    saved_tensors_hooks,
+    set_detect_anomaly,
+    set_grad_enabled,
+)
+from plugrad.function import Function, FunctionCtx, once_differentiable
+
+graph = types.SimpleNamespace(Node=Node, saved_tensors_hooks=saved_tensors_hooks, save_on_cpu=save_on_cpu)
+function = types.SimpleNamespace(Function=Function, FunctionCtx=FunctionCtx, once_differentiable=once_differentiable)
+grad_mode = types.SimpleNamespace(
+    no_grad=no_grad, enable_grad=enable_grad, set_grad_enabled=set_grad_enabled, inference_mode=inference_mode
+)
+
+__all__ = [
+    "Function", "FunctionCtx", "Node", "Variable", "backward", "detect_anomaly", "enable_grad", "grad", "gradcheck",
+    "gradgradcheck", "inference_mode", "is_anomaly_enabled", "no_grad", "once_differentiable", "save_on_cpu",
+    "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled",
+]  # fmt: skip
+
+
+def __getattr__(name):
+    # The checks are imported at first use: a program that trains has no need of them.
+    if name in ("gradcheck", "gradgradcheck", "GradcheckError"):
+        from plugrad.testing import gradcheck as module
+
+        return getattr(module, name)
+    raise AttributeError(f"module 'plugrad.autograd' has no attribute {name!r}")

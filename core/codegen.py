@@ -1,0 +1,443 @@
+"""Python source generated from op records: public functions, and the `pull` methods of nodes.
+
+Why generate: the call path is what plugrad sells. A generated function has the op's real signature (so Python itself
+binds arguments, at C speed, and writes the error for a wrong one), reads its constants as globals, and contains only
+what this op needs. Each is made at the first use of the op, so importing costs nothing. `plugrad ops show NAME
+--source` prints them, and tracebacks show their lines.
+"""
+
+from __future__ import annotations
+
+import linecache
+
+from plugrad import engine
+from plugrad.engine import LEAF, mode
+
+
+def compile_function(source: str, name: str, label: str, namespace: dict):
+    """Compile one function from source that tracebacks can show, and return it."""
+    filename = f"<plugrad {label}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    exec(compile(source, filename, "exec"), namespace)
+    return namespace[name]
+
+
+def named_tuple(name: str, fields):
+    """Return a tuple class with PyTorch's repr, `torch.return_types.max(values=..., indices=...)`."""
+    from collections import namedtuple
+
+    fields = fields.split() if isinstance(fields, str) else list(fields)
+    base = namedtuple(name, fields)
+
+    def __repr__(self):
+        inner = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self))
+        return f"torch.return_types.{name}(\n{inner})"
+
+    cls = type(name, (base,), {"__slots__": (), "__repr__": __repr__, "__module__": "plugrad.return_types"})
+    from plugrad import return_types
+
+    setattr(return_types, name, cls)
+    return cls
+
+
+# ---------------------------------------------------------------------------------------------------- signatures
+
+
+def signature_source(op, receiver=None) -> str:
+    """Return the parameter list of the public function."""
+    parts = []
+    for name in op.positional:
+        if name == op.variadic:
+            parts.append(f"*{name}")
+        else:
+            parts.append(f"{name}={_default(op, name)}" if name in op.defaults else name)
+    keyword = [f"{name}={_default(op, name)}" if name in op.defaults else name for name in op.keyword_only]
+    if op.has_out:
+        keyword.append("out=None")
+    if op.variadic:
+        keyword.append("**keywords")
+    if keyword and not op.variadic:
+        parts.append("*")
+    return ", ".join(parts + keyword)
+
+
+def _default(op, name) -> str:
+    value = op.defaults[name]
+    return repr(value) if value is None or isinstance(value, (bool, int, str, float)) and value == value else f"_d_{name}"
+
+
+def base_namespace(op) -> dict:
+    """Return the globals that every generated function of an op may use."""
+    from plugrad import op as op_module
+    from plugrad.tensor import Tensor, write_out
+
+    namespace = {
+        "__name__": op.module,
+        "op": op,
+        "apply": op_module.apply,
+        "MISSING": op_module.MISSING,
+        "engine": engine,
+        "mode": mode,
+        "LEAF": LEAF,
+        "tick": engine.tick,
+        "new": object.__new__,
+        "Tensor": Tensor,
+        "write_out": write_out,
+        "F": op_module.F,
+    }
+    for name in op.defaults:
+        namespace[f"_d_{name}"] = op.defaults[name]
+    return namespace
+
+
+def public_function(op):
+    """Return the public function of an op: the fast road where its family has one, else the general road."""
+    template = getattr(op, "fast_source", None)
+    source = template() if template is not None else None
+    namespace = base_namespace(op)
+    if source is None:
+        source = general_source(op)
+    else:
+        namespace.update(op.fast_namespace())
+    return finish(op, source, namespace)
+
+
+def finish(op, source: str, namespace: dict):
+    """Compile a public function and give it the op's name, documentation and defaults."""
+    function = compile_function(source, op.name, f"op {op.qualname}", namespace)
+    function.__doc__ = op.doc
+    function.__module__ = "plugrad" if op.module.startswith("plugrad.") else op.module
+    function.__op__ = op
+    return function
+
+
+def factory_function(op):
+    """Return the public function of a factory op."""
+    from plugrad import construct
+
+    positional = [f"*{n}" if n == op.variadic else n + (f"={_default(op, n)}" if n in op.defaults else "") for n in op.positional]
+    keywords = [f"{n}={_default(op, n)}" if n in op.defaults else n for n in op.keyword_only if n != "dtype"]
+    keywords += ["dtype=None", "device=None", "requires_grad=False", "out=None", "layout=None", "pin_memory=False"]
+    if op.variadic:
+        keywords.append("**keywords")
+    else:
+        positional.append("*")
+    lines = [f"def {op.name}({', '.join(positional + keywords)}):"]
+    if op.variadic:
+        lines += variadic_lines(op)
+    values = "".join(f"{n}, " for n in op.parameters)
+    lines.append(f"    return create(op, ({values}), dtype, device, requires_grad, out)")
+    namespace = base_namespace(op)
+    namespace["create"] = construct.create
+    return finish(op, "\n".join(lines) + "\n", namespace)
+
+
+def binder(op):
+    """Return a function with the op's signature that returns its arguments as one tuple."""
+    lines = [f"def bind_{op.name}({signature_source(op)}):"]
+    if op.variadic:
+        lines += variadic_lines(op)
+    lines.append(f"    return {values_source(op)}")
+    return compile_function("\n".join(lines) + "\n", f"bind_{op.name}", f"arguments of {op.qualname}", base_namespace(op))
+
+
+def values_source(op) -> str:
+    """Return the tuple display of all arguments, in the order of `op.parameters`."""
+    return "(" + "".join(f"{name}, " for name in op.parameters) + ")"
+
+
+def general_source(op) -> str:
+    """Return the source of a public function that takes the general road."""
+    lines = [f"def {op.name}({signature_source(op)}):"]
+    if op.variadic:
+        lines += variadic_lines(op)
+    out = ", out" if op.has_out else ""
+    if op.family == "composite":
+        keywords = "".join(f", {name}={name}" for name in op.keyword_only)
+        lines.append(f"    return kernel(F, {', '.join(op.positional)}{keywords})")
+    else:
+        lines.append(f"    return apply(op, {values_source(op)}{out})")
+    return "\n".join(lines) + "\n"
+
+
+def variadic_lines(op) -> list[str]:
+    """Return the lines that let `f(x, 1, 2)`, `f(x, (1, 2))` and `f(x, dims=(1, 2))` mean the same."""
+    name = op.variadic
+    default = f"_d_{name}" if name in op.defaults else "()"
+    return [
+        "    if keywords:",
+        f"        if list(keywords) != [{name!r}] or {name}:",
+        f"            raise TypeError(f\"{op.name}() got an unexpected keyword argument {{next(iter(keywords))!r}}\")",
+        f"        {name} = keywords[{name!r}]",
+        f"    elif len({name}) == 1 and not isinstance({name}[0], int) and {name}[0].__class__ is not Tensor:",
+        f"        {name} = {name}[0]",
+        f"    elif not {name}:",
+        f"        {name} = {default}",
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------- nodes
+
+
+def node_class(op, mask: int, sequences: tuple, multiple: bool, base):
+    """Return the Node class of an op for one set of inputs that require grad.
+
+    `sequences` names the inputs that are lists of tensors, `multiple` says that the op returned several outputs.
+    """
+    inputs = op.inputs
+    wanted = tuple(name for bit, name in enumerate(inputs) if mask >> bit & 1)
+    formulas = [formula for formula in op.formulas if any(name in wanted for name in formula.inputs)]
+    saves = tuple(dict.fromkeys(name for formula in formulas for name in formula.wants))
+    namespace: dict = {"op": op}
+    lines = ["def pull(self, F, g, saved):"]
+    if multiple:
+        lines.append("    g = self.materialize(g, F)")
+    if saves:
+        lines.append(f"    {''.join(_safe(name) + ', ' for name in saves)}= saved")
+    for number, formula in enumerate(formulas):
+        namespace[f"formula{number}"] = formula.function
+        arguments = ", ".join(["F", "g", *(_safe(name) for name in formula.wants)])
+        if formula.needs:
+            namespace[f"needs{number}"] = tuple(name in wanted for name in formula.inputs)
+            arguments += f", needs=needs{number}"
+        targets = ", ".join("g_" + name for name in formula.inputs)
+        lines.append(f"    {targets} = formula{number}({arguments})")
+    lines.append(f"    return {''.join(f'*g_{n}, ' if n in sequences else f'g_{n}, ' for n in wanted)}")
+    source = "\n".join(lines) + "\n"
+    pull = compile_function(source, "pull", f"gradient of {op.qualname} for {', '.join(wanted)}", namespace)
+    attributes = {
+        "__slots__": ("outputs",) if multiple else (),
+        "__module__": "plugrad.autograd",
+        "op": op,
+        "pull": pull,
+        "source": source,
+        "saves": saves,
+        "wanted": wanted,
+        "positions": () if sequences else tuple(inputs.index(name) for name in wanted),
+        "inputs": len(inputs),
+        "releases": any(name == "y" or name in op.index and not name.endswith(("_shape", "_dtype")) for name in saves),
+    }
+    if multiple:
+        attributes["materialize"] = _materialize
+    return type(op.node_name, (base,), attributes)
+
+
+def _safe(name: str) -> str:
+    """Names of saved values may not hide the parameters of `pull`."""
+    return f"{name}_" if name in ("self", "F", "g", "saved") else name
+
+
+def _materialize(self, g, F=None):
+    """Return the gradients of all outputs: zeros for float outputs that got none, None for integer outputs."""
+    from plugrad import op as op_module
+    from plugrad.tensor import make
+
+    grads = []
+    for i, (shape, kind) in enumerate(self.outputs):
+        grad = g.grads.get(i)
+        if grad is None and (kind.dtype.is_floating_point or kind.dtype.is_complex):
+            grad = kind.xp.zeros(shape, kind.np)
+            if F is op_module.F:
+                grad = make(grad, kind)
+        grads.append(grad)
+    return tuple(grads)
+
+
+# ---------------------------------------------------------------------------------------------------- fast roads
+
+_OUTPUT = """\
+    if type(y) is not t.array_type:
+        y = t.wrap(y)
+    r = new(Tensor)
+    r._data = y
+    r._type = {result}
+    r._view = None
+"""
+
+_RECORD = """\
+    n = new(node{mask})
+    n.edges = ({edges},)
+    n.saved = {saved}
+    n.fit = {fit}
+    n.rare = None
+    n.seq = tick()
+    r._edge = n
+    return r
+"""
+
+_INFIX = {"add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "divide": "/"}
+
+
+class _Probe:
+    """Stands for an array module, to see whether a kernel is no more than one call of one of its functions."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __getattr__(self, name):
+        return lambda *args: self.calls.append((name, args)) or self.calls
+
+
+def direct_name(op, arity: int):
+    """Return NAME if the kernel, with default options, is just `xp.NAME(*operands)`; else None."""
+    probe, operands = _Probe(), tuple(object() for _ in range(arity))
+    options = {name: op.defaults[name] for name in op.parameters[arity:] if name in op.defaults}
+    try:
+        result = op.kernels["*"](probe, *operands, **options)
+    except Exception:  # it looks at its operands, so it is more than one call
+        return None
+    if result is probe.calls and len(probe.calls) == 1 and probe.calls[0][1] == operands and len(op.kernels) == 1:
+        return probe.calls[0][0]
+    return None
+
+
+def _call_source(op, arity: int, constant: bool) -> str:
+    """Return the expression that runs the kernel on the local arrays a and b."""
+    arrays = ("a", "b")[:arity]
+    name = direct_name(op, arity) if constant or len(op.parameters) == arity else None
+    if name in _INFIX:
+        return f"a {_INFIX[name]} b"
+    if name is not None:
+        return f"t.xp.{name}({', '.join(arrays)})"
+    positional = "".join(f", {name}" for name in op.positional[arity:])
+    keywords = "".join(f", {name}={name}" for name in op.keyword_only)
+    return f"kernel(t.xp, {', '.join(arrays)}{positional}{keywords})"
+
+
+def _saved_source(node, arrays: dict, op) -> str:
+    """Return the tuple display of what a node class saves, from local names; '' if the fast road can't."""
+    parts = []
+    for name in node.saves:
+        if name == "y" or name in arrays or name in op.index:
+            parts.append(arrays.get(name, name) if name != "y" else "y")
+        elif name.endswith("_shape"):
+            array = arrays.get(name.removesuffix("_shape"), name.removesuffix("_shape"))
+            parts.append(f"getattr({array}, 'shape', ())")
+        else:
+            return ""
+    return "(" + "".join(part + ", " for part in parts) + ")"
+
+
+def _indent(text: str, by: int) -> str:
+    return "".join(" " * by + line if line.strip() else line for line in text.splitlines(True))
+
+
+def unary_source(op) -> str | None:
+    """Return the fast road of an elementwise op of one tensor."""
+    first = op.parameters[0]
+    result = "t" if op.promote != "bool" else "bool_type[t]"
+    general = f"apply(op, {values_source(op)}, out)"
+    source = f"""\
+def {op.name}({signature_source(op)}):
+    try:
+        t = {first}._type
+        kernel = fast[t]
+        if kernel is None or engine.special or out is not None:
+            return {general}
+        if {first}._view is not None:
+            {first}._refresh()
+        a = {first}._data
+        y = {_call_source(op, 1, False)}
+    except Exception:
+        return {general}
+""" + _OUTPUT.format(result=result)
+    if not op.formulas or op.promote == "bool":
+        return source + "    r._edge = None\n    return r\n"
+    saved = _saved_source(op.node(1), {first: "a"}, op)
+    if not saved:
+        return None
+    source += f"""\
+    e = {first}._edge
+    if e is None or not mode.grad:
+        r._edge = None
+        return r
+    if e is LEAF:
+        e = {first}
+"""
+    fit = "None" if op.trusted else "((a.shape, a.dtype),)"
+    return source + _RECORD.format(mask=1, edges="e", saved=saved, fit=fit)
+
+
+def binary_source(op, name=None, swapped=False, operator=False) -> str | None:
+    """Return the fast road of an elementwise op of two tensors, or a tensor and a Python number.
+
+    As a function or operator the number is on the right; as a reflected operator (`swapped`) it is on the left.
+    """
+    first, second = op.parameters[:2]
+    nodes = {mask: op.node(mask) for mask in (1, 2, 3)} if op.formulas and len(op.inputs) == 2 else {}
+    if op.formulas and not nodes and op.promote != "bool":
+        return None
+    saved = {mask: _saved_source(node, {first: "a", second: "b"}, op) for mask, node in nodes.items()}
+    if not all(saved.values()):
+        return None
+    result = "t" if op.promote != "bool" else "bool_type[t]"
+    constants = ""
+    if operator:
+        head, tail, general = f"{first}, {second}", "", f"general({first}, {second})"
+        if swapped:
+            head = f"{second}, {first}"
+        constants = "".join(f"    {name} = {_default(op, name)}\n" for name in op.parameters[2:])
+    else:
+        head, general = f"{first}, {second}", f"apply(op, {values_source(op)}, out)"
+        tail = "".join(", " + part for part in signature_source(op).split(", ")[2:])
+    out = "" if operator else " or out is not None"
+    # `held` is certainly a tensor in the common case, `free` a tensor or a number.
+    held, free = (second, first) if swapped else (first, second)
+    (x, ex), (z, ez) = (("b", "f"), ("a", "e")) if swapped else (("a", "e"), ("b", "f"))
+    source = f"""\
+def {name or op.name}({head}{tail}):
+{constants}    try:
+        t = {held}._type
+        kernel = fast[t]
+        if kernel is None or engine.special{out}:
+            return {general}
+        c = type({free})
+        if c is float or c is int:
+            {z} = {free}
+            {ez} = None
+            s = True
+        else:
+            if {free}._type is not t:
+                return {general}
+            if {free}._view is not None:
+                {free}._refresh()
+            {z} = {free}._data
+            {ez} = {free}._edge
+            s = False
+        if {held}._view is not None:
+            {held}._refresh()
+        {x} = {held}._data
+        {ex} = {held}._edge
+        y = {_call_source(op, 2, operator)}
+    except Exception:
+        return {general}
+""" + _OUTPUT.format(result=result)
+    if not nodes or op.promote == "bool":
+        return source + "    r._edge = None\n    return r\n"
+
+    def record(mask):
+        shapes = {1: "(a.shape, t.np), ", 2: "(b.shape, t.np), ", 3: "(a.shape, t.np), (b.shape, t.np)"}[mask]
+        fit = f"None if s or a.shape == b.shape else ({shapes})" if op.trusted else f"({shapes})"
+        if not op.trusted:
+            fit = fit.replace("a.shape", "getattr(a, 'shape', ())").replace("b.shape", "getattr(b, 'shape', ())")
+        edges = {1: "e", 2: "f", 3: "e, f"}[mask]
+        return _RECORD.format(mask=mask, edges=edges, saved=saved[mask], fit=fit)
+
+    return source + f"""\
+    if e is None:
+        if f is None or not mode.grad:
+            r._edge = None
+            return r
+        if f is LEAF:
+            f = {second}
+{_indent(record(2), 4)}\
+    if not mode.grad:
+        r._edge = None
+        return r
+    if e is LEAF:
+        e = {first}
+    if f is None:
+{_indent(record(1), 4)}\
+    if f is LEAF:
+        f = {second}
+{record(3)}"""

@@ -1,0 +1,61 @@
+"""What a plugin imports: the public surface for authors of ops, kernels, losses, layers, optimizers and backends.
+
+Our own plugins import from here and from `plugrad` alone; whatever they can do, a guest's package can.
+"""
+
+from __future__ import annotations
+
+from plugrad.device import Backend, type_of
+from plugrad.dtypes import from_numpy as dtype_of
+from plugrad.dtypes import get_default_dtype
+from plugrad.families import (
+    axes,
+    binary,
+    broadcast_shapes,
+    composite,
+    elementwise,
+    factory,
+    keep_dims,
+    op,
+    reduction,
+    unary,
+    view,
+)
+from plugrad.hookspecs import PLUGRAD_API, hookimpl
+from plugrad.nn.module import Module
+from plugrad.nn.parameter import Parameter
+from plugrad.op import F, Op
+from plugrad.optim.lr_scheduler import LRScheduler
+from plugrad.optim.optimizer import Optimizer
+from plugrad.random import Generator, rng
+from plugrad.recipes import Kernel, kernel_for, loss, loss_modules
+
+__all__ = [
+    "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "Optimizer", "PLUGRAD_API", "Parameter",
+    "axes", "binary", "broadcast_shapes", "collect", "composite", "dtype_of", "elementwise", "factory",
+    "get_default_dtype", "hookimpl", "keep_dims", "kernel_for", "loss", "loss_modules", "op", "reduction", "rng",
+    "type_of", "unary", "view",
+]  # fmt: skip
+
+
+def collect(kind, namespace: dict) -> list:
+    """Return what a plugin module defines of one kind: instances of Op or Kernel, or subclasses of a base class.
+
+    Only what was defined in that module counts, not what it imports.
+
+    >>> from plugrad.extend import Op, collect, unary
+    >>> @unary()
+    ... def twice(xp, input):
+    ...     return 2 * input
+    >>> collect(Op, {"twice": twice, "__name__": twice.module})
+    [<Op twice (unary)>]
+    """
+    home = namespace.get("__name__")
+    found = []
+    for value in namespace.values():
+        if isinstance(value, type):
+            if issubclass(value, kind) and value is not kind and value.__module__ == home and value.__name__[0] != "_":
+                found.append(value)
+        elif isinstance(value, kind) and getattr(value, "module", home) == home and value not in found:
+            found.append(value)
+    return found

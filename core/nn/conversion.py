@@ -1,0 +1,122 @@
+"""The part of Module that moves and casts its tensors."""
+
+from __future__ import annotations
+
+from plugrad import engine
+from plugrad.tensor import Tensor
+
+__all__ = ["Conversion"]
+
+
+class Conversion:
+    """Moving between devices and dtypes, in place."""
+
+    def _apply(self, fn, recurse: bool = True):
+        """Replace all data by ``fn(tensor)``; parameters and gradients keep identity."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        with engine.no_grad():
+            for parameter in self._parameters.values():
+                if parameter is not None:
+                    grad = parameter.grad
+                    _set_data(parameter, fn(parameter))
+                    if grad is not None:
+                        _set_data(grad, fn(grad))
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self, *args, **kwargs):
+        """Move and cast all parameters and buffers in place; return the module.
+
+        Called as ``to(device=None, dtype=None, non_blocking=False)``, ``to(dtype)``, ``to(tensor)`` or
+        ``to(memory_format=...)``. The dtype concerns floating point and complex tensors only.
+
+        Raises TypeError for an integer dtype.
+
+        >>> import plugrad as torch
+        >>> torch.nn.ParameterList([torch.zeros(2)]).to(torch.float64)[0].dtype
+        torch.float64
+        """
+        device, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
+
+        def convert(t):
+            options = {}
+            if memory_format is not None and t.dim() in (4, 5):
+                options["memory_format"] = memory_format
+            wanted = dtype if t.is_floating_point() or t.is_complex() else None
+            try:
+                return t.to(device, wanted, non_blocking, **options)
+            except NotImplementedError as error:
+                if not t.is_meta:
+                    raise
+                raise NotImplementedError(
+                    f"{error} Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when"
+                    " moving module from meta to a different device."
+                ) from None
+
+        return self._apply(convert)
+
+    def to_empty(self, *, device, recurse: bool = True):
+        """Move to ``device`` without the values, which are then undefined."""
+        import plugrad
+
+        return self._apply(lambda t: plugrad.empty_like(t, device=device), recurse=recurse)
+
+    def cpu(self):
+        """Move all parameters and buffers to the CPU; return the module."""
+        return self._apply(lambda t: t.cpu())
+
+    def cuda(self, device=None):
+        """Move all parameters and buffers to a GPU; return the module."""
+        return self._apply(lambda t: t.cuda(device))
+
+    def type(self, dst_type):
+        """Cast all parameters and buffers to ``dst_type``; return the module."""
+        return self._apply(lambda t: t.type(dst_type))
+
+    def float(self):
+        """Cast floating point parameters and buffers to float32; return the module."""
+        return self._apply(lambda t: t.float() if t.is_floating_point() else t)
+
+    def double(self):
+        """Cast floating point parameters and buffers to float64; return the module."""
+        return self._apply(lambda t: t.double() if t.is_floating_point() else t)
+
+    def half(self):
+        """Cast floating point parameters and buffers to float16; return the module."""
+        return self._apply(lambda t: t.half() if t.is_floating_point() else t)
+
+    def bfloat16(self):
+        """Cast floating point parameters and buffers to bfloat16; return the module."""
+        return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
+
+    def share_memory(self):
+        """Move all parameters and buffers to shared memory; see Tensor.share_memory_."""
+        return self._apply(lambda t: t.share_memory_())
+
+
+def _set_data(tensor, data) -> None:
+    if data is not tensor:
+        tensor.data = data
+
+
+def _parse_to(*args, tensor=None, memory_format=None, **kwargs):
+    """Return what Module.to was given: device, dtype, non_blocking, memory_format."""
+    from plugrad.dtypes import dtype
+
+    def to(device=None, dtype=None, non_blocking=False):
+        return device, dtype, non_blocking, memory_format
+
+    first = args[0] if args else tensor
+    if isinstance(first, Tensor):
+        return to(first.device, first.dtype, *args[1:], **kwargs)
+    if isinstance(first, dtype):
+        return to(kwargs.pop("device", None), *args, **kwargs)
+    return to(*args, **kwargs)

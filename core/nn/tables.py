@@ -1,0 +1,42 @@
+"""The tables a Module keeps in its ``__dict__``, and helpers its parts share."""
+
+from __future__ import annotations
+
+from plugrad.tensor import Tensor
+
+
+class Table:
+    """A table of one instance, made when it is first looked at.
+
+    Being a non-data descriptor it runs only while the instance has no such table, so a class that forgets
+    ``super().__init__()``, or an old pickle that lacks a table, works; and unused tables cost nothing.
+    """
+
+    __slots__ = ("make", "name")
+
+    def __init__(self, make):
+        self.make = make
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, instance, owner=None):
+        if instance is None:
+            return self
+        # setdefault and not assignment: two threads that look at once must end up with the same table.
+        return instance.__dict__.setdefault(self.name, self.make())
+
+
+def typename(value) -> str:
+    """How error messages call ``value``: by its tensor type, its name or its class."""
+    if isinstance(value, Tensor):
+        return value.type()
+    named = value if hasattr(value, "__qualname__") else type(value)
+    module = getattr(named, "__module__", None)
+    return named.__qualname__ if module in (None, "builtins") else f"{module}.{named.__qualname__}"
+
+
+def addindent(text: str, spaces: int) -> str:
+    """Indent every line of ``text`` but the first; blank lines stay empty."""
+    first, *rest = text.split("\n")
+    return "\n".join([first, *(" " * spaces + line if line.strip() else "" for line in rest)])

@@ -1,0 +1,103 @@
+"""Hooks around the steps of optimizers and around their checkpoints."""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from collections.abc import Callable
+
+from plugrad.hooks import RemovableHandle
+
+_global_step_pre_hooks: dict[int, Callable] = OrderedDict()
+_global_step_post_hooks: dict[int, Callable] = OrderedDict()
+
+_HOOK_TABLES = (
+    "_optimizer_step_pre_hooks",
+    "_optimizer_step_post_hooks",
+    "_optimizer_state_dict_pre_hooks",
+    "_optimizer_state_dict_post_hooks",
+    "_optimizer_load_state_dict_pre_hooks",
+    "_optimizer_load_state_dict_post_hooks",
+)
+
+
+def _register(table, hook, prepend=False):
+    handle = RemovableHandle(table)
+    table[handle.id] = hook
+    if prepend:
+        table.move_to_end(handle.id, last=False)
+    return handle
+
+
+def register_optimizer_step_pre_hook(hook: Callable) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` before every step of every optimizer.
+
+    The hook may return new `(args, kwargs)`. The handle's `remove()` takes it off again.
+    """
+    return _register(_global_step_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` after every step of every optimizer."""
+    return _register(_global_step_post_hooks, hook)
+
+
+def with_hooks(step):
+    """Wrap a class's `step` so that the hooks run around it, and once where it calls super().step()."""
+
+    @functools.wraps(step)
+    def hooked_step(self, *args, **kwargs):
+        if type(self).step is not hooked_step:
+            return step(self, *args, **kwargs)
+        self._opt_called = True
+        before, after = self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks
+        if not (before or after or _global_step_pre_hooks or _global_step_post_hooks):
+            return step(self, *args, **kwargs)
+        args = (self, *args)
+        for hook in (*_global_step_pre_hooks.values(), *before.values()):
+            replaced = hook(self, args, kwargs)
+            if replaced is None:
+                continue
+            if not (isinstance(replaced, tuple) and len(replaced) == 2):
+                raise RuntimeError(
+                    f"a step pre-hook must return None or a tuple (new_args, new_kwargs), but got {replaced}"
+                )
+            args, kwargs = replaced
+        result = step(*args, **kwargs)
+        for hook in (*after.values(), *_global_step_post_hooks.values()):
+            hook(self, args, kwargs)
+        return result
+
+    return hooked_step
+
+
+class Hooked:
+    """The hook tables of an optimizer and the methods that fill them."""
+
+    def _make_hook_tables(self):
+        for name in _HOOK_TABLES:
+            self.__dict__.setdefault(name, OrderedDict())
+
+    def register_step_pre_hook(self, hook: Callable) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step; it may return new `(args, kwargs)`."""
+        return _register(self._optimizer_step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        return _register(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` before `state_dict`; `prepend` puts it before the earlier ones."""
+        return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` after `state_dict`; it may return another dict."""
+        return _register(self._optimizer_state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` before loading, a shallow copy; it may return another."""
+        return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` after loading."""
+        return _register(self._optimizer_load_state_dict_post_hooks, hook, prepend)

@@ -1,0 +1,174 @@
+"""The base of every learning-rate schedule; the schedules themselves are plugins."""
+
+from __future__ import annotations
+
+import warnings
+
+from plugrad import registry
+from plugrad.optim.optimizer import Optimizer
+from plugrad.tensor import Tensor
+
+__all__ = ["LRScheduler"]
+
+
+class LRScheduler:
+    """Base class of all schedules: it sets the `lr` of each parameter group, once per `step()`.
+
+    `last_epoch` is the number of the last epoch when training is resumed, and -1 otherwise. A schedule gives
+    `get_lr()`, the rates for the epoch `self.last_epoch`, one for each group; it may compute them from
+    `self.base_lrs`, the rates at the start, or from the current ones. Raises TypeError for what is no
+    optimizer, and KeyError when it is to resume but the groups have no `initial_lr`.
+
+    >>> import plugrad as torch
+    >>> class Halving(torch.optim.lr_scheduler.LRScheduler):
+    ...     def get_lr(self):
+    ...         return [lr * 0.5**self.last_epoch for lr in self.base_lrs]
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=8.0)
+    >>> schedule = Halving(optimizer)
+    >>> for epoch in range(2):
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> schedule.get_last_lr()
+    [2.0]
+    """
+
+    _get_lr_called_within_step = False
+    _is_initial = False
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
+        self.optimizer = self._checked(optimizer)
+        for index, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", _value(group["lr"]))
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    f"param 'initial_lr' is not specified in param_groups[{index}] when resuming scheduler "
+                    "with last_epoch >= 0; load the optimizer's state dict first, or leave out last_epoch"
+                )
+        self.base_lrs = self.current("initial_lr")
+        self.last_epoch = last_epoch
+        self._initial_step()
+
+    @staticmethod
+    def _checked(optimizer):
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        return optimizer
+
+    def _initial_step(self):
+        self._step_count = 0
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            self._is_initial = False
+
+    def state_dict(self) -> dict:
+        """Return everything but the optimizer as a dict."""
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict):
+        """Take over what `state_dict` returned; load the optimizer's own state after this."""
+        self.__dict__.update(state_dict)
+
+    def get_last_lr(self) -> list:
+        """Return the rates that this schedule set last, one for each group."""
+        return self._last_lr
+
+    def get_lr(self) -> list:
+        """Compute the rates for `self.last_epoch`, one for each group; every schedule gives this."""
+        raise NotImplementedError(f"{type(self).__name__} does not define get_lr()")
+
+    def step(self, epoch: int | None = None):
+        """Go on to the next epoch and set its rates; call it after `optimizer.step()`.
+
+        Going to a given `epoch` is deprecated; it uses the schedule's closed form where it has one.
+        """
+        if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", False):
+            warnings.warn(
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite "
+                "order: otherwise the first value of the learning rate schedule is skipped.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._step_count += 1
+        if epoch is not None:
+            warnings.warn(
+                "The epoch parameter in `scheduler.step()` is deprecated; write `scheduler.step()`.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._update_lr(epoch)
+
+    def _update_lr(self, epoch=None):
+        self._get_lr_called_within_step = True
+        try:
+            if epoch is None:
+                self.last_epoch += 1
+                rates = self.get_lr()
+            else:
+                self.last_epoch = epoch
+                rates = getattr(self, "_get_closed_form_lr", self.get_lr)()
+        finally:
+            self._get_lr_called_within_step = False
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            self.assign(group, "lr", rate)
+        self._last_lr = self.current()
+
+    # ---- for the schedules
+
+    def current(self, key: str = "lr") -> list:
+        """Return an option of every group; a tensor is copied, since it will be set in place."""
+        return [_value(group[key]) for group in self.optimizer.param_groups]
+
+    def scaled(self, factor: float) -> list:
+        """Return the current rate of every group times `factor`."""
+        return [group["lr"] * factor for group in self.optimizer.param_groups]
+
+    @staticmethod
+    def assign(group: dict, key: str, value):
+        """Set an option of a group, in place if it is a tensor."""
+        if isinstance(group[key], Tensor):
+            group[key].fill_(value.item() if isinstance(value, Tensor) else value)
+        else:
+            group[key] = value
+
+    def per_group(self, name: str, value) -> list:
+        """Return `value` for every group, or, if it is a list, one of its items for each.
+
+        Raises ValueError when the list has an other length than there are groups.
+        """
+        count = len(self.optimizer.param_groups)
+        if not isinstance(value, (list, tuple)):
+            return [value] * count
+        if len(value) != count:
+            raise ValueError(
+                f"{name} must have the same length as optimizer.param_groups. "
+                f"{name} has {len(value)} values, param_groups has {count}."
+            )
+        return list(value)
+
+    def warn_unless_stepping(self):
+        """Warn when `get_lr()` is called from outside, where `get_last_lr()` is what is meant."""
+        if not self._get_lr_called_within_step:
+            warnings.warn(
+                "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+
+def _value(option):
+    return option.clone() if isinstance(option, Tensor) else option
+
+
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(f"module 'plugrad.optim.lr_scheduler' has no attribute {name!r}")
+    found = registry.resolve(f"optim.lr_scheduler.{name}")
+    globals()[name] = found
+    return found
+
+
+def __dir__():
+    return sorted({*globals(), *registry.names_in("optim.lr_scheduler")})

@@ -1,0 +1,424 @@
+"""The base of every optimizer: parameter groups, state, checkpoints and hooks.
+
+An algorithm is a class with one method, `update`, that handles one parameter on raw arrays. Everything else
+is here, and how updates are batched over the parameters is in `batching`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from itertools import chain
+
+from plugrad import engine
+from plugrad.optim import batching
+from plugrad.optim.hooks import (
+    Hooked,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+    with_hooks,
+)
+from plugrad.tensor import Tensor
+
+__all__ = [
+    "Optimizer",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+    "required",
+]
+
+
+class _Required:
+    def __repr__(self):
+        return "<required parameter>"
+
+
+required = _Required()  # a default that every parameter group has to replace
+
+_WORDS = {"lr": "learning rate", "eps": "epsilon value"}  # what an error calls a hyper-parameter
+
+
+class Optimizer(Hooked):
+    """Base class of all optimizers.
+
+    `params` is an iterable of tensors, of `(name, tensor)` pairs or of dicts, each dict a parameter group
+    with a `"params"` entry and options of its own; `defaults` holds the options that a group leaves out.
+
+    An algorithm is written by giving `update`, which handles one parameter on raw arrays; it names its state
+    in `slots`. A class that overrides `step` instead and works on tensors, as in PyTorch, runs just as well.
+
+    >>> import plugrad as torch
+    >>> class SignSGD(torch.optim.Optimizer):
+    ...     elementwise = True
+    ...     def __init__(self, params, lr=0.5):
+    ...         super().__init__(params, dict(lr=lr))
+    ...     def update(self, xp, p, g, state, group):
+    ...         p -= group["lr"] * xp.sign(g)
+    >>> w = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> SignSGD([w]).step()
+    >>> w.detach()
+    tensor([0.5000, 1.5000])
+    """
+
+    elementwise = False
+    """Whether `update` treats each element on its own. It is then called on flat blocks: parts of a large
+    parameter, or many small parameters joined to one, which is what makes a step fast."""
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = with_hooks(cls.step)
+
+    def __init__(self, params: Iterable, defaults: dict):
+        self.defaults = defaults
+        self._make_tables()
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, "
+                f"but got {type(params).__name__}; for one tensor write [tensor]"
+            )
+        if defaults.get("fused") and defaults.get("foreach"):
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+        self.state = defaultdict(dict)
+        self.param_groups = []
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def _make_tables(self):
+        self._make_hook_tables()
+        self._scratch, self._joined = {}, {}
+
+    def __getstate__(self):
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self._make_tables()
+
+    def __repr__(self):
+        lines = [type(self).__name__ + " ("]
+        for index, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {index}")
+            lines.extend(f"    {key}: {group[key]}" for key in sorted(group) if key != "params")
+        return "\n".join([*lines, ")"])
+
+    # ---- what an algorithm gives
+
+    def slots(self, group: dict) -> dict:
+        """Name the state that one parameter needs under the options of `group`.
+
+        A number is the first value of a scalar, which `advance` moves on; a function `(xp, p) -> array`, such
+        as `Optimizer.zeros` or `Optimizer.full(value)`, makes an array. The names are those of the state
+        dict.
+        """
+        return {}
+
+    def advance(self, state: dict, group: dict):
+        """Move the scalars in `state` on by one step, once per parameter and before its updates.
+
+        As it stands it adds 1 to `state["step"]` if there is one. What is added under other names is seen by
+        `update` and then forgotten; that is the place for coefficients. `state["fresh"]` says whether this is
+        the first step of the parameter.
+        """
+        if "step" in state:
+            state["step"] += 1
+
+    def update(self, xp, p, g, state: dict, group: dict):
+        """Change the raw array `p` in place, by its gradient `g`.
+
+        `xp` is the array module (NumPy or CuPy), `state` holds the arrays named by `slots`, to be changed in
+        place, and the scalars as `advance` left them; the numbers in `group` are plain floats. `g` is already
+        negated where the group says `maximize`, and must not be changed: work in `self.scratch(xp, p)`.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} defines neither `update` nor `step`; give it one of them"
+        )
+
+    @staticmethod
+    def zeros(xp, p):
+        """Make a state array of zeros for the parameter `p`."""
+        return xp.zeros_like(p)
+
+    @staticmethod
+    def full(value: float) -> Callable:
+        """Return a maker of state arrays that are filled with `value`."""
+        return lambda xp, p: xp.full_like(p, value)
+
+    def scratch(self, xp, like, slot=0):
+        """Return a reused, uninitialised array with the shape and dtype of `like`; one for each `slot`."""
+        flat = self._buffer(xp, like, like.size, slot)
+        return flat if like.ndim == 1 else flat.reshape(like.shape)
+
+    def _buffer(self, xp, like, size, slot):
+        key = (slot, like.dtype, like.device)
+        buffer = self._scratch.get(key)
+        if buffer is None or buffer.size < size:
+            buffer = self._scratch[key] = xp.empty(size, like.dtype)
+        return buffer if buffer.size == size else buffer[:size]
+
+    def regularized(self, xp, p, g, weight_decay):
+        """Return `g + weight_decay * p`, the gradient with an L2 penalty, or `g` where there is none."""
+        if weight_decay == 0:
+            return g
+        result = self.scratch(xp, p, "regularized")
+        xp.multiply(p, weight_decay, result)
+        return xp.add(result, g, result)
+
+    @staticmethod
+    def average(xp, mean, values, decay, t):
+        """Set `mean` to `decay * mean + (1 - decay) * values`; `t` is scratch."""
+        xp.subtract(values, mean, t)
+        t *= 1 - decay
+        mean += t
+
+    @staticmethod
+    def average_square(xp, mean, values, decay, t):
+        """Set `mean` to `decay * mean + (1 - decay) * values**2`; `t` is scratch."""
+        mean *= decay
+        xp.multiply(values, 1 - decay, t)
+        t *= values
+        mean += t
+
+    @staticmethod
+    def options(arguments: dict) -> dict:
+        """Return the options among `locals()`, for an `__init__` whose arguments are the options."""
+        return {
+            name: value for name, value in arguments.items() if name not in ("self", "params", "__class__")
+        }
+
+    @staticmethod
+    def nonnegative(**options):
+        """Raise ValueError unless every option is at least 0; a rate may be a tensor of one element."""
+        for name, value in options.items():
+            if isinstance(value, Tensor) and value.numel() != 1:
+                raise ValueError(f"Tensor {name} must be 1-element")
+            if not 0.0 <= value:
+                what = _WORDS.get(name, name + " value")
+                raise ValueError(f"Invalid {what}: {value}; write {name} >= 0")
+
+    @staticmethod
+    def fractions(betas) -> tuple:
+        """Return `betas` as plain numbers; raise ValueError unless each lies in [0, 1)."""
+        betas = tuple([beta.item() if isinstance(beta, Tensor) else beta for beta in betas])
+        for index, beta in enumerate(betas):
+            if not 0.0 <= beta < 1.0:
+                raise ValueError(f"Invalid beta parameter at index {index}: {beta}; write one in [0, 1)")
+        return betas
+
+    def fill_state(self):
+        """Make the state of all parameters now; else it is made in the step that needs it."""
+        for group in self.param_groups:
+            for name, initial in self.slots(batching.plain(group)).items():
+                for p in group["params"]:
+                    self.state[p][name] = batching.make_slot(p, initial)
+
+    # ---- stepping
+
+    @with_hooks
+    def step(self, closure: Callable | None = None):
+        """Update every parameter that has a gradient.
+
+        `closure`, if given, is called first with gradients enabled; it evaluates the model again, and its
+        result, the loss, is returned.
+        """
+        loss = None
+        if closure is not None:
+            with engine.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            batching.step_group(self, group)
+        return loss
+
+    def zero_grad(self, set_to_none: bool = True):
+        """Drop the gradients of all parameters, or fill them with zeros if not `set_to_none`."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                grad = p.grad
+                if grad is None:
+                    continue
+                if set_to_none:
+                    p.grad = None
+                    continue
+                if grad.grad_fn is not None:
+                    grad.detach_()
+                else:
+                    grad.requires_grad_(False)
+                grad.zero_()
+
+    # ---- parameter groups
+
+    def add_param_group(self, param_group: dict):
+        """Add a group of parameters, a dict with `"params"` and options that replace the defaults.
+
+        Raises TypeError for what is no tensor or has no order, and ValueError for a tensor that is not a
+        leaf, is already optimized, lacks a name that the others have, or lacks a required option.
+        """
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        names, params = _split_names(param_group["params"])
+        for p in params:
+            self._check_param(p)
+        param_group["params"] = params
+        if names:
+            param_group["param_names"] = names
+        for name, default in self.defaults.items():
+            if default is required and name not in param_group:
+                raise ValueError(
+                    f"parameter group didn't specify a value of required optimization parameter {name}"
+                )
+            param_group.setdefault(name, default)
+        if param_group.get("differentiable") and not self._steps_on_tensors():
+            raise NotImplementedError(
+                f"differentiable=True: {type(self).__name__} changes raw arrays in place, so nothing can be "
+                "differentiated through its step; write the update with tensor operations instead"
+            )
+        if len(set(params)) != len(params):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; each is updated once a step",
+                stacklevel=3,
+            )
+        for group in self.param_groups:
+            if ("param_names" in group) != bool(names):
+                raise ValueError(
+                    "all optimizer param groups should be with/without names; cannot add one "
+                    f"{'with' if names else 'without'} names to this optimizer"
+                )
+            if not set(group["params"]).isdisjoint(params):
+                raise ValueError("some parameters appear in more than one parameter group")
+        self.param_groups.append(param_group)
+
+    def _steps_on_tensors(self):
+        return type(self).step is not Optimizer.step
+
+    def _check_param(self, p):
+        if not isinstance(p, Tensor):
+            raise TypeError(
+                f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}"
+            )
+        if not (p.is_leaf or p.retains_grad or self.defaults.get("differentiable")):
+            raise ValueError(
+                "can't optimize a non-leaf Tensor; use a tensor that no operation made, or x.detach()"
+            )
+        if p.is_complex() and not self._steps_on_tensors():
+            raise NotImplementedError(
+                f"{type(self).__name__} does not support complex parameters; optimize "
+                "torch.view_as_real(parameter), made once as a leaf, instead"
+            )
+
+    # ---- checkpoints
+
+    def state_dict(self) -> dict:
+        """Return a dict: `"state"` by parameter index, and `"param_groups"` with those indices."""
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
+        index = {}
+        for place, p in enumerate(chain.from_iterable([group["params"] for group in self.param_groups])):
+            index.setdefault(id(p), place)
+        groups = []
+        for group in self.param_groups:
+            packed = {key: value for key, value in group.items() if key != "params"}
+            packed["params"] = [index[id(p)] for p in group["params"]]
+            groups.append(packed)
+        state = {index[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
+        result = {"state": state, "param_groups": groups}
+        for hook in self._optimizer_state_dict_post_hooks.values():
+            replaced = hook(self, result)
+            if replaced is not None:
+                result = replaced
+        return result
+
+    def load_state_dict(self, state_dict: dict):
+        """Take over a state made by `state_dict`, here or in PyTorch; the tensors are copied.
+
+        Where both sides name their parameters, and name the same ones, state is matched by name, so that an
+        other order does no harm; else it is matched by position. Raises ValueError where groups or shapes
+        differ, and then nothing has been changed.
+        """
+        state_dict = state_dict.copy()
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+            replaced = hook(self, state_dict)
+            if replaced is not None:
+                state_dict = replaced
+        saved_groups = [
+            {key: value if key == "params" else deepcopy(value) for key, value in group.items()}
+            for group in state_dict["param_groups"]
+        ]
+        if len(saved_groups) != len(self.param_groups):
+            raise ValueError(
+                f"loaded state dict has a different number of parameter groups: {len(saved_groups)}, "
+                f"where this optimizer has {len(self.param_groups)}"
+            )
+        targets = {}
+        for group, saved in zip(self.param_groups, saved_groups, strict=True):
+            targets.update(_match(group, saved))
+        state = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            p = targets.get(key)
+            state[key if p is None else p] = value if p is None else self._adopt(p, value)
+        self.__setstate__({"state": state, "param_groups": saved_groups})
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
+
+    def _adopt(self, p, value, key=None):
+        """Copy a loaded value for the parameter `p`, tensors in the parameter's dtype and on its device."""
+        if isinstance(value, dict):
+            return {name: self._adopt(p, item, name) for name, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._adopt(p, item) for item in value)
+        if not isinstance(value, Tensor):
+            if not hasattr(value, "__array__"):
+                return value
+            value = Tensor._wrap(batching.from_foreign(value))  # a torch.Tensor, or a NumPy array
+        if key == "step" or (len(value.shape) == 0 and len(p.shape) > 0):
+            return (
+                value.detach().clone()
+            )  # a counter: it keeps its dtype, and stays where reading it is cheap
+        if self.elementwise and tuple(value.shape) != tuple(p.shape):
+            raise ValueError(
+                f"loaded state dict holds {key!r} of shape {tuple(value.shape)} for a parameter of shape "
+                f"{tuple(p.shape)}; these are other parameters than the saved ones, or in another order"
+            )
+        dtype = p.dtype if p.is_floating_point() else value.dtype
+        return value.detach().to(device=p.device, dtype=dtype).clone()
+
+
+def _split_names(params):
+    """Split `params`, one tensor or an ordered iterable of tensors or `(name, tensor)` pairs."""
+    if isinstance(params, Tensor):
+        return [], [params]
+    if isinstance(params, (set, frozenset)):
+        raise TypeError(
+            "optimizer parameters need to be organized in ordered collections, but the ordering of tensors "
+            "in sets will change between runs. Please use a list instead."
+        )
+    params = list(params)
+    names = [item[0] for item in params if isinstance(item, tuple)]
+    if names and len(names) != len(params):
+        raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+    return names, [item[1] if isinstance(item, tuple) else item for item in params]
+
+
+def _match(group, saved):
+    """Map the saved indices of a group to its parameters, and turn `saved` into the group to be used."""
+    indices, params = saved["params"], group["params"]
+    if len(indices) != len(params):
+        raise ValueError(
+            "loaded state dict contains a parameter group that doesn't match the size of optimizer's group: "
+            f"{len(indices)} parameters, where the optimizer's has {len(params)}"
+        )
+    saved["params"] = params
+    names, saved_names = group.get("param_names"), saved.get("param_names")
+    if names and saved_names is None:
+        saved["param_names"] = names
+    elif names and len(set(names)) == len(names) and set(names) == set(saved_names):
+        saved["param_names"] = names
+        params = [params[names.index(name)] for name in saved_names]
+    return dict(zip(indices, params, strict=True))

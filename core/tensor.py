@@ -1,0 +1,780 @@
+"""The Tensor: a raw array, its type, and its place in the graph.
+
+`_data` is the backend's array, `_type` the interned pair of device and dtype. `_edge` is None when no gradient is
+required, LEAF for a leaf that requires one, else the node (or output slot) that made the tensor. `_view` is None, or
+says of which base the tensor is a view. Methods that are ops are put into the class by the registry (`install_method`).
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+
+import numpy
+
+from plugrad import dtypes, engine, printing, registry
+from plugrad.device import device as _device
+from plugrad.device import type_of
+from plugrad.engine import LEAF, mode
+
+_new = object.__new__
+
+
+class Size(tuple):
+    """A shape: a tuple of ints that also counts its elements."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """Return the number of elements of a tensor of this shape."""
+        total = 1
+        for n in self:
+            total *= n
+        return total
+
+    def __repr__(self):
+        return f"torch.Size([{', '.join(map(repr, self))}])"
+
+    def __getitem__(self, item):
+        found = tuple.__getitem__(self, item)
+        return Size(found) if isinstance(item, slice) else found
+
+    def __add__(self, other):
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __mul__(self, times):
+        return Size(tuple.__mul__(self, times))
+
+    def __reduce__(self):
+        return Size, (tuple(self),)
+
+
+class Base:
+    """Marks a tensor that was written in place while views of it may exist: `generation` counts the writes."""
+
+    __slots__ = ("generation",)
+
+    def __init__(self, generation: int):
+        self.generation = generation
+
+
+class Step:
+    """One view op on the way from a base to its view: the op, its other arguments, and which output was taken."""
+
+    __slots__ = ("op", "rest", "output")
+
+    def __init__(self, op, rest, output=None):
+        self.op, self.rest, self.output = op, rest, output
+
+    def on_tensor(self, tensor):
+        """Take the step on a Tensor, recorded."""
+        from plugrad.op import apply
+
+        made = apply(self.op, (tensor, *self.rest))
+        return made if self.output is None else made[self.output]
+
+    def on_array(self, array, kind):
+        """Take the step on a raw array."""
+        made = self.op.compute(kind, [array, *self.rest])
+        return made if self.output is None else made[self.output]
+
+
+class View:
+    """Says how a tensor is a view: of which base, through which ops, as of which generation of the base."""
+
+    __slots__ = ("base", "steps", "generation", "error")
+
+    def __init__(self, base, steps, generation, error=None):
+        self.base, self.steps, self.generation, self.error = base, steps, generation, error
+
+
+class Untracked:
+    """Marks what `.data` returns: writes through it are not noticed by autograd, as in PyTorch."""
+
+
+UNTRACKED = Untracked()
+
+
+class LazyMethod:
+    """Stands in the class for a method that is an op, and replaces itself by the op's function at first use.
+
+    It is a plain class attribute rather than a `Tensor.__getattr__`: a class with `__getattr__` makes every read of
+    every attribute three times slower.
+    """
+
+    __slots__ = ("find", "name")
+
+    def __init__(self, find, name):
+        self.find, self.name = find, name
+
+    def __get__(self, instance, owner):
+        function = self.find(self.name)
+        setattr(Tensor, self.name, function)
+        return function.__get__(instance, owner) if instance is not None else function
+
+
+def _find_method(name):
+    return registry.resolve(f"Tensor.{name}")
+
+
+def _find_inplace(name):
+    from plugrad import inplace
+
+    return inplace.method(name)
+
+
+def install_method(name: str, in_place: bool) -> None:
+    """Make an op a method, and give it its in-place form; what the core itself defines is never replaced."""
+    if isinstance(Tensor.__dict__.get(name), (LazyMethod, type(None), types.FunctionType)) and name not in CORE_NAMES:
+        setattr(Tensor, name, LazyMethod(_find_method, name))
+    if in_place and f"{name}_" not in CORE_NAMES and not isinstance(Tensor.__dict__.get(f"{name}_"), LazyMethod):
+        setattr(Tensor, f"{name}_", LazyMethod(_find_inplace, f"{name}_"))
+
+
+class Tensor:
+    """An n-dimensional array that can require a gradient.
+
+    `Tensor(5, 3)` is an uninitialised float tensor of that shape, `Tensor([[1, 2]])` one with these values; write
+    `plugrad.tensor(...)`, which keeps the dtype of its data, instead.
+
+    >>> import plugrad as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    __slots__ = ("_data", "_type", "_edge", "_view", "_grad", "__dict__", "__weakref__")
+
+    edges = ()  # a leaf ends every walk backward
+
+    def __new__(cls, *args, dtype=None, device=None, **kwargs):
+        from plugrad import construct
+
+        made = construct.legacy(args, dtype, device)
+        return made if cls is Tensor else _subclass(cls, made)
+
+    # ------------------------------------------------------------------------------------------ history
+
+    def _live_edge(self):
+        """Return the edge, brought up to date when the tensor is a view whose base was written."""
+        if self._view is not None:
+            self._refresh()
+        return self._edge
+
+    def _refresh(self):
+        """Bring the history of a view up to date with in-place writes to its base."""
+        view = self._view
+        if view.__class__ is not View:
+            return
+        base_mark = view.base._view
+        generation = base_mark.generation if base_mark.__class__ is Base else 0
+        if view.generation == generation:
+            return
+        with engine.enable_grad():
+            current = view.base
+            for step in view.steps:
+                current = step.on_tensor(current)
+        self._edge = current._edge
+        view.generation = generation
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients are computed for this tensor. Assign to a leaf to change it."""
+        return self._live_edge() is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value):
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad=True):
+        """Set whether operations on this leaf are recorded; return the tensor."""
+        edge = self._live_edge()
+        if requires_grad:
+            if edge is None:
+                if not (self._type.dtype.is_floating_point or self._type.dtype.is_complex):
+                    raise RuntimeError(
+                        "only Tensors of floating point dtype can require gradients; this one is "
+                        f"{self._type.dtype!r}: convert it first, as in x.float()"
+                    )
+                self._edge = LEAF
+        elif edge is not None:
+            if edge is not LEAF:
+                raise RuntimeError(
+                    "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+                    "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+                )
+            self._edge = None
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the tensor was made by the user rather than by a recorded op."""
+        edge = self._live_edge()
+        return edge is None or edge is LEAF
+
+    @property
+    def grad_fn(self):
+        """The node that made this tensor; None for leaves."""
+        edge = self._live_edge()
+        return None if edge is None or edge is LEAF else edge
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of its node this tensor is."""
+        return getattr(self._edge, "index", 0)
+
+    @property
+    def grad(self):
+        """The accumulated gradient, None before the first backward."""
+        try:
+            return self._grad
+        except AttributeError:
+            return None
+
+    @grad.setter
+    def grad(self, value):
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__!r}")
+            if value is self:
+                raise RuntimeError("can't assign Variable as its own grad")
+            if value.shape != self.shape:
+                raise RuntimeError(
+                    f"assigned grad has data of a different size: {list(value.shape)}, the tensor has {list(self.shape)}"
+                )
+            if value._type is not self._type:
+                what = "device" if value.device is not self.device else "type"
+                raise RuntimeError(
+                    f"attempting to assign a gradient with data of a different {what}: {value._type}, the tensor has "
+                    f"{self._type}"
+                )
+        self._grad = value
+
+    @grad.deleter
+    def grad(self):
+        self._grad = None
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether this non-leaf keeps its gradient."""
+        edge = self._edge
+        return edge is not None and edge is not LEAF and edge.rare is not None and edge.rare.retained is not None
+
+    def retain_grad(self):
+        """Keep the gradient of this non-leaf in `.grad`, as leaves do."""
+        edge = self._live_edge()
+        if edge is None:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if edge is not LEAF:
+            edge._rare().retained = weakref.ref(self)
+
+    def register_hook(self, hook):
+        """Call `hook(grad)` when the gradient of this tensor is known; a Tensor that it returns replaces it."""
+        if self._live_edge() is None:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        return engine.add_tensor_hook(self, hook)
+
+    def register_post_accumulate_grad_hook(self, hook):
+        """Call `hook(tensor)` after the gradient of this leaf was accumulated."""
+        from collections import OrderedDict
+
+        from plugrad.hooks import RemovableHandle
+
+        if self._live_edge() is None:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self._edge is not LEAF:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        hooks = self.__dict__.setdefault("_post_accumulate_grad_hooks", OrderedDict())
+        handle = RemovableHandle(hooks)
+        hooks[handle.id] = hook
+        return handle
+
+    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+        """Accumulate in the leaves the gradient of this tensor (times `gradient`, needed unless it is a scalar)."""
+        engine.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def detach(self):
+        """Return a tensor that shares the data and has no history."""
+        return make(self._data, self._type)
+
+    def detach_(self):
+        """Cut this tensor off from its history."""
+        if self._view.__class__ is View:
+            raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+        self._edge = None
+        return self
+
+    @property
+    def data(self):
+        """A tensor that shares the data; writes to it are not seen by autograd."""
+        made = make(self._data, self._type)
+        made._view = UNTRACKED
+        return made
+
+    @data.setter
+    def data(self, value):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        self._data, self._type = value._data, value._type
+
+    @property
+    def _base(self):
+        return self._view.base if self._view.__class__ is View else None
+
+    def _is_view(self) -> bool:
+        return self._view.__class__ is View
+
+    @property
+    def _version(self) -> int:
+        return engine.version(self)
+
+    def is_inference(self) -> bool:
+        """Whether this tensor was made in `inference_mode`."""
+        return "_inference" in self.__dict__
+
+    # ------------------------------------------------------------------------------------------ what it is
+
+    @property
+    def shape(self) -> Size:
+        """The size of each dimension."""
+        return Size(self._data.shape)
+
+    def size(self, dim=None):
+        """Return the shape, or the size of one dimension."""
+        if dim is None:
+            return Size(self._data.shape)
+        from plugrad.families import axes
+
+        if not self._data.ndim:
+            axes(dim, 0)
+            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+        return self._data.shape[axes(dim, self._data.ndim)]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._data.ndim
+
+    @property
+    def dtype(self):
+        """The type of the elements."""
+        return self._type.dtype
+
+    @property
+    def device(self):
+        """Where the tensor lives."""
+        return self._type.device
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self._data.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._data.size * self._data.itemsize
+
+    @property
+    def layout(self):
+        """Always `strided`."""
+        from plugrad import construct
+
+        return construct.strided
+
+    is_sparse = is_quantized = is_mkldnn = is_nested = is_sparse_csr = False
+    names = property(lambda self: (None,) * self._data.ndim)
+    is_cpu = property(lambda self: self._type.device.type == "cpu", doc="Whether the tensor is in host memory.")
+    is_cuda = property(lambda self: self._type.device.type == "cuda", doc="Whether the tensor is on a CUDA device.")
+    is_meta = property(lambda self: self._type.device.type == "meta", doc="Whether the tensor has no data.")
+
+    def dim(self) -> int:
+        """Return the number of dimensions."""
+        return self._data.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return int(self._data.size)
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        """Return the bytes of one element."""
+        return self._data.itemsize
+
+    def stride(self, dim=None):
+        """Return the step between elements, in elements, of all dimensions or of one."""
+        itemsize = self._data.itemsize
+        shape, steps = self._data.shape, []
+        if 0 in shape:  # NumPy leaves the strides of empty arrays open; PyTorch shows those of a contiguous tensor
+            step = 1
+            for n in reversed(shape):
+                steps.append(step)
+                step *= max(n, 1)
+            steps = steps[::-1]
+        else:
+            steps = [step // itemsize for step in self._data.strides]
+        return tuple(steps) if dim is None else steps[dim]
+
+    def storage_offset(self) -> int:
+        """Return where in its storage the first element is, in elements."""
+        storage = self._type.backend.storage(self._data)
+        return (self.data_ptr() - _address(storage)) // self._data.itemsize
+
+    def data_ptr(self) -> int:
+        """Return the address of the first element."""
+        return _address(self._data)
+
+    def is_contiguous(self, memory_format=None) -> bool:
+        """Whether the elements lie in memory in row-major order."""
+        return bool(self._data.flags.c_contiguous)
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a floating point one."""
+        return self._type.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """Whether the dtype is complex."""
+        return self._type.dtype.is_complex
+
+    def is_signed(self) -> bool:
+        """Whether the dtype can hold negative numbers."""
+        return self._type.dtype.is_signed
+
+    def is_conj(self) -> bool:
+        """Always False: conjugation is never delayed."""
+        return False
+
+    def is_neg(self) -> bool:
+        """Always False: negation is never delayed."""
+        return False
+
+    def is_same_size(self, other) -> bool:
+        """Whether the other tensor has the same shape."""
+        return self._data.shape == other._data.shape
+
+    def is_set_to(self, other) -> bool:
+        """Whether the other tensor is the same memory, seen in the same way."""
+        return self.data_ptr() == other.data_ptr() and self.shape == other.shape and self.stride() == other.stride()
+
+    def get_device(self) -> int:
+        """Return the number of the device, -1 for the CPU."""
+        index = self._type.device.index
+        return -1 if index is None else index
+
+    # ------------------------------------------------------------------------------------------ Python's protocols
+
+    def item(self):
+        """Return the only element as a Python number."""
+        if self._data.size != 1:
+            raise RuntimeError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
+        if self._type.symbolic:
+            raise RuntimeError("Tensor.item() cannot be called on meta tensors: they have no data")
+        return self._host().item()
+
+    def tolist(self):
+        """Return the elements as nested lists of Python numbers."""
+        return self._host().tolist()
+
+    def _host(self) -> numpy.ndarray:
+        data = self._type.backend.to_numpy(self._data)
+        return data.astype(numpy.float32) if data.dtype.kind == "V" or data.dtype.name == "bfloat16" else data
+
+    def numpy(self, *, force=False) -> numpy.ndarray:
+        """Return the tensor as a NumPy array that shares its memory; with `force` detached and copied to the CPU."""
+        if not force:
+            if self._live_edge() is not None:
+                raise RuntimeError(
+                    "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+                )
+            if self._type.device.type != "cpu":
+                raise TypeError(
+                    f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
+                    "host memory first."
+                )
+        if self._type.dtype is dtypes.bfloat16:
+            raise TypeError("Got unsupported ScalarType BFloat16; convert it first: x.float().numpy()")
+        return self._type.backend.to_numpy(self._data)
+
+    def __array__(self, dtype=None, copy=None):
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    __array_priority__ = 1000
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
+        """Run NumPy's ufuncs on tensors that need no gradient; refuse to lose a gradient silently."""
+        for value in inputs:
+            if isinstance(value, Tensor) and value.requires_grad and mode.grad:
+                raise TypeError(
+                    f"numpy.{ufunc.__name__} on a Tensor that requires grad would lose its gradient: write "
+                    f"torch.{_TORCH_NAMES.get(ufunc.__name__, ufunc.__name__)}(...), or x.detach() if that is meant"
+                )
+        arrays = [value.numpy() if isinstance(value, Tensor) else value for value in inputs]
+        if out is not None:
+            kwargs["out"] = tuple(value.numpy() if isinstance(value, Tensor) else value for value in out)
+        result = getattr(ufunc, method)(*arrays, **kwargs)
+        if isinstance(result, tuple):
+            return tuple(from_raw(numpy.asarray(item)) for item in result)
+        return from_raw(numpy.asarray(result))
+
+    def __dlpack__(self, *, stream=None, **options):
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        return self._data.__dlpack__(**options) if stream is None else self._data.__dlpack__(stream=stream, **options)
+
+    def __dlpack_device__(self):
+        return self._data.__dlpack_device__()
+
+    def __len__(self):
+        if not self._data.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return self._data.shape[0]
+
+    def __bool__(self):
+        if self._data.size != 1:
+            if not self._data.size:
+                raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+            raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()")
+        return bool(self.item())
+
+    def _number(self, kind):
+        if self._data.size != 1:
+            raise RuntimeError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
+        return kind(self.item())
+
+    def __float__(self):
+        return self._number(float)
+
+    def __int__(self):
+        return self._number(int)
+
+    def __complex__(self):
+        return self._number(complex)
+
+    def __index__(self):
+        if self._data.size != 1 or self._data.dtype.kind not in "iub":
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __iter__(self):
+        if not self._data.ndim:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))
+
+    def __contains__(self, element):
+        if isinstance(element, (Tensor, int, float, complex, bool)):
+            return bool((self == element).any())
+        raise RuntimeError(
+            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element).__name__}."
+        )
+
+    __hash__ = object.__hash__
+
+    def __format__(self, spec):
+        if not self._data.ndim and not self._type.symbolic:
+            return format(self.item(), spec) if spec else str(self)
+        return object.__format__(self, spec)
+
+    def __repr__(self, *, tensor_contents=None):
+        return printing.tensor_str(self, default_dtype_name=dtypes.get_default_dtype().name)
+
+    __str__ = __repr__
+
+    def __reversed__(self):
+        return self.flip(0) if self._data.ndim else self
+
+    def _transfer(self, place):
+        """Return a copy on another device; the gradient travels back."""
+        backend = self._type.backend
+        if self._type.symbolic:
+            backend.to_numpy(self._data)  # raises: there is no data
+        host = backend.to_numpy(self._data)
+        kind = place.tensor_type(self._type.np)
+        made = make(kind.backend.from_numpy(host, kind.device.index or 0), kind)
+        if kind.device.type == self._type.device.type == "cpu" and made._data is self._data:
+            made._data = made._data.copy()
+        edge = self._live_edge()
+        if edge is not None and mode.grad:
+            node = TransferNode()
+            node.edges, node.saved, node.fit, node.rare = (self if edge is LEAF else edge,), (self.device,), None, None
+            node.seq = engine.tick()
+            made._edge = node
+        return made
+
+    def __copy__(self):
+        return self._shallow(self._data)
+
+    def _shallow(self, data):
+        made = _new(type(self))
+        made._data, made._type, made._view = data, self._type, None
+        made._edge = LEAF if self._edge is not None else None
+        return made
+
+    @staticmethod
+    def _make_subclass(cls, data, require_grad=False):
+        """Return a leaf of a subclass that shares the data of a tensor."""
+        return _subclass(cls, data).requires_grad_(require_grad)
+
+    def __deepcopy__(self, memo):
+        if id(self) in memo:
+            return memo[id(self)]
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
+                "moment: detach() it, or clone() it inside the graph"
+            )
+        made = memo[id(self)] = self._shallow(self._data.copy())
+        if self.grad is not None:
+            made._grad = self.grad.__deepcopy__(memo)
+        for key, value in self.__dict__.items():
+            if not key.startswith("_"):
+                import copy
+
+                made.__dict__[key] = copy.deepcopy(value, memo)
+        return made
+
+    def __reduce_ex__(self, protocol):
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Cannot pickle a Tensor that is not a leaf: its history would be lost; pickle tensor.detach()"
+            )
+        extra = {key: value for key, value in self.__dict__.items() if not key.startswith("_")}
+        host = self._type.backend.to_numpy(self._data)
+        return _rebuild, (type(self), host, str(self.device), self._edge is not None, extra)
+
+
+class TransferNode(engine.Node):
+    """A copy between devices: its gradient is copied back."""
+
+    __slots__ = ()
+    releases = False
+    name = lambda self: "ToCopyBackward0"  # noqa: E731
+
+    def tensors(self):
+        return self.saved
+
+    def pull(self, F, g, saved):
+        if isinstance(g, Tensor):
+            return (g.to(saved[0]),)
+        return (from_raw(g)._transfer(saved[0])._data,)
+
+
+def _address(array) -> int:
+    if isinstance(array, numpy.ndarray):
+        return array.ctypes.data
+    return array.data.ptr if hasattr(array, "data") and hasattr(array.data, "ptr") else id(array)
+
+
+def _rebuild(cls, array, place, requires_grad, extra):
+    home = _device(place)
+    data = home.backend.from_numpy(array, home.index or 0)
+    made = _subclass(cls, make(data, home.tensor_type(array.dtype)))
+    made._edge = LEAF if requires_grad else None
+    made.__dict__.update(extra)
+    return made
+
+
+def _subclass(cls, tensor):
+    """Return the tensor's data as an instance of a subclass of Tensor."""
+    if cls is Tensor:
+        return tensor
+    made = _new(cls)
+    made._data, made._type, made._edge, made._view = tensor._data, tensor._type, None, None
+    return made
+
+
+def make(data, kind, edge=None):
+    """Return a Tensor around a raw array of known tensor type."""
+    tensor = _new(Tensor)
+    tensor._data, tensor._type, tensor._edge, tensor._view = data, kind, edge, None
+    return tensor
+
+
+def from_raw(array):
+    """Return a Tensor around a raw array, or a NumPy scalar, of any backend."""
+    if isinstance(array, numpy.generic):
+        array = numpy.asarray(array)
+    return make(array, type_of(array))
+
+
+def write_out(op, result, out):
+    """Put the result of an op into the tensor given as `out=`, and return that."""
+    if isinstance(out, (tuple, list)) and not isinstance(result, Tensor):
+        return type(result)(*(write_out(op, r, o) for r, o in zip(result, out, strict=True)))
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    if mode.grad and (out.requires_grad or result.requires_grad):
+        raise RuntimeError(
+            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    if not dtypes.can_cast(result.dtype, out.dtype):
+        raise RuntimeError(f"result type {result.dtype._label} can't be cast to the desired output type {out.dtype._label}")
+    if out.device is not result.device:
+        raise RuntimeError(f"Expected out tensor to be on {result.device}, it is on {out.device}")
+    if out.shape == result.shape:
+        out._data[...] = result._data
+    else:
+        out._data = result._data.astype(out._type.np)
+    engine.touch(out)
+    return out
+
+
+_TORCH_NAMES = {
+    "multiply": "mul",
+    "subtract": "sub",
+    "divide": "div",
+    "power": "pow",
+    "arctan2": "atan2",
+    "arcsin": "asin",
+    "arccos": "acos",
+    "arctan": "atan",
+    "negative": "neg",
+    "absolute": "abs",
+    "greater": "gt",
+    "less": "lt",
+    "equal": "eq",
+}
+
+
+def _operator(name: str, reflected: bool = False):
+    """Return an operator method that finds its op at the first call and then replaces itself."""
+
+    def first_call(self, *args):
+        function = registry.op(name).operator(reflected)
+        setattr(Tensor, first_call.dunder, function)
+        return function(self, *args)
+
+    return first_call
+
+
+_OPERATORS = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
+    "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+}  # fmt: skip
+_COMPARISONS = {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
+_UNARY = {"neg": "neg", "pos": "positive", "abs": "abs", "invert": "bitwise_not"}
+
+
+def _install_operators():
+    for dunder, name in {**_OPERATORS, **_COMPARISONS, **_UNARY, "getitem": "getitem"}.items():
+        method = _operator(name)
+        method.dunder = f"__{dunder}__"
+        setattr(Tensor, method.dunder, method)
+    for dunder, name in _OPERATORS.items():
+        method = _operator(name, reflected=True)
+        method.dunder = f"__r{dunder}__"
+        setattr(Tensor, method.dunder, method)
+
+
+_install_operators()
+
+# Names that plugins can't take: what the class defines itself.
+CORE_NAMES = frozenset(Tensor.__dict__)

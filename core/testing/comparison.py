@@ -1,0 +1,355 @@
+"""Compare values, and make random tensors: `torch.testing.assert_close` and `torch.testing.make_tensor`."""
+
+from __future__ import annotations
+
+import math
+import numbers
+
+import numpy
+
+import plugrad
+
+from .structure import is_float
+
+# Default (rtol, atol) by dtype name, about eps ** 0.5 and a little slack, as PyTorch documents them.
+TOLERANCES = {
+    "float16": (1e-3, 1e-5),
+    "bfloat16": (1.6e-2, 1e-5),
+    "float32": (1.3e-6, 1e-5),
+    "float64": (1e-7, 1e-7),
+    "complex64": (1.3e-6, 1e-5),
+    "complex128": (1e-7, 1e-7),
+}
+
+
+def _dtype_name(dtype) -> str:
+    return str(dtype).rsplit(".", 1)[-1]
+
+
+def default_tolerances(*inputs) -> tuple:
+    """Return the loosest default (rtol, atol) of some tensors or dtypes; (0, 0) for integers and bools.
+
+    >>> import plugrad as torch
+    >>> default_tolerances(torch.float32, torch.int64)
+    (1.3e-06, 1e-05)
+    """
+    found = [TOLERANCES.get(_dtype_name(getattr(item, "dtype", item)), (0.0, 0.0)) for item in inputs]
+    return max(rtol for rtol, _ in found), max(atol for _, atol in found)
+
+
+def assert_close(
+    actual,
+    expected,
+    *,
+    allow_subclasses=True,
+    rtol=None,
+    atol=None,
+    equal_nan=False,
+    check_device=True,
+    check_dtype=True,
+    check_layout=True,
+    check_stride=False,
+    msg=None,
+) -> None:
+    """Assert that two values are close: ``|actual - expected| <= atol + rtol * |expected|``, elementwise.
+
+    Args:
+        actual, expected: tensors, numbers, None, NumPy arrays, or sequences and mappings of them.
+        allow_subclasses: whether tensors of related types may be compared.
+        rtol, atol: tolerances, both or none; by default those of the dtypes, see `default_tolerances`.
+        equal_nan: whether nan equals nan.
+        check_device, check_dtype, check_layout, check_stride: what else must agree. Values of different
+            devices or dtypes are compared after moving to the CPU and promoting.
+        msg: message of the error, or a function of the default message.
+
+    Raises AssertionError naming the greatest differences and where they are, ValueError for one tolerance
+    without the other, and TypeError for values that cannot be compared.
+
+    >>> import plugrad as torch
+    >>> assert_close(torch.ones(2), torch.ones(2) + 1e-7)
+    >>> assert_close(1, 2)
+    Traceback (most recent call last):
+    ...
+    AssertionError: Scalars are not equal!
+    <BLANKLINE>
+    Expected 2 but got 1.
+    Absolute difference: 1
+    Relative difference: 0.5
+    """
+    if (rtol is None) != (atol is None):
+        missing = "rtol" if rtol is None else "atol"
+        raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}.")
+    checks = {"device": check_device, "dtype": check_dtype, "layout": check_layout, "stride": check_stride}
+    comparison = _Comparison(rtol, atol, equal_nan, checks, allow_subclasses)
+    try:
+        comparison.compare(actual, expected, "")
+    except AssertionError as error:
+        if msg is None:
+            raise
+        raise AssertionError(msg(str(error)) if callable(msg) else msg) from None
+
+
+class _Comparison:
+    """One call of `assert_close`: its options, and a road for each kind of value."""
+
+    __slots__ = ("rtol", "atol", "equal_nan", "checks", "subclasses")
+
+    def __init__(self, rtol, atol, equal_nan, checks, subclasses):
+        self.rtol, self.atol, self.equal_nan, self.checks, self.subclasses = (
+            rtol,
+            atol,
+            equal_nan,
+            checks,
+            subclasses,
+        )
+
+    def compare(self, actual, expected, where):
+        if _is_sequence(actual) and _is_sequence(expected):
+            return self._sequences(actual, expected, where)
+        if isinstance(actual, dict) and isinstance(expected, dict):
+            return self._mappings(actual, expected, where)
+        if actual is None or expected is None:
+            if actual is not expected:
+                raise AssertionError(_at(f"None mismatch: {actual} is not {expected}", where))
+        elif isinstance(actual, bool) and isinstance(expected, bool):
+            if actual is not expected:
+                raise AssertionError(_at(f"Booleans mismatch: {actual} is not {expected}", where))
+        elif isinstance(actual, numbers.Number) and isinstance(expected, numbers.Number):
+            self._numbers(actual, expected, where)
+        else:
+            self._tensors(self._tensor(actual, expected, where), self._tensor(expected, actual, where), where)
+        return None
+
+    def _sequences(self, actual, expected, where):
+        if len(actual) != len(expected):
+            lengths = f"{len(actual)} != {len(expected)}"
+            raise AssertionError(_at(f"The length of the sequences mismatch: {lengths}", where))
+        for i, pair in enumerate(zip(actual, expected, strict=True)):
+            self.compare(*pair, f"{where}[{i}]")
+
+    def _mappings(self, actual, expected, where):
+        missing, more = sorted(map(str, expected.keys() - actual)), sorted(map(str, actual.keys() - expected))
+        if missing or more:
+            text = "The keys of the mappings do not match:\n"
+            text += f"Missing keys in the actual mapping: {missing}\n"
+            text += f"Additional keys in the actual mapping: {more}"
+            raise AssertionError(_at(text, where))
+        for key in actual:
+            self.compare(actual[key], expected[key], f"{where}[{key!r}]")
+
+    def _numbers(self, actual, expected, where):
+        if self.checks["dtype"] and type(actual) is not type(expected):
+            raise AssertionError(
+                _at(f"The (d)types do not match: {type(actual)} != {type(expected)}.", where)
+            )
+        rtol, atol = self._tolerances(_number_dtype(actual), _number_dtype(expected))
+        if actual == expected or (self.equal_nan and actual != actual and expected != expected):
+            return
+        apart = abs(actual - expected)
+        if math.isfinite(abs(expected)) and apart <= atol + rtol * abs(expected):
+            return
+        relative = apart / abs(expected) if expected else math.inf
+        absolute = _allowed(f"Absolute difference: {apart}", atol, rtol, atol)
+        relative = _allowed(f"Relative difference: {relative}", rtol, rtol, atol)
+        head = _headline("Scalars", rtol, atol)
+        raise AssertionError(
+            _at(f"{head}Expected {expected} but got {actual}.\n{absolute}\n{relative}", where)
+        )
+
+    def _tensor(self, value, other, where):
+        if not self.subclasses and type(value) is not type(other):
+            raise TypeError(_at(f"Tensor types do not match: {type(value)} and {type(other)}", where))
+        if isinstance(value, plugrad.Tensor):
+            return value
+        if isinstance(value, (numpy.ndarray, numpy.generic)):
+            return plugrad.from_numpy(numpy.array(value))
+        raise TypeError(
+            _at(
+                f"No comparison pair was able to handle inputs of type {type(value)} and {type(other)}; pass "
+                "tensors, numbers, NumPy arrays, None, or sequences and mappings of them",
+                where,
+            )
+        )
+
+    def _tolerances(self, *dtypes):
+        return (self.rtol, self.atol) if self.rtol is not None else default_tolerances(*dtypes)
+
+    def _tensors(self, actual, expected, where):
+        if tuple(actual.shape) != tuple(expected.shape):
+            shapes = f"{tuple(actual.shape)} != {tuple(expected.shape)}"
+            raise AssertionError(_at(f"The values for attribute 'shape' do not match: {shapes}.", where))
+        for name in ("layout", "device", "dtype", "stride"):
+            if self.checks[name]:
+                one, other = getattr(actual, name, None), getattr(expected, name, None)
+                one, other = (one(), other()) if name == "stride" else (one, other)
+                if one != other:
+                    text = f"The values for attribute '{name}' do not match: {one} != {other}."
+                    raise AssertionError(_at(text, where))
+        rtol, atol = self._tolerances(actual.dtype, expected.dtype)
+        one, other = _comparable(actual), _comparable(expected)
+        with numpy.errstate(all="ignore"):
+            close = numpy.isclose(one, other, rtol=rtol, atol=atol, equal_nan=self.equal_nan)
+        if not close.all():
+            raise AssertionError(_at(_mismatch(one, other, close, rtol, atol), where))
+
+
+def _comparable(tensor):
+    tensor = tensor.detach().cpu()
+    if is_float(tensor):
+        return tensor.to(plugrad.complex128 if tensor.dtype.is_complex else plugrad.float64).numpy()
+    array = tensor.numpy()
+    if array.dtype == bool:
+        return array.astype("int8")
+    return (
+        array.astype(object)
+        if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and _huge(array)
+        else array.astype("int64")
+    )
+
+
+def _huge(array) -> bool:
+    """Whether integers are too large for exact differences in float64 or int64."""
+    return bool(array.size) and (int(array.max()) > 2**52 or int(array.min()) < -(2**52))
+
+
+def _is_sequence(value) -> bool:
+    return isinstance(value, (tuple, list))
+
+
+def _number_dtype(number):
+    if isinstance(number, complex):
+        return plugrad.complex128
+    return plugrad.float64 if isinstance(number, float) else plugrad.int64
+
+
+def _at(text, where) -> str:
+    return f"{text}\n\nThe failure occurred for item {where}" if where else text
+
+
+def _headline(what, rtol, atol) -> str:
+    return f"{what} are not {'equal' if rtol == 0 and atol == 0 else 'close'}!\n\n"
+
+
+def _allowed(text, tolerance, rtol, atol) -> str:
+    return text if rtol == 0 and atol == 0 else f"{text} (up to {tolerance} allowed)"
+
+
+def _mismatch(actual, expected, close, rtol, atol) -> str:
+    """Word how two arrays differ: how many elements, by how much, and where most."""
+    wrong = int(close.size - close.sum())
+    lines = [f"Mismatched elements: {wrong} / {close.size} ({wrong / close.size:.1%})"]
+    with numpy.errstate(all="ignore"):
+        apart = numpy.where(close, 0, abs(actual - expected)).astype(float)
+        relative = numpy.where(close, 0.0, apart / abs(expected).astype(float))
+    for name, values, tolerance in (("absolute", apart, atol), ("relative", relative, rtol)):
+        flat = int(numpy.nanargmax(values)) if not numpy.isnan(values).all() else 0
+        if numpy.isnan(values).any():
+            flat = int(numpy.flatnonzero(numpy.isnan(values))[0])
+        index = tuple(int(i) for i in numpy.unravel_index(flat, values.shape))
+        greatest = values.reshape(-1)[flat]
+        greatest = (
+            int(greatest)
+            if name == "absolute" and numpy.asarray(actual).dtype.kind in "iO"
+            else float(greatest)
+        )
+        lines.append(
+            _allowed(f"Greatest {name} difference: {greatest} at index {index}", tolerance, rtol, atol)
+        )
+    return _headline("Tensor-likes", rtol, atol) + "\n".join(lines)
+
+
+def make_tensor(
+    *shape,
+    dtype,
+    device,
+    low=None,
+    high=None,
+    requires_grad=False,
+    noncontiguous=False,
+    exclude_zero=False,
+    memory_format=None,
+):
+    """Return a tensor of random numbers, uniform in [low, high), seeded by `plugrad.manual_seed`.
+
+    Args:
+        shape: the sizes, or one sequence of them.
+        dtype, device: of the tensor.
+        low, high: bounds, cut to what the dtype can hold; by default [-9, 9), integers [-9, 10), unsigned
+            ones [0, 10), bools both values. Complex numbers have both parts in them.
+        requires_grad: for float and complex dtypes.
+        noncontiguous: return every second element of a larger tensor.
+        exclude_zero: replace zeros by the smallest number, or by 1 for integers and bools.
+        memory_format: layout of the tensor.
+
+    Raises ValueError for an empty interval or options that exclude each other, TypeError for an unknown
+    dtype.
+
+    >>> import plugrad as torch
+    >>> make_tensor(2, 3, dtype=torch.float32, device="cpu", low=0).shape
+    torch.Size([2, 3])
+    """
+    if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+        shape = tuple(shape[0])
+    if noncontiguous and memory_format is not None:
+        raise ValueError(
+            f"The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got "
+            f"{noncontiguous=} and {memory_format=}"
+        )
+    name = _dtype_name(dtype)
+    floating = dtype.is_floating_point or dtype.is_complex
+    if requires_grad and not floating:
+        raise ValueError(
+            f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype=}"
+        )
+    low, high = _bounds(dtype, name, low, high)
+    noncontiguous = noncontiguous and math.prod(shape) > 1
+    drawn = (*shape[:-1], 2 * shape[-1]) if noncontiguous else shape
+    random = numpy.random.default_rng(int(plugrad.randint(0, 2**31 - 1, (1,)).item()))
+    if not floating:
+        values = random.integers(low, high, drawn, dtype="uint64" if name == "uint64" else "int64")
+    elif dtype.is_complex:
+        values = random.uniform(low, high, drawn) + 1j * random.uniform(low, high, drawn)
+    else:
+        values = (
+            low + (high - low) * random.random(drawn)
+            if math.isfinite(high - low)
+            else random.uniform(-1, 1, drawn) * high
+        )
+    if exclude_zero:
+        values = numpy.where(values == 0, plugrad.finfo(dtype).tiny if floating else 1, values)
+    result = plugrad.from_numpy(numpy.asarray(values)).to(dtype).to(device)
+    if noncontiguous:
+        result = result[..., 1::2]
+    elif memory_format is not None:
+        result = result.contiguous(memory_format=memory_format)
+    return result.requires_grad_() if requires_grad else result
+
+
+def _bounds(dtype, name, low, high):
+    """Return the interval to draw from: the defaults of the dtype, and what the dtype can hold."""
+    if name == "bool":
+        lowest, highest, least, most = 0, 2, 0, 2
+    elif dtype.is_floating_point or dtype.is_complex:
+        limits = plugrad.finfo(dtype)
+        lowest, highest, least, most = limits.min, limits.max, -9, 9
+    else:
+        limits = plugrad.iinfo(dtype)
+        lowest, highest, least, most = (
+            limits.min,
+            limits.max + (name not in ("int64", "uint64")),
+            max(-9, limits.min),
+            10,
+        )
+    low, high = least if low is None else low, most if high is None else high
+    if low != low or high != high:
+        raise ValueError(f"`low` and `high` cannot be NaN, but got {low=} and {high=}")
+    floating = dtype.is_floating_point or dtype.is_complex
+    if low >= high and not (floating and low == high):
+        raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
+    if high < lowest or low >= highest:
+        raise ValueError(
+            f"The value interval specified by `low` and `high` is [{low}, {high}), but {dtype} only supports "
+            f"[{lowest}, {highest})"
+        )
+    low, high = min(max(low, lowest), highest), min(max(high, lowest), highest)
+    return (low, high) if floating else (math.ceil(low), math.ceil(high))

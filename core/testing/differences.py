@@ -1,0 +1,183 @@
+"""Slopes measured from values alone, each with an honest error bar.
+
+Nothing here knows tensors: a *probe* maps a step ``t`` along some direction to a vector of values, and
+:func:`measure` says how steep each of them is at ``t = 0``, how well that is known, and whether the left and
+the right slope differ for good (a kink).
+
+Central differences at steps shrinking by a constant ratio are combined by Richardson's extrapolation, and
+the entry of the table whose neighbours agree best is taken (C. J. F. Ridders, "Accurate computation of
+F'(x) and F'(x) F''(x)", Advances in Engineering Software 4, 1982). A step that leaves the domain
+yields nan and simply drops out; where a whole side does, one-sided differences take over.
+"""
+
+from __future__ import annotations
+
+import numpy
+
+STEP = 2.0**-7  # the largest step, in units of the direction
+RATIO = (
+    14.0**0.5
+)  # each next step is this much smaller; irrational, so that steps never fit a lattice of jumps
+SHORT, LONG = 6, 14  # steps tried at first, and when those do not settle the matter (down to 1e-10)
+DEPTH = 4  # how many times a table is extrapolated: further columns only amplify rounding
+TRUST = 5.0  # an error bar is believed up to this factor
+
+
+class Slopes:
+    """What :func:`measure` found, one entry per value of the probe.
+
+    Attributes: `value` and `error` of the slope; the `left` and the `right` slope; `kink`, whether those
+    differ for good; `edge`, whether one side was outside the domain; `bend`, the size of the second
+    derivative, about.
+    """
+
+    __slots__ = ("value", "error", "left", "right", "kink", "edge", "bend")
+
+    def __init__(self, **found):
+        for name, values in found.items():
+            setattr(self, name, values)
+
+
+def steps(count: int) -> numpy.ndarray:
+    """The `count` largest step sizes."""
+    return STEP * RATIO ** -numpy.arange(count)
+
+
+def measure(probe, base, rounding) -> Slopes:
+    """Measure the slopes of `probe` at 0.
+
+    Args:
+        probe: function of a step ``t`` to a float64 vector; nan where undefined.
+        base: ``probe(0)``.
+        rounding: the rounding to expect in each value, at least.
+    """
+    count = SHORT
+    values = _ladder(probe, steps(count))
+    noise = numpy.maximum(rounding, _noise(probe))
+    slopes = _analyse(values, base, noise)
+    unsettled = ~(TRUST * slopes.error <= 1e-8 * numpy.abs(slopes.value))
+    if unsettled.any() or _open_gap(values, base, noise).any():
+        values = numpy.concatenate([values, _ladder(probe, steps(LONG)[count:])])
+        noise = numpy.maximum(noise, _quantum(values, base))
+        slopes = _analyse(values, base, noise)
+    return slopes
+
+
+def _ladder(probe, sizes):
+    return numpy.array([(probe(t), probe(-t)) for t in sizes])
+
+
+def _noise(probe):
+    """Rounding noise, seen as second differences so close by that a smooth function has none.
+
+    Each side is looked at alone, so that a kink or a jump at 0 is not mistaken for noise.
+    """
+    sides = []
+    for t in (1e-10, -1e-10):
+        near, middle, far = probe(t), probe(2 * t), probe(3 * t)
+        sides.append(numpy.abs(near - 2 * middle + far))
+    return numpy.nan_to_num(numpy.fmax(*sides), nan=0.0, posinf=0.0)
+
+
+def _quantum(values, base):
+    """Smallest change seen in a value which stops changing at all under smaller steps.
+
+    ``(x + 1e8) - 1e8`` is a staircase: below a step of 1e-8 it is flat, and a flat stretch looks like a
+    perfectly known slope of 0. Stairs that are tiny beside the value are rounding; larger ones are a step
+    function's own.
+    """
+    change = numpy.abs(values - base).max(axis=1)
+    found = numpy.zeros_like(base)
+    for wide, narrow in zip(change, change[1:], strict=False):
+        found = numpy.where((narrow == 0) & (wide > 0), wide, found)
+    last_flat = change[-1] == 0
+    return numpy.where(last_flat & (found <= 1e-6 * numpy.maximum(numpy.abs(base), 1e-2)), found, 0.0)
+
+
+def _one_sided(values, base):
+    h = steps(len(values))[:, None]
+    return (values[:, 0] - base) / h, (base - values[:, 1]) / h
+
+
+def _analyse(values, base, noise):
+    h = steps(len(values))[:, None]
+    right, left = _one_sided(values, base)
+    blur = noise / h
+    value, error = _extrapolate((right + left) / 2, blur, power=2)
+    right_value, right_error = _extrapolate(right, 2 * blur, power=1)
+    left_value, left_error = _extrapolate(left, 2 * blur, power=1)
+    edge = ~numpy.isfinite(error)
+    for other, its_error in ((right_value, right_error), (left_value, left_error)):
+        alone = ~numpy.isfinite(error) & numpy.isfinite(its_error)
+        value, error = numpy.where(alone, other, value), numpy.where(alone, its_error, error)
+    gap = right - left
+    kink = numpy.array([_is_kink(gap[:, k], blur[:, k]) for k in range(gap.shape[1])], dtype=bool)
+    return Slopes(
+        value=value,
+        error=error,
+        left=_limit(left, left_value),
+        right=_limit(right, right_value),
+        kink=kink,
+        edge=edge,
+        bend=numpy.nan_to_num(numpy.abs(gap / h)[:5].min(axis=0), nan=0.0, posinf=0.0),
+    )
+
+
+def _extrapolate(slopes, blur, power):
+    """Best entry of Richardson's table over `slopes` (one row per step), and its error.
+
+    `power` is the exponent by which the error series advances: 2 for central differences, 1 for one-sided
+    ones.
+    """
+    best = slopes[-1].copy()
+    best_error = numpy.full(best.shape, numpy.inf)
+    before: list = []
+    for row, (slope, rounding) in enumerate(zip(slopes, blur, strict=True)):
+        entries = [slope]
+        for column in range(1, min(row, DEPTH) + 1):
+            gain = RATIO ** (power * column) - 1
+            refined = entries[-1] + (entries[-1] - before[column - 1]) / gain
+            error = numpy.maximum(abs(refined - entries[-1]), abs(refined - before[column - 1])) + rounding
+            entries.append(refined)
+            if column > 1:  # two steps alone agree by chance on a staircase
+                better = error < best_error  # False for nan: a step outside the domain drops out here
+                best, best_error = numpy.where(better, refined, best), numpy.where(better, error, best_error)
+        before = entries
+    return best, best_error
+
+
+def _open_gap(values, base, noise):
+    """Where left and right slopes come together too slowly for a smooth function."""
+    right, left = _one_sided(values, base)
+    gap = numpy.abs(right - left)
+    seen = gap[-1] > 10 * noise / steps(len(values))[-1]
+    return seen & (gap[-1] > gap[-2] / 2)
+
+
+def _is_kink(gap, blur) -> bool:
+    """Whether the gap between right and left slope stays open over three decades of steps.
+
+    Only steps at which the largest gap so far would stand out of the rounding have a say; a kink beside the
+    point closes there, curvature closes everywhere, and rounding never stands out of itself.
+    """
+    size = numpy.abs(gap)
+    widest, tail = 0.0, []
+    for row, width in enumerate(size):
+        if numpy.isfinite(width):
+            widest = max(widest, width)
+            if 10 * blur[row] < widest:
+                tail.append(row)
+    tail = tail[-6:]
+    if len(tail) < 6 or size[tail[-1]] <= 10 * blur[tail[-1]]:
+        return False
+    open_all_along = all(size[b] >= 0.6 * size[a] for a, b in zip(tail, tail[1:], strict=False))
+    one_sign = numpy.all(gap[tail] > 0) or numpy.all(gap[tail] < 0)
+    return bool(open_all_along and one_sign and size[tail[-1]] >= 0.5 * size[tail[0]])
+
+
+def _limit(side, value):
+    """One-sided slopes, infinite where they keep growing (a cusp, a jump)."""
+    late, later = side[-4], side[-1]
+    growing = numpy.abs(later) > 1.5**3 * numpy.abs(late)
+    grows = growing & (numpy.abs(later) > 10 * numpy.abs(side[0]))
+    return numpy.where(grows, numpy.copysign(numpy.inf, later), value)

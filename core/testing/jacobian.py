@@ -1,0 +1,415 @@
+"""The two sides of a gradient check: what backward says, and what values say.
+
+Small functions are looked at element by element. Large ones are looked at along random dense directions,
+each within one input: a right gradient agrees there to ten digits, so that even one wrong element among tens
+of thousands shows; it is then found by halving the direction, and judged on its own.
+"""
+
+from __future__ import annotations
+
+import numpy
+
+import plugrad
+
+from . import differences
+from .differences import TRUST
+from .structure import like, reals
+from .verdict import FAIL, INCONCLUSIVE, NONDIFFERENTIABLE, PASS, Verdict, worse
+
+ALL_COORDINATES, ALL_OUTPUTS = 96, 64  # up to these sizes every element is looked at on its own
+SAMPLED = 12  # elements looked at on their own beyond those sizes
+
+
+class Backward:
+    """The analytic side: outputs, and gradients (rows of `gradient`) for a choice of `cotangents`."""
+
+    def __init__(self, subject, random, fast, one_by_one):
+        self.subject, self.random = subject, random
+        self.outputs = subject.forward()
+        self.sizes = [y.numel() * (2 if y.dtype.is_complex else 1) for y in self.outputs]
+        self.ends = numpy.cumsum([0, *self.sizes])
+        self.differentiable = any(y.requires_grad for y in self.outputs)
+        self.value = numpy.concatenate([reals(y) for y in self.outputs] or [numpy.zeros(0)])
+        self.one_by_one = one_by_one
+        self.cotangents, self.labels = self._choose(fast)
+        self.grads = None
+        self.gradient = numpy.array(
+            [self._pull(row, label) for row, label in zip(self.cotangents, self.labels)]
+        )
+
+    def _choose(self, fast):
+        """Dense random cotangents, which see everything at once, and single output elements."""
+        total, finite = len(self.value), numpy.isfinite(self.value)
+        alone = numpy.flatnonzero(finite)
+        limit, several = (4, 1) if fast else (ALL_OUTPUTS, SAMPLED)
+        dense = 1 if len(alone) <= limit else 3
+        if len(alone) > limit:
+            alone = numpy.sort(self.random.choice(alone, several, replace=False))
+        sizes = numpy.abs(self.value[finite])
+        typical = (float(numpy.median(sizes)) if sizes.size else 0.0) or 1.0
+        weights = self.random.uniform(0.5, 1.5, (dense, total)) * self.random.choice(
+            [-1.0, 1.0], (dense, total)
+        )
+        weights /= numpy.sqrt((self.value / typical) ** 2 + 0.01)  # outputs of all sizes have a say
+        weights[:, ~finite] = 0.0
+        single = numpy.zeros((len(alone), total))
+        single[numpy.arange(len(alone)), alone] = 1.0
+        return numpy.concatenate([weights, single]), [None] * dense + [int(i) for i in alone]
+
+    def add_output(self, element):
+        """Look at one more output element on its own."""
+        row = numpy.zeros(len(self.value))
+        row[element] = 1.0
+        self.cotangents = numpy.concatenate([self.cotangents, row[None]])
+        self.gradient = numpy.concatenate([self.gradient, self._pull(row, element)[None]])
+        self.labels.append(element)
+
+    def _cotangent(self, row, number):
+        y = self.outputs[number]
+        return like(y, row[self.ends[number] : self.ends[number + 1]]).to(y.dtype)
+
+    def _pull(self, row, label=None):
+        if not self.differentiable:
+            return numpy.zeros(len(self.subject.start))
+        chosen = range(len(self.outputs))
+        if label is not None and self.one_by_one:  # the other outputs' gradients stay undefined
+            chosen = [int(numpy.searchsorted(self.ends, label, side="right")) - 1]
+        pieces = [(self.outputs[i], self._cotangent(row, i)) for i in chosen]
+        pieces = [(y, g) for y, g in pieces if y.requires_grad]
+        if not pieces:
+            return numpy.zeros(len(self.subject.start))
+        outputs, cotangents = zip(*pieces, strict=True)
+        flat, grads = self.subject.pull(list(outputs), list(cotangents))
+        if label is None:
+            self.grads = grads
+        return flat
+
+    def sound(self, nondet_tol, check_dtypes) -> Verdict:
+        """Check what needs no measurement: same answers twice, linear in the cotangent, shapes and dtypes."""
+        if not self.differentiable or not len(self.value) or not len(self.subject.start):
+            return Verdict(PASS)
+        again = self._pull(self.cotangents[0])
+        if not _same(again, self.gradient[0], nondet_tol):
+            return Verdict(
+                FAIL,
+                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple "
+                "times gives different values; write into new tensors, seed what is random, or raise "
+                f"nondet_tol={nondet_tol}",
+            )
+        if numpy.isfinite(self.gradient[0]).all() and numpy.any(self._pull(numpy.zeros_like(self.value))):
+            return Verdict(
+                FAIL, "backward not multiplied by grad_output: it gives something for a zero gradient"
+            )
+        for leaf, g in zip(self.subject.leaves, self.grads, strict=True):
+            if g is None:
+                continue
+            if tuple(g.shape) != tuple(leaf.tensor.shape):
+                return Verdict(
+                    FAIL,
+                    f"grad is incorrect size: {tuple(g.shape)} for input {leaf.label} "
+                    f"of {tuple(leaf.tensor.shape)}",
+                    input=leaf.label,
+                )
+            if check_dtypes and g.dtype != leaf.tensor.dtype:
+                return Verdict(
+                    FAIL,
+                    f"grad is incorrect type: {g.dtype} for input {leaf.label} of {leaf.tensor.dtype}",
+                    input=leaf.label,
+                )
+        if self.subject.captured(self.grads):
+            return Verdict(
+                INCONCLUSIVE,
+                "func uses an input through its closure, which cannot be measured for this dtype or layout; "
+                "use the argument that func is given, or float64 leaves",
+            )
+        return Verdict(PASS)
+
+
+class Comparison:
+    """The measured side, and the comparison of the two."""
+
+    def __init__(self, backward, tolerance, eps, fast):
+        self.backward, self.tolerance, self.fast = backward, tolerance, fast
+        self.subject = subject = backward.subject
+        self.scale = numpy.concatenate([_scale(subject.start[leaf.span]) for leaf in subject.leaves])
+        if eps is not None:
+            self.scale = numpy.full_like(self.scale, eps / differences.STEP)
+        self.finite = numpy.isfinite(backward.value)
+        terms = numpy.abs(backward.gradient * self.scale)
+        self.steepest = float(terms.max(initial=0.0, where=numpy.isfinite(terms)))
+
+    def verdict(self, nondet_tol) -> Verdict:
+        """Measure along all directions, and return the worst verdict; the first FAIL ends it."""
+        unfit = self._take_base(nondet_tol)
+        if unfit is not None:
+            return unfit
+        directions = [direction for leaf in self.subject.leaves for direction in self._directions(leaf)]
+        found = Verdict(PASS)
+        for direction, settled in zip(directions, self._screen(directions), strict=True):
+            if not settled:
+                found = worse(found, self._investigate(*direction))
+                if found.status == FAIL:
+                    break
+        return found
+
+    def _take_base(self, nondet_tol):
+        """Evaluate at the inputs themselves; return a verdict if that shows that nothing can be measured."""
+        subject, expected = self.subject, self.backward.value
+        try:
+            value, dtypes = subject.value(subject.start)
+        except Exception as error:  # func is the user's: in float64 it may fail in any way
+            if not subject.low:
+                raise
+            return Verdict(
+                INCONCLUSIVE, f"func could not be evaluated in float64: {type(error).__name__}: {error}"
+            )
+        if value.shape != expected.shape or not _same(value, subject.value(subject.start)[0], nondet_tol):
+            return Verdict(
+                INCONCLUSIVE,
+                "func gives different results when it is called twice with the same inputs; seed its random "
+                "numbers",
+            )
+        if not self.finite.any() and value.size:
+            return Verdict(INCONCLUSIVE, "no output of func is finite at these inputs")
+        epsilon = numpy.repeat([plugrad.finfo(dtype).eps for dtype in dtypes], self.backward.sizes)
+        apart = numpy.abs(value - expected)[self.finite]
+        allowed = 1e4 * max(subject.epsilon, epsilon.max(initial=0.0)) + nondet_tol
+        if apart.size and apart.max() > allowed * (1 + numpy.abs(expected[self.finite]).max()):
+            return Verdict(
+                INCONCLUSIVE, "func gives another result under no_grad or in float64 than with grad"
+            )
+        self.at_base, self.epsilon = value, epsilon
+        if epsilon.max(initial=0.0) > 1e-10:  # outputs stay in low precision: only long steps rise above it
+            self.scale = 32 * self.scale
+            self.tolerance.visible = max(self.tolerance.visible, 64 * float(epsilon.max()))
+        self._set_base()
+        return None
+
+    def _set_base(self):
+        """Project what is known of the values at the inputs on the cotangents."""
+        weights, sizes = (
+            numpy.abs(self.backward.cotangents),
+            numpy.where(self.finite, numpy.abs(self.at_base), 0.0),
+        )
+        self.base = self._project(self.at_base)
+        self.size = weights @ sizes
+        self.rounding = 2 * weights @ (self.epsilon * sizes)
+
+    def _project(self, value):
+        return self.backward.cotangents @ numpy.where(self.finite, value, 0.0)
+
+    def _directions(self, leaf):
+        """Yield directions within a leaf: its coordinates, and the step along each of them."""
+        random, count = self.backward.random, leaf.span.stop - leaf.span.start
+        everything = numpy.arange(leaf.span.start, leaf.span.stop)
+        limit, dense, sampled = (8, 2, 2) if self.fast else (ALL_COORDINATES, 3, SAMPLED)
+        if count > limit:
+            for _ in range(dense):
+                signs = random.choice([-1.0, 1.0], count)
+                yield leaf, everything, random.uniform(0.5, 1.5, count) * signs * self.scale[everything]
+            everything = numpy.sort(random.choice(everything, sampled, replace=False))
+        for coordinate in everything:
+            yield leaf, numpy.array([coordinate]), self.scale[coordinate : coordinate + 1]
+
+    def _value(self, coordinates, amounts, step):
+        """Return the outputs a step along a direction, all nan where there are none."""
+        point = self.subject.start.copy()
+        point[coordinates] += step * amounts
+        try:
+            value = self.subject.value(point)[0]
+        except Exception:  # outside its domain func may raise whatever it likes: such a step says nothing
+            return numpy.full(self.finite.shape, numpy.nan)
+        return value if value.shape == self.finite.shape else numpy.full(self.finite.shape, numpy.nan)
+
+    def _probe(self, coordinates, amounts):
+        """Return the function of a step along a direction that `differences` measures."""
+        return lambda step: self._project(self._value(coordinates, amounts, step))
+
+    def _expected(self, coordinates, amounts):
+        """Return the slopes that backward promises along a direction, and the sum of their terms' sizes."""
+        terms = self.backward.gradient[:, coordinates]
+        return terms @ amounts, numpy.abs(terms) @ numpy.abs(amounts)
+
+    def _screen(self, directions):
+        """Return which directions agree so well with two step sizes that there is nothing to investigate."""
+        if not directions:
+            return []
+        wide, narrow = differences.steps(2)
+        values = numpy.empty((len(directions), 4, len(self.base)))
+        expected = numpy.empty((2, len(directions), len(self.base)))
+        limits = numpy.empty((len(directions), 1))
+        for row, (_, coordinates, amounts) in enumerate(directions):
+            probe = self._probe(coordinates, amounts)
+            values[row] = probe(wide), probe(-wide), probe(narrow), probe(-narrow)
+            expected[:, row] = self._expected(coordinates, amounts)
+            limits[row] = self._screen_limit(len(coordinates))
+        coarse = (values[:, 0] - values[:, 1]) / (2 * wide)
+        fine = (values[:, 2] - values[:, 3]) / (2 * narrow)
+        slope = fine + (fine - coarse) / (differences.RATIO**2 - 1)
+        blur = TRUST * self.rounding / narrow
+        agrees = numpy.abs(slope - expected[0]) <= limits * expected[1] + blur
+        gap = numpy.abs(values[:, 2] + values[:, 3] - 2 * self.base) / narrow
+        wide_gap = numpy.abs(values[:, 0] + values[:, 1] - 2 * self.base) / wide
+        smooth = (gap <= wide_gap / 2) | (gap <= 1e-7 * expected[1] + 10 * blur)
+        known = blur <= self.tolerance.needed(expected[1], expected[1], self.size)
+        return (agrees & smooth & known).all(axis=1)
+
+    def _screen_limit(self, count):
+        relative = self.tolerance.relative
+        return relative / 4 if count == 1 or self.subject.low else min(relative / 4, 5e-5 / count)
+
+    def _measure(self, coordinates, amounts):
+        slopes = differences.measure(self._probe(coordinates, amounts), self.base, self.rounding)
+        expected, size = self._expected(coordinates, amounts)
+        apart = numpy.abs(slopes.value - expected) - TRUST * slopes.error
+        suspect = ~(apart <= self._screen_limit(len(coordinates)) * size) | slopes.kink
+        score = numpy.where(slopes.kink, numpy.inf, apart / numpy.maximum(size, 1e-300))
+        return slopes, suspect, numpy.nan_to_num(score, nan=numpy.inf, posinf=1e300).max(initial=0.0)
+
+    def _investigate(self, leaf, coordinates, amounts) -> Verdict:
+        """Measure a direction properly; narrow a dense one down to the coordinate that disagrees most."""
+        if len(coordinates) == 1:
+            return self._judge_element(leaf, coordinates, amounts)
+        slopes, suspect, _ = self._measure(coordinates, amounts)
+        whole = self._judge(leaf, coordinates, amounts, slopes)
+        if not suspect.any():
+            return whole
+        while len(coordinates) > 1:
+            half = len(coordinates) // 2
+            parts = [(coordinates[:half], amounts[:half]), (coordinates[half:], amounts[half:])]
+            scores = [self._measure(*part)[2] for part in parts]
+            coordinates, amounts = parts[int(scores[1] > scores[0])]
+        return worse(self._investigate(leaf, coordinates, amounts), whole)
+
+    def _judge_element(self, leaf, coordinates, amounts) -> Verdict:
+        """Return the verdict on one coordinate, told for one output element wherever possible."""
+        verdict = self._judge(leaf, coordinates, amounts, self._measure(coordinates, amounts)[0])
+        if verdict.status in (FAIL, NONDIFFERENTIABLE) and len(self.backward.labels) < len(self.finite):
+            values = [
+                self._value(coordinates, amounts, step) for step in (-differences.STEP, differences.STEP)
+            ]
+            change = numpy.nan_to_num(numpy.abs(values[1] - values[0]), nan=0.0, posinf=0.0)
+            self.subject.restore()  # backward reads what was saved of the inputs
+            self.backward.add_output(int(change.argmax()))
+            self._set_base()
+            single = self._judge(leaf, coordinates, amounts, self._measure(coordinates, amounts)[0])
+            verdict = single if single.status == verdict.status else verdict
+        return verdict
+
+    def _judge(self, leaf, coordinates, amounts, slopes) -> Verdict:
+        """Return the verdict on one direction, the worst over all cotangents."""
+        expected, row = self._expected(coordinates, amounts)
+        if len(coordinates) == 1:
+            largest = numpy.maximum(numpy.abs(slopes.value), numpy.abs(expected))
+            row = numpy.abs(self.backward.gradient[:, leaf.span] * self.scale[leaf.span]).max(axis=1)
+        else:
+            largest = row
+        allowed = self.tolerance.allowed(
+            largest, row, self.size, amounts[0] if len(coordinates) == 1 else 1.0
+        )
+        allowed += self.tolerance.of_all * self.steepest + numpy.where(slopes.value == 0, 1e-15, 0.0)
+        allowed += self.tolerance.of_bend * slopes.bend * self._reach(coordinates, amounts)
+        blur = TRUST * slopes.error
+        unknown = slopes.edge & ~(blur <= 0.1 * numpy.abs(slopes.value))
+        wrong = ~(numpy.abs(slopes.value - expected) <= allowed + blur) & ~unknown
+        kink = slopes.kink | self._blows_up(slopes, expected)
+        inside = ~numpy.isfinite(expected) | (
+            (expected >= numpy.fmin(slopes.left, slopes.right) - allowed - 1e-3 * row)
+            & (expected <= numpy.fmax(slopes.left, slopes.right) + allowed + 1e-3 * row)
+        )
+        vague = unknown | ~(blur <= numpy.maximum(allowed, self.tolerance.needed(largest, row, self.size)))
+        vague &= (slopes.value != 0) | (expected != 0)  # locally constant, and known to be
+        vague &= numpy.maximum(blur, largest) > 1e-11  # nothing but noise on both sides
+        found = Verdict(PASS)
+        for status, where in (
+            (FAIL, (wrong & ~kink) | (kink & ~inside)),
+            (INCONCLUSIVE, vague & ~kink),
+            (NONDIFFERENTIABLE, kink),
+        ):
+            if where.any():
+                k = int(numpy.flatnonzero(where)[-1])  # single output elements come last, and tell more
+                found = self._tell(status, leaf, coordinates, amounts, k, slopes, expected[k], bool(kink[k]))
+                break
+        return found
+
+    @staticmethod
+    def _blows_up(slopes, expected):
+        """Where a slope grows without bound and backward says so (the root at 0), or makes nan of 0 * inf."""
+        steep = (numpy.isinf(expected) & ((slopes.left == expected) | (slopes.right == expected))).any()
+        steep |= bool((numpy.isinf(slopes.left) | numpy.isinf(slopes.right)).any())
+        return steep & ~numpy.isfinite(expected)
+
+    def _reach(self, coordinates, amounts):
+        """Return how far, in steps of the direction, the rounding of the inputs themselves would reach."""
+        return float(numpy.abs(self.subject.start[coordinates] / amounts).max(initial=1.0))
+
+    def _tell(self, status, leaf, coordinates, amounts, k, slopes, analytic, kink) -> Verdict:
+        """Word a verdict on one direction and one cotangent."""
+        single = len(coordinates) == 1
+        unit = float(amounts[0]) if single else 1.0
+        analytic = float(analytic) / unit
+        numeric, error = float(slopes.value[k]) / unit, TRUST * float(slopes.error[k]) / abs(unit)
+        element, where = None, "along a random direction"
+        if single:
+            position = int(coordinates[0]) - leaf.span.start
+            element = leaf.name(position)
+            part = (
+                ("real part", "imaginary part")[position % 2] + " of " if leaf.tensor.dtype.is_complex else ""
+            )
+            where = f"at {part}element {element}"
+        output, cotangent = self._name_output(self.backward.labels[k])
+        place = f"for output {output} with respect to input {leaf.label} {where}{cotangent}"
+        if kink:
+            numeric = (float(slopes.left[k]) / unit, float(slopes.right[k]) / unit)
+            text = f"slope {numeric[0]:.6g} on the left, {numeric[1]:.6g} on the right, backward gives "
+            text += f"{analytic:.6g}"
+            text = f"not differentiable {place}: {text}" + (", not in between" if status == FAIL else "")
+        elif status == INCONCLUSIVE:
+            text = f"cannot measure the slope {place}: {numeric:.6g} +- {error:.1g}, backward gives "
+            text += f"{analytic:.6g}"
+        elif not self.backward.differentiable:
+            text = f"Numerical gradient for function expected to be zero {place}: no output requires grad, "
+            text += f"yet the measured slope is {numeric:.10g}; is something detached?"
+        else:
+            text = f"Jacobian mismatch {place}: numerical {numeric:.10g} +- {error:.1g}, analytical "
+            text += f"{analytic:.10g}" + _hint(numeric, analytic)
+        return Verdict(status, text, input=leaf.label, element=element, numeric=numeric, analytic=analytic)
+
+    def _name_output(self, label):
+        if label is None:
+            return "all" if len(self.backward.sizes) > 1 else 0, " (random grad_output)"
+        number = int(numpy.searchsorted(self.backward.ends, label, side="right")) - 1
+        y, position = self.backward.outputs[number], label - int(self.backward.ends[number])
+        part = ""
+        if y.dtype.is_complex:
+            position, part = position // 2, (" real", " imaginary")[position % 2]
+        index = tuple(int(i) for i in numpy.unravel_index(position, tuple(y.shape)))
+        return number, f" (output element {index}{part})"
+
+
+def _scale(x):
+    """Natural step sizes: the size of each element, less if it is large, more if it is tiny."""
+    finite = numpy.where(numpy.isfinite(x), numpy.abs(x), 0.0)
+    typical = float(numpy.sqrt(numpy.mean(finite**2))) if finite.size else 0.0
+    least = min(max(0.1 * typical, 1e-3), 1.0) if typical else 1.0
+    large = numpy.maximum(numpy.sqrt(finite), 1e-4 * finite)
+    return numpy.where(finite > 1, large, numpy.maximum(finite, least))
+
+
+def _hint(numeric, analytic) -> str:
+    """Say what kind of mistake a wrong number looks like."""
+    if analytic == 0:
+        return "; nothing arrives: is a term missing, or a tensor detached?"
+    if numeric == 0:
+        return "; the function does not depend on it"
+    if not numpy.isfinite(analytic):
+        return ""
+    if abs(numeric + analytic) <= 1e-3 * abs(numeric):
+        return "; the sign is flipped"
+    return f"; off by a factor of {analytic / numeric:.6g}"
+
+
+def _same(one, other, tolerance) -> bool:
+    return bool(
+        numpy.all((one == other) | (numpy.abs(one - other) <= tolerance) | ((one != one) & (other != other)))
+    )

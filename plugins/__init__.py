@@ -1,0 +1,1 @@
+"""Our own plugins: found through entry points, like anybody's."""

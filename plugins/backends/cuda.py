@@ -1,0 +1,51 @@
+"""CUDA devices, on CuPy. Imported at the first use of device="cuda"."""
+
+from __future__ import annotations
+
+from plugrad.extend import Backend, collect, hookimpl
+
+try:
+    import cupy
+except ImportError as error:
+    cupy, _missing = None, str(error)
+
+
+class CUDA(Backend):
+    """NVIDIA GPUs through CuPy."""
+
+    name = "cuda"
+    xp = cupy
+    array_type = cupy.ndarray if cupy is not None else type(None)
+
+    def available(self):
+        if cupy is None:
+            return f"CuPy can't be imported ({_missing}); `pip install 'plugrad[cuda]'` brings it"
+        try:
+            count = cupy.cuda.runtime.getDeviceCount()
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            return f"CuPy finds no usable GPU: {error}"
+        return None if count else "CuPy finds no GPU on this machine"
+
+    def device_count(self):
+        return cupy.cuda.runtime.getDeviceCount() if self.available() is None else 0
+
+    def owns_index(self, array):
+        return array.device.id
+
+    def from_numpy(self, array, index):
+        with cupy.cuda.Device(index):
+            return cupy.asarray(array)
+
+    def to_numpy(self, array):
+        return cupy.asnumpy(array)
+
+    def synchronize(self, index):
+        cupy.cuda.Device(index).synchronize()
+
+    def storage(self, array):
+        return array.data.mem
+
+
+@hookimpl
+def plugrad_backends():
+    return collect(Backend, globals())

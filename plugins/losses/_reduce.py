@@ -1,0 +1,68 @@
+"""What all losses share: reductions, their derivatives, and the checks of arguments."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import plugrad
+
+REDUCTIONS = ("none", "mean", "sum")
+
+
+def check_reduction(reduction) -> None:
+    """Raise ValueError when `reduction` is none of "none", "mean" and "sum"."""
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction; write 'none', 'mean' or 'sum'")
+
+
+def reduced(xp, values, reduction):
+    """Return raw `values` as they are, their mean or their sum."""
+    if reduction == "none":
+        return values
+    wide = "float32" if values.dtype.itemsize == 2 else None
+    total = values.sum(dtype=wide)
+    if reduction == "mean":
+        total = total / values.size if values.size else total * math.nan
+    return total.astype(values.dtype) if wide else total
+
+
+def reduced_shape(shape, reduction):
+    """Return the shape of a loss whose elements have the given shape."""
+    return shape if reduction == "none" else ()
+
+
+def each(g, reduction, shape):
+    """Return the gradient of the elements, of the given shape, from that of their reduction."""
+    return g / (math.prod(shape) or 1) if reduction == "mean" else g
+
+
+def reduce(F, values, reduction):
+    """Return a tensor of losses, their mean or their sum; `reduction` was checked before or is checked here."""
+    if reduction == "mean":
+        return F.mean(values)
+    if reduction == "sum":
+        return F.sum(values)
+    check_reduction(reduction)
+    return values
+
+
+def paired(F, input, target):
+    """Return two tensors brought to one shape and dtype; different shapes are warned of, as they are mostly a slip."""
+    if input.shape != target.shape:
+        warnings.warn(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
+            "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+            stacklevel=4,
+        )
+        input, target = F.broadcast_tensors(input, target)
+    if input.dtype is not target.dtype:
+        dtype = plugrad.promote_types(input.dtype, target.dtype)
+        input, target = input.to(dtype), target.to(dtype)
+    return input, target
+
+
+def refuse_integers(kernel, input) -> None:
+    """Raise PyTorch's error when a loss is asked for integers."""
+    if input.dtype.kind in "biuc":
+        raise NotImplementedError(f"\"{kernel}\" not implemented for {input.dtype} tensors; convert with .float()")

@@ -1,0 +1,228 @@
+"""Losses of yes-or-no answers, one or many for each sample."""
+
+from __future__ import annotations
+
+from plugrad.extend import Op, collect, composite, hookimpl, loss, loss_modules, op
+
+from ._reduce import check_reduction, each, reduce, reduced, reduced_shape, refuse_integers
+
+
+def _times(value, factor):
+    return value if factor is None else value * factor
+
+
+def _check_target(input, target) -> None:
+    if input.dtype is not target.dtype and not target.dtype.is_floating_point:
+        raise RuntimeError(f"Found dtype {target.dtype} but expected {input.dtype}; convert with target.to(input.dtype)")
+
+
+# ---------------------------------------------------------------- from probabilities
+
+
+@op(at=(), node="BinaryCrossEntropyBackward0")
+def bce(xp, input, target, weight, reduction):
+    """Binary cross entropy of probabilities, reduced."""
+    refuse_integers("binary_cross_entropy", input)
+    if input.size and not bool((input.min() >= 0) & (input.max() <= 1)):
+        raise RuntimeError("all elements of input should be between 0 and 1")
+    # PyTorch bounds the logarithms, so that a confident wrong answer costs much but not infinitely much.
+    yes, no = xp.maximum(xp.log(input), -100), xp.maximum(xp.log1p(-input), -100)
+    return reduced(xp, _times((target - 1) * no - target * yes, weight), reduction)
+
+
+@bce.vjp("input")
+def bce_vjp_input(F, g, input, target, weight, reduction):
+    slope = (input - target) / F.clamp_min((1 - input) * input, 1e-12)
+    return _times(slope, weight) * each(g, reduction, input.shape)
+
+
+@bce.vjp("target")
+def bce_vjp_target(F, g, input, weight, reduction):
+    slope = F.log1p(-input) - F.log(input)
+    return _times(slope, weight) * each(g, reduction, input.shape)
+
+
+@bce.meta
+def bce_meta(input, target, weight, reduction):
+    return reduced_shape(input.shape, reduction), input.dtype
+
+
+@bce.samples
+def bce_samples(make):
+    yield make(3, 4, low=0.1, high=0.9), make(3, 4, low=0.1, high=0.9), None, "mean"
+
+
+@loss(module="BCELoss", forward=("input", "target"), buffers=("weight",))
+@composite(at=("nn.functional.binary_cross_entropy",))
+def binary_cross_entropy(F, input, target, weight=None, *, reduction="mean"):
+    """Cross entropy of probabilities with yes-or-no targets.
+
+    Args:
+        input: probabilities.
+        target: what they should be, of the same shape and dtype.
+        weight: factor of each element; broadcasts.
+        reduction: "none", "mean" or "sum".
+
+    Errors: `RuntimeError` for probabilities outside of [0, 1], `ValueError` for different shapes.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.binary_cross_entropy(torch.tensor([0.5]), torch.tensor([1.]))
+    tensor(0.6931)
+    """
+    check_reduction(reduction)
+    if target.shape != input.shape:
+        raise ValueError(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
+            "Please ensure they have the same size."
+        )
+    _check_target(input, target)
+    if weight is not None and weight.shape != input.shape:
+        weight = F.expand(weight, input.shape)
+    return F.bce(input, target, weight, reduction)
+
+
+# ---------------------------------------------------------------- from logits
+
+
+@op(at=(), node="BinaryCrossEntropyWithLogitsBackward0")
+def bce_logits(xp, input, target, weight, pos_weight, reduction):
+    """Binary cross entropy of logits, reduced."""
+    refuse_integers("binary_cross_entropy_with_logits", input)
+    tail = xp.log1p(xp.exp(-xp.abs(input)))
+    if pos_weight is None:
+        values = xp.maximum(input, 0) - input * target + tail
+    else:
+        values = (1 - target) * input + ((pos_weight - 1) * target + 1) * (tail + xp.maximum(-input, 0))
+    return reduced(xp, _times(values, weight), reduction)
+
+
+@bce_logits.vjp("input")
+def bce_logits_vjp_input(F, g, input, target, weight, pos_weight, reduction):
+    probability = F.sigmoid(input)
+    if pos_weight is None:
+        slope = probability - target
+    else:
+        slope = 1 - target - ((pos_weight - 1) * target + 1) * (1 - probability)
+    return _times(slope, weight) * each(g, reduction, input.shape)
+
+
+@bce_logits.vjp("target")
+def bce_logits_vjp_target(F, g, input, weight, pos_weight, reduction):
+    slope = -input if pos_weight is None else -input - (pos_weight - 1) * F.logsigmoid(input)
+    return _times(slope, weight) * each(g, reduction, input.shape)
+
+
+@bce_logits.meta
+def bce_logits_meta(input, target, weight, pos_weight, reduction):
+    return reduced_shape(input.shape, reduction), input.dtype
+
+
+@bce_logits.samples
+def bce_logits_samples(make):
+    yield make(3, 4), make(3, 4, low=0, high=1), None, None, "mean"
+    yield make(3, 4), make(3, 4, low=0, high=1), make(4), make(4), "none"
+
+
+@loss(module="BCEWithLogitsLoss", forward=("input", "target"), buffers=("weight", "pos_weight"))
+@composite(at=("nn.functional.binary_cross_entropy_with_logits",))
+def binary_cross_entropy_with_logits(F, input, target, weight=None, *, reduction="mean", pos_weight=None):
+    """Cross entropy of `sigmoid(input)` with yes-or-no targets, without overflow.
+
+    Args:
+        input: logits.
+        target: probabilities, of the same shape.
+        weight: factor of each element; broadcasts.
+        pos_weight: factor of the positive answers; broadcasts.
+        reduction: "none", "mean" or "sum".
+
+    Errors: `ValueError` for different shapes.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.binary_cross_entropy_with_logits(torch.tensor([0.]), torch.tensor([1.]))
+    tensor(0.6931)
+    """
+    check_reduction(reduction)
+    if target.shape != input.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    _check_target(input, target)
+    return F.bce_logits(input, target, weight, pos_weight, reduction)
+
+
+# ---------------------------------------------------------------- margins of signs
+
+
+@op(at=(), node="SoftMarginLossBackward0")
+def soft_margin(xp, input, target, reduction):
+    """`log(1 + exp(-target * input))`, reduced."""
+    refuse_integers("soft_margin_loss", input)
+    return reduced(xp, xp.logaddexp(input.dtype.type(0), -target * input), reduction)
+
+
+@soft_margin.vjp("input")
+def soft_margin_vjp_input(F, g, input, target, reduction):
+    return -target * F.sigmoid(-target * input) * each(g, reduction, input.shape)
+
+
+@soft_margin.vjp("target")
+def soft_margin_vjp_target(F, g, input, target, reduction):
+    return -input * F.sigmoid(-target * input) * each(g, reduction, input.shape)
+
+
+@soft_margin.meta
+def soft_margin_meta(input, target, reduction):
+    return reduced_shape(input.shape, reduction), input.dtype
+
+
+@soft_margin.samples
+def soft_margin_samples(make):
+    yield make(3, 4), make(3, 4), "mean"
+
+
+@loss(module="SoftMarginLoss", forward=("input", "target"))
+@composite(at=("nn.functional.soft_margin_loss",))
+def soft_margin_loss(F, input, target, *, reduction="mean"):
+    """Logistic loss `log(1 + exp(-target * input))` with targets 1 and -1.
+
+    Args:
+        input: scores.
+        target: 1 or -1, of the same shape.
+        reduction: "none", "mean" or "sum".
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.soft_margin_loss(torch.tensor([0.]), torch.tensor([1.]))
+    tensor(0.6931)
+    """
+    check_reduction(reduction)
+    if input.shape != target.shape:
+        input, target = F.broadcast_tensors(input, target)
+    return F.soft_margin(input, target.to(input.dtype), reduction)
+
+
+@loss(module="MultiLabelSoftMarginLoss", forward=("input", "target"), buffers=("weight",))
+@composite(at=("nn.functional.multilabel_soft_margin_loss",))
+def multilabel_soft_margin_loss(F, input, target, weight=None, *, reduction="mean"):
+    """Binary cross entropy of logits, averaged over the classes of each sample.
+
+    Args:
+        input: logits, classes in the last dimension.
+        target: 0 or 1, of the same shape.
+        weight: factor of each class.
+        reduction: "none", "mean" or "sum", over samples.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.multilabel_soft_margin_loss(torch.tensor([[0., 0.]]), torch.tensor([[0., 1.]]))
+    tensor(0.6931)
+    """
+    values = -(target * F.logsigmoid(input) + (1 - target) * F.logsigmoid(-input))
+    values = F.mean(_times(values, weight), -1)
+    return reduce(F, values, reduction)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())
+
+
+@hookimpl
+def plugrad_losses():
+    return loss_modules(globals())

@@ -1,0 +1,370 @@
+"""Losses of class labels: negative log likelihood and cross entropy."""
+
+from __future__ import annotations
+
+import math
+
+from plugrad.extend import Op, collect, composite, hookimpl, loss, loss_modules, op
+
+from ._reduce import check_reduction, reduce, reduced_shape
+
+_LABELS = {"int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "bool": "Bool", "float32": "Float",
+           "float64": "Double", "float16": "Half"}
+
+
+# ---------------------------------------------------------------- rows of classes
+
+
+def _labels(xp, target, count, ignore_index):
+    """Return the flat labels, safe to index `count` classes with, and which of them count (None: all)."""
+    flat = target.reshape(-1).astype("int64", copy=False)
+    # Seen as unsigned, a negative label is a huge one: one pass finds both kinds of bad labels.
+    if not 0 <= ignore_index < count and (not flat.size or flat.view("uint64").max() < count):
+        return flat, None
+    kept = flat != ignore_index
+    safe = xp.where(kept, flat, 0)
+    wrong = (safe < 0) | (safe >= count)
+    if bool(wrong.any()):
+        raise IndexError(f"Target {int(safe[wrong][0])} is out of bounds.")
+    return safe, kept
+
+
+def _rows(xp, input):
+    """Return (N, C) rows of an input (C), (N, C) or (N, C, d1, ...)."""
+    if input.ndim == 1:
+        return input.reshape(1, -1)
+    return input if input.ndim == 2 else xp.moveaxis(input, 1, -1).reshape(-1, input.shape[1])
+
+
+def _unrows(xp, rows, shape):
+    """Return rows in the shape of the input they came from."""
+    if len(shape) < 3:
+        return rows.reshape(shape)
+    return xp.moveaxis(rows.reshape(shape[0], *shape[2:], shape[1]), -1, 1)
+
+
+def _shares(xp, labels, kept, weight, dtype):
+    """Return the weight of each row: of its label, zero when ignored; None when all weigh one."""
+    if weight is None:
+        return None if kept is None else kept.astype(dtype)
+    return weight[labels] if kept is None else weight[labels] * kept
+
+
+def _per_row(xp, g, reduction, shares, count):
+    """Return the gradient of the value of each row, before its weight."""
+    if reduction == "none":
+        return g.reshape(-1)
+    if reduction == "sum":
+        return g
+    if shares is None:
+        return g / (count or 1)
+    total = shares.sum()
+    return g / xp.where(total == 0, 1, total).astype(g.dtype)
+
+
+def _collect(values, shares, reduction, shape):
+    if reduction == "none":
+        return values.reshape(shape)
+    total = values.sum()
+    if reduction == "sum":
+        return total
+    count = values.size if shares is None else shares.sum()
+    return (total / count if values.size else total * math.nan).astype(values.dtype)
+
+
+# ---------------------------------------------------------------- negative log likelihood
+
+
+@op(at=(), node="NllLossBackward0")
+def nll(xp, input, target, weight, ignore_index, reduction):
+    """Negative log likelihood of labels, reduced; linear in `input`."""
+    rows = _rows(xp, input)
+    labels, kept = _labels(xp, target, rows.shape[1], ignore_index)
+    values = -rows[xp.arange(labels.size), labels]
+    shares = _shares(xp, labels, kept, weight, rows.dtype)
+    if shares is not None:
+        values = values * shares if kept is None else xp.where(kept, values * shares, 0)
+    return _collect(values, shares, reduction, target.shape)
+
+
+@nll.vjp("input")
+def nll_vjp(F, g, input_shape, target, weight, ignore_index, reduction):
+    return F.nll_grad(g, target, weight, ignore_index, reduction, input_shape)
+
+
+@nll.meta
+def nll_meta(input, target, weight, ignore_index, reduction):
+    return reduced_shape(target.shape, reduction), input.dtype
+
+
+@nll.samples
+def nll_samples(make):
+    yield make(3, 4), make.ints(3, low=0, high=4), None, -100, "mean"
+    yield make(2, 3, 4), make.ints(2, 4, low=0, high=3), None, 1, "none"
+
+
+@op(at=())
+def nll_grad(xp, g, target, weight, ignore_index, reduction, shape):
+    """Gradient of `nll` with respect to its input of the given shape: the adjoint of a linear function."""
+    classes = shape[1 if len(shape) > 1 else 0]
+    labels, kept = _labels(xp, target, classes, ignore_index)
+    shares = _shares(xp, labels, kept, weight, g.dtype)
+    scale = _per_row(xp, g, reduction, shares, labels.size)
+    rows = xp.zeros((labels.size, classes), g.dtype)
+    rows[xp.arange(labels.size), labels] = -scale if shares is None else -scale * shares
+    return _unrows(xp, rows, shape)
+
+
+@nll_grad.vjp("g")
+def nll_grad_vjp(F, h, target, weight, ignore_index, reduction):
+    return F.nll(h, target, weight, ignore_index, reduction)
+
+
+@nll_grad.meta
+def nll_grad_meta(g, target, weight, ignore_index, reduction, shape):
+    return shape, g.dtype
+
+
+def _check_labels(input, target, weight) -> None:
+    """Raise PyTorch's errors for shapes and dtypes that do not belong together."""
+    if input.ndim == 0:
+        raise ValueError("Expected 1 or more dimensions (got 0)")
+    name = str(target.dtype).rpartition(".")[2]
+    if name not in ("int64", "uint8"):
+        raise RuntimeError(
+            f"expected target dtype to be Long or Byte, but got {_LABELS.get(name, name)}; convert with target.long()"
+        )
+    if input.ndim == 1 and target.ndim == 1 and target.shape[0] != 1:
+        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}")
+    if input.ndim <= 2 and target.ndim > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if input.ndim > 1:
+        if target.ndim == 0 or input.shape[0] != target.shape[0]:
+            got = target.shape[0] if target.ndim else 1
+            raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({got}).")
+        if target.ndim != input.ndim - 1:
+            raise RuntimeError(
+                f"only batches of spatial targets supported ({input.ndim - 1}D tensors) but got targets of dimension: "
+                f"{target.ndim}"
+            )
+        wanted = (input.shape[0], *input.shape[2:])
+        if tuple(target.shape) != wanted:
+            raise RuntimeError(f"Expected target size {list(wanted)}, got {list(target.shape)}")
+    classes = input.shape[1 if input.ndim > 1 else 0]
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
+            f"shape: {list(weight.shape)}"
+        )
+
+
+@loss(module="NLLLoss", forward=("input", "target"), buffers=("weight",))
+@composite(at=("nn.functional.nll_loss",))
+def nll_loss(F, input, target, weight=None, *, ignore_index=-100, reduction="mean"):
+    """Negative log likelihood of class labels, given log probabilities.
+
+    Args:
+        input: log probabilities (C), (N, C) or (N, C, d1, ...).
+        target: labels (), (N) or (N, d1, ...), int64.
+        weight: factor of each class (C); the mean is then weighted, too.
+        ignore_index: label that does not count.
+        reduction: "none", "mean" or "sum".
+
+    Errors: `IndexError` for a label that is no class; `ValueError` or `RuntimeError` for shapes that don't match.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.nll_loss(torch.tensor([[-1., -2.]]), torch.tensor([1]))
+    tensor(2.)
+    """
+    check_reduction(reduction)
+    _check_labels(input, target, weight)
+    return F.nll(input, target, weight, ignore_index, reduction)
+
+
+# ---------------------------------------------------------------- cross entropy with labels
+
+
+@op(at=(), node="NllLossBackward0")
+def cross_entropy_labels(xp, input, target, weight, ignore_index, reduction, label_smoothing):
+    """Cross entropy of logits with labels, reduced.
+
+    Nothing of the size of the logits is saved for backward, which costs one more exponential there.
+    """
+    rows = _rows(xp, input)
+    classes = rows.shape[1]
+    labels, kept = _labels(xp, target, classes, ignore_index)
+    if rows.dtype.kind in "biu":
+        raise NotImplementedError(f"\"log_softmax_lastdim_kernel_impl\" not implemented for {rows.dtype}")
+    shifted = rows - rows.max(axis=1, keepdims=True) if rows.size else rows
+    normalizer = xp.log(xp.exp(shifted).sum(axis=1))
+    values = normalizer - shifted[xp.arange(labels.size), labels]
+    shares = _shares(xp, labels, kept, weight, rows.dtype)
+    if shares is not None:
+        values = values * shares
+    if label_smoothing:
+        if weight is None:
+            spread = normalizer * classes - shifted.sum(axis=1)
+        else:
+            spread = normalizer * weight.sum() - (shifted * weight).sum(axis=1)
+        values = values * (1 - label_smoothing) + spread * (label_smoothing / classes)
+    if kept is not None:
+        values = xp.where(kept, values, 0)
+    return _collect(values, shares, reduction, target.shape)
+
+
+@cross_entropy_labels.vjp("input")
+def cross_entropy_labels_vjp(F, g, input, target, weight, ignore_index, reduction, label_smoothing):
+    return F.cross_entropy_grad(g, input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+@cross_entropy_labels.meta
+def cross_entropy_labels_meta(input, target, weight, ignore_index, reduction, label_smoothing):
+    return reduced_shape(target.shape, reduction), input.dtype
+
+
+@cross_entropy_labels.samples
+def cross_entropy_labels_samples(make):
+    yield make(3, 4), make.ints(3, low=0, high=4), None, -100, "mean", 0.0
+    yield make(2, 3, 4), make.ints(2, 4, low=0, high=3), None, 1, "none", 0.2
+
+
+def _masses(xp, shares, kept, weight, classes, label_smoothing, scale):
+    """Return, for each row, `scale` times the sum of its target distribution."""
+    if not label_smoothing:
+        return scale if shares is None else scale * shares
+    spread = 1.0 if weight is None else weight.sum() / classes
+    sharp = 1 if shares is None else shares
+    total = sharp * (1 - label_smoothing) + spread * label_smoothing
+    return scale * (total if kept is None else total * kept)
+
+
+@op(at=())
+def cross_entropy_grad(xp, g, input, target, weight, ignore_index, reduction, label_smoothing):
+    """Gradient of `cross_entropy_labels`: softmax times the mass of the target distribution, less that distribution."""
+    rows = _rows(xp, input)
+    classes = rows.shape[1]
+    labels, kept = _labels(xp, target, classes, ignore_index)
+    shares = _shares(xp, labels, kept, weight, rows.dtype)
+    scale = _per_row(xp, g, reduction, shares, labels.size)
+    mass = _masses(xp, shares, kept, weight, classes, label_smoothing, scale)
+    result = xp.exp(rows - rows.max(axis=1, keepdims=True)) if rows.size else rows.copy()
+    result *= (mass / result.sum(axis=1))[:, None]
+    sharp = scale if shares is None else scale * shares
+    if label_smoothing:
+        even = label_smoothing / classes if weight is None else weight * (label_smoothing / classes)
+        rest = scale if kept is None else scale * kept
+        result -= (rest[:, None] if rest.ndim else rest) * even
+        sharp = sharp * (1 - label_smoothing)
+    result[xp.arange(labels.size), labels] -= sharp
+    return _unrows(xp, result, input.shape)
+
+
+@cross_entropy_grad.vjp("g")
+def cross_entropy_grad_vjp_g(F, h, g, input, target, weight, ignore_index, reduction, label_smoothing):
+    unit = F.cross_entropy_grad(F.ones_like(g), input, target, weight, ignore_index, reduction, label_smoothing)
+    return F.sum(h * unit) if reduction != "none" else F.sum(h * unit, 1 if input.ndim > 1 else 0)
+
+
+@cross_entropy_grad.vjp("input")
+def cross_entropy_grad_vjp_input(F, h, g, input, target, weight, ignore_index, reduction, label_smoothing):
+    dim = 1 if input.ndim > 1 else 0
+    probability = F.softmax(input, dim)
+    mass = F.cross_entropy_mass(g, target, weight, ignore_index, reduction, label_smoothing, input.shape)
+    return mass * probability * (h - F.sum(h * probability, dim, True))
+
+
+@cross_entropy_grad.meta
+def cross_entropy_grad_meta(g, input, target, weight, ignore_index, reduction, label_smoothing):
+    return input.shape, input.dtype
+
+
+@op(at=())
+def cross_entropy_mass(xp, g, target, weight, ignore_index, reduction, label_smoothing, shape):
+    """What `cross_entropy_grad` multiplies softmax with, with 1 for the classes in `shape`; linear in `g`."""
+    classes = shape[1 if len(shape) > 1 else 0]
+    labels, kept = _labels(xp, target, classes, ignore_index)
+    shares = _shares(xp, labels, kept, weight, g.dtype)
+    scale = _per_row(xp, g, reduction, shares, labels.size)
+    mass = _masses(xp, shares, kept, weight, classes, label_smoothing, scale)
+    mass = xp.broadcast_to(mass, (labels.size,)).astype(g.dtype)
+    return mass.reshape(1) if len(shape) == 1 else mass.reshape(shape[0], 1, *shape[2:])
+
+
+@cross_entropy_mass.vjp("g")
+def cross_entropy_mass_vjp(F, h, g, target, weight, ignore_index, reduction, label_smoothing, shape):
+    unit = F.cross_entropy_mass(F.ones_like(g), target, weight, ignore_index, reduction, label_smoothing, shape)
+    return F.sum(h * unit) if reduction != "none" else F.reshape(h * unit, g.shape)
+
+
+@cross_entropy_mass.meta
+def cross_entropy_mass_meta(g, target, weight, ignore_index, reduction, label_smoothing, shape):
+    return ((1,) if len(shape) == 1 else (shape[0], 1, *shape[2:])), g.dtype
+
+
+# ---------------------------------------------------------------- cross entropy
+
+
+@loss(module="CrossEntropyLoss", forward=("input", "target"), buffers=("weight",))
+@composite(at=("nn.functional.cross_entropy",))
+def cross_entropy(
+    F, input, target, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0
+):
+    """Cross entropy of logits with class labels or class probabilities.
+
+    Args:
+        input: logits (C), (N, C) or (N, C, d1, ...).
+        target: labels (), (N) or (N, d1, ...), int64; or probabilities with the shape of `input`.
+        weight: factor of each class (C); the mean over labels is then weighted, too.
+        ignore_index: label that does not count.
+        reduction: "none", "mean" or "sum".
+        label_smoothing: share of the target that is spread evenly over the classes (arXiv:1512.00567).
+
+    Errors: `IndexError` for a label that is no class; `ValueError` or `RuntimeError` for shapes that don't match.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.cross_entropy(torch.tensor([[0., 0.]]), torch.tensor([1]))
+    tensor(0.6931)
+    """
+    check_reduction(reduction)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
+    if target.shape == input.shape:
+        return _with_probabilities(F, input, target, weight, ignore_index, reduction, label_smoothing)
+    _check_labels(input, target, weight)
+    return F.cross_entropy_labels(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+def _with_probabilities(F, input, target, weight, ignore_index, reduction, label_smoothing):
+    if not target.dtype.is_floating_point:
+        raise RuntimeError(
+            f"Expected floating point type for target with class probabilities, got {target.dtype}; class labels have "
+            "one dimension less than the logits"
+        )
+    if ignore_index >= 0:
+        raise RuntimeError("ignore_index is not supported for floating point target")
+    dim = 1 if input.ndim > 1 else 0
+    classes = input.shape[dim]
+    if label_smoothing:
+        target = target * (1 - label_smoothing) + label_smoothing / classes
+    if weight is not None:
+        if tuple(weight.shape) != (classes,):
+            raise RuntimeError(
+                f"cross_entropy: weight tensor should be defined either for all {classes} classes or no classes but "
+                f"got weight tensor of shape: {list(weight.shape)}"
+            )
+        target = target * F.reshape(weight, (-1,) + (1,) * (input.ndim - 1 - dim))
+    values = -F.sum(F.log_softmax(input, dim) * target, dim)
+    if reduction == "mean":  # over samples, not over classes, and whatever the weights
+        count = math.prod(input.shape) // classes if classes else 0
+        return F.sum(values) / count if count else F.sum(values) * math.nan
+    return reduce(F, values, reduction)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())
+
+
+@hookimpl
+def plugrad_losses():
+    return loss_modules(globals())

@@ -1,0 +1,334 @@
+"""Losses between numbers: squared, absolute and in between, and likelihoods of measured values."""
+
+from __future__ import annotations
+
+import math
+
+import plugrad
+from plugrad.extend import Op, collect, composite, hookimpl, loss, loss_modules, op
+
+from ._reduce import check_reduction, each, paired, reduce, reduced, reduced_shape, refuse_integers
+
+
+def _weighted(F, values, weight, reduction, by_weight):
+    if values.shape != weight.shape:
+        raise ValueError("Weights and input must have the same size.")
+    values = F.mul(values, weight)
+    if by_weight and reduction == "mean":
+        return F.div(F.sum(values), F.sum(weight))
+    return reduce(F, values, reduction)
+
+
+# ---------------------------------------------------------------- squared
+
+
+@op(at=(), node="MseLossBackward0")
+def mse(xp, input, target, reduction):
+    """Squared differences of two arrays of one shape, reduced."""
+    refuse_integers("mse_cpu", input)
+    difference = xp.subtract(input, target)
+    if reduction == "none" or difference.dtype.itemsize == 2:
+        return reduced(xp, difference * difference, reduction)
+    total = xp.vdot(difference, difference)
+    if reduction == "sum":
+        return total
+    return total / difference.size if difference.size else total * math.nan
+
+
+@mse.vjp("input")
+def mse_vjp_input(F, g, input, target, reduction):
+    return (input - target) * (each(g, reduction, input.shape) * 2)
+
+
+@mse.vjp("target")
+def mse_vjp_target(F, g, input, target, reduction):
+    return (target - input) * (each(g, reduction, input.shape) * 2)
+
+
+@mse.meta
+def mse_meta(input, target, reduction):
+    return reduced_shape(input.shape, reduction), input.dtype
+
+
+@mse.samples
+def mse_samples(make):
+    for reduction in ("none", "mean", "sum"):
+        yield make(3, 4), make(3, 4), reduction
+
+
+@loss(module="MSELoss", forward=("input", "target"))
+@composite(at=("nn.functional.mse_loss",))
+def mse_loss(F, input, target, *, reduction="mean", weight=None):
+    """Mean squared error between two tensors.
+
+    Args:
+        input, target: float tensors of one shape.
+        reduction: "none", "mean" or "sum".
+        weight: factor of each element; the mean is then weighted, too.
+
+    Errors: `ValueError` for another reduction.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.mse_loss(torch.tensor([1., 2.]), torch.tensor([1., 4.]))
+    tensor(2.)
+    """
+    check_reduction(reduction)
+    if input.shape != target.shape or input.dtype is not target.dtype:
+        input, target = paired(F, input, target)
+    if weight is not None:
+        return _weighted(F, F.mse(input, target, "none"), weight, reduction, True)
+    return F.mse(input, target, reduction)
+
+
+# ---------------------------------------------------------------- absolute
+
+
+@op(at=(), node="L1LossBackward0")
+def l1(xp, input, target, reduction):
+    """Absolute differences of two arrays of one shape, reduced."""
+    if input.dtype.kind in "biu":
+        refuse_integers("l1_cpu", input)
+    return reduced(xp, xp.abs(xp.subtract(input, target)), reduction)
+
+
+@l1.vjp("input")
+def l1_vjp_input(F, g, input, target, reduction):
+    return F.sgn(input - target) * each(g, reduction, input.shape)
+
+
+@l1.vjp("target")
+def l1_vjp_target(F, g, input, target, reduction):
+    return F.sgn(target - input) * each(g, reduction, input.shape)
+
+
+@l1.meta
+def l1_meta(input, target, reduction):
+    real = {"complex64": "float32", "complex128": "float64"}
+    return reduced_shape(input.shape, reduction), real.get(str(input.dtype), input.dtype)
+
+
+@l1.samples
+def l1_samples(make):
+    yield make(3, 4), make(3, 4), "mean"
+
+
+@loss(module="L1Loss", forward=("input", "target"))
+@composite(at=("nn.functional.l1_loss",))
+def l1_loss(F, input, target, *, reduction="mean", weight=None):
+    """Mean absolute error between two tensors.
+
+    Args:
+        input, target: float or complex tensors of one shape.
+        reduction: "none", "mean" or "sum".
+        weight: factor of each element; the mean is then weighted, too.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.l1_loss(torch.tensor([1., 2.]), torch.tensor([1., 4.]))
+    tensor(1.)
+    """
+    check_reduction(reduction)
+    if input.shape != target.shape or input.dtype is not target.dtype:
+        input, target = paired(F, input, target)
+    if weight is not None:
+        return _weighted(F, F.l1(input, target, "none"), weight, reduction, True)
+    return F.l1(input, target, reduction)
+
+
+# ---------------------------------------------------------------- in between
+
+
+@op(at=(), node="HuberLossBackward0")
+def huber(xp, input, target, reduction, delta, scale):
+    """`scale` times Huber's function of the differences, reduced."""
+    refuse_integers("huber_cpu", input)
+    difference = xp.subtract(input, target)
+    # With c the difference clipped to +-delta, c * (d - c / 2) is d^2 / 2 inside and delta * (|d| - delta / 2) outside.
+    clipped = xp.minimum(xp.maximum(difference, -delta), delta)
+    values = clipped * (difference - clipped * 0.5)
+    return reduced(xp, values if scale == 1 else values * scale, reduction)
+
+
+@huber.vjp("input")
+def huber_vjp_input(F, g, input, target, reduction, delta, scale):
+    return F.clamp(input - target, -delta, delta) * (each(g, reduction, input.shape) * scale)
+
+
+@huber.vjp("target")
+def huber_vjp_target(F, g, input, target, reduction, delta, scale):
+    return F.clamp(target - input, -delta, delta) * (each(g, reduction, input.shape) * scale)
+
+
+@huber.meta
+def huber_meta(input, target, reduction, delta, scale):
+    return reduced_shape(input.shape, reduction), input.dtype
+
+
+@huber.samples
+def huber_samples(make):
+    yield make(3, 4), make(3, 4), "mean", 0.7, 1.0
+
+
+@loss(module="HuberLoss", forward=("input", "target"))
+@composite(at=("nn.functional.huber_loss",))
+def huber_loss(F, input, target, reduction="mean", delta=1.0, weight=None):
+    """Squared error near zero, absolute beyond `delta` (Huber 1964).
+
+    Args:
+        input, target: float tensors of one shape.
+        reduction: "none", "mean" or "sum".
+        delta: positive number where the parabola goes over into straight lines.
+        weight: factor of each element.
+
+    Errors: `RuntimeError` when `delta` is not positive.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.huber_loss(torch.tensor([0., 0.]), torch.tensor([0.5, 4.]), reduction="none")
+    tensor([0.1250, 3.5000])
+    """
+    check_reduction(reduction)
+    if not delta > 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    if input.shape != target.shape or input.dtype is not target.dtype:
+        input, target = paired(F, input, target)
+    if weight is not None:
+        return _weighted(F, F.huber(input, target, "none", delta, 1.0), weight, reduction, False)
+    return F.huber(input, target, reduction, delta, 1.0)
+
+
+@loss(module="SmoothL1Loss", forward=("input", "target"))
+@composite(at=("nn.functional.smooth_l1_loss",))
+def smooth_l1_loss(F, input, target, *, reduction="mean", beta=1.0):
+    """Absolute error, with a parabola within `beta` of zero.
+
+    Args:
+        input, target: float tensors of one shape.
+        reduction: "none", "mean" or "sum".
+        beta: where the parabola ends; zero gives `l1_loss`.
+
+    Errors: `RuntimeError` for a negative `beta`.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.smooth_l1_loss(torch.tensor([0., 0.]), torch.tensor([0.5, 4.]), reduction="none")
+    tensor([0.1250, 3.5000])
+    """
+    check_reduction(reduction)
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    if input.shape != target.shape or input.dtype is not target.dtype:
+        input, target = paired(F, input, target)
+    if beta == 0:
+        return F.l1(input, target, reduction)
+    return F.huber(input, target, reduction, beta, 1 / beta)
+
+
+# ---------------------------------------------------------------- likelihoods
+
+
+@loss(module="PoissonNLLLoss", forward=("input", "target"))
+@composite(at=("nn.functional.poisson_nll_loss",))
+def poisson_nll_loss(F, input, target, log_input=True, full=False, *, eps=1e-8, reduction="mean"):
+    """Negative log likelihood of counts that follow Poisson's distribution.
+
+    Args:
+        input: logarithm of the expected counts, or the counts themselves when `log_input` is False.
+        target: observed counts.
+        full: whether to add Stirling's approximation of `log(target!)`.
+        eps: added to `input` before its logarithm is taken.
+        reduction: "none", "mean" or "sum".
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.poisson_nll_loss(torch.tensor([0.]), torch.tensor([3.]))
+    tensor(1.)
+    """
+    check_reduction(reduction)
+    if log_input:
+        values = F.exp(input) - target * input
+    else:
+        values = input - target * F.log(input + eps)
+    if full:
+        many = target > 1
+        safe = F.where(many, target, 1)
+        values = values + F.where(many, safe * F.log(safe) - safe + 0.5 * F.log(2 * math.pi * safe), 0)
+    return reduce(F, values, reduction)
+
+
+@loss(module="GaussianNLLLoss", forward=("input", "target", "var"))
+@composite(at=("nn.functional.gaussian_nll_loss",))
+def gaussian_nll_loss(F, input, target, var, full=False, eps=1e-6, reduction="mean"):
+    """Negative log likelihood of values that follow normal distributions.
+
+    Args:
+        input: expected values.
+        target: observed values.
+        var: variances: a number, or a tensor with the shape of `input` (its last dimension may be 1 or missing).
+        full: whether to add the constant `log(2 pi) / 2`.
+        eps: least variance; clamping to it does not change gradients.
+        reduction: "none", "mean" or "sum".
+
+    Errors: `ValueError` for negative variances or a wrong shape (Nix and Weigend 1994).
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.gaussian_nll_loss(torch.tensor([1.]), torch.tensor([3.]), torch.tensor([4.]))
+    tensor(1.1931)
+    """
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(reduction + " is not valid")
+    if isinstance(var, (int, float)):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = F.full_like(input, float(var))
+    elif bool(F.any(var < 0)):
+        raise ValueError("var has negative entry/entries")
+    if var.shape != input.shape:
+        if input.shape[:-1] == var.shape:
+            var = F.unsqueeze(var, -1)
+        elif input.shape[:-1] != var.shape[:-1] or var.shape[-1] != 1:
+            if not _broadcasts_to(var.shape, input.shape):
+                raise ValueError("var is of incorrect size")
+    with plugrad.no_grad():
+        raised = F.clamp(var, eps) - var
+    var = var + raised
+    difference = input - target
+    values = (F.log(var) + difference * difference / var) * 0.5
+    if full:
+        values = values + 0.5 * math.log(2 * math.pi)
+    return reduce(F, values, reduction)
+
+
+def _broadcasts_to(shape, target) -> bool:
+    return len(shape) == len(target) and all(a == b or a == 1 for a, b in zip(shape, target, strict=True))
+
+
+@loss(module="KLDivLoss", forward=("input", "target"))
+@composite(at=("nn.functional.kl_div",))
+def kl_div(F, input, target, *, reduction="mean", log_target=False):
+    """Kullback-Leibler divergence of distributions given as log probabilities.
+
+    Args:
+        input: log probabilities.
+        target: probabilities, or their logarithms when `log_target` is True.
+        reduction: "none", "sum", "mean" (over all elements) or "batchmean" (the sum over the number of rows, which
+            is the divergence as mathematics defines it).
+
+    >>> import plugrad as torch
+    >>> p, q = torch.tensor([[0.5, 0.5]]), torch.tensor([[0.9, 0.1]])
+    >>> torch.nn.functional.kl_div(q.log(), p, reduction="batchmean")
+    tensor(0.5108)
+    """
+    if log_target:
+        values = F.exp(target) * (target - input)
+    else:
+        values = F.xlogy(target, target) - target * input
+    if reduction == "batchmean":
+        return F.sum(values) / (input.shape[0] if input.ndim else 1)
+    return reduce(F, values, reduction)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())
+
+
+@hookimpl
+def plugrad_losses():
+    return loss_modules(globals())

@@ -1,0 +1,45 @@
+"""PyTorch's refusals of dtypes, and conjugation: what the files of elementwise ops share."""
+
+from __future__ import annotations
+
+_WORDS = {
+    "bool": "Bool",
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+    "int32": "Int",
+    "int64": "Long",
+    "float16": "Half",
+    "float32": "Float",
+    "float64": "Double",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}
+
+
+def dtype_word(dtype) -> str:
+    """Return the name that PyTorch's messages give to a NumPy dtype: `Long` for int64."""
+    return _WORDS.get(str(dtype), str(dtype))
+
+
+def is_number(value) -> bool:
+    """Return whether `value` is a Python number, not an array or an array's element."""
+    return isinstance(value, (int, float, complex)) and not hasattr(value, "dtype")
+
+
+def refuse(kinds: str, kernel: str, *values) -> None:
+    """Raise NotImplementedError when an array is of one of the NumPy kinds that `kernel` does not take."""
+    for value in values:
+        if hasattr(value, "dtype") and value.dtype.kind in kinds:
+            raise NotImplementedError(
+                f"\"{kernel}\" not implemented for '{dtype_word(value.dtype)}'; convert it with .to(dtype)"
+            )
+
+
+def conj(F, value):
+    """Return the complex conjugate of a tensor or of a Python number; real ones come back as they are."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is None:
+        return value.conjugate()
+    # Only raw arrays have a dtype with a `kind`; asking it is cheaper than a call that does nothing.
+    return value if getattr(dtype, "kind", "c") != "c" else F.conj(value)

@@ -1,0 +1,135 @@
+"""Arithmetic of indices, shared by the ops that read and write through them."""
+from __future__ import annotations
+
+import warnings
+
+KINDS = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices"
+
+
+def tidy(index):
+    """An index as a tuple, with 0-d integer tensors and NumPy integers as ints; IndexError for other things."""
+    if isinstance(index, list) and any(not isinstance(i, (int, float)) for i in index):
+        index = tuple(index)  # x[[slice(0, 1), 2]] and x[[[0, 1], [1, 0]]] mean x[...] of a tuple
+    return tuple([tidy_item(i) for i in (index if isinstance(index, tuple) else (index,))])
+
+
+def tidy_item(item):
+    if item is None or item is Ellipsis or isinstance(item, (int, list, tuple, range)):
+        return item
+    if isinstance(item, slice):
+        if item.step is not None and item.step <= 0:
+            raise ValueError("step must be greater than zero; use flip for reversed order")
+        return item
+    if hasattr(item, "dtype"):
+        name = str(item.dtype).rpartition(".")[2]
+        if item.ndim == 0 and "int" in name:
+            return int(item)
+        if name in ("int64", "int32", "bool", "uint8"):
+            return item
+        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    raise IndexError(f"{KINDS} (got {type(item).__name__})")
+
+
+def is_basic(index):
+    """Whether a tidy index selects a view: ints, slices, None and Ellipsis only."""
+    for item in index:
+        if not (item is None or item is Ellipsis or item.__class__ is int or item.__class__ is slice):
+            return False
+    return True
+
+
+def as_array(xp, item):
+    """An index array of int64 or bool."""
+    if not hasattr(item, "dtype"):
+        item = xp.asarray(list(item) if isinstance(item, range) else item)
+        if item.dtype.kind == "f" and item.size == 0:
+            item = item.astype("int64")
+    if item.dtype == "uint8":
+        warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+                      UserWarning, stacklevel=2)
+        item = item.astype(bool)
+    if item.dtype.kind not in "ib":
+        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    return xp.asarray(item)
+
+
+def two_steps(xp, shape, index):
+    """Split a tidy index in `(basic, arrays)` so that `x[basic][arrays]` is PyTorch's `x[index]`.
+
+    The ints go into the first, so that they do not move the dimensions of the arrays as they would in NumPy.
+    """
+    items = [i if i is None or i is Ellipsis or i.__class__ in (int, slice) or isinstance(i, bool) else as_array(xp, i)
+             for i in index]
+    used = sum(0 if i is None or i is Ellipsis or isinstance(i, bool)
+               else i.ndim if hasattr(i, "dtype") and i.dtype.kind == "b" else 1 for i in items)
+    if used > len(shape):
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
+    basic, arrays, dim, full = [], [], 0, slice(None)
+    for position, item in enumerate(items):
+        if item is Ellipsis:
+            skip = len(shape) - used
+            used = len(shape)  # a second Ellipsis is empty
+            basic += [full] * skip
+            arrays += [full] * skip
+            dim += skip
+        elif isinstance(item, bool) or (hasattr(item, "dtype") and item.ndim == 0):
+            basic.append(None)
+            arrays.append(xp.asarray(item).reshape(1).astype(bool))
+        elif hasattr(item, "dtype"):
+            width = item.ndim if item.dtype.kind == "b" else 1
+            if item.dtype.kind == "b" and item.shape != shape[dim:dim + width]:
+                raise IndexError(f"The shape of the mask {list(item.shape)} at index {position} does not match the shape "
+                                 f"of the indexed tensor {list(shape)} at index {dim}")
+            basic += [full] * width
+            arrays.append(item)
+            dim += width
+        else:
+            basic.append(item)
+            if item.__class__ is not int:
+                arrays.append(full)
+            dim += item is not None
+    while arrays and arrays[-1] is full:
+        arrays.pop()
+    return (*basic, Ellipsis), tuple(arrays)
+
+
+def reworded(error, shape):
+    """NumPy's IndexError in PyTorch's words."""
+    text = str(error)
+    if "too many indices" in text:
+        if not shape:
+            return IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
+                              "C++ to convert a 0-dim tensor to a number")
+        return IndexError(f"too many indices for tensor of dimension {len(shape)}")
+    return IndexError(text.replace("axis", "dimension").replace(
+        "shape mismatch: indexing arrays could not be broadcast together with shapes",
+        "shape mismatch: indexing tensors could not be broadcast together with shapes"))
+
+
+def add_rows(xp, target, rows, values):
+    """Add `values[i]` to row `rows[i]` of a C-contiguous 2-d array; a row may occur more than once."""
+    width = target.shape[1]
+    places = (rows[:, None] * width + xp.arange(width)).ravel() if width != 1 else rows
+    # One flat index is several times as fast as an index of rows (NumPy 2: 1.2 ns against 6.4 ns an element).
+    xp.add.at(target.reshape(-1), places, values.reshape(-1))
+
+
+def check_range(xp, index, size, error=RuntimeError, dim=0, prefix="", low=0):
+    """Refuse index arrays with entries outside [low, size)."""
+    if index.size:
+        smallest, largest = int(index.min()), int(index.max())
+        if smallest < low or largest >= size:
+            worst = smallest if smallest < low else largest
+            raise error(f"{prefix}index {worst} is out of bounds for dimension {dim} with size {size}")
+
+
+def check_index_dtype(op, index, dtypes=("int32", "int64")):
+    """Refuse index arrays of another dtype."""
+    if index.dtype.name not in dtypes:
+        raise RuntimeError(f"{op}(): Expected dtype {'/'.join(dtypes)} for index, but got {index.dtype}; "
+                           "convert it with .long()")
+
+
+def index_array(xp, index):
+    """An index as int64, which NumPy and CuPy take without another conversion."""
+    return index if index.dtype == "int64" else index.astype("int64")

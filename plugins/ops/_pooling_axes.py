@@ -1,0 +1,133 @@
+"""The geometry of pooling: which elements the windows along one axis consist of."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ._geometry import per_axis
+
+
+class Axis:
+    """How windows lie along one axis.
+
+    `taps[k]` picks element k of every window out of the padded axis: a slice, or a list of positions. `size` is the
+    number of windows; `low` and `high` the padding. `counts` says how many elements of the input each window has,
+    `spans` also counts the padding asked for. `disjoint` when no element is in two windows, `covers` when
+    in addition none is in none.
+    """
+
+    __slots__ = ("size", "low", "high", "taps", "counts", "spans", "disjoint", "covers")
+
+    @classmethod
+    def sliding(cls, length, kernel, stride, padding, dilation, size):
+        self = cls()
+        last = (size - 1) * stride
+        self.size, self.low = size, padding
+        self.high = max(last + dilation * (kernel - 1) + 1 - length - padding, 0)
+        self.taps = [slice(k * dilation, k * dilation + last + 1, stride) for k in range(kernel)]
+        starts = [i * stride - padding for i in range(size)]
+        self.counts = [max(min(a + kernel, length) - max(a, 0), 0) for a in starts]
+        self.spans = [min(a + kernel, length + padding) - a for a in starts]
+        self.disjoint = stride > dilation * (kernel - 1)
+        self.covers = self.disjoint and kernel == stride and padding + length + self.high == size * kernel
+        return self
+
+    @classmethod
+    def adaptive(cls, length, size):
+        """Windows of nearly equal length, from floor(i * length / size) to ceil((i + 1) * length / size)."""
+        if size and length % size == 0:
+            return cls.sliding(length, length // size, length // size, 0, 1, size)
+        self = cls()
+        bounds = [(i * length // size, -(-(i + 1) * length // size)) for i in range(size)]
+        self.size, self.low, self.high = size, 0, 1
+        self.counts = self.spans = [b - a for a, b in bounds]
+        # A shorter window is filled up with the element of padding behind the end.
+        self.taps = [[a + k if a + k < b else length for a, b in bounds] for k in range(max(self.counts, default=1))]
+        self.disjoint = self.covers = False
+        return self
+
+
+def _spell(value):
+    return tuple(value) if isinstance(value, list) else value
+
+
+def sliding_axes(function, n, shape, kernel, stride, padding, dilation, ceil_mode):
+    """The axes of a pooling with a sliding window, from the arguments as the user gave them."""
+    return _sliding_axes(
+        function, n, tuple(shape), _spell(kernel), _spell(stride), _spell(padding), _spell(dilation), bool(ceil_mode)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _sliding_axes(function, n, shape, kernel, stride, padding, dilation, ceil_mode):
+    kernel = _numbers(function, n, kernel, "kernel_size")
+    stride = kernel if stride is None or stride == () else _numbers(function, n, stride, "stride")
+    padding = _numbers(function, n, padding, "padding")
+    dilation = _numbers(function, n, dilation, "dilation")
+    for name, values in (("kernel_size", kernel), ("stride", stride), ("dilation", dilation)):
+        if min(values) <= 0:
+            raise RuntimeError(f"{function}: {name} must be greater than zero, but got {min(values)}")
+    for p, k, d in zip(padding, kernel, dilation):
+        if p < 0:
+            raise RuntimeError(f"pad must be non-negative, but got pad: {p}")
+        if p > (d * (k - 1) + 1) // 2:
+            raise RuntimeError(
+                f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and "
+                f"dilation={d}"
+            )
+    check_input(function, n, shape)
+    size = []
+    for length, k, t, p, d in zip(shape[-n:], kernel, stride, padding, dilation):
+        room = length + 2 * p - d * (k - 1) - 1
+        windows = (-(-room // t) if ceil_mode else room // t) + 1
+        size.append(windows - 1 if ceil_mode and (windows - 1) * t >= length + p else windows)
+    if min(size) < 1:
+        raise RuntimeError(
+            f"{function}: given input size {list(shape)} and kernel_size {kernel}. Invalid computed output size: "
+            f"{min(size)}. Output size is too small (the input is smaller than kernel size)"
+        )
+    return tuple(map(Axis.sliding, shape[-n:], kernel, stride, padding, dilation, size))
+
+
+def _numbers(function, n, value, name):
+    if isinstance(value, tuple) and len(value) not in (1, n):
+        raise RuntimeError(f"{function}: {name} must either be a single int, or a tuple of {n} ints, got {value}")
+    return per_axis(value, n, name, function)
+
+
+def check_input(function, n, shape):
+    """Raise RuntimeError unless the shape is (C, *S) or (N, C, *S) with elements in C and S."""
+    if len(shape) not in (n + 1, n + 2) or 0 in shape[-n - 1 :]:
+        raise RuntimeError(
+            f"{function}: Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input "
+            f"(a non-empty {n + 1}D or {n + 2}D tensor), but got: {list(shape)}. Expected input's non-batch dimensions "
+            "to have positive length"
+        )
+
+
+def adaptive_axes(function, n, shape, output_size):
+    """The axes of an adaptive pooling; an entry None of `output_size` keeps the size of its axis."""
+    return _adaptive_axes(function, n, tuple(shape), _spell(output_size))
+
+
+@lru_cache(maxsize=4096)
+def _adaptive_axes(function, n, shape, output_size):
+    if not isinstance(output_size, tuple):
+        output_size = (output_size,) * n
+    if len(shape) < n + 1:
+        raise ValueError(f"{function}: Input dimension should be at least {n + 1}, but got {len(shape)}")
+    if len(output_size) != n:
+        wanted = "'output_size' should contain one int" if n == 1 else f"output_size must be {n}"
+        raise RuntimeError(f"{function}: {wanted} numbers (internal error otherwise), but got {output_size}")
+    size = [length if s is None else int(s) for s, length in zip(output_size, shape[-n:])]
+    if min(size) < 0:
+        raise RuntimeError(
+            f"{function}: elements of output_size must be greater than or equal to 0, but got {output_size}. "
+            "Trying to create tensor with negative dimension"
+        )
+    if len(shape) > n + 2 or 0 in shape[-n - 1 :]:
+        raise RuntimeError(
+            f"{function}(): Expected input to have non-zero size for non-batch dimensions, and {n + 1} or {n + 2} of "
+            f"them, but input has sizes {list(shape)}"
+        )
+    return tuple(map(Axis.adaptive, shape[-n:], size))

@@ -1,0 +1,377 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+import math
+
+from plugrad.extend import Op, collect, composite, elementwise, hookimpl, unary
+
+from ._checks import conj, refuse
+from .erf import erf
+
+SELU_ALPHA = 1.6732632423543772
+SELU_SCALE = 1.0507009873554805
+
+
+# ---------------------------------------------------------------- straight lines
+
+
+@unary(promote="same")
+def relu(xp, input):
+    """Each element where positive, else zero.
+
+    The derivative at zero is zero.
+
+    >>> import plugrad as torch
+    >>> torch.relu(torch.tensor([-1., 2.]))
+    tensor([0., 2.])
+    """
+    kind = input.dtype.kind
+    if kind == "b":
+        raise RuntimeError("Boolean inputs not supported for relu")
+    if kind == "c":
+        raise NotImplementedError("clamp is not supported for complex types")
+    return xp.maximum(input, 0)
+
+
+@relu.vjp
+def relu_vjp(F, g, y):
+    return F.where(y > 0, g, 0.0)
+
+
+@unary(promote="same", at=())
+def hardtanh(xp, input, min_val=-1.0, max_val=1.0):
+    """Each element limited to a range."""
+    if input.dtype.kind == "b":
+        raise RuntimeError("Bool inputs not supported for hardtanh")
+    refuse("c", "hardtanh_cpu", input)
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    return xp.minimum(xp.maximum(input, _like(input, min_val)), _like(input, max_val))
+
+
+def _like(array, number):
+    return int(number) if array.dtype.kind in "iu" else number
+
+
+@hardtanh.vjp
+def hardtanh_vjp(F, g, input, min_val, max_val):
+    return F.where((input > min_val) & (input < max_val), g, 0.0)
+
+
+@unary(promote="same", at=())
+def leaky_relu(xp, input, negative_slope=0.01):
+    """Each element, times a small slope where negative."""
+    refuse("biuc", "leaky_relu_cpu", input)
+    if 0 <= negative_slope <= 1:
+        return xp.maximum(input, input * negative_slope)
+    return xp.maximum(input, 0) + xp.minimum(input, 0) * negative_slope
+
+
+@leaky_relu.vjp
+def leaky_relu_vjp(F, g, input, negative_slope):
+    return F.where(input > 0, g, g * negative_slope)
+
+
+@unary(promote="same", at=())
+def threshold(xp, input, threshold, value):
+    """Each element where above a threshold, else a value."""
+    refuse("bc", "threshold_cpu", input)
+    return xp.where(input <= threshold, _like(input, value), input)
+
+
+@threshold.vjp
+def threshold_vjp(F, g, input, threshold):
+    return F.where(input <= threshold, 0.0, g)
+
+
+@threshold.samples
+def threshold_samples(make):
+    yield make(3, 4), 0.1, -2.0
+
+
+@unary(promote="same", at=())
+def hardsigmoid(xp, input):
+    """`clamp(input + 3, 0, 6) / 6`: straight lines in place of the logistic function."""
+    refuse("biuc", "hardsigmoid_cpu", input)
+    return xp.minimum(xp.maximum(input + 3, 0), 6) * (1 / 6)
+
+
+@hardsigmoid.vjp
+def hardsigmoid_vjp(F, g, input):
+    return F.where((input > -3) & (input < 3), g * (1 / 6), 0.0)
+
+
+@unary(promote="same", at=())
+def hardswish(xp, input):
+    """`input * hardsigmoid(input)` (Howard et al., arXiv:1905.02244)."""
+    refuse("biuc", "hardswish_cpu", input)
+    return input * (xp.minimum(xp.maximum(input + 3, 0), 6) * (1 / 6))
+
+
+@hardswish.vjp
+def hardswish_vjp(F, g, input):
+    inner = F.where(input <= -3, 0.0, g * (input * (1 / 3) + 0.5))
+    return F.where(input < 3, inner, g)
+
+
+@unary(promote="same", inplace=False, aliases=("nn.functional.hardshrink",))
+def hardshrink(xp, input, lambd=0.5):
+    """Each element, or zero within `[-lambd, lambd]`.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.hardshrink(torch.tensor([-1., 0.3]))
+    tensor([-1.,  0.])
+    """
+    refuse("biuc", "hardshrink_cpu", input)
+    return xp.where((input >= -lambd) & (input <= lambd), 0, input)
+
+
+@hardshrink.vjp
+def hardshrink_vjp(F, g, input, lambd):
+    return F.where((input >= -lambd) & (input <= lambd), 0.0, g)
+
+
+@unary(promote="same", inplace=False, at=("nn.functional.softshrink",))
+def softshrink(xp, input, lambd=0.5):
+    """Each element brought nearer to zero by `lambd`, zero within `[-lambd, lambd]`.
+
+    Errors: `RuntimeError` for a negative `lambd`.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.softshrink(torch.tensor([-1., 0.3]))
+    tensor([-0.5000,  0.0000])
+    """
+    refuse("biuc", "softshrink_check", input)
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd:g}.")
+    return input - xp.minimum(xp.maximum(input, -lambd), lambd)
+
+
+@softshrink.vjp
+def softshrink_vjp(F, g, input, lambd):
+    return F.where((input >= -lambd) & (input <= lambd), 0.0, g)
+
+
+@elementwise(tensors=("input", "weight"), at=(), inplace=False, node="PreluKernelBackward0")
+def prelu_elements(xp, input, weight):
+    """Each element, times `weight` where negative; the two broadcast."""
+    refuse("biuc", "prelu_cpu", input)
+    return xp.maximum(input, 0) + xp.minimum(input, 0) * weight
+
+
+@prelu_elements.vjp("input")
+def prelu_vjp_input(F, g, input, weight):
+    return F.where(input > 0, g, g * weight)
+
+
+@prelu_elements.vjp("weight")
+def prelu_vjp_weight(F, g, input):
+    return F.where(input > 0, 0.0, g * input)
+
+
+@composite(aliases=("nn.functional.prelu",))
+def prelu(F, input, weight):
+    """Each element, times a learnt slope where negative (He et al., arXiv:1502.01852).
+
+    Args:
+        input: float tensor, channels in dimension 1.
+        weight: one slope, or one for each channel.
+
+    >>> import plugrad as torch
+    >>> torch.prelu(torch.tensor([[-1., 2.]]), torch.tensor([0.5]))
+    tensor([[-0.5000,  2.0000]])
+    """
+    channels = input.shape[1] if input.ndim > 1 else 1
+    if weight.ndim > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
+    count = weight.shape[0] if weight.ndim else 1
+    if count == 1:
+        return F.prelu_elements(input, weight if weight.ndim <= input.ndim else F.reshape(weight, ()))
+    if input.ndim == 0:
+        raise RuntimeError("Not allow zero-dim input tensor.")
+    if count != channels:
+        raise RuntimeError(
+            "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+            f"{count} and channel size = {channels}."
+        )
+    return F.prelu_elements(input, F.reshape(weight, (-1,) + (1,) * (input.ndim - 2)))
+
+
+# ---------------------------------------------------------------- sigmoids
+
+
+@unary(aliases=("special.expit", "nn.functional.sigmoid"))
+def sigmoid(xp, input):
+    """Logistic function of each element, `1 / (1 + exp(-input))`.
+
+    >>> import plugrad as torch
+    >>> torch.sigmoid(torch.tensor([0., 2.]))
+    tensor([0.5000, 0.8808])
+    """
+    return 1 / (1 + xp.exp(-input))
+
+
+@sigmoid.vjp
+def sigmoid_vjp(F, g, y):
+    return g * conj(F, y * (1 - y))
+
+
+@sigmoid.samples
+def sigmoid_samples(make):
+    yield make(3, 4)
+    yield make(2, low=-800, high=800)
+
+
+@unary(promote="same", inplace=False, at=("nn.functional.logsigmoid",), node="LogSigmoidBackward0")
+def logsigmoid(xp, input):
+    """Logarithm of the logistic function, without overflow.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.logsigmoid(torch.tensor([0., -100.]))
+    tensor([  -0.6931, -100.0000])
+    """
+    refuse("biuc", "log_sigmoid_cpu", input)
+    return xp.minimum(input, 0) - xp.log1p(xp.exp(-xp.abs(input)))
+
+
+@logsigmoid.vjp
+def logsigmoid_vjp(F, g, input):
+    return g * F.sigmoid(-input)
+
+
+@unary(promote="same", inplace=False, at=("nn.functional.softplus",))
+def softplus(xp, input, beta=1, threshold=20):
+    """Smooth form of `relu`: `log(1 + exp(beta * input)) / beta`.
+
+    Args:
+        input: float tensor.
+        beta: how sharp the bend is.
+        threshold: above it, `beta * input` is taken as a straight line.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.softplus(torch.tensor([0., 30.]))
+    tensor([ 0.6931, 30.0000])
+    """
+    refuse("biuc", "softplus_cpu", input)
+    scaled = input if beta == 1 else input * beta
+    smooth = xp.log1p(xp.exp(scaled))
+    return xp.where(scaled > threshold, input, smooth if beta == 1 else smooth / beta)
+
+
+@softplus.vjp
+def softplus_vjp(F, g, input, beta, threshold):
+    scaled = input * beta
+    return F.where(scaled > threshold, g, g * F.sigmoid(scaled))
+
+
+@composite(at=("nn.functional.softsign",))
+def softsign(F, input):
+    """`input / (1 + abs(input))`.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.softsign(torch.tensor([-1., 3.]))
+    tensor([-0.5000,  0.7500])
+    """
+    return F.div(input, F.abs(input) + 1)
+
+
+@composite(at=("nn.functional.tanhshrink",))
+def tanhshrink(F, input):
+    """`input - tanh(input)`.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.tanhshrink(torch.tensor([0., 1.]))
+    tensor([0.0000, 0.2384])
+    """
+    return F.sub(input, F.tanh(input))
+
+
+# ---------------------------------------------------------------- exponential units
+
+
+@unary(promote="same", at=())
+def elu(xp, input, alpha=1.0, scale=1.0, input_scale=1.0):
+    """`scale * (input or alpha * expm1(input_scale * input))`: elu, selu and celu in one."""
+    refuse("biuc", "elu_cpu", input)
+    negative = xp.minimum(input, 0)
+    bent = xp.expm1(negative if input_scale == 1 else negative * input_scale)
+    result = xp.maximum(input, 0) + (bent if alpha == 1 else bent * alpha)
+    return result if scale == 1 else result * scale
+
+
+@elu.vjp
+def elu_vjp(F, g, input, alpha, scale, input_scale):
+    # The exponential of the negative part only: elsewhere it may overflow, and infinity times zero is NaN.
+    slope = F.exp(F.clamp_max(input, 0.0) * input_scale) * (alpha * input_scale * scale)
+    return F.where(input > 0, g * scale, g * slope)
+
+
+# ---------------------------------------------------------------- gated by their own size
+
+
+@unary(promote="same", at=())
+def silu(xp, input):
+    """`input * sigmoid(input)`."""
+    refuse("biu", "silu_cpu", input)
+    return input / (1 + xp.exp(-input))
+
+
+@silu.vjp
+def silu_vjp(F, g, input):
+    gate = F.sigmoid(input)
+    return g * conj(F, gate * (input * (1 - gate) + 1))
+
+
+@unary(promote="same", at=())
+def mish(xp, input):
+    """`input * tanh(softplus(input))`."""
+    refuse("biuc", "mish_cpu", input)
+    return input * xp.tanh(xp.maximum(input, 0) + xp.log1p(xp.exp(-xp.abs(input))))
+
+
+@mish.vjp
+def mish_vjp(F, g, input):
+    gate = F.tanh(F.softplus(input))
+    return g * (gate + input * F.sigmoid(input) * (1 - gate * gate))
+
+
+@unary(promote="same", inplace=False, at=("nn.functional.gelu",))
+def gelu(xp, input, *, approximate="none"):
+    """Each element times the normal distribution function at it (arXiv:1606.08415).
+
+    Args:
+        input: float tensor.
+        approximate: "none", or "tanh" for the cheaper formula of the same paper.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.gelu(torch.tensor([-1., 1.]))
+    tensor([-0.1587,  0.8413])
+    """
+    refuse("biuc", "GeluKernelImpl", input)
+    if approximate == "tanh":
+        inner = input * (input * input * (0.044715 * _TWO_OVER_ROOT) + _TWO_OVER_ROOT)
+        return input * 0.5 * (xp.tanh(inner) + 1)
+    if approximate != "none":
+        raise RuntimeError(f"approximate argument must be either none or tanh, not {approximate!r}.")
+    return input * 0.5 * (erf.kernels["*"](xp, input * _ROOT_HALF) + 1)
+
+
+_ROOT_HALF = math.sqrt(0.5)
+_TWO_OVER_ROOT = math.sqrt(2 / math.pi)
+
+
+@gelu.vjp
+def gelu_vjp(F, g, input, approximate):
+    if approximate == "tanh":
+        square = input * input
+        bent = F.tanh(input * (square * (0.044715 * _TWO_OVER_ROOT) + _TWO_OVER_ROOT))
+        slope = (1 - bent * bent) * (square * (3 * 0.044715 * _TWO_OVER_ROOT) + _TWO_OVER_ROOT)
+        return g * 0.5 * (bent + 1 + input * slope)
+    density = F.exp(input * input * -0.5) * (1 / math.sqrt(2 * math.pi))
+    return g * ((F.erf(input * _ROOT_HALF) + 1) * 0.5 + input * density)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

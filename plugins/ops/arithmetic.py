@@ -1,0 +1,470 @@
+"""Sums, products and quotients."""
+
+from __future__ import annotations
+
+from plugrad.extend import Op, binary, collect, composite, elementwise, hookimpl, unary
+
+from ._checks import conj, is_number, refuse
+
+
+def _check_alpha(array, alpha):
+    kind = getattr(getattr(array, "dtype", None), "kind", "c")
+    if kind in "iu" and isinstance(alpha, float):
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if kind != "c" and isinstance(alpha, complex):
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+    if kind != "b" and isinstance(alpha, bool):
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    return bool(alpha) if kind == "b" else alpha
+
+
+def _scaled(xp, input, other, alpha):
+    """`alpha * other`, with PyTorch's rules on which numbers may scale which dtypes."""
+    array = input if hasattr(input, "dtype") else other
+    return xp.multiply(other, _check_alpha(array, alpha))
+
+
+def _check_divisor(xp, input, other):
+    """Integer division by zero is an error; NumPy would answer 0."""
+    kind = getattr(other, "dtype", getattr(input, "dtype", None)).kind
+    if kind in "iu" and not xp.all(other):
+        raise RuntimeError("ZeroDivisionError")
+
+
+# ---------------------------------------------------------------- sums
+
+
+@binary()
+def add(xp, input, other, *, alpha=1):
+    """Sum of two tensors, the second one scaled: `input + alpha * other`.
+
+    Args:
+        input, other: tensors or numbers that broadcast together.
+        alpha: number that scales `other`.
+
+    Errors: `RuntimeError` for a float `alpha` with integer tensors.
+
+    >>> import plugrad as torch
+    >>> torch.add(torch.tensor([1., 2.]), 1, alpha=10)
+    tensor([11., 12.])
+    """
+    if alpha == 1:
+        return xp.add(input, other)
+    return xp.add(input, _scaled(xp, input, other, alpha))
+
+
+@add.vjp("input")
+def add_vjp_input(F, g):
+    return g
+
+
+@add.vjp("other")
+def add_vjp_other(F, g, alpha):
+    return g if alpha == 1 else g * conj(F, alpha)
+
+
+@binary(aliases=("subtract",))
+def sub(xp, input, other, *, alpha=1):
+    """Difference of two tensors: `input - alpha * other`.
+
+    Args:
+        input, other: tensors or numbers that broadcast together; not bool.
+        alpha: number that scales `other`.
+
+    >>> import plugrad as torch
+    >>> torch.tensor([3., 2.]) - 1
+    tensor([2., 1.])
+    """
+    if alpha == 1:
+        try:
+            return xp.subtract(input, other)
+        except TypeError as error:
+            raise _bool_subtraction(input, other) from error
+    return xp.subtract(input, _scaled(xp, input, other, alpha))
+
+
+def _bool_subtraction(*operands):
+    if all(str(getattr(operand, "dtype", "")) == "bool" for operand in operands):
+        return RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. "
+            "Use the `^` or `logical_xor()` operator instead."
+        )
+    return RuntimeError(
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+        "to invert a mask, use the `~` or `logical_not()` operator instead."
+    )
+
+
+@sub.vjp("input")
+def sub_vjp_input(F, g):
+    return g
+
+
+@sub.vjp("other")
+def sub_vjp_other(F, g, alpha):
+    return -g if alpha == 1 else g * -conj(F, alpha)
+
+
+@binary(inplace=False, at=("rsub",), node="RsubBackward0")
+def rsub(xp, input, other, *, alpha=1):
+    """Difference with its operands exchanged: `other - alpha * input`.
+
+    >>> import plugrad as torch
+    >>> torch.rsub(torch.tensor([1., 2.]), 10)
+    tensor([9., 8.])
+    """
+    if alpha == 1:
+        try:
+            return xp.subtract(other, input)
+        except TypeError as error:
+            raise _bool_subtraction(input, other) from error
+    return xp.subtract(other, _scaled(xp, other, input, alpha))
+
+
+@rsub.vjp("input")
+def rsub_vjp_input(F, g, alpha):
+    return -g if alpha == 1 else g * -conj(F, alpha)
+
+
+@rsub.vjp("other")
+def rsub_vjp_other(F, g):
+    return g
+
+
+# ---------------------------------------------------------------- products
+
+
+@binary(aliases=("multiply",))
+def mul(xp, input, other):
+    """Product of two tensors, element by element.
+
+    >>> import plugrad as torch
+    >>> torch.tensor([1., 2.]) * torch.tensor([[3.], [4.]])
+    tensor([[3., 6.],
+            [4., 8.]])
+    """
+    return xp.multiply(input, other)
+
+
+@mul.vjp("input")
+def mul_vjp_input(F, g, other):
+    return g * conj(F, other)
+
+
+@mul.vjp("other")
+def mul_vjp_other(F, g, input):
+    return g * conj(F, input)
+
+
+@elementwise(tensors=("input", "tensor1", "tensor2"))
+def addcmul(xp, input, tensor1, tensor2, *, value=1):
+    """`input + value * tensor1 * tensor2`.
+
+    >>> import plugrad as torch
+    >>> torch.addcmul(torch.ones(2), torch.tensor([1., 2.]), torch.tensor([3., 4.]), value=2)
+    tensor([ 7., 17.])
+    """
+    refuse("b", "addcmul_cpu_out", input)
+    return xp.add(
+        input, xp.multiply(tensor1, tensor2) if value == 1 else value * xp.multiply(tensor1, tensor2)
+    )
+
+
+@addcmul.vjp("input")
+def addcmul_vjp_input(F, g):
+    return g
+
+
+@addcmul.vjp("tensor1")
+def addcmul_vjp_tensor1(F, g, tensor2, value):
+    return g * conj(F, tensor2 if value == 1 else tensor2 * value)
+
+
+@addcmul.vjp("tensor2")
+def addcmul_vjp_tensor2(F, g, tensor1, value):
+    return g * conj(F, tensor1 if value == 1 else tensor1 * value)
+
+
+# ---------------------------------------------------------------- quotients
+
+
+@binary(promote="float", name="div", at=("true_divide", "Tensor.true_divide"))
+def true_divide(xp, input, other):
+    """Quotient of two tensors; of integers it is a float.
+
+    >>> import plugrad as torch
+    >>> torch.true_divide(torch.tensor([1, 2]), 2)
+    tensor([0.5000, 1.0000])
+    """
+    return xp.true_divide(input, other)
+
+
+@true_divide.vjp("input")
+def true_divide_vjp_input(F, g, other):
+    return g / conj(F, other)
+
+
+@true_divide.vjp("other")
+def true_divide_vjp_other(F, g, input, other):
+    return -g * conj(F, input / other / other)
+
+
+@composite(name="div_rounded", at=("div", "divide", "Tensor.div", "Tensor.divide"), inplace=True)
+def div(F, input, other, *, rounding_mode=None):
+    """Quotient of two tensors, optionally rounded.
+
+    Args:
+        input, other: tensors or numbers that broadcast together.
+        rounding_mode: None (true division), "trunc" (towards zero) or "floor" (downwards).
+
+    >>> import plugrad as torch
+    >>> torch.div(torch.tensor([-7., 7.]), 2, rounding_mode="trunc")
+    tensor([-3.,  3.])
+    """
+    if rounding_mode is None:
+        return F.div(input, other)
+    if rounding_mode == "floor":
+        return F.floor_divide(input, other)
+    if rounding_mode == "trunc":
+        return F.div_trunc(input, other)
+    raise RuntimeError(
+        f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+    )
+
+
+@binary(node="DivBackward2")
+def floor_divide(xp, input, other):
+    """Quotient of two tensors rounded downwards; integers stay integers.
+
+    Errors: `RuntimeError` when an integer is divided by zero.
+
+    >>> import plugrad as torch
+    >>> torch.floor_divide(torch.tensor([-7, 7]), 2)
+    tensor([-4,  3])
+    """
+    refuse("bc", "div_floor_cpu", input, other)
+    _check_divisor(xp, input, other)
+    return xp.floor_divide(input, other)
+
+
+@floor_divide.vjp("input", "other")
+def floor_divide_vjp(F, g):
+    return F.zeros_like(g), F.zeros_like(g)
+
+
+@binary(at=(), inplace=False, node="DivBackward2")
+def div_trunc(xp, input, other):
+    """Quotient of two tensors rounded towards zero."""
+    refuse("bc", "div_trunc_cpu", input, other)
+    kind = (input if hasattr(input, "dtype") else other).dtype.kind
+    if kind == "f":
+        return xp.trunc(xp.true_divide(input, other))
+    _check_divisor(xp, input, other)
+    quotient = xp.floor_divide(input, other)
+    if kind == "u":
+        return quotient
+    inexact = xp.multiply(quotient, other) != input
+    return quotient + (inexact & (quotient < 0)).astype(quotient.dtype)
+
+
+@div_trunc.vjp("input", "other")
+def div_trunc_vjp(F, g):
+    return F.zeros_like(g), F.zeros_like(g)
+
+
+@binary()
+def remainder(xp, input, other):
+    """Remainder of the division rounded downwards: the sign is that of `other`.
+
+    Errors: `RuntimeError` when an integer is divided by zero.
+
+    >>> import plugrad as torch
+    >>> torch.remainder(torch.tensor([-3., 3.]), 2)
+    tensor([1., 1.])
+    """
+    refuse("bc", "remainder_cpu", input, other)
+    _check_divisor(xp, input, other)
+    return xp.remainder(input, other)
+
+
+@remainder.vjp("input")
+def remainder_vjp_input(F, g):
+    return g
+
+
+@remainder.vjp("other")
+def remainder_vjp_other(F, g, input, other):
+    return -g * F.floor_divide(input, other)
+
+
+@binary()
+def fmod(xp, input, other):
+    """Remainder of the division rounded towards zero: the sign is that of `input`.
+
+    Errors: `RuntimeError` when an integer is divided by zero.
+
+    >>> import plugrad as torch
+    >>> torch.fmod(torch.tensor([-3., 3.]), 2)
+    tensor([-1.,  1.])
+    """
+    refuse("bc", "fmod_cpu", input, other)
+    _check_divisor(xp, input, other)
+    return xp.fmod(input, other)
+
+
+@fmod.vjp("input")
+def fmod_vjp_input(F, g):
+    return g
+
+
+@fmod.vjp("other")
+def fmod_vjp_other(F, g, input, other):
+    return -g * F.div_trunc(input, other)
+
+
+@elementwise(tensors=("input", "tensor1", "tensor2"))
+def addcdiv(xp, input, tensor1, tensor2, *, value=1):
+    """`input + value * tensor1 / tensor2` for float tensors.
+
+    >>> import plugrad as torch
+    >>> torch.addcdiv(torch.ones(2), torch.tensor([1., 2.]), torch.tensor([4., 4.]), value=2)
+    tensor([1.5000, 2.0000])
+    """
+    if input.dtype.kind in "biu":
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported: it would truncate. Write "
+            "(input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for that, or give "
+            "float tensors."
+        )
+    quotient = xp.true_divide(tensor1, tensor2)
+    return xp.add(input, quotient if value == 1 else value * quotient)
+
+
+@addcdiv.vjp("input")
+def addcdiv_vjp_input(F, g):
+    return g
+
+
+@addcdiv.vjp("tensor1")
+def addcdiv_vjp_tensor1(F, g, tensor2, value):
+    return g * conj(F, value / tensor2)
+
+
+@addcdiv.vjp("tensor2")
+def addcdiv_vjp_tensor2(F, g, tensor1, tensor2, value):
+    return -g * conj(F, value * tensor1 / (tensor2 * tensor2))
+
+
+@unary()
+def reciprocal(xp, input):
+    """One divided by each element.
+
+    >>> import plugrad as torch
+    >>> torch.reciprocal(torch.tensor([2., 4.]))
+    tensor([0.5000, 0.2500])
+    """
+    return xp.true_divide(1, input)
+
+
+@reciprocal.vjp
+def reciprocal_vjp(F, g, y):
+    return -g * conj(F, y * y)
+
+
+# ---------------------------------------------------------------- signs
+
+
+@unary(promote="same", aliases=("negative",))
+def neg(xp, input):
+    """Each element with its sign changed.
+
+    >>> import plugrad as torch
+    >>> -torch.tensor([1., -2.])
+    tensor([-1.,  2.])
+    """
+    try:
+        return xp.negative(input)
+    except TypeError as error:
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+            "invert a mask, use the `~` or `logical_not()` operator instead."
+        ) from error
+
+
+@neg.vjp
+def neg_vjp(F, g):
+    return -g
+
+
+@composite()
+def positive(F, input):
+    """The tensor itself: the unary `+` operator, for all dtypes but bool.
+
+    >>> import plugrad as torch
+    >>> +torch.tensor([1., -2.])
+    tensor([ 1., -2.])
+    """
+    if str(input.dtype).endswith("bool"):
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+@unary(promote="same", aliases=("absolute",))
+def abs(xp, input):
+    """Absolute value of each element; the modulus of complex ones.
+
+    The derivative at zero is zero.
+
+    >>> import plugrad as torch
+    >>> torch.abs(torch.tensor([-2., 3.]))
+    tensor([2., 3.])
+    """
+    refuse("b", "abs_cpu", input)
+    return xp.abs(input)
+
+
+@abs.vjp
+def abs_vjp(F, g, input):
+    return g * F.sgn(input)
+
+
+# ---------------------------------------------------------------- between two tensors
+
+
+@elementwise(tensors=("input", "end", "weight"))
+def lerp(xp, input, end, weight):
+    """Linear interpolation `input + weight * (end - input)`.
+
+    Args:
+        input, end: float tensors of one dtype.
+        weight: tensor or number; 0 gives `input`, 1 gives `end`.
+
+    >>> import plugrad as torch
+    >>> torch.lerp(torch.tensor([1., 2.]), torch.tensor([3., 4.]), 0.5)
+    tensor([2., 3.])
+    """
+    refuse("biu", "lerp_kernel_scalar" if is_number(weight) else "lerp_kernel_tensor", input)
+    span = xp.subtract(end, input)
+    # From the nearer end, so that a weight of 1 gives `end` exactly.
+    from_start, from_end = input + weight * span, end - span * (1 - weight)
+    return xp.where(xp.abs(weight) < 0.5, from_start, from_end)
+
+
+@lerp.vjp("input")
+def lerp_vjp_input(F, g, weight):
+    return g * (1 - conj(F, weight))
+
+
+@lerp.vjp("end")
+def lerp_vjp_end(F, g, weight):
+    return g * conj(F, weight)
+
+
+@lerp.vjp("weight")
+def lerp_vjp_weight(F, g, input, end):
+    return g * conj(F, end - input)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

@@ -1,0 +1,125 @@
+"""Bits of integers, and common divisors."""
+
+from __future__ import annotations
+
+from plugrad.extend import Op, binary, collect, hookimpl, unary
+
+from ._checks import refuse
+
+
+@unary(promote="same")
+def bitwise_not(xp, input):
+    """Each bit inverted; for bool, logical not.
+
+    >>> import plugrad as torch
+    >>> ~torch.tensor([0, 1])
+    tensor([-1, -2])
+    """
+    refuse("fcV", "bitwise_not_cpu", input)
+    return xp.invert(input)
+
+
+@binary(promote="int")
+def bitwise_and(xp, input, other):
+    """Bits set in both elements.
+
+    >>> import plugrad as torch
+    >>> torch.bitwise_and(torch.tensor([6]), 3)
+    tensor([2])
+    """
+    refuse("fcV", "bitwise_and_cpu", input, other)
+    return xp.bitwise_and(input, other)
+
+
+@binary(promote="int")
+def bitwise_or(xp, input, other):
+    """Bits set in either element.
+
+    >>> import plugrad as torch
+    >>> torch.bitwise_or(torch.tensor([6]), 3)
+    tensor([7])
+    """
+    refuse("fcV", "bitwise_or_cpu", input, other)
+    return xp.bitwise_or(input, other)
+
+
+@binary(promote="int")
+def bitwise_xor(xp, input, other):
+    """Bits set in exactly one element.
+
+    >>> import plugrad as torch
+    >>> torch.bitwise_xor(torch.tensor([6]), 3)
+    tensor([5])
+    """
+    refuse("fcV", "bitwise_xor_cpu", input, other)
+    return xp.bitwise_xor(input, other)
+
+
+def _outside(xp, input, other):
+    """Shifts that leave nothing of the number; C has no answer for them and NumPy's is the hardware's."""
+    array = input if hasattr(input, "dtype") else other
+    return (other < 0) | (other >= 8 * array.dtype.itemsize)
+
+
+@binary(promote="int")
+def bitwise_left_shift(xp, input, other):
+    """Bits moved left by so many places; zero when all have left.
+
+    >>> import plugrad as torch
+    >>> torch.bitwise_left_shift(torch.tensor([1, 3]), 2)
+    tensor([ 4, 12])
+    """
+    refuse("bfcV", "lshift_cpu", input, other)
+    outside = _outside(xp, input, other)
+    return xp.where(
+        outside, 0, xp.left_shift(input, xp.where(outside, 0, other).astype(_dtype(input, other)))
+    )
+
+
+@binary(promote="int")
+def bitwise_right_shift(xp, input, other):
+    """Bits moved right by so many places; the sign stays.
+
+    >>> import plugrad as torch
+    >>> torch.bitwise_right_shift(torch.tensor([8, -8]), 2)
+    tensor([ 2, -2])
+    """
+    refuse("bfcV", "rshift_cpu", input, other)
+    dtype = _dtype(input, other)
+    most = 8 * dtype.itemsize - 1
+    outside = _outside(xp, input, other)
+    shifted = xp.right_shift(input, xp.where(outside, most, other).astype(dtype))
+    return xp.where(outside, 0, shifted) if dtype.kind == "u" else shifted
+
+
+def _dtype(input, other):
+    return (input if hasattr(input, "dtype") else other).dtype
+
+
+@binary(promote="int")
+def gcd(xp, input, other):
+    """Greatest common divisor of two integers.
+
+    >>> import plugrad as torch
+    >>> torch.gcd(torch.tensor([12]), torch.tensor([18]))
+    tensor([6])
+    """
+    refuse("bfcV", "gcd_cpu", input, other)
+    return xp.gcd(input, other)
+
+
+@binary(promote="int")
+def lcm(xp, input, other):
+    """Least common multiple of two integers.
+
+    >>> import plugrad as torch
+    >>> torch.lcm(torch.tensor([4]), torch.tensor([6]))
+    tensor([12])
+    """
+    refuse("bfcV", "lcm_cpu", input, other)
+    return xp.lcm(input, other)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

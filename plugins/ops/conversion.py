@@ -1,0 +1,141 @@
+"""Conversion between dtypes and devices: `to`, `type`, `float`, `cpu`..."""
+
+from __future__ import annotations
+
+import plugrad
+from plugrad.extend import Op, collect, composite, hookimpl, op
+
+
+@op(at=(), node="ToCopyBackward0")
+def to_copy(xp, input, dtype):
+    """Return a copy with another element type; complex to real drops the imaginary part."""
+    if input.dtype.kind == "c" and dtype.kind not in "cb":
+        input = input.real
+    return input.astype(dtype)
+
+
+@to_copy.vjp
+def to_copy_vjp(F, g):
+    return g  # the engine casts it to the dtype of the input
+
+
+@to_copy.meta
+def to_copy_meta(input, dtype):
+    return input.shape, dtype
+
+
+@to_copy.samples
+def to_copy_samples(make):
+    yield make.args(make(2, 3), plugrad.float64)
+
+
+def _parse(args, dtype, device):
+    """Sort the positional arguments of `to`: a dtype, a device, or a tensor whose both are meant."""
+    flags = []
+    for value in args:
+        if isinstance(value, plugrad.dtype):
+            dtype = value
+        elif isinstance(value, plugrad.Tensor):
+            dtype, device = value.dtype, value.device
+        elif isinstance(value, bool):
+            flags.append(value)
+        elif isinstance(value, (str, int, plugrad.device)):
+            device = value
+        elif value is not None:
+            raise TypeError(
+                f"to() received an invalid combination of arguments: {value!r} is neither a dtype, a device nor a Tensor"
+            )
+    return dtype, device, flags
+
+
+@composite(at=("Tensor.to",), variadic="args")
+def to(F, input, args, *, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
+    """Return the tensor with another dtype and/or device; itself when nothing changes and not `copy`.
+
+    >>> import plugrad as torch
+    >>> torch.ones(2).to(torch.int64)
+    tensor([1, 1])
+    """
+    args = args if isinstance(args, (tuple, list)) else (args,)
+    dtype, device, flags = _parse(args, dtype, device)
+    copy = copy or len(flags) > 1 and flags[1]
+    result = input
+    if device is not None:
+        place = plugrad.device(device)
+        if place.index is None and place.type == input.device.type:
+            place = input.device
+        if place is not input.device:
+            result = result._transfer(place)
+    if dtype is not None and dtype is not result.dtype:
+        result = F.to_copy(result, dtype)
+    return F.clone(result) if copy and result is input else result
+
+
+@composite(at=("Tensor.type",), name="type")
+def type_(F, input, dtype=None, non_blocking=False):
+    """Return the legacy type name, or with `dtype` (a dtype or such a name) the tensor converted.
+
+    >>> import plugrad as torch
+    >>> torch.ones(1).type(), torch.ones(1).type(torch.int64).dtype
+    ('torch.FloatTensor', torch.int64)
+    """
+    if dtype is None:
+        names = {getattr(plugrad, name).dtype: name for name in _LEGACY}
+        prefix = "torch." if input.device.type == "cpu" else f"torch.{input.device.type}."
+        return prefix + names[input.dtype]
+    if isinstance(dtype, str):
+        name = dtype.rpartition(".")[2]
+        if name not in _LEGACY:
+            raise ValueError(f"invalid type: {dtype!r}; write a dtype such as torch.float32")
+        return input.to(getattr(plugrad, name).dtype)
+    return input.to(dtype if isinstance(dtype, plugrad.dtype) else dtype.dtype)
+
+
+_LEGACY = (
+    "FloatTensor", "DoubleTensor", "HalfTensor", "LongTensor", "IntTensor", "ShortTensor", "CharTensor", "ByteTensor",
+    "BoolTensor", "BFloat16Tensor",
+)  # fmt: skip
+
+
+def _cast(name, target):
+    """Return the record of a method such as `x.float()`."""
+
+    def method(F, input, memory_format=None):
+        return input.to(getattr(plugrad, target))
+
+    method.__name__ = name
+    method.__doc__ = f"Return the tensor as `{target}`."
+    return composite(at=(f"Tensor.{name}",), name=name)(method)
+
+
+_casts = {
+    name: _cast(name, target)
+    for name, target in {
+        "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "long": "int64",
+        "int": "int32", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool", "cfloat": "complex64",
+        "cdouble": "complex128",
+    }.items()
+}  # fmt: skip
+
+
+@composite(at=("Tensor.type_as",))
+def type_as(F, input, other):
+    """Return the tensor with the dtype and device of another."""
+    return input.to(other)
+
+
+@composite(at=("Tensor.cpu",))
+def cpu(F, input, memory_format=None):
+    """Return the tensor in host memory."""
+    return input.to("cpu")
+
+
+@composite(at=("Tensor.cuda",))
+def cuda(F, input, device=None, non_blocking=False, memory_format=None):
+    """Return the tensor on a CUDA device (number, string or None for the first)."""
+    return input.to("cuda" if device is None else device)
+
+
+@hookimpl
+def plugrad_ops():
+    return [*collect(Op, globals()), *_casts.values()]

@@ -1,0 +1,444 @@
+"""Ops that make tensors out of sizes and numbers: zeros, full, arange, eye, windows..."""
+from __future__ import annotations
+
+import math
+
+from plugrad.extend import Op, collect, composite, factory, get_default_dtype, hookimpl, op
+
+
+def number(name, value):
+    """A Python number out of a number or a 0-d array."""
+    if getattr(value, "ndim", 0):
+        raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors, but got one with "
+                           f"{value.ndim} dimension(s); use .item() of one element")
+    return value.item() if hasattr(value, "item") else value
+
+
+def dtype_for(*values):
+    """The dtype that PyTorch gives a tensor of these Python numbers."""
+    kind = max(0 if isinstance(v, bool) else 1 if isinstance(v, int) else 2 if isinstance(v, float) else 3
+               for v in values)
+    return ("bool", "int64", get_default_dtype().numpy)[kind] if kind < 3 else get_default_dtype().to_complex().numpy
+
+
+@factory(variadic="size", promote="float")
+def zeros(xp, size, *, dtype):
+    """A tensor of zeros.
+
+    `size` is a sequence of ints, or several ints; a negative one is a `RuntimeError`.
+
+    >>> import plugrad as torch
+    >>> torch.zeros(2, 3)
+    tensor([[0., 0., 0.],
+            [0., 0., 0.]])
+    """
+    return xp.zeros(size, dtype)
+
+
+@factory(variadic="size", promote="float")
+def ones(xp, size, *, dtype):
+    """A tensor of ones.
+
+    `size` is a sequence of ints, or several ints; a negative one is a `RuntimeError`.
+
+    >>> import plugrad as torch
+    >>> torch.ones(2, dtype=torch.int64)
+    tensor([1, 1])
+    """
+    return xp.ones(size, dtype)
+
+
+@factory(variadic="size", promote="float")
+def empty(xp, size, *, memory_format=None, dtype):
+    """A tensor whose values are whatever the memory holds.
+
+    >>> import plugrad as torch
+    >>> torch.empty(2, 3).shape
+    torch.Size([2, 3])
+    """
+    return xp.empty(size, dtype)
+
+
+@factory()
+def full(xp, size, fill_value, *, dtype=None):
+    """A tensor of `size` in which every element is `fill_value`.
+
+    The dtype follows `fill_value` (bool, int64, or the default float or complex dtype) unless given.
+
+    >>> import plugrad as torch
+    >>> torch.full((2, 2), 7)
+    tensor([[7, 7],
+            [7, 7]])
+    """
+    if isinstance(size, int):
+        raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not int; write full(({size},), ...)")
+    value = number("full", fill_value)
+    return xp.full(size, value, dtype_for(value) if dtype is None else dtype)
+
+
+@factory(promote="float")
+def empty_strided(xp, size, stride, *, dtype):
+    """An uninitialised tensor with the given strides, counted in elements.
+
+    >>> import plugrad as torch
+    >>> torch.empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
+    size, stride = size, tuple(stride)
+    reach = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if 0 not in size else 0
+    memory = xp.empty(reach, dtype)
+    return xp.lib.stride_tricks.as_strided(memory, size, tuple(s * memory.itemsize for s in stride))
+
+
+@factory(promote="float")
+def scalar_tensor(xp, s, *, dtype):
+    """A 0-d tensor holding the number `s`.
+
+    >>> import plugrad as torch
+    >>> torch.scalar_tensor(3)
+    tensor(3.)
+    """
+    return xp.full((), s, dtype)
+
+
+@factory(promote="float")
+def eye(xp, n, m=None, *, dtype):
+    """Identity matrix with `n` rows and `m` (default `n`) columns.
+
+    >>> import plugrad as torch
+    >>> torch.eye(2)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    m = n if m is None else m
+    for name, value in (("n", n), ("m", m)):
+        if value < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
+    return xp.eye(n, m, dtype=dtype)
+
+
+def ramp(xp, start, step, count, dtype):
+    """`start + step * i` in float64 (ints: exactly), rounded once."""
+    kind = xp.dtype(dtype).kind
+    if kind in "iu":
+        return xp.arange(start, start + step * count, step, dtype=dtype)
+    return (start + step * xp.arange(count, dtype="complex128" if kind == "c" else "float64")).astype(dtype)
+
+
+@factory()
+def arange(xp, start=None, end=None, step=1, *, dtype=None):
+    """Numbers from `start` (0) up to, not including, `end`, `step` apart.
+
+    Called with one number, that is `end`. All ints give int64, else the default float dtype. Raises `RuntimeError`
+    for a zero step or one of the wrong sign.
+
+    >>> import plugrad as torch
+    >>> torch.arange(1, 2.5, 0.5)
+    tensor([1.0000, 1.5000, 2.0000])
+    """
+    if end is None:
+        if start is None:
+            raise TypeError('arange() missing 1 required positional arguments: "end"')
+        start, end = 0, start
+    start, end, step = (number("arange", v) for v in (0 if start is None else start, end, step))
+    if dtype is None:
+        dtype = dtype_for(start, end, step) if not isinstance(start + end + step, int) else "int64"
+    kind = xp.dtype(dtype).kind
+    if kind == "b":
+        raise NotImplementedError("\"arange_cpu\" not implemented for 'Bool'; use dtype=torch.int64 and .bool()")
+    return ramp(xp, *progression(start, end, step, integral=kind in "iu"), dtype)
+
+
+def progression(start, end, step, integral, inclusive=False):
+    """`(start, step, count)` of an arithmetic progression, with PyTorch's checks."""
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if integral:
+        start, end, step = int(start), int(end), int(step)
+        if step == 0:
+            raise ValueError("step must be nonzero after conversion to an integer dtype")
+        steps, rest = divmod(end - start, step)
+        return start, step, steps + (1 if inclusive or rest else 0)
+    return start, step, (math.floor((end - start) / step) + 1 if inclusive else math.ceil((end - start) / step))
+
+
+@factory(at=("range",), promote="float")
+def closed_range(xp, start, end, step=1, *, dtype):
+    """Numbers from `start` to `end`, both included; `arange` is preferred.
+
+    >>> import plugrad as torch
+    >>> torch.range(1, 3)
+    tensor([1., 2., 3.])
+    """
+    return ramp(xp, *progression(start, end, step, xp.dtype(dtype).kind in "iu", inclusive=True), dtype)
+
+
+def spaced(xp, start, end, steps):
+    """`steps` evenly spaced float64 or complex128 numbers, exact at both ends and symmetric in rounding."""
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    step = (end - start) / max(steps - 1, 1)
+    i = xp.arange(steps, dtype="float64")
+    return xp.where(i < steps / 2, start + step * i, end - step * (steps - 1 - i))
+
+
+@factory()
+def linspace(xp, start, end, steps, *, dtype=None):
+    """`steps` evenly spaced numbers from `start` to `end`, both included.
+
+    Integer dtypes are rounded towards zero. Raises `RuntimeError` for negative `steps`.
+
+    >>> import plugrad as torch
+    >>> torch.linspace(0, 1, 5)
+    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
+    start, end = number("linspace", start), number("linspace", end)
+    return spaced(xp, start, end, steps).astype(dtype_for(0.0, start, end) if dtype is None else dtype)
+
+
+@factory()
+def logspace(xp, start, end, steps, base=10.0, *, dtype=None):
+    """`base` to the power of `steps` evenly spaced exponents.
+
+    >>> import plugrad as torch
+    >>> torch.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
+    start, end = number("logspace", start), number("logspace", end)
+    dtype = dtype_for(0.0, start, end) if dtype is None else dtype
+    exponents = spaced(xp, start, end, steps)
+    return (base ** exponents).astype(dtype)
+
+
+def options(input, dtype, device, requires_grad):
+    """Keywords for a factory that follow `input` where they are not given."""
+    return {"dtype": input.dtype if dtype is None else dtype, "device": input.device if device is None else device,
+            "requires_grad": requires_grad}
+
+
+@composite(at=("zeros_like",))
+def zeros_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None):
+    """Zeros in the shape, dtype and device of `input`.
+
+    >>> import plugrad as torch
+    >>> torch.zeros_like(torch.tensor([1, 2]))
+    tensor([0, 0])
+    """
+    return F.zeros(input.shape, **options(input, dtype, device, requires_grad))
+
+
+@composite(at=("ones_like",))
+def ones_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None):
+    """Ones in the shape, dtype and device of `input`.
+
+    >>> import plugrad as torch
+    >>> torch.ones_like(torch.tensor([1, 2]))
+    tensor([1, 1])
+    """
+    return F.ones(input.shape, **options(input, dtype, device, requires_grad))
+
+
+@composite(at=("empty_like",))
+def empty_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None):
+    """An uninitialised tensor in the shape, dtype and device of `input`.
+
+    >>> import plugrad as torch
+    >>> torch.empty_like(torch.zeros(2, 3)).shape
+    torch.Size([2, 3])
+    """
+    return F.empty(input.shape, **options(input, dtype, device, requires_grad))
+
+
+@composite(at=("full_like",))
+def full_like(F, input, fill_value, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None):
+    """A tensor like `input` in which every element is `fill_value`.
+
+    >>> import plugrad as torch
+    >>> torch.full_like(torch.tensor([1., 2.]), 3)
+    tensor([3., 3.])
+    """
+    return F.full(input.shape, fill_value, **options(input, dtype, device, requires_grad))
+
+
+@composite(at=("Tensor.new_zeros",), variadic="size")
+def new_zeros(F, input, size, *, dtype=None, layout=None, device=None, requires_grad=False):
+    """Zeros of another `size` in the dtype and on the device of `input`.
+
+    >>> import plugrad as torch
+    >>> torch.tensor([1]).new_zeros(2)
+    tensor([0, 0])
+    """
+    return F.zeros(size, **options(input, dtype, device, requires_grad))
+
+
+@composite(at=("Tensor.new_ones",), variadic="size")
+def new_ones(F, input, size, *, dtype=None, layout=None, device=None, requires_grad=False):
+    """Ones of another `size` in the dtype and on the device of `input`.
+
+    >>> import plugrad as torch
+    >>> torch.tensor([2]).new_ones(2)
+    tensor([1, 1])
+    """
+    return F.ones(size, **options(input, dtype, device, requires_grad))
+
+
+@composite(at=("Tensor.new_empty",), variadic="size")
+def new_empty(F, input, size, *, dtype=None, layout=None, device=None, requires_grad=False):
+    """An uninitialised tensor of another `size` with the dtype and device of `input`.
+
+    >>> import plugrad as torch
+    >>> torch.tensor([2]).new_empty(2, 3).shape
+    torch.Size([2, 3])
+    """
+    return F.empty(size, **options(input, dtype, device, requires_grad))
+
+
+@composite(at=("Tensor.new_empty_strided",))
+def new_empty_strided(F, input, size, stride, *, dtype=None, layout=None, device=None, requires_grad=False):
+    """An uninitialised tensor with given sizes and strides, else like `input`.
+
+    >>> import plugrad as torch
+    >>> torch.tensor([2]).new_empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
+    return F.empty_strided(size, stride, **options(input, dtype, device, requires_grad))
+
+
+@composite(at=("Tensor.new_full",))
+def new_full(F, input, size, fill_value, *, dtype=None, layout=None, device=None, requires_grad=False):
+    """A tensor of another `size`, filled with `fill_value`, in the dtype of `input`.
+
+    >>> import plugrad as torch
+    >>> torch.tensor([2.]).new_full((2,), 3)
+    tensor([3., 3.])
+    """
+    return F.full(size, fill_value, **options(input, dtype, device, requires_grad))
+
+
+@composite(at=("Tensor.new_tensor",))
+def new_tensor(F, input, data, *, dtype=None, device=None, requires_grad=False):
+    """A new leaf tensor holding `data`, by default in the dtype and on the device of `input`.
+
+    >>> import plugrad as torch
+    >>> torch.tensor([1.]).new_tensor([2, 3])
+    tensor([2., 3.])
+    """
+    import plugrad
+
+    return plugrad.tensor(data, dtype=dtype or input.dtype, device=device or input.device,
+                          requires_grad=requires_grad)
+
+
+@op(at=("fill",), inplace=True)
+def fill(xp, input, value):
+    """A copy of `input` in which every element is `value` (a number or a 0-d tensor).
+
+    >>> import plugrad as torch
+    >>> torch.fill(torch.tensor([1, 2]), 5)
+    tensor([5, 5])
+    """
+    if getattr(value, "ndim", 0):
+        raise RuntimeError(
+            f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+    if (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c") and input.dtype.kind != "c":
+        raise RuntimeError(f"value cannot be converted to type {input.dtype} without overflow")
+    out = xp.empty_like(input)
+    out[...] = value
+    return out
+
+
+@fill.meta
+def fill_meta(input, value):
+    return input.shape, input.dtype
+
+
+@fill.vjp("input")
+def fill_vjp_input(F, g):
+    return F.zeros_like(g)
+
+
+@fill.vjp("value")
+def fill_vjp_value(F, g):
+    return F.sum(g)
+
+
+@fill.samples
+def fill_samples(make):
+    yield make.args(make(2, 3), 2.5)
+    yield make.args(make(2, 3), make())
+
+
+@op(at=(), inplace=True)
+def zero(xp, input):
+    """Zeros in place of every element.
+
+    >>> import plugrad as torch
+    >>> torch.tensor([1, 2]).zero_()
+    tensor([0, 0])
+    """
+    return xp.zeros_like(input)
+
+
+@zero.meta
+def zero_meta(input):
+    return input.shape, input.dtype
+
+
+@zero.vjp
+def zero_vjp(F, g):
+    return F.zeros_like(g)
+
+
+@zero.samples
+def zero_samples(make):
+    yield make(2, 3)
+
+
+@op(at=(), inplace=True)
+def copy(xp, input, src, non_blocking=False):
+    """The values of `src`, broadcast and cast to the shape and dtype of `input`.
+
+    >>> import plugrad as torch
+    >>> torch.zeros(2, 2).copy_(torch.tensor([1, 2]))
+    tensor([[1., 2.],
+            [1., 2.]])
+    """
+    out = xp.empty_like(input)
+    if getattr(src, "dtype", input.dtype).kind == "c" and input.dtype.kind != "c":
+        src = src.real
+    try:
+        out[...] = src
+    except ValueError:
+        raise RuntimeError(f"The size of tensor a {list(input.shape)} must match the size of tensor b "
+                           f"{list(src.shape)}: the source of copy_ must be broadcastable to the target") from None
+    return out
+
+
+@copy.meta
+def copy_meta(input, src, non_blocking=False):
+    return input.shape, input.dtype
+
+
+@copy.vjp("input")
+def copy_vjp_input(F, g):
+    return F.zeros_like(g)
+
+
+@copy.vjp("src")
+def copy_vjp_src(F, g, src_shape):
+    return F.sum_to_size(g, src_shape)
+
+
+@copy.samples
+def copy_samples(make):
+    yield make.args(make(2, 3), make(2, 3))
+    yield make.args(make(2, 3), make(3))
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

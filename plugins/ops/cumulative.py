@@ -1,0 +1,398 @@
+"""Running sums, products and extremes, and integrals and differences along a dimension."""
+
+from __future__ import annotations
+
+from plugrad.extend import Op, axes, collect, composite, hookimpl, op, reduction
+
+from ._checks import refuse
+from .reduction import shift
+
+
+def scanned(xp, join, arrays, axis):
+    """Inclusive scan of a tuple of arrays with the associative `join(earlier, later)`, in log2(n) passes.
+
+    Hillis and Steele, Data parallel algorithms, 1986.
+    """
+    n, before, step = arrays[0].shape[axis], (slice(None),) * axis, 1
+    while step < n:
+        early, late, start = ((*before, s) for s in (slice(0, n - step), slice(step, n), slice(0, step)))
+        joined = join(tuple(a[early] for a in arrays), tuple(a[late] for a in arrays))
+        arrays = tuple(xp.concatenate((a[start], b), axis) for a, b in zip(arrays, joined))
+        step *= 2
+    return arrays
+
+
+def _same_shape(input, *args, dtype=None, **kwargs):
+    return input.shape, input.dtype
+
+
+# ---------------------------------------------------------------- sums
+
+@reduction(promote="int64", inplace=True)
+def cumsum(xp, input, dim, *, dtype=None):
+    """Running sum along `dim`; integers and bool are added up as int64.
+
+    >>> import plugrad as torch
+    >>> torch.cumsum(torch.tensor([1, 2, 3]), 0)
+    tensor([1, 3, 6])
+    """
+    return xp.cumsum(input, axis=dim)
+
+
+cumsum.meta(_same_shape)
+
+
+@cumsum.vjp
+def cumsum_vjp(F, g, dim):
+    return reverse(F, F.cumsum, g, dim)
+
+
+@cumsum.samples
+def cumsum_samples(make):
+    yield make.args(make(3, 4), 0)
+    yield make.args(make(3, 4), -1)
+
+
+def reverse(F, function, input, dim, *more):
+    """Apply a running `function` from the end of `dim` to its start."""
+    if not len(input.shape):
+        return function(input, *more, dim)
+    return F.flip(function(F.flip(input, (dim,)), *more, dim), (dim,))
+
+
+# ---------------------------------------------------------------- linear recurrences
+
+@op(at=())
+def affine_scan(xp, input, factor, dim):
+    """The recurrence y[k] = input[k] + factor[k] * y[k - 1] along `dim`."""
+    def join(earlier, later):
+        return later[0] + later[1] * earlier[0], later[1] * earlier[1]
+
+    return scanned(xp, join, (input, factor), axes(dim, input.ndim))[0] if input.ndim else input + 0
+
+
+affine_scan.meta(_same_shape)
+
+
+def _carried_back(F, g, factor, dim):
+    """Gradient of every y[k] with respect to all that depends on it: h[k] = g[k] + factor[k + 1] * h[k + 1]."""
+    if not len(g.shape):
+        return g
+    return F.flip(F.affine_scan(F.flip(g, (dim,)), shift(F, F.flip(F.conj(factor), (dim,)), dim, 0.0), dim), (dim,))
+
+
+@affine_scan.vjp("input")
+def affine_scan_vjp_input(F, g, factor, dim):
+    return _carried_back(F, g, factor, dim)
+
+
+@affine_scan.vjp("factor")
+def affine_scan_vjp_factor(F, g, y, factor, dim):
+    return _carried_back(F, g, factor, dim) * F.conj(shift(F, y, dim, 0.0)) if len(g.shape) else g * 0.0
+
+
+@affine_scan.samples
+def affine_scan_samples(make):
+    yield make.args(make(5), make(5), 0)
+    yield make.args(make(2, 3), make(2, 3), 1)
+
+
+# ---------------------------------------------------------------- products
+
+@reduction(promote="int64", inplace=True)
+def cumprod(xp, input, dim, *, dtype=None):
+    """Running product along `dim`; integers and bool are multiplied as int64.
+
+    The gradient is right where elements are zero.
+
+    >>> import plugrad as torch
+    >>> torch.cumprod(torch.tensor([1, 2, 3]), 0)
+    tensor([1, 2, 6])
+    """
+    return xp.cumprod(input, axis=dim)
+
+
+cumprod.meta(_same_shape)
+
+
+@cumprod.vjp
+def cumprod_vjp(F, g, input, dim):
+    if not len(input.shape):
+        return g
+    # The product before element k, times h[k] = g[k] + input[k + 1] * h[k + 1].
+    before = F.cumprod(shift(F, input, dim, 1.0), dim)
+    return F.conj(before) * _carried_back(F, g, input, dim)
+
+
+@cumprod.samples
+def cumprod_samples(make):
+    yield make.args(make(3, 4), 0)
+    yield make.args(make(3, 4), -1)
+
+
+# ---------------------------------------------------------------- log of sums of exponentials
+
+def _logaddexp_pair(xp):
+    def join(earlier, later):
+        a, b = earlier[0], later[0]
+        swap = a.real < b.real
+        high, low = xp.where(swap, b, a), xp.where(swap, a, b)
+        finite = xp.isfinite(high)
+        return (xp.where(finite, high + xp.log(1 + xp.exp(xp.where(finite, low - high, 0))), high),)
+
+    return join
+
+
+@reduction()
+def logcumsumexp(xp, input, dim):
+    """Logarithm of the running sum of exponentials along `dim`, without overflow.
+
+    >>> import plugrad as torch
+    >>> torch.logcumsumexp(torch.tensor([1000., 1000.]), 0)
+    tensor([1000.0000, 1000.6931])
+    """
+    refuse("biu", "logcumsumexp_out_cpu", input)
+    return scanned(xp, _logaddexp_pair(xp), (input,), dim)[0] if input.size else input + 0
+
+
+@logcumsumexp.kernel("cpu")
+def logcumsumexp_cpu(xp, input, dim):
+    if input.dtype.kind == "f" and input.size:
+        return xp.logaddexp.accumulate(input, axis=dim)
+    return logcumsumexp.kernels["*"](xp, input, dim)
+
+
+logcumsumexp.meta(_same_shape)
+
+
+@logcumsumexp.vjp
+def logcumsumexp_vjp(F, g, y, input, dim):
+    if not len(input.shape):
+        return g
+    # d y[i] / d x[k] = exp(x[k] - y[i]); summed over i >= k in steps exp(y[i] - y[i + 1]), none of which overflows.
+    last = shift(F, y, dim, 0.0)
+    decay = F.exp(F.where(y == last, 0.0, last - y))
+    share = F.exp(F.where(y == input, 0.0, input - y))
+    return F.conj(share) * _carried_back(F, g, decay, dim)
+
+
+@logcumsumexp.samples
+def logcumsumexp_samples(make):
+    yield make.args(make(3, 4), 0)
+    yield make.args(make(3, 4, low=-800, high=800), -1)
+
+
+# ---------------------------------------------------------------- extremes
+
+def _running_extreme(xp, input, dim, pick):
+    """Running extreme and the index of its last occurrence; a NaN stays."""
+    refuse("c", "cummax_cummin", input)
+    if not input.size:
+        return input + input.dtype.type(0), xp.zeros(input.shape, "int64")
+    accumulate = getattr(pick, "accumulate", None) if xp.__name__ == "numpy" else None
+
+    def running(array, function):
+        if accumulate is not None:
+            return function.accumulate(array, axis=dim)
+        return scanned(xp, lambda early, late: (function(early[0], late[0]),), (array,), dim)[0]
+
+    values = running(input, pick)
+    here = (input == values) | (input != input)
+    positions = xp.arange(input.shape[dim]).reshape((-1,) + (1,) * (input.ndim - 1 - dim))
+    return values, running(xp.where(here, positions, 0), xp.maximum)
+
+
+def _both_shapes(input, dim):
+    return [(input.shape, input.dtype), (input.shape, "int64")]
+
+
+def _at_chosen(F, g, y, input_shape, dim):
+    return g[0] if not len(input_shape) else F.scatter_add(F.zeros_like(g[0]), dim, y[1], g[0])
+
+
+@reduction(returns="values indices")
+def cummax(xp, input, dim):
+    """Running maximum along `dim`: a named tuple (values, indices of the last maximum so far).
+
+    >>> import plugrad as torch
+    >>> torch.cummax(torch.tensor([1., 3., 2.]), 0).values
+    tensor([1., 3., 3.])
+    """
+    return _running_extreme(xp, input, dim, xp.maximum)
+
+
+@reduction(returns="values indices")
+def cummin(xp, input, dim):
+    """Running minimum along `dim`: a named tuple (values, indices of the last minimum so far).
+
+    >>> import plugrad as torch
+    >>> torch.cummin(torch.tensor([2., 3., 1.]), 0).indices
+    tensor([0, 0, 2])
+    """
+    return _running_extreme(xp, input, dim, xp.minimum)
+
+
+for _op in (cummax, cummin):
+    _op.meta(_both_shapes)
+    _op.vjp(_at_chosen)
+    _op.samples(cumsum_samples)
+del _op
+
+
+# ---------------------------------------------------------------- differences and integrals
+
+def _part(input, dim, start, stop):
+    return input[(slice(None),) * axes(dim, input.ndim) + (slice(start, stop),)]
+
+
+def _last(input, dim):
+    return max(input.shape[dim] - 1, 0)
+
+
+@composite()
+def diff(F, input, n=1, dim=-1, prepend=None, append=None):
+    """Differences of neighbours along `dim`, taken `n` times; of bool tensors whether they differ.
+
+    Args:
+        input: tensor of one or more dimensions.
+        n: how often.
+        prepend, append: tensors put before and after `input` along `dim` first.
+
+    >>> import plugrad as torch
+    >>> torch.diff(torch.tensor([1, 4, 9, 16]), n=2)
+    tensor([2, 2])
+    """
+    if input.ndim == 0:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    axes(dim, input.ndim)
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    pieces = [piece for piece in (prepend, input, append) if piece is not None]
+    if any(piece.ndim != input.ndim for piece in pieces):
+        raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    input = F.cat(pieces, dim) if len(pieces) > 1 else input
+    for _ in range(min(n, input.shape[dim])):
+        early, late = _part(input, dim, 0, _last(input, dim)), _part(input, dim, 1, None)
+        input = F.logical_xor(late, early) if "bool" in str(input.dtype) else late - early
+    return input if n else F.clone(input)
+
+
+def _steps(F, y, x, dx, dim, name):
+    """Distances between neighbouring points of `y` along `dim`: a number, or a tensor that broadcasts."""
+    if x is None:
+        return dx
+    if x.ndim == 0:
+        raise RuntimeError(f"{name}: `x` must be at least one-dimensional; give a spacing as dx=")
+    if x.ndim == 1 and y.ndim > 1:
+        if x.shape[0] != y.shape[dim]:
+            raise RuntimeError(f"{name}: There must be one `x` value for each sample point")
+        x = F.reshape(x, (-1,) + (1,) * (y.ndim - 1 - axes(dim, y.ndim)))
+        dim = axes(dim, y.ndim) - y.ndim
+    elif x.ndim > y.ndim:
+        dim = axes(dim, y.ndim) - y.ndim
+    elif x.ndim < y.ndim:
+        x = F.reshape(x, (1,) * (y.ndim - x.ndim) + tuple(x.shape))
+    return _part(x, dim, 1, None) - _part(x, dim, 0, _last(x, dim))
+
+
+def _areas(F, y, x, dx, dim, name):
+    if x is not None and not isinstance(x, (int, float, complex)) and "bool" in str(x.dtype):
+        raise RuntimeError(f"{name}: received a bool input for `x`, but bool is not supported")
+    if "bool" in str(y.dtype):
+        raise RuntimeError(f"{name}: received a bool input for `y`, but bool is not supported")
+    pairs = _part(y, dim, 0, _last(y, dim)) + _part(y, dim, 1, None)
+    return pairs * _steps(F, y, x, dx, dim, name) * 0.5
+
+
+@composite(at=("trapezoid", "trapz"))
+def trapezoid(F, y, x=None, *, dx=None, dim=-1):
+    """Integral along `dim` by the trapezoidal rule.
+
+    Args:
+        y: values of the function.
+        x: where they are taken; one value per point, or a tensor that broadcasts with `y`.
+        dx: constant distance between points instead, 1 by default.
+
+    >>> import plugrad as torch
+    >>> torch.trapezoid(torch.tensor([1., 2., 4.]))
+    tensor(4.5000)
+    """
+    if y.shape[dim] == 0 if y.ndim else False:
+        return F.sum(y * 0.0, dim)
+    if x is not None and dx is not None:
+        raise TypeError("trapezoid() takes either x or dx, not both")
+    return F.sum(_areas(F, y, x, 1 if dx is None else dx, dim, "trapezoid"), dim)
+
+
+@composite(at=("cumulative_trapezoid",))
+def cumulative_trapezoid(F, y, x=None, *, dx=None, dim=-1):
+    """Running integral along `dim` by the trapezoidal rule; arguments as for `trapezoid`.
+
+    >>> import plugrad as torch
+    >>> torch.cumulative_trapezoid(torch.tensor([1., 2., 4.]))
+    tensor([1.5000, 4.5000])
+    """
+    if x is not None and dx is not None:
+        raise TypeError("cumulative_trapezoid() takes either x or dx, not both")
+    return F.cumsum(_areas(F, y, x, 1 if dx is None else dx, dim, "cumulative_trapezoid"), dim)
+
+
+def _slope(F, values, step, dim, edge_order):
+    """Derivative along `dim` by second-order differences; `step` is a number or the points' coordinates.
+
+    Fornberg, Generation of finite difference formulas on arbitrarily spaced grids, 1988.
+    """
+    def part(start, stop):
+        return _part(values, dim, start, stop)
+
+    n = values.shape[dim]
+    if isinstance(step, (int, float, complex)):
+        left = right = first = second = last = before = step
+    else:
+        h = F.reshape(step[1:] - step[:-1], (-1,) + (1,) * (values.ndim - 1 - axes(dim, values.ndim)))
+        left, right, first, second, last, before = h[:-1], h[1:], h[:1], h[1:2], h[-1:], h[-2:-1]
+    start, end = (part(1, 2) - part(0, 1)) / first, (part(n - 1, n) - part(n - 2, n - 1)) / last
+    rise, next_rise = part(1, n - 1) - part(0, n - 2), part(2, n) - part(1, n - 1)
+    middle = (rise * (right / left) + next_rise * (left / right)) / (left + right)
+    if edge_order == 2:
+        start = start + (start - (part(2, 3) - part(1, 2)) / second) * (first / (first + second))
+        end = end + (end - (part(n - 2, n - 1) - part(n - 3, n - 2)) / before) * (last / (last + before))
+    return F.cat([start, middle, end], dim)
+
+
+@composite(at=("gradient",))
+def gradient(F, input, *, spacing=1, dim=None, edge_order=1):
+    """Estimate of the derivative of sampled values along each dimension: a tuple of tensors.
+
+    Args:
+        input: values of the function on a grid.
+        spacing: distance between points, for all dimensions or a list of one for each; a list of tensors gives
+            the coordinates of the points along each dimension.
+        dim: int or sequence of ints; all by default.
+        edge_order: 1 or 2, the order of the estimate at both ends.
+
+    >>> import plugrad as torch
+    >>> torch.gradient(torch.tensor([1., 2., 4., 7.]))
+    (tensor([1.0000, 1.5000, 2.5000, 3.0000]),)
+    """
+    dims = range(input.ndim) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
+    dims = axes(tuple(dims), input.ndim)
+    single = isinstance(spacing, (int, float, complex)) or hasattr(spacing, "ndim")
+    steps = [spacing] * len(dims) if single else list(spacing)
+    if len(steps) != len(dims):
+        raise RuntimeError(f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal "
+                           f"to the number of dimensions, {len(dims)}, but got a list of length {len(steps)}")
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    for d, step in zip(dims, steps):
+        if input.shape[d] < edge_order + 1:
+            raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+        if hasattr(step, "ndim") and tuple(step.shape) != (input.shape[d],):
+            raise RuntimeError("torch.gradient expected each element of the spacing list to have the size of its "
+                               f"dimension, {input.shape[d]}, but got {list(step.shape)}")
+    return tuple(_slope(F, input, step, d, edge_order) for d, step in zip(dims, steps))
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

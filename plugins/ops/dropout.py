@@ -1,0 +1,191 @@
+"""Dropout of elements and of channels, plain and keeping mean and variance."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from plugrad.extend import Op, collect, composite, hookimpl, op, rng
+
+# The negative saturation value of SELU, scale * alpha (G. Klambauer et al., arXiv:1706.02515).
+SELU_FLOOR = -1.7580993408473766
+
+
+@op(at=(), vjp=None)
+def dropout_mask(xp, input, shape, p):
+    """1 with probability 1 - p, else 0, in the dtype of `input`."""
+    kept = rng(xp).random(shape, dtype="float32") >= p
+    return xp.asarray(kept).astype(input.dtype)
+
+
+@dropout_mask.meta
+def dropout_mask_meta(input, shape, p):
+    return tuple(shape), input.dtype
+
+
+def _check(p):
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _check_dtype(input):
+    if not (input.dtype.is_floating_point or input.dtype.is_complex):
+        raise RuntimeError(
+            f"result type Float can't be cast to the desired output type {input.dtype}: dropout takes floating point "
+            "input; convert it with .float()"
+        )
+
+
+def _drop(F, input, p, training, inplace, shape):
+    """Zero parts of `input`, as large as the ones in `shape` say, and scale up the others."""
+    _check(p)
+    if not training or p == 0 or input.numel() == 0:
+        return input
+    _check_dtype(input)
+    mask = F.dropout_mask(input, shape, p)
+    if p < 1:
+        mask = F.mul(mask, 1 / (1 - p))
+    return input.mul_(mask) if inplace else F.mul(input, mask)
+
+
+def _drop_alpha(F, input, p, training, inplace, shape):
+    """Set parts to SELU's floor, then restore mean 0 and variance 1 (Klambauer et al., section 3)."""
+    _check(p)
+    if not training or p == 0 or input.numel() == 0:
+        return input
+    _check_dtype(input)
+    mask = F.dropout_mask(input, shape, p)
+    if p == 1:
+        return input.mul_(0) if inplace else F.mul(input, 0)
+    a = 1 / sqrt((1 - p) * (1 + p * SELU_FLOOR**2))
+    shift = (mask - 1) * (-a * SELU_FLOOR) - a * p * SELU_FLOOR
+    return input.mul_(mask * a).add_(shift) if inplace else F.add(F.mul(input, mask * a), shift)
+
+
+def _channels(input):
+    """Whole channels of (N, C, *)."""
+    return (*input.shape[:2], *(1,) * (input.ndim - 2))
+
+
+@composite(at=("nn.functional.dropout",))
+def dropout(F, input, p=0.5, training=True, inplace=False):
+    """Zero each element with probability `p`, and scale the others by 1 / (1 - p).
+
+    Outside `training` the input itself. Raises ValueError unless 0 <= p <= 1. N. Srivastava et al., "Dropout", 2014.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.dropout(torch.ones(3), p=0.0)
+    tensor([1., 1., 1.])
+    """
+    return _drop(F, input, p, training, inplace, tuple(input.shape))
+
+
+@composite(at=("dropout",))
+def dropout_legacy(F, input, p, train):
+    """Zero each element with probability `p` if `train`, as nn.functional.dropout does.
+
+    >>> import plugrad as torch
+    >>> torch.dropout(torch.ones(2), 0.5, False)
+    tensor([1., 1.])
+    """
+    return _drop(F, input, p, train, False, tuple(input.shape))
+
+
+def _channel_dropout(F, n, input, p, training, inplace):
+    """Zero whole channels of images of n dimensions, batched or not."""
+    _check(p)
+    if input.ndim == n + 2:
+        return _drop(F, input, p, training, inplace, _channels(input))
+    if input.ndim == n + 1:
+        return _drop(F, input, p, training, inplace, (input.shape[0], *(1,) * n))
+    import warnings
+
+    warnings.warn(
+        f"dropout{n}d: Received a {input.ndim}-D input to dropout{n}d, which expects {n + 1}-D or {n + 2}-D: the second "
+        "dimension is taken for the channels",
+        stacklevel=4,
+    )
+    return _drop(F, input, p, training, inplace, _channels(input))
+
+
+@composite(at=("nn.functional.dropout1d",))
+def dropout1d(F, input, p=0.5, training=True, inplace=False):
+    """Zero whole channels of (N, C, L) or (C, L) with probability `p`.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.dropout1d(torch.ones(1, 2), p=1.0)
+    tensor([[0., 0.]])
+    """
+    if input.ndim not in (2, 3):
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input: it zeroes channels of (N, C, L) "
+            "or (C, L); use dropout, dropout2d or dropout3d for others"
+        )
+    return _channel_dropout(F, 1, input, p, training, inplace)
+
+
+@composite(at=("nn.functional.dropout2d",))
+def dropout2d(F, input, p=0.5, training=True, inplace=False):
+    """Zero whole channels of (N, C, H, W) with probability `p`. J. Tompson et al., arXiv:1411.4280.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.dropout2d(torch.ones(1, 1, 1, 2), p=1.0)
+    tensor([[[[0., 0.]]]])
+    """
+    if input.ndim == 3:  # PyTorch takes (N, C, L) here, as it always did
+        return _drop(F, input, p, training, inplace, _channels(input))
+    return _channel_dropout(F, 2, input, p, training, inplace)
+
+
+@composite(at=("nn.functional.dropout3d",))
+def dropout3d(F, input, p=0.5, training=True, inplace=False):
+    """Zero whole channels of (N, C, D, H, W) or (C, D, H, W) with probability `p`.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.dropout3d(torch.ones(1, 1, 1, 2), p=1.0)
+    tensor([[[[0., 0.]]]])
+    """
+    return _channel_dropout(F, 3, input, p, training, inplace)
+
+
+@composite(at=("nn.functional.alpha_dropout", "alpha_dropout"))
+def alpha_dropout(F, input, p=0.5, training=False, inplace=False):
+    """Dropout for SELU networks: dropped elements take SELU's lowest value, mean and variance are kept.
+
+    G. Klambauer et al., "Self-normalizing neural networks", arXiv:1706.02515.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.alpha_dropout(torch.ones(2))
+    tensor([1., 1.])
+    """
+    return _drop_alpha(F, input, p, training, inplace, tuple(input.shape))
+
+
+@composite(at=("nn.functional.feature_alpha_dropout", "feature_alpha_dropout"))
+def feature_alpha_dropout(F, input, p=0.5, training=False, inplace=False):
+    """`alpha_dropout` of whole channels of (N, C, *).
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.feature_alpha_dropout(torch.ones(1, 2, 2)).shape
+    torch.Size([1, 2, 2])
+    """
+    if training and p > 0 and input.ndim < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    return _drop_alpha(F, input, p, training, inplace, _channels(input))
+
+
+@composite(at=("feature_dropout",))
+def feature_dropout(F, input, p, train):
+    """Zero whole channels of (N, C, *) with probability `p` if `train`.
+
+    >>> import plugrad as torch
+    >>> torch.feature_dropout(torch.ones(1, 2), 0.5, False)
+    tensor([[1., 1.]])
+    """
+    if train and p > 0 and input.ndim < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    return _drop(F, input, p, train, False, _channels(input))
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

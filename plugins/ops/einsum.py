@@ -1,0 +1,331 @@
+"""Sums of products by labelled dimensions: `einsum`, `tensordot`, and chains of matrix products."""
+
+from __future__ import annotations
+
+from plugrad.extend import Op, axes, collect, composite, hookimpl, op
+
+from .matmul import product
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_HIDDEN = "".join(map(chr, range(0x100, 0x160)))  # labels of the dimensions that an ellipsis stands for
+
+
+# ---------------------------------------------------------------- two operands
+
+def _groups(left, right, result):
+    """Split labels: in both and kept, only left, only right, in both and summed."""
+    batch = [c for c in left if c in right and c in result]
+    rows = [c for c in left if c not in right]
+    columns = [c for c in right if c not in left]
+    summed = [c for c in left if c in right and c not in result]
+    return batch, rows, columns, summed
+
+
+@op(at=(), node="BmmBackward0")
+def contract(xp, input, other, labels):
+    """Sum of products of two tensors over the dimensions that `labels`, three words, names but does not keep.
+
+    `("bij", "bjk", "bik")`: in no word does a label repeat; one that is in only one operand is in the result.
+    """
+    left, right, result = labels
+    batch, rows, columns, summed = _groups(left, right, result)
+    size = dict(zip(left + right, input.shape + other.shape))
+
+    def volume(group):
+        n = 1
+        for c in group:
+            n *= size[c]
+        return n
+
+    b, n, k, m = volume(batch), volume(rows), volume(summed), volume(columns)
+    input = input.transpose([left.index(c) for c in batch + rows + summed])
+    other = other.transpose([right.index(c) for c in batch + summed + columns])
+    if batch:
+        found = product(xp, input.reshape(b, n, k), other.reshape(b, k, m))
+    else:
+        found = product(xp, input.reshape(n, k), other.reshape(k, m))
+    have = batch + rows + columns
+    return found.reshape([size[c] for c in have]).transpose([have.index(c) for c in result])
+
+
+@contract.meta
+def contract_meta(input, other, labels):
+    size = dict(zip(labels[0] + labels[1], tuple(input.shape) + tuple(other.shape)))
+    return tuple(size[c] for c in labels[2]), input.dtype
+
+
+@contract.vjp("input")
+def contract_vjp_input(F, g, other, labels):
+    left, right, result = labels
+    return F.contract(g, F.conj(other), (result, right, left))
+
+
+@contract.vjp("other")
+def contract_vjp_other(F, g, input, labels):
+    left, right, result = labels
+    return F.contract(F.conj(input), g, (left, result, right))
+
+
+@contract.samples
+def contract_samples(make):
+    yield make.args(make(2, 3, 4), make(4, 2, 5), ("bij", "jbk", "kib"))
+    yield make.args(make(3), make(2), ("i", "j", "ji"))
+
+
+# ---------------------------------------------------------------- einsum
+
+def _subscript(number):
+    """The letter for a number of the sublist format."""
+    if number is Ellipsis:
+        return "..."
+    if not 0 <= number < 52:
+        raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
+    return _LETTERS[number]
+
+
+def _as_equation(arguments):
+    """Turn `(x, [0, 1], y, [1, 2], [0, 2])` into an equation and operands."""
+    operands, words = arguments[0::2], ["".join(map(_subscript, word)) for word in arguments[1::2]]
+    if len(arguments) % 2:
+        return f"{','.join(words)}->{''.join(map(_subscript, arguments[-1]))}", operands[:-1]
+    return ",".join(words), operands
+
+
+def _check_word(word, offset, what) -> None:
+    bare = word.replace("...", "", 1)
+    if "." in bare:
+        raise RuntimeError(f"einsum(): found '.' for {what} that is not part of any ellipsis")
+    for c in bare:
+        if c not in _LETTERS:
+            raise RuntimeError(f"einsum(): invalid subscript given at index {offset + word.index(c)} in the equation "
+                               "string, subscripts must be in [a-zA-Z]")
+
+
+def _parse(equation, ndims):
+    """Return one word of labels per operand, and that of the result, with ellipses spelled out."""
+    equation = equation.replace(" ", "")
+    inputs, arrow, output = equation.partition("->")
+    words = inputs.split(",")
+    if len(words) > len(ndims):
+        raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
+    if len(words) < len(ndims):
+        raise RuntimeError("einsum(): more operands were provided than specified in the equation")
+    spelled, widest, offset = [], 0, 0
+    for i, (word, ndim) in enumerate(zip(words, ndims)):
+        _check_word(word, offset, f"operand {i}")
+        offset += len(word) + 1
+        count, covered = len(word.replace("...", "")), "..." in word
+        if count > ndim or (count != ndim and not covered):
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({count}) "
+                f"{'is more than the number of dimensions' if covered else 'does not match the number of dimensions'} "
+                f"({ndim}) for operand {i}{'' if covered else ' and no ellipsis was given'}")
+        hidden = ndim - count
+        widest = max(widest, hidden)
+        spelled.append(word.replace("...", _HIDDEN[len(_HIDDEN) - hidden :]))
+    hidden = _HIDDEN[len(_HIDDEN) - widest :]
+    letters = "".join(spelled)
+    if not arrow:
+        return spelled, hidden + "".join(sorted(c for c in set(letters) if c in _LETTERS and letters.count(c) == 1))
+    _check_word(output, offset, "the output")
+    result = output.replace("...", hidden)
+    for c in result:
+        if result.count(c) > 1:
+            raise RuntimeError(f"einsum(): output subscript {c} appears more than once in the output")
+        if c not in letters and c in _LETTERS:
+            raise RuntimeError(f"einsum(): output subscript {c} does not appear in the equation for any input operand")
+    return spelled, result
+
+
+def _sizes(words, operands):
+    """Size of each label; a size of 1 gives way to any other."""
+    size = {}
+    for i, (word, operand) in enumerate(zip(words, operands)):
+        own = {}
+        for c, n in zip(word, operand.shape):
+            if own.setdefault(c, n) != n:
+                raise RuntimeError(f"einsum(): subscript {c} is repeated for operand {i} but the sizes don't match, "
+                                   f"{n} != {own[c]}")
+        for c, n in own.items():
+            known = size.setdefault(c, n)
+            if known == 1:
+                size[c] = n
+            elif n not in (1, known):
+                raise RuntimeError(f"einsum(): subscript {c} has size {n} for operand {i} which does not broadcast "
+                                   f"with previously seen size {known}")
+    return size
+
+
+def _tidied(F, operand, word, needed, size):
+    """Take the diagonal of repeated labels, sum over those nobody needs, drop those of broadcast size 1."""
+    for c in dict.fromkeys(word):
+        while word.count(c) > 1:
+            first, second = [i for i, d in enumerate(word) if d == c][:2]
+            operand = F.diagonal(operand, 0, first, second)
+            word = word[:first] + word[first + 1 : second] + word[second + 1 :] + c
+    lonely = tuple(i for i, c in enumerate(word) if c not in needed)
+    if lonely:
+        operand, word = F.sum(operand, lonely), "".join(c for c in word if c in needed)
+    if any(n == 1 and size[c] != 1 for c, n in zip(word, operand.shape)):
+        keep = [(c, n) for c, n in zip(word, operand.shape) if n != 1 or size[c] == 1]
+        operand, word = F.reshape(operand, tuple(n for _, n in keep)), "".join(c for c, _ in keep)
+    return operand, word
+
+
+@composite(variadic="operands", at=("einsum",))
+def einsum(F, equation, operands=()):
+    """Sum of products of tensors, by Einstein's convention.
+
+    Args:
+        equation: a letter for each dimension of each operand, as in "ij,jk->ik": dimensions with the same letter
+            are multiplied element by element, and those whose letter is not on the right are summed. Without
+            "->" the letters that appear once remain, in alphabetical order. "..." stands for dimensions that
+            broadcast. A repeated letter in one operand takes its diagonal.
+        operands: the tensors; or, in place of equation and operands, tensors and lists of ints in turn, the
+            last one for the result: `einsum(x, [0, 1], y, [1, 2], [0, 2])`.
+
+    Errors: `RuntimeError` when equation and shapes do not fit.
+
+    >>> import plugrad as torch
+    >>> torch.einsum("ij,j->i", torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1., 1.]))
+    tensor([3., 7.])
+    """
+    if not isinstance(equation, str):
+        equation, operands = _as_equation((equation, *operands))
+    if not operands:
+        raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one "
+                         "operand and its subscripts list")
+    words, result = _parse(equation, [operand.ndim for operand in operands])
+    size = _sizes(words, operands)
+    pending = list(zip(operands, words))
+    for i, (operand, word) in enumerate(pending):
+        needed = set(result).union(*(w for j, (_, w) in enumerate(pending) if j != i))
+        pending[i] = _tidied(F, operand, word, needed, size)
+    found, have = pending[0]
+    for i, (operand, word) in enumerate(pending[1:], 1):
+        needed = set(result).union(*(w for _, w in pending[i + 1 :]))
+        # A label that a broadcast dimension of size 1 dropped from the other operand is summed here.
+        found, have = _tidied(F, found, have, needed | set(word), size)
+        operand, word = _tidied(F, operand, word, needed | set(have), size)
+        together = "".join(c for c in dict.fromkeys(have + word) if c in needed)
+        found, have = F.contract(found, operand, (have, word, together)), together
+    found, have = _tidied(F, found, have, result, size)
+    if have != result:
+        missing = [c for c in result if c not in have]  # of size 1 everywhere, as from an empty ellipsis
+        found = F.reshape(found, (1,) * len(missing) + tuple(found.shape))
+        have = "".join(missing) + have
+        found = F.permute(found, tuple(have.index(c) for c in result))
+    return found
+
+
+# ---------------------------------------------------------------- tensordot
+
+@composite(at=("tensordot",))
+def tensordot(F, a, b, dims=2, *, out=None):
+    """Sum of products over several dimensions of two tensors.
+
+    Args:
+        a, b: the tensors.
+        dims: int n, for the last n dimensions of `a` and the first n of `b`, or two lists of dimensions.
+
+    >>> import plugrad as torch
+    >>> torch.tensordot(torch.ones(2, 3, 4), torch.ones(3, 4, 5), dims=2).shape
+    torch.Size([2, 5])
+    """
+    if hasattr(dims, "tolist"):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a.ndim, b.ndim):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        dims = tuple(range(-dims, 0)), tuple(range(dims))
+    first, second = ((d,) if isinstance(d, int) else tuple(d) for d in dims)
+    if len(first) != len(second):
+        raise RuntimeError("both dimension lists should have same length")
+    left, right = list(_LETTERS[: a.ndim]), list(_LETTERS[a.ndim : a.ndim + b.ndim])
+    for i, j in zip(first, second):
+        if a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]):
+            raise RuntimeError(f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and "
+                               f"second has size {b.shape[j]} in dim {j}")
+        right[j] = left[i]
+    gone = {left[i] for i in first}
+    kept = [c for c in left + right if c not in gone]
+    axes(first, a.ndim), axes(second, b.ndim)
+    result = F.einsum(f"{''.join(left)},{''.join(right)}->{''.join(kept)}", a, b)
+    return result if out is None else out.copy_(result)
+
+
+# ---------------------------------------------------------------- chains
+
+def _best_order(sizes):
+    """Where to split each chain of matrices with sizes[i] rows so that the fewest products are needed.
+
+    Cormen, Leiserson, Rivest and Stein, Introduction to Algorithms, section 14.2.
+    """
+    n = len(sizes) - 1
+    cost = [[0] * n for _ in range(n)]
+    split = [[0] * n for _ in range(n)]
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            cost[i][j], split[i][j] = min(
+                (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j))
+    return split
+
+
+@composite(at=("linalg.multi_dot",))
+def multi_dot(F, tensors, *, out=None):
+    """Product of two or more matrices in the order that costs least; the first and last may be vectors.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.multi_dot([torch.ones(2), torch.ones(2, 3), torch.ones(3)])
+    tensor(6.)
+    """
+    if len(tensors) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    last = len(tensors) - 1
+    for i, tensor in enumerate(tensors):
+        if tensor.ndim != 2 and (tensor.ndim != 1 or 0 < i < last):
+            where = "the first tensor must be 1D or 2D" if i == 0 else (
+                "the last tensor must be 1D or 2D" if i == last else f"tensor {i} must be 2D")
+            raise RuntimeError(f"multi_dot(): {where} but got {tensor.ndim}D")
+        if tensor.dtype != tensors[0].dtype:
+            raise RuntimeError(f"multi_dot(): all tensors must have be the same dtype but tensor 0 is "
+                               f"{tensors[0].dtype} and tensor {i} {tensor.dtype}")
+    row, column = tensors[0].ndim == 1, tensors[last].ndim == 1
+    chain = list(tensors)
+    chain[0] = F.unsqueeze(chain[0], 0) if row else chain[0]
+    chain[last] = F.unsqueeze(chain[last], 1) if column else chain[last]
+    for i, (one, two) in enumerate(zip(chain, chain[1:])):
+        if one.shape[1] != two.shape[0]:
+            raise RuntimeError(f"multi_dot(): tensors {i} and {i + 1} with shapes {list(tensors[i].shape)} and "
+                               f"{list(tensors[i + 1].shape)} cannot be multiplied")
+    split = _best_order([chain[0].shape[0], *(matrix.shape[1] for matrix in chain)])
+
+    def chained(i, j):
+        return chain[i] if i == j else F.mm(chained(i, split[i][j]), chained(split[i][j] + 1, j))
+
+    result = chained(0, last)
+    if row or column:
+        result = F.reshape(result, tuple(result.shape[row : 2 - column]))
+    return result if out is None else out.copy_(result)
+
+
+@composite(at=("chain_matmul",), variadic="matrices")
+def chain_matmul(F, matrices, *, out=None):
+    """Product of matrices in the order that costs least; `linalg.multi_dot` takes them as a list.
+
+    >>> import plugrad as torch
+    >>> torch.chain_matmul(torch.ones(1, 2), torch.ones(2, 3), torch.ones(3, 1))
+    tensor([[6.]])
+    """
+    matrices = matrices if isinstance(matrices, (tuple, list)) else (matrices,)
+    if len(matrices) == 1:
+        return matrices[0]
+    return F.multi_dot(list(matrices), out=out)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

@@ -1,0 +1,200 @@
+"""Looking rows up: embeddings and one-hot vectors."""
+
+from __future__ import annotations
+
+from plugrad.extend import Op, collect, composite, hookimpl, op
+
+
+def _check_table(weight, indices):
+    if weight.ndim != 2:
+        raise RuntimeError(f"'weight' must be 2-D, got {list(weight.shape)}")
+    if indices.dtype not in ("int64", "int32"):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{indices.dtype} instead (while checking arguments for embedding); convert it with .long()"
+        )
+
+
+@op(at=("embedding",))
+def embedding(xp, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    """Rows of a table: weight[indices].
+
+    `weight` is (V, E), `indices` integers of any shape (*); gives (*, E). Row `padding_idx` gets no gradient; with
+    `scale_grad_by_freq` gradients of a row are divided by how often it was looked up; gradients are dense,
+    whatever `sparse` says. Raises IndexError when an index is out of range.
+
+    >>> import plugrad as torch
+    >>> torch.embedding(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1, 0, 1]))
+    tensor([[3., 4.],
+            [1., 2.],
+            [3., 4.]])
+    """
+    _check_table(weight, indices)
+    if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= len(weight)):
+        raise IndexError(
+            f"index out of range in self: indices must lie between 0 and {len(weight) - 1}, but they go from "
+            f"{int(indices.min())} to {int(indices.max())}"
+        )
+    return xp.take(weight, indices, axis=0)
+
+
+@embedding.meta
+def embedding_meta(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    _check_table(weight, indices)
+    return (*indices.shape, weight.shape[1]), weight.dtype
+
+
+@embedding.vjp
+def embedding_vjp(F, g, indices, weight_shape, padding_idx, scale_grad_by_freq):
+    return F.embedding_grad(g, indices, weight_shape[0], padding_idx, scale_grad_by_freq)
+
+
+@embedding.samples
+def embedding_samples(make):
+    yield make.args(make(5, 3), make.ints(2, 4, low=0, high=5))
+    yield make.args(make(5, 3), make.ints(4, low=0, high=5), 1)
+
+
+@embedding.errors
+def embedding_errors(make):
+    yield RuntimeError, "'weight' must be 2-D", make.args(make(5), make.ints(2, low=0, high=5))
+    yield IndexError, "out of range", make.args(make(2, 2), make.ints(2, low=2, high=5))
+
+
+def _factors(xp, indices, rows, padding_idx, by_frequency, dtype):
+    """What to multiply the gradient of each looked-up row with; None when all is 1."""
+    if not by_frequency and padding_idx < 0:
+        return None
+    factors = xp.ones(indices.shape, "float32" if dtype.itemsize == 2 else dtype)
+    if by_frequency:
+        factors = factors / xp.bincount(indices, minlength=rows)[indices].astype(factors.dtype)
+    return factors * (indices != padding_idx)
+
+
+@op(at=())
+def embedding_grad(xp, grad, indices, rows, padding_idx, scale_grad_by_freq):
+    """Add looked-up rows up in a table of zeros: the adjoint of `embedding`."""
+    indices, width, dtype = indices.reshape(-1), grad.shape[-1], grad.dtype
+    values = grad.reshape(indices.size, width)
+    if dtype.itemsize == 2:
+        values = values.astype("float32")
+    factors = _factors(xp, indices, rows, padding_idx, scale_grad_by_freq, dtype)
+    if factors is not None:
+        values = values * factors.reshape(-1, 1)
+    table = xp.zeros((rows, width), values.dtype)
+    if xp.__name__ == "numpy" and indices.size:
+        # Equal indices side by side: a sum over runs is far faster than adding one by one.
+        order = xp.argsort(indices, kind="stable")
+        ordered = indices[order]
+        starts = xp.flatnonzero(xp.concatenate([xp.ones(1, bool), ordered[1:] != ordered[:-1]]))
+        table[ordered[starts]] = xp.add.reduceat(values[order], starts, axis=0)
+    else:
+        xp.add.at(table, indices, values)
+    return table if table.dtype == dtype else table.astype(dtype)
+
+
+@embedding_grad.meta
+def embedding_grad_meta(grad, indices, rows, padding_idx, scale_grad_by_freq):
+    return (rows, grad.shape[-1]), grad.dtype
+
+
+@embedding_grad.vjp("grad")
+def embedding_grad_vjp(F, g, indices, rows, padding_idx, scale_grad_by_freq):
+    return F.embedding_weighted(g, indices, padding_idx, scale_grad_by_freq)
+
+
+@op(at=())
+def embedding_weighted(xp, weight, indices, padding_idx, scale_grad_by_freq):
+    """Rows of a table, weighted as `embedding_grad` weights them: the adjoint of that."""
+    found = xp.take(weight, indices, axis=0)
+    factors = _factors(xp, indices.reshape(-1), len(weight), padding_idx, scale_grad_by_freq, weight.dtype)
+    if factors is None:
+        return found
+    return (found * factors.reshape(*indices.shape, 1)).astype(weight.dtype)
+
+
+@embedding_weighted.meta
+def embedding_weighted_meta(weight, indices, padding_idx, scale_grad_by_freq):
+    return (*indices.shape, weight.shape[1]), weight.dtype
+
+
+@embedding_weighted.vjp
+def embedding_weighted_vjp(F, g, indices, weight_shape, padding_idx, scale_grad_by_freq):
+    return F.embedding_grad(g, indices, weight_shape[0], padding_idx, scale_grad_by_freq)
+
+
+@composite(at=("nn.functional.embedding",))
+def functional_embedding(
+    F, input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
+):
+    """Rows of a table: weight[input].
+
+    `input` holds integers of any shape, `weight` is (V, E). Row `padding_idx` gets no gradient. With `max_norm` rows
+    looked up whose `norm_type`-norm is greater are scaled down first, in place. Raises IndexError when an index is out
+    of range, AssertionError for such a `padding_idx`.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.embedding(torch.tensor([1]), torch.tensor([[1., 2.], [3., 4.]]))
+    tensor([[3., 4.]])
+    """
+    if weight.ndim != 2:
+        raise RuntimeError(f"'weight' must be 2-D, got {list(weight.shape)}")
+    rows = weight.shape[0]
+    if padding_idx is None:
+        padding_idx = -1
+    elif not -rows <= padding_idx < rows:
+        raise AssertionError(
+            f"Padding_idx must be within num_embeddings: got {padding_idx} for a table of {rows} rows"
+        )
+    elif padding_idx < 0:
+        padding_idx += rows
+    if max_norm is not None:
+        table = weight.detach()
+        used = F.unique(input)
+        found = F.embedding(table, used)
+        length = F.norm(found, norm_type, -1, True)
+        table.index_copy_(0, used, F.where(length > max_norm, found * (max_norm / (length + 1e-7)), found))
+    return F.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+
+
+@op(at=("nn.functional.one_hot",))
+def one_hot(xp, input, num_classes=-1):
+    """Vectors that are 1 at the places that an integer tensor names, else 0.
+
+    `input` is int64 of any shape (*); gives (*, num_classes), by default as many as the largest value needs.
+    Raises RuntimeError for negative or too large values.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.one_hot(torch.tensor([2, 0]))
+    tensor([[0, 0, 1],
+            [1, 0, 0]])
+    """
+    if input.dtype != "int64":
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor; convert it with .long()")
+    if input.size:
+        if int(input.min()) < 0:
+            raise RuntimeError("Class values must be non-negative.")
+        if num_classes == -1:
+            num_classes = int(input.max()) + 1
+        elif int(input.max()) >= num_classes:
+            raise RuntimeError("Class values must be smaller than num_classes.")
+    elif num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    return (input[..., None] == xp.arange(num_classes)).astype("int64")
+
+
+@one_hot.meta
+def one_hot_meta(input, num_classes=-1):
+    if num_classes < 0:
+        raise NotImplementedError("one_hot: give num_classes, the values of a meta tensor are not known")
+    return (*input.shape, num_classes), input.dtype
+
+
+@one_hot.samples
+def one_hot_samples(make):
+    yield make.args(make.ints(3, low=0, high=4), 5)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

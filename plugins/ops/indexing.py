@@ -1,0 +1,450 @@
+"""Reading and writing by index: `x[...]`, and the ops that pick or write whole slices and masked elements."""
+from __future__ import annotations
+
+from plugrad.extend import Op, axes, collect, composite, hookimpl, op, view
+
+from . import _index as ix
+
+
+@composite(at=())
+def getitem(F, input, index):
+    """`input[index]`: a view for ints, slices, None and Ellipsis; else a copy."""
+    if index.__class__ is int:
+        return F.basic_index(input, index)
+    index = ix.tidy(index)
+    return F.basic_index(input, index) if ix.is_basic(index) else F.advanced_index(input, index)
+
+
+# Item assignment asks whether it may write through a view.
+getitem.is_basic = lambda index: index.__class__ is int or ix.is_basic(ix.tidy(index))
+
+
+@view(at=())
+def basic_index(xp, input, index):
+    """The view that ints, slices, None and Ellipsis select."""
+    try:
+        if index.__class__ is int:
+            return input[index, ...]
+        if Ellipsis in index:
+            if index.count(Ellipsis) > 1:
+                index = ix.two_steps(xp, input.shape, index)[0]
+            return input[index]
+        return input[(*index, Ellipsis)]  # the Ellipsis makes NumPy return a view where it would return a number
+    except IndexError as error:
+        raise ix.reworded(error, input.shape) from None
+
+
+@basic_index.vjp
+def basic_index_vjp(F, g, input_shape, index):
+    index = (index,) if index.__class__ is int else index
+    kept = [i for n, i in enumerate(index) if i is not Ellipsis or Ellipsis not in index[:n]]
+    return F.put_in_zeros(g, input_shape, tuple(kept))
+
+
+@basic_index.samples
+def basic_index_samples(make):
+    yield make.args(make(3, 4), 1)
+    yield make.args(make(3, 4), (slice(None), -1))
+    yield make.args(make(3, 4), (Ellipsis, slice(0, 4, 2), None))
+
+
+@basic_index.errors
+def basic_index_errors(make):
+    yield IndexError, "index 3 is out of bounds for dimension 0 with size 3", make.args(make(3), 3)
+    yield IndexError, "too many indices for tensor of dimension 1", make.args(make(3), (0, 0))
+
+
+@op(at=(), node="IndexBackward0")
+def advanced_index(xp, input, index):
+    """The copy that an index with arrays or masks selects."""
+    try:
+        basic, arrays = ix.two_steps(xp, input.shape, index)
+        return input[basic][arrays]
+    except IndexError as error:
+        raise ix.reworded(error, input.shape) from None
+
+
+@advanced_index.meta
+def advanced_index_meta(input, index):
+    raise NotImplementedError("indexing with tensors has no result shape on the meta device: it may depend on values")
+
+
+@advanced_index.vjp
+def advanced_index_vjp(F, g, input_shape, index):
+    return F.add_at(g, input_shape, index)
+
+
+@op(at=())
+def add_at(xp, input, shape, index):
+    """Zeros of `shape` to which `input` is added at an index: gradient of `advanced_index`."""
+    out = xp.zeros(shape, input.dtype)
+    accumulate(xp, out, index, input)
+    return out
+
+
+@add_at.meta
+def add_at_meta(input, shape, index):
+    return tuple(shape), input.dtype
+
+
+@add_at.vjp
+def add_at_vjp(F, g, index):
+    return F.getitem(g, index)
+
+
+def accumulate(xp, out, index, values):
+    """`out[index] += values` where an element may be named more than once; `out` is C-contiguous."""
+    basic, arrays = ix.two_steps(xp, out.shape, index)
+    region = out[basic]
+    if len(arrays) == 1 and arrays[0].dtype.kind == "b":
+        region[arrays] += values
+    elif len(arrays) == 1 and region.flags.c_contiguous and region.ndim:
+        n, rows = region.shape[0], ix.index_array(xp, arrays[0])
+        ix.check_range(xp, rows, n, IndexError, low=-n)
+        values = xp.broadcast_to(values, rows.shape + region.shape[1:])
+        if values.size:
+            ix.add_rows(xp, region.reshape(n, -1), rows.ravel() % n, values)
+    else:
+        places = xp.arange(out.size).reshape(out.shape)[basic][arrays]
+        xp.add.at(out.reshape(-1), places.ravel(), xp.broadcast_to(values, places.shape).ravel())
+
+
+@op(at=(), inplace=True, node="CopySlices")
+def setitem(xp, input, index, value):
+    """A copy of `input` with `value` written at an index."""
+    index = ix.tidy(index)
+    out = input.copy()
+    assign(xp, out, index, value)
+    return out
+
+
+def assign(xp, out, index, value):
+    """`out[index] = value` with PyTorch's rules for shapes and dtypes."""
+    if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "dtype"):
+        raise TypeError(f"can't assign a {type(value).__name__} to a tensor; write torch.tensor(...)")
+    if out.dtype.kind != "c" and (isinstance(value, complex) or getattr(value, "dtype", out.dtype).kind == "c"):
+        raise RuntimeError(f"value cannot be converted to type {out.dtype} without overflow; take .real first")
+    try:
+        basic, arrays = ix.two_steps(xp, out.shape, index)
+        region = out[basic]
+        if arrays and getattr(value, "ndim", 0) and value.dtype != out.dtype:
+            raise RuntimeError(f"Index put requires the source and destination dtypes match, got {out.dtype} for the "
+                               f"destination and {value.dtype} for the source.")
+        region[arrays if arrays else ...] = value
+    except IndexError as error:
+        raise ix.reworded(error, out.shape) from None
+    except ValueError:
+        target = region[arrays].shape if arrays else region.shape
+        raise RuntimeError(f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing "
+                           f"result of shape {list(target)}") from None
+
+
+@setitem.meta
+def setitem_meta(input, index, value):
+    return input.shape, input.dtype
+
+
+@setitem.vjp("input")
+def setitem_vjp_input(F, g, index):
+    return F.setitem(g, index, 0)
+
+
+@setitem.vjp("value")
+def setitem_vjp_value(F, g, index, value_shape):
+    return sum_to_value(F, F.getitem(g, index), value_shape)
+
+
+def sum_to_value(F, g, shape):
+    """Sum `g` to the shape of what was broadcast into it; that may have more leading ones than `g` has dimensions."""
+    extra = max(len(shape) - g.ndim, 0)
+    return F.reshape(F.sum_to_size(g, tuple(shape[extra:])), shape)
+
+
+@setitem.samples
+def setitem_samples(make):
+    yield make.args(make(3, 4), 1, make(4))
+    yield make.args(make(3, 4), (slice(None), slice(1, 3)), make(3, 1))
+    yield make.args(make(3, 4), ([2, 0], slice(1, 3)), make(2, 2))
+
+
+@op(inplace=True)
+def index_put(xp, input, indices, values, accumulate=False):
+    """A copy of `input` with `values` written (or added) at an index of tensors.
+
+    `indices` is a tuple of int64 or bool tensors as in `input[indices]`; `values` broadcasts to what they select and
+    has the dtype of `input`. With `accumulate` values meant for one element are summed.
+
+    >>> import plugrad as torch
+    >>> torch.index_put(torch.zeros(3), (torch.tensor([0, 0]),), torch.ones(2), accumulate=True)
+    tensor([2., 0., 0.])
+    """
+    index = ix.tidy(tuple(slice(None) if i is None else i for i in indices))
+    if values.dtype != input.dtype:
+        raise RuntimeError(f"Index put requires the source and destination dtypes match, got {input.dtype} for the "
+                           f"destination and {values.dtype} for the source.")
+    out = xp.array(input, order="C", copy=True)
+    if accumulate:
+        adding(xp, out, index, values)
+    else:
+        assign(xp, out, index, values)
+    return out
+
+
+adding = accumulate  # `index_put` has a parameter of that name
+
+
+@index_put.meta
+def index_put_meta(input, indices, values, accumulate=False):
+    return input.shape, input.dtype
+
+
+@index_put.vjp("input")
+def index_put_vjp_input(F, g, indices, accumulate):
+    return g if accumulate else F.setitem(g, tuple(indices), 0)
+
+
+@index_put.vjp("values")
+def index_put_vjp_values(F, g, indices, values_shape):
+    return sum_to_value(F, F.getitem(g, tuple(indices)), values_shape)
+
+
+def vector(xp, name, index, error=IndexError):
+    """A 1-d int64 index for `index_select` and its like."""
+    if index.ndim > 1:
+        raise error(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
+    ix.check_index_dtype(name, index)
+    return ix.index_array(xp, index.reshape(-1))
+
+
+@op()
+def index_select(xp, input, dim, index):
+    """The slices of `input` along `dim` that the 1-d `index` names.
+
+    >>> import plugrad as torch
+    >>> torch.index_select(torch.tensor([5, 6, 7]), 0, torch.tensor([2, 0]))
+    tensor([7, 5])
+    """
+    dim, index = axes(dim, input.ndim), vector(xp, "index_select", index)
+    array = input if input.ndim else input.reshape(1)
+    if index.size and not 0 <= int(index.min()) <= int(index.max()) < array.shape[dim]:
+        raise IndexError(f"index out of range in self: it must lie in [0, {array.shape[dim] - 1}]")
+    if input.ndim == 0 and index.size != 1:
+        raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
+    out = xp.take(array, index, axis=dim)
+    return out if input.ndim else out.reshape(())
+
+
+@index_select.meta
+def index_select_meta(input, dim, index):
+    if not input.ndim:
+        return (), input.dtype
+    dim = axes(dim, input.ndim)
+    return (*input.shape[:dim], index.shape[0] if index.ndim else 1, *input.shape[dim + 1:]), input.dtype
+
+
+@index_select.vjp
+def index_select_vjp(F, g, input_shape, dim, index):
+    return F.index_add(F.new_zeros(g, input_shape), dim, index, g)
+
+
+@index_select.samples
+def index_select_samples(make):
+    yield make.args(make(4, 3), 0, make.ints(5, low=0, high=4))
+    yield make.args(make(4, 3), -1, make.ints(2, low=0, high=3))
+
+
+def checked_source(name, input, dim, index, source, error=RuntimeError):
+    """PyTorch's tests of the slices that go in where `index` says."""
+    if source.dtype != input.dtype:
+        raise RuntimeError(f"{name}_(): self and source expected to have the same dtype (the same scalar type), but got "
+                           f"(self) {input.dtype} and (source) {source.dtype}")
+    count = source.shape[dim] if source.ndim else 1
+    if index.size != count:
+        raise error(f"{name}_(): Number of indices ({index.size}) should be equal to source.size(dim): ({count}), "
+                    f"for dim: {dim}")
+    if source.shape[:dim] + source.shape[dim + 1:] != input.shape[:dim] + input.shape[dim + 1:]:
+        raise RuntimeError(
+            f"{name}_(): source tensor shape must match self tensor shape, excluding the specified dimension. "
+            f"Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}")
+
+
+@op(inplace=True)
+def index_add(xp, input, dim, index, source, *, alpha=1):
+    """`input` plus `alpha` times the slices of `source`, added along `dim` where `index` says.
+
+    Slices meant for one place are summed.
+
+    >>> import plugrad as torch
+    >>> torch.index_add(torch.zeros(3), 0, torch.tensor([0, 0]), torch.ones(2))
+    tensor([2., 0., 0.])
+    """
+    dim, index = axes(dim, input.ndim), vector(xp, "index_add", index)
+    checked_source("index_add", input, dim, index, source)
+    if input.ndim == 0:
+        return xp.asarray(input + alpha * source.reshape(()))
+    ix.check_range(xp, index, input.shape[dim])
+    out = xp.array(xp.moveaxis(input, dim, 0), order="C", copy=True)
+    if out.size and index.size:
+        slices = xp.moveaxis(source, dim, 0)
+        ix.add_rows(xp, out.reshape(len(out), -1), index, slices if alpha == 1 else (slices * alpha).astype(out.dtype))
+    return xp.moveaxis(out, 0, dim)
+
+
+@index_add.meta
+def index_add_meta(input, dim, index, source, *, alpha=1):
+    return input.shape, input.dtype
+
+
+@index_add.vjp("input")
+def index_add_vjp_input(F, g):
+    return g
+
+
+@index_add.vjp("source")
+def index_add_vjp_source(F, g, dim, index, alpha, source_shape):
+    return F.reshape(F.index_select(g, dim, index), source_shape) * alpha
+
+
+@index_add.samples
+def index_add_samples(make):
+    yield make.args(make(4, 3), 0, make.ints(5, low=0, high=4), make(5, 3))
+    yield make.args(make(4, 3), 1, make.ints(2, low=0, high=3), make(4, 2), alpha=2)
+
+
+@op(inplace=True)
+def index_copy(xp, input, dim, index, source):
+    """A copy of `input` with the slices of `source` written along `dim` where `index` says.
+
+    >>> import plugrad as torch
+    >>> torch.index_copy(torch.zeros(3), 0, torch.tensor([2]), torch.ones(1))
+    tensor([0., 0., 1.])
+    """
+    dim = axes(dim, input.ndim)
+    ix.check_index_dtype("index_copy_", index, ("int64",))
+    index = vector(xp, "index_copy_", index)
+    checked_source("index_copy", input, dim, index, source, IndexError)
+    if input.ndim == 0:
+        return source.reshape(()).copy()
+    ix.check_range(xp, index, input.shape[dim], IndexError, dim, "index_copy_(): ")
+    out = input.copy()
+    out[(slice(None),) * dim + (index,)] = source
+    return out
+
+
+@index_copy.meta
+def index_copy_meta(input, dim, index, source):
+    return input.shape, input.dtype
+
+
+@index_copy.vjp("input")
+def index_copy_vjp_input(F, g, dim, index):
+    return F.index_fill(g, dim, index, 0)
+
+
+@index_copy.vjp("source")
+def index_copy_vjp_source(F, g, dim, index, source_shape):
+    return F.reshape(F.index_select(g, dim, index), source_shape)
+
+
+@index_copy.samples
+def index_copy_samples(make):
+    yield make.args(make(4, 3), 1, make.ints(1, low=0, high=3), make(4, 1))
+
+
+@op(inplace=True)
+def index_fill(xp, input, dim, index, value):
+    """A copy of `input` with `value` (a number or a 0-d tensor) in the slices named by `index`.
+
+    >>> import plugrad as torch
+    >>> torch.index_fill(torch.zeros(3), 0, torch.tensor([2]), 1)
+    tensor([0., 0., 1.])
+    """
+    if getattr(value, "ndim", 0):
+        raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                           f"{value.ndim} dimension(s).")
+    if index.dtype != "int64":
+        raise IndexError("index_fill_(): Expected dtype int64 for index.")
+    if index.ndim > 1:
+        raise RuntimeError("Index has to be a vector/scalar")
+    if input.dtype.kind != "c" and (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c"):
+        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+    dim, out = axes(dim, input.ndim), input.copy()
+    n = input.shape[dim] if input.ndim else 1
+    ix.check_range(xp, index, n, IndexError, dim, low=-n)
+    lifted = out if input.ndim else out.reshape(1)
+    lifted[(slice(None),) * dim + (index.reshape(-1),)] = value
+    return out
+
+
+@index_fill.meta
+def index_fill_meta(input, dim, index, value):
+    return input.shape, input.dtype
+
+
+@index_fill.vjp("input")
+def index_fill_vjp_input(F, g, dim, index):
+    return F.index_fill(g, dim, index, 0)
+
+
+@index_fill.vjp("value")
+def index_fill_vjp_value(F, g, dim, index):
+    return F.sum(g - F.index_fill(g, dim, index, 0))
+
+
+@index_fill.samples
+def index_fill_samples(make):
+    yield make.args(make(4, 3), 1, make.ints(2, low=0, high=3), 2.5)
+
+
+def embed(F, input, src, index, region_shape):
+    """`setitem` for a source that must have exactly the shape of the slice."""
+    if tuple(src.shape) != tuple(region_shape):
+        raise RuntimeError("expected src to have a size equal to the slice of self. "
+                           f"src size = {list(src.shape)}, slice size = {list(region_shape)}")
+    return F.setitem(input, index, src)
+
+
+@composite()
+def select_scatter(F, input, src, dim, index):
+    """A copy of `input` with `src` as the slice number `index` along `dim`.
+
+    >>> import plugrad as torch
+    >>> torch.select_scatter(torch.zeros(2, 2), torch.ones(2), 0, 1)
+    tensor([[0., 0.],
+            [1., 1.]])
+    """
+    return embed(F, input, src, (slice(None),) * axes(dim, input.ndim) + (index,), F.select(input, dim, index).shape)
+
+
+@composite()
+def slice_scatter(F, input, src, dim=0, start=None, end=None, step=1):
+    """A copy of `input` with `src` as its slice `start:end:step` along `dim`.
+
+    >>> import plugrad as torch
+    >>> torch.slice_scatter(torch.zeros(3), torch.ones(2), 0, 1, 3)
+    tensor([0., 1., 1.])
+    """
+    index = (slice(None),) * axes(dim, input.ndim) + (slice(start, end, step),)
+    return embed(F, input, src, index, F.getitem(input, index).shape)
+
+
+@composite()
+def diagonal_scatter(F, input, src, offset=0, dim1=0, dim2=1):
+    """A copy of `input` with `src` as a diagonal.
+
+    >>> import plugrad as torch
+    >>> torch.diagonal_scatter(torch.zeros(2, 2), torch.ones(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    region = F.diagonal(input, offset, dim1, dim2)
+    if tuple(src.shape) != tuple(region.shape):
+        raise RuntimeError("expected src to have a size equal to the slice of self. "
+                           f"src size = {list(src.shape)}, slice size = {list(region.shape)}")
+    on = F.diagonal_in_zeros(F.ones_like(src), input.shape, offset, dim1, dim2)
+    return F.where(on != 0, F.diagonal_in_zeros(src, input.shape, offset, dim1, dim2), input)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

@@ -1,0 +1,212 @@
+"""Linear and bilinear maps, and attention."""
+
+from __future__ import annotations
+
+from plugrad.extend import Op, collect, composite, hookimpl, op
+
+
+def _check_linear(input, weight, bias):
+    """Raise RuntimeError unless shapes and dtypes fit."""
+    if input.dtype != weight.dtype:
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {input.dtype} != {weight.dtype}")
+    if bias is not None and bias.dtype != input.dtype:
+        raise RuntimeError(f"self and mat2 must have the same dtype, but got {bias.dtype} and {input.dtype}")
+    if not input.ndim or not weight.ndim:
+        raise RuntimeError(
+            f"both arguments to linear need to be at least 1D, but they are {input.ndim}D and {weight.ndim}D"
+        )
+    if weight.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {weight.ndim}D (the weight)")
+    if bias is not None and weight.ndim == 1:
+        raise RuntimeError("mat2 must be a matrix, got 1-D tensor: a weight of one dimension takes no bias")
+    features, shape = weight.shape[-1], input.shape
+    if shape[-1] != features:
+        rows = 1
+        for n in shape[:-1]:
+            rows *= n
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({rows}x{shape[-1]} and {features}x{weight.shape[0]}): the "
+            "last dimension of the input must be the in_features of the weight"
+        )
+    if bias is not None and bias.shape not in ((weight.shape[0],), (1,), ()):
+        raise RuntimeError(
+            f"The expanded size of the tensor ({weight.shape[0]}) must match the existing size ({bias.shape[-1]}) at "
+            f"non-singleton dimension {input.ndim - 1}. Target sizes: {[*shape[:-1], weight.shape[0]]}. Tensor sizes: "
+            f"{list(bias.shape)}"
+        )
+
+
+@op(at=("nn.functional.linear",), node="AddmmBackward0")
+def linear(xp, input, weight, bias=None):
+    """input @ weight.T + bias.
+
+    `input` is (*, in_features), `weight` (out_features, in_features) or (in_features,), `bias` (out_features,).
+    Raises RuntimeError when shapes or dtypes do not fit.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.linear(torch.tensor([1., 2.]), torch.tensor([[1., 1.], [0., 1.]]), torch.ones(2))
+    tensor([4., 3.])
+    """
+    if (
+        input.dtype != weight.dtype
+        or weight.ndim != 2
+        or not input.ndim
+        or input.shape[-1] != weight.shape[1]
+        or (bias is not None and (bias.dtype != input.dtype or bias.shape != weight.shape[:1]))
+    ):
+        _check_linear(input, weight, bias)
+    dtype = input.dtype
+    if dtype.itemsize == 2 and dtype.kind in "fV":
+        input, weight = input.astype("float32"), weight.astype("float32")
+    if input.ndim > 2 and weight.ndim == 2:
+        rows = input.size // input.shape[-1] if input.shape[-1] else _rows(input.shape)
+        result = xp.matmul(input.reshape(rows, input.shape[-1]), weight.T)
+        result = result.reshape(*input.shape[:-1], len(weight))
+    else:
+        result = xp.matmul(input, weight.T)
+    if bias is not None:
+        result += bias
+    return result if result.dtype == dtype else result.astype(dtype)
+
+
+def _rows(shape):
+    rows = 1
+    for n in shape[:-1]:
+        rows *= n
+    return rows
+
+
+@linear.meta
+def linear_meta(input, weight, bias=None):
+    _check_linear(input, weight, bias)
+    return (*input.shape[:-1], *weight.shape[:-1]), input.dtype
+
+
+@linear.vjp("input")
+def linear_vjp_input(F, g, weight):
+    weight = F.conj(weight)
+    return g @ weight if weight.ndim == 2 else F.unsqueeze(g, g.ndim) * weight
+
+
+@linear.vjp("weight")
+def linear_vjp_weight(F, g, input, weight_shape):
+    input = F.conj(input)
+    if len(weight_shape) == 1:
+        input = F.unsqueeze(g, g.ndim) * input
+        return F.sum(input, tuple(range(input.ndim - 1))) if input.ndim > 1 else input
+    if g.ndim != 2:
+        rows = _rows(g.shape)
+        g, input = F.reshape(g, (rows, weight_shape[0])), F.reshape(input, (rows, weight_shape[1]))
+    return F.transpose(g, 0, 1) @ input
+
+
+@linear.vjp("bias")
+def linear_vjp_bias(F, g, bias_shape):
+    if g.ndim > 1:
+        g = F.sum(g, tuple(range(g.ndim - 1)))
+    return g if g.shape == bias_shape else F.reshape(F.sum(g), bias_shape)
+
+
+@linear.samples
+def linear_samples(make):
+    yield make.args(make(3, 4), make(2, 4), make(2))
+    yield make.args(make(2, 3, 4), make(5, 4))
+    yield make.args(make(4), make(4))
+
+
+@linear.errors
+def linear_errors(make):
+    yield RuntimeError, "cannot be multiplied", make.args(make(3, 4), make(2, 5))
+
+
+@composite(at=("nn.functional.bilinear", "bilinear"))
+def bilinear(F, input1, input2, weight, bias=None):
+    """x1' W x2 + bias for every pair of vectors.
+
+    `input1` is (*, I), `input2` (*, J), `weight` (O, I, J), `bias` (O,); the result (*, O). Raises RuntimeError when
+    shapes do not fit.
+
+    >>> import plugrad as torch
+    >>> torch.bilinear(torch.tensor([1., 2.]), torch.tensor([1., 1.]), torch.ones(1, 2, 2))
+    tensor([6.])
+    """
+    for i, (one, other) in enumerate(zip(input1.shape[:-1], input2.shape[:-1])):
+        if one != other:
+            raise RuntimeError(f"bilinear(): input batch dimensions do not match at dim {i}: got {one} and {other}")
+    if input1.ndim != input2.ndim:
+        raise RuntimeError(
+            f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}"
+        )
+    for name, part, size in (("input1", input1, weight.shape[1]), ("input2", input2, weight.shape[2])):
+        if part.shape[-1] != size:
+            raise RuntimeError(
+                f"bilinear(): {name} size does not match weight size: got {part.shape[-1]} but expected {size}"
+            )
+    outputs = weight.shape[0]
+    if bias is not None and tuple(bias.shape) != (outputs,):
+        raise RuntimeError(
+            f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected {outputs}"
+        )
+    rows = _rows(input1.shape)
+    first, second = F.reshape(input1, (rows, input1.shape[-1])), F.reshape(input2, (rows, input2.shape[-1]))
+    result = F.transpose(F.sum(F.matmul(first, weight) * second, -1, dtype=input1.dtype), 0, 1)
+    if bias is not None:
+        result = result + bias
+    return F.reshape(result, (*input1.shape[:-1], outputs))
+
+
+@composite(at=("nn.functional.scaled_dot_product_attention",))
+def scaled_dot_product_attention(
+    F, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
+):
+    """softmax(query @ key.T * scale + mask) @ value.
+
+    `query` is (*, L, E), `key` (*, S, E), `value` (*, S, V). `attn_mask` broadcasts to (*, L, S): booleans (True takes
+    part) or numbers that are added. `is_causal` lets position i see positions up to i. `scale` defaults to
+    1 / sqrt(E). With `enable_gqa` key and value may have fewer heads (third dimension from the end), each
+    serving several of the query's. A. Vaswani et al., "Attention is all you need", arXiv:1706.03762. Raises RuntimeError when
+    `attn_mask` and `is_causal` are both given.
+
+    >>> import plugrad as torch
+    >>> q = torch.zeros(1, 2, 4)
+    >>> v = torch.tensor([[[1.], [3.]]])
+    >>> torch.nn.functional.scaled_dot_product_attention(q, q, v, is_causal=True)
+    tensor([[[1.],
+             [2.]]])
+    """
+    if attn_mask is not None and is_causal:
+        raise RuntimeError("scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    if not query.dtype == key.dtype == value.dtype:
+        raise RuntimeError(
+            "Expected query, key, and value to have the same dtype, but got query.dtype: "
+            f"{query.dtype} key.dtype: {key.dtype} and value.dtype: {value.dtype} instead."
+        )
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise RuntimeError(
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+            f"{query.ndim}, key.dim: {key.ndim} and value.dim: {value.ndim} instead."
+        )
+    if scale is None:
+        scale = query.shape[-1] ** -0.5 if query.shape[-1] else 1.0
+    if enable_gqa:
+        key = F.repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
+        value = F.repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
+    scores = F.matmul(query * scale, F.transpose(key, -2, -1))
+    if is_causal:
+        rows, columns = scores.shape[-2:]
+        ones = F.ones((rows, columns), device=query.device).to(F.eq(query[:0], 0).dtype)
+        scores = F.masked_fill(scores, F.logical_not(F.tril(ones)), -float("inf"))
+    elif attn_mask is not None:
+        if attn_mask.dtype.is_floating_point:
+            scores = scores + attn_mask
+        else:
+            scores = F.where(attn_mask, scores, -float("inf"))
+    weights = F.safe_softmax(scores, -1)
+    if dropout_p > 0:
+        weights = F.dropout(weights, dropout_p)
+    return F.matmul(weights, value)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

@@ -1,0 +1,527 @@
+"""Products of matrices and vectors."""
+
+from __future__ import annotations
+
+from plugrad.extend import Op, broadcast_shapes, collect, composite, hookimpl, op
+
+from ._checks import dtype_word, refuse
+from .shape import sum_to_shape
+
+_C_NAMES = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
+            "int64": "long", "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char",
+            "bool": "bool", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>"}
+
+
+# ---------------------------------------------------------------- what is refused
+
+def _same_dtype(input, other) -> None:
+    if input.dtype != other.dtype:
+        one, two = (_C_NAMES.get(str(array.dtype), array.dtype) for array in (input, other))
+        if input.ndim == other.ndim == 1:
+            raise RuntimeError("dot : expected both vectors to have same dtype, but found "
+                               f"{dtype_word(input.dtype)} and {dtype_word(other.dtype)}; convert one with .to(dtype)")
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {one} != {two}; convert one with "
+                           ".to(dtype)")
+
+
+def _sizes_error(a, b):
+    """What to raise when the shapes `a` and `b` cannot be multiplied."""
+    if not a or not b:
+        return RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {len(a)}D and {len(b)}D")
+    if len(a) == len(b) == 1:
+        return RuntimeError(f"inconsistent tensor size, expected tensor [{a[0]}] and src [{b[0]}] to have the same "
+                            f"number of elements, but got {a[0]} and {b[0]} elements respectively")
+    if len(b) == 1 and len(a) == 2:
+        return RuntimeError(f"size mismatch, got input ({a[0]}), mat ({a[0]}x{a[1]}), vec ({b[0]})")
+    if len(a) <= 2 or len(b) <= 2:
+        rows = 1
+        for n in a[:-1]:
+            rows *= n
+        columns = b[-1] if len(b) > 1 else 1
+        return RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{a[-1]} and {b[-2:][0]}x{columns})")
+    if a[-1] != b[-2]:
+        return RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{b[0]}, {a[-1]}] but "
+                            f"got: [{b[0]}, {b[-2]}].")
+    try:
+        broadcast_shapes(a[:-2], b[:-2])
+    except RuntimeError as error:
+        return error
+    return None
+
+
+def product(xp, input, other):
+    """`input @ other` of raw arrays; a batch of matrices times one matrix is a single larger product."""
+    if input.dtype != other.dtype:
+        _same_dtype(input, other)
+    dtype = input.dtype
+    if dtype.itemsize <= 2 and dtype.kind in "bfV":
+        refuse("b", "addmm_impl_cpu_", input)
+        return product(xp, input.astype("float32"), other.astype("float32")).astype(dtype)
+    try:
+        if input.ndim > 2 and other.ndim == 2 and input.flags.c_contiguous and input.size:
+            return xp.matmul(input.reshape(-1, input.shape[-1]), other).reshape(*input.shape[:-1], other.shape[1])
+        return xp.matmul(input, other)
+    except ValueError as error:
+        raise _sizes_error(input.shape, other.shape) or error from None
+
+
+def product_shape(a, b):
+    """Shape of the product of arrays of shapes `a` and `b`."""
+    wrong = not a or not b or a[-1] != b[-2:][0]
+    if wrong:
+        raise _sizes_error(a, b)
+    batch = broadcast_shapes(a[:-2], b[:-2])
+    return batch + a[-2:-1] + b[-1:] * (len(b) > 1)
+
+
+# ---------------------------------------------------------------- matmul
+
+@op(node="MmBackward0", ref="numpy.matmul")
+def matmul(xp, input, other):
+    """Matrix product, `input @ other`.
+
+    Args:
+        input, other: vectors (1-d), matrices (2-d) or batches of matrices, whose leading dimensions broadcast.
+            A vector counts as a row on the left and as a column on the right.
+
+    Errors: `RuntimeError` when the inner sizes or the dtypes differ.
+
+    >>> import plugrad as torch
+    >>> torch.matmul(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1., 1.]))
+    tensor([3., 7.])
+    """
+    return product(xp, input, other)
+
+
+@matmul.meta
+def matmul_meta(input, other):
+    _same_dtype(input, other)
+    return product_shape(input.shape, other.shape), input.dtype
+
+
+@matmul.vjp("input")
+def matmul_vjp_input(F, g, other, input_shape):
+    if len(input_shape) == 2 and other.ndim == 2:
+        return F.matmul(g, F.transpose(F.conj(other), 0, 1))
+    if other.ndim == 1:
+        return F.unsqueeze(g, g.ndim) * F.conj(other)
+    if len(input_shape) == 1:
+        g = F.unsqueeze(g, g.ndim - 1)
+        result = F.matmul(g, F.transpose(F.conj(other), -1, -2))
+        return sum_to_shape(F, F.reshape(result, result.shape[:-2] + input_shape), input_shape)
+    return sum_to_shape(F, F.matmul(g, F.transpose(F.conj(other), -1, -2)), input_shape)
+
+
+@matmul.vjp("other")
+def matmul_vjp_other(F, g, input, other_shape):
+    input = F.conj(input)
+    if len(other_shape) == 2:
+        if input.ndim > 2:
+            input, g = F.reshape(input, (-1, input.shape[-1])), F.reshape(g, (-1, g.shape[-1]))
+        elif input.ndim == 1:
+            return F.unsqueeze(input, 1) * g
+        return F.matmul(F.transpose(input, 0, 1), g)
+    if len(other_shape) == 1:
+        if input.ndim == 1:
+            return input * g
+        return F.matmul(F.reshape(g, (-1,)), F.reshape(input, (-1, input.shape[-1])))
+    if input.ndim == 1:
+        return sum_to_shape(F, F.unsqueeze(input, 1) * F.unsqueeze(g, g.ndim - 1), other_shape)
+    return sum_to_shape(F, F.matmul(F.transpose(input, -1, -2), g), other_shape)
+
+
+@matmul.samples
+def matmul_samples(make):
+    yield make(3, 4), make(4, 2)
+    yield make(4), make(4)
+    yield make(3, 4), make(4)
+    yield make(4), make(4, 2)
+    yield make(2, 3, 4), make(4, 2)
+    yield make(2, 1, 3, 4), make(5, 4, 2)
+    yield make(2, 3, 4), make(4)
+    yield make(4), make(2, 4, 3)
+
+
+@matmul.errors
+def matmul_errors(make):
+    yield RuntimeError, "mat1 and mat2 shapes cannot be multiplied", make.args(make(2, 3), make(4, 5))
+    yield RuntimeError, "both arguments to matmul need to be at least 1D", make.args(make(), make(3))
+
+
+# ---------------------------------------------------------------- products of given dimensions
+
+def _matrix(name, array) -> None:
+    if array.ndim != 2:
+        raise RuntimeError(f"{name} must be a matrix, got {array.ndim}-D tensor")
+
+
+@op(aliases=("smm",), at=("mm", "Tensor.mm"))
+def mm(xp, input, mat2):
+    """Product of two matrices; for anything else see `matmul`.
+
+    >>> import plugrad as torch
+    >>> torch.mm(torch.tensor([[1., 2.]]), torch.tensor([[3.], [4.]]))
+    tensor([[11.]])
+    """
+    if input.ndim != 2 or mat2.ndim != 2:
+        _matrix("self", input)
+        _matrix("mat2", mat2)
+    return product(xp, input, mat2)
+
+
+@mm.meta
+def mm_meta(input, mat2):
+    _matrix("self", input)
+    _matrix("mat2", mat2)
+    return matmul_meta(input, mat2)
+
+
+@mm.vjp("input")
+def mm_vjp_input(F, g, mat2):
+    return F.mm(g, F.transpose(F.conj(mat2), 0, 1))
+
+
+@mm.vjp("mat2")
+def mm_vjp_mat2(F, g, input):
+    return F.mm(F.transpose(F.conj(input), 0, 1), g)
+
+
+@mm.samples
+def mm_samples(make):
+    yield make(3, 4), make(4, 2)
+
+
+def _check_batches(input, mat2) -> None:
+    for name, array in (("batch1", input), ("batch2", mat2)):
+        if array.ndim != 3:
+            raise RuntimeError(f"{name} must be a 3D tensor, got {array.ndim}D")
+    if mat2.shape[:2] != (input.shape[0], input.shape[2]):
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, "
+                           f"{input.shape[2]}] but got: [{mat2.shape[0]}, {mat2.shape[1]}].")
+
+
+@op()
+def bmm(xp, input, mat2):
+    """Products of the matrices of two batches, (b, n, k) and (b, k, m), one by one.
+
+    >>> import plugrad as torch
+    >>> torch.bmm(torch.ones(5, 2, 3), torch.ones(5, 3, 4)).shape
+    torch.Size([5, 2, 4])
+    """
+    _check_batches(input, mat2)
+    return product(xp, input, mat2)
+
+
+@bmm.meta
+def bmm_meta(input, mat2):
+    _check_batches(input, mat2)
+    return matmul_meta(input, mat2)
+
+
+@bmm.vjp("input")
+def bmm_vjp_input(F, g, mat2):
+    return F.bmm(g, F.transpose(F.conj(mat2), 1, 2))
+
+
+@bmm.vjp("mat2")
+def bmm_vjp_mat2(F, g, input):
+    return F.bmm(F.transpose(F.conj(input), 1, 2), g)
+
+
+@bmm.samples
+def bmm_samples(make):
+    yield make(2, 3, 4), make(2, 4, 5)
+
+
+def _check_mv(input, vec) -> None:
+    if input.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {vec.ndim}, {input.ndim}, {vec.ndim}")
+    refuse("b", "addmv_impl_cpu", input)
+
+
+@op()
+def mv(xp, input, vec):
+    """Product of a matrix and a vector.
+
+    >>> import plugrad as torch
+    >>> torch.mv(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1., 1.]))
+    tensor([3., 7.])
+    """
+    _check_mv(input, vec)
+    return product(xp, input, vec)
+
+
+@mv.meta
+def mv_meta(input, vec):
+    _check_mv(input, vec)
+    return matmul_meta(input, vec)
+
+
+@mv.vjp("input")
+def mv_vjp_input(F, g, vec):
+    return F.unsqueeze(g, 1) * F.conj(vec)
+
+
+@mv.vjp("vec")
+def mv_vjp_vec(F, g, input):
+    return F.mv(F.transpose(F.conj(input), 0, 1), g)
+
+
+@mv.samples
+def mv_samples(make):
+    yield make(3, 4), make(4)
+
+
+def _check_dot(input, tensor) -> None:
+    if input.ndim != 1 or tensor.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
+    refuse("b", "dot", input)
+
+
+@op()
+def dot(xp, input, tensor):
+    """Sum of the products of two vectors.
+
+    >>> import plugrad as torch
+    >>> torch.dot(torch.tensor([1., 2.]), torch.tensor([3., 4.]))
+    tensor(11.)
+    """
+    _check_dot(input, tensor)
+    return product(xp, input, tensor)
+
+
+@dot.meta
+def dot_meta(input, tensor):
+    _check_dot(input, tensor)
+    return matmul_meta(input, tensor)
+
+
+@dot.vjp("input")
+def dot_vjp_input(F, g, tensor):
+    return g * F.conj(tensor)
+
+
+@dot.vjp("tensor")
+def dot_vjp_tensor(F, g, input):
+    return g * F.conj(input)
+
+
+@dot.samples
+def dot_samples(make):
+    yield make(4), make(4)
+
+
+@composite()
+def vdot(F, input, other):
+    """Sum of the products of two vectors, the first one conjugated.
+
+    >>> import plugrad as torch
+    >>> torch.vdot(torch.tensor([1j, 2]), torch.tensor([1j, 1]))
+    tensor(3.+0.j)
+    """
+    return F.dot(F.conj(input), other)
+
+
+@composite()
+def inner(F, input, other):
+    """Products of vectors along the last dimensions of `input` and `other`; 0-d tensors are factors.
+
+    >>> import plugrad as torch
+    >>> torch.inner(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1., 1.]))
+    tensor([3., 7.])
+    """
+    if input.ndim == 0 or other.ndim == 0:
+        return input * other
+    if input.dtype != other.dtype:
+        raise RuntimeError(f"both inputs should have same dtype, but they are {input.dtype} and {other.dtype}")
+    if input.shape[-1] != other.shape[-1]:
+        raise RuntimeError("inner() the last dimension must match on both input tensors but got shapes "
+                           f"{list(input.shape)} and {list(other.shape)}")
+    return F.tensordot(input, other, ((-1,), (-1,)))
+
+
+@composite(aliases=("ger",))
+def outer(F, input, vec2):
+    """All products of an element of `input` with one of `vec2`, as a matrix.
+
+    >>> import plugrad as torch
+    >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
+    tensor([[3, 4],
+            [6, 8]])
+    """
+    for name, vector in (("self", input), ("vec2", vec2)):
+        if vector.ndim != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {vector.ndim}-D")
+    return F.unsqueeze(input, 1) * vec2
+
+
+# ---------------------------------------------------------------- products that are added
+
+def _check_added(input, mat1, mat2) -> None:
+    _matrix("mat1", mat1)
+    _matrix("mat2", mat2)
+    for array in (input, mat1):
+        if array.dtype != mat2.dtype:
+            raise RuntimeError("self and mat2 must have the same dtype, but got "
+                               f"{dtype_word(array.dtype)} and {dtype_word(mat2.dtype)}")
+
+
+def _check_expands(shape, target) -> None:
+    """Raise RuntimeError unless `shape` can be expanded to `target`."""
+    if len(shape) > len(target):
+        raise RuntimeError(f"expand(tensor of shape {list(shape)}, size={list(target)}): the number of sizes provided "
+                           f"({len(target)}) must be greater or equal to the number of dimensions in the tensor "
+                           f"({len(shape)})")
+    for i, n in enumerate(shape, len(target) - len(shape)):
+        if n not in (1, target[i]):
+            raise RuntimeError(f"The expanded size of the tensor ({target[i]}) must match the existing size ({n}) at "
+                               f"non-singleton dimension {i}.  Target sizes: {list(target)}.  Tensor sizes: "
+                               f"{list(shape)}")
+
+
+def added(input, result, beta, alpha):
+    """`beta * input + alpha * result`; with `beta=0` a NaN in `input` doesn't count."""
+    integral = result.dtype.kind in "iu"
+    beta, alpha = (int(beta), int(alpha)) if integral else (beta, alpha)
+    _check_expands(input.shape, result.shape)
+    if alpha != 1:
+        result = result * alpha
+    if beta == 0:
+        return result
+    return result + (input if beta == 1 else input * beta)
+
+
+@op(inplace=True)
+def addmm(xp, input, mat1, mat2, *, beta=1, alpha=1):
+    """`beta * input + alpha * (mat1 @ mat2)` for matrices.
+
+    Args:
+        input: what is added; it broadcasts to the product.
+        mat1, mat2: matrices (n, k) and (k, m).
+        beta, alpha: factors. With `beta=0`, `input` is ignored, NaNs included.
+
+    >>> import plugrad as torch
+    >>> torch.addmm(torch.tensor([10., 20.]), torch.eye(2), torch.ones(2, 2))
+    tensor([[11., 21.],
+            [11., 21.]])
+    """
+    _check_added(input, mat1, mat2)
+    return added(input, product(xp, mat1, mat2), beta, alpha)
+
+
+@addmm.meta
+def addmm_meta(input, mat1, mat2, *, beta=1, alpha=1):
+    _check_added(input, mat1, mat2)
+    shape = product_shape(mat1.shape, mat2.shape)
+    _check_expands(input.shape, shape)
+    return shape, mat1.dtype
+
+
+def times(F, g, factor):
+    """`g` times the conjugate of a Python number."""
+    return g if factor == 1 else g * factor.conjugate()
+
+
+@addmm.vjp("input")
+def addmm_vjp_input(F, g, input_shape, beta):
+    return times(F, sum_to_shape(F, g, input_shape), beta)
+
+
+@addmm.vjp("mat1")
+def addmm_vjp_mat1(F, g, mat2, alpha):
+    return times(F, F.mm(g, F.transpose(F.conj(mat2), 0, 1)), alpha)
+
+
+@addmm.vjp("mat2")
+def addmm_vjp_mat2(F, g, mat1, alpha):
+    return times(F, F.mm(F.transpose(F.conj(mat1), 0, 1), g), alpha)
+
+
+@addmm.samples
+def addmm_samples(make):
+    yield make(3, 2), make(3, 4), make(4, 2)
+    yield make.args(make(2), make(3, 4), make(4, 2), beta=0.5, alpha=2)
+
+
+def _plus(F, input, result, beta, alpha):
+    """What `added` does, recorded."""
+    target = tuple(result.shape)
+    _check_expands(tuple(input.shape), target)
+    if input.dtype != result.dtype:
+        raise RuntimeError(f"self and mat2 must have the same dtype, but got {input.dtype} and {result.dtype}")
+    if not (result.is_floating_point() or result.is_complex()):
+        beta, alpha = int(beta), int(alpha)
+    result = result if alpha == 1 else result * alpha
+    if beta == 0:
+        return result
+    return result + (input if beta == 1 else input * beta)
+
+
+@composite(inplace=True)
+def addmv(F, input, mat, vec, *, beta=1, alpha=1):
+    """`beta * input + alpha * (mat @ vec)` for a matrix and a vector; arguments as for `addmm`.
+
+    >>> import plugrad as torch
+    >>> torch.addmv(torch.tensor([10., 20.]), torch.eye(2), torch.ones(2))
+    tensor([11., 21.])
+    """
+    if mat.ndim != 2 or vec.ndim != 1 or input.ndim > 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}")
+    if mat.shape[1] != vec.shape[0] or input.numel() not in (1, mat.shape[0]):
+        raise RuntimeError(f"size mismatch, got input ({mat.shape[0]}), mat ({mat.shape[0]}x{mat.shape[1]}), vec "
+                           f"({vec.shape[0]})")
+    return _plus(F, input, F.mv(mat, vec), beta, alpha)
+
+
+@composite(inplace=True)
+def addr(F, input, vec1, vec2, *, beta=1, alpha=1):
+    """`beta * input + alpha * outer(vec1, vec2)`; arguments as for `addmm`.
+
+    >>> import plugrad as torch
+    >>> torch.addr(torch.zeros(2, 2), torch.tensor([1., 2.]), torch.tensor([3., 4.]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
+    for name, vector in (("vec1", vec1), ("vec2", vec2)):
+        if vector.ndim != 1:
+            raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {vector.ndim}-D")
+    result = F.outer(vec1, vec2)
+    _check_expands(tuple(input.shape), tuple(result.shape))
+    for factor, name in ((beta, "beta"), (alpha, "alpha")):
+        if isinstance(factor, float) and not (result.is_floating_point() or result.is_complex()):
+            raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+    if "bool" in str(result.dtype):
+        result = result & bool(alpha)
+        return result | input if beta else result
+    result = result if alpha == 1 else result * alpha
+    return result if beta == 0 else result + (input if beta == 1 else input * beta)
+
+
+@composite(inplace=True)
+def baddbmm(F, input, batch1, batch2, *, beta=1, alpha=1):
+    """`beta * input + alpha * bmm(batch1, batch2)`; arguments as for `addmm`.
+
+    >>> import plugrad as torch
+    >>> torch.baddbmm(torch.zeros(1), torch.ones(5, 2, 3), torch.ones(5, 3, 4)).shape
+    torch.Size([5, 2, 4])
+    """
+    return _plus(F, input, F.bmm(batch1, batch2), beta, alpha)
+
+
+@composite(inplace=True)
+def addbmm(F, input, batch1, batch2, *, beta=1, alpha=1):
+    """`beta * input + alpha` times the sum of the products in a batch; arguments as for `addmm`.
+
+    >>> import plugrad as torch
+    >>> torch.addbmm(torch.zeros(2, 4), torch.ones(5, 2, 3), torch.ones(5, 3, 4))[0]
+    tensor([15., 15., 15., 15.])
+    """
+    _check_batches(batch1, batch2)
+    b, n, k = batch1.shape
+    flat = F.reshape(F.transpose(batch1, 0, 1), (n, b * k)), F.reshape(batch2, (b * k, batch2.shape[2]))
+    return _plus(F, input, F.mm(*flat), beta, alpha)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

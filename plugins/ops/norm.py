@@ -1,0 +1,365 @@
+"""Normalizations: batch, layer, group, instance, RMS, local response, and vectors of unit length.
+
+Batch, layer, group and instance normalization are one op, `standardize`, over different dimensions, followed by
+one `scale_shift`. S. Ioffe, C. Szegedy, "Batch normalization", arXiv:1502.03167; J. L. Ba, J. R. Kiros, G. E. Hinton,
+"Layer normalization", arXiv:1607.06450; Y. Wu, K. He, "Group normalization", arXiv:1803.08494.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from plugrad.extend import Op, collect, composite, elementwise, hookimpl, op
+
+
+def _is_half(array):
+    return array.dtype.itemsize == 2 and array.dtype.kind in "fV"
+
+
+@op(at=())
+def standardize(xp, input, dims, eps):
+    """Bring the elements along `dims` to mean 0 and variance 1; gives (result, mean, variance).
+
+    The variance is the biased one, to which `eps` is added. Mean and variance keep `dims` as size 1, and have at
+    least float32 precision.
+    """
+    dtype = input.dtype
+    if _is_half(input):
+        input = input.astype("float32")
+    count = prod(input.shape[d] for d in dims)
+    mean = input.sum(dims, keepdims=True) / count
+    centered = input - mean
+    variance = xp.square(centered).sum(dims, keepdims=True) / count
+    centered *= 1 / xp.sqrt(variance + eps)
+    result = centered if centered.dtype == dtype else centered.astype(dtype)
+    kind = input.dtype  # statistics of no elements, or NumPy scalars, keep it
+    return result, xp.asarray(mean, kind), xp.asarray(variance, kind)
+
+
+@standardize.meta
+def standardize_meta(input, dims, eps):
+    shape = tuple(1 if i in dims else n for i, n in enumerate(input.shape))
+    kind = "float32" if _is_half(input) else input.dtype
+    return [(input.shape, input.dtype), (shape, kind), (shape, kind)]
+
+
+@standardize.vjp
+def standardize_vjp(F, g, y, input_shape, dims, eps):
+    (g, g_mean, g_variance), (result, _, variance) = g, y
+    count = prod(input_shape[d] for d in dims)
+    scale = (variance + eps) ** -0.5
+    # With respect to mean and variance everything is small: only the last line works on whole arrays.
+    shift = (F.sum(g, dims, True) - g_mean / scale) / count
+    along = (F.sum(g * result, dims, True) - 2 * g_variance / scale**2) / count
+    return (g - shift - result * along) * scale
+
+
+@elementwise(tensors=("input", "weight", "bias"), at=(), inplace=False, node="NativeLayerNormBackward0")
+def scale_shift(xp, input, weight, bias):
+    """input * weight + bias, where `bias` may be None."""
+    result = input * weight
+    if bias is None:
+        return result
+    if getattr(result, "shape", ()) != input.shape:
+        return result + bias
+    result += bias
+    return result
+
+
+@scale_shift.vjp("input")
+def scale_shift_vjp_input(F, g, weight):
+    return g * weight
+
+
+@scale_shift.vjp("weight")
+def scale_shift_vjp_weight(F, g, input):
+    return g * input
+
+
+@scale_shift.vjp("bias")
+def scale_shift_vjp_bias(F, g):
+    return g
+
+
+@scale_shift.samples
+def scale_shift_samples(make):
+    yield make.args(make(3, 4), make(4), make(4))
+    yield make.args(make(2, 3, 4), make(3, 1), make(3, 1))
+
+
+def _not_for(name, input):
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype}': convert the input with .float()")
+
+
+def _affine(F, name, result, weight, bias, shape):
+    """Apply weight and bias (each may be None), laid out in `shape`, with the dtype of the result."""
+    parts = []
+    for part in (weight, bias):
+        if part is not None and part.dtype != result.dtype:
+            if result.dtype.itemsize != 2:
+                raise RuntimeError(
+                    f"mixed dtype: {name} expects weight and bias to have the dtype of the input, {result.dtype}, but "
+                    f"got {part.dtype}"
+                )
+            part = part.to(result.dtype)
+        parts.append(part if part is None or tuple(part.shape) == shape else F.reshape(part, shape))
+    weight, bias = parts
+    if weight is None:
+        return result if bias is None else F.add(result, bias)
+    return F.scale_shift(result, weight, bias)
+
+
+def _channels(input):
+    return (1, -1, *(1,) * (input.ndim - 2)) if input.ndim > 1 else (-1,)
+
+
+def _update(running_mean, running_var, mean, variance, count, momentum):
+    """Move running statistics towards those of a batch; the variance by its unbiased estimate."""
+    if running_mean is not None:
+        running_mean.mul_(1 - momentum).add_(mean.detach().reshape(-1).to(running_mean.dtype), alpha=momentum)
+    if running_var is not None:
+        unbiased = variance.detach().reshape(-1).to(running_var.dtype)
+        running_var.mul_(1 - momentum).add_(unbiased, alpha=momentum * count / max(count - 1, 1))
+
+
+@composite(at=("nn.functional.batch_norm",))
+def batch_norm(
+    F, input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05
+):
+    """Normalize each channel of (N, C, *) over the batch, or by running statistics.
+
+    In training by the statistics of the batch, towards which `running_mean` and `running_var` (C,), unless None, are
+    moved by the fraction `momentum`; otherwise by the running ones. Then multiplied by `weight` (C,) and shifted by
+    `bias` (C,). Raises ValueError when in training there is one element per channel only.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.batch_norm(torch.tensor([[1.], [3.]]), None, None, training=True, eps=0)
+    tensor([[-1.],
+            [ 1.]])
+    """
+    _not_for("batch_norm", input)
+    channels = input.shape[1] if input.ndim > 1 else 0
+    for name, part in zip(
+        ("running_mean", "running_var", "weight", "bias"), (running_mean, running_var, weight, bias)
+    ):
+        if part is not None and tuple(part.shape) != (channels,):
+            raise RuntimeError(f"{name} should contain {channels} elements not {part.numel()}")
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
+    if not training and running_mean is None:
+        raise RuntimeError("running_mean must be defined in evaluation mode")
+    shape = _channels(input)
+    if not training:
+        scale = F.rsqrt(running_var + eps)
+        if weight is not None:
+            scale = scale * weight
+        shift = -running_mean * scale
+        return _affine(F, "batch_norm", input, scale, shift if bias is None else shift + bias, shape)
+    count = input.numel() // channels if channels else 0
+    if count == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+    result, mean, variance = F.standardize(input, (0, *range(2, input.ndim)), eps)
+    if running_mean is not None and count:
+        _update(running_mean, running_var, mean, variance, count, momentum)
+    return _affine(F, "batch_norm", result, weight, bias, shape)
+
+
+@composite(at=("nn.functional.instance_norm",))
+def instance_norm(
+    F, input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-05
+):
+    """Normalize each channel of each image of (N, C, *) on its own.
+
+    With `use_input_stats` false by the running statistics, otherwise by those of each image, towards whose mean over
+    the batch the running ones are moved. Raises ValueError when an image has one element only.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.instance_norm(torch.tensor([[[1., 3.]]]), eps=0)
+    tensor([[[-1.,  1.]]])
+    """
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+        return F.batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    _not_for("instance_norm", input)
+    count = prod(input.shape[2:])
+    if count == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+    result, mean, variance = F.standardize(input, tuple(range(2, input.ndim)), eps)
+    if running_mean is not None or running_var is not None:
+        _update(running_mean, running_var, mean.detach().mean(0), variance.detach().mean(0), count, momentum)
+    return _affine(F, "instance_norm", result, weight, bias, _channels(input))
+
+
+def _check_normalized(input, normalized_shape, weight, bias):
+    shape = tuple(normalized_shape)
+    if not shape:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+            "normalized_shape = []"
+        )
+    for name, part in (("weight", weight), ("bias", bias)):
+        if part is not None and tuple(part.shape) != shape:
+            raise RuntimeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                f"{list(part.shape)} and normalized_shape = {list(shape)}"
+            )
+    if tuple(input.shape[-len(shape) :]) != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but "
+            f"got input of size{list(input.shape)}"
+        )
+    return tuple(range(input.ndim - len(shape), input.ndim))
+
+
+@composite(at=("nn.functional.layer_norm", "layer_norm"))
+def layer_norm(F, input, normalized_shape, weight=None, bias=None, eps=1e-05):
+    """Normalize over the last dimensions, whose sizes are `normalized_shape`.
+
+    Then multiplied by `weight` and shifted by `bias`, both of `normalized_shape`. Raises RuntimeError when
+    shapes do not match.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.layer_norm(torch.tensor([[1., 3.]]), (2,), eps=0)
+    tensor([[-1.,  1.]])
+    """
+    dims = _check_normalized(input, normalized_shape, weight, bias)
+    _not_for("layer_norm", input)
+    return _affine(F, "layer_norm", F.standardize(input, dims, eps)[0], weight, bias, tuple(normalized_shape))
+
+
+@composite(at=("nn.functional.group_norm", "group_norm"))
+def group_norm(F, input, num_groups, weight=None, bias=None, eps=1e-05):
+    """Normalize each of `num_groups` groups of channels of each image of (N, C, *).
+
+    Then multiplied by `weight` (C,) and shifted by `bias` (C,). Raises RuntimeError when the groups do not divide the
+    channels, ValueError when a group has one element only.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.group_norm(torch.tensor([[1., 3., 0., 4.]]), 2, eps=0)
+    tensor([[-1.,  1., -1.,  1.]])
+    """
+    if input.ndim < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
+    n, channels = input.shape[:2]
+    if num_groups <= 0 or channels % num_groups:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(input.shape)} and num_groups={num_groups}"
+        )
+    for name, part in (("weight", weight), ("bias", bias)):
+        if part is not None and tuple(part.shape) != (channels,):
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
+                f"shape {list(part.shape)} and input of shape {list(input.shape)}"
+            )
+    _not_for("group_norm", input)
+    size = channels // num_groups * prod(input.shape[2:])
+    if n * size == 1:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {list(input.shape)}"
+        )
+    grouped = F.reshape(input, (n, num_groups, size))
+    result = F.reshape(F.standardize(grouped, (2,), eps)[0], tuple(input.shape))
+    return _affine(F, "group_norm", result, weight, bias, _channels(input))
+
+
+@composite(at=("nn.functional.rms_norm", "rms_norm"))
+def rms_norm(F, input, normalized_shape, weight=None, eps=None):
+    """Divide by the root of the mean square over the last dimensions, whose sizes are `normalized_shape`.
+
+    `eps` is added to the mean square (default: the spacing of the dtype at 1). Then multiplied by `weight`. Raises
+    RuntimeError when shapes do not match. B. Zhang, R. Sennrich, arXiv:1910.07467.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.rms_norm(torch.tensor([3., 4.]), (2,))
+    tensor([0.8485, 1.1314])
+    """
+    dims = _check_normalized(input, normalized_shape, weight, None)
+    if not (input.dtype.is_floating_point or input.dtype.is_complex):
+        raise NotImplementedError(f"\"rms_norm\" not implemented for '{input.dtype}': convert the input with .float()")
+    dtype = input.dtype
+    if dtype.itemsize == 2:
+        input = input.float()
+    if eps is None:
+        bits = {2: {"torch.float16": 10, "torch.bfloat16": 7}.get(str(dtype), 23), 4: 23, 8: 52}
+        eps = 2.0 ** -bits[dtype.itemsize // (2 if dtype.is_complex else 1)]
+    result = input * F.rsqrt(F.mean(input * input, dims, True) + eps)
+    if weight is not None:
+        result = result * weight
+    return result if result.dtype == dtype or dtype.itemsize != 2 else result.to(dtype)
+
+
+@composite(at=("nn.functional.local_response_norm",))
+def local_response_norm(F, input, size, alpha=1e-4, beta=0.75, k=1.0):
+    """Divide by the mean square of `size` neighbouring channels: input / (k + alpha * mean) ** beta.
+
+    `input` is (N, C, *), at least 3-dimensional. A. Krizhevsky, I. Sutskever, G. Hinton, "ImageNet classification with
+    deep convolutional neural networks", 2012.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.local_response_norm(torch.ones(1, 1, 1), 2, alpha=6., beta=1.)
+    tensor([[[0.2500]]])
+    """
+    if input.ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+    if input.numel() == 0:
+        return input
+    sides = (0, 0) * (input.ndim - 2) + (size // 2, (size - 1) // 2)
+    squares = F.constant_pad_nd(input * input, sides)
+    total = sum(squares[:, i : i + input.shape[1]] for i in range(size))
+    if not input.dtype.is_floating_point:
+        mean = F.div(total, size, rounding_mode="trunc")
+    else:
+        mean = total / size
+    return input / (mean * alpha + k) ** beta
+
+
+@composite(at=("nn.functional.normalize",))
+def normalize(F, input, p=2.0, dim=1, eps=1e-12, out=None):
+    """Divide by the `p`-norm along `dim`, or by `eps` where the norm is less.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.normalize(torch.tensor([[3., 4.]]))
+    tensor([[0.6000, 0.8000]])
+    """
+    length = F.clamp_min(F.norm(input, p, dim, True), eps)
+    return input / length if out is None else F.div(input, length, out=out)
+
+
+@composite(at=("nn.functional.cosine_similarity", "cosine_similarity"))
+def cosine_similarity(F, x1, x2, dim=1, eps=1e-8):
+    """The cosine of the angle between vectors along `dim`, norms taken to be at least `eps`.
+
+    Raises RuntimeError when neither argument is floating point.
+
+    >>> import plugrad as torch
+    >>> torch.cosine_similarity(torch.tensor([[1., 0.]]), torch.tensor([[1., 1.]]))
+    tensor([0.7071])
+    """
+    if not (x1.dtype.is_floating_point or x2.dtype.is_floating_point):
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {x1.dtype}")
+    if x1.dtype != x2.dtype:
+        common = (x1[..., :0] + x2[..., :0]).dtype if x1.ndim and x2.ndim else (x1 + x2).dtype
+        x1, x2 = x1.to(common), x2.to(common)
+    x1, x2 = F.broadcast_tensors(x1, x2)
+    one = F.clamp_min(F.norm(x1, 2, dim, True), eps)
+    other = F.clamp_min(F.norm(x2, 2, dim, True), eps)
+    return F.sum((x1 / one) * (x2 / other), dim)
+
+
+@composite(at=("nn.functional.pairwise_distance", "pairwise_distance"))
+def pairwise_distance(F, x1, x2, p=2.0, eps=1e-6, keepdim=False):
+    """The `p`-norm of x1 - x2 + eps along the last dimension.
+
+    >>> import plugrad as torch
+    >>> torch.pairwise_distance(torch.tensor([[3., 0.]]), torch.tensor([[0., 4.]]))
+    tensor([5.0000])
+    """
+    return F.norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

@@ -1,0 +1,194 @@
+"""Padding: with a constant, by reflection, by the edge, or around."""
+
+from __future__ import annotations
+
+from plugrad.extend import Op, collect, composite, hookimpl, op
+
+
+def _pairs(pad, ndim):
+    """(before, after) for every dimension, first to last, out of PyTorch's flat list, which starts at the last."""
+    pairs = [(int(pad[i]), int(pad[i + 1])) for i in range(0, len(pad), 2)]
+    return [(0, 0)] * (ndim - len(pairs)) + pairs[::-1]
+
+
+def _padded_shape(shape, pairs):
+    padded = tuple(a + s + b for s, (a, b) in zip(shape, pairs))
+    for i, size in enumerate(padded):
+        if size < 0:
+            raise RuntimeError(
+                f"The input size {shape[i]}, plus negative padding {pairs[i][0]} and {pairs[i][1]}, resulted in a "
+                f"negative output size, which is invalid. Check dimension {i} of your input."
+            )
+    return padded
+
+
+def _check_length(pad, ndim):
+    if len(pad) % 2:
+        raise RuntimeError(f"Padding length must be divisible by 2, got {tuple(pad)}")
+    if len(pad) > 2 * ndim:
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input dimension but got padding length "
+            f"{len(pad)} and input of dimension {ndim}"
+        )
+
+
+@op(at=("constant_pad_nd",))
+def constant_pad_nd(xp, input, pad, value=0):
+    """Surround a tensor with `value`; a negative amount crops.
+
+    `pad` is (before, after) for the last dimension, then for the one before it, and so on. Raises RuntimeError when
+    its length is odd or too great, or a dimension would become negative.
+
+    >>> import plugrad as torch
+    >>> torch.constant_pad_nd(torch.tensor([1, 2]), (1, 2))
+    tensor([0, 1, 2, 0, 0])
+    """
+    _check_length(pad, input.ndim)
+    pairs = _pairs(pad, input.ndim)
+    padded = xp.full(_padded_shape(input.shape, pairs), value, input.dtype)
+    inside = tuple(slice(max(a, 0), n - max(b, 0)) for n, (a, b) in zip(padded.shape, pairs))
+    kept = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(input.shape, pairs))
+    padded[inside] = input[kept]
+    return padded
+
+
+@constant_pad_nd.meta
+def constant_pad_nd_meta(input, pad, value=0):
+    _check_length(pad, input.ndim)
+    return _padded_shape(input.shape, _pairs(pad, input.ndim)), input.dtype
+
+
+@constant_pad_nd.vjp
+def constant_pad_nd_vjp(F, g, pad):
+    return F.constant_pad_nd(g, tuple(-p for p in pad))
+
+
+@constant_pad_nd.samples
+def constant_pad_nd_samples(make):
+    yield make.args(make(2, 3), (1, 2))
+    yield make.args(make(2, 3, 4), (1, -1, 0, 2), 1.5)
+
+
+@constant_pad_nd.errors
+def constant_pad_nd_errors(make):
+    yield RuntimeError, "divisible by 2", make.args(make(3), (1,))
+    yield RuntimeError, "less than or equal", make.args(make(3), (1, 1, 1, 1))
+
+
+def _source(mode, length, before, after):
+    """For each position along a padded dimension the position of the input that it copies."""
+    positions = range(-before, length + after)
+    if mode == "reflect":
+        last = length - 1
+        return [last - abs(last - abs(i)) for i in positions]
+    if mode == "replicate":
+        return [min(max(i, 0), length - 1) for i in positions]
+    # What is cropped on one side does not come around on the other.
+    start = max(-before, 0)
+    kept = length - start - max(-after, 0)
+    return [start + (i - start) % kept for i in positions]
+
+
+def _check_reach(mode, shape, pairs):
+    """Raise RuntimeError when a mode would need elements that the input does not have."""
+    for i, (a, b) in enumerate(pairs):
+        most = max(a, b)
+        if mode == "reflect" and most >= max(shape[i], 1):
+            raise RuntimeError(
+                "Padding size should be less than the corresponding input dimension, but got: padding "
+                f"({a}, {b}) at dimension {i} of input {list(shape)}"
+            )
+        if mode == "circular" and most > shape[i]:
+            raise RuntimeError(
+                f"Padding value causes wrapping around more than once: padding ({a}, {b}) at dimension {i} of input "
+                f"{list(shape)}"
+            )
+        if mode == "circular" and a + shape[i] + b < 0:
+            raise RuntimeError(f"Negative padding value is resulting in an empty dimension: dimension {i}")
+        if most > 0 and shape[i] == 0:
+            raise RuntimeError(f"Expected dimension {i} of input {list(shape)} to have elements to pad with")
+
+
+@op(at=())
+def pad_copy(xp, input, pad, mode):
+    """Pad the last dimensions with copies of elements: `mode` is reflect, replicate or circular."""
+    pairs = _pairs(pad, input.ndim)
+    for axis, (a, b) in enumerate(pairs):
+        if a or b:
+            input = xp.take(input, xp.asarray(_source(mode, input.shape[axis], a, b), dtype="int64"), axis)
+    return input
+
+
+@pad_copy.meta
+def pad_copy_meta(input, pad, mode):
+    return _padded_shape(input.shape, _pairs(pad, input.ndim)), input.dtype
+
+
+@pad_copy.vjp
+def pad_copy_vjp(F, g, input_shape, pad, mode):
+    return F.pad_copy_grad(g, input_shape, pad, mode)
+
+
+@op(at=())
+def pad_copy_grad(xp, input, shape, pad, mode):
+    """Add every padded element back onto the one it is a copy of: the adjoint of `pad_copy`."""
+    pairs = _pairs(pad, input.ndim)
+    for axis, (a, b) in reversed(list(enumerate(pairs))):
+        if a or b:
+            source, length, lead = _source(mode, shape[axis], a, b), shape[axis], (slice(None),) * axis
+            total = xp.zeros(input.shape[:axis] + (length,) + input.shape[axis + 1 :], input.dtype)
+            inner = slice(max(-a, 0), length - max(-b, 0))
+            total[(*lead, inner)] = input[(*lead, slice(inner.start + a, inner.stop + a))]
+            for i in (*range(max(a, 0)), *range(a + inner.stop, len(source))):
+                total[(*lead, source[i])] += input[(*lead, i)]
+            input = total
+    return input
+
+
+@pad_copy_grad.meta
+def pad_copy_grad_meta(input, shape, pad, mode):
+    return tuple(shape), input.dtype
+
+
+@pad_copy_grad.vjp
+def pad_copy_grad_vjp(F, g, pad, mode):
+    return F.pad_copy(g, pad, mode)
+
+
+@composite(at=("nn.functional.pad",))
+def pad(F, input, pad, mode="constant", value=None):
+    """Pad a tensor: `mode` is constant, reflect, replicate or circular.
+
+    `pad` is (before, after) for the last dimension, then for the one before it, and so on; negative amounts crop.
+    `value` (default 0) is what constant mode fills with. Raises RuntimeError for a wrong length, and
+    NotImplementedError for an unknown mode or, in the modes that copy, when other than the last 1, 2 or 3 dimensions
+    after the channel are padded.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.pad(torch.tensor([[1., 2., 3.]]), (2, 1), mode="reflect")
+    tensor([[3., 2., 1., 2., 3., 2.]])
+    """
+    _check_length(pad, input.ndim)
+    if mode == "constant":
+        return F.constant_pad_nd(input, tuple(pad), 0 if value is None else value)
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(
+            f"Unrecognised padding mode {mode}; choose 'constant', 'reflect', 'replicate' or 'circular'"
+        )
+    if value is not None and value != 0:
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    padded = len(pad) // 2
+    if padded not in (1, 2, 3) or input.ndim not in (padded + 1, padded + 2):
+        raise NotImplementedError(
+            f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor: mode '{mode}' pads the last "
+            "dimension of 2D or 3D input (2 numbers), the last 2 of 3D or 4D (4), the last 3 of 4D or 5D (6)"
+        )
+    pairs = _pairs(pad, input.ndim)
+    _check_reach(mode, input.shape, pairs)
+    _padded_shape(input.shape, pairs)
+    return F.pad_copy(input, tuple(pad), mode)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

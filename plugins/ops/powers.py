@@ -1,0 +1,169 @@
+"""Powers and roots."""
+
+from __future__ import annotations
+
+import cmath
+import math
+
+import plugrad
+from plugrad.extend import Op, binary, collect, composite, hookimpl, unary
+
+from ._checks import conj, is_number, refuse
+
+
+@unary(promote="same")
+def square(xp, input):
+    """Square of each element.
+
+    >>> import plugrad as torch
+    >>> torch.square(torch.tensor([-2., 3.]))
+    tensor([4., 9.])
+    """
+    return xp.multiply(input, input)
+
+
+@square.vjp
+def square_vjp(F, g, input):
+    return g * (conj(F, input) * 2)
+
+
+@unary()
+def sqrt(xp, input):
+    """Square root of each element; NaN where negative.
+
+    >>> import plugrad as torch
+    >>> torch.sqrt(torch.tensor([4., 9.]))
+    tensor([2., 3.])
+    """
+    return xp.sqrt(input)
+
+
+@sqrt.vjp
+def sqrt_vjp(F, g, y):
+    return g / (conj(F, y) * 2)
+
+
+@unary()
+def rsqrt(xp, input):
+    """One divided by the square root of each element.
+
+    >>> import plugrad as torch
+    >>> torch.rsqrt(torch.tensor([4., 16.]))
+    tensor([0.5000, 0.2500])
+    """
+    return xp.true_divide(1, xp.sqrt(input))
+
+
+@rsqrt.vjp
+def rsqrt_vjp(F, g, y):
+    return g * (conj(F, y * y * y) * -0.5)
+
+
+@binary()
+def pow(xp, input, exponent):
+    """Each element of `input` raised to a power.
+
+    Args:
+        input: tensor, or a number when `exponent` is a tensor.
+        exponent: number or tensor; the two broadcast together.
+
+    Errors: `RuntimeError` for a negative integer exponent of an integer tensor.
+
+    >>> import plugrad as torch
+    >>> torch.pow(torch.tensor([2., 3.]), 2), 2 ** torch.tensor([1., 3.])
+    (tensor([4., 9.]), tensor([2., 8.]))
+    """
+    if is_number(exponent):
+        return _pow_number(xp, input, exponent)
+    refuse("b", "pow", exponent)
+    if exponent.dtype.kind == "i":
+        return _pow_integers(xp, input, exponent)
+    return xp.power(input, exponent)
+
+
+def _pow_number(xp, input, exponent):
+    """Powers with a number above; the usual ones without the power function, which is ten times slower."""
+    if exponent == 2:
+        return xp.multiply(input, input)
+    if exponent == 3:
+        return xp.multiply(xp.multiply(input, input), input)
+    refuse("b", "pow", input)
+    if input.dtype.kind in "iu":
+        if exponent < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        return xp.power(input, exponent)
+    if exponent == 0.5:
+        return xp.sqrt(input)
+    if exponent == -0.5:
+        return xp.true_divide(1, xp.sqrt(input))
+    if exponent == -1:
+        return xp.true_divide(1, input)
+    return xp.power(input, exponent)
+
+
+def _pow_integers(xp, input, exponent):
+    """Integer powers; below zero only 1 and -1 have integer reciprocals, all else is 0."""
+    power = xp.power(input, xp.maximum(exponent, 0))
+    odd = xp.bitwise_and(exponent, 1)
+    inverse = xp.where(xp.equal(input, 1), 1, xp.where(xp.equal(input, -1), 1 - 2 * odd, 0))
+    return xp.where(exponent < 0, inverse, power).astype(power.dtype)
+
+
+@composite()
+def float_power(F, input, exponent):
+    """Powers computed in float64, or in complex128 where an operand is complex.
+
+    >>> import plugrad as torch
+    >>> torch.float_power(torch.tensor([2, 3]), 2)
+    tensor([4., 9.], dtype=torch.float64)
+    """
+    double = plugrad.float64
+    for operand in (input, exponent):
+        if isinstance(operand, complex) or isinstance(operand, plugrad.Tensor) and operand.is_complex():
+            double = plugrad.complex128
+    return F.pow(_to(input, double), _to(exponent, double))
+
+
+def _to(operand, dtype):
+    if isinstance(operand, plugrad.Tensor):
+        return operand.to(dtype)
+    return complex(operand) if dtype.is_complex else float(operand)
+
+
+@pow.vjp("input")
+def pow_vjp_input(F, g, input, exponent):
+    if not is_number(exponent):
+        slope = conj(F, exponent * F.pow(input, exponent - 1))
+        return F.where(exponent == 0, 0.0, g * slope)
+    if exponent == 2:
+        return g * (conj(F, input) * 2)
+    if exponent == 0:
+        return F.zeros_like(g)
+    return g * conj(F, F.pow(input, exponent - 1) * exponent)
+
+
+@pow.vjp("exponent")
+def pow_vjp_exponent(F, g, input, exponent, y):
+    flat = F.real(exponent) >= 0
+    if is_number(input):
+        return g * conj(F, y * _log_number(input)) if input != 0 else F.where(flat, 0.0, g * y * -math.inf)
+    return F.where((input == 0) & flat, 0.0, g * conj(F, y * F.log(input)))
+
+
+def _log_number(number):
+    if isinstance(number, complex):
+        return cmath.log(number)
+    return math.log(number) if number > 0 else math.nan
+
+
+@pow.samples
+def pow_samples(make):
+    for exponent in (0, 1, 2, 3, -1, 0.5, -0.5, 2.5):
+        yield make(3, low=0.2, high=3), exponent
+    yield make(3, 1, low=0.2, high=3), make(2)
+    yield 2.0, make(3)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

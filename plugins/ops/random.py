@@ -1,0 +1,485 @@
+"""Random numbers: tensors drawn from distributions, and the in-place methods that fill with them.
+
+Every op takes `generator=` (default: the device's own, seeded by `manual_seed`). The streams are those of the array
+library, so equal seeds give other numbers than PyTorch's.
+"""
+from __future__ import annotations
+
+import plugrad
+from plugrad.extend import Op, collect, composite, factory, hookimpl, op, rng
+
+from .creation import options
+
+DIGITS = {"float16": 11, "bfloat16": 8}  # significant bits; wider floats are drawn directly
+
+
+def refuse_integers(name, dtype, kinds="biu"):
+    if dtype.kind in kinds:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{dtype}'; give a floating point dtype")
+
+
+def uniform_array(xp, size, dtype, generator):
+    """Samples of [0, 1); coarse dtypes are drawn on their own grid, since rounding could reach 1."""
+    dtype = xp.dtype(dtype)
+    refuse_integers("check_uniform_bounds", dtype)
+    source = rng(xp, generator)
+    if dtype.kind == "c":
+        real = "float32" if dtype.itemsize == 8 else "float64"
+        return (source.random(size, dtype=real) + 1j * source.random(size, dtype=real)).astype(dtype)
+    if dtype.name in DIGITS:
+        grid = 2.0 ** DIGITS[dtype.name]
+        return (source.integers(0, int(grid), size) / grid).astype(dtype)
+    return xp.asarray(source.random(size, dtype=dtype))
+
+
+def normal_array(xp, size, dtype, generator):
+    """Standard normal samples; complex ones have variance 1 in total."""
+    dtype = xp.dtype(dtype)
+    refuse_integers("normal_kernel", dtype)
+    source = rng(xp, generator)
+    if dtype.kind == "c":
+        real = "float32" if dtype.itemsize == 8 else "float64"
+        parts = source.standard_normal((2, *size), dtype=real)
+        return ((parts[0] + 1j * parts[1]) * 0.5 ** 0.5).astype(dtype)
+    drawn = dtype if dtype.itemsize >= 4 else "float32"
+    return xp.asarray(source.standard_normal(size, dtype=drawn)).astype(dtype, copy=False)
+
+
+def integer_array(xp, low, high, size, dtype, generator):
+    """Integers of [low, high)."""
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    wide = "uint64" if high > 2 ** 63 else "int64"
+    return xp.asarray(rng(xp, generator).integers(low, high, size, dtype=wide)).astype(dtype)
+
+
+@factory(variadic="size", promote="float")
+def rand(xp, size, *, generator=None, dtype):
+    """Uniform random numbers of [0, 1).
+
+    >>> import plugrad as torch
+    >>> torch.rand(2, 3).shape
+    torch.Size([2, 3])
+    """
+    return uniform_array(xp, size, dtype, generator)
+
+
+@factory(variadic="size", promote="float")
+def randn(xp, size, *, generator=None, dtype):
+    """Random numbers of the standard normal distribution.
+
+    >>> import plugrad as torch
+    >>> torch.randn(2, 3).shape
+    torch.Size([2, 3])
+    """
+    return normal_array(xp, size, dtype, generator)
+
+
+@factory()
+def randint(xp, low=0, high=None, size=None, *, generator=None, dtype=None):
+    """Random integers of [low, high): `randint(high, size)` or `randint(low, high, size)`.
+
+    The dtype is int64 unless given. Raises `RuntimeError` for an empty range.
+
+    >>> import plugrad as torch
+    >>> bool((torch.randint(3, (10,)) < 3).all())
+    True
+    """
+    if isinstance(high, (tuple, list)):
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(f"randint(): argument 'size' must be tuple of ints, not {type(size).__name__}")
+    return integer_array(xp, low, high, size, "int64" if dtype is None else dtype, generator)
+
+
+@factory()
+def randperm(xp, n, *, generator=None, dtype=None):
+    """A random permutation of 0 ... n - 1, int64 unless given.
+
+    >>> import plugrad as torch
+    >>> torch.randperm(5).sort().values
+    tensor([0, 1, 2, 3, 4])
+    """
+    if n < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+    return xp.argsort(rng(xp, generator).random(n)).astype("int64" if dtype is None else dtype)
+
+
+@composite(at=("rand_like",))
+def rand_like(F, input, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False,
+              memory_format=None):
+    """Uniform random numbers of [0, 1) in the shape of `input`.
+
+    >>> import plugrad as torch
+    >>> torch.rand_like(torch.zeros(2, 3)).shape
+    torch.Size([2, 3])
+    """
+    return F.rand(input.shape, generator=generator, **options(input, dtype, device, requires_grad))
+
+
+@composite(at=("randn_like",))
+def randn_like(F, input, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False,
+               memory_format=None):
+    """Standard normal random numbers in the shape of `input`.
+
+    >>> import plugrad as torch
+    >>> torch.randn_like(torch.zeros(2, 3)).shape
+    torch.Size([2, 3])
+    """
+    return F.randn(input.shape, generator=generator, **options(input, dtype, device, requires_grad))
+
+
+@composite(at=("randint_like",))
+def randint_like(F, input, low=0, high=None, *, generator=None, dtype=None, layout=None, device=None,
+                 requires_grad=False, memory_format=None):
+    """Random integers of [low, high) in the shape and dtype of `input`; one number is `high`.
+
+    >>> import plugrad as torch
+    >>> torch.randint_like(torch.zeros(2), 1)
+    tensor([0., 0.])
+    """
+    low, high = (0, low) if high is None else (low, high)
+    return F.randint(low, high, input.shape, generator=generator, **options(input, dtype, device, requires_grad))
+
+
+def same_meta(input, *args, **kwargs):
+    return input.shape, input.dtype
+
+
+def no_gradient(F, g):
+    """Samples do not depend smoothly on what they replace: PyTorch answers zeros."""
+    return F.zeros_like(g)
+
+
+@factory(at=(), promote="float")
+def normal_sized(xp, size, mean, std, *, generator=None, dtype):
+    """Normal samples of a given size."""
+    return (normal_array(xp, size, dtype, generator) * std + mean).astype(dtype)
+
+
+@op(at=())
+def normal_around(xp, mean, std, *, generator=None):
+    """Normal samples, one for each pair of broadcast mean and deviation (at least one of them an array)."""
+    mean_like = mean if hasattr(mean, "dtype") else std
+    refuse_integers("normal_kernel", mean_like.dtype)
+    check_deviation(xp, std)
+    size = getattr(mean + std, "shape", ())
+    return xp.asarray(normal_array(xp, size, mean_like.dtype, generator) * std + mean).astype(mean_like.dtype)
+
+
+def check_deviation(xp, std):
+    if hasattr(std, "dtype"):
+        if std.size and not bool(xp.all(std >= 0)):
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+    elif std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+
+
+@normal_around.meta
+def normal_around_meta(mean, std, *, generator=None):
+    like = mean if hasattr(mean, "dtype") else std
+    pair = [getattr(x, "shape", ()) for x in (mean, std)]
+    n = max(map(len, pair))
+    pair = [(1,) * (n - len(s)) + tuple(s) for s in pair]
+    return tuple(b if a == 1 else a for a, b in zip(*pair)), like.dtype
+
+
+@normal_around.vjp("mean")
+def normal_around_vjp_mean(F, g, mean_shape):
+    return F.sum_to_size(F.zeros_like(g), mean_shape)
+
+
+@normal_around.vjp("std")
+def normal_around_vjp_std(F, g, std_shape):
+    return F.sum_to_size(F.zeros_like(g), std_shape)
+
+
+@composite(at=("normal",))
+def normal(F, mean, std=1.0, size=None, *, generator=None, dtype=None, device=None, requires_grad=False):
+    """Normal random numbers of given mean and standard deviation.
+
+    `mean` and `std` are numbers with a `size`, or at least one is a tensor, which sets the shape. Raises
+    `RuntimeError` for a negative `std`.
+
+    >>> import plugrad as torch
+    >>> torch.normal(0.0, 1.0, (2, 3)).shape
+    torch.Size([2, 3])
+    """
+    if size is not None:
+        if std < 0:
+            raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+        return F.normal_sized(size, mean, std, generator=generator, dtype=dtype, device=device,
+                              requires_grad=requires_grad)
+    if not (hasattr(mean, "dtype") or hasattr(std, "dtype")):
+        raise TypeError("normal() received an invalid combination of arguments: with two numbers it needs a size, "
+                        "as in torch.normal(0.0, 1.0, (2, 3))")
+    return F.normal_around(mean, std, generator=generator)
+
+
+@op(at=("bernoulli", "Tensor.bernoulli"))
+def bernoulli(xp, input, p=None, *, generator=None):
+    """Zeros and ones, each one with the probability held by `input` (or `p` for all).
+
+    Raises `RuntimeError` for probabilities outside [0, 1].
+
+    >>> import plugrad as torch
+    >>> torch.bernoulli(torch.tensor([0.0, 1.0]))
+    tensor([0., 1.])
+    """
+    if p is None:
+        refuse_integers("bernoulli_tensor_cpu_p_", input.dtype)
+        if input.size and not bool(xp.all((input >= 0) & (input <= 1))):
+            raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false: every element of the "
+                               "input is a probability")
+        p = input
+    return coin_flips(xp, input.shape, p, generator).astype(input.dtype)
+
+
+def coin_flips(xp, shape, p, generator):
+    if not hasattr(p, "dtype") and not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+    return xp.asarray(rng(xp, generator).random(shape) < p)
+
+
+bernoulli.meta(same_meta)
+bernoulli.vjp(no_gradient)
+
+
+@op(at=())
+def bernoulli_like(xp, input, p=0.5, *, generator=None):
+    """Zeros and ones in the shape of `input`, each one with probability `p`."""
+    if hasattr(p, "dtype"):
+        refuse_integers("bernoulli_tensor_cpu_p_", p.dtype)
+    return coin_flips(xp, input.shape, p, generator).astype(input.dtype)
+
+
+@composite(name="bernoulli_in_place", at=("Tensor.bernoulli_",))
+def bernoulli_(F, input, p=0.5, *, generator=None):
+    """Fill with zeros and ones, each one with probability `p` (a number or a tensor).
+
+    >>> import plugrad as torch
+    >>> torch.zeros(2).bernoulli_(1.0)
+    tensor([1., 1.])
+    """
+    return input.copy_(F.bernoulli_like(input, p, generator=generator))
+
+
+@op(at=(), inplace=True)
+def uniform(xp, input, from_=0.0, to=1.0, *, generator=None):
+    """Fill with uniform random numbers of [from_, to).
+
+    >>> import plugrad as torch
+    >>> float(torch.zeros(9).uniform_(2, 3).min()) >= 2
+    True
+    """
+    if from_ > to:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
+    return (uniform_array(xp, input.shape, input.dtype, generator) * (to - from_) + from_).astype(input.dtype)
+
+
+@op(at=())
+def normal_like(xp, input, mean=0.0, std=1.0, *, generator=None):
+    """Normal random numbers in the shape of `input`."""
+    check_deviation(xp, std)
+    return (normal_array(xp, input.shape, input.dtype, generator) * std + mean).astype(input.dtype)
+
+
+@composite(name="normal_in_place", at=("Tensor.normal_",))
+def normal_(F, input, mean=0.0, std=1.0, *, generator=None):
+    """Fill with normal random numbers.
+
+    >>> import plugrad as torch
+    >>> torch.zeros(2).normal_(3.0, 0.0)
+    tensor([3., 3.])
+    """
+    return input.copy_(F.normal_like(input, mean, std, generator=generator))
+
+
+@op(at=(), inplace=True)
+def log_normal(xp, input, mean=1.0, std=2.0, *, generator=None):
+    """Fill with exponentials of normal random numbers.
+
+    >>> import plugrad as torch
+    >>> bool((torch.zeros(9).log_normal_() > 0).all())
+    True
+    """
+    if std <= 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
+    return xp.exp(normal_array(xp, input.shape, input.dtype, generator) * std + mean).astype(input.dtype)
+
+
+@op(at=(), inplace=True)
+def exponential(xp, input, lambd=1.0, *, generator=None):
+    """Fill with exponential random numbers of rate `lambd`: density lambd exp(-lambd x).
+
+    >>> import plugrad as torch
+    >>> bool((torch.zeros(9).exponential_() >= 0).all())
+    True
+    """
+    if lambd <= 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    if input.dtype.kind != "f" and input.dtype.name != "bfloat16":
+        raise RuntimeError("Exponential distribution is a continuous probability distribution. dtype must be a "
+                           f"floating point but you specified {input.dtype}")
+    # 1 - u lies in (0, 1], so that the logarithm is finite.
+    return (-xp.log1p(-rng(xp, generator).random(input.shape)) / lambd).astype(input.dtype)
+
+
+@op(at=(), inplace=True)
+def cauchy(xp, input, median=0.0, sigma=1.0, *, generator=None):
+    """Fill with Cauchy random numbers around `median` with scale `sigma`.
+
+    >>> import plugrad as torch
+    >>> torch.zeros(2, 3).cauchy_().shape
+    torch.Size([2, 3])
+    """
+    if sigma <= 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+    refuse_integers("cauchy", input.dtype)
+    angle = xp.pi * (rng(xp, generator).random(input.shape) - 0.5)
+    return (median + sigma * xp.tan(angle)).astype(input.dtype)
+
+
+@op(at=(), inplace=True)
+def geometric(xp, input, p, *, generator=None):
+    """Fill with the number of trials up to the first success of probability `p`.
+
+    >>> import plugrad as torch
+    >>> bool((torch.zeros(9).geometric_(0.5) >= 1).all())
+    True
+    """
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    u = 1 - rng(xp, generator).random(input.shape)
+    return xp.maximum(xp.ceil(xp.log(u) / xp.log1p(-xp.asarray(p))), 1).astype(input.dtype)
+
+
+@op(at=(), inplace=True)
+def random(xp, input, from_=None, to=None, *, generator=None):
+    """Fill with random integers of [from_, to); one number is `to`, none means the dtype's range.
+
+    For floats that range ends where neighbouring integers can no longer be told apart.
+
+    >>> import plugrad as torch
+    >>> torch.zeros(2).random_(1)
+    tensor([0., 0.])
+    """
+    if from_ is not None and to is None:
+        from_, to = 0, from_
+    if to is None:
+        kind, limit = input.dtype.kind, 2
+        if kind in "iu":
+            limit = int(xp.iinfo(input.dtype).max) + (input.dtype.itemsize < 8)
+        elif kind != "b":
+            limit = 2 ** (DIGITS.get(input.dtype.name) or xp.finfo(input.dtype).nmant + 1) + 1
+        from_, to = 0 if from_ is None else from_, limit
+    return integer_array(xp, from_, to, input.shape, input.dtype, generator)
+
+
+for filler in (bernoulli_like, uniform, normal_like, log_normal, exponential, cauchy, geometric, random):
+    filler.meta(same_meta)
+    filler.vjp(no_gradient)
+
+
+@op(vjp=None)
+def multinomial(xp, input, num_samples, replacement=False, *, generator=None):
+    """Indices drawn in proportion to the weights in each row of `input`.
+
+    `input` is 1-d or 2-d with non-negative weights; the result has `num_samples` int64 columns. Without replacement
+    the largest of weight / exponential sample are taken (Efraimidis and Spirakis 2006). Raises `RuntimeError` for
+    weights that are negative, infinite or all zero.
+
+    >>> import plugrad as torch
+    >>> torch.multinomial(torch.tensor([0.0, 1.0]), 3, replacement=True)
+    tensor([1, 1, 1])
+    """
+    check_weights(xp, input, num_samples, replacement)
+    weights = input.astype("float64") if input.ndim == 2 else input.astype("float64")[None]
+    rows, k = weights.shape
+    if replacement:
+        cdf = xp.cumsum(weights, 1)
+        cdf = cdf / cdf[:, -1:] + xp.arange(rows)[:, None]
+        u = rng(xp, generator).random((rows, num_samples)) + xp.arange(rows)[:, None]
+        u = xp.minimum(u, xp.nextafter(xp.arange(1.0, rows + 1), 0)[:, None])  # the shift by the row may round up
+        picked = xp.searchsorted(cdf.ravel(), u.ravel(), side="right").reshape(u.shape) - k * xp.arange(rows)[:, None]
+    else:
+        waits = -xp.log1p(-rng(xp, generator).random(weights.shape)) + 1e-300
+        picked = xp.argsort(-weights / waits, axis=1)[:, :num_samples]
+    return (picked if input.ndim == 2 else picked[0]).astype("int64")
+
+
+def check_weights(xp, input, num_samples, replacement):
+    if input.dtype.kind != "f" and input.dtype.name != "bfloat16":
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {input.dtype}")
+    if input.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > input.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    if not bool(xp.all(xp.isfinite(input) & (input >= 0))):
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if not bool(xp.all(input.sum(-1) > 0)):
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+
+
+@multinomial.meta
+def multinomial_meta(input, num_samples, replacement=False, *, generator=None):
+    return (*input.shape[:-1], num_samples), plugrad.int64.numpy
+
+
+@op(at=("poisson",))
+def poisson(xp, input, generator=None):
+    """Poisson random numbers of the rates in `input`.
+
+    Raises `RuntimeError` for negative rates.
+
+    >>> import plugrad as torch
+    >>> torch.poisson(torch.zeros(2))
+    tensor([0., 0.])
+    """
+    refuse_integers("poisson_cpu", input.dtype)
+    if input.size and not bool(xp.all(input >= 0)):
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    return xp.asarray(rng(xp, generator).poisson(input.astype("float64"))).astype(input.dtype)
+
+
+poisson.meta(same_meta)
+poisson.vjp(no_gradient)
+
+
+@op(at=("binomial",))
+def binomial(xp, count, prob, generator=None):
+    """Binomial random numbers: successes in `count` trials of probability `prob`.
+
+    >>> import plugrad as torch
+    >>> torch.binomial(torch.tensor([3.0]), torch.tensor([1.0]))
+    tensor([3.])
+    """
+    if count.dtype != prob.dtype:
+        raise RuntimeError(f"binomial expects count and prob to have one dtype, but got {count.dtype} and {prob.dtype}")
+    refuse_integers("binomial_cpu", count.dtype)
+    drawn = rng(xp, generator).binomial(count.astype("int64"), prob.astype("float64"))
+    return xp.asarray(drawn).astype(count.dtype)
+
+
+@binomial.meta
+def binomial_meta(count, prob, generator=None):
+    return normal_around_meta(count, prob)
+
+
+@binomial.vjp("count")
+def binomial_vjp_count(F, g, count_shape):
+    return F.sum_to_size(F.zeros_like(g), count_shape)
+
+
+@binomial.vjp("prob")
+def binomial_vjp_prob(F, g, prob_shape):
+    return F.sum_to_size(F.zeros_like(g), prob_shape)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

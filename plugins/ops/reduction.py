@@ -1,0 +1,372 @@
+"""Reductions that add up: sums, means, products, variances, and what is counted."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+from plugrad.extend import Op, collect, composite, hookimpl, keep_dims, reduction
+
+from ._checks import dtype_word, refuse
+
+_LONG = 1024  # slices along a dimension from which they are added up in two stages
+
+
+def total(input, dim=None, keepdim=False):
+    """Sum of a raw array over `dim` (None, an int or a tuple), accurate along every dimension.
+
+    Array libraries add pairwise only along the dimension that is contiguous in memory. Along another one they add
+    slice after slice, and the error grows with the number of slices n; here long dimensions are summed as about
+    sqrt(n) blocks and then over the inside of the blocks, which also gives the processor longer rows.
+    """
+    if dim.__class__ is tuple:
+        k = len(dim)
+        if k == 0:
+            dim = None
+        elif k > 1 and k < input.ndim and dim == tuple(range(k)) and input.flags.c_contiguous:
+            result = total(input.reshape(-1, *input.shape[k:]) if input.size else input.sum(dim)[None], 0)
+            return result.reshape((1,) * k + result.shape) if keepdim else result
+    if dim.__class__ is int and input.shape[dim] > _LONG and input.ndim > 1 and input.strides[dim] > input.itemsize:
+        shape, n, before = input.shape, input.shape[dim], (slice(None),) * dim
+        inside = math.isqrt(n)
+        blocks = n // inside
+        cut = blocks * inside
+        parts = input[(*before, slice(cut))].reshape(shape[:dim] + (blocks, inside) + shape[dim + 1 :])
+        result = parts.sum(axis=dim).sum(axis=dim, keepdims=keepdim)
+        return result if cut == n else result + input[(*before, slice(cut, n))].sum(axis=dim, keepdims=keepdim)
+    return input.sum(axis=dim, keepdims=keepdim)
+
+
+def count_of(shape, dim):
+    """Number of elements of `shape` that a reduction over `dim` joins into one."""
+    if dim is None or dim == () or not len(shape):
+        return math.prod(shape)
+    return math.prod([shape[d] for d in dim]) if isinstance(dim, (tuple, list)) else shape[dim]
+
+
+# ---------------------------------------------------------------- sums and means
+
+@reduction(promote="int64")
+def sum_(xp, input, dim=None, keepdim=False, *, dtype=None):
+    """Sum of all elements, or along `dim`.
+
+    Args:
+        input: any tensor; integers and bool are added up as int64.
+        dim: int or tuple of ints; None for all.
+        keepdim: keep the reduced dimensions with size 1.
+        dtype: the input is converted to it first.
+
+    >>> import plugrad as torch
+    >>> torch.sum(torch.tensor([[1, 2], [3, 4]]), dim=0)
+    tensor([4, 6])
+    """
+    return total(input, dim, keepdim)
+
+
+@sum_.vjp
+def sum_vjp(F, g, input_shape, dim, keepdim):
+    return F.expand(keep_dims(F, g, input_shape, dim, keepdim), input_shape)
+
+
+@reduction(promote="int64")
+def nansum(xp, input, dim=None, keepdim=False, *, dtype=None):
+    """Sum of the elements that are not NaN.
+
+    >>> import plugrad as torch
+    >>> torch.nansum(torch.tensor([1., float("nan"), 2.]))
+    tensor(3.)
+    """
+    if input.dtype.kind == "c":
+        raise RuntimeError("nansum does not support complex inputs: write input.nan_to_num(0).sum()")
+    return total(xp.where(input == input, input, input.dtype.type(0)), dim, keepdim)
+
+
+@nansum.vjp
+def nansum_vjp(F, g, input, dim, keepdim):
+    return F.where(input == input, F.expand(keep_dims(F, g, input.shape, dim, keepdim), input.shape), 0.0)
+
+
+@reduction()
+def mean(xp, input, dim=None, keepdim=False, *, dtype=None):
+    """Arithmetic mean of all elements, or along `dim`.
+
+    Arguments as for `sum`. Raises `RuntimeError` for integers: convert them, or give `dtype`.
+
+    >>> import plugrad as torch
+    >>> torch.mean(torch.tensor([[1., 2.], [3., 5.]]), 1)
+    tensor([1.5000, 4.0000])
+    """
+    if input.dtype.kind in "biu":
+        raise RuntimeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {dtype_word(input.dtype)}; write input.float().mean() or give dtype=")
+    return total(input, dim, keepdim) / input.dtype.type(count_of(input.shape, dim))
+
+
+@mean.vjp
+def mean_vjp(F, g, input_shape, dim, keepdim):
+    g = keep_dims(F, g, input_shape, dim, keepdim) / max(count_of(input_shape, dim), 1)
+    return F.expand(g, input_shape)
+
+
+@composite()
+def nanmean(F, input, dim=None, keepdim=False, *, dtype=None):
+    """Mean of the elements that are not NaN; NaN where there is none.
+
+    >>> import plugrad as torch
+    >>> torch.nanmean(torch.tensor([1., float("nan"), 2.]))
+    tensor(1.5000)
+    """
+    if not (input.is_floating_point() or input.is_complex()):
+        raise RuntimeError("nanmean(): expected input to have floating point or complex dtype but got "
+                           f"{input.dtype}; write input.float()")
+    return F.nansum(input, dim, keepdim, dtype=dtype) / F.sum(input == input, dim, keepdim)
+
+
+# ---------------------------------------------------------------- products
+
+@reduction(promote="int64")
+def prod(xp, input, dim=None, keepdim=False, *, dtype=None):
+    """Product of all elements, or along `dim` (an int).
+
+    Integers and bool are multiplied as int64. The gradient is right where elements are zero.
+
+    >>> import plugrad as torch
+    >>> torch.prod(torch.tensor([[1, 2], [3, 4]]), 1)
+    tensor([ 2, 12])
+    """
+    if isinstance(dim, tuple):
+        raise TypeError("prod(): argument 'dim' must be int, not tuple; call it once for each dimension")
+    return input.prod(axis=dim, keepdims=keepdim)
+
+
+@prod.vjp
+def prod_vjp(F, g, input, y, dim, keepdim):
+    shape = input.shape
+    if not len(shape):
+        return g
+    if F.all(input != 0):
+        g, y = keep_dims(F, g, shape, dim, keepdim), keep_dims(F, y, shape, dim, keepdim)
+        return g * F.conj(y / input)
+    # Somewhere an element is zero: multiply what stands before and after each element.
+    if dim is None:
+        input, dim = F.reshape(input, (-1,)), 0
+        g = F.reshape(g, (1,))
+    else:
+        g = keep_dims(F, g, shape, dim, keepdim)
+    left = F.cumprod(shift(F, input, dim, 1.0), dim)
+    right = F.flip(F.cumprod(shift(F, F.flip(input, (dim,)), dim, 1.0), dim), (dim,))
+    return F.reshape(g * F.conj(left * right), shape)
+
+
+@prod.samples
+def prod_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), 1)
+    yield make.args(make(3, 4), 0, True)
+
+
+def shift(F, input, dim, fill):
+    """`input` moved by one along `dim`, away from the start, where `fill` comes in."""
+    before = (slice(None),) * (dim % input.ndim)
+    first = F.full_like(input[(*before, slice(0, 1))], fill)
+    return F.cat([first, input[(*before, slice(0, -1))]], dim)
+
+
+# ---------------------------------------------------------------- variance
+
+def _mean_squares(xp, input, dim, keepdim, correction):
+    """Sum of squared distances from the mean, over the degrees of freedom."""
+    if input.dtype.kind in "biu":
+        raise RuntimeError("std and var only support floating point and complex dtypes; write input.float()")
+    n = count_of(input.shape, dim)
+    if n <= correction:
+        warnings.warn("std(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+                      "factor (input numel divided by output numel).", UserWarning, stacklevel=2)
+    away = input - total(input, dim, True) / input.dtype.type(n)
+    squares = away.real * away.real + away.imag * away.imag if away.dtype.kind == "c" else away * away
+    return total(squares, dim, keepdim) / squares.dtype.type(max(n - correction, 0))
+
+
+@reduction(at=(), node="VarBackward0")
+def variance(xp, input, dim=None, keepdim=False, *, correction=1):
+    """Variance over `dim`, with `correction` taken off the number of elements (Bessel: 1)."""
+    return _mean_squares(xp, input, dim, keepdim, correction)
+
+
+@variance.vjp
+def variance_vjp(F, g, input, dim, keepdim, correction):
+    freedom = count_of(input.shape, dim) - correction
+    g = keep_dims(F, g, input.shape, dim, keepdim)
+    return g * (2 / freedom if freedom else math.inf) * (input - F.mean(input, dim, True))
+
+
+@reduction(at=(), node="StdBackward0")
+def deviation(xp, input, dim=None, keepdim=False, *, correction=1):
+    """Square root of `variance`."""
+    return xp.sqrt(_mean_squares(xp, input, dim, keepdim, correction))
+
+
+@deviation.vjp
+def deviation_vjp(F, g, y, input, dim, keepdim, correction):
+    return variance_vjp(F, F.where(y == 0, 0.0, g / (2 * y)), input, dim, keepdim, correction)
+
+
+def _spread(op, input, dim, unbiased, keepdim, correction, out=None):
+    """Sort out the ways to ask for a correction: `var(x, False)`, `var(x, 1, False)`, `var(x, correction=0)`."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is not None and correction is not None:
+        raise TypeError("give either 'unbiased' or 'correction', not both")
+    if correction is None:
+        correction = 1 if unbiased is None or unbiased else 0
+    more = {} if out is None else {"out": out}
+    return op(input, dim, keepdim, correction=correction, **more)
+
+
+@composite()
+def var(F, input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
+    """Variance of all elements, or along `dim`.
+
+    Args:
+        input: float or complex tensor.
+        dim: int or tuple of ints; None for all.
+        unbiased: False is `correction=0`, True is `correction=1`.
+        keepdim: keep the reduced dimensions with size 1.
+        correction: taken off the number of elements that the squares are divided by; 1 by default.
+
+    Errors: `RuntimeError` for integers.
+
+    >>> import plugrad as torch
+    >>> torch.var(torch.tensor([1., 2., 3.])), torch.var(torch.tensor([1., 3.]), correction=0)
+    (tensor(1.), tensor(1.))
+    """
+    return _spread(F.variance, input, dim, unbiased, keepdim, correction, out)
+
+
+@composite()
+def std(F, input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
+    """Standard deviation of all elements, or along `dim`; arguments as for `var`.
+
+    >>> import plugrad as torch
+    >>> torch.std(torch.tensor([1., 2., 3.]))
+    tensor(1.)
+    """
+    return _spread(F.deviation, input, dim, unbiased, keepdim, correction, out)
+
+
+@composite()
+def var_mean(F, input, dim=None, unbiased=None, keepdim=False, *, correction=None):
+    """Variance and mean as a pair; arguments as for `var`.
+
+    >>> import plugrad as torch
+    >>> torch.var_mean(torch.tensor([1., 2., 3.]))
+    (tensor(1.), tensor(2.))
+    """
+    average = F.mean(input, None if isinstance(dim, bool) else dim, keepdim)
+    return _spread(F.variance, input, dim, unbiased, keepdim, correction), average
+
+
+@composite()
+def std_mean(F, input, dim=None, unbiased=None, keepdim=False, *, correction=None):
+    """Standard deviation and mean as a pair; arguments as for `var`.
+
+    >>> import plugrad as torch
+    >>> torch.std_mean(torch.tensor([1., 2., 3.]))
+    (tensor(1.), tensor(2.))
+    """
+    average = F.mean(input, None if isinstance(dim, bool) else dim, keepdim)
+    return _spread(F.deviation, input, dim, unbiased, keepdim, correction), average
+
+
+# ---------------------------------------------------------------- log of a sum of exponentials
+
+@reduction(promote="float", aliases=("special.logsumexp",), ref="scipy.special.logsumexp")
+def logsumexp(xp, input, dim, keepdim=False):
+    """Logarithm of the sum of exponentials along `dim`, without overflow.
+
+    >>> import plugrad as torch
+    >>> torch.logsumexp(torch.tensor([1000., 1000.]), 0)
+    tensor(1000.6931)
+    """
+    axis = None if dim == () else dim
+    if 0 in input.shape:
+        return xp.log(total(xp.exp(input), axis, keepdim))
+    high = input.real.max(axis=axis, keepdims=True)
+    high = xp.where(xp.isfinite(high), high, high.dtype.type(0))
+    result = xp.log(total(xp.exp(input - high), axis, True)) + high
+    return result if keepdim else result.squeeze(axis)
+
+
+@logsumexp.vjp
+def logsumexp_vjp(F, g, y, input, dim, keepdim):
+    g, y = keep_dims(F, g, input.shape, dim, keepdim), keep_dims(F, y, input.shape, dim, keepdim)
+    return g * F.conj(F.exp(input - y))
+
+
+@logsumexp.samples
+def logsumexp_samples(make):
+    yield make.args(make(3, 4), 0)
+    yield make.args(make(3, 4), (0, 1), True)
+    yield make.args(make(3, 4, low=-800, high=800), 1)
+
+
+# ---------------------------------------------------------------- counting
+
+def _logical(xp, test, input, dim, keepdim):
+    """PyTorch answers uint8 for uint8, bool for everything else, and reduces nothing for `dim=()`."""
+    result = input != 0 if dim == () else test(input, axis=dim, keepdims=keepdim)
+    return result.astype(input.dtype) if input.dtype == "uint8" else result
+
+
+@reduction(promote="bool")
+def all_(xp, input, dim=None, keepdim=False):
+    """Whether all elements, or all along `dim`, are true (not zero).
+
+    >>> import plugrad as torch
+    >>> torch.all(torch.tensor([[True, False], [True, True]]), 0)
+    tensor([ True, False])
+    """
+    return _logical(xp, xp.all, input, dim, keepdim)
+
+
+@reduction(promote="bool")
+def any_(xp, input, dim=None, keepdim=False):
+    """Whether any element, or any along `dim`, is true (not zero).
+
+    >>> import plugrad as torch
+    >>> torch.any(torch.tensor([0., 2.]))
+    tensor(True)
+    """
+    return _logical(xp, xp.any, input, dim, keepdim)
+
+
+@reduction(promote="index", vjp=None)
+def count_nonzero(xp, input, dim=None):
+    """Number of elements, of all or along `dim`, that are not zero.
+
+    >>> import plugrad as torch
+    >>> torch.count_nonzero(torch.tensor([[0, 2], [3, 4]]), dim=0)
+    tensor([1, 2])
+    """
+    return (input != 0).sum(axis=None if dim == () else dim, dtype="int64")
+
+
+@composite()
+def trace(F, input):
+    """Sum of the diagonal of a matrix.
+
+    Raises `RuntimeError` unless `input` has two dimensions.
+
+    >>> import plugrad as torch
+    >>> torch.trace(torch.tensor([[1., 2.], [3., 4.]]))
+    tensor(5.)
+    """
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    return F.sum(F.diagonal(input))
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

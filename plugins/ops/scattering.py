@@ -1,0 +1,548 @@
+"""Ops that move single elements to or from places named by index tensors: gather, scatter, take, put, masks."""
+from __future__ import annotations
+
+from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, elementwise, hookimpl, op
+
+from . import _index as ix
+
+
+def places(xp, index, dim):
+    """The index that names `index` along `dim` and the own position along every other dimension."""
+    grid = [xp.arange(n).reshape((-1,) + (1,) * (index.ndim - d - 1)) for d, n in enumerate(index.shape)]
+    grid[dim] = index
+    return tuple(grid)
+
+
+def lifted(*arrays):
+    """0-d arrays as 1-d ones."""
+    return [a.reshape(1) if a.ndim == 0 else a for a in arrays]
+
+
+def refuse_shapes(name, input, dim, index, src=None):
+    """PyTorch's tests of the index of `gather` and `scatter`."""
+    ix.check_index_dtype(name, index)
+    if index.size == 0:
+        return
+    if max(index.ndim, 1) != max(input.ndim, 1):
+        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+    if src is not None and max(src.ndim, 1) != max(index.ndim, 1):
+        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+    for d in range(index.ndim):
+        if input.ndim and d != dim and index.shape[d] > input.shape[d]:
+            raise RuntimeError(f"Size does not match at dimension {d}: Expected index {list(index.shape)} to be no larger "
+                               f"than self {list(input.shape)} apart from dimension {dim}")
+        if src is not None and src.ndim and index.shape[d] > src.shape[d]:
+            raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than self {list(input.shape)} apart "
+                               f"from dimension {dim} and to be no larger size than src {list(src.shape)}")
+
+
+@op()
+def gather(xp, input, dim, index, *, sparse_grad=False):
+    """Elements of `input` at the places that `index` names along `dim`.
+
+    `index` is int64 or int32 with as many dimensions as `input`, and gives the result its shape:
+    `out[i, j] = input[index[i, j], j]` for `dim=0`. Raises `RuntimeError` when an index is out of range.
+
+    >>> import plugrad as torch
+    >>> torch.gather(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([[0, 0], [1, 0]]))
+    tensor([[1, 1],
+            [4, 3]])
+    """
+    dim = axes(dim, input.ndim)
+    refuse_shapes("gather", input, dim, index)
+    if index.size == 0:
+        return xp.empty(index.shape, input.dtype)
+    array, at = lifted(input, index)
+    ix.check_range(xp, at, array.shape[dim], dim=dim)
+    return array[places(xp, ix.index_array(xp, at), dim)].reshape(index.shape)
+
+
+@gather.meta
+def gather_meta(input, dim, index, *, sparse_grad=False):
+    return index.shape, input.dtype
+
+
+@gather.vjp
+def gather_vjp(F, g, input_shape, dim, index):
+    return F.scatter_add(F.new_zeros(g, input_shape), dim, index, g)
+
+
+@gather.samples
+def gather_samples(make):
+    yield make.args(make(3, 4), 0, make.ints(2, 4, low=0, high=3))
+    yield make.args(make(3, 4), -1, make.ints(3, 2, low=0, high=4))
+
+
+def corner(index, src):
+    """The part of `src` that `index` covers."""
+    return src[tuple([slice(n) for n in index.shape])] if src.shape != index.shape else src
+
+
+@op(inplace=True)
+def scatter(xp, input, dim, index, src=None, *, value=None, reduce=None):
+    """A copy of `input` with `src` written to the places that `index` names along `dim`.
+
+    `src` is a tensor of the dtype of `input` or (also as `value`) a number; `reduce` is None, "add" or "multiply".
+    With `dim=0`: `out[index[i, j], j] = src[i, j]`.
+
+    >>> import plugrad as torch
+    >>> torch.scatter(torch.zeros(3), 0, torch.tensor([2, 0]), torch.tensor([5.0, 7.0]))
+    tensor([7., 0., 5.])
+    """
+    if reduce not in (None, "add", "multiply"):
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    src = value if src is None else src
+    dim, tensor = axes(dim, input.ndim), hasattr(src, "dtype")
+    if tensor and src.dtype != input.dtype and (src.ndim or value is None):
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    refuse_shapes("scatter", input, dim, index, src if tensor and value is None else None)
+    out = input.copy()
+    if index.size == 0:
+        return out
+    array, at = lifted(out, index)
+    ix.check_range(xp, at, array.shape[dim], dim=dim)
+    where, part = places(xp, ix.index_array(xp, at), dim), corner(at, *lifted(src)) if tensor and value is None else src
+    if reduce is None:
+        array[where] = part
+    else:
+        combine(xp, "sum" if reduce == "add" else "prod").at(array, where, part)
+    return out
+
+
+@scatter.meta
+def scatter_meta(input, dim, index, src=None, *, value=None, reduce=None):
+    return input.shape, input.dtype
+
+
+@scatter.vjp("input")
+def scatter_vjp_input(F, g, dim, index, reduce):
+    refuse_reduce(reduce)
+    return F.scatter(g, dim, index, 0)
+
+
+@scatter.vjp("src")
+def scatter_vjp_src(F, g, dim, index, reduce, src_shape):
+    refuse_reduce(reduce)
+    return into_corner(F, F.gather(g, dim, index), src_shape)
+
+
+def refuse_reduce(reduce):
+    if reduce is not None:
+        raise NotImplementedError("the derivative of scatter with reduce= is not defined; use scatter_reduce or scatter_add")
+
+
+def into_corner(F, g, shape):
+    """Gradient of `corner`: zeros where `index` does not reach."""
+    return g if tuple(g.shape) == tuple(shape) else F.put_in_zeros(g, shape, tuple([slice(n) for n in g.shape]))
+
+
+@scatter.samples
+def scatter_samples(make):
+    yield make.args(make(3, 4), 0, plugrad_permutation(make, 3, 4), make(3, 4))
+    yield make.args(make(3, 4), 1, make.ints(3, 1, low=0, high=4), 2.5)
+
+
+def plugrad_permutation(make, n, m):
+    """An index without repeated places, for which the order of writing does not matter."""
+    import plugrad
+
+    return plugrad.arange(n).reshape(n, 1).expand(n, m).flip(0)
+
+
+@op(inplace=True)
+def scatter_add(xp, input, dim, index, src):
+    """`input` plus the elements of `src`, added at the places that `index` names along `dim`.
+
+    >>> import plugrad as torch
+    >>> torch.scatter_add(torch.zeros(3), 0, torch.tensor([2, 2]), torch.tensor([5.0, 7.0]))
+    tensor([ 0.,  0., 12.])
+    """
+    return scatter_reduced(xp, input, dim, index, src, "sum", True)
+
+
+@scatter_add.meta
+def scatter_add_meta(input, dim, index, src):
+    return input.shape, input.dtype
+
+
+@scatter_add.vjp("input")
+def scatter_add_vjp_input(F, g):
+    return g
+
+
+@scatter_add.vjp("src")
+def scatter_add_vjp_src(F, g, dim, index, src_shape):
+    return into_corner(F, F.gather(g, dim, index), src_shape)
+
+
+@scatter_add.samples
+def scatter_add_samples(make):
+    yield make.args(make(3, 4), 0, make.ints(2, 4, low=0, high=3), make(2, 4))
+
+
+def combine(xp, reduce):
+    """The ufunc that a `reduce` name stands for."""
+    return {"sum": xp.add, "mean": xp.add, "prod": xp.multiply, "amax": xp.maximum, "amin": xp.minimum}[reduce]
+
+
+def identity(xp, reduce, dtype):
+    """What leaves every number as it is under `reduce`."""
+    if reduce in ("amax", "amin"):
+        if dtype.kind == "f":
+            return -xp.inf if reduce == "amax" else xp.inf
+        if dtype.kind == "b":
+            return reduce == "amin"
+        limits = xp.iinfo(dtype)
+        return limits.min if reduce == "amax" else limits.max
+    return 1 if reduce == "prod" else 0
+
+
+def scatter_reduced(xp, input, dim, index, src, reduce, include_self):
+    """The common kernel of `scatter_add` and `scatter_reduce`."""
+    dim = axes(dim, input.ndim)
+    if src.dtype != input.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    refuse_shapes("scatter", input, dim, index, src)
+    out = xp.array(input, order="C", copy=True)
+    if index.size == 0:
+        return out
+    array, at, src = lifted(out, index, src)
+    ix.check_range(xp, at, array.shape[dim], dim=dim)
+    flat = xp.ravel_multi_index(places(xp, ix.index_array(xp, at), dim), array.shape).ravel()
+    memory = array.reshape(-1)
+    if not include_self:
+        memory[flat] = identity(xp, reduce, out.dtype)
+    combine(xp, reduce).at(memory, flat, corner(at, src).ravel())
+    if reduce == "mean":
+        counts = xp.full(memory.shape, int(include_self), "int64")
+        xp.add.at(counts, flat, 1)
+        counts = xp.maximum(counts, 1)
+        memory[...] = memory // counts if out.dtype.kind in "iu" else memory / counts.astype(out.real.dtype)
+    return out
+
+
+@op(inplace=True)
+def scatter_reduce(xp, input, dim, index, src, reduce, *, include_self=True):
+    """`input` combined with the elements of `src` at the places that `index` names along `dim`.
+
+    `reduce` is "sum", "prod", "mean", "amax" or "amin"; with `include_self=False` the values that `input` has at
+    those places do not count.
+
+    >>> import plugrad as torch
+    >>> torch.scatter_reduce(torch.zeros(2), 0, torch.tensor([0, 0]), torch.tensor([5.0, 7.0]), "amax")
+    tensor([7., 0.])
+    """
+    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    return scatter_reduced(xp, input, dim, index, src, reduce, include_self)
+
+
+@scatter_reduce.meta
+def scatter_reduce_meta(input, dim, index, src, reduce, *, include_self=True):
+    return input.shape, input.dtype
+
+
+@scatter_reduce.vjp("input", "src")
+def scatter_reduce_vjp(F, g, input, dim, index, src, reduce, include_self, y, needs):
+    if reduce == "prod":
+        return scatter_prod_grads(F, g, input, dim, index, src, include_self, y, needs)
+    part = src[tuple([slice(n) for n in index.shape])] if src.ndim else src
+    if reduce == "sum":
+        spread = g
+    elif reduce == "mean":
+        ones = F.ones_like(input) if include_self else F.zeros_like(input)
+        spread = g / F.clamp(F.scatter_add(ones, dim, index, F.ones_like(part)), 1)
+    else:  # extremes share the gradient evenly
+        own = F.where(input == y, F.ones_like(input), F.zeros_like(input))
+        if not include_self:
+            own = F.scatter(own, dim, index, 0)
+        hits = F.where(part == F.gather(y, dim, index), F.ones_like(part), F.zeros_like(part))
+        spread = g / F.clamp(F.scatter_add(own, dim, index, hits), 1)
+        untouched = F.scatter(F.ones_like(input), dim, index, 0)
+        own = F.where(untouched != 0, untouched, own)
+        return own * spread, into_corner(F, hits * F.gather(spread, dim, index), src.shape)
+    kept = spread if include_self else F.scatter(spread, dim, index, 0)
+    return kept, into_corner(F, F.gather(spread, dim, index), src.shape)
+
+
+def scatter_prod_grads(F, g, input, dim, index, src, include_self, y, needs):
+    """Gradients of products, also where one factor (or more) is zero.
+
+    With exactly one zero among the factors of a place, the gradient of that factor is the product of the others.
+    """
+    part = src[tuple([slice(n) for n in index.shape])] if src.ndim else src
+    base = input if include_self else F.scatter(input, dim, index, 1)
+    zero_base, zero_part = F.where(base == 0, 1.0, F.zeros_like(base)), F.where(part == 0, 1.0, F.zeros_like(part))
+    zeros = F.scatter_add(zero_base, dim, index, zero_part)
+    safe_base, safe_part = F.where(base == 0, 1.0, base), F.where(part == 0, 1.0, part)
+    others = F.scatter_reduce(safe_base, dim, index, safe_part, "prod", include_self=True)
+
+    def share(safe, zero, total, count, gradient):
+        alone = F.where(count == 0, total / safe, F.zeros_like(safe))
+        return gradient * F.where((count == 1) & (zero != 0), total / safe, alone)
+
+    of_input = share(safe_base, zero_base, others, zeros, g)
+    if not include_self:
+        of_input = F.scatter(of_input, dim, index, 0)
+    at_part = (F.gather(others, dim, index), F.gather(zeros, dim, index), F.gather(g, dim, index))
+    return of_input, into_corner(F, share(safe_part, zero_part, *at_part), src.shape)
+
+
+@scatter_reduce.samples
+def scatter_reduce_samples(make):
+    for reduce in ("sum", "mean", "prod", "amax"):
+        yield make.args(make(3, 4), 0, make.ints(2, 4, low=0, high=3), make(2, 4), reduce)
+    yield make.args(make(3, 4), 1, make.ints(3, 2, low=0, high=4), make(3, 2), "mean", include_self=False)
+
+
+@composite(inplace=True)
+def index_reduce(F, input, dim, index, source, reduce, *, include_self=True):
+    """`input` combined with the slices of `source` along `dim` where the 1-d `index` says.
+
+    `reduce` is "prod", "mean", "amax" or "amin".
+
+    >>> import plugrad as torch
+    >>> torch.index_reduce(torch.ones(2), 0, torch.tensor([0, 0]), torch.tensor([5.0, 7.0]), "prod")
+    tensor([35.,  1.])
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    if index.ndim > 1:
+        raise IndexError(f"index_reduce_(): Index is supposed to be a vector, but got dim: {index.ndim}")
+    if source.dtype != input.dtype:
+        raise RuntimeError("index_reduce_(): self and source must have the same scalar type, got "
+                           f"{input.dtype} and {source.dtype}")
+    dim = axes(dim, input.ndim)
+    if index.shape[0 if index.ndim else slice(0)] != source.shape[dim if source.ndim else slice(0)]:
+        raise RuntimeError(f"index_reduce_(): Number of indices ({index.numel()}) should be equal to source.size(dim): "
+                           f"({source.shape[dim]}), for dim: {dim}")
+    if source.ndim:
+        index = F.expand(F.reshape(index, (-1,) + (1,) * (source.ndim - dim - 1)), source.shape)
+    return F.scatter_reduce(input, dim, index, source, reduce, include_self=include_self)
+
+
+@composite()
+def take_along_dim(F, input, indices, dim=None):
+    """`gather` with an index that broadcasts; without `dim` both tensors are flattened.
+
+    >>> import plugrad as torch
+    >>> x = torch.tensor([[3, 1], [2, 4]])
+    >>> torch.take_along_dim(x, x.argmax(1, keepdim=True), 1)
+    tensor([[3],
+            [4]])
+    """
+    if dim is None:
+        return F.gather(F.reshape(input, (-1,)), 0, F.reshape(indices, (-1,)))
+    if input.ndim != indices.ndim:
+        raise RuntimeError("torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+                           f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
+    dim = axes(dim, input.ndim)
+    shape = list(broadcast_shapes(input.shape[:dim] + input.shape[dim + 1:], indices.shape[:dim] + indices.shape[dim + 1:]))
+    along = [tuple(shape[:dim]) + (t.shape[dim],) + tuple(shape[dim:]) for t in (input, indices)]
+    return F.gather(F.expand(input, along[0]), dim, F.expand(indices, along[1]))
+
+
+@op()
+def take(xp, input, index):
+    """The elements at flat positions; negative ones count from the end.
+
+    >>> import plugrad as torch
+    >>> torch.take(torch.tensor([[4, 3], [2, 1]]), torch.tensor([0, -1]))
+    tensor([4, 1])
+    """
+    ix.check_index_dtype("take", index, ("int64",))
+    if input.size == 0 and index.size:
+        raise IndexError("take(): tried to take from an empty tensor")
+    refuse_positions(index, input.size)
+    return input.reshape(-1)[index] if index.size else xp.empty(index.shape, input.dtype)
+
+
+def refuse_positions(index, size):
+    if index.size and not -size <= int(index.min()) <= int(index.max()) < size:
+        worst = int(index.max()) if int(index.max()) >= size else int(index.min())
+        raise IndexError(f"out of range: tried to access index {worst} on a tensor of {size} elements.")
+
+
+@take.meta
+def take_meta(input, index):
+    return index.shape, input.dtype
+
+
+@take.vjp
+def take_vjp(F, g, input_shape, index):
+    return F.put(F.new_zeros(g, input_shape), index, g, True)
+
+
+@take.samples
+def take_samples(make):
+    yield make.args(make(3, 4), make.ints(5, low=0, high=12))
+
+
+@op(inplace=True)
+def put(xp, input, index, source, accumulate=False):
+    """A copy of `input` with `source` written (or added) at flat positions.
+
+    >>> import plugrad as torch
+    >>> torch.put(torch.zeros(2, 2), torch.tensor([1, -1]), torch.tensor([5.0, 6.0]))
+    tensor([[0., 5.],
+            [0., 6.]])
+    """
+    ix.check_index_dtype("put_", index, ("int64",))
+    if source.dtype != input.dtype:
+        raise RuntimeError("put_(): self and source expected to have the same dtype, but got self.dtype = "
+                           f"{input.dtype} and source.dtype = {source.dtype}")
+    if source.size != index.size:
+        raise IndexError("put_(): Expected source and index to have the same number of elements, but got "
+                         f"source.numel() = {source.size}, index.numel() = {index.size}")
+    refuse_positions(index, input.size)
+    out = xp.array(input, order="C", copy=True)
+    if index.size and accumulate:
+        xp.add.at(out.reshape(-1), index.ravel() % input.size, source.ravel())
+    elif index.size:
+        out.reshape(-1)[index.ravel()] = source.ravel()
+    return out
+
+
+@put.meta
+def put_meta(input, index, source, accumulate=False):
+    return input.shape, input.dtype
+
+
+@put.vjp("input")
+def put_vjp_input(F, g, index, accumulate):
+    return g if accumulate else F.put(g, index, F.new_zeros(g, index.shape))
+
+
+@put.vjp("source")
+def put_vjp_source(F, g, index, source_shape):
+    return F.reshape(F.take(g, index), source_shape)
+
+
+@put.samples
+def put_samples(make):
+    yield make.args(make(3, 4), make.ints(3, low=0, high=12), make(3), True)
+
+
+def refuse_mask(name, mask):
+    if mask.dtype.kind != "b":
+        raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {mask.dtype}; write mask.bool()")
+
+
+@elementwise(tensors=("input", "mask", "value"), same=("input",), inplace=True)
+def masked_fill(xp, input, mask, value):
+    """`input` with `value` (a number or a 0-d tensor) where the bool `mask` is True.
+
+    >>> import plugrad as torch
+    >>> torch.masked_fill(torch.zeros(2), torch.tensor([True, False]), 5.0)
+    tensor([5., 0.])
+    """
+    refuse_mask("masked_fill_", mask)
+    if getattr(value, "ndim", 0):
+        raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} "
+                           "dimension(s).")
+    kind = input.dtype.kind
+    if kind != "c" and (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c"):
+        raise RuntimeError(f"value cannot be converted to type {input.dtype} without overflow")
+    if hasattr(value, "dtype"):
+        value = value.astype(input.dtype)
+    elif kind in "iu":
+        value = int(value)
+    elif kind == "b":
+        value = bool(value)
+    return xp.where(mask, value, input)
+
+
+@masked_fill.vjp("input")
+def masked_fill_vjp_input(F, g, mask):
+    return F.masked_fill(g, mask, 0)
+
+
+@masked_fill.vjp("value")
+def masked_fill_vjp_value(F, g, mask):
+    return F.masked_fill(g, ~mask, 0)
+
+
+@masked_fill.samples
+def masked_fill_samples(make):
+    yield make.args(make(2, 3), make.bool(2, 3), 1.5)
+    yield make.args(make(2, 3), make.bool(3), make())
+
+
+@op()
+def masked_select(xp, input, mask):
+    """The elements where the bool `mask` (broadcast with `input`) is True, as a 1-d tensor.
+
+    >>> import plugrad as torch
+    >>> torch.masked_select(torch.tensor([5, 6]), torch.tensor([False, True]))
+    tensor([6])
+    """
+    if mask.dtype.kind != "b":
+        raise RuntimeError("masked_select: expected BoolTensor for mask; write mask.bool()")
+    shape = broadcast_shapes(input.shape, mask.shape)
+    return xp.broadcast_to(input, shape)[xp.broadcast_to(mask, shape)]
+
+
+@masked_select.meta
+def masked_select_meta(input, mask):
+    raise NotImplementedError("masked_select has no result shape on the meta device: it depends on the mask's values")
+
+
+@masked_select.vjp
+def masked_select_vjp(F, g, input_shape, mask):
+    shape = broadcast_shapes(input_shape, mask.shape)
+    return F.sum_to_size(F.masked_scatter(F.new_zeros(g, shape), mask, g), input_shape)
+
+
+@masked_select.samples
+def masked_select_samples(make):
+    yield make.args(make(2, 3), make.bool(2, 3))
+    yield make.args(make(3), make.bool(2, 3))
+
+
+@op(inplace=True)
+def masked_scatter(xp, input, mask, source):
+    """`input` with the elements of `source`, in order, where the bool `mask` is True.
+
+    >>> import plugrad as torch
+    >>> torch.masked_scatter(torch.zeros(3), torch.tensor([True, False, True]), torch.tensor([5.0, 6.0]))
+    tensor([5., 0., 6.])
+    """
+    refuse_mask("masked_scatter_", mask)
+    if source.dtype != input.dtype:
+        raise RuntimeError(f"masked_scatter: expected self and source to have same dtypes but got {input.dtype} and "
+                           f"{source.dtype}")
+    shape = broadcast_shapes(input.shape, mask.shape)
+    out, mask = xp.array(xp.broadcast_to(input, shape)), xp.broadcast_to(mask, shape)
+    count = int(mask.sum())
+    if source.size < count:
+        raise RuntimeError("Number of elements of source < number of ones in mask")
+    out[mask] = source.ravel()[:count]
+    return out
+
+
+@masked_scatter.meta
+def masked_scatter_meta(input, mask, source):
+    return broadcast_shapes(input.shape, mask.shape), input.dtype
+
+
+@masked_scatter.vjp("input")
+def masked_scatter_vjp_input(F, g, input_shape, mask):
+    return F.sum_to_size(F.masked_fill(g, mask, 0), input_shape)
+
+
+@masked_scatter.vjp("source")
+def masked_scatter_vjp_source(F, g, mask, source_shape):
+    picked, size = F.masked_select(g, mask), 1
+    for n in source_shape:
+        size *= n
+    return F.reshape(F.put_in_zeros(picked, (size,), (slice(picked.shape[0]),)), source_shape)
+
+
+@masked_scatter.samples
+def masked_scatter_samples(make):
+    yield make.args(make(2, 3), make.bool(2, 3), make(6))
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

@@ -1,0 +1,229 @@
+"""Softmax and its relatives."""
+
+from __future__ import annotations
+
+from plugrad.extend import Op, axes, collect, composite, hookimpl, op, rng
+
+
+def _prepare(name, input, dim, dtype):
+    """The input in the dtype to compute with, the dtype of the result, and the non-negative axis."""
+    axis = axes(dim, input.ndim)
+    result = input.dtype if dtype is None else dtype
+    if result.kind in "biuc":
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for '{result}': give a floating point dtype=, or convert the input with .float()"
+        )
+    compute = result
+    if result.itemsize == 2:
+        compute = "float32"
+    if input.dtype != compute:
+        input = input.real if input.dtype.kind == "c" else input
+        input = input.astype(compute)
+    return (input if input.ndim else input.reshape(1)), result, axis
+
+
+def _finish(values, like, dtype):
+    values = values if like.ndim else values.reshape(())
+    return values if values.dtype == dtype else values.astype(dtype)
+
+
+def _shift(values, axis):
+    """Subtract the maximum, so that no exponential overflows."""
+    return values - values.max(axis, keepdims=True) if values.size else values.copy()
+
+
+@op(aliases=("special.softmax",))
+def softmax(xp, input, dim, dtype=None):
+    """Exponentials, divided by their sum along `dim`.
+
+    `dtype` converts the input first. Raises IndexError when `dim` is out of range, NotImplementedError for
+    integers without a `dtype`.
+
+    >>> import plugrad as torch
+    >>> torch.softmax(torch.tensor([0., 0.]), dim=0)
+    tensor([0.5000, 0.5000])
+    """
+    values, dtype, axis = _prepare("softmax", input, dim, dtype)
+    values = _shift(values, axis)
+    xp.exp(values, out=values)
+    values /= values.sum(axis, keepdims=True)
+    return _finish(values, input, dtype)
+
+
+def _same_shape(input, dim, dtype=None):
+    axes(dim, input.ndim)
+    return input.shape, input.dtype if dtype is None else dtype
+
+
+@softmax.meta
+def softmax_meta(input, dim, dtype=None):
+    return _same_shape(input, dim, dtype)
+
+
+@softmax.vjp
+def softmax_vjp(F, g, y, dim):
+    product = g * y
+    return product - y * F.sum(product, dim, True)
+
+
+@softmax.samples
+def softmax_samples(make):
+    yield make.args(make(3, 4), 1)
+    yield make.args(make(2, 3, low=-800, high=800), 0)
+
+
+@op(aliases=("special.log_softmax",))
+def log_softmax(xp, input, dim, dtype=None):
+    """The logarithm of `softmax`, computed without loss: input - log(sum(exp(input))).
+
+    Arguments and errors as for `softmax`.
+
+    >>> import plugrad as torch
+    >>> torch.log_softmax(torch.tensor([0., 0.]), dim=0)
+    tensor([-0.6931, -0.6931])
+    """
+    values, dtype, axis = _prepare("log_softmax", input, dim, dtype)
+    values = _shift(values, axis)
+    values -= xp.log(xp.exp(values).sum(axis, keepdims=True))
+    return _finish(values, input, dtype)
+
+
+@log_softmax.meta
+def log_softmax_meta(input, dim, dtype=None):
+    return _same_shape(input, dim, dtype)
+
+
+@log_softmax.vjp
+def log_softmax_vjp(F, g, y, dim):
+    return g - F.exp(y) * F.sum(g, dim, True)
+
+
+@log_softmax.samples
+def log_softmax_samples(make):
+    yield make.args(make(3, 4), 1)
+    yield make.args(make(2, 3, low=-800, high=800), 0)
+
+
+@op(at=(), node="SoftmaxBackward0")
+def safe_softmax(xp, input, dim, dtype=None):
+    """Softmax that is 0, not nan, along lines where everything is minus infinity."""
+    values = softmax.kernels["*"](xp, input, dim, dtype)
+    nothing = (input == -float("inf")).all(dim, keepdims=True)
+    return xp.where(nothing, xp.zeros((), values.dtype), values)
+
+
+@safe_softmax.meta
+def safe_softmax_meta(input, dim, dtype=None):
+    return _same_shape(input, dim, dtype)
+
+
+@safe_softmax.vjp
+def safe_softmax_vjp(F, g, y, dim):
+    product = g * y
+    return product - y * F.sum(product, dim, True)
+
+
+def _implicit_dim(name, ndim):
+    """The dimension that PyTorch's early versions took when none was given."""
+    import warnings
+
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        stacklevel=5,
+    )
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+@composite(at=("nn.functional.softmax",))
+def functional_softmax(F, input, dim=None, _stacklevel=3, dtype=None):
+    """Exponentials, divided by their sum along `dim`.
+
+    `dtype` converts the input first. Raises IndexError when `dim` is out of range.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.softmax(torch.tensor([[0., 0.]]), dim=1)
+    tensor([[0.5000, 0.5000]])
+    """
+    return F.softmax(input, _implicit_dim("softmax", input.ndim) if dim is None else dim, dtype)
+
+
+@composite(at=("nn.functional.log_softmax",))
+def functional_log_softmax(F, input, dim=None, _stacklevel=3, dtype=None):
+    """The logarithm of softmax along `dim`, computed without loss.
+
+    `dtype` converts the input first. Raises IndexError when `dim` is out of range.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.log_softmax(torch.tensor([[0., 0.]]), dim=1)
+    tensor([[-0.6931, -0.6931]])
+    """
+    return F.log_softmax(input, _implicit_dim("log_softmax", input.ndim) if dim is None else dim, dtype)
+
+
+@composite(at=("nn.functional.softmin",))
+def softmin(F, input, dim=None, _stacklevel=3, dtype=None):
+    """Softmax of the negative: small values get large shares.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.softmin(torch.tensor([0., 1.]), dim=0)
+    tensor([0.7311, 0.2689])
+    """
+    return F.softmax(-input, _implicit_dim("softmin", input.ndim) if dim is None else dim, dtype)
+
+
+@op(at=(), vjp=None)
+def gumbel_noise(xp, input):
+    """Gumbel distributed noise in the shape of `input`."""
+    draw = rng(xp).random(input.shape)
+    tiny = 1e-300  # -log(-log(0)) would be infinite
+    return xp.asarray(-xp.log(-xp.log(xp.maximum(draw, tiny)))).astype(input.dtype)
+
+
+@gumbel_noise.meta
+def gumbel_noise_meta(input):
+    return input.shape, input.dtype
+
+
+@composite(at=("nn.functional.gumbel_softmax",))
+def gumbel_softmax(F, logits, tau=1, hard=False, eps=1e-10, dim=-1):
+    """Sample from the Gumbel-softmax distribution with temperature `tau`.
+
+    With `hard` the sample is one-hot, and the gradient that of the soft sample. `eps` has no effect. E. Jang, S. Gu,
+    B. Poole, arXiv:1611.01144; C. Maddison, A. Mnih, Y. W. Teh, arXiv:1611.00712.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.gumbel_softmax(torch.zeros(2, 3), hard=True).sum(1)
+    tensor([1., 1.])
+    """
+    soft = F.softmax((logits + F.gumbel_noise(logits)) / tau, dim)
+    if not hard:
+        return soft
+    winner = soft.detach()
+    index = F.argmax(winner, dim, True)
+    chosen = F.scatter(F.zeros_like(winner), dim, index, 1.0)
+    return chosen - winner + soft
+
+
+@composite(at=("nn.functional.glu",))
+def glu(F, input, dim=-1):
+    """Gated linear unit: the first half along `dim` times the sigmoid of the second half.
+
+    Raises RuntimeError when the size along `dim` is odd. Y. Dauphin et al., arXiv:1612.08083.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.glu(torch.tensor([2., 0.]))
+    tensor([1.])
+    """
+    if input.ndim == 0:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    axis = axes(dim, input.ndim)
+    size = input.shape[axis]
+    if size % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {size}")
+    first, second = F.narrow(input, axis, 0, size // 2), F.narrow(input, axis, size // 2, size // 2)
+    return first * F.sigmoid(second)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

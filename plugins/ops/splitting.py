@@ -1,0 +1,435 @@
+"""Ops that cut a tensor into several views, and views of complex numbers and of raw strides."""
+from __future__ import annotations
+
+from plugrad.extend import Op, axes, collect, composite, hookimpl, op, view
+
+
+def pieces(array, dim, sizes):
+    """Consecutive slices of the given sizes along `dim`."""
+    lead, start, found = (slice(None),) * dim, 0, []
+    for n in sizes:
+        found.append(array[lead + (slice(start, start + n),)])
+        start += n
+    return tuple(found)
+
+
+@view(at=())
+def split_evenly(xp, input, split_size, dim=0):
+    """Slices of `split_size`, the last one perhaps smaller."""
+    if input.ndim == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    if split_size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
+    dim = axes(dim, input.ndim)
+    n = input.shape[dim]
+    if split_size == 0 and n:
+        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+    count = max(-(-n // split_size), 1) if split_size else 1
+    return pieces(input, dim, [min(split_size, n - i * split_size) for i in range(count)])
+
+
+@split_evenly.vjp
+def split_evenly_vjp(F, g, dim):
+    return F.cat(list(g), dim)
+
+
+@split_evenly.samples
+def split_evenly_samples(make):
+    yield make.args(make(5, 2), 2)
+    yield make.args(make(2, 4), 2, -1)
+
+
+@view()
+def split_with_sizes(xp, input, split_sizes, dim=0):
+    """Consecutive slices with the sizes listed, as views.
+
+    Raises `RuntimeError` when the sizes do not add up to the dimension.
+
+    >>> import plugrad as torch
+    >>> torch.split_with_sizes(torch.arange(4), [1, 3])
+    (tensor([0]), tensor([1, 2, 3]))
+    """
+    if input.ndim == 0:
+        raise RuntimeError("split_with_sizes expects at least a 1-dimensional tensor")
+    dim, sizes = axes(dim, input.ndim), [int(n) for n in split_sizes]
+    if min(sizes, default=0) < 0:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={sizes}")
+    if sum(sizes) != input.shape[dim]:
+        raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {input.shape[dim]} (input tensor's "
+                           f"size at dimension {dim}), but got split_sizes={sizes}")
+    return pieces(input, dim, sizes)
+
+
+@split_with_sizes.vjp
+def split_with_sizes_vjp(F, g, dim):
+    return F.cat(list(g), dim)
+
+
+@split_with_sizes.samples
+def split_with_sizes_samples(make):
+    yield make.args(make(5, 2), [2, 3])
+    yield make.args(make(2, 3), [0, 3], 1)
+
+
+@split_with_sizes.errors
+def split_with_sizes_errors(make):
+    yield RuntimeError, "to sum exactly to 5", make.args(make(5, 2), [2, 2])
+
+
+@composite()
+def split(F, tensor, split_size_or_sections, dim=0):
+    """Slices of one size (the last may be smaller), or of the sizes listed.
+
+    >>> import plugrad as torch
+    >>> torch.split(torch.arange(3), 2)
+    (tensor([0, 1]), tensor([2]))
+    """
+    if isinstance(split_size_or_sections, int):
+        return F.split_evenly(tensor, split_size_or_sections, dim)
+    return F.split_with_sizes(tensor, split_size_or_sections, dim)
+
+
+@composite()
+def chunk(F, input, chunks, dim=0):
+    """At most `chunks` slices of equal size, the last perhaps smaller.
+
+    >>> import plugrad as torch
+    >>> torch.chunk(torch.arange(5), 2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
+    if input.ndim == 0:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    n = input.shape[axes(dim, input.ndim)]
+    if n == 0:
+        return F.split_with_sizes(input, [0] * chunks, dim)
+    return F.split_evenly(input, -(-n // chunks), dim)
+
+
+def section_indices(n, indices_or_sections):
+    """Where to cut a dimension of size `n` into near-equal sections, or at the given indices."""
+    if isinstance(indices_or_sections, int):
+        if indices_or_sections <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {indices_or_sections}")
+        small, rest = divmod(n, indices_or_sections)
+        return [i * small + min(i, rest) for i in range(1, indices_or_sections)]
+    return list(indices_or_sections)
+
+
+@composite()
+def tensor_split(F, input, indices_or_sections, dim=0):
+    """Slices between the given indices, or that many near-equal ones.
+
+    `indices_or_sections` is an int, a sequence of ints, or an int64 tensor of 0 or 1 dimensions.
+
+    >>> import plugrad as torch
+    >>> torch.tensor_split(torch.arange(4), 3)
+    (tensor([0, 1]), tensor([2]), tensor([3]))
+    """
+    if input.ndim == 0:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    if hasattr(indices_or_sections, "dtype"):
+        given = indices_or_sections
+        if str(given.dtype).split(".")[-1] != "int64":
+            raise RuntimeError(
+                f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {given.dtype}")
+        if given.ndim > 1:
+            raise RuntimeError("tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
+                               f"one-dimensional tensor, but got a tensor with {given.ndim} dims")
+        indices_or_sections = given.tolist()
+    dim = axes(dim, input.ndim)
+    lead = (slice(None),) * dim
+    cuts = section_indices(input.shape[dim], indices_or_sections)
+    return tuple(input[lead + (slice(a, b),)] for a, b in zip([None, *cuts], [*cuts, None]))
+
+
+def along(F, name, input, indices_or_sections, dim, least):
+    """`tensor_split` along a fixed dimension, into equal parts only."""
+    if input.ndim < least:
+        raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with "
+                           f"{input.ndim} dimensions!")
+    if isinstance(indices_or_sections, int):
+        n = input.shape[dim]
+        if indices_or_sections <= 0 or n % indices_or_sections:
+            raise RuntimeError(f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
+                               f"{n} is not divisible by the split_size {indices_or_sections}!")
+    return F.tensor_split(input, indices_or_sections, dim)
+
+
+@composite()
+def hsplit(F, input, indices_or_sections):
+    """Split columns (dimension 1; dimension 0 of a 1-d tensor).
+
+    >>> import plugrad as torch
+    >>> torch.hsplit(torch.tensor([[1, 2]]), 2)
+    (tensor([[1]]), tensor([[2]]))
+    """
+    return along(F, "hsplit", input, indices_or_sections, min(1, max(input.ndim - 1, 0)), 1)
+
+
+@composite()
+def vsplit(F, input, indices_or_sections):
+    """Split rows (dimension 0).
+
+    >>> import plugrad as torch
+    >>> torch.vsplit(torch.tensor([[1], [2]]), 2)
+    (tensor([[1]]), tensor([[2]]))
+    """
+    return along(F, "vsplit", input, indices_or_sections, 0, 2)
+
+
+@composite()
+def dsplit(F, input, indices_or_sections):
+    """Split along the third dimension.
+
+    >>> import plugrad as torch
+    >>> [part.shape for part in torch.dsplit(torch.zeros(1, 2, 4), [1])]
+    [torch.Size([1, 2, 1]), torch.Size([1, 2, 3])]
+    """
+    return along(F, "dsplit", input, indices_or_sections, 2, 3)
+
+
+@view()
+def unbind(xp, input, dim=0):
+    """All slices along `dim`, as views without that dimension.
+
+    >>> import plugrad as torch
+    >>> torch.unbind(torch.tensor([[1, 2], [3, 4]]), 1)
+    (tensor([1, 3]), tensor([2, 4]))
+    """
+    if input.ndim == 0:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    dim = axes(dim, input.ndim)
+    lead = (slice(None),) * dim
+    return tuple([input[(*lead, i, Ellipsis)] for i in range(input.shape[dim])])
+
+
+@unbind.vjp
+def unbind_vjp(F, g, dim):
+    return F.stack(list(g), dim)
+
+
+@unbind.samples
+def unbind_samples(make):
+    yield make.args(make(2, 3))
+    yield make.args(make(2, 3), -1)
+
+
+@view(at=("real",))
+def real(xp, input):
+    """Real part, as a view; real tensors are returned as they are.
+
+    >>> import plugrad as torch
+    >>> torch.real(torch.tensor([1 + 2j]))
+    tensor([1.])
+    """
+    return input.real if input.dtype.kind == "c" else input[...]
+
+
+@real.vjp
+def real_vjp(F, g):
+    return g
+
+
+@view(at=("imag",))
+def imag(xp, input):
+    """Imaginary part of a complex tensor, as a view.
+
+    Raises `RuntimeError` for real dtypes.
+
+    >>> import plugrad as torch
+    >>> torch.imag(torch.tensor([1 + 2j]))
+    tensor([2.])
+    """
+    if input.dtype.kind != "c":
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return input.imag
+
+
+@imag.vjp
+def imag_vjp(F, g):
+    return g * 1j
+
+
+@imag.samples
+def imag_samples(make):
+    yield make(3, dtype="complex128")
+
+
+@view(at=("view_as_real",))
+def view_as_real(xp, input):
+    """A complex tensor as pairs of real numbers, in a new last dimension.
+
+    >>> import plugrad as torch
+    >>> torch.view_as_real(torch.tensor([1 + 2j]))
+    tensor([[1., 2.]])
+    """
+    if input.dtype.kind != "c":
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    part = input.real
+    return xp.lib.stride_tricks.as_strided(part, (*input.shape, 2), (*input.strides, part.itemsize))
+
+
+@view_as_real.vjp
+def view_as_real_vjp(F, g):
+    return F.complex(g[..., 0], g[..., 1])
+
+
+@view_as_real.samples
+def view_as_real_samples(make):
+    yield make(3, dtype="complex128")
+
+
+@view_as_real.errors
+def view_as_real_errors(make):
+    yield RuntimeError, "only supported for complex tensors", make.args(make(3))
+
+
+@view(at=("view_as_complex",))
+def view_as_complex(xp, input):
+    """Pairs of real numbers in the last dimension as complex numbers.
+
+    That dimension has size 2 and stride 1, else `RuntimeError`.
+
+    >>> import plugrad as torch
+    >>> torch.view_as_complex(torch.tensor([[1.0, 2.0]]))
+    tensor([1.+2.j])
+    """
+    if input.dtype.kind != "f" or input.itemsize < 4:
+        raise RuntimeError("view_as_complex is only supported for half, float and double tensors, but got a tensor of "
+                           f"scalar type: {input.dtype}")
+    if input.ndim == 0:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    if input.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    if input.strides[-1] != input.itemsize:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    for i, stride in enumerate(input.strides[:-1]):
+        if stride % (2 * input.itemsize):
+            raise RuntimeError(f"Tensor must have a stride divisible by 2 for all but last dimension, dimension {i}")
+    return input.view("complex64" if input.itemsize == 4 else "complex128")[..., 0]
+
+
+@view_as_complex.vjp
+def view_as_complex_vjp(F, g):
+    return F.view_as_real(g)
+
+
+@view_as_complex.samples
+def view_as_complex_samples(make):
+    yield make(3, 2)
+
+
+@view_as_complex.errors
+def view_as_complex_errors(make):
+    yield RuntimeError, "last dimension of size 2", make.args(make(3))
+
+
+def memory_of(xp, array):
+    """`(flat, offset)`: the whole memory under a view as a 1-d array of its dtype, and where the view begins."""
+    root = array
+    while isinstance(root.base, type(array)):
+        root = root.base
+    count = root.nbytes // array.itemsize
+    flat = xp.lib.stride_tricks.as_strided(root[...] if root.ndim else root.reshape(1), (root.size,), (root.itemsize,))
+    flat = flat.view(array.dtype)[:count]
+    start = array.__array_interface__["data"][0] if xp.__name__ == "numpy" else array.data.ptr
+    first = flat.__array_interface__["data"][0] if xp.__name__ == "numpy" else flat.data.ptr
+    return flat, (start - first) // array.itemsize
+
+
+def check_strided(size, stride, offset, available, itemsize):
+    """PyTorch's tests of an explicit layout against the memory there is."""
+    if len(size) != len(stride):
+        raise RuntimeError("mismatch in length of strides and shape")
+    if min(stride, default=0) < 0:
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {stride}")
+    if offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
+    if min(size, default=0) < 0:
+        raise RuntimeError(f"as_strided: sizes must not be negative, got sizes={size}")
+    reach = offset + 1 + sum((n - 1) * s for n, s in zip(size, stride))
+    if 0 not in size and reach > available:
+        raise RuntimeError(
+            f"setStorage: sizes {size}, strides {stride}, storage offset {offset}, and itemsize {itemsize} requiring a "
+            f"storage size of {reach * itemsize} are out of bounds for storage of size {available * itemsize}")
+
+
+@view()
+def as_strided(xp, input, size, stride, storage_offset=None):
+    """A view of the memory under `input` with any sizes and strides, counted in elements.
+
+    `storage_offset` counts from the start of the memory, by default from where `input` begins. Raises `RuntimeError`
+    when the view would leave the memory.
+
+    >>> import plugrad as torch
+    >>> torch.as_strided(torch.arange(4), (2, 2), (1, 1))
+    tensor([[0, 1],
+            [1, 2]])
+    """
+    flat, start = memory_of(xp, input)
+    offset = start if storage_offset is None else storage_offset
+    size, stride = list(size), list(stride)
+    check_strided(size, stride, offset, flat.size, input.itemsize)
+    return xp.lib.stride_tricks.as_strided(flat[offset:], size, [s * input.itemsize for s in stride])
+
+
+@as_strided.vjp
+def as_strided_vjp(F, g, input, size, stride, storage_offset):
+    return F.as_strided_sum(g, input, size, stride, storage_offset)
+
+
+@as_strided.samples
+def as_strided_samples(make):
+    yield make.args(make(3, 3), (2, 2), (1, 2), 1)
+
+
+@op(at=())
+def as_strided_sum(xp, input, like, size, stride, storage_offset=None):
+    """Sums `input` into the memory layout of `like` at the places of an `as_strided` view: its gradient."""
+    flat, start = memory_of(xp, like)
+    offset = start if storage_offset is None else storage_offset
+    total, places = xp.zeros(flat.size, input.dtype), xp.full((), offset, "int64")
+    for n, s in zip(size, stride):
+        places = places[..., None] + xp.arange(n) * s
+    xp.add.at(total, places, input)
+    strides = [s // like.itemsize * total.itemsize for s in like.strides]
+    return xp.lib.stride_tricks.as_strided(total[start:], like.shape, strides).copy()
+
+
+@as_strided_sum.meta
+def as_strided_sum_meta(input, like, size, stride, storage_offset=None):
+    return like.shape, input.dtype
+
+
+@as_strided_sum.vjp
+def as_strided_sum_vjp(F, g, like, size, stride, storage_offset):
+    return F.read_strided(g, like, size, stride, storage_offset)
+
+
+@op(at=())
+def read_strided(xp, input, like, size, stride, storage_offset=None):
+    """What `as_strided` would read, were `input` laid out in memory as `like` is."""
+    flat, start = memory_of(xp, like)
+    memory = xp.zeros(flat.size, input.dtype)
+    layout = xp.lib.stride_tricks.as_strided
+    layout(memory[start:], like.shape, [s // like.itemsize * memory.itemsize for s in like.strides])[...] = input
+    offset = start if storage_offset is None else storage_offset
+    return layout(memory[offset:], size, [s * memory.itemsize for s in stride]).copy()
+
+
+@read_strided.meta
+def read_strided_meta(input, like, size, stride, storage_offset=None):
+    return tuple(size), input.dtype
+
+
+@read_strided.vjp
+def read_strided_vjp(F, g, like, size, stride, storage_offset):
+    return F.as_strided_sum(g, like, size, stride, storage_offset)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

@@ -1,0 +1,90 @@
+"""Adam, and AdamW, which is Adam with the decay of the weights taken out of the gradient."""
+
+from __future__ import annotations
+
+import math
+
+from plugrad.extend import Optimizer, collect, hookimpl
+
+
+class Adam(Optimizer):
+    r"""Adaptive moment estimation.
+
+    With the gradient `g` (to which `weight_decay * p` is added, unless `decoupled_weight_decay`), step `t`
+    does
+
+        m <- beta1 * m + (1 - beta1) * g
+        v <- beta2 * v + (1 - beta2) * g^2
+        p <- p - lr * m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps)
+
+    as in Kingma and Ba, "Adam: A Method for Stochastic Optimization" (ICLR 2015); `amsgrad` puts the largest
+    `v` so far in the place of `v` (Reddi et al., "On the Convergence of Adam and Beyond", ICLR 2018). Raises
+    ValueError for negative options and for betas outside [0, 1).
+
+    >>> import plugrad as torch
+    >>> w = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> torch.optim.Adam([w], lr=0.5).step()
+    >>> w.detach()
+    tensor([ 0.5000, -1.5000])
+    """
+
+    elementwise = True
+
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=0,
+        amsgrad=False,
+        *,
+        foreach=None,
+        maximize=False,
+        capturable=False,
+        differentiable=False,
+        fused=None,
+        decoupled_weight_decay=False,
+    ):
+        self.nonnegative(lr=lr, eps=eps, weight_decay=weight_decay)
+        betas = self.fractions(betas)
+        super().__init__(params, self.options(locals()))
+
+    def slots(self, group):
+        slots = {"step": 0.0, "exp_avg": self.zeros, "exp_avg_sq": self.zeros}
+        if group["amsgrad"]:
+            slots["max_exp_avg_sq"] = self.zeros
+        return slots
+
+    def advance(self, state, group):
+        state["step"] += 1
+        beta1, beta2 = group["betas"]
+        correction = math.sqrt(1 - beta2 ** state["step"])
+        # Both corrections become factors of numbers, where the formula has them as passes over arrays.
+        state["rate"] = group["lr"] * correction / (1 - beta1 ** state["step"])
+        state["eps"] = group["eps"] * correction
+
+    def update(self, xp, p, g, state, group):
+        beta1, beta2 = group["betas"]
+        m, v = state["exp_avg"], state["exp_avg_sq"]
+        if group["decoupled_weight_decay"]:
+            if group["weight_decay"]:
+                p *= 1 - group["lr"] * group["weight_decay"]
+        else:
+            g = self.regularized(xp, p, g, group["weight_decay"])
+        t = self.scratch(xp, p)
+        self.average(xp, m, g, beta1, t)
+        self.average_square(xp, v, g, beta2, t)
+        if group["amsgrad"]:
+            v = xp.maximum(v, state["max_exp_avg_sq"], state["max_exp_avg_sq"])
+        xp.sqrt(v, t)
+        t += state["eps"]
+        xp.divide(m, t, t)
+        t *= state["rate"]
+        p -= t
+
+
+@hookimpl
+def plugrad_optimizers():
+    return collect(Optimizer, globals())

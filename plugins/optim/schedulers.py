@@ -1,0 +1,471 @@
+"""Learning-rate schedules.
+
+Each is written in chainable form: the next rate follows from the current one, so that several schedules, or
+the user, may change the rates of one optimizer. Where there is a closed form too, it serves `step(epoch)`.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+import warnings
+from bisect import bisect_right
+from collections import Counter
+
+from plugrad.extend import LRScheduler, collect, hookimpl
+
+
+class LambdaLR(LRScheduler):
+    """Multiply the initial rate by a function of the epoch.
+
+    `lr_lambda` is one function for all parameter groups or a list with one for each.
+
+    >>> import plugrad as torch
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=8.0)
+    >>> torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (epoch + 2)).get_last_lr()
+    [4.0]
+    """
+
+    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+        self.optimizer = self._checked(optimizer)
+        count = len(optimizer.param_groups)
+        self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
+        if len(self.lr_lambdas) != count:
+            raise ValueError(f"Expected {count} lr_lambdas, but got {len(self.lr_lambdas)}")
+        for function in self.lr_lambdas:
+            if not callable(function):
+                raise TypeError(f"lr_lambda should be a function, but got {type(function).__name__}")
+        super().__init__(optimizer, last_epoch)
+
+    def state_dict(self):
+        """Return the state; of the functions, only objects that are no plain functions are in it."""
+        state = super().state_dict()
+        state["lr_lambdas"] = [
+            None if isinstance(f, types.FunctionType) else f.__dict__.copy() for f in self.lr_lambdas
+        ]
+        return state
+
+    def load_state_dict(self, state_dict):
+        """Take over a state; plain functions stay those given to the constructor."""
+        super().load_state_dict({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
+        for function, attributes in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
+            if attributes is not None:
+                function.__dict__.update(attributes)
+
+    def get_lr(self):
+        self.warn_unless_stepping()
+        return [lr * f(self.last_epoch) for lr, f in zip(self.base_lrs, self.lr_lambdas, strict=True)]
+
+
+class MultiplicativeLR(LambdaLR):
+    """Multiply the current rate by a function of the epoch, from the first step on."""
+
+    def get_lr(self):
+        self.warn_unless_stepping()
+        if self._is_initial:
+            return self.current()
+        return [lr * f(self.last_epoch) for lr, f in zip(self.current(), self.lr_lambdas, strict=True)]
+
+
+class StepLR(LRScheduler):
+    """Multiply the rate by `gamma` every `step_size` epochs.
+
+    >>> import plugrad as torch
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=8.0)
+    >>> schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+    >>> for epoch in range(4):
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> schedule.get_last_lr()
+    [2.0]
+    """
+
+    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
+        self.step_size, self.gamma = step_size, gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        self.warn_unless_stepping()
+        due = self.last_epoch != 0 and self.last_epoch % self.step_size == 0
+        return self.scaled(self.gamma) if due else self.current()
+
+    def _get_closed_form_lr(self):
+        return [lr * self.gamma ** (self.last_epoch // self.step_size) for lr in self.base_lrs]
+
+
+class MultiStepLR(LRScheduler):
+    """Multiply the rate by `gamma` at each epoch in `milestones`, twice where one stands twice."""
+
+    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
+        self.milestones, self.gamma = Counter(milestones), gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        self.warn_unless_stepping()
+        times = self.milestones[self.last_epoch]
+        return self.scaled(self.gamma**times) if times else self.current()
+
+    def _get_closed_form_lr(self):
+        passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
+        return [lr * self.gamma**passed for lr in self.base_lrs]
+
+
+class ExponentialLR(LRScheduler):
+    """Multiply the rate by `gamma` every epoch."""
+
+    def __init__(self, optimizer, gamma, last_epoch=-1):
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        self.warn_unless_stepping()
+        return self.current() if self._is_initial else self.scaled(self.gamma)
+
+    def _get_closed_form_lr(self):
+        return [lr * self.gamma**self.last_epoch for lr in self.base_lrs]
+
+
+class ConstantLR(LRScheduler):
+    """Multiply the rate by `factor` until the epoch `total_iters`; `factor` lies between 0 and 1."""
+
+    def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
+        if not 0 <= factor <= 1:
+            raise ValueError(
+                f"Constant multiplicative factor expected to be between 0 and 1, but got {factor}."
+            )
+        self.factor, self.total_iters = factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        self.warn_unless_stepping()
+        if self.last_epoch == 0:
+            return self.scaled(self.factor)
+        return self.scaled(1 / self.factor) if self.last_epoch == self.total_iters else self.current()
+
+    def _get_closed_form_lr(self):
+        factor = 1 if self.last_epoch >= self.total_iters else self.factor
+        return [lr * factor for lr in self.base_lrs]
+
+
+class LinearLR(LRScheduler):
+    """Let a factor of the rate go in a line from `start_factor` to `end_factor`, in `total_iters` epochs.
+
+    Both lie between 0 and 1, and the first is not 0.
+
+    >>> import plugrad as torch
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=8.0)
+    >>> torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.25).get_last_lr()
+    [2.0]
+    """
+
+    def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
+        if not 0 < start_factor <= 1:
+            raise ValueError(
+                "Starting multiplicative factor expected to be greater than 0 and less or equal to 1, "
+                f"but got {start_factor}."
+            )
+        if not 0 <= end_factor <= 1:
+            raise ValueError(
+                f"Ending multiplicative factor expected to be between 0 and 1, but got {end_factor}."
+            )
+        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self, epoch):
+        return self.start_factor + (self.end_factor - self.start_factor) * min(1, epoch / self.total_iters)
+
+    def get_lr(self):
+        self.warn_unless_stepping()
+        if self.last_epoch == 0:
+            return self.scaled(self.start_factor)
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return self.current()
+        return self.scaled(self._factor(self.last_epoch) / self._factor(self.last_epoch - 1))
+
+    def _get_closed_form_lr(self):
+        return [lr * self._factor(self.last_epoch) for lr in self.base_lrs]
+
+
+class PolynomialLR(LRScheduler):
+    """Let the rate fall to 0 in `total_iters` epochs, as `(1 - epoch / total_iters) ** power`."""
+
+    def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self, epoch):
+        return (1 - min(self.total_iters, epoch) / self.total_iters) ** self.power
+
+    def get_lr(self):
+        self.warn_unless_stepping()
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return self.current()
+        return self.scaled(self._factor(self.last_epoch) / self._factor(self.last_epoch - 1))
+
+    def _get_closed_form_lr(self):
+        return [lr * self._factor(self.last_epoch) for lr in self.base_lrs]
+
+
+class CosineAnnealingLR(LRScheduler):
+    """Let the rate fall along a cosine, to `eta_min` in `T_max` epochs, and rise again in as many.
+
+    After Loshchilov and Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts" (ICLR 2017), without
+    the restarts.
+    """
+
+    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
+        self.T_max, self.eta_min = T_max, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def _height(self, epoch):
+        return (1 + math.cos(math.pi * epoch / self.T_max)) / 2
+
+    def get_lr(self):
+        self.warn_unless_stepping()
+        epoch, low = self.last_epoch, self.eta_min
+        if self._is_initial:
+            return self.current()
+        if self._step_count == 1 and epoch > 0:
+            return self._get_closed_form_lr()
+        if (epoch - 1 - self.T_max) % (
+            2 * self.T_max
+        ) == 0:  # the rate stood at its lowest: no ratio leads away
+            rise = self._height(self.T_max - 1)
+            return [lr + (base - low) * rise for lr, base in zip(self.current(), self.base_lrs, strict=True)]
+        ratio = self._height(epoch) / self._height(epoch - 1)
+        return [low + (lr - low) * ratio for lr in self.current()]
+
+    def _get_closed_form_lr(self):
+        low, height = self.eta_min, self._height(self.last_epoch)
+        return [low + (lr - low) * height for lr in self.base_lrs]
+
+
+class ReduceLROnPlateau(LRScheduler):
+    """Multiply the rate by `factor` when a measure has not improved for more than `patience` epochs.
+
+    `step(metrics)` is given the measure, which is to fall (`mode="min"`) or to rise (`"max"`), by more than
+    `threshold`, relative to the best value (`threshold_mode="rel"`) or absolutely (`"abs"`). After a cut
+    `cooldown` epochs pass before bad ones are counted again. The rate does not fall below `min_lr`, one
+    number or a list with one for each group, and not by less than `eps`. Raises ValueError for a factor of 1
+    or more and for other modes.
+
+    >>> import plugrad as torch
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=8.0)
+    >>> schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
+    >>> for loss in [3.0, 2.0, 2.0, 2.0]:
+    ...     schedule.step(loss)
+    >>> schedule.get_last_lr()
+    [4.0]
+    """
+
+    def __init__(
+        self,
+        optimizer,
+        mode="min",
+        factor=0.1,
+        patience=10,
+        threshold=1e-4,
+        threshold_mode="rel",
+        cooldown=0,
+        min_lr=0,
+        eps=1e-8,
+    ):
+        if factor >= 1.0:
+            raise ValueError("Factor should be < 1.0.")
+        if mode not in ("min", "max"):
+            raise ValueError(f"mode {mode} is unknown! Write 'min' or 'max'.")
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"threshold mode {threshold_mode} is unknown! Write 'rel' or 'abs'.")
+        self.optimizer = self._checked(optimizer)
+        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
+        self.min_lrs = self.per_group("min_lr", min_lr)
+        self.mode, self.factor, self.patience, self.cooldown, self.eps = mode, factor, patience, cooldown, eps
+        self.threshold, self.threshold_mode = threshold, threshold_mode
+        self.mode_worse = math.inf if mode == "min" else -math.inf
+        self.last_epoch = 0
+        self._last_lr = self.current()
+        self._reset()
+
+    def _reset(self):
+        self.best, self.cooldown_counter, self.num_bad_epochs = self.mode_worse, 0, 0
+
+    @property
+    def in_cooldown(self) -> bool:
+        """Whether a cut is so recent that bad epochs are not counted."""
+        return self.cooldown_counter > 0
+
+    def _is_better(self, value):
+        sign = -1 if self.mode == "min" else 1
+        if self.threshold_mode == "rel":
+            return sign * value > sign * self.best * (1 + sign * self.threshold)
+        return sign * value > sign * self.best + self.threshold
+
+    def step(self, metrics, epoch=None):
+        """Look at the measure of one more epoch, a number or a tensor of one element."""
+        value = float(metrics)
+        if epoch is not None:
+            warnings.warn(
+                "The epoch parameter in `scheduler.step()` is deprecated; write `scheduler.step(metrics)`.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if self._is_better(value):
+            self.best, self.num_bad_epochs = value, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.in_cooldown:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            self._reduce_lr()
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = self.current()
+
+    def _reduce_lr(self):
+        groups = self.optimizer.param_groups
+        if len(groups) != len(self.min_lrs):
+            if self.default_min_lr is None:
+                raise RuntimeError(
+                    f"The number of param groups in the `optimizer` ({len(groups)}) differs from when "
+                    f"`ReduceLROnPlateau` was initialized ({len(self.min_lrs)}); set `min_lrs` to a list of "
+                    "that length."
+                )
+            self.min_lrs = self.per_group("min_lr", self.default_min_lr)
+        for group, lowest in zip(groups, self.min_lrs, strict=True):
+            old = float(group["lr"])
+            new = max(old * self.factor, lowest)
+            if old - new > self.eps:
+                self.assign(group, "lr", new)
+
+
+class OneCycleLR(LRScheduler):
+    """Let the rate rise and fall in one cycle, and the momentum move the other way.
+
+    The rate rises to `max_lr` and falls far below its start. The cycle has `total_steps` steps, or `epochs *
+    steps_per_epoch`, of which the part `pct_start` goes up; the schedule is stepped after every batch. The
+    rate starts at `max_lr / div_factor` and ends at that divided by `final_div_factor`; `three_phase` first
+    brings it down to the start again. With `cycle_momentum` the momentum, or the first beta, goes from
+    `max_momentum` to `base_momentum` and back. Between the points the values follow `anneal_strategy`, "cos"
+    or "linear".
+
+    After Smith and Topin, "Super-Convergence: Very Fast Training of Neural Networks Using Large Learning
+    Rates" (arXiv:1708.07120). Raises ValueError for other arguments, and when it is stepped too often.
+    """
+
+    def __init__(
+        self,
+        optimizer,
+        max_lr,
+        total_steps=None,
+        epochs=None,
+        steps_per_epoch=None,
+        pct_start=0.3,
+        anneal_strategy="cos",
+        cycle_momentum=True,
+        base_momentum=0.85,
+        max_momentum=0.95,
+        div_factor=25.0,
+        final_div_factor=1e4,
+        three_phase=False,
+        last_epoch=-1,
+    ):
+        self.optimizer = self._checked(optimizer)
+        self.total_steps = self._count_steps(total_steps, epochs, steps_per_epoch)
+        if not (isinstance(pct_start, float) and 0 <= pct_start <= 1):
+            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(
+                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
+            )
+        self._schedule_phases = self._plan(float(pct_start * self.total_steps), three_phase)
+        self._anneal_func_type = anneal_strategy
+        self.cycle_momentum = cycle_momentum
+        max_lrs = self.per_group("max_lr", max_lr)
+        if last_epoch == -1:
+            for group, highest in zip(optimizer.param_groups, max_lrs, strict=True):
+                group["initial_lr"] = highest / div_factor
+                group["max_lr"] = highest
+                group["min_lr"] = group["initial_lr"] / final_div_factor
+        if cycle_momentum:
+            self._start_momentum(base_momentum, max_momentum, last_epoch)
+        super().__init__(optimizer, last_epoch)
+
+    @staticmethod
+    def _count_steps(total_steps, epochs, steps_per_epoch):
+        counts = {"total_steps": total_steps}
+        if total_steps is None:
+            counts = {"epochs": epochs, "steps_per_epoch": steps_per_epoch}
+            if None in counts.values():
+                raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
+        for name, count in counts.items():
+            if not isinstance(count, int) or count <= 0:
+                raise ValueError(f"Expected positive integer {name}, but got {count}")
+        return math.prod(counts.values())
+
+    def _plan(self, rise, three_phase):
+        points = [("initial_lr", "max_momentum"), ("max_lr", "base_momentum"), ("min_lr", "max_momentum")]
+        ends = [rise - 1, self.total_steps - 1]
+        if three_phase:
+            points.insert(2, ("initial_lr", "max_momentum"))
+            ends.insert(1, 2 * rise - 2)
+        return [
+            {
+                "end_step": end,
+                "start_lr": start_lr,
+                "end_lr": end_lr,
+                "start_momentum": start_momentum,
+                "end_momentum": end_momentum,
+            }
+            for end, (start_lr, start_momentum), (end_lr, end_momentum) in zip(
+                ends, points, points[1:], strict=False
+            )
+        ]
+
+    def _start_momentum(self, base_momentum, max_momentum, last_epoch):
+        defaults = self.optimizer.defaults
+        if "momentum" not in defaults and "betas" not in defaults:
+            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        self.use_beta1 = "betas" in defaults
+        highest = self.per_group("max_momentum", max_momentum)
+        lowest = self.per_group("base_momentum", base_momentum)
+        if last_epoch == -1:
+            for group, high, low in zip(self.optimizer.param_groups, highest, lowest, strict=True):
+                group["max_momentum"], group["base_momentum"] = high, low
+                self._set_momentum(group, high)
+
+    def _set_momentum(self, group, value):
+        if self.use_beta1:
+            group["betas"] = (value, *group["betas"][1:])
+        else:
+            group["momentum"] = value
+
+    def _between(self, start, end, part):
+        if self._anneal_func_type == "linear":
+            return start + (end - start) * part
+        return end + (start - end) / 2 * (1 + math.cos(math.pi * part))
+
+    def get_lr(self):
+        self.warn_unless_stepping()
+        step = self.last_epoch
+        if step > self.total_steps:
+            raise ValueError(
+                f"Tried to step {step} times. The specified number of total steps is {self.total_steps}"
+            )
+        start = 0.0
+        for phase in self._schedule_phases:
+            if step <= phase["end_step"] or phase is self._schedule_phases[-1]:
+                break
+            start = phase["end_step"]
+        part = (step - start) / (phase["end_step"] - start)
+        if self.cycle_momentum:
+            for group in self.optimizer.param_groups:
+                value = self._between(group[phase["start_momentum"]], group[phase["end_momentum"]], part)
+                self._set_momentum(group, value)
+        groups = self.optimizer.param_groups
+        return [self._between(group[phase["start_lr"]], group[phase["end_lr"]], part) for group in groups]
+
+
+@hookimpl
+def plugrad_schedulers():
+    return collect(LRScheduler, globals())

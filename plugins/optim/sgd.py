@@ -1,0 +1,72 @@
+"""Stochastic gradient descent, with momentum after Polyak or Nesterov."""
+
+from __future__ import annotations
+
+from plugrad.extend import Optimizer, collect, hookimpl
+
+
+class SGD(Optimizer):
+    r"""Stochastic gradient descent, optionally with momentum.
+
+    With the gradient `g` (to which `weight_decay * p` is added), each step does
+
+        b <- momentum * b + (1 - dampening) * g        (the first time: b <- g)
+        p <- p - lr * b                                (nesterov: p - lr * (g + momentum * b))
+
+    as in Sutskever et al., "On the importance of initialization and momentum in deep learning" (ICML 2013).
+    Raises ValueError for negative options, and for `nesterov` without momentum or with dampening.
+
+    >>> import plugrad as torch
+    >>> w = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> torch.optim.SGD([w], lr=0.25).step()
+    >>> w.detach()
+    tensor([ 0.5000, -1.0000])
+    """
+
+    elementwise = True
+
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        momentum=0,
+        dampening=0,
+        weight_decay=0,
+        nesterov=False,
+        *,
+        maximize=False,
+        foreach=None,
+        differentiable=False,
+        fused=None,
+    ):
+        self.nonnegative(lr=lr, momentum=momentum, weight_decay=weight_decay)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        super().__init__(params, self.options(locals()))
+
+    def slots(self, group):
+        return {"momentum_buffer": self.zeros} if group["momentum"] else {}
+
+    def update(self, xp, p, g, state, group):
+        momentum, lr = group["momentum"], group["lr"]
+        g = self.regularized(xp, p, g, group["weight_decay"])
+        t = self.scratch(xp, p)
+        if momentum:
+            b = state["momentum_buffer"]
+            if state["fresh"]:
+                b[...] = g
+            else:
+                b *= momentum
+                b += g if not group["dampening"] else xp.multiply(g, 1 - group["dampening"], t)
+            if group["nesterov"]:
+                xp.multiply(b, momentum, t)
+                g = xp.add(t, g, t)
+            else:
+                g = b
+        p -= xp.multiply(g, lr, t)
+
+
+@hookimpl
+def plugrad_optimizers():
+    return collect(Optimizer, globals())

@@ -1,0 +1,112 @@
+"""Carry sample inputs from PyTorch to another library through NumPy, strides and aliasing included."""
+
+from __future__ import annotations
+
+import numpy as np
+import opinfo_binding as binding
+import torch
+
+
+class Unconvertible(Exception):
+    """The sample holds what a plain CPU tensor library has no counterpart of: sparse, nested, ..."""
+
+
+class Converter:
+    """Maps tensors and PyTorch objects, nested in tuples, lists and dicts, to those of `target`.
+
+    One converter serves one call: a tensor that occurs twice in a sample stays one tensor. The new tensors
+    are leaves with memory of their own, so that neither side sees the other's writes. `leaves` lists those
+    that require grad, in order of appearance.
+    """
+
+    def __init__(self, target) -> None:
+        self.target = target
+        self.seen: dict[int, object] = {}
+        self.leaves: list = []
+
+    def __call__(self, value):
+        if isinstance(value, torch.Tensor):
+            if id(value) not in self.seen:
+                self.seen[id(value)] = self.tensor(value)
+            return self.seen[id(value)]
+        if isinstance(value, torch.Size):
+            return self.target.Size(value)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*map(self, value))
+        if isinstance(value, list | tuple):
+            return type(value)(map(self, value))
+        if isinstance(value, dict):
+            return {key: self(item) for key, item in value.items()}
+        if isinstance(value, slice):
+            return slice(self(value.start), self(value.stop), self(value.step))
+        return self.constant(value)
+
+    def constant(self, value):
+        """dtype, device, memory format, layout or generator; anything else is Python's and passes."""
+        if isinstance(value, torch.dtype | torch.memory_format | torch.layout):
+            return getattr(self.target, str(value).removeprefix("torch."))
+        if isinstance(value, torch.device):
+            return self.target.device(str(value))
+        if isinstance(value, torch.Generator):
+            return self.target.Generator().manual_seed(value.initial_seed())
+        return (
+            binding.rebind(value, self.target) if callable(value) and not isinstance(value, type) else value
+        )
+
+    def tensor(self, tensor):
+        check_convertible(tensor)
+        made = make_tensor(self.target, tensor)
+        if tensor.requires_grad:
+            made.requires_grad_()
+            self.leaves.append(made)
+        return made
+
+
+def check_convertible(tensor) -> None:
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        raise Unconvertible(f"{tensor.layout} tensor")
+    if tensor.device.type != "cpu":
+        raise Unconvertible(f"tensor on {tensor.device}")
+    if tensor.is_quantized:
+        raise Unconvertible("quantized tensor")
+
+
+def make_tensor(target, tensor):
+    """A new leaf of `target` with the values, dtype and strides of a PyTorch tensor."""
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    if plain.dtype in WITHOUT_NUMPY:
+        wide = make_tensor(target, plain.to(WITHOUT_NUMPY[plain.dtype]))
+        return wide.to(getattr(target, str(plain.dtype).removeprefix("torch.")))
+    return target.from_numpy(copy_with_strides(plain.numpy()))
+
+
+WITHOUT_NUMPY = {torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
+
+
+def copy_with_strides(array: np.ndarray) -> np.ndarray:
+    """A writable copy laid out exactly as `array` is, with its gaps, transpositions and expansions."""
+    if array.size == 0 or array.flags.c_contiguous:
+        return array.copy()
+    steps = [stride // array.itemsize for stride in array.strides]
+    extent = 1 + sum((size - 1) * step for size, step in zip(array.shape, steps, strict=True))
+    memory = np.zeros(extent, array.dtype)
+    copy = np.lib.stride_tricks.as_strided(memory, array.shape, array.strides)
+    copy[...] = array
+    return copy
+
+
+def to_numpy(tensor) -> np.ndarray:
+    """The values of a tensor of any library with PyTorch's API; widened where NumPy lacks the dtype."""
+    tensor = tensor.detach()
+    name = dtype_name(tensor)
+    if name == "bfloat16":
+        tensor = tensor.float()
+    elif name == "complex32":
+        tensor = tensor.cfloat()
+    if isinstance(tensor, torch.Tensor):
+        return tensor.numpy(force=True)  # resolves lazy conjugates, negations and zeros
+    return tensor.numpy()
+
+
+def dtype_name(tensor) -> str:
+    return str(tensor.dtype).rpartition(".")[2]
