@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import linecache
 
-from plugrad import engine
-from plugrad.engine import LEAF, mode
+from plugrad import modes
+from plugrad.modes import LEAF, mode, tick
 
 
 def compile_function(source: str, name: str, label: str, namespace: dict):
@@ -68,18 +68,19 @@ def _default(op, name) -> str:
 
 def base_namespace(op) -> dict:
     """Return the globals that every generated function of an op may use."""
+    from plugrad import call
     from plugrad import op as op_module
     from plugrad.tensor import Tensor, write_out
 
     namespace = {
         "__name__": op.module,
         "op": op,
-        "apply": op_module.apply,
+        "apply": call.apply,
         "MISSING": op_module.MISSING,
-        "engine": engine,
+        "modes": modes,
         "mode": mode,
         "LEAF": LEAF,
-        "tick": engine.tick,
+        "tick": tick,
         "new": object.__new__,
         "Tensor": Tensor,
         "write_out": write_out,
@@ -179,7 +180,7 @@ def variadic_lines(op) -> list[str]:
 # ---------------------------------------------------------------------------------------------------- nodes
 
 
-def node_class(op, mask: int, sequences: tuple, multiple: bool, base):
+def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None, base):
     """Return the Node class of an op for one set of inputs that require grad.
 
     `sequences` names the inputs that are lists of tensors, `multiple` says that the op returned several outputs.
@@ -219,7 +220,7 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, base):
     }
     if multiple:
         attributes["materialize"] = _materialize
-    return type(op.node_name, (base,), attributes)
+    return type(name or op.node_name, (base,), attributes)
 
 
 def _safe(name: str) -> str:
@@ -332,7 +333,7 @@ def {op.name}({signature_source(op)}):
     try:
         t = {first}._type
         kernel = fast[t]
-        if kernel is None or engine.special or out is not None:
+        if kernel is None or modes.special or out is not None:
             return {general}
         if {first}._view is not None:
             {first}._refresh()
@@ -389,7 +390,7 @@ def {name or op.name}({head}{tail}):
 {constants}    try:
         t = {held}._type
         kernel = fast[t]
-        if kernel is None or engine.special{out}:
+        if kernel is None or modes.special{out}:
             return {general}
         c = type({free})
         if c is float or c is int:

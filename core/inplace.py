@@ -7,7 +7,7 @@ made by a `CopySlices` node, and all views of it find their new history when the
 
 from __future__ import annotations
 
-from plugrad import dtypes, engine, registry
+from plugrad import call, dtypes, engine, registry
 from plugrad import op as ops
 from plugrad.engine import LEAF, Node, mode
 
@@ -16,7 +16,7 @@ def method(name: str):
     """Return the in-place method `name` (ending in '_') of an op that has one, else None."""
     record = _record(name[:-1])
     if record is None or not record.inplace:
-        return None
+        raise AttributeError(f"'Tensor' object has no attribute {name!r}: op {name[:-1]!r} has no in-place form")
 
     def in_place(self, *args, **kwargs):
         return run(record, self, record.bind((self, *args), kwargs))
@@ -39,7 +39,7 @@ def run(op, target, values):
     if op.family == "composite":
         result = op.function(*values[: len(op.positional)], **dict(zip(op.keyword_only, values[len(op.positional) :])))
     else:
-        result = ops.apply(op, values)
+        result = call.apply(op, values)
     return store(target, result)
 
 

@@ -109,9 +109,10 @@ def _note(distribution, version, point) -> None:
         namespaced = f"ops.{plugin.namespace}.{point.name}"
         for dotted in (point.name, f"Tensor.{point.name}", namespaced, f"nn.functional.{point.name}"):
             registry.claims.setdefault(dotted, []).append(plugin)
-        from plugrad.tensor import install_method
+        from plugrad.tensor import install_inplace, install_method
 
-        install_method(point.name, in_place=True)
+        install_method(point.name)
+        install_inplace(point.name)
     elif kind in HOME:
         registry.claims.setdefault(f"{HOME[kind]}.{point.name}", []).append(plugin)
 

@@ -12,7 +12,7 @@ import numpy
 
 from plugrad import codegen, dtypes, engine, registry
 from plugrad.device import device_of, type_of
-from plugrad.engine import LEAF, Node, OutputSlot, mode
+from plugrad.engine import Node, OutputSlot
 
 MISSING = object()
 PLAIN = frozenset({int, float, bool, str, type(None), slice, complex, type(Ellipsis)})
@@ -80,7 +80,8 @@ class Op:
         self.names = tuple(dict.fromkeys((*bare, *more)))
         self.ref, self.complex, self.domain, self.promote = ref, complex, domain, promote
         self.inplace = self.default_inplace if inplace is None else inplace
-        self.node_name = node or "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
+        self.node_name = node if isinstance(node, str) else "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
+        self.name_node = node if callable(node) else None  # PyTorch names some nodes after the arguments
         self.undifferentiable = vjp is None
         self.returns = codegen.named_tuple(self.name, returns) if returns else None
         self.variadic = variadic
@@ -228,12 +229,12 @@ class Op:
 
     # ------------------------------------------------------------------------------------------ nodes
 
-    def node(self, mask: int, sequences: tuple = (), multiple: bool = False):
+    def node(self, mask: int, sequences: tuple = (), multiple: bool = False, name: str | None = None):
         """Return the Node class for the set of inputs that require grad, bit i for `inputs[i]`."""
-        key = (mask, sequences, multiple)
+        key = (mask, sequences, multiple, name)
         found = self._nodes.get(key)
         if found is None:
-            found = self._nodes[key] = codegen.node_class(self, mask, sequences, multiple, OpNode)
+            found = self._nodes[key] = codegen.node_class(self, mask, sequences, multiple, name, OpNode)
         return found
 
 
@@ -331,234 +332,6 @@ def _plain_tensor(value):
     if value.__class__ is tuple or value.__class__ is list:
         return type(value)(_plain_tensor(item) for item in value)
     return engine.as_tensor(value) if hasattr(value, "dtype") and hasattr(value, "shape") else value
-
-
-# ---------------------------------------------------------------------------------------------------- the general road
-
-
-def apply(op: Op, values: tuple, out=None):
-    """Run an op on any mixture of Tensors and plain values: the road that every call can take."""
-    from plugrad.tensor import Tensor, make, write_out
-
-    raw = list(values)
-    kind = None
-    requires = False
-    for i, value in enumerate(values):
-        cls = value.__class__
-        if cls in PLAIN:
-            continue
-        if isinstance(value, Tensor):
-            if value._view is not None:
-                value._refresh()
-            raw[i] = value._data
-            if value._edge is not None:
-                requires = True
-            if kind is None:
-                kind = value._type
-            elif value._type.device is not kind.device:
-                kind = _other_device(op, values, raw, i, kind)
-        elif cls is tuple or cls is list:
-            if any(isinstance(item, Tensor) for item in value):
-                raw[i], kind, needs = _unwrap_sequence(op, value, kind)
-                requires = requires or needs
-        elif cls is dtypes.dtype:
-            raw[i] = value.numpy
-        elif isinstance(value, numpy.generic):
-            raw[i] = value.item()
-        elif isinstance(value, numpy.ndarray) and op.broadcasts:
-            raise TypeError(
-                f"{op.name}(): argument '{op.parameters[i]}' (position {i + 1}) must be Tensor, not numpy.ndarray; "
-                "write torch.from_numpy(array) or torch.as_tensor(array)"
-            )
-    if kind is None:
-        raise TypeError(
-            f"{op.name}(): argument '{op.parameters[0]}' (position 1) must be Tensor, not {type(values[0]).__name__}; "
-            "write torch.as_tensor(...)"
-        )
-    if not op.complex and kind.dtype.is_complex:
-        raise NotImplementedError(f"\"{op.name}\" not implemented for '{kind.dtype._label}': it is not defined there")
-    result_dtype = op.prepare(values, raw, kind)
-    if kind.symbolic:
-        result = op.shape_rule(kind, raw)
-    else:
-        with numpy.errstate(all="ignore"):
-            result = op.compute(kind, raw)
-    if isinstance(result, (tuple, list)):
-        return _finish_many(op, values, raw, kind, result, requires, result_dtype)
-    if result_dtype is not None and result.dtype != result_dtype:
-        result = result.astype(result_dtype)
-    if result.__class__ is not kind.array_type:
-        result = kind.wrap(result)
-    made = make(result, kind.device.tensor_type(result.dtype))
-    if requires and mode.grad and op.formulas and result.dtype.kind in "fcV":
-        made._edge = record(op, values, raw, result)
-    if op.family == "view":
-        _mark_view(op, values, made, None)
-    if out is not None:
-        return write_out(op, made, out)
-    return made
-
-
-def _mark_view(op, values, made, output):
-    """Note on the result of a view op which base it is a view of, and how."""
-    from plugrad.tensor import Base, Step, View
-
-    source = values[0]
-    if made._data.size and not made._type.symbolic and made._data.base is None and made._data is not source._data:
-        return  # the memory did not allow a view: it is a copy
-    mark = source._view
-    step = Step(op, values[1:], output)
-    if mark.__class__ is View:
-        made._view = View(mark.base, (*mark.steps, step), mark.generation)
-    else:
-        generation = mark.generation if mark.__class__ is Base else 0
-        made._view = View(source, (step,), generation)
-    if output is not None:
-        made._view.error = (
-            f"Output {output} of {op.node_name} is a view and is being modified inplace. This view is the output of a "
-            "function that returns multiple views. Such functions do not allow the output views to be modified "
-            "inplace. You should replace the inplace operation by an out-of-place one."
-        )
-
-
-def _finish_many(op, values, raw, kind, result, requires, result_dtype):
-    from plugrad.tensor import make
-
-    made = []
-    for item in result:
-        if item.__class__ is not kind.array_type:
-            item = kind.wrap(item)
-        if result_dtype is not None and item.dtype.kind == result_dtype.kind and item.dtype != result_dtype:
-            item = item.astype(result_dtype)
-        made.append(make(item, kind.device.tensor_type(item.dtype)))
-    if requires and mode.grad and op.formulas:
-        node = record(op, values, raw, tuple(item._data for item in made))
-        node.outputs = tuple((item._data.shape, item._type) for item in made)
-        for i, item in enumerate(made):
-            if item._type.dtype.is_floating_point or item._type.dtype.is_complex:
-                item._edge = OutputSlot(node, i)
-    if op.family == "view":
-        for i, item in enumerate(made):
-            _mark_view(op, values, item, i)
-    return op.returns(*made) if op.returns is not None else tuple(made)
-
-
-def record(op: Op, values, raw, y):
-    """Make the node of one call: edges to the inputs that require grad, and what the formulas name."""
-    from plugrad.tensor import Tensor
-
-    mask, edges, fits, sequences = 0, [], [], ()
-    for bit, name in enumerate(op.inputs):
-        position = op.index[name]
-        value = values[position]
-        if isinstance(value, Tensor):
-            edge = value._edge
-            if edge is not None:
-                mask |= 1 << bit
-                edges.append(value if edge is LEAF else edge)
-                fits.append((value._data.shape, value._type.np))
-        elif isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) and item._edge is not None for item in value):
-            mask |= 1 << bit
-            sequences += (name,)
-            for item in value:
-                edge = item._edge if isinstance(item, Tensor) else None
-                edges.append(item if edge is LEAF else edge)
-                fits.append((item._data.shape, item._type.np) if edge is not None else None)
-    if not mask:
-        return None
-    cls = op.node(mask, sequences, y.__class__ is tuple)
-    node = cls()
-    node.edges, node.fit, node.rare, node.seq = tuple(edges), tuple(fits), None, engine.tick()
-    node.saved = tuple([y if name == "y" else _named(op, name, raw, values) for name in cls.saves])
-    if engine.special:
-        engine.annotate(node)
-    return node
-
-
-def _named(op, name, raw, values):
-    """Return the value that a formula calls `name`: a parameter, or the shape or dtype of one."""
-    position = op.index.get(name)
-    if position is not None:
-        return raw[position]
-    if name.endswith("_shape"):
-        value = raw[op.index[name.removesuffix("_shape")]]
-        if isinstance(value, (list, tuple)):
-            return [item.shape for item in value]
-        return getattr(value, "shape", ())
-    value = values[op.index[name.removesuffix("_dtype")]]
-    return getattr(value, "dtype", None)
-
-
-def _unwrap_sequence(op, value, kind):
-    from plugrad.tensor import Tensor
-
-    found, needs = [], False
-    for item in value:
-        if isinstance(item, Tensor):
-            if item._view is not None:
-                item._refresh()
-            if kind is None:
-                kind = item._type
-            elif item._type.device is not kind.device:
-                raise RuntimeError(_devices_message(op, kind.device, item._type.device))
-            needs = needs or item._edge is not None
-            item = item._data
-        found.append(item)
-    return type(value)(found) if type(value) is list else tuple(found), kind, needs
-
-
-def _devices_message(op, one, other) -> str:
-    return (
-        "Expected all tensors to be on the same device, but found at least two devices, "
-        f"{one} and {other}! (in {op.name}); move one with .to('{one}')"
-    )
-
-
-def _other_device(op, values, raw, i, kind):
-    """Two devices meet: a 0-d CPU tensor may join elementwise ops as a number; everything else is an error."""
-    value = values[i]
-    if op.broadcasts and value._type.device.type == "cpu" and value._data.ndim == 0:
-        raw[i] = value._data.item()
-        return kind
-    first = next(j for j, v in enumerate(values) if getattr(v, "_type", None) is not None)
-    if op.broadcasts and kind.device.type == "cpu" and values[first]._data.ndim == 0:
-        raw[first] = values[first]._data.item()
-        return value._type
-    raise RuntimeError(_devices_message(op, kind.device, value._type.device))
-
-
-def fit(F, node, grads):
-    """Bring gradients to the shapes and dtypes of the inputs; an error names op and argument."""
-    fitted = []
-    for position, (g, wanted) in enumerate(zip(grads, node.fit, strict=True)):
-        if g is not None and wanted is not None:
-            shape, dtype = wanted
-            if g.shape != shape:
-                g = _unbroadcast(F, node, g, shape, position)
-            have = g.dtype
-            if have is not dtype and have != dtype:
-                g = F._fit_dtype(g, dtype)
-        fitted.append(g)
-    return fitted
-
-
-def _unbroadcast(F, node, g, shape, position):
-    """Sum a gradient over the dimensions in which its input was broadcast."""
-    extra = g.ndim - len(shape)
-    broadcast = node.op is not None and node.op.broadcasts
-    if extra < 0 and broadcast or (broadcast and g.ndim == len(shape) and any(a == 1 != b for a, b in zip(g.shape, shape))):
-        return F.expand(g, shape)  # a formula may return a constant of a smaller shape
-    dims = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1)
-    summed = tuple(n for i, n in enumerate(g.shape) if i not in dims) if extra >= 0 else None
-    if not broadcast or extra < 0 or tuple(n for n in summed if n != 1) != tuple(n for n in shape if n != 1):
-        name = node.wanted[min(position, len(node.wanted) - 1)] if getattr(node, "wanted", None) else f"input {position}"
-        raise RuntimeError(
-            f"Function {node.name()} returned an invalid gradient at index {position} ({name}) - got {list(g.shape)} "
-            f"but expected shape compatible with {list(shape)}"
-        )
-    if dims:
-        g = F.sum(g, dims)
-    return F.reshape(g, shape) if g.shape != shape else g
 
 
 # ---------------------------------------------------------------------------------------------------- namespaces

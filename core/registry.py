@@ -170,6 +170,8 @@ def commit(provider, records: dict) -> None:
             _enter(dotted, entry, own)
         for name, record in new_ops.items():
             tables["ops"][name] = Entry("ops", name, record, provider)
+            if record.inplace:
+                _install_inplace(record)
         for addition in records.get("kernels", ()):
             addition.apply()
     provider.brought = [(entry.kind, dotted) for dotted, entry in planned]
@@ -191,6 +193,14 @@ def _plan_op(record, provider, own, new_ops, planned):
         planned.append((dotted, Entry("ops", record.name, record, provider)))
     if not own:
         planned.append((f"ops.{key}", Entry("ops", record.name, record, provider)))
+
+
+def _install_inplace(record):
+    from plugrad.tensor import install_inplace
+
+    methods = [dotted.removeprefix("Tensor.") for dotted in record.names if dotted.startswith("Tensor.")]
+    for name in dict.fromkeys((record.name, *methods)):
+        install_inplace(name)
 
 
 def _owner(name, new_ops):
@@ -216,6 +226,6 @@ def _enter(dotted: str, entry: Entry, own: bool) -> None:
     if dotted.startswith("Tensor."):
         from plugrad.tensor import install_method
 
-        install_method(dotted[7:], entry.kind == "ops" and entry.value.inplace)
+        install_method(dotted[7:])
     if entry.kind not in ("ops", "kernels", "backends"):
         tables[entry.kind][entry.name] = entry

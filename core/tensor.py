@@ -13,40 +13,13 @@ import weakref
 import numpy
 
 from plugrad import dtypes, engine, printing, registry
+from plugrad.description import Description, Size
 from plugrad.device import device as _device
 from plugrad.device import type_of
 from plugrad.engine import LEAF, mode
+from plugrad.protocols import Protocols
 
 _new = object.__new__
-
-
-class Size(tuple):
-    """A shape: a tuple of ints that also counts its elements."""
-
-    __slots__ = ()
-
-    def numel(self) -> int:
-        """Return the number of elements of a tensor of this shape."""
-        total = 1
-        for n in self:
-            total *= n
-        return total
-
-    def __repr__(self):
-        return f"torch.Size([{', '.join(map(repr, self))}])"
-
-    def __getitem__(self, item):
-        found = tuple.__getitem__(self, item)
-        return Size(found) if isinstance(item, slice) else found
-
-    def __add__(self, other):
-        return Size(tuple.__add__(self, tuple(other)))
-
-    def __mul__(self, times):
-        return Size(tuple.__mul__(self, times))
-
-    def __reduce__(self):
-        return Size, (tuple(self),)
 
 
 class Base:
@@ -68,7 +41,7 @@ class Step:
 
     def on_tensor(self, tensor):
         """Take the step on a Tensor, recorded."""
-        from plugrad.op import apply
+        from plugrad.call import apply
 
         made = apply(self.op, (tensor, *self.rest))
         return made if self.output is None else made[self.output]
@@ -123,15 +96,19 @@ def _find_inplace(name):
     return inplace.method(name)
 
 
-def install_method(name: str, in_place: bool) -> None:
-    """Make an op a method, and give it its in-place form; what the core itself defines is never replaced."""
-    if isinstance(Tensor.__dict__.get(name), (LazyMethod, type(None), types.FunctionType)) and name not in CORE_NAMES:
+def install_method(name: str) -> None:
+    """Make an op a method; what the core itself defines is never replaced."""
+    if name not in CORE_NAMES:
         setattr(Tensor, name, LazyMethod(_find_method, name))
-    if in_place and f"{name}_" not in CORE_NAMES and not isinstance(Tensor.__dict__.get(f"{name}_"), LazyMethod):
+
+
+def install_inplace(name: str) -> None:
+    """Give the op `name` its in-place method `name_`, unless an op of that name exists."""
+    if f"{name}_" not in CORE_NAMES and not isinstance(Tensor.__dict__.get(f"{name}_"), LazyMethod):
         setattr(Tensor, f"{name}_", LazyMethod(_find_inplace, f"{name}_"))
 
 
-class Tensor:
+class Tensor(Description, Protocols):
     """An n-dimensional array that can require a gradient.
 
     `Tensor(5, 3)` is an uninitialised float tensor of that shape, `Tensor([[1, 2]])` one with these values; write
@@ -333,261 +310,7 @@ class Tensor:
         """Whether this tensor was made in `inference_mode`."""
         return "_inference" in self.__dict__
 
-    # ------------------------------------------------------------------------------------------ what it is
-
-    @property
-    def shape(self) -> Size:
-        """The size of each dimension."""
-        return Size(self._data.shape)
-
-    def size(self, dim=None):
-        """Return the shape, or the size of one dimension."""
-        if dim is None:
-            return Size(self._data.shape)
-        from plugrad.families import axes
-
-        if not self._data.ndim:
-            axes(dim, 0)
-            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-        return self._data.shape[axes(dim, self._data.ndim)]
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return self._data.ndim
-
-    @property
-    def dtype(self):
-        """The type of the elements."""
-        return self._type.dtype
-
-    @property
-    def device(self):
-        """Where the tensor lives."""
-        return self._type.device
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return self._data.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self._data.size * self._data.itemsize
-
-    @property
-    def layout(self):
-        """Always `strided`."""
-        from plugrad import construct
-
-        return construct.strided
-
-    is_sparse = is_quantized = is_mkldnn = is_nested = is_sparse_csr = False
-    names = property(lambda self: (None,) * self._data.ndim)
-    is_cpu = property(lambda self: self._type.device.type == "cpu", doc="Whether the tensor is in host memory.")
-    is_cuda = property(lambda self: self._type.device.type == "cuda", doc="Whether the tensor is on a CUDA device.")
-    is_meta = property(lambda self: self._type.device.type == "meta", doc="Whether the tensor has no data.")
-
-    def dim(self) -> int:
-        """Return the number of dimensions."""
-        return self._data.ndim
-
-    ndimension = dim
-
-    def numel(self) -> int:
-        """Return the number of elements."""
-        return int(self._data.size)
-
-    nelement = numel
-
-    def element_size(self) -> int:
-        """Return the bytes of one element."""
-        return self._data.itemsize
-
-    def stride(self, dim=None):
-        """Return the step between elements, in elements, of all dimensions or of one."""
-        itemsize = self._data.itemsize
-        shape, steps = self._data.shape, []
-        if 0 in shape:  # NumPy leaves the strides of empty arrays open; PyTorch shows those of a contiguous tensor
-            step = 1
-            for n in reversed(shape):
-                steps.append(step)
-                step *= max(n, 1)
-            steps = steps[::-1]
-        else:
-            steps = [step // itemsize for step in self._data.strides]
-        return tuple(steps) if dim is None else steps[dim]
-
-    def storage_offset(self) -> int:
-        """Return where in its storage the first element is, in elements."""
-        storage = self._type.backend.storage(self._data)
-        return (self.data_ptr() - _address(storage)) // self._data.itemsize
-
-    def data_ptr(self) -> int:
-        """Return the address of the first element."""
-        return _address(self._data)
-
-    def is_contiguous(self, memory_format=None) -> bool:
-        """Whether the elements lie in memory in row-major order."""
-        return bool(self._data.flags.c_contiguous)
-
-    def is_floating_point(self) -> bool:
-        """Whether the dtype is a floating point one."""
-        return self._type.dtype.is_floating_point
-
-    def is_complex(self) -> bool:
-        """Whether the dtype is complex."""
-        return self._type.dtype.is_complex
-
-    def is_signed(self) -> bool:
-        """Whether the dtype can hold negative numbers."""
-        return self._type.dtype.is_signed
-
-    def is_conj(self) -> bool:
-        """Always False: conjugation is never delayed."""
-        return False
-
-    def is_neg(self) -> bool:
-        """Always False: negation is never delayed."""
-        return False
-
-    def is_same_size(self, other) -> bool:
-        """Whether the other tensor has the same shape."""
-        return self._data.shape == other._data.shape
-
-    def is_set_to(self, other) -> bool:
-        """Whether the other tensor is the same memory, seen in the same way."""
-        return self.data_ptr() == other.data_ptr() and self.shape == other.shape and self.stride() == other.stride()
-
-    def get_device(self) -> int:
-        """Return the number of the device, -1 for the CPU."""
-        index = self._type.device.index
-        return -1 if index is None else index
-
-    # ------------------------------------------------------------------------------------------ Python's protocols
-
-    def item(self):
-        """Return the only element as a Python number."""
-        if self._data.size != 1:
-            raise RuntimeError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
-        if self._type.symbolic:
-            raise RuntimeError("Tensor.item() cannot be called on meta tensors: they have no data")
-        return self._host().item()
-
-    def tolist(self):
-        """Return the elements as nested lists of Python numbers."""
-        return self._host().tolist()
-
-    def _host(self) -> numpy.ndarray:
-        data = self._type.backend.to_numpy(self._data)
-        return data.astype(numpy.float32) if data.dtype.kind == "V" or data.dtype.name == "bfloat16" else data
-
-    def numpy(self, *, force=False) -> numpy.ndarray:
-        """Return the tensor as a NumPy array that shares its memory; with `force` detached and copied to the CPU."""
-        if not force:
-            if self._live_edge() is not None:
-                raise RuntimeError(
-                    "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-                )
-            if self._type.device.type != "cpu":
-                raise TypeError(
-                    f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
-                    "host memory first."
-                )
-        if self._type.dtype is dtypes.bfloat16:
-            raise TypeError("Got unsupported ScalarType BFloat16; convert it first: x.float().numpy()")
-        return self._type.backend.to_numpy(self._data)
-
-    def __array__(self, dtype=None, copy=None):
-        array = self.numpy()
-        if dtype is not None and array.dtype != dtype:
-            return array.astype(dtype)
-        return array.copy() if copy else array
-
-    __array_priority__ = 1000
-
-    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
-        """Run NumPy's ufuncs on tensors that need no gradient; refuse to lose a gradient silently."""
-        for value in inputs:
-            if isinstance(value, Tensor) and value.requires_grad and mode.grad:
-                raise TypeError(
-                    f"numpy.{ufunc.__name__} on a Tensor that requires grad would lose its gradient: write "
-                    f"torch.{_TORCH_NAMES.get(ufunc.__name__, ufunc.__name__)}(...), or x.detach() if that is meant"
-                )
-        arrays = [value.numpy() if isinstance(value, Tensor) else value for value in inputs]
-        if out is not None:
-            kwargs["out"] = tuple(value.numpy() if isinstance(value, Tensor) else value for value in out)
-        result = getattr(ufunc, method)(*arrays, **kwargs)
-        if isinstance(result, tuple):
-            return tuple(from_raw(numpy.asarray(item)) for item in result)
-        return from_raw(numpy.asarray(result))
-
-    def __dlpack__(self, *, stream=None, **options):
-        if self.requires_grad:
-            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        return self._data.__dlpack__(**options) if stream is None else self._data.__dlpack__(stream=stream, **options)
-
-    def __dlpack_device__(self):
-        return self._data.__dlpack_device__()
-
-    def __len__(self):
-        if not self._data.ndim:
-            raise TypeError("len() of a 0-d tensor")
-        return self._data.shape[0]
-
-    def __bool__(self):
-        if self._data.size != 1:
-            if not self._data.size:
-                raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
-            raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()")
-        return bool(self.item())
-
-    def _number(self, kind):
-        if self._data.size != 1:
-            raise RuntimeError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
-        return kind(self.item())
-
-    def __float__(self):
-        return self._number(float)
-
-    def __int__(self):
-        return self._number(int)
-
-    def __complex__(self):
-        return self._number(complex)
-
-    def __index__(self):
-        if self._data.size != 1 or self._data.dtype.kind not in "iub":
-            raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self.item())
-
-    def __iter__(self):
-        if not self._data.ndim:
-            raise TypeError("iteration over a 0-d tensor")
-        return iter(self.unbind(0))
-
-    def __contains__(self, element):
-        if isinstance(element, (Tensor, int, float, complex, bool)):
-            return bool((self == element).any())
-        raise RuntimeError(
-            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element).__name__}."
-        )
-
-    __hash__ = object.__hash__
-
-    def __format__(self, spec):
-        if not self._data.ndim and not self._type.symbolic:
-            return format(self.item(), spec) if spec else str(self)
-        return object.__format__(self, spec)
-
-    def __repr__(self, *, tensor_contents=None):
-        return printing.tensor_str(self, default_dtype_name=dtypes.get_default_dtype().name)
-
-    __str__ = __repr__
-
-    def __reversed__(self):
-        return self.flip(0) if self._data.ndim else self
+    # ------------------------------------------------------------------------------------------ copies
 
     def _transfer(self, place):
         """Return a copy on another device; the gradient travels back."""
@@ -665,12 +388,6 @@ class TransferNode(engine.Node):
         return (from_raw(g)._transfer(saved[0])._data,)
 
 
-def _address(array) -> int:
-    if isinstance(array, numpy.ndarray):
-        return array.ctypes.data
-    return array.data.ptr if hasattr(array, "data") and hasattr(array.data, "ptr") else id(array)
-
-
 def _rebuild(cls, array, place, requires_grad, extra):
     home = _device(place)
     data = home.backend.from_numpy(array, home.index or 0)
@@ -726,23 +443,6 @@ def write_out(op, result, out):
     return out
 
 
-_TORCH_NAMES = {
-    "multiply": "mul",
-    "subtract": "sub",
-    "divide": "div",
-    "power": "pow",
-    "arctan2": "atan2",
-    "arcsin": "asin",
-    "arccos": "acos",
-    "arctan": "atan",
-    "negative": "neg",
-    "absolute": "abs",
-    "greater": "gt",
-    "less": "lt",
-    "equal": "eq",
-}
-
-
 def _operator(name: str, reflected: bool = False):
     """Return an operator method that finds its op at the first call and then replaces itself."""
 
@@ -763,6 +463,19 @@ _COMPARISONS = {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge"
 _UNARY = {"neg": "neg", "pos": "positive", "abs": "abs", "invert": "bitwise_not"}
 
 
+def _assignment_operator(name: str):
+    """Return the method for an operator such as `+=`."""
+
+    def assign(self, other):
+        from plugrad import inplace
+
+        method = inplace.method(f"{name}_")
+        setattr(Tensor, assign.dunder, method)
+        return method(self, other)
+
+    return assign
+
+
 def _install_operators():
     for dunder, name in {**_OPERATORS, **_COMPARISONS, **_UNARY, "getitem": "getitem"}.items():
         method = _operator(name)
@@ -772,9 +485,13 @@ def _install_operators():
         method = _operator(name, reflected=True)
         method.dunder = f"__r{dunder}__"
         setattr(Tensor, method.dunder, method)
+        if dunder != "matmul":
+            method = _assignment_operator(name)
+            method.dunder = f"__i{dunder}__"
+            setattr(Tensor, method.dunder, method)
 
 
 _install_operators()
 
 # Names that plugins can't take: what the class defines itself.
-CORE_NAMES = frozenset(Tensor.__dict__)
+CORE_NAMES = frozenset({*Tensor.__dict__, *Description.__dict__, *Protocols.__dict__})

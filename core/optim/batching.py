@@ -13,7 +13,7 @@ from operator import is_
 import numpy
 
 from plugrad import engine
-from plugrad.tensor import Tensor
+from plugrad.tensor import Tensor, from_raw
 
 BLOCK = 1 << 17  # elements updated at once; more would fall out of the cache between two passes
 SMALL = 1 << 13  # up to here, copying a parameter is cheaper than a round of calls of its own
@@ -21,8 +21,7 @@ SMALL = 1 << 13  # up to here, copying a parameter is cheaper than a round of ca
 
 def from_foreign(value):
     """Return a NumPy array with the values of another library's CPU tensor."""
-    value = value.detach().cpu() if hasattr(value, "detach") else value
-    return numpy.array(value)
+    return numpy.array(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
 
 
 def step_group(optimizer, group):
@@ -37,7 +36,7 @@ def step_group(optimizer, group):
             continue
         data = p._data
         arrays, counters, fresh = [data], [], False
-        key = [data.dtype, None if type(data) is numpy.ndarray else p.device]
+        key = [p._type]
         if slots:
             state = states[p]
             for name, initial, is_array in slots:
@@ -56,7 +55,7 @@ def step_group(optimizer, group):
         batch[1].append(counters)
     scalars = [name for name, _, is_array in slots if not is_array]
     names = [name for name, _, is_array in slots if is_array]
-    for (_, _, *values, fresh), (jobs, counters) in batches.items():
+    for (_, *values, fresh), (jobs, counters) in batches.items():
         state = dict(zip(scalars, values, strict=True))
         state["fresh"] = fresh
         optimizer.advance(state, options)
@@ -78,9 +77,9 @@ def plain(group):
 def make_slot(p, initial, value=None):
     """Make one kind of state for the parameter `p`: an array, or a scalar that may have a `value` already."""
     if callable(initial):
-        return Tensor._wrap(initial(p.device.backend.xp, p._data))
+        return from_raw(initial(p._type.xp, p._data))
     # A plain number is how old checkpoints hold a step.
-    return Tensor._wrap(numpy.array(initial if value is None else value, numpy.float32))
+    return from_raw(numpy.array(initial if value is None else value, numpy.float32))
 
 
 class _Run:
@@ -92,7 +91,7 @@ class _Run:
         self.optimizer, self.names, self.state, self.options = optimizer, names, state, options
 
     def run(self, jobs):
-        self.xp = jobs[0][0].device.backend.xp
+        self.xp = jobs[0][0]._type.xp
         if not self.optimizer.elementwise:
             for _, g, arrays in jobs:
                 self.update(g, arrays)
@@ -189,7 +188,7 @@ class _Joined:
             for name, old, flat in zip(run.names, own, self.flats[1:], strict=True):
                 part = flat[start:end].reshape(data.shape)
                 part[...] = old
-                state[p][name] = Tensor._wrap(part)
+                state[p][name] = from_raw(part)
                 self.arrays.append(part)
             start = end
 

@@ -20,7 +20,7 @@ from plugrad.optim.hooks import (
     register_optimizer_step_pre_hook,
     with_hooks,
 )
-from plugrad.tensor import Tensor
+from plugrad.tensor import Tensor, from_raw
 
 __all__ = [
     "Optimizer",
@@ -376,7 +376,7 @@ class Optimizer(Hooked):
         if not isinstance(value, Tensor):
             if not hasattr(value, "__array__"):
                 return value
-            value = Tensor._wrap(batching.from_foreign(value))  # a torch.Tensor, or a NumPy array
+            value = from_raw(batching.from_foreign(value))  # a torch.Tensor, or a NumPy array
         if key == "step" or (len(value.shape) == 0 and len(p.shape) > 0):
             return (
                 value.detach().clone()

@@ -53,9 +53,14 @@ def agree(actual, expected, label, *, rtol=1e-10, atol=1e-12, **options):
         raise AssertionError(f"{label}: {error}") from None
 
 
+def differentiable_outputs(op, sample) -> list:
+    """Return the outputs of an op that require grad."""
+    return [y for y in tensors_in(call(op, sample)) if is_float(y) and y.requires_grad]
+
+
 def gradients(op, sample, create_graph=False):
     """Return the gradients of an op's leaves for a fixed random grad_output."""
-    outputs = [y for y in tensors_in(call(op, sample)) if is_float(y) and y.requires_grad]
+    outputs = differentiable_outputs(op, sample)
     wanted = leaves(sample)
     if not outputs or not wanted:
         raise Skip("no output requires grad")

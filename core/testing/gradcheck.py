@@ -20,7 +20,7 @@ import plugrad
 
 from .jacobian import Backward, Comparison
 from .structure import is_float, like, map_tensors, tensors_in, wide_dtype
-from .subject import NOTHING_TO_CHECK, Subject
+from .subject import NOTHING_TO_CHECK, Misfit, Subject
 from .verdict import ATOL, EPS, FAIL, INCONCLUSIVE, NONDIFFERENTIABLE, PASS, RTOL, Tolerance, Verdict, worse
 
 __all__ = [
@@ -87,6 +87,8 @@ def check(
                 largest = None if eps == EPS else eps
                 comparison = Comparison(backward, Tolerance(subject, atol, rtol), largest, fast_mode)
                 verdict = worse(verdict, comparison.verdict(nondet_tol))
+    except Misfit as error:
+        verdict = Verdict(FAIL, str(error), input=error.label)
     finally:
         subject.restore()
     return verdict

@@ -134,10 +134,19 @@ def is_float_dtype(dtype) -> bool:
     return dtype.is_floating_point or dtype.is_complex
 
 
+def _promoted_numbers(op, sample):
+    """Return the Python numbers of a sample that take part in promotion."""
+    named = {**dict(zip(op.parameters, sample.args, strict=False)), **sample.kwargs}
+    chosen = [named.get(op.parameters[i]) for i in getattr(op, "promoted", ())]
+    return [number for number in chosen if isinstance(number, (int, float, complex))]
+
+
 def _check_dtype(op, sample, tensors, label):
     common = tensors[0].dtype
     if len(tensors) > 1:
         common = plugrad.result_type(tensors[0], tensors[1])
+    for number in _promoted_numbers(op, sample):
+        common = plugrad.result_type(plugrad.ones(1, dtype=common), number)
     try:
         result = call(op, sample)
     except (NotImplementedError, RuntimeError, TypeError) as error:

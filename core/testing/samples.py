@@ -74,7 +74,7 @@ class Maker:
         `requires_grad` only concerns dtypes that can; a `noncontiguous` tensor is a transposed or strided
         view.
         """
-        dtype = dtype or self.dtype
+        dtype = getattr(plugrad, dtype) if isinstance(dtype, str) else dtype or self.dtype
         floating = dtype.is_floating_point or dtype.is_complex
         shape = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         drawn = (*shape[:-1], 2 * shape[-1]) if noncontiguous and shape else shape
@@ -82,9 +82,7 @@ class Maker:
             values = self.random.random(drawn) < 0.5
         elif not floating:
             least = 0 if not dtype.is_signed else -5
-            values = self.random.integers(
-                least if low is None else low, 6 if high is None else high + 1, drawn
-            )
+            values = self.random.integers(least if low is None else low, 6 if high is None else high, drawn)
         else:
             values = self._floats(drawn, low, high)
             if dtype.is_complex:
@@ -105,7 +103,7 @@ class Maker:
         return numpy.where((moved < low) | (moved > high), values, moved)
 
     def ints(self, *shape, low=0, high=3):
-        """Return an int64 tensor of random whole numbers, `high` included."""
+        """Return an int64 tensor of random whole numbers from `low` to below `high`."""
         return self(*shape, low=low, high=high, dtype=plugrad.int64)
 
     def bool(self, *shape):
@@ -135,14 +133,22 @@ def samples_of(op, dtype=None, device="cpu") -> list:
     """
     make = Maker(op.name, dtype, device)
     source = op.sample_function or FAMILIES.get(op.family)
-    if source is None:
+    if source is None or (op.sample_function is None and _asks_more(op)):
         return []
     found = source(make) if op.sample_function else source(make, op)
     return [as_sample(value) for value in found]
 
 
+def _asks_more(op) -> bool:
+    """Whether an op has parameters without default of which its family knows nothing."""
+    known = (*getattr(op, "tensors", op.parameters[:1]), *op.defaults, "dim")
+    return any(name not in known for name in op.parameters)
+
+
 def inside(op):
     """Return keyword arguments of `make` that keep a tensor inside an op's domain."""
+    if op.promote == "int":
+        return {"dtype": plugrad.int64, "low": 0, "high": 9}
     if op.domain is None:
         return {}
     low, high = op.domain
@@ -177,7 +183,7 @@ def _elementwise(make, op):
 def _reduction(make, op):
     bounds = inside(op)
     options = [name for name in ("dim", "keepdim") if name in op.parameters]
-    required = "dim" in op.parameters and "dim" not in getattr(op, "defaults", {"dim": None})
+    required = "dim" in op.parameters and "dim" not in op.defaults
     if not required:
         yield make(3, 4, **bounds)
         yield make(**bounds)

@@ -21,6 +21,14 @@ NOTHING_TO_CHECK = (
 )
 
 
+class Misfit(Exception):
+    """Raised for a gradient that cannot belong to its tensor."""
+
+    def __init__(self, message, label):
+        super().__init__(message)
+        self.label = label
+
+
 class Leaf:
     """One differentiable tensor of the subject.
 
@@ -47,6 +55,15 @@ class Leaf:
         if self.tensor.dtype.is_complex:
             position //= 2
         return tuple(int(i) for i in numpy.unravel_index(position, tuple(self.tensor.shape)))
+
+    def receive(self, g) -> None:
+        """Raise Misfit unless `g` can be the gradient of this tensor."""
+        t = self.tensor
+        if g is not None and tuple(g.shape) != tuple(t.shape):
+            sizes = f"{tuple(g.shape)} for input {self.label} of {tuple(t.shape)}"
+            raise Misfit(f"grad is incorrect size: {sizes}", self.label)
+        if g is not None and g.dtype.is_complex != t.dtype.is_complex:
+            raise Misfit(f"grad is incorrect type: {g.dtype} for input {self.label} of {t.dtype}", self.label)
 
     def write(self, flat) -> None:
         """Put values into the memory of `probe`."""
@@ -127,6 +144,8 @@ class Subject:
         """Return the gradient of ``sum(cotangent * output)`` as a flat real vector, and as it came."""
         wanted = [leaf.tensor for leaf in self.leaves]
         grads = plugrad.autograd.grad(outputs, wanted, cotangents, retain_graph=again, allow_unused=True)
+        for g, leaf in zip(grads, self.leaves, strict=True):
+            leaf.receive(g)
         flat = [
             numpy.zeros(leaf.span.stop - leaf.span.start) if g is None else reals(g)
             for g, leaf in zip(grads, self.leaves, strict=True)

@@ -152,7 +152,7 @@ def logcumsumexp(xp, input, dim):
     tensor([1000.0000, 1000.6931])
     """
     refuse("biu", "logcumsumexp_out_cpu", input)
-    return scanned(xp, _logaddexp_pair(xp), (input,), dim)[0] if input.size else input + 0
+    return scanned(xp, _logaddexp_pair(xp), (input + 0,), dim)[0]
 
 
 @logcumsumexp.kernel("cpu")
@@ -270,11 +270,13 @@ def diff(F, input, n=1, dim=-1, prepend=None, append=None):
     pieces = [piece for piece in (prepend, input, append) if piece is not None]
     if any(piece.ndim != input.ndim for piece in pieces):
         raise RuntimeError("diff expects prepend or append to be the same dimension as input")
-    input = F.cat(pieces, dim) if len(pieces) > 1 else input
-    for _ in range(min(n, input.shape[dim])):
-        early, late = _part(input, dim, 0, _last(input, dim)), _part(input, dim, 1, None)
-        input = F.logical_xor(late, early) if "bool" in str(input.dtype) else late - early
-    return input if n else F.clone(input)
+    if n == 0:
+        return F.clone(input)
+    joined = F.cat(pieces, dim) if len(pieces) > 1 else input
+    for _ in range(min(n, joined.shape[dim])):
+        early, late = _part(joined, dim, 0, _last(joined, dim)), _part(joined, dim, 1, None)
+        joined = F.logical_xor(late, early) if "bool" in str(input.dtype) else late - early
+    return joined
 
 
 def _steps(F, y, x, dx, dim, name):
@@ -361,13 +363,13 @@ def _slope(F, values, step, dim, edge_order):
 
 
 @composite(at=("gradient",))
-def gradient(F, input, *, spacing=1, dim=None, edge_order=1):
+def gradient(F, input, *, spacing=None, dim=None, edge_order=1):
     """Estimate of the derivative of sampled values along each dimension: a tuple of tensors.
 
     Args:
         input: values of the function on a grid.
-        spacing: distance between points, for all dimensions or a list of one for each; a list of tensors gives
-            the coordinates of the points along each dimension.
+        spacing: distance between points, 1 by default, for all dimensions or a list of one for each; a list of
+            tensors gives the coordinates of the points along each dimension.
         dim: int or sequence of ints; all by default.
         edge_order: 1 or 2, the order of the estimate at both ends.
 
@@ -377,6 +379,7 @@ def gradient(F, input, *, spacing=1, dim=None, edge_order=1):
     """
     dims = range(input.ndim) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
     dims = axes(tuple(dims), input.ndim)
+    spacing = 1 if spacing is None else spacing
     single = isinstance(spacing, (int, float, complex)) or hasattr(spacing, "ndim")
     steps = [spacing] * len(dims) if single else list(spacing)
     if len(steps) != len(dims):

@@ -19,7 +19,16 @@ def getitem(F, input, index):
 getitem.is_basic = lambda index: index.__class__ is int or ix.is_basic(ix.tidy(index))
 
 
-@view(at=())
+def _basic_node(input, index):
+    """PyTorch's name for the node: that of the last step, a pick or a slice."""
+    index = index if isinstance(index, tuple) else (index,)
+    steps = [i for i in index if i is not Ellipsis and i != slice(None)]
+    last = steps[-1] if steps else slice(None)
+    kind = "Unsqueeze" if last is None else "Slice" if isinstance(last, slice) else "Select"
+    return f"{kind}Backward0"
+
+
+@view(at=(), node=_basic_node)
 def basic_index(xp, input, index):
     """The view that ints, slices, None and Ellipsis select."""
     try:
@@ -113,7 +122,7 @@ def accumulate(xp, out, index, values):
 def setitem(xp, input, index, value):
     """A copy of `input` with `value` written at an index."""
     index = ix.tidy(index)
-    out = input.copy()
+    out = xp.array(input)
     assign(xp, out, index, value)
     return out
 
@@ -326,7 +335,7 @@ def index_copy(xp, input, dim, index, source):
     if input.ndim == 0:
         return source.reshape(()).copy()
     ix.check_range(xp, index, input.shape[dim], IndexError, dim, "index_copy_(): ")
-    out = input.copy()
+    out = xp.array(input)
     out[(slice(None),) * dim + (index,)] = source
     return out
 
@@ -368,7 +377,7 @@ def index_fill(xp, input, dim, index, value):
         raise RuntimeError("Index has to be a vector/scalar")
     if input.dtype.kind != "c" and (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c"):
         raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
-    dim, out = axes(dim, input.ndim), input.copy()
+    dim, out = axes(dim, input.ndim), xp.array(input)
     n = input.shape[dim] if input.ndim else 1
     ix.check_range(xp, index, n, IndexError, dim, low=-n)
     lifted = out if input.ndim else out.reshape(1)

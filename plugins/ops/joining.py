@@ -142,6 +142,12 @@ def stack_samples(make):
     yield make.args([make(2, 3), make(2, 3)], -1)
 
 
+def non_empty(name, tensors):
+    if not tensors:
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+    return list(tensors)
+
+
 @composite(at=("hstack",))
 def hstack(F, tensors):
     """The tensors side by side: along dimension 1, or 0 for 1-d tensors.
@@ -150,8 +156,8 @@ def hstack(F, tensors):
     >>> torch.hstack([torch.tensor([1]), torch.tensor([2])])
     tensor([1, 2])
     """
-    lifted = F.atleast_1d(list(tensors))
-    return F.cat(list(lifted), 0 if lifted and lifted[0].ndim == 1 else 1)
+    lifted = F.atleast_1d(non_empty("hstack", tensors))
+    return F.cat(list(lifted), 0 if lifted[0].ndim == 1 else 1)
 
 
 @composite(at=("vstack", "row_stack"))
@@ -163,7 +169,7 @@ def vstack(F, tensors):
     tensor([[1, 2],
             [3, 4]])
     """
-    return F.cat(list(F.atleast_2d(list(tensors))), 0)
+    return F.cat(list(F.atleast_2d(non_empty("vstack", tensors))), 0)
 
 
 @composite(at=("dstack",))
@@ -174,7 +180,7 @@ def dstack(F, tensors):
     >>> torch.dstack([torch.zeros(2), torch.zeros(2)]).shape
     torch.Size([1, 2, 2])
     """
-    return F.cat(list(F.atleast_3d(list(tensors))), 2)
+    return F.cat(list(F.atleast_3d(non_empty("dstack", tensors))), 2)
 
 
 @composite(at=("column_stack",))

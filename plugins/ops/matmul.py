@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from plugrad.extend import Op, broadcast_shapes, collect, composite, hookimpl, op
 
 from ._checks import dtype_word, refuse
@@ -34,9 +36,7 @@ def _sizes_error(a, b):
     if len(b) == 1 and len(a) == 2:
         return RuntimeError(f"size mismatch, got input ({a[0]}), mat ({a[0]}x{a[1]}), vec ({b[0]})")
     if len(a) <= 2 or len(b) <= 2:
-        rows = 1
-        for n in a[:-1]:
-            rows *= n
+        rows = math.prod(a[:-1])
         columns = b[-1] if len(b) > 1 else 1
         return RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{a[-1]} and {b[-2:][0]}x{columns})")
     if a[-1] != b[-2]:
@@ -76,7 +76,7 @@ def product_shape(a, b):
 
 # ---------------------------------------------------------------- matmul
 
-@op(node="MmBackward0", ref="numpy.matmul")
+@op(node="MmBackward0", ref="numpy.matmul", aliases=("linalg.matmul",))
 def matmul(xp, input, other):
     """Matrix product, `input @ other`.
 
@@ -99,6 +99,11 @@ def matmul_meta(input, other):
     return product_shape(input.shape, other.shape), input.dtype
 
 
+def as_rows(F, input):
+    """`input` with all dimensions but the last joined into one."""
+    return F.reshape(input, (math.prod(input.shape[:-1]), input.shape[-1]))
+
+
 @matmul.vjp("input")
 def matmul_vjp_input(F, g, other, input_shape):
     if len(input_shape) == 2 and other.ndim == 2:
@@ -117,14 +122,14 @@ def matmul_vjp_other(F, g, input, other_shape):
     input = F.conj(input)
     if len(other_shape) == 2:
         if input.ndim > 2:
-            input, g = F.reshape(input, (-1, input.shape[-1])), F.reshape(g, (-1, g.shape[-1]))
+            input, g = as_rows(F, input), as_rows(F, g)
         elif input.ndim == 1:
             return F.unsqueeze(input, 1) * g
         return F.matmul(F.transpose(input, 0, 1), g)
     if len(other_shape) == 1:
         if input.ndim == 1:
             return input * g
-        return F.matmul(F.reshape(g, (-1,)), F.reshape(input, (-1, input.shape[-1])))
+        return F.matmul(F.reshape(g, (math.prod(g.shape),)), as_rows(F, input))
     if input.ndim == 1:
         return sum_to_shape(F, F.unsqueeze(input, 1) * F.unsqueeze(g, g.ndim - 1), other_shape)
     return sum_to_shape(F, F.matmul(F.transpose(input, -1, -2), g), other_shape)
@@ -155,7 +160,7 @@ def _matrix(name, array) -> None:
         raise RuntimeError(f"{name} must be a matrix, got {array.ndim}-D tensor")
 
 
-@op(aliases=("smm",), at=("mm", "Tensor.mm"))
+@op()
 def mm(xp, input, mat2):
     """Product of two matrices; for anything else see `matmul`.
 

@@ -20,9 +20,9 @@ def lifted(*arrays):
 
 def refuse_shapes(name, input, dim, index, src=None):
     """PyTorch's tests of the index of `gather` and `scatter`."""
-    ix.check_index_dtype(name, index)
     if index.size == 0:
         return
+    ix.check_index_dtype(name, index)
     if max(index.ndim, 1) != max(input.ndim, 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
     if src is not None and max(src.ndim, 1) != max(index.ndim, 1):
@@ -96,7 +96,7 @@ def scatter(xp, input, dim, index, src=None, *, value=None, reduce=None):
     if tensor and src.dtype != input.dtype and (src.ndim or value is None):
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     refuse_shapes("scatter", input, dim, index, src if tensor and value is None else None)
-    out = input.copy()
+    out = xp.array(input)  # not .copy(): a NumPy number may come in
     if index.size == 0:
         return out
     array, at = lifted(out, index)
@@ -105,6 +105,8 @@ def scatter(xp, input, dim, index, src=None, *, value=None, reduce=None):
     if reduce is None:
         array[where] = part
     else:
+        if not hasattr(part, "dtype") and out.dtype.kind in "iu":
+            part = int(part)
         combine(xp, "sum" if reduce == "add" else "prod").at(array, where, part)
     return out
 
@@ -243,9 +245,9 @@ def scatter_reduce_meta(input, dim, index, src, reduce, *, include_self=True):
 
 
 @scatter_reduce.vjp("input", "src")
-def scatter_reduce_vjp(F, g, input, dim, index, src, reduce, include_self, y, needs):
+def scatter_reduce_vjp(F, g, input, dim, index, src, reduce, include_self, y):
     if reduce == "prod":
-        return scatter_prod_grads(F, g, input, dim, index, src, include_self, y, needs)
+        return scatter_prod_grads(F, g, input, dim, index, src, include_self, y)
     part = src[tuple([slice(n) for n in index.shape])] if src.ndim else src
     if reduce == "sum":
         spread = g
@@ -265,27 +267,23 @@ def scatter_reduce_vjp(F, g, input, dim, index, src, reduce, include_self, y, ne
     return kept, into_corner(F, F.gather(spread, dim, index), src.shape)
 
 
-def scatter_prod_grads(F, g, input, dim, index, src, include_self, y, needs):
-    """Gradients of products, also where one factor (or more) is zero.
+def scatter_prod_grads(F, g, input, dim, index, src, include_self, y):
+    """Gradients of products, also where a factor is zero.
 
-    With exactly one zero among the factors of a place, the gradient of that factor is the product of the others.
+    The gradient of a factor is the product divided by it; of a zero, the product of the others.
     """
     part = src[tuple([slice(n) for n in index.shape])] if src.ndim else src
     base = input if include_self else F.scatter(input, dim, index, 1)
-    zero_base, zero_part = F.where(base == 0, 1.0, F.zeros_like(base)), F.where(part == 0, 1.0, F.zeros_like(part))
-    zeros = F.scatter_add(zero_base, dim, index, zero_part)
     safe_base, safe_part = F.where(base == 0, 1.0, base), F.where(part == 0, 1.0, part)
-    others = F.scatter_reduce(safe_base, dim, index, safe_part, "prod", include_self=True)
-
-    def share(safe, zero, total, count, gradient):
-        alone = F.where(count == 0, total / safe, F.zeros_like(safe))
-        return gradient * F.where((count == 1) & (zero != 0), total / safe, alone)
-
-    of_input = share(safe_base, zero_base, others, zeros, g)
+    of_input = g * F.scatter_reduce(safe_base, dim, index, part, "prod") / safe_base
     if not include_self:
         of_input = F.scatter(of_input, dim, index, 0)
-    at_part = (F.gather(others, dim, index), F.gather(zeros, dim, index), F.gather(g, dim, index))
-    return of_input, into_corner(F, share(safe_part, zero_part, *at_part), src.shape)
+    is_zero = F.where(part == 0, 1.0, F.zeros_like(part))
+    zeros = F.gather(F.scatter_add(F.zeros_like(base), dim, index, is_zero), dim, index)
+    others = F.gather(F.scatter_reduce(base, dim, index, safe_part, "prod"), dim, index)
+    of_zero = F.where(zeros == 1, others, F.zeros_like(others))
+    of_part = F.where(is_zero != 0, of_zero, F.gather(y, dim, index) / safe_part)
+    return of_input, into_corner(F, F.gather(g, dim, index) * of_part, src.shape)
 
 
 @scatter_reduce.samples
@@ -313,10 +311,13 @@ def index_reduce(F, input, dim, index, source, reduce, *, include_self=True):
         raise RuntimeError("index_reduce_(): self and source must have the same scalar type, got "
                            f"{input.dtype} and {source.dtype}")
     dim = axes(dim, input.ndim)
-    if index.shape[0 if index.ndim else slice(0)] != source.shape[dim if source.ndim else slice(0)]:
+    count = source.shape[dim] if source.ndim else 1
+    if index.numel() != count:
         raise RuntimeError(f"index_reduce_(): Number of indices ({index.numel()}) should be equal to source.size(dim): "
-                           f"({source.shape[dim]}), for dim: {dim}")
-    if source.ndim:
+                           f"({count}), for dim: {dim}")
+    if source.ndim == 0:
+        index = F.reshape(index, ())
+    else:
         index = F.expand(F.reshape(index, (-1,) + (1,) * (source.ndim - dim - 1)), source.shape)
     return F.scatter_reduce(input, dim, index, source, reduce, include_self=include_self)
 
@@ -338,6 +339,7 @@ def take_along_dim(F, input, indices, dim=None):
                            f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
     dim = axes(dim, input.ndim)
     shape = list(broadcast_shapes(input.shape[:dim] + input.shape[dim + 1:], indices.shape[:dim] + indices.shape[dim + 1:]))
+    indices = F.where(indices < 0, indices + input.shape[dim], indices)
     along = [tuple(shape[:dim]) + (t.shape[dim],) + tuple(shape[dim:]) for t in (input, indices)]
     return F.gather(F.expand(input, along[0]), dim, F.expand(indices, along[1]))
 

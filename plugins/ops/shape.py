@@ -174,13 +174,13 @@ def flatten_errors(make):
 
 @composite()
 def ravel(F, input):
-    """All elements in one dimension, a view if possible.
+    """All elements in one dimension, a view if the memory is contiguous.
 
     >>> import plugrad as torch
     >>> torch.ravel(torch.zeros(2, 3)).shape
     torch.Size([6])
     """
-    return F.reshape(input, (-1,)) if 0 not in input.shape else F.reshape(input, (0,))
+    return F.reshape(F.contiguous(input), (-1,))
 
 
 @view(node="ViewBackward0")
@@ -359,6 +359,8 @@ def sum_to_size(F, input, size):
     tensor([[2., 2., 2.]])
     """
     old, new = tuple(input.shape), tuple(size)
+    if not old and not new:
+        return F.sum(input)  # PyTorch sums here too, which makes int64 of bool
     pairs = zip(old[len(old) - len(new):], new)
     if len(new) > len(old) or any(n not in (1, o) for o, n in pairs):
         raise RuntimeError(f"size {list(new)} is not expandable to size {list(old)}.")

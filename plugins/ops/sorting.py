@@ -1,6 +1,8 @@
 """Order and counts: sort, topk, searchsorted, nonzero, unique, bincount..."""
 from __future__ import annotations
 
+import math
+
 import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op
 
@@ -196,8 +198,12 @@ def searchsorted(xp, sorted_sequence, input, *, out_int32=False, right=False, si
     if sorted_sequence.ndim == 1:
         found = xp.searchsorted(sorted_sequence, input, side)
     else:
-        rows = zip(sorted_sequence.reshape(-1, sorted_sequence.shape[-1]), input.reshape(-1, input.shape[-1]))
-        found = xp.stack([xp.searchsorted(row, values, side) for row, values in rows]).reshape(input.shape)
+        count = math.prod(input.shape[:-1])
+        rows = sorted_sequence.reshape(count, sorted_sequence.shape[-1])
+        found = xp.empty((count, input.shape[-1]), "int64")
+        for i, values in enumerate(input.reshape(found.shape)):
+            found[i] = xp.searchsorted(rows[i], values, side)
+        found = found.reshape(input.shape)
     return xp.asarray(found).astype("int32" if out_int32 else "int64")
 
 
@@ -313,7 +319,7 @@ def consecutive_parts(xp, input, dim=None):
     """As `unique_parts`, but only neighbours that are equal count as one."""
     array = input.ravel() if dim is None else xp.moveaxis(input, axes(dim, input.ndim), 0)
     n = array.shape[0]
-    rows = array.reshape(n, -1)
+    rows = array.reshape(n, math.prod(array.shape[1:]))
     first = xp.ones(n, bool)
     if n > 1:
         first[1:] = (rows[1:] != rows[:-1]).any(1)

@@ -77,7 +77,7 @@ class Adam(Optimizer):
         self.average(xp, m, g, beta1, t)
         self.average_square(xp, v, g, beta2, t)
         if group["amsgrad"]:
-            v = xp.maximum(v, state["max_exp_avg_sq"], state["max_exp_avg_sq"])
+            v = xp.maximum(v, state["max_exp_avg_sq"], out=state["max_exp_avg_sq"])
         xp.sqrt(v, t)
         t += state["eps"]
         xp.divide(m, t, t)

@@ -56,7 +56,7 @@ class Adamax(Optimizer):
         u *= beta2
         xp.absolute(g, t)
         t += group["eps"]
-        xp.maximum(u, t, u)
+        xp.maximum(u, t, out=u)
         xp.divide(m, u, t)
         t *= group["lr"] / (1 - beta1 ** state["step"])
         p -= t

@@ -1,0 +1,241 @@
+"""Grad modes and the other modes of a thread: recording, inference, anomaly detection, saved-tensor hooks."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+tick = itertools.count(1).__next__
+
+# Raised above zero while anything rare is on (anomaly mode, saved-tensor hooks, op hooks): the one truth test of the
+# fast path of every op.
+special = 0
+_special_lock = threading.Lock()
+
+
+def count_special(step: int) -> None:
+    """Tell the fast paths that one more (+1) or one less (-1) rare mode is on."""
+    global special
+    with _special_lock:
+        special += step
+
+
+class _Leaf:
+    """Marks, as a tensor's edge, a tensor that requires grad and was not made by an op."""
+
+    def __repr__(self):
+        return "LEAF"
+
+
+LEAF = _Leaf()
+
+
+class _Mode(threading.local):
+    grad = True
+    inference = False
+    anomaly = False
+    check_nan = True
+    saved_hooks: tuple = ()
+    current = None  # the node whose backward is running
+
+
+mode = _Mode()
+
+
+# ---------------------------------------------------------------------------------------------------- grad modes
+
+
+class _ModeContext:
+    """A context manager, usable as a decorator, that sets the grad mode."""
+
+    __slots__ = ("_previous",)
+    _value = True
+
+    def __new__(cls, function=None):
+        self = object.__new__(cls)
+        if callable(function):  # written as `@no_grad` without parentheses
+            return self(function)
+        return self
+
+    def __init__(self, function=None):
+        self._previous = []
+
+    def __enter__(self):
+        self._previous.append(mode.grad)
+        mode.grad = self._value
+
+    def __exit__(self, *exc):
+        mode.grad = self._previous.pop()
+
+    def __call__(self, function):
+        import functools
+        import inspect
+
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def generator(*args, **kwargs):
+                # The mode is set only while the generator runs, never between two of its values.
+                with self.clone():
+                    source = function(*args, **kwargs)
+                    value = next(source, _ModeContext)
+                while value is not _ModeContext:
+                    sent = yield value
+                    with self.clone():
+                        try:
+                            value = source.send(sent)
+                        except StopIteration:
+                            return
+
+            return generator
+
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return wrapper
+
+    def clone(self):
+        """Return a fresh context of the same kind."""
+        return type(self)()
+
+
+class no_grad(_ModeContext):
+    """Record nothing inside; a context manager or a decorator.
+
+    >>> import plugrad as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.no_grad():
+    ...     (x * 2).requires_grad
+    False
+    """
+
+    __slots__ = ()
+    _value = False
+
+
+class enable_grad(_ModeContext):
+    """Record again inside of `no_grad`; a context manager or a decorator."""
+
+    __slots__ = ()
+    _value = True
+
+
+class set_grad_enabled(_ModeContext):
+    """Switch recording on or off, at once and, as a context manager, until the block ends."""
+
+    __slots__ = ("_value",)
+
+    def __new__(cls, mode):
+        return object.__new__(cls)
+
+    def __init__(self, mode):
+        self._value = bool(mode)
+        self._previous = [globals()["mode"].grad]
+        globals()["mode"].grad = self._value
+
+    def __enter__(self):
+        mode.grad = self._value
+
+    def __call__(self, function):
+        mode.grad = self._previous.pop()  # as a decorator it acts on the calls, not here
+        return super().__call__(function)
+
+    def clone(self):
+        return set_grad_enabled(self._value)
+
+
+class inference_mode(_ModeContext):
+    """Record nothing inside, and mark the results so that they can't enter a graph later."""
+
+    __slots__ = ("_value", "_on")
+
+    def __new__(cls, mode=True):
+        self = object.__new__(cls)
+        if callable(mode):
+            self._value, self._on, self._previous = False, True, []
+            return self(mode)
+        return self
+
+    def __init__(self, mode=True):
+        self._on, self._previous = bool(mode), []
+
+    def __enter__(self):
+        self._previous.append((mode.grad, mode.inference))
+        if self._on:
+            mode.grad = False
+        elif mode.inference:
+            mode.grad = True
+        mode.inference = self._on
+
+    def __exit__(self, *exc):
+        mode.grad, mode.inference = self._previous.pop()
+
+    def clone(self):
+        return inference_mode(self._on)
+
+
+def is_grad_enabled() -> bool:
+    """Whether ops on tensors that require grad are being recorded."""
+    return mode.grad
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether `inference_mode` is on."""
+    return mode.inference
+
+
+class detect_anomaly:
+    """Record the forward stack of every op, show it when its backward fails, and stop at NaN gradients."""
+
+    def __init__(self, check_nan=True):
+        self._wanted = (True, bool(check_nan))
+
+    def __enter__(self):
+        self._previous = mode.anomaly, mode.check_nan
+        mode.anomaly, mode.check_nan = self._wanted
+        count_special(+1)
+
+    def __exit__(self, *exc):
+        mode.anomaly, mode.check_nan = self._previous
+        count_special(-1)
+
+
+class set_detect_anomaly(detect_anomaly):
+    """Switch anomaly mode on or off, at once and, as a context manager, until the block ends."""
+
+    def __init__(self, mode, check_nan=True):
+        super().__init__(check_nan)
+        self._wanted = (bool(mode), bool(check_nan))
+        super().__enter__()
+
+    def __enter__(self):
+        return None
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on."""
+    return mode.anomaly
+
+
+class saved_tensors_hooks:
+    """Pass every tensor that is saved for backward through `pack_hook`, and back through `unpack_hook`."""
+
+    def __init__(self, pack_hook, unpack_hook):
+        self._hooks = pack_hook, unpack_hook
+
+    def __enter__(self):
+        mode.saved_hooks = (*mode.saved_hooks, self._hooks)
+        count_special(+1)
+
+    def __exit__(self, *exc):
+        mode.saved_hooks = mode.saved_hooks[:-1]
+        count_special(-1)
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keep tensors that are saved for backward in host memory."""
+
+    def __init__(self, pin_memory=False):
+        super().__init__(lambda t: (t.device, t.cpu()), lambda packed: packed[1].to(packed[0]))
