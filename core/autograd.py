@@ -37,7 +37,7 @@ __all__ = [
 def __getattr__(name):
     # The checks are imported at first use: a program that trains has no need of them.
     if name in ("gradcheck", "gradgradcheck", "GradcheckError"):
-        from plugrad.testing import gradcheck as module
+        from plugrad import testing
 
-        return getattr(module, name)
+        return getattr(testing, name)
     raise AttributeError(f"module 'plugrad.autograd' has no attribute {name!r}")

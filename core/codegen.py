@@ -189,8 +189,9 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
     wanted = tuple(name for bit, name in enumerate(inputs) if mask >> bit & 1)
     formulas = [formula for formula in op.formulas if any(name in wanted for name in formula.inputs)]
     saves = tuple(dict.fromkeys(name for formula in formulas for name in formula.wants))
+    releases = any(name == "y" or name in op.index for name in saves)
     namespace: dict = {"op": op}
-    lines = ["def pull(self, F, g, saved):"]
+    lines = ["def pull(self, F, g, saved, retain):"]
     if multiple:
         lines.append("    g = self.materialize(g, F)")
     if saves:
@@ -203,6 +204,8 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
             arguments += f", needs=needs{number}"
         targets = ", ".join("g_" + name for name in formula.inputs)
         lines.append(f"    {targets} = formula{number}({arguments})")
+    if releases:
+        lines += ["    if not retain:", "        self.saved = None"]
     lines.append(f"    return {''.join(f'*g_{n}, ' if n in sequences else f'g_{n}, ' for n in wanted)}")
     source = "\n".join(lines) + "\n"
     pull = compile_function(source, "pull", f"gradient of {op.qualname} for {', '.join(wanted)}", namespace)
@@ -216,7 +219,6 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
         "wanted": wanted,
         "positions": () if sequences else tuple(inputs.index(name) for name in wanted),
         "inputs": len(inputs),
-        "releases": any(name == "y" or name in op.index and not name.endswith(("_shape", "_dtype")) for name in saves),
     }
     if multiple:
         attributes["materialize"] = _materialize
@@ -330,16 +332,18 @@ def unary_source(op) -> str | None:
     general = f"apply(op, {values_source(op)}, out)"
     source = f"""\
 def {op.name}({signature_source(op)}):
+    y = None
     try:
         t = {first}._type
         kernel = fast[t]
-        if kernel is None or modes.special or out is not None:
-            return {general}
-        if {first}._view is not None:
-            {first}._refresh()
-        a = {first}._data
-        y = {_call_source(op, 1, False)}
+        if kernel is not None and not modes.special and out is None:
+            if {first}._view is not None:
+                {first}._refresh()
+            a = {first}._data
+            y = {_call_source(op, 1, False)}
     except Exception:
+        y = None
+    if y is None:
         return {general}
 """ + _OUTPUT.format(result=result)
     if not op.formulas or op.promote == "bool":
@@ -381,36 +385,35 @@ def binary_source(op, name=None, swapped=False, operator=False) -> str | None:
     else:
         head, general = f"{first}, {second}", f"apply(op, {values_source(op)}, out)"
         tail = "".join(", " + part for part in signature_source(op).split(", ")[2:])
-    out = "" if operator else " or out is not None"
+    out = "" if operator else " and out is None"
     # `held` is certainly a tensor in the common case, `free` a tensor or a number.
     held, free = (second, first) if swapped else (first, second)
     (x, ex), (z, ez) = (("b", "f"), ("a", "e")) if swapped else (("a", "e"), ("b", "f"))
     source = f"""\
 def {name or op.name}({head}{tail}):
-{constants}    try:
+{constants}    y = None
+    try:
         t = {held}._type
         kernel = fast[t]
-        if kernel is None or modes.special{out}:
-            return {general}
         c = type({free})
-        if c is float or c is int:
-            {z} = {free}
-            {ez} = None
-            s = True
-        else:
-            if {free}._type is not t:
-                return {general}
-            if {free}._view is not None:
-                {free}._refresh()
-            {z} = {free}._data
-            {ez} = {free}._edge
-            s = False
-        if {held}._view is not None:
-            {held}._refresh()
-        {x} = {held}._data
-        {ex} = {held}._edge
-        y = {_call_source(op, 2, operator)}
+        s = c is float or c is int
+        if kernel is not None and not modes.special{out} and (s or {free}._type is t):
+            if s:
+                {z} = {free}
+                {ez} = None
+            else:
+                if {free}._view is not None:
+                    {free}._refresh()
+                {z} = {free}._data
+                {ez} = {free}._edge
+            if {held}._view is not None:
+                {held}._refresh()
+            {x} = {held}._data
+            {ex} = {held}._edge
+            y = {_call_source(op, 2, operator)}
     except Exception:
+        y = None
+    if y is None:
         return {general}
 """ + _OUTPUT.format(result=result)
     if not nodes or op.promote == "bool":

@@ -41,6 +41,14 @@ def _op_property(name: str, doc: str):
     return property(lambda self: registry.op(name).function(self), doc=doc)
 
 
+def _matrices(tensor):
+    if tensor._data.ndim < 2:
+        raise RuntimeError(
+            f"tensor.mT is only supported on matrices or batches of matrices. Got {tensor._data.ndim}-D tensor."
+        )
+    return tensor
+
+
 class Description:
     """The part of Tensor that describes it."""
 
@@ -50,7 +58,10 @@ class Description:
         lambda self: registry.op("permute").function(self, *range(self._data.ndim - 1, -1, -1)),
         doc="The tensor with its dimensions in reverse order.",
     )
-    mT = _op_property("matrix_transpose", "The transpose of each matrix in the last two dimensions.")
+    mT = property(
+        lambda self: registry.op("transpose").function(_matrices(self), -2, -1),
+        doc="The transpose of each matrix in the last two dimensions.",
+    )
     H = _op_property("adjoint", "The conjugate transpose of a matrix.")
     mH = _op_property("adjoint", "The conjugate transpose of each matrix in the last two dimensions.")
     real = _op_property("real", "The real part; a view.")

@@ -107,40 +107,39 @@ def run(roots, *, retain, create, targets=None):
             edges, rare = node.edges, node.rare
             if rare is not None and (rare.before or rare.retained or rare.pre):
                 g = _run_before(node, rare, g, create)
-            if targets is not None and node in targets:
-                captured[node] = g
-            if needed is not None and not needed[node]:
-                edges = grads = ()
-            elif g is None:
+            if targets is not None:
+                if node in targets:
+                    captured[node] = g
+                if not needed[node]:
+                    edges = ()
+            if g is None or not edges:
                 grads = (None,) * len(edges)
             else:
                 saved = node.saved
                 if saved is None:
                     raise RuntimeError(FREED)
+                if graph.last_touch > node.seq:
+                    stale_error(node, saved)
                 if rare is not None:
                     mode.current = node
                     saved = node.values()
-                if graph.last_touch > node.seq:
-                    stale_error(node, saved)
                 if create:
                     saved = node.tensors()
                 elif type(g) is not array_type:
                     array_type = type(g)
                     F = namespace_of(g)
-                grads = node.pull(F, g, saved)
+                grads = node.pull(F, g, saved, retain)
                 if node.fit is not None:
                     grads = fit(F, node, grads)
-                if not retain and node.releases:
-                    node.saved = None
                 if rare is not None:
                     grads = _run_after(node, rare, grads, g, create)
             node = None
             for edge, grad in zip(edges, grads):
                 if edge is None or (needed is not None and edge not in needed):
                     continue
-                left = uses[edge] - 1
-                if left:
-                    uses[edge] = left
+                left = uses[edge]
+                if left != 1:
+                    uses[edge] = left - 1
                     if grad is not None:
                         add(edge, grad)
                     continue

@@ -28,12 +28,12 @@ from plugrad.op import F, Op
 from plugrad.optim.lr_scheduler import LRScheduler
 from plugrad.optim.optimizer import Optimizer
 from plugrad.random import Generator, rng
-from plugrad.recipes import Kernel, kernel_for, loss, loss_modules
+from plugrad.recipes import Kernel, kernel_for, layer, loss, loss_modules
 
 __all__ = [
     "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "Optimizer", "PLUGRAD_API", "Parameter",
     "axes", "binary", "broadcast_shapes", "collect", "composite", "dtype_of", "elementwise", "factory",
-    "get_default_dtype", "hookimpl", "keep_dims", "kernel_for", "loss", "loss_modules", "op", "reduction", "rng",
+    "get_default_dtype", "hookimpl", "keep_dims", "kernel_for", "layer", "loss", "loss_modules", "op", "reduction", "rng",
     "type_of", "unary", "view",
 ]  # fmt: skip
 

@@ -324,7 +324,7 @@ class _FunctionNode(Node):
                     found[i] = make(kind.xp.zeros(shape, kind.np), kind)
         return tuple(found)
 
-    def pull(self, F, g, saved):
+    def pull(self, F, g, saved, retain):
         from plugrad.tensor import Tensor
 
         create = F is ops.F
@@ -359,6 +359,8 @@ class _FunctionNode(Node):
                     f"function {self.name()} returned a gradient at index {number} of type {type(grad).__name__}; "
                     "gradients are Tensors or None"
                 )
+        if saved and not retain:
+            self.saved = None
         if create:
             return flat
         return [None if grad is None else grad._data for grad in flat]
@@ -414,7 +416,7 @@ class _OnceNode(Node):
     def tensors(self):
         return ()
 
-    def pull(self, F, g, saved):
+    def pull(self, F, g, saved, retain):
         raise RuntimeError(
             "trying to differentiate twice a function that was marked with @once_differentiable"
             f" ({self.label}): write its backward with differentiable operations and remove the decorator"

@@ -74,7 +74,6 @@ class Node:
     __slots__ = ("edges", "saved", "fit", "rare", "seq", "__weakref__")
 
     op = None
-    releases = True  # whether `saved` holds arrays that backward frees
     positions: tuple = ()  # for each edge, the number of the op's differentiable input it belongs to
     inputs = 1
 
@@ -143,7 +142,7 @@ class Node:
             saved = tuple(item.unpack() if isinstance(item, Packed) else item for item in saved)
         return saved
 
-    def pull(self, F, g, saved):
+    def pull(self, F, g, saved, retain):
         raise NotImplementedError(f"{type(self).__name__} has no gradient formula")
 
     def __repr__(self):
@@ -154,7 +153,6 @@ class OutputSlot(Node):
     """Stands between the tensor that is output number `index` of a multi-output op and the op's node."""
 
     __slots__ = ("index",)
-    releases = False
 
     def __init__(self, node: Node, index: int):
         self.edges, self.saved, self.fit, self.rare, self.seq = (node,), (), None, None, tick()
@@ -169,7 +167,7 @@ class OutputSlot(Node):
     def tensors(self):
         return ()
 
-    def pull(self, F, g, saved):
+    def pull(self, F, g, saved, retain):
         return (Outputs({self.index: g}),)
 
 

@@ -27,7 +27,7 @@ def method(name: str):
 
 
 def _record(name):
-    entry = registry.public.get(f"Tensor.{name}") or registry.public.get(name)
+    entry = registry.find(f"Tensor.{name}") or registry.find(name)
     if entry is not None and entry.kind == "ops":
         return entry.value
     return registry.ops.get(name)
@@ -142,14 +142,13 @@ class CopySlices(Node):
     """A base after a view of it was written: the written region's gradient goes to what was written there."""
 
     __slots__ = ()
-    releases = False
     positions = (0, 1)
     inputs = 2
 
     def tensors(self):
         return self.saved
 
-    def pull(self, F, g, saved):
+    def pull(self, F, g, saved, retain):
         steps, kind = saved
         if F is ops.F:
             kept = g.clone()

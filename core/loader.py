@@ -28,17 +28,25 @@ class PluginLoadError(ImportError):
     """A name was used whose plugin failed to load; the cause is chained."""
 
 
+class PluginWarning(UserWarning):
+    """A guest's plugin failed, and plugrad goes on without it."""
+
+
 class Plugin:
-    """One plugin module of one distribution: what it promised, whether it is loaded, what went wrong."""
+    """One plugin module of one distribution: what it promised, whether it is loaded, what went wrong.
+
+    `status` is "not loaded", "loading", "loaded", "failed" or "blocked"; `brought` has what it registered by dotted
+    name, `shadowed` the names among them that plugrad's own have.
+    """
 
     __slots__ = (
-        "distribution", "version", "name", "value", "kinds", "promised", "builtin", "status", "stage", "error",
-        "traceback", "seconds", "brought", "shadowed", "module",
+        "distribution", "version", "name", "value", "kinds", "promised", "claimed", "builtin", "status", "stage",
+        "error", "traceback", "seconds", "brought", "shadowed", "module",
     )  # fmt: skip
 
     def __init__(self, distribution, version, name, value, builtin):
         self.distribution, self.version, self.name, self.value, self.builtin = distribution, version, name, value, builtin
-        self.kinds, self.promised, self.brought, self.shadowed = set(), [], [], []
+        self.kinds, self.promised, self.claimed, self.brought, self.shadowed = set(), [], [], {}, []
         self.status, self.stage, self.error, self.traceback, self.seconds = "not loaded", None, None, None, 0.0
         self.module = None
 
@@ -50,7 +58,12 @@ class Plugin:
     @property
     def namespace(self) -> str:
         """Where the plugin's ops are always found: `plugrad.ops.NAMESPACE`."""
-        return re.sub(r"\W", "_", self.distribution.removeprefix("plugrad-").removeprefix("plugrad_"))
+        return re.sub(r"\W", "_", self.distribution.removeprefix("plugrad-"))
+
+    @property
+    def lazy(self) -> bool:
+        """Whether it is loaded when a name that it promises is used, rather than with plugrad."""
+        return "plugin" not in self.kinds
 
     def __repr__(self):
         return f"<Plugin {self.id} {self.version} ({self.status})>"
@@ -58,6 +71,7 @@ class Plugin:
 
 plugins: dict[str, Plugin] = {}
 _by_value: dict[tuple, Plugin] = {}
+_deferred: list[Plugin] = []
 _manager = None
 
 
@@ -66,115 +80,206 @@ def normalise(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+# ---------------------------------------------------------------------------------------------------- discovery
+
+
 def discover() -> None:
     """Read the entry points of all installed distributions; imports nothing."""
     allowed = os.environ.get("PLUGRAD_PLUGINS")
     allowed = None if allowed is None else {normalise(part) for part in allowed.split(",") if part.strip()}
-    seen: set = set()
-    found = []
+    found: dict = {}
     for distribution in importlib.metadata.distributions():
-        points = [p for p in distribution.entry_points if p.group == GROUP or p.group.startswith(GROUP + ".")]
+        points = _points(distribution)
         if not points:
             continue
-        name = normalise(distribution.metadata["Name"])
-        if name in seen:  # a stale or second copy: the first on sys.path is the one that imports
-            continue
-        seen.add(name)
-        found.append((name, distribution.version, points))
-    for name, version, points in sorted(found, key=lambda item: (item[0] != "plugrad", item[0])):
-        if name != "plugrad" and allowed is not None and name not in allowed:
-            continue
-        for point in sorted(points, key=lambda p: (p.group, p.name)):
-            _note(name, version, point)
+        # Of two copies the first on sys.path is the one that imports, but an .egg-info folder is what a build left
+        # in a source tree, and may be stale.
+        metadata = distribution.read_text("METADATA")
+        stale = metadata is None
+        described = dict(re.findall(r"^(Name|Version):\s*(\S+)", metadata or distribution.read_text("PKG-INFO") or "", re.M))
+        name = normalise(described.get("Name", ""))
+        if name and (name not in found or (found[name][0] and not stale)):
+            found[name] = (stale, described.get("Version", "unknown"), points)
+    for name in sorted(found, key=lambda name: (name != "plugrad", name)):
+        _, version, points = found[name]
+        blocked = name != "plugrad" and allowed is not None and name not in allowed
+        for point in sorted(points):
+            _note(name, version, point, blocked)
 
 
-def _note(distribution, version, point) -> None:
-    builtin = distribution == "plugrad"
-    key = (distribution, point.value)
-    plugin = _by_value.get(key)
+def _points(distribution) -> list[tuple]:
+    """Return plugrad's entry points of a distribution as (group, name, value); what can't be read has none.
+
+    The few lines are read here because `importlib.metadata` parses every distribution's file whole, and lets one
+    malformed line of anybody's stop everybody.
+    """
+    try:
+        text = distribution.read_text("entry_points.txt") or ""
+    except (OSError, ValueError):
+        return []
+    if f"[{GROUP}" not in text:
+        return []
+    points, group = [], ""
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            group = line.strip("[]")
+        elif "=" in line and not line.startswith("#") and (group == GROUP or group.startswith(f"{GROUP}.")):
+            name, _, value = line.partition("=")
+            points.append((group, name.strip(), value.partition("[")[0].strip()))
+    return points
+
+
+def _note(distribution, version, point, blocked) -> None:
+    """Enter one entry point: make its plugin known, and claim the names it promises."""
+    group, name, value = point
+    kind = "plugin" if group == GROUP else group.removeprefix(f"{GROUP}.")
+    plugin = _by_value.get((distribution, value))
     if plugin is None:
-        plugin = _by_value[key] = Plugin(distribution, version, point.name, point.value, builtin)
+        plugin = _by_value[distribution, value] = Plugin(distribution, version, name, value, distribution == "plugrad")
         if plugin.id in plugins:
-            plugin.name = f"{point.group.removeprefix('plugrad.')}.{point.name}"
+            plugin.name = f"{kind}.{name}"
         plugins[plugin.id] = plugin
-    if point.group == GROUP:
-        plugin.kinds.add("plugin")
-        return
-    kind = point.group.removeprefix(GROUP + ".")
     plugin.kinds.add(kind)
-    plugin.promised.append((kind, point.name))
-    if kind == "backends":
-        registry.backends.setdefault(point.name, registry.Entry("backends", point.name, None, plugin))
-    elif kind == "ops":
-        namespaced = f"ops.{plugin.namespace}.{point.name}"
-        for dotted in (point.name, f"Tensor.{point.name}", namespaced, f"nn.functional.{point.name}"):
-            registry.claims.setdefault(dotted, []).append(plugin)
+    if kind != "plugin":
+        plugin.promised.append((kind, name))
+    if blocked:
+        plugin.status = "blocked"
+        return
+    for dotted in promised_names(plugin, kind, name):
+        plugin.claimed.append(dotted)
+        registry.claims.setdefault(dotted, []).append(plugin)
+    if kind == "ops":
         from plugrad.tensor import install_inplace, install_method
 
-        install_method(point.name)
-        install_inplace(point.name)
-    elif kind in HOME:
-        registry.claims.setdefault(f"{HOME[kind]}.{point.name}", []).append(plugin)
+        install_method(name)
+        install_inplace(name)
+    elif kind == "backends":
+        _note_backend(plugin, name)
+
+
+def promised_names(plugin, kind, name) -> tuple:
+    """Return the dotted public names that an entry point of a kind promises."""
+    if kind == "ops":
+        return name, f"Tensor.{name}", f"nn.functional.{name}", f"ops.{plugin.namespace}.{name}"
+    return (f"{HOME[kind]}.{name}",) if kind in HOME and kind != "backends" else ()
+
+
+def _note_backend(plugin, name) -> None:
+    known = registry.backends.setdefault(name, registry.Entry("backends", name, None, plugin)).provider
+    if known.builtin and known is not plugin:
+        plugin.shadowed.append(f"backends.{name}")
+    elif known is not plugin:
+        registry.claims.setdefault(f"backends.{name}", []).append(plugin)
+
+
+# ---------------------------------------------------------------------------------------------------- loading
 
 
 def load_eager() -> None:
     """Load the plugins of the group `plugrad`: ours, which must not fail, then those of guests, which may."""
+    failed = []
     for plugin in list(plugins.values()):
-        if "plugin" not in plugin.kinds:
+        if plugin.lazy or plugin.status == "blocked":
             continue
         if plugin.builtin:
             load(plugin)
-            continue
-        try:
-            load(plugin)
-        except PluginLoadError:
-            if os.environ.get("PLUGRAD_STRICT") == "1":
-                raise
-    failed = [plugin for plugin in plugins.values() if plugin.error is not None]
+        elif _being_imported(plugin):  # the program imports the guest itself, and that imports plugrad
+            _deferred.append(plugin)
+        else:
+            try:
+                load(plugin)
+            except PluginLoadError:
+                if os.environ.get("PLUGRAD_STRICT") == "1":
+                    raise
+                failed.append(plugin)
     if failed:
-        first = failed[0]
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        warnings.warn(
-            f"plugrad: plugin {first.id} {first.version} failed at {first.stage}: {first.error!r}{more}; "
-            "see `plugrad plugins --verbose`",
-            stacklevel=3,
-        )
+        warn(f"{describe_failure(failed[0])}{more}; see `plugrad plugins --verbose`")
+
+
+def load_deferred() -> bool:
+    """Load the plugins that were being imported when plugrad was; return whether there were any."""
+    ready = [plugin for plugin in _deferred if not _being_imported(plugin)]
+    for plugin in ready:
+        _deferred.remove(plugin)
+        load_or_warn(plugin)
+    return bool(ready)
+
+
+def load_or_warn(plugin) -> None:
+    """Load a plugin that nobody asked for by name: its failure is a warning, or an error under PLUGRAD_STRICT=1."""
+    try:
+        load(plugin)
+    except PluginLoadError as error:
+        if os.environ.get("PLUGRAD_STRICT") == "1":
+            raise
+        warn(str(error))
+
+
+def warn(message: str) -> None:
+    """Give a warning of one line, without the line of source that Python would add."""
+    warnings.warn_explicit(f"plugrad: {message}", PluginWarning, "<plugrad>", 0)
+
+
+def describe_failure(plugin) -> str:
+    """Return one line that says which plugin failed, where, and with what."""
+    return f"plugin {plugin.id} {plugin.version} failed at {plugin.stage}: {describe(plugin.error)}"
+
+
+def describe(error) -> str:
+    """Return an exception as one line; also one whose own text can't be made."""
+    return " ".join(traceback.format_exception_only(error)[-1].split())
+
+
+def _being_imported(plugin) -> bool:
+    module = sys.modules.get(plugin.value.partition(":")[0])
+    return getattr(getattr(module, "__spec__", None), "_initializing", False)
 
 
 def load(plugin: Plugin) -> None:
-    """Import a plugin, call its hooks, and commit what they return: all of it or nothing."""
+    """Import a plugin, call its hooks, and commit what they return: all of it or nothing.
+
+    Raises PluginLoadError, again at every further call, when a guest fails; the errors of ours pass through.
+    """
     with registry.lock:
         if plugin.status == "loaded":
             return
         if plugin.status == "failed":
-            raise PluginLoadError(f"plugin {plugin.id} {plugin.version} failed at {plugin.stage}") from plugin.error
-        if plugin.status == "loading":
-            raise PluginLoadError(f"plugin {plugin.id} uses a name of its own while it is being loaded")
+            raise PluginLoadError(describe_failure(plugin)) from plugin.error
+        if plugin.status == "loading" or _being_imported(plugin):
+            raise PluginLoadError(f"plugin {plugin.id} uses a name of its own while it is being imported")
         plugin.status, started = "loading", time.perf_counter()
         try:
-            plugin.stage = "import"
-            module_name, _, attribute = plugin.value.partition(":")
-            module = importlib.import_module(module_name)
-            for part in attribute.split(".") if attribute else ():
-                module = getattr(module, part)
-            plugin.module = module
-            plugin.stage = "API check"
-            _check_api(plugin, module)
-            plugin.stage = "hooks"
-            records = _call_hooks(plugin, module)
-            plugin.stage = "registration"
-            _check_promises(plugin, records)
-            registry.commit(plugin, records)
-        except (Exception, SystemExit) as error:
+            _run_stages(plugin)
+        except BaseException as error:
+            if plugin.module is not None and _manager is not None and _manager.is_registered(plugin.module):
+                _manager.unregister(plugin.module)
+            if isinstance(error, KeyboardInterrupt):
+                plugin.status = "not loaded"
+                raise
             plugin.status, plugin.error, plugin.traceback = "failed", error, traceback.format_exc()
             if plugin.builtin:
                 raise
-            raise PluginLoadError(
-                f"plugin {plugin.id} {plugin.version} failed at {plugin.stage}: {type(error).__name__}: {error}"
-            ) from error
+            raise PluginLoadError(describe_failure(plugin)) from error
         finally:
             plugin.seconds = time.perf_counter() - started
         plugin.status, plugin.stage = "loaded", None
+
+
+def _run_stages(plugin) -> None:
+    plugin.stage = "import"
+    module_name, _, attribute = plugin.value.partition(":")
+    module = importlib.import_module(module_name)
+    for part in attribute.split(".") if attribute else ():
+        module = getattr(module, part)
+    plugin.module = module
+    plugin.stage = "API check"
+    _check_api(plugin, module)
+    plugin.stage = "hooks"
+    records = _call_hooks(plugin, module)
+    plugin.stage = "registration"
+    _check_promises(plugin, records)
+    registry.commit(plugin, records)
 
 
 def _check_api(plugin, module) -> None:
@@ -218,20 +323,33 @@ def _call_hooks(plugin, module) -> dict:
 
 
 def _check_promises(plugin, records) -> None:
-    """Hold the names that the manifest promises against the records that came."""
-    for kind, name in plugin.promised:
-        if kind in ("kernels", "cli"):
-            continue
-        names = [getattr(item, "name", None) or getattr(item, "__name__", "") for item in records.get(kind, ())]
-        if name not in names:
-            raise TypeError(
-                f"its entry point promises {name!r} in plugrad.{kind}, but it brings "
-                f"{', '.join(map(repr, names)) or 'nothing of that kind'}"
-            )
+    """Hold the names that the manifest promises against the records that came.
+
+    What a lazily loaded plugin brings beyond its manifest would appear only once something else of it was used, so
+    that is an error, too. An op without public names is nobody else's business.
+    """
+    for kind in {*records, *(kind for kind, _ in plugin.promised)} - {"kernels", "cli"}:
+        promised = [name for promised_kind, name in plugin.promised if promised_kind == kind]
+        items = [item for item in records.get(kind, ()) if getattr(item, "names", True)]
+        brought = [getattr(item, "name", None) or getattr(item, "__name__", "") for item in items]
+        for name in promised:
+            if name not in brought:
+                raise TypeError(
+                    f"its entry point promises {name!r} in {GROUP}.{kind}, but it brings "
+                    f"{', '.join(map(repr, brought)) or 'nothing of that kind'}"
+                )
+        for name in brought:
+            if plugin.lazy and name not in promised:
+                raise TypeError(
+                    f"it brings {name!r}, which no entry point promises: add `{name} = \"{plugin.value}\"` to "
+                    f'[project.entry-points."{GROUP}.{kind}"] of {plugin.distribution}'
+                )
 
 
-def cli_hooks():
-    """Return pluggy's caller of `plugrad_cli` for the loaded plugins, or None."""
+def cli_hooks(name: str | None = None):
+    """Return pluggy's caller of `plugrad_cli` for the loaded plugins, or None; loads what promises command `name`."""
+    for plugin in registry.claims.pop(f"cli.{name}", ()):
+        load(plugin)
     return None if _manager is None else _manager.hook.plugrad_cli
 
 
@@ -245,8 +363,10 @@ class LazyModule(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        found = registry.resolve(f"{self._home}.{name}")
-        self.__dict__[name] = found
+        dotted = f"{self._home}.{name}"
+        if self._home == "ops" and registry.names_in(dotted):
+            return namespace_module(dotted, f"Ops of the namespace {name!r}.")
+        found = self.__dict__[name] = registry.resolve(dotted)
         return found
 
     def __dir__(self):
@@ -255,5 +375,7 @@ class LazyModule(types.ModuleType):
 
 def namespace_module(home: str, doc: str) -> LazyModule:
     """Return the module of a public namespace, importable as `plugrad.HOME`."""
-    module = sys.modules[f"plugrad.{home}"] = LazyModule(home, doc)
+    module = sys.modules.get(f"plugrad.{home}")
+    if module is None:
+        module = sys.modules[f"plugrad.{home}"] = LazyModule(home, doc)
     return module

@@ -284,12 +284,11 @@ class PassNode(Node):
     """Hands its gradient on; `fit` casts it. Connects a cast or swapped saved array to the graph again."""
 
     __slots__ = ()
-    releases = False
 
     def tensors(self):
         return ()
 
-    def pull(self, F, g, saved):
+    def pull(self, F, g, saved, retain):
         return (g,)
 
 

@@ -1,10 +1,11 @@
-"""Records derived from others: the Module of a loss, and kernels for ops that somebody else declared."""
+"""Records derived from others: the Modules of losses and layers, and kernels for ops that somebody else declared."""
 
 from __future__ import annotations
 
+import sys
 import warnings
 
-from plugrad import registry
+from plugrad import codegen, registry
 from plugrad.nn.module import Module
 from plugrad.op import Op
 
@@ -18,14 +19,8 @@ class Kernel:
         self.op_name, self.backend, self.function, self.override = op_name, backend, function, override
         self.module = function.__module__
 
-    def apply(self) -> None:
-        """Enter the kernel in the op's record; an existing one is replaced only with `override=True`."""
-        record = registry.op(self.op_name)
-        if self.backend in record.kernels and not self.override:
-            raise ValueError(
-                f"op {self.op_name!r} already has a kernel for {self.backend!r} (from {record.kernels[self.backend].__module__}); "
-                "declare this one with override=True to replace it"
-            )
+    def apply(self, record) -> None:
+        """Enter the kernel in the op's record."""
         record.kernels[self.backend] = self.function
         record.changed()
 
@@ -104,3 +99,69 @@ class _Loss(Module):
 def loss_modules(namespace: dict) -> list:
     """Return the Modules derived by `@loss` in a plugin module: what its `plugrad_losses` hook returns."""
     return [value.loss_module for value in namespace.values() if isinstance(value, Op) and hasattr(value, "loss_module")]
+
+
+# ---------------------------------------------------------------------------------------------------- layers
+
+
+class _Generated:
+    """Stands in a class for a method, and replaces itself by one generated from source when it is first looked at."""
+
+    __slots__ = ("name", "owner", "source")
+
+    def __init__(self, source: str):
+        self.source = source
+
+    def __set_name__(self, owner, name):
+        self.owner, self.name = owner, name
+
+    def __get__(self, instance, owner=None):
+        from plugrad.nn import functional
+
+        label = f"{self.owner.__name__}.{self.name}"
+        namespace = {"__name__": self.owner.__module__, "Module": Module, "F": functional}
+        function = codegen.compile_function(self.source, self.name, label, namespace)
+        function.__qualname__ = label
+        setattr(self.owner, self.name, function)
+        return function if instance is None else function.__get__(instance, owner)
+
+
+def layer(name: str, function: str, options: str = "", *, shown: str | None = "", doc: str = ""):
+    """Return the Module class of a function: its options become those of the constructor.
+
+    Args:
+        name: of the class.
+        function: its name in nn.functional; the module calls it with the input and the options by name.
+        options: the constructor's parameters as they are written in a signature, such as "alpha=1.0, inplace=False".
+            `training`, written alone at the end, is not one: the module's mode is passed.
+        shown: what the repr shows, a format of the options; a true `inplace` is added to it, unless this is None.
+        doc: the first line of the docstring.
+
+    >>> import plugrad as torch
+    >>> from plugrad.extend import layer
+    >>> Leaky = layer("Leaky", "leaky_relu", "negative_slope=0.01", shown="slope={negative_slope}")
+    >>> Leaky(0.5), Leaky(0.5)(torch.tensor(-2.0))
+    (Leaky(slope=0.5), tensor(-1.))
+    """
+    names = [part.partition("=")[0].strip() for part in options.split(",")] if options else []
+    own = [option for option in names if option != "training"]
+    parameters = ", ".join(part.strip() for part in options.split(",") if part.strip() != "training")
+    store = "".join(f"    self.{option} = {option}\n" for option in own)
+    passed = "".join(f", {option}=self.{option}" for option in names)
+
+    def extra_repr(self):
+        parts = [shown.format_map(self.__dict__)] if shown else []
+        if "inplace" in own and shown is not None and self.inplace:
+            parts.append("inplace=True")
+        return ", ".join(parts)
+
+    extra_repr.__qualname__ = f"{name}.extra_repr"
+    attributes = {
+        "__init__": _Generated(f"def __init__(self{', ' * bool(own)}{parameters}):\n    Module.__init__(self)\n{store}"),
+        "forward": _Generated(f"def forward(self, input):\n    return F.{function}(input{passed})\n"),
+        "extra_repr": extra_repr,
+        "__doc__": f"{doc}\n\nThe Module of `nn.functional.{function}`; arguments: {parameters or 'none'}.",
+        "__module__": sys._getframe(1).f_globals.get("__name__", "__main__"),
+        "__qualname__": name,
+    }
+    return type(name, (Module,), attributes)

@@ -96,10 +96,12 @@ def _find_inplace(name):
     return inplace.method(name)
 
 
-def install_method(name: str) -> None:
-    """Make an op a method; what the core itself defines is never replaced."""
+def install_method(name: str, in_place: bool = False) -> None:
+    """Make an op a method, on wish with its in-place form; what the core itself defines is never replaced."""
     if name not in CORE_NAMES:
         setattr(Tensor, name, LazyMethod(_find_method, name))
+    if in_place:
+        install_inplace(name)
 
 
 def install_inplace(name: str) -> None:
@@ -376,13 +378,12 @@ class TransferNode(engine.Node):
     """A copy between devices: its gradient is copied back."""
 
     __slots__ = ()
-    releases = False
     name = lambda self: "ToCopyBackward0"  # noqa: E731
 
     def tensors(self):
         return self.saved
 
-    def pull(self, F, g, saved):
+    def pull(self, F, g, saved, retain):
         if isinstance(g, Tensor):
             return (g.to(saved[0]),)
         return (from_raw(g)._transfer(saved[0])._data,)

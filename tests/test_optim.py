@@ -23,7 +23,9 @@ CASES = {
         *product(lr=[0.1], momentum=[0, 0.9], dampening=[0, 0.3], **DECAY),
         *product(lr=[0.1], momentum=[0.9], nesterov=[True], **DECAY),
     ],
-    "Adam": product(betas=[(0.9, 0.999), (0.0, 0.5)], amsgrad=[False, True], decoupled_weight_decay=[False, True], **DECAY),
+    "Adam": product(
+        betas=[(0.9, 0.999), (0.0, 0.5)], amsgrad=[False, True], decoupled_weight_decay=[False, True], **DECAY
+    ),
     "AdamW": product(eps=[1e-8, 1e-2], amsgrad=[False, True], **DECAY),
     "RMSprop": product(momentum=[0, 0.9], centered=[False, True], **DECAY),
     "Adagrad": product(lr_decay=[0, 0.1], initial_accumulator_value=[0, 0.5], **DECAY),

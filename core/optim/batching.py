@@ -154,9 +154,7 @@ class _Run:
         if joined is None or not joined.fits(jobs):
             joined = cache[place] = _Joined(self, jobs)
         concatenate = self.xp.concatenate
-        concatenate(
-            [a.reshape(-1) for a in joined.params] if joined.strided else joined.views, out=joined.flats[0]
-        )
+        concatenate([a.reshape(-1) for a in joined.params] if joined.strided else joined.views, out=joined.flats[0])
         concatenate([g if g.ndim == 1 else g.reshape(-1) for _, g, _ in jobs], out=joined.gradient)
         self.flat(joined.gradient, joined.flats)
         for data, part in joined.pairs:

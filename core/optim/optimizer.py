@@ -138,9 +138,7 @@ class Optimizer(Hooked):
         place, and the scalars as `advance` left them; the numbers in `group` are plain floats. `g` is already
         negated where the group says `maximize`, and must not be changed: work in `self.scratch(xp, p)`.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__} defines neither `update` nor `step`; give it one of them"
-        )
+        raise NotImplementedError(f"{type(self).__name__} defines neither `update` nor `step`; give it one of them")
 
     @staticmethod
     def zeros(xp, p):
@@ -190,9 +188,7 @@ class Optimizer(Hooked):
     @staticmethod
     def options(arguments: dict) -> dict:
         """Return the options among `locals()`, for an `__init__` whose arguments are the options."""
-        return {
-            name: value for name, value in arguments.items() if name not in ("self", "params", "__class__")
-        }
+        return {name: value for name, value in arguments.items() if name not in ("self", "params", "__class__")}
 
     @staticmethod
     def nonnegative(**options):
@@ -271,9 +267,7 @@ class Optimizer(Hooked):
             param_group["param_names"] = names
         for name, default in self.defaults.items():
             if default is required and name not in param_group:
-                raise ValueError(
-                    f"parameter group didn't specify a value of required optimization parameter {name}"
-                )
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
             param_group.setdefault(name, default)
         if param_group.get("differentiable") and not self._steps_on_tensors():
             raise NotImplementedError(
@@ -300,13 +294,9 @@ class Optimizer(Hooked):
 
     def _check_param(self, p):
         if not isinstance(p, Tensor):
-            raise TypeError(
-                f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}"
-            )
+            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
         if not (p.is_leaf or p.retains_grad or self.defaults.get("differentiable")):
-            raise ValueError(
-                "can't optimize a non-leaf Tensor; use a tensor that no operation made, or x.detach()"
-            )
+            raise ValueError("can't optimize a non-leaf Tensor; use a tensor that no operation made, or x.detach()")
         if p.is_complex() and not self._steps_on_tensors():
             raise NotImplementedError(
                 f"{type(self).__name__} does not support complex parameters; optimize "
@@ -378,9 +368,7 @@ class Optimizer(Hooked):
                 return value
             value = from_raw(batching.from_foreign(value))  # a torch.Tensor, or a NumPy array
         if key == "step" or (len(value.shape) == 0 and len(p.shape) > 0):
-            return (
-                value.detach().clone()
-            )  # a counter: it keeps its dtype, and stays where reading it is cheap
+            return value.detach().clone()  # a counter: it keeps its dtype, and stays where reading it is cheap
         if self.elementwise and tuple(value.shape) != tuple(p.shape):
             raise ValueError(
                 f"loaded state dict holds {key!r} of shape {tuple(value.shape)} for a parameter of shape "

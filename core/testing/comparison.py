@@ -194,17 +194,14 @@ class _Comparison:
 
 
 def _comparable(tensor):
+    """Return a tensor as an array in which differences are exact or, for floats, rounded as in its own dtype."""
     tensor = tensor.detach().cpu()
     if is_float(tensor):
-        return tensor.to(plugrad.complex128 if tensor.dtype.is_complex else plugrad.float64).numpy()
+        return (tensor.float() if tensor.dtype is plugrad.bfloat16 else tensor).numpy()
     array = tensor.numpy()
     if array.dtype == bool:
         return array.astype("int8")
-    return (
-        array.astype(object)
-        if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and _huge(array)
-        else array.astype("int64")
-    )
+    return array.astype(object if array.dtype.itemsize == 8 and _huge(array) else "int64")
 
 
 def _huge(array) -> bool:
@@ -239,8 +236,10 @@ def _mismatch(actual, expected, close, rtol, atol) -> str:
     wrong = int(close.size - close.sum())
     lines = [f"Mismatched elements: {wrong} / {close.size} ({wrong / close.size:.1%})"]
     with numpy.errstate(all="ignore"):
-        apart = numpy.where(close, 0, abs(actual - expected)).astype(float)
-        relative = numpy.where(close, 0.0, apart / abs(expected).astype(float))
+        apart = abs(actual - expected)
+        scale = abs(expected).astype("float32") if apart.dtype.kind in "iO" else abs(expected)
+        relative = numpy.where(close, 0, apart.astype(scale.dtype) / scale)
+        apart = numpy.where(close, 0, apart).astype(float)
     for name, values, tolerance in (("absolute", apart, atol), ("relative", relative, rtol)):
         flat = int(numpy.nanargmax(values)) if not numpy.isnan(values).all() else 0
         if numpy.isnan(values).any():

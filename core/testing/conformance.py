@@ -176,13 +176,17 @@ def _judge(op, device, prepare):
         if not leaves(sample) or not differentiable_outputs(op, sample):
             continue
 
-        def func(args, kwargs):
-            plugrad.manual_seed(0)
-            return op.function(*args, **kwargs)
+        names = [*op.parameters[: len(sample.args)], *sample.kwargs]
+        inputs = (*sample.args, *sample.kwargs.values())
 
-        verdict = check(*prepare(func, (sample.args, sample.kwargs)), fast_mode=True)
+        def func(*values, count=len(sample.args), keywords=tuple(sample.kwargs)):
+            return call(op, Sample(values[:count], dict(zip(keywords, values[count:], strict=True))))
+
+        verdict = check(*prepare(func, inputs), fast_mode=True)
         if verdict.status == FAIL:
-            raise AssertionError(f"{label}: {verdict.message}")
+            known = isinstance(verdict.input, int) and verdict.input < len(names)
+            about = f", argument {names[verdict.input]!r}" if known else ""
+            raise AssertionError(f"{label}{about}: {verdict.message}")
         judged += verdict.status != INCONCLUSIVE
         vague += [f"{label}: {verdict.message}"] if verdict.status == INCONCLUSIVE else []
     if vague and not judged:

@@ -275,6 +275,10 @@ class Comparison:
     def _judge_element(self, leaf, coordinates, amounts) -> Verdict:
         """Return the verdict on one coordinate, told for one output element wherever possible."""
         verdict = self._judge(leaf, coordinates, amounts, self._measure(coordinates, amounts)[0])
+        distance = numpy.abs(self.subject.start[coordinates])
+        if verdict.status == INCONCLUSIVE and 0 < distance[0] < amounts[0]:  # close to a singularity at 0, perhaps
+            self.scale[coordinates] = amounts = distance
+            verdict = self._judge(leaf, coordinates, amounts, self._measure(coordinates, amounts)[0])
         if verdict.status in (FAIL, NONDIFFERENTIABLE) and len(self.backward.labels) < len(self.finite):
             values = [
                 self._value(coordinates, amounts, step) for step in (-differences.STEP, differences.STEP)
@@ -291,8 +295,9 @@ class Comparison:
         """Return the verdict on one direction, the worst over all cotangents."""
         expected, row = self._expected(coordinates, amounts)
         if len(coordinates) == 1:
-            largest = numpy.maximum(numpy.abs(slopes.value), numpy.abs(expected))
-            row = numpy.abs(self.backward.gradient[:, leaf.span] * self.scale[leaf.span]).max(axis=1)
+            largest = numpy.fmax(numpy.abs(slopes.value), numpy.abs(expected))
+            terms = numpy.abs(self.backward.gradient[:, leaf.span] * self.scale[leaf.span])
+            row = numpy.where(numpy.isfinite(terms), terms, 0.0).max(axis=1)
         else:
             largest = row
         allowed = self.tolerance.allowed(

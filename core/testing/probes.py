@@ -56,9 +56,7 @@ def shapes(op, device):
             continue
         spread = [numpy.broadcast_to(t.detach().cpu().numpy(), expected) for t in tensors]
         for index in numpy.ndindex(expected):
-            single = [
-                plugrad.tensor(array[index].item(), dtype=plugrad.float64, device=device) for array in spread
-            ]
+            single = [plugrad.from_numpy(numpy.array(array[index])).to(device) for array in spread]
             alone = call(op, _with(sample, count, single))
             agree(
                 result.detach()[index],

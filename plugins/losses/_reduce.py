@@ -65,4 +65,4 @@ def paired(F, input, target):
 def refuse_integers(kernel, input) -> None:
     """Raise PyTorch's error when a loss is asked for integers."""
     if input.dtype.kind in "biuc":
-        raise NotImplementedError(f"\"{kernel}\" not implemented for {input.dtype} tensors; convert with .float()")
+        raise NotImplementedError(f'"{kernel}" not implemented for {input.dtype} tensors; convert with .float()')

@@ -13,7 +13,9 @@ def _times(value, factor):
 
 def _check_target(input, target) -> None:
     if input.dtype is not target.dtype and not target.dtype.is_floating_point:
-        raise RuntimeError(f"Found dtype {target.dtype} but expected {input.dtype}; convert with target.to(input.dtype)")
+        raise RuntimeError(
+            f"Found dtype {target.dtype} but expected {input.dtype}; convert with target.to(input.dtype)"
+        )
 
 
 # ---------------------------------------------------------------- from probabilities

@@ -8,8 +8,16 @@ from plugrad.extend import Op, collect, composite, hookimpl, loss, loss_modules,
 
 from ._reduce import check_reduction, reduce, reduced_shape
 
-_LABELS = {"int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "bool": "Bool", "float32": "Float",
-           "float64": "Double", "float16": "Half"}
+_LABELS = {
+    "int64": "Long",
+    "int32": "Int",
+    "int16": "Short",
+    "int8": "Char",
+    "bool": "Bool",
+    "float32": "Float",
+    "float64": "Double",
+    "float16": "Half",
+}
 
 
 # ---------------------------------------------------------------- rows of classes
@@ -194,7 +202,7 @@ def cross_entropy_labels(xp, input, target, weight, ignore_index, reduction, lab
     classes = rows.shape[1]
     labels, kept = _labels(xp, target, classes, ignore_index)
     if rows.dtype.kind in "biu":
-        raise NotImplementedError(f"\"log_softmax_lastdim_kernel_impl\" not implemented for {rows.dtype}")
+        raise NotImplementedError(f'"log_softmax_lastdim_kernel_impl" not implemented for {rows.dtype}')
     shifted = rows - rows.max(axis=1, keepdims=True) if rows.size else rows
     normalizer = xp.log(xp.exp(shifted).sum(axis=1))
     values = normalizer - shifted[xp.arange(labels.size), labels]
@@ -306,9 +314,7 @@ def cross_entropy_mass_meta(g, target, weight, ignore_index, reduction, label_sm
 
 @loss(module="CrossEntropyLoss", forward=("input", "target"), buffers=("weight",))
 @composite(at=("nn.functional.cross_entropy",))
-def cross_entropy(
-    F, input, target, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0
-):
+def cross_entropy(F, input, target, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     """Cross entropy of logits with class labels or class probabilities.
 
     Args:

@@ -6,7 +6,6 @@ is below 1e-17 of the largest term; "t" is the variable mapped to [-1, 1].
 
 from __future__ import annotations
 
-
 # 1 / k!^2: DLMF 10.25.2.
 I0 = (
     4.156316796932504e-51, 2.5976979980828152e-48, 1.4962740468957016e-45, 7.915289708078262e-43,

@@ -6,7 +6,6 @@ is below 1e-17 of the largest term; "t" is the variable mapped to [-1, 1].
 
 from __future__ import annotations
 
-
 # erf(x) / x in x^2, |x| <= 1.
 ERF = (
     -7.798543850549947e-10, 1.3721520406351094e-08, -1.6208829856810202e-07, 1.6447471190594618e-06,

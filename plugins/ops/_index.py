@@ -1,4 +1,5 @@
 """Arithmetic of indices, shared by the ops that read and write through them."""
+
 from __future__ import annotations
 
 import warnings
@@ -45,8 +46,11 @@ def as_array(xp, item):
         if item.dtype.kind == "f" and item.size == 0:
             item = item.astype("int64")
     if item.dtype == "uint8":
-        warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
-                      UserWarning, stacklevel=2)
+        warnings.warn(
+            "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+            UserWarning,
+            stacklevel=2,
+        )
         item = item.astype(bool)
     if item.dtype.kind not in "ib":
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
@@ -58,10 +62,18 @@ def two_steps(xp, shape, index):
 
     The ints go into the first, so that they do not move the dimensions of the arrays as they would in NumPy.
     """
-    items = [i if i is None or i is Ellipsis or i.__class__ in (int, slice) or isinstance(i, bool) else as_array(xp, i)
-             for i in index]
-    used = sum(0 if i is None or i is Ellipsis or isinstance(i, bool)
-               else i.ndim if hasattr(i, "dtype") and i.dtype.kind == "b" else 1 for i in items)
+    items = [
+        i if i is None or i is Ellipsis or i.__class__ in (int, slice) or isinstance(i, bool) else as_array(xp, i)
+        for i in index
+    ]
+    used = sum(
+        0
+        if i is None or i is Ellipsis or isinstance(i, bool)
+        else i.ndim
+        if hasattr(i, "dtype") and i.dtype.kind == "b"
+        else 1
+        for i in items
+    )
     if used > len(shape):
         raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
     basic, arrays, dim, full = [], [], 0, slice(None)
@@ -77,9 +89,11 @@ def two_steps(xp, shape, index):
             arrays.append(xp.asarray(item).reshape(1).astype(bool))
         elif hasattr(item, "dtype"):
             width = item.ndim if item.dtype.kind == "b" else 1
-            if item.dtype.kind == "b" and item.shape != shape[dim:dim + width]:
-                raise IndexError(f"The shape of the mask {list(item.shape)} at index {position} does not match the shape "
-                                 f"of the indexed tensor {list(shape)} at index {dim}")
+            if item.dtype.kind == "b" and item.shape != shape[dim : dim + width]:
+                raise IndexError(
+                    f"The shape of the mask {list(item.shape)} at index {position} does not match the shape "
+                    f"of the indexed tensor {list(shape)} at index {dim}"
+                )
             basic += [full] * width
             arrays.append(item)
             dim += width
@@ -98,20 +112,31 @@ def reworded(error, shape):
     text = str(error)
     if "too many indices" in text:
         if not shape:
-            return IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
-                              "C++ to convert a 0-dim tensor to a number")
+            return IndexError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
+                "C++ to convert a 0-dim tensor to a number"
+            )
         return IndexError(f"too many indices for tensor of dimension {len(shape)}")
-    return IndexError(text.replace("axis", "dimension").replace(
-        "shape mismatch: indexing arrays could not be broadcast together with shapes",
-        "shape mismatch: indexing tensors could not be broadcast together with shapes"))
+    return IndexError(
+        text.replace("axis", "dimension").replace(
+            "shape mismatch: indexing arrays could not be broadcast together with shapes",
+            "shape mismatch: indexing tensors could not be broadcast together with shapes",
+        )
+    )
 
 
-def add_rows(xp, target, rows, values):
-    """Add `values[i]` to row `rows[i]` of a C-contiguous 2-d array; a row may occur more than once."""
-    width = target.shape[1]
-    places = (rows[:, None] * width + xp.arange(width)).ravel() if width != 1 else rows
-    # One flat index is several times as fast as an index of rows (NumPy 2: 1.2 ns against 6.4 ns an element).
-    xp.add.at(target.reshape(-1), places, values.reshape(-1))
+def add_slices(xp, target, index, values):
+    """Add `values[:, i]` to `target[:, index[i]]`, a C-contiguous 3-d array; an index may occur more than once.
+
+    One flat index is several times as fast as an index of slices (NumPy 2: 1.2 ns against 6.4 ns an element).
+    """
+    before, n, after = target.shape
+    places = index
+    if before != 1:
+        places = xp.arange(before)[:, None] * n + places
+    if after != 1:
+        places = places[..., None] * after + xp.arange(after)
+    xp.add.at(target.reshape(-1), places.ravel(), values.reshape(-1))
 
 
 def check_range(xp, index, size, error=RuntimeError, dim=0, prefix="", low=0):
@@ -126,8 +151,9 @@ def check_range(xp, index, size, error=RuntimeError, dim=0, prefix="", low=0):
 def check_index_dtype(op, index, dtypes=("int32", "int64")):
     """Refuse index arrays of another dtype."""
     if index.dtype.name not in dtypes:
-        raise RuntimeError(f"{op}(): Expected dtype {'/'.join(dtypes)} for index, but got {index.dtype}; "
-                           "convert it with .long()")
+        raise RuntimeError(
+            f"{op}(): Expected dtype {'/'.join(dtypes)} for index, but got {index.dtype}; convert it with .long()"
+        )
 
 
 def index_array(xp, index):

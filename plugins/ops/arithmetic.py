@@ -165,9 +165,7 @@ def addcmul(xp, input, tensor1, tensor2, *, value=1):
     tensor([ 7., 17.])
     """
     refuse("b", "addcmul_cpu_out", input)
-    return xp.add(
-        input, xp.multiply(tensor1, tensor2) if value == 1 else value * xp.multiply(tensor1, tensor2)
-    )
+    return xp.add(input, xp.multiply(tensor1, tensor2) if value == 1 else value * xp.multiply(tensor1, tensor2))
 
 
 @addcmul.vjp("input")
@@ -227,9 +225,7 @@ def div(F, input, other, *, rounding_mode=None):
         return F.floor_divide(input, other)
     if rounding_mode == "trunc":
         return F.div_trunc(input, other)
-    raise RuntimeError(
-        f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
-    )
+    raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
 
 
 @binary(node="DivBackward2")

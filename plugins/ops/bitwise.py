@@ -71,9 +71,7 @@ def bitwise_left_shift(xp, input, other):
     """
     refuse("bfcV", "lshift_cpu", input, other)
     outside = _outside(xp, input, other)
-    return xp.where(
-        outside, 0, xp.left_shift(input, xp.where(outside, 0, other).astype(_dtype(input, other)))
-    )
+    return xp.where(outside, 0, xp.left_shift(input, xp.where(outside, 0, other).astype(_dtype(input, other))))
 
 
 @binary(promote="int")

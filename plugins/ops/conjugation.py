@@ -7,7 +7,7 @@ import math
 from plugrad.extend import Op, collect, composite, hookimpl, unary, view
 
 
-@view(aliases=("resolve_conj",))
+@view()
 def conj(xp, input):
     """Complex conjugate of each element; a real tensor is passed on as it is.
 
@@ -40,6 +40,17 @@ def conj_physical_vjp(F, g):
 
 
 @composite()
+def resolve_conj(F, input):
+    """The tensor itself: plugrad never leaves a conjugation pending.
+
+    >>> import plugrad as torch
+    >>> torch.resolve_conj(torch.tensor([1 + 2j]))
+    tensor([1.+2.j])
+    """
+    return input
+
+
+@composite()
 def resolve_neg(F, input):
     """The tensor itself: plugrad never leaves a negation pending.
 
@@ -50,32 +61,46 @@ def resolve_neg(F, input):
     return input
 
 
-@unary(inplace=False)
-def angle(xp, input):
+@unary(at=(), inplace=False, node="AngleBackward0")
+def angle_of_complex(xp, input):
+    """Argument of complex elements."""
+    return xp.angle(input)
+
+
+@angle_of_complex.vjp
+def angle_of_complex_vjp(F, g, input):
+    # d angle = Im(dz / z), which as a gradient is i * g * z / |z|^2.
+    modulus = F.abs(input)
+    area = modulus * modulus
+    return g * 1j * input / F.where(area == 0, math.inf, area)
+
+
+@angle_of_complex.meta
+def angle_of_complex_meta(input):
+    return input.shape, {"complex64": "float32"}.get(str(input.dtype), "float64")
+
+
+@unary(at=(), inplace=False, node="AngleBackward0")
+def angle_of_real(xp, input):
+    """Argument of real elements: 0, or pi where negative."""
+    turned = xp.where(input < 0, math.pi, 0).astype(input.dtype)
+    return xp.where(input != input, input, turned)
+
+
+@angle_of_real.vjp
+def angle_of_real_vjp(F, g):
+    return F.zeros_like(g)
+
+
+@composite()
+def angle(F, input):
     """Argument of complex elements in radians; of real ones 0 or pi.
 
     >>> import plugrad as torch
     >>> torch.angle(torch.tensor([1j, -1.]))
     tensor([1.5708, 3.1416])
     """
-    if input.dtype.kind == "c":
-        return xp.angle(input)
-    turned = xp.where(input < 0, math.pi, 0).astype(input.dtype)
-    return xp.where(input != input, input, turned)
-
-
-@angle.vjp
-def angle_vjp(F, g, input):
-    # d angle = Im(dz / z), which as a gradient is i * g * z / |z|^2; its real part vanishes for real z.
-    modulus = F.abs(input)
-    area = modulus * modulus
-    return g * 1j * input / F.where(area == 0, math.inf, area)
-
-
-@angle.meta
-def angle_meta(input):
-    real = {"complex64": "float32", "complex128": "float64"}
-    return input.shape, real.get(str(input.dtype), input.dtype)
+    return F.angle_of_complex(input) if input.is_complex() else F.angle_of_real(input)
 
 
 @hookimpl

@@ -1,4 +1,5 @@
 """Ops that make tensors out of sizes and numbers: zeros, full, arange, eye, windows..."""
+
 from __future__ import annotations
 
 import math
@@ -9,15 +10,18 @@ from plugrad.extend import Op, collect, composite, factory, get_default_dtype, h
 def number(name, value):
     """A Python number out of a number or a 0-d array."""
     if getattr(value, "ndim", 0):
-        raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors, but got one with "
-                           f"{value.ndim} dimension(s); use .item() of one element")
+        raise RuntimeError(
+            f"{name} only supports 0-dimensional start and end tensors, but got one with "
+            f"{value.ndim} dimension(s); use .item() of one element"
+        )
     return value.item() if hasattr(value, "item") else value
 
 
 def dtype_for(*values):
     """The dtype that PyTorch gives a tensor of these Python numbers."""
-    kind = max(0 if isinstance(v, bool) else 1 if isinstance(v, int) else 2 if isinstance(v, float) else 3
-               for v in values)
+    kind = max(
+        0 if isinstance(v, bool) else 1 if isinstance(v, int) else 2 if isinstance(v, float) else 3 for v in values
+    )
     return ("bool", "int64", get_default_dtype().numpy)[kind] if kind < 3 else get_default_dtype().to_complex().numpy
 
 
@@ -71,7 +75,9 @@ def full(xp, size, fill_value, *, dtype=None):
             [7, 7]])
     """
     if isinstance(size, int):
-        raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not int; write full(({size},), ...)")
+        raise TypeError(
+            f"full(): argument 'size' (position 1) must be tuple of ints, not int; write full(({size},), ...)"
+        )
     value = number("full", fill_value)
     return xp.full(size, value, dtype_for(value) if dtype is None else dtype)
 
@@ -177,6 +183,14 @@ def closed_range(xp, start, end, step=1, *, dtype):
     return ramp(xp, *progression(start, end, step, xp.dtype(dtype).kind in "iu", inclusive=True), dtype)
 
 
+def ends(name, start, end, steps, dtype):
+    """The checked end points as numbers; integer dtypes cut them before anything is computed, as in PyTorch."""
+    if not isinstance(steps, int):
+        raise TypeError(f"{name}(): argument 'steps' (position 3) must be int, not {type(steps).__name__}")
+    found = number(name, start), number(name, end)
+    return tuple(map(int, found)) if dtype is not None and dtype.kind in "iu" else found
+
+
 def spaced(xp, start, end, steps):
     """`steps` evenly spaced float64 or complex128 numbers, exact at both ends and symmetric in rounding."""
     if steps < 0:
@@ -196,7 +210,7 @@ def linspace(xp, start, end, steps, *, dtype=None):
     >>> torch.linspace(0, 1, 5)
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
-    start, end = number("linspace", start), number("linspace", end)
+    start, end = ends("linspace", start, end, steps, dtype)
     return spaced(xp, start, end, steps).astype(dtype_for(0.0, start, end) if dtype is None else dtype)
 
 
@@ -208,16 +222,17 @@ def logspace(xp, start, end, steps, base=10.0, *, dtype=None):
     >>> torch.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
-    start, end = number("logspace", start), number("logspace", end)
-    dtype = dtype_for(0.0, start, end) if dtype is None else dtype
-    exponents = spaced(xp, start, end, steps)
-    return (base ** exponents).astype(dtype)
+    start, end = ends("logspace", start, end, steps, dtype)
+    return (base ** spaced(xp, start, end, steps)).astype(dtype_for(0.0, start, end) if dtype is None else dtype)
 
 
 def options(input, dtype, device, requires_grad):
     """Keywords for a factory that follow `input` where they are not given."""
-    return {"dtype": input.dtype if dtype is None else dtype, "device": input.device if device is None else device,
-            "requires_grad": requires_grad}
+    return {
+        "dtype": input.dtype if dtype is None else dtype,
+        "device": input.device if device is None else device,
+        "requires_grad": requires_grad,
+    }
 
 
 @composite(at=("zeros_like",))
@@ -321,7 +336,7 @@ def new_full(F, input, size, fill_value, *, dtype=None, layout=None, device=None
 
 @composite(at=("Tensor.new_tensor",))
 def new_tensor(F, input, data, *, dtype=None, device=None, requires_grad=False):
-    """A new leaf tensor holding `data`, by default in the dtype and on the device of `input`.
+    """A new leaf tensor that holds `data`, with the dtype and device of `input`.
 
     >>> import plugrad as torch
     >>> torch.tensor([1.]).new_tensor([2, 3])
@@ -329,8 +344,7 @@ def new_tensor(F, input, data, *, dtype=None, device=None, requires_grad=False):
     """
     import plugrad
 
-    return plugrad.tensor(data, dtype=dtype or input.dtype, device=device or input.device,
-                          requires_grad=requires_grad)
+    return plugrad.tensor(data, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
 @op(at=("fill",), inplace=True)
@@ -342,8 +356,7 @@ def fill(xp, input, value):
     tensor([5, 5])
     """
     if getattr(value, "ndim", 0):
-        raise RuntimeError(
-            f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     if (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c") and input.dtype.kind != "c":
         raise RuntimeError(f"value cannot be converted to type {input.dtype} without overflow")
     out = xp.empty_like(input)
@@ -398,6 +411,28 @@ def zero_samples(make):
     yield make(2, 3)
 
 
+@composite(name="zero_in_place", at=("zero_",))
+def zero_function(F, input):
+    """Set every element to zero.
+
+    >>> import plugrad as torch
+    >>> torch.zero_(torch.tensor([1, 2]))
+    tensor([0, 0])
+    """
+    return input.zero_()
+
+
+@composite(name="fill_in_place", at=("fill_",))
+def fill_function(F, input, value):
+    """Set every element to `value`, a number or a 0-d tensor.
+
+    >>> import plugrad as torch
+    >>> torch.fill_(torch.tensor([1, 2]), 5)
+    tensor([5, 5])
+    """
+    return input.fill_(value)
+
+
 @op(at=(), inplace=True)
 def copy(xp, input, src, non_blocking=False):
     """The values of `src`, broadcast and cast to the shape and dtype of `input`.
@@ -413,8 +448,10 @@ def copy(xp, input, src, non_blocking=False):
     try:
         out[...] = src
     except ValueError:
-        raise RuntimeError(f"The size of tensor a {list(input.shape)} must match the size of tensor b "
-                           f"{list(src.shape)}: the source of copy_ must be broadcastable to the target") from None
+        raise RuntimeError(
+            f"The size of tensor a {list(input.shape)} must match the size of tensor b "
+            f"{list(src.shape)}: the source of copy_ must be broadcastable to the target"
+        ) from None
     return out
 
 
@@ -437,6 +474,35 @@ def copy_vjp_src(F, g, src_shape):
 def copy_samples(make):
     yield make.args(make(2, 3), make(2, 3))
     yield make.args(make(2, 3), make(3))
+
+
+@zeros_like.samples
+@ones_like.samples
+@zero_function.samples
+def like_samples(make):
+    yield make.args(make(2, 3, requires_grad=False))
+
+
+@full_like.samples
+@fill_function.samples
+def filled_samples(make):
+    yield make.args(make(2, 3, requires_grad=False), 2.5)
+
+
+@new_zeros.samples
+@new_ones.samples
+def new_samples(make):
+    yield make.args(make(2), (2, 3))
+
+
+@new_full.samples
+def new_full_samples(make):
+    yield make.args(make(2), (2, 3), 2.5)
+
+
+@new_tensor.samples
+def new_tensor_samples(make):
+    yield make.args(make(2), [1, 2])
 
 
 @hookimpl

@@ -203,7 +203,28 @@ def xlogy_samples(make):
     yield make(3, 4), make(4, low=0.1, high=3)
 
 
-@unary(aliases=("special.logit",), domain=(0, 1))
+@binary(promote="float", at=("special.xlog1py",), inplace=False, complex=False)
+def xlog1py(xp, input, other):
+    """`input * log1p(other)`, zero where `input` is zero.
+
+    >>> import plugrad as torch
+    >>> torch.special.xlog1py(torch.tensor([0., 2.]), torch.tensor([-1., 1.]))
+    tensor([0.0000, 1.3863])
+    """
+    return xp.where((input == 0) & (other == other), 0, input * xp.log1p(other))
+
+
+@xlog1py.vjp("input")
+def xlog1py_vjp_input(F, g, input, other):
+    return F.where((input == 0) & (other <= -1), 0.0, F.xlog1py(g, other))
+
+
+@xlog1py.vjp("other")
+def xlog1py_vjp_other(F, g, input, other):
+    return g * (input / (other + 1))
+
+
+@unary(aliases=("special.logit",), domain=(0, 1), complex=False)
 def logit(xp, input, eps=None):
     """Logarithm of the odds `input / (1 - input)`: the inverse of `sigmoid`.
 

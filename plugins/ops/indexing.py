@@ -1,5 +1,8 @@
 """Reading and writing by index: `x[...]`, and the ops that pick or write whole slices and masked elements."""
+
 from __future__ import annotations
+
+import math
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op, view
 
@@ -85,7 +88,7 @@ def advanced_index_vjp(F, g, input_shape, index):
 
 @op(at=())
 def add_at(xp, input, shape, index):
-    """Zeros of `shape` to which `input` is added at an index: gradient of `advanced_index`."""
+    """Zeros of `shape` plus `input` at an index: `advanced_index`'s gradient."""
     out = xp.zeros(shape, input.dtype)
     accumulate(xp, out, index, input)
     return out
@@ -112,7 +115,7 @@ def accumulate(xp, out, index, values):
         ix.check_range(xp, rows, n, IndexError, low=-n)
         values = xp.broadcast_to(values, rows.shape + region.shape[1:])
         if values.size:
-            ix.add_rows(xp, region.reshape(n, -1), rows.ravel() % n, values)
+            ix.add_slices(xp, region.reshape(1, n, -1), rows.ravel() % n, values)
     else:
         places = xp.arange(out.size).reshape(out.shape)[basic][arrays]
         xp.add.at(out.reshape(-1), places.ravel(), xp.broadcast_to(values, places.shape).ravel())
@@ -137,15 +140,19 @@ def assign(xp, out, index, value):
         basic, arrays = ix.two_steps(xp, out.shape, index)
         region = out[basic]
         if arrays and getattr(value, "ndim", 0) and value.dtype != out.dtype:
-            raise RuntimeError(f"Index put requires the source and destination dtypes match, got {out.dtype} for the "
-                               f"destination and {value.dtype} for the source.")
+            raise RuntimeError(
+                f"Index put requires the source and destination dtypes match, got {out.dtype} for the "
+                f"destination and {value.dtype} for the source."
+            )
         region[arrays if arrays else ...] = value
     except IndexError as error:
         raise ix.reworded(error, out.shape) from None
     except ValueError:
         target = region[arrays].shape if arrays else region.shape
-        raise RuntimeError(f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing "
-                           f"result of shape {list(target)}") from None
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing "
+            f"result of shape {list(target)}"
+        ) from None
 
 
 @setitem.meta
@@ -189,8 +196,10 @@ def index_put(xp, input, indices, values, accumulate=False):
     """
     index = ix.tidy(tuple(slice(None) if i is None else i for i in indices))
     if values.dtype != input.dtype:
-        raise RuntimeError(f"Index put requires the source and destination dtypes match, got {input.dtype} for the "
-                           f"destination and {values.dtype} for the source.")
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {input.dtype} for the "
+            f"destination and {values.dtype} for the source."
+        )
     out = xp.array(input, order="C", copy=True)
     if accumulate:
         adding(xp, out, index, values)
@@ -248,7 +257,7 @@ def index_select_meta(input, dim, index):
     if not input.ndim:
         return (), input.dtype
     dim = axes(dim, input.ndim)
-    return (*input.shape[:dim], index.shape[0] if index.ndim else 1, *input.shape[dim + 1:]), input.dtype
+    return (*input.shape[:dim], index.shape[0] if index.ndim else 1, *input.shape[dim + 1 :]), input.dtype
 
 
 @index_select.vjp
@@ -265,23 +274,28 @@ def index_select_samples(make):
 def checked_source(name, input, dim, index, source, error=RuntimeError):
     """PyTorch's tests of the slices that go in where `index` says."""
     if source.dtype != input.dtype:
-        raise RuntimeError(f"{name}_(): self and source expected to have the same dtype (the same scalar type), but got "
-                           f"(self) {input.dtype} and (source) {source.dtype}")
+        raise RuntimeError(
+            f"{name}_(): self and source expected to have the same dtype (the same scalar type), but got "
+            f"(self) {input.dtype} and (source) {source.dtype}"
+        )
     count = source.shape[dim] if source.ndim else 1
     if index.size != count:
-        raise error(f"{name}_(): Number of indices ({index.size}) should be equal to source.size(dim): ({count}), "
-                    f"for dim: {dim}")
-    if source.shape[:dim] + source.shape[dim + 1:] != input.shape[:dim] + input.shape[dim + 1:]:
+        raise error(
+            f"{name}_(): Number of indices ({index.size}) should be equal to source.size(dim): ({count}), "
+            f"for dim: {dim}"
+        )
+    if source.shape[:dim] + source.shape[dim + 1 :] != input.shape[:dim] + input.shape[dim + 1 :]:
         raise RuntimeError(
             f"{name}_(): source tensor shape must match self tensor shape, excluding the specified dimension. "
-            f"Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}")
+            f"Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}"
+        )
 
 
 @op(inplace=True)
 def index_add(xp, input, dim, index, source, *, alpha=1):
-    """`input` plus `alpha` times the slices of `source`, added along `dim` where `index` says.
+    """`input` plus `alpha` times the slices of `source` where `index` says.
 
-    Slices meant for one place are summed.
+    `index` is 1-d and names places along `dim`. Slices meant for one place are summed.
 
     >>> import plugrad as torch
     >>> torch.index_add(torch.zeros(3), 0, torch.tensor([0, 0]), torch.ones(2))
@@ -292,11 +306,12 @@ def index_add(xp, input, dim, index, source, *, alpha=1):
     if input.ndim == 0:
         return xp.asarray(input + alpha * source.reshape(()))
     ix.check_range(xp, index, input.shape[dim])
-    out = xp.array(xp.moveaxis(input, dim, 0), order="C", copy=True)
+    out = xp.array(input, order="C", copy=True)
     if out.size and index.size:
-        slices = xp.moveaxis(source, dim, 0)
-        ix.add_rows(xp, out.reshape(len(out), -1), index, slices if alpha == 1 else (slices * alpha).astype(out.dtype))
-    return xp.moveaxis(out, 0, dim)
+        before = math.prod(out.shape[:dim])
+        slices = source if alpha == 1 else (source * alpha).astype(out.dtype)
+        ix.add_slices(xp, out.reshape(before, out.shape[dim], -1), index, slices)
+    return out
 
 
 @index_add.meta
@@ -322,7 +337,9 @@ def index_add_samples(make):
 
 @op(inplace=True)
 def index_copy(xp, input, dim, index, source):
-    """A copy of `input` with the slices of `source` written along `dim` where `index` says.
+    """A copy of `input` with the slices of `source` where `index` says.
+
+    `index` is 1-d and names places along `dim`.
 
     >>> import plugrad as torch
     >>> torch.index_copy(torch.zeros(3), 0, torch.tensor([2]), torch.ones(1))
@@ -362,15 +379,18 @@ def index_copy_samples(make):
 
 @op(inplace=True)
 def index_fill(xp, input, dim, index, value):
-    """A copy of `input` with `value` (a number or a 0-d tensor) in the slices named by `index`.
+    """A copy of `input` with `value` in the slices named by `index`.
+
+    `value` is a number or a 0-d tensor; `index` is 1-d and names places along `dim`.
 
     >>> import plugrad as torch
     >>> torch.index_fill(torch.zeros(3), 0, torch.tensor([2]), 1)
     tensor([0., 0., 1.])
     """
     if getattr(value, "ndim", 0):
-        raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                           f"{value.ndim} dimension(s).")
+        raise RuntimeError(
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
     if index.dtype != "int64":
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
     if index.ndim > 1:
@@ -408,8 +428,10 @@ def index_fill_samples(make):
 def embed(F, input, src, index, region_shape):
     """`setitem` for a source that must have exactly the shape of the slice."""
     if tuple(src.shape) != tuple(region_shape):
-        raise RuntimeError("expected src to have a size equal to the slice of self. "
-                           f"src size = {list(src.shape)}, slice size = {list(region_shape)}")
+        raise RuntimeError(
+            "expected src to have a size equal to the slice of self. "
+            f"src size = {list(src.shape)}, slice size = {list(region_shape)}"
+        )
     return F.setitem(input, index, src)
 
 
@@ -448,10 +470,49 @@ def diagonal_scatter(F, input, src, offset=0, dim1=0, dim2=1):
     """
     region = F.diagonal(input, offset, dim1, dim2)
     if tuple(src.shape) != tuple(region.shape):
-        raise RuntimeError("expected src to have a size equal to the slice of self. "
-                           f"src size = {list(src.shape)}, slice size = {list(region.shape)}")
+        raise RuntimeError(
+            "expected src to have a size equal to the slice of self. "
+            f"src size = {list(src.shape)}, slice size = {list(region.shape)}"
+        )
     on = F.diagonal_in_zeros(F.ones_like(src), input.shape, offset, dim1, dim2)
     return F.where(on != 0, F.diagonal_in_zeros(src, input.shape, offset, dim1, dim2), input)
+
+
+@getitem.samples
+@advanced_index.samples
+def getitem_samples(make):
+    yield make(3, 4), (make.ints(2, 2, low=-3, high=3),)
+    yield make(3, 4), (slice(1, None), make.ints(3, low=0, high=4))
+    yield make(3, 4), (make.bool(3, 4),)
+    yield make(3, 4, 2), (make.ints(2, low=0, high=3), slice(None), make.ints(2, low=0, high=2))
+    yield make(3, 4, 2), (0, make.bool(4), None)
+
+
+@add_at.samples
+def add_at_samples(make):
+    yield make(5, 4), (3, 4), (make.ints(5, low=-3, high=3),)
+    yield make(3, 2), (3, 4), (slice(None), make.ints(2, low=0, high=4))
+
+
+@index_put.samples
+def index_put_samples(make):
+    yield make(3, 4), (make.ints(5, low=0, high=3),), make(5, 4), True
+    yield make(3, 4), (make.bool(3),), make(4)
+
+
+@select_scatter.samples
+def select_scatter_samples(make):
+    yield make(3, 4), make(3), 1, -1
+
+
+@slice_scatter.samples
+def slice_scatter_samples(make):
+    yield make(3, 4), make(3, 2), 1, 0, None, 2
+
+
+@diagonal_scatter.samples
+def diagonal_scatter_samples(make):
+    yield make(3, 4), make(3), 1
 
 
 @hookimpl

@@ -1,10 +1,11 @@
 """Ops that make or mask matrices and grids: triangles, diagonals, blocks, grids and products of vectors."""
+
 from __future__ import annotations
 
 import itertools
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, factory, hookimpl, op
+from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, factory, hookimpl, op
 
 
 def refuse_small(name, input):
@@ -120,7 +121,7 @@ def diag_embed(F, input, offset=0, dim1=-2, dim2=-1):
 
 @composite()
 def diag(F, input, diagonal=0):
-    """The diagonal of a matrix (a copy), or the matrix that has a vector on its diagonal.
+    """The diagonal of a matrix (a copy), or the matrix with a given diagonal.
 
     Raises `RuntimeError` for other than one or two dimensions.
 
@@ -163,8 +164,9 @@ def block_diag(F, tensors):
         return F.empty((1, 0))
     for i, t in enumerate(tensors):
         if t.ndim > 2:
-            raise RuntimeError("torch.block_diag: Input tensors must have 2 or fewer dimensions. "
-                               f"Input {i} has {t.ndim} dimensions")
+            raise RuntimeError(
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {t.ndim} dimensions"
+            )
     blocks = [F.atleast_2d(t) for t in tensors]
     width, start, rows = sum(b.shape[1] for b in blocks), 0, []
     for block in blocks:
@@ -268,14 +270,16 @@ def kron(F, input, other):
 
 @op(at=("complex",))
 def complex_(xp, real, imag):
-    """Complex numbers of the given real and imaginary parts, which have one float dtype.
+    """Complex numbers of the given real and imaginary parts.
+
+    Both have one float dtype, else `RuntimeError`.
 
     >>> import plugrad as torch
     >>> torch.complex(torch.tensor([1.0]), torch.tensor([2.0]))
     tensor([1.+2.j])
     """
     refuse_parts(real, imag)
-    shape = xp.broadcast_shapes(real.shape, imag.shape) if real.shape != imag.shape else real.shape
+    shape = broadcast_shapes(real.shape, imag.shape)
     out = xp.empty(shape, complex_dtype(real.dtype))
     out.real, out.imag = real, imag
     return out
@@ -283,9 +287,13 @@ def complex_(xp, real, imag):
 
 def refuse_parts(real, imag):
     if real.dtype.kind != "f" or imag.dtype.kind != "f":
-        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {real.dtype} and {imag.dtype}")
+        raise RuntimeError(
+            f"Expected both inputs to be Half, Float or Double tensors but got {real.dtype} and {imag.dtype}"
+        )
     if real.dtype != imag.dtype:
-        raise RuntimeError(f"Expected object of scalar type {real.dtype} but got scalar type {imag.dtype} for second argument")
+        raise RuntimeError(
+            f"Expected object of scalar type {real.dtype} but got scalar type {imag.dtype} for second argument"
+        )
 
 
 def complex_dtype(dtype):
@@ -295,7 +303,7 @@ def complex_dtype(dtype):
 @complex_.meta
 def complex_meta(real, imag):
     dtype = plugrad.complex128 if real.dtype == "float64" else plugrad.complex64
-    return plugrad.broadcast_shapes(real.shape, imag.shape), dtype.numpy
+    return broadcast_shapes(real.shape, imag.shape), dtype.numpy
 
 
 @complex_.vjp("real")
@@ -324,13 +332,17 @@ def polar(F, abs, angle):
     """
     for part in (abs, angle):
         if not part.is_floating_point():
-            raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {abs.dtype} and {angle.dtype}")
+            raise RuntimeError(
+                f"Expected both inputs to be Half, Float or Double tensors but got {abs.dtype} and {angle.dtype}"
+            )
     return F.complex(abs * F.cos(angle), abs * F.sin(angle))
 
 
 @composite(at=("vander",))
 def vander(F, x, N=None, increasing=False):
-    """Matrix of powers of the vector `x`, `N` columns (default: its size), highest power first.
+    """Matrix of powers of the vector `x`, highest power first.
+
+    It has `N` columns, by default as many as rows.
 
     >>> import plugrad as torch
     >>> torch.vander(torch.tensor([2, 3]), 3)
@@ -344,6 +356,46 @@ def vander(F, x, N=None, increasing=False):
         raise RuntimeError("N must be non-negative.")
     powers = plugrad.arange(N, device=x.device)
     return F.pow(F.unsqueeze(x, -1), powers if increasing else F.flip(powers, (0,)))
+
+
+@diag.samples
+@diagflat.samples
+@diag_embed.samples
+def diagonal_samples(make):
+    yield make(3)
+    yield make(2, 3), -1
+
+
+@block_diag.samples
+def block_diag_samples(make):
+    yield make(2, 3), make(), make(2)
+
+
+@meshgrid.samples
+@cartesian_prod.samples
+def grid_samples(make):
+    yield make(2), make(3)
+
+
+@combinations.samples
+def combinations_samples(make):
+    yield make(4)
+    yield make(3), 2, True
+
+
+@kron.samples
+def kron_samples(make):
+    yield make(2, 3), make(2)
+
+
+@polar.samples
+def polar_samples(make):
+    yield make(3), make(3)
+
+
+@vander.samples
+def vander_samples(make):
+    yield make(3), 4
 
 
 @hookimpl

@@ -84,6 +84,10 @@ def max_pool_vjp(F, g, input, axes):
 
 def _hand_down(xp, g, values, most, position, axis):
     """Give the gradient of maxima along one axis to the first element of each window that equals the maximum."""
+    if g.strides != most.strides:  # one memory layout for all operands is worth a copy
+        aligned = xp.empty_like(most, dtype=g.dtype)
+        aligned[...] = g
+        g = aligned
     result = (xp.empty_like if axis.covers else xp.zeros_like)(values, dtype=g.dtype)
     *others, last = [_at(position, tap) for tap in axis.taps]
     rest = g

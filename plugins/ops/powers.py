@@ -76,7 +76,7 @@ def pow(xp, input, exponent):
     if is_number(exponent):
         return _pow_number(xp, input, exponent)
     refuse("b", "pow", exponent)
-    if exponent.dtype.kind == "i":
+    if exponent.dtype.kind == "i" and not isinstance(input, float):
         return _pow_integers(xp, input, exponent)
     return xp.power(input, exponent)
 
@@ -109,7 +109,7 @@ def _pow_integers(xp, input, exponent):
     return xp.where(exponent < 0, inverse, power).astype(power.dtype)
 
 
-@composite()
+@composite(inplace=True)
 def float_power(F, input, exponent):
     """Powers computed in float64, or in complex128 where an operand is complex.
 

@@ -3,6 +3,7 @@
 Every op takes `generator=` (default: the device's own, seeded by `manual_seed`). The streams are those of the array
 library, so equal seeds give other numbers than PyTorch's.
 """
+
 from __future__ import annotations
 
 import plugrad
@@ -40,7 +41,7 @@ def normal_array(xp, size, dtype, generator):
     if dtype.kind == "c":
         real = "float32" if dtype.itemsize == 8 else "float64"
         parts = source.standard_normal((2, *size), dtype=real)
-        return ((parts[0] + 1j * parts[1]) * 0.5 ** 0.5).astype(dtype)
+        return ((parts[0] + 1j * parts[1]) * 0.5**0.5).astype(dtype)
     drawn = dtype if dtype.itemsize >= 4 else "float32"
     return xp.asarray(source.standard_normal(size, dtype=drawn)).astype(dtype, copy=False)
 
@@ -49,7 +50,7 @@ def integer_array(xp, low, high, size, dtype, generator):
     """Integers of [low, high)."""
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    wide = "uint64" if high > 2 ** 63 else "int64"
+    wide = "uint64" if high > 2**63 else "int64"
     return xp.asarray(rng(xp, generator).integers(low, high, size, dtype=wide)).astype(dtype)
 
 
@@ -75,11 +76,31 @@ def randn(xp, size, *, generator=None, dtype):
     return normal_array(xp, size, dtype, generator)
 
 
-@factory()
-def randint(xp, low=0, high=None, size=None, *, generator=None, dtype=None):
-    """Random integers of [low, high): `randint(high, size)` or `randint(low, high, size)`.
+@factory(at=())
+def randint_sized(xp, low, high, size, *, generator=None, dtype=None):
+    """Random integers of [low, high), int64 unless a dtype is given."""
+    return integer_array(xp, low, high, size, "int64" if dtype is None else dtype, generator)
 
-    The dtype is int64 unless given. Raises `RuntimeError` for an empty range.
+
+@composite(at=("randint",))
+def randint(
+    F,
+    low=0,
+    high=None,
+    size=None,
+    *,
+    generator=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
+    """Random integers of [low, high).
+
+    Call `randint(high, size)` or `randint(low, high, size)`. The dtype is int64 unless given. An empty range is
+    a `RuntimeError`.
 
     >>> import plugrad as torch
     >>> bool((torch.randint(3, (10,)) < 3).all())
@@ -89,9 +110,9 @@ def randint(xp, low=0, high=None, size=None, *, generator=None, dtype=None):
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
-    if not isinstance(size, (tuple, list)):
-        raise TypeError(f"randint(): argument 'size' must be tuple of ints, not {type(size).__name__}")
-    return integer_array(xp, low, high, size, "int64" if dtype is None else dtype, generator)
+    return F.randint_sized(
+        low, high, size, generator=generator, out=out, dtype=dtype, device=device, requires_grad=requires_grad
+    )
 
 
 @factory()
@@ -108,8 +129,9 @@ def randperm(xp, n, *, generator=None, dtype=None):
 
 
 @composite(at=("rand_like",))
-def rand_like(F, input, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False,
-              memory_format=None):
+def rand_like(
+    F, input, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None
+):
     """Uniform random numbers of [0, 1) in the shape of `input`.
 
     >>> import plugrad as torch
@@ -120,8 +142,9 @@ def rand_like(F, input, *, generator=None, dtype=None, layout=None, device=None,
 
 
 @composite(at=("randn_like",))
-def randn_like(F, input, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False,
-               memory_format=None):
+def randn_like(
+    F, input, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None
+):
     """Standard normal random numbers in the shape of `input`.
 
     >>> import plugrad as torch
@@ -132,9 +155,22 @@ def randn_like(F, input, *, generator=None, dtype=None, layout=None, device=None
 
 
 @composite(at=("randint_like",))
-def randint_like(F, input, low=0, high=None, *, generator=None, dtype=None, layout=None, device=None,
-                 requires_grad=False, memory_format=None):
-    """Random integers of [low, high) in the shape and dtype of `input`; one number is `high`.
+def randint_like(
+    F,
+    input,
+    low=0,
+    high=None,
+    *,
+    generator=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    memory_format=None,
+):
+    """Random integers of [low, high) in the shape and dtype of `input`.
+
+    One number is `high`.
 
     >>> import plugrad as torch
     >>> torch.randint_like(torch.zeros(2), 1)
@@ -161,7 +197,7 @@ def normal_sized(xp, size, mean, std, *, generator=None, dtype):
 
 @op(at=())
 def normal_around(xp, mean, std, *, generator=None):
-    """Normal samples, one for each pair of broadcast mean and deviation (at least one of them an array)."""
+    """Normal samples, one for each pair of broadcast mean and deviation."""
     mean_like = mean if hasattr(mean, "dtype") else std
     refuse_integers("normal_kernel", mean_like.dtype)
     check_deviation(xp, std)
@@ -197,7 +233,19 @@ def normal_around_vjp_std(F, g, std_shape):
 
 
 @composite(at=("normal",))
-def normal(F, mean, std=1.0, size=None, *, generator=None, dtype=None, device=None, requires_grad=False):
+def normal(
+    F,
+    mean,
+    std=1.0,
+    size=None,
+    *,
+    generator=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
     """Normal random numbers of given mean and standard deviation.
 
     `mean` and `std` are numbers with a `size`, or at least one is a tensor, which sets the shape. Raises
@@ -210,11 +258,14 @@ def normal(F, mean, std=1.0, size=None, *, generator=None, dtype=None, device=No
     if size is not None:
         if std < 0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
-        return F.normal_sized(size, mean, std, generator=generator, dtype=dtype, device=device,
-                              requires_grad=requires_grad)
+        return F.normal_sized(
+            size, mean, std, generator=generator, dtype=dtype, device=device, requires_grad=requires_grad
+        )
     if not (hasattr(mean, "dtype") or hasattr(std, "dtype")):
-        raise TypeError("normal() received an invalid combination of arguments: with two numbers it needs a size, "
-                        "as in torch.normal(0.0, 1.0, (2, 3))")
+        raise TypeError(
+            "normal() received an invalid combination of arguments: with two numbers it needs a size, "
+            "as in torch.normal(0.0, 1.0, (2, 3))"
+        )
     return F.normal_around(mean, std, generator=generator)
 
 
@@ -231,8 +282,9 @@ def bernoulli(xp, input, p=None, *, generator=None):
     if p is None:
         refuse_integers("bernoulli_tensor_cpu_p_", input.dtype)
         if input.size and not bool(xp.all((input >= 0) & (input <= 1))):
-            raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false: every element of the "
-                               "input is a probability")
+            raise RuntimeError(
+                "Expected p_in >= 0 && p_in <= 1 to be true, but got false: every element of the input is a probability"
+            )
         p = input
     return coin_flips(xp, input.shape, p, generator).astype(input.dtype)
 
@@ -244,143 +296,9 @@ def coin_flips(xp, shape, p, generator):
 
 
 bernoulli.meta(same_meta)
+
+
 bernoulli.vjp(no_gradient)
-
-
-@op(at=())
-def bernoulli_like(xp, input, p=0.5, *, generator=None):
-    """Zeros and ones in the shape of `input`, each one with probability `p`."""
-    if hasattr(p, "dtype"):
-        refuse_integers("bernoulli_tensor_cpu_p_", p.dtype)
-    return coin_flips(xp, input.shape, p, generator).astype(input.dtype)
-
-
-@composite(name="bernoulli_in_place", at=("Tensor.bernoulli_",))
-def bernoulli_(F, input, p=0.5, *, generator=None):
-    """Fill with zeros and ones, each one with probability `p` (a number or a tensor).
-
-    >>> import plugrad as torch
-    >>> torch.zeros(2).bernoulli_(1.0)
-    tensor([1., 1.])
-    """
-    return input.copy_(F.bernoulli_like(input, p, generator=generator))
-
-
-@op(at=(), inplace=True)
-def uniform(xp, input, from_=0.0, to=1.0, *, generator=None):
-    """Fill with uniform random numbers of [from_, to).
-
-    >>> import plugrad as torch
-    >>> float(torch.zeros(9).uniform_(2, 3).min()) >= 2
-    True
-    """
-    if from_ > to:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
-    return (uniform_array(xp, input.shape, input.dtype, generator) * (to - from_) + from_).astype(input.dtype)
-
-
-@op(at=())
-def normal_like(xp, input, mean=0.0, std=1.0, *, generator=None):
-    """Normal random numbers in the shape of `input`."""
-    check_deviation(xp, std)
-    return (normal_array(xp, input.shape, input.dtype, generator) * std + mean).astype(input.dtype)
-
-
-@composite(name="normal_in_place", at=("Tensor.normal_",))
-def normal_(F, input, mean=0.0, std=1.0, *, generator=None):
-    """Fill with normal random numbers.
-
-    >>> import plugrad as torch
-    >>> torch.zeros(2).normal_(3.0, 0.0)
-    tensor([3., 3.])
-    """
-    return input.copy_(F.normal_like(input, mean, std, generator=generator))
-
-
-@op(at=(), inplace=True)
-def log_normal(xp, input, mean=1.0, std=2.0, *, generator=None):
-    """Fill with exponentials of normal random numbers.
-
-    >>> import plugrad as torch
-    >>> bool((torch.zeros(9).log_normal_() > 0).all())
-    True
-    """
-    if std <= 0:
-        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    return xp.exp(normal_array(xp, input.shape, input.dtype, generator) * std + mean).astype(input.dtype)
-
-
-@op(at=(), inplace=True)
-def exponential(xp, input, lambd=1.0, *, generator=None):
-    """Fill with exponential random numbers of rate `lambd`: density lambd exp(-lambd x).
-
-    >>> import plugrad as torch
-    >>> bool((torch.zeros(9).exponential_() >= 0).all())
-    True
-    """
-    if lambd <= 0:
-        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    if input.dtype.kind != "f" and input.dtype.name != "bfloat16":
-        raise RuntimeError("Exponential distribution is a continuous probability distribution. dtype must be a "
-                           f"floating point but you specified {input.dtype}")
-    # 1 - u lies in (0, 1], so that the logarithm is finite.
-    return (-xp.log1p(-rng(xp, generator).random(input.shape)) / lambd).astype(input.dtype)
-
-
-@op(at=(), inplace=True)
-def cauchy(xp, input, median=0.0, sigma=1.0, *, generator=None):
-    """Fill with Cauchy random numbers around `median` with scale `sigma`.
-
-    >>> import plugrad as torch
-    >>> torch.zeros(2, 3).cauchy_().shape
-    torch.Size([2, 3])
-    """
-    if sigma <= 0:
-        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
-    refuse_integers("cauchy", input.dtype)
-    angle = xp.pi * (rng(xp, generator).random(input.shape) - 0.5)
-    return (median + sigma * xp.tan(angle)).astype(input.dtype)
-
-
-@op(at=(), inplace=True)
-def geometric(xp, input, p, *, generator=None):
-    """Fill with the number of trials up to the first success of probability `p`.
-
-    >>> import plugrad as torch
-    >>> bool((torch.zeros(9).geometric_(0.5) >= 1).all())
-    True
-    """
-    if not 0 < p < 1:
-        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-    u = 1 - rng(xp, generator).random(input.shape)
-    return xp.maximum(xp.ceil(xp.log(u) / xp.log1p(-xp.asarray(p))), 1).astype(input.dtype)
-
-
-@op(at=(), inplace=True)
-def random(xp, input, from_=None, to=None, *, generator=None):
-    """Fill with random integers of [from_, to); one number is `to`, none means the dtype's range.
-
-    For floats that range ends where neighbouring integers can no longer be told apart.
-
-    >>> import plugrad as torch
-    >>> torch.zeros(2).random_(1)
-    tensor([0., 0.])
-    """
-    if from_ is not None and to is None:
-        from_, to = 0, from_
-    if to is None:
-        kind, limit = input.dtype.kind, 2
-        if kind in "iu":
-            limit = int(xp.iinfo(input.dtype).max) + (input.dtype.itemsize < 8)
-        elif kind != "b":
-            limit = 2 ** (DIGITS.get(input.dtype.name) or xp.finfo(input.dtype).nmant + 1) + 1
-        from_, to = 0 if from_ is None else from_, limit
-    return integer_array(xp, from_, to, input.shape, input.dtype, generator)
-
-
-for filler in (bernoulli_like, uniform, normal_like, log_normal, exponential, cauchy, geometric, random):
-    filler.meta(same_meta)
-    filler.vjp(no_gradient)
 
 
 @op(vjp=None)
@@ -447,6 +365,8 @@ def poisson(xp, input, generator=None):
 
 
 poisson.meta(same_meta)
+
+
 poisson.vjp(no_gradient)
 
 
@@ -478,6 +398,47 @@ def binomial_vjp_count(F, g, count_shape):
 @binomial.vjp("prob")
 def binomial_vjp_prob(F, g, prob_shape):
     return F.sum_to_size(F.zeros_like(g), prob_shape)
+
+
+@rand_like.samples
+@randn_like.samples
+def like_samples(make):
+    yield make(2, 3)
+
+
+@randint_like.samples
+def randint_like_samples(make):
+    yield make(2, 3), 5
+    yield make.ints(2, 3), -2, 3
+
+
+@normal_around.samples
+@normal.samples
+def normal_samples(make):
+    yield make(2, 3), make(3, low=0, high=1)
+    yield make(2, 3), 0.5
+    yield 0.5, make(2, 3, low=0, high=1)
+
+
+@bernoulli.samples
+def bernoulli_samples(make):
+    yield make(2, 3, low=0, high=1)
+
+
+@multinomial.samples
+def multinomial_samples(make):
+    yield make(2, 4, low=0, high=1), 3
+    yield make(4, low=0, high=1), 6, True
+
+
+@poisson.samples
+def poisson_samples(make):
+    yield make(2, 3, low=0, high=9)
+
+
+@binomial.samples
+def binomial_samples(make):
+    yield make.ints(3, low=0, high=9).double(), make(3, low=0, high=1)
 
 
 @hookimpl

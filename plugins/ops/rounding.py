@@ -128,8 +128,7 @@ def sign(xp, input):
     """
     if input.dtype.kind == "c":
         raise NotImplementedError(
-            "Unlike NumPy, torch.sign is not intended to support complex numbers. "
-            "Please use torch.sgn instead."
+            "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
         )
     if input.dtype.kind == "b":
         return input.copy()
@@ -233,9 +232,14 @@ def nextafter(xp, input, other):
     return xp.nextafter(input, other)
 
 
-@nextafter.vjp("input", "other")
-def nextafter_vjp(F, g):
-    raise NotImplementedError("nextafter has no gradient in PyTorch either; detach its arguments")
+@nextafter.vjp("input")
+def nextafter_vjp_input(F, g):
+    return g
+
+
+@nextafter.vjp("other")
+def nextafter_vjp_other(F, g):
+    return F.zeros_like(g)
 
 
 @binary(promote="float")

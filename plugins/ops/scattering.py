@@ -1,7 +1,8 @@
-"""Ops that move single elements to or from places named by index tensors: gather, scatter, take, put, masks."""
+"""Ops that move elements to or from places named along a dimension: gather, scatter and their reductions."""
+
 from __future__ import annotations
 
-from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, elementwise, hookimpl, op
+from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, hookimpl, op
 
 from . import _index as ix
 
@@ -29,11 +30,15 @@ def refuse_shapes(name, input, dim, index, src=None):
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     for d in range(index.ndim):
         if input.ndim and d != dim and index.shape[d] > input.shape[d]:
-            raise RuntimeError(f"Size does not match at dimension {d}: Expected index {list(index.shape)} to be no larger "
-                               f"than self {list(input.shape)} apart from dimension {dim}")
+            raise RuntimeError(
+                f"Size does not match at dimension {d}: Expected index {list(index.shape)} to be no larger "
+                f"than self {list(input.shape)} apart from dimension {dim}"
+            )
         if src is not None and src.ndim and index.shape[d] > src.shape[d]:
-            raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than self {list(input.shape)} apart "
-                               f"from dimension {dim} and to be no larger size than src {list(src.shape)}")
+            raise RuntimeError(
+                f"Expected index {list(index.shape)} to be no larger than self {list(input.shape)} apart "
+                f"from dimension {dim} and to be no larger size than src {list(src.shape)}"
+            )
 
 
 @op()
@@ -80,7 +85,7 @@ def corner(index, src):
 
 @op(inplace=True)
 def scatter(xp, input, dim, index, src=None, *, value=None, reduce=None):
-    """A copy of `input` with `src` written to the places that `index` names along `dim`.
+    """A copy of `input` with `src` at the places that `index` names along `dim`.
 
     `src` is a tensor of the dtype of `input` or (also as `value`) a number; `reduce` is None, "add" or "multiply".
     With `dim=0`: `out[index[i, j], j] = src[i, j]`.
@@ -130,7 +135,9 @@ def scatter_vjp_src(F, g, dim, index, reduce, src_shape):
 
 def refuse_reduce(reduce):
     if reduce is not None:
-        raise NotImplementedError("the derivative of scatter with reduce= is not defined; use scatter_reduce or scatter_add")
+        raise NotImplementedError(
+            "the derivative of scatter with reduce= is not defined; use scatter_reduce or scatter_add"
+        )
 
 
 def into_corner(F, g, shape):
@@ -153,7 +160,7 @@ def plugrad_permutation(make, n, m):
 
 @op(inplace=True)
 def scatter_add(xp, input, dim, index, src):
-    """`input` plus the elements of `src`, added at the places that `index` names along `dim`.
+    """`input` plus `src`, added at the places that `index` names along `dim`.
 
     >>> import plugrad as torch
     >>> torch.scatter_add(torch.zeros(3), 0, torch.tensor([2, 2]), torch.tensor([5.0, 7.0]))
@@ -225,7 +232,7 @@ def scatter_reduced(xp, input, dim, index, src, reduce, include_self):
 
 @op(inplace=True)
 def scatter_reduce(xp, input, dim, index, src, reduce, *, include_self=True):
-    """`input` combined with the elements of `src` at the places that `index` names along `dim`.
+    """`input` combined with `src` at the places that `index` names along `dim`.
 
     `reduce` is "sum", "prod", "mean", "amax" or "amin"; with `include_self=False` the values that `input` has at
     those places do not count.
@@ -295,9 +302,9 @@ def scatter_reduce_samples(make):
 
 @composite(inplace=True)
 def index_reduce(F, input, dim, index, source, reduce, *, include_self=True):
-    """`input` combined with the slices of `source` along `dim` where the 1-d `index` says.
+    """`input` combined with the slices of `source` where `index` says.
 
-    `reduce` is "prod", "mean", "amax" or "amin".
+    `index` is 1-d and names places along `dim`; `reduce` is "prod", "mean", "amax" or "amin".
 
     >>> import plugrad as torch
     >>> torch.index_reduce(torch.ones(2), 0, torch.tensor([0, 0]), torch.tensor([5.0, 7.0]), "prod")
@@ -308,13 +315,16 @@ def index_reduce(F, input, dim, index, source, reduce, *, include_self=True):
     if index.ndim > 1:
         raise IndexError(f"index_reduce_(): Index is supposed to be a vector, but got dim: {index.ndim}")
     if source.dtype != input.dtype:
-        raise RuntimeError("index_reduce_(): self and source must have the same scalar type, got "
-                           f"{input.dtype} and {source.dtype}")
+        raise RuntimeError(
+            f"index_reduce_(): self and source must have the same scalar type, got {input.dtype} and {source.dtype}"
+        )
     dim = axes(dim, input.ndim)
     count = source.shape[dim] if source.ndim else 1
     if index.numel() != count:
-        raise RuntimeError(f"index_reduce_(): Number of indices ({index.numel()}) should be equal to source.size(dim): "
-                           f"({count}), for dim: {dim}")
+        raise RuntimeError(
+            f"index_reduce_(): Number of indices ({index.numel()}) should be equal to source.size(dim): "
+            f"({count}), for dim: {dim}"
+        )
     if source.ndim == 0:
         index = F.reshape(index, ())
     else:
@@ -324,7 +334,9 @@ def index_reduce(F, input, dim, index, source, reduce, *, include_self=True):
 
 @composite()
 def take_along_dim(F, input, indices, dim=None):
-    """`gather` with an index that broadcasts; without `dim` both tensors are flattened.
+    """`gather` with an index that broadcasts.
+
+    Without `dim` both tensors are flattened. Negative indices count from the end.
 
     >>> import plugrad as torch
     >>> x = torch.tensor([[3, 1], [2, 4]])
@@ -335,214 +347,29 @@ def take_along_dim(F, input, indices, dim=None):
     if dim is None:
         return F.gather(F.reshape(input, (-1,)), 0, F.reshape(indices, (-1,)))
     if input.ndim != indices.ndim:
-        raise RuntimeError("torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
-                           f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
+        )
     dim = axes(dim, input.ndim)
-    shape = list(broadcast_shapes(input.shape[:dim] + input.shape[dim + 1:], indices.shape[:dim] + indices.shape[dim + 1:]))
+    shape = list(
+        broadcast_shapes(input.shape[:dim] + input.shape[dim + 1 :], indices.shape[:dim] + indices.shape[dim + 1 :])
+    )
     indices = F.where(indices < 0, indices + input.shape[dim], indices)
     along = [tuple(shape[:dim]) + (t.shape[dim],) + tuple(shape[dim:]) for t in (input, indices)]
     return F.gather(F.expand(input, along[0]), dim, F.expand(indices, along[1]))
 
 
-@op()
-def take(xp, input, index):
-    """The elements at flat positions; negative ones count from the end.
-
-    >>> import plugrad as torch
-    >>> torch.take(torch.tensor([[4, 3], [2, 1]]), torch.tensor([0, -1]))
-    tensor([4, 1])
-    """
-    ix.check_index_dtype("take", index, ("int64",))
-    if input.size == 0 and index.size:
-        raise IndexError("take(): tried to take from an empty tensor")
-    refuse_positions(index, input.size)
-    return input.reshape(-1)[index] if index.size else xp.empty(index.shape, input.dtype)
+@index_reduce.samples
+def index_reduce_samples(make):
+    for reduce in ("prod", "mean", "amin"):
+        yield make(3, 4), 0, make.ints(5, low=0, high=3), make(5, 4), reduce
 
 
-def refuse_positions(index, size):
-    if index.size and not -size <= int(index.min()) <= int(index.max()) < size:
-        worst = int(index.max()) if int(index.max()) >= size else int(index.min())
-        raise IndexError(f"out of range: tried to access index {worst} on a tensor of {size} elements.")
-
-
-@take.meta
-def take_meta(input, index):
-    return index.shape, input.dtype
-
-
-@take.vjp
-def take_vjp(F, g, input_shape, index):
-    return F.put(F.new_zeros(g, input_shape), index, g, True)
-
-
-@take.samples
-def take_samples(make):
-    yield make.args(make(3, 4), make.ints(5, low=0, high=12))
-
-
-@op(inplace=True)
-def put(xp, input, index, source, accumulate=False):
-    """A copy of `input` with `source` written (or added) at flat positions.
-
-    >>> import plugrad as torch
-    >>> torch.put(torch.zeros(2, 2), torch.tensor([1, -1]), torch.tensor([5.0, 6.0]))
-    tensor([[0., 5.],
-            [0., 6.]])
-    """
-    ix.check_index_dtype("put_", index, ("int64",))
-    if source.dtype != input.dtype:
-        raise RuntimeError("put_(): self and source expected to have the same dtype, but got self.dtype = "
-                           f"{input.dtype} and source.dtype = {source.dtype}")
-    if source.size != index.size:
-        raise IndexError("put_(): Expected source and index to have the same number of elements, but got "
-                         f"source.numel() = {source.size}, index.numel() = {index.size}")
-    refuse_positions(index, input.size)
-    out = xp.array(input, order="C", copy=True)
-    if index.size and accumulate:
-        xp.add.at(out.reshape(-1), index.ravel() % input.size, source.ravel())
-    elif index.size:
-        out.reshape(-1)[index.ravel()] = source.ravel()
-    return out
-
-
-@put.meta
-def put_meta(input, index, source, accumulate=False):
-    return input.shape, input.dtype
-
-
-@put.vjp("input")
-def put_vjp_input(F, g, index, accumulate):
-    return g if accumulate else F.put(g, index, F.new_zeros(g, index.shape))
-
-
-@put.vjp("source")
-def put_vjp_source(F, g, index, source_shape):
-    return F.reshape(F.take(g, index), source_shape)
-
-
-@put.samples
-def put_samples(make):
-    yield make.args(make(3, 4), make.ints(3, low=0, high=12), make(3), True)
-
-
-def refuse_mask(name, mask):
-    if mask.dtype.kind != "b":
-        raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {mask.dtype}; write mask.bool()")
-
-
-@elementwise(tensors=("input", "mask", "value"), same=("input",), inplace=True)
-def masked_fill(xp, input, mask, value):
-    """`input` with `value` (a number or a 0-d tensor) where the bool `mask` is True.
-
-    >>> import plugrad as torch
-    >>> torch.masked_fill(torch.zeros(2), torch.tensor([True, False]), 5.0)
-    tensor([5., 0.])
-    """
-    refuse_mask("masked_fill_", mask)
-    if getattr(value, "ndim", 0):
-        raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} "
-                           "dimension(s).")
-    kind = input.dtype.kind
-    if kind != "c" and (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c"):
-        raise RuntimeError(f"value cannot be converted to type {input.dtype} without overflow")
-    if hasattr(value, "dtype"):
-        value = value.astype(input.dtype)
-    elif kind in "iu":
-        value = int(value)
-    elif kind == "b":
-        value = bool(value)
-    return xp.where(mask, value, input)
-
-
-@masked_fill.vjp("input")
-def masked_fill_vjp_input(F, g, mask):
-    return F.masked_fill(g, mask, 0)
-
-
-@masked_fill.vjp("value")
-def masked_fill_vjp_value(F, g, mask):
-    return F.masked_fill(g, ~mask, 0)
-
-
-@masked_fill.samples
-def masked_fill_samples(make):
-    yield make.args(make(2, 3), make.bool(2, 3), 1.5)
-    yield make.args(make(2, 3), make.bool(3), make())
-
-
-@op()
-def masked_select(xp, input, mask):
-    """The elements where the bool `mask` (broadcast with `input`) is True, as a 1-d tensor.
-
-    >>> import plugrad as torch
-    >>> torch.masked_select(torch.tensor([5, 6]), torch.tensor([False, True]))
-    tensor([6])
-    """
-    if mask.dtype.kind != "b":
-        raise RuntimeError("masked_select: expected BoolTensor for mask; write mask.bool()")
-    shape = broadcast_shapes(input.shape, mask.shape)
-    return xp.broadcast_to(input, shape)[xp.broadcast_to(mask, shape)]
-
-
-@masked_select.meta
-def masked_select_meta(input, mask):
-    raise NotImplementedError("masked_select has no result shape on the meta device: it depends on the mask's values")
-
-
-@masked_select.vjp
-def masked_select_vjp(F, g, input_shape, mask):
-    shape = broadcast_shapes(input_shape, mask.shape)
-    return F.sum_to_size(F.masked_scatter(F.new_zeros(g, shape), mask, g), input_shape)
-
-
-@masked_select.samples
-def masked_select_samples(make):
-    yield make.args(make(2, 3), make.bool(2, 3))
-    yield make.args(make(3), make.bool(2, 3))
-
-
-@op(inplace=True)
-def masked_scatter(xp, input, mask, source):
-    """`input` with the elements of `source`, in order, where the bool `mask` is True.
-
-    >>> import plugrad as torch
-    >>> torch.masked_scatter(torch.zeros(3), torch.tensor([True, False, True]), torch.tensor([5.0, 6.0]))
-    tensor([5., 0., 6.])
-    """
-    refuse_mask("masked_scatter_", mask)
-    if source.dtype != input.dtype:
-        raise RuntimeError(f"masked_scatter: expected self and source to have same dtypes but got {input.dtype} and "
-                           f"{source.dtype}")
-    shape = broadcast_shapes(input.shape, mask.shape)
-    out, mask = xp.array(xp.broadcast_to(input, shape)), xp.broadcast_to(mask, shape)
-    count = int(mask.sum())
-    if source.size < count:
-        raise RuntimeError("Number of elements of source < number of ones in mask")
-    out[mask] = source.ravel()[:count]
-    return out
-
-
-@masked_scatter.meta
-def masked_scatter_meta(input, mask, source):
-    return broadcast_shapes(input.shape, mask.shape), input.dtype
-
-
-@masked_scatter.vjp("input")
-def masked_scatter_vjp_input(F, g, input_shape, mask):
-    return F.sum_to_size(F.masked_fill(g, mask, 0), input_shape)
-
-
-@masked_scatter.vjp("source")
-def masked_scatter_vjp_source(F, g, mask, source_shape):
-    picked, size = F.masked_select(g, mask), 1
-    for n in source_shape:
-        size *= n
-    return F.reshape(F.put_in_zeros(picked, (size,), (slice(picked.shape[0]),)), source_shape)
-
-
-@masked_scatter.samples
-def masked_scatter_samples(make):
-    yield make.args(make(2, 3), make.bool(2, 3), make(6))
+@take_along_dim.samples
+def take_along_dim_samples(make):
+    yield make(3, 4), make.ints(3, 1, low=-4, high=4), 1
+    yield make(3, 4), make.ints(5, low=0, high=12)
 
 
 @hookimpl

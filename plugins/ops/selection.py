@@ -286,8 +286,7 @@ def where_or_nonzero(F, condition, input=None, other=None):
         return F.nonzero(condition, as_tuple=True)
     if input is None or other is None:
         raise TypeError(
-            "where() takes a condition alone, or a condition and both alternatives: "
-            "where(condition, input, other)"
+            "where() takes a condition alone, or a condition and both alternatives: where(condition, input, other)"
         )
     return F.where(condition, input, other)
 

@@ -1,4 +1,5 @@
 """Ops that change a tensor's shape or the order of its dimensions; they return views where the strides allow."""
+
 from __future__ import annotations
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, view
@@ -15,7 +16,8 @@ def reshape_error(shape, size):
     if size == 0 and -1 in shape and 0 in shape:
         return RuntimeError(
             f"cannot reshape tensor of 0 elements into shape {shape} because the unspecified dimension "
-            "size -1 can be any value and is ambiguous; give every size")
+            "size -1 can be any value and is ambiguous; give every size"
+        )
     return RuntimeError(f"shape '{shape}' is invalid for input of size {size}")
 
 
@@ -78,7 +80,8 @@ def view_(xp, input, shape):
     if not (input.flags.c_contiguous or input.size == 0 or xp.may_share_memory(input, out)):
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
-            "two contiguous subspaces). Use .reshape(...) instead.")
+            "two contiguous subspaces). Use .reshape(...) instead."
+        )
     return out
 
 
@@ -92,8 +95,7 @@ def view_dtype(input, dtype):
         if input.strides[-1] != old:
             raise RuntimeError(f"self.stride(-1) must be 1 to {to}, but got {input.strides[-1] // old}")
         if input.shape[-1] * old % new:
-            raise RuntimeError(
-                f"self.size(-1) must be divisible by {new // old} to {to}, but got {input.shape[-1]}")
+            raise RuntimeError(f"self.size(-1) must be divisible by {new // old} to {to}, but got {input.shape[-1]}")
     return input.view(dtype)
 
 
@@ -150,9 +152,9 @@ def flatten(xp, input, start_dim=0, end_dim=-1):
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     joined = 1
-    for n in shape[start:end + 1]:
+    for n in shape[start : end + 1]:
         joined *= n
-    return input.reshape(shape[:start] + (joined,) + shape[end + 1:])
+    return input.reshape(shape[:start] + (joined,) + shape[end + 1 :])
 
 
 @flatten.vjp
@@ -205,9 +207,11 @@ def unflatten(xp, input, dim, sizes):
         sizes[sizes.index(-1)] = shape[dim] // -product
         product = shape[dim] if shape[dim] % product == 0 else None
     if product != shape[dim]:
-        raise RuntimeError(f"unflatten: Provided sizes {sizes} don't multiply up to the size of dim {dim} "
-                           f"({shape[dim]}) in the input tensor")
-    return input.reshape(shape[:dim] + tuple(sizes) + shape[dim + 1:])
+        raise RuntimeError(
+            f"unflatten: Provided sizes {sizes} don't multiply up to the size of dim {dim} "
+            f"({shape[dim]}) in the input tensor"
+        )
+    return input.reshape(shape[:dim] + tuple(sizes) + shape[dim + 1 :])
 
 
 @unflatten.vjp
@@ -303,11 +307,13 @@ def expand(xp, input, size):
     if lead < 0:
         raise RuntimeError(
             f"expand(tensor of shape {list(old)}, size={list(new)}): the number of sizes provided ({len(new)}) "
-            f"must be greater or equal to the number of dimensions in the tensor ({len(old)})")
+            f"must be greater or equal to the number of dimensions in the tensor ({len(old)})"
+        )
     for i, n in enumerate(new[:lead]):
         if n < 0:
-            raise RuntimeError(f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing "
-                               f"dimension {i}")
+            raise RuntimeError(
+                f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {i}"
+            )
     full = new[:lead] + tuple(o if n == -1 else n for n, o in zip(new[lead:], old))
     if full[lead:] == old and min(full[:lead], default=1) == 1 == max(full[:lead], default=1):
         return input.reshape(full)
@@ -315,7 +321,8 @@ def expand(xp, input, size):
         if n != o and (o != 1 or n < 0):
             raise RuntimeError(
                 f"The expanded size of the tensor ({n}) must match the existing size ({o}) at non-singleton "
-                f"dimension {i}.  Target sizes: {list(new)}.  Tensor sizes: {list(old)}")
+                f"dimension {i}.  Target sizes: {list(new)}.  Tensor sizes: {list(old)}"
+            )
     return xp.broadcast_to(input, full)
 
 
@@ -361,10 +368,34 @@ def sum_to_size(F, input, size):
     old, new = tuple(input.shape), tuple(size)
     if not old and not new:
         return F.sum(input)  # PyTorch sums here too, which makes int64 of bool
-    pairs = zip(old[len(old) - len(new):], new)
+    pairs = zip(old[len(old) - len(new) :], new)
     if len(new) > len(old) or any(n not in (1, o) for o, n in pairs):
         raise RuntimeError(f"size {list(new)} is not expandable to size {list(old)}.")
     return sum_to_shape(F, input, new)
+
+
+@view_as.samples
+@reshape_as.samples
+def as_other_samples(make):
+    yield make(2, 6), make(3, 4)
+
+
+@ravel.samples
+def ravel_samples(make):
+    yield make(2, 3)
+    yield make()
+
+
+@expand_as.samples
+def expand_as_samples(make):
+    yield make(3, 1), make(2, 3, 4)
+
+
+@sum_to_size.samples
+def sum_to_size_samples(make):
+    yield make(2, 3), (1, 3)
+    yield make(2, 3, 4), (3, 1)
+    yield make(2, 3), (2, 3)
 
 
 @hookimpl

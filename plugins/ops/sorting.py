@@ -1,4 +1,5 @@
 """Order and counts: sort, topk, searchsorted, nonzero, unique, bincount..."""
+
 from __future__ import annotations
 
 import math
@@ -86,7 +87,7 @@ def msort(F, input):
 
 @op(returns="values indices")
 def topk(xp, input, k, dim=-1, largest=True, sorted=True):
-    """The `k` largest (or smallest) elements along `dim` in order, and where they were.
+    """The `k` largest (or smallest) elements along `dim`, and where they were.
 
     Raises `RuntimeError` when `k` exceeds the dimension.
 
@@ -101,15 +102,15 @@ def topk(xp, input, k, dim=-1, largest=True, sorted=True):
     array = xp.moveaxis(array, dim, -1)
     if 0 < 8 * k < n and array.dtype.kind != "c":
         part = xp.argpartition(array, n - k if largest else k - 1, axis=-1)
-        part = part[..., n - k:] if largest else part[..., :k]
+        part = part[..., n - k :] if largest else part[..., :k]
         part = xp.sort(part, axis=-1)  # equal elements keep their order
         picked = order_of(xp, xp.take_along_axis(array, part, -1), -1, largest)
         order = xp.take_along_axis(part, picked, -1)
     else:
         order = order_of(xp, array, -1, largest)[..., :k]
-    values = xp.moveaxis(xp.take_along_axis(array, order, -1), -1, dim)
-    order = xp.moveaxis(order, -1, dim).astype("int64", copy=False)
-    return (values, order) if input.ndim else (values.reshape(()), order.reshape(())) if k else (values, order)
+    values = xp.ascontiguousarray(xp.moveaxis(xp.take_along_axis(array, order, -1), -1, dim))
+    order = xp.ascontiguousarray(xp.moveaxis(order, -1, dim), "int64")
+    return (values, order) if input.ndim or not k else (values.reshape(()), order.reshape(()))
 
 
 @topk.meta
@@ -148,10 +149,11 @@ def kthvalue(xp, input, k, dim=-1, keepdim=False):
     """
     dim, array = axes(dim, input.ndim), lift(input)
     if not 1 <= k <= array.shape[dim]:
-        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}: k is {k}, "
-                           f"the size {array.shape[dim]}")
+        raise RuntimeError(
+            f"kthvalue(): selected number k out of range for dimension {dim}: k is {k}, the size {array.shape[dim]}"
+        )
     order = order_of(xp, array, dim, False)[(slice(None),) * dim + (slice(k - 1, k),)]
-    values, order = xp.take_along_axis(array, order, dim), order.astype("int64", copy=False)
+    values, order = xp.take_along_axis(array, order, dim), xp.ascontiguousarray(order, "int64")
     if input.ndim == 0:
         return values.reshape(()), order.reshape(())
     return (values, order) if keepdim else (values.squeeze(dim), order.squeeze(dim))
@@ -162,7 +164,7 @@ def kthvalue_meta(input, k, dim=-1, keepdim=False):
     shape = list(input.shape)
     if shape:
         dim = axes(dim, len(shape))
-        shape[dim:dim + 1] = [1] if keepdim else []
+        shape[dim : dim + 1] = [1] if keepdim else []
     return [(tuple(shape), input.dtype), (tuple(shape), plugrad.int64.numpy)]
 
 
@@ -182,7 +184,7 @@ def kthvalue_samples(make):
 
 @op(at=("searchsorted",), vjp=None)
 def searchsorted(xp, sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):
-    """Where each element of `input` would be inserted into the last dimension of `sorted_sequence`.
+    """Where each element of `input` would go in `sorted_sequence`.
 
     Sequences are 1-d, or agree with `input` in all but the last dimension. With `right` (or `side="right"`) the
     place is after equal elements. `sorter` holds the indices that sort the sequence.
@@ -218,15 +220,21 @@ def check_search(sequence, input, right, side, sorter):
         raise RuntimeError(f"{name} boundaries tensor should have positive dimension, but got 0 dimension")
     shape, ndim = list(getattr(input, "shape", ())), getattr(input, "ndim", 0)
     if sequence.ndim > 1 and ndim == 0:
-        raise RuntimeError(f"{name} input value can be a scalar only when boundaries tensor dimension is 1, but we got "
-                           f"boundaries tensor dim({sequence.ndim}) and input value's dim(0)")
+        raise RuntimeError(
+            f"{name} input value can be a scalar only when boundaries tensor dimension is 1, but we got "
+            f"boundaries tensor dim({sequence.ndim}) and input value's dim(0)"
+        )
     if sequence.ndim > 1 and (ndim != sequence.ndim or shape[:-1] != list(sequence.shape[:-1])):
-        raise RuntimeError(f"{name} boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
-                           f"tensor and input value tensor must match, but we got boundaries tensor "
-                           f"{list(sequence.shape)} and input value tensor {shape}")
+        raise RuntimeError(
+            f"{name} boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+            f"tensor and input value tensor must match, but we got boundaries tensor "
+            f"{list(sequence.shape)} and input value tensor {shape}"
+        )
     if hasattr(input, "dtype") and input.dtype != sequence.dtype:
-        raise RuntimeError(f"{name} boundary tensor and input value tensor should have same dtype, but got boundaries "
-                           f"tensor dtype {sequence.dtype} and input value tensor dtype {input.dtype}")
+        raise RuntimeError(
+            f"{name} boundary tensor and input value tensor should have same dtype, but got boundaries "
+            f"tensor dtype {sequence.dtype} and input value tensor dtype {input.dtype}"
+        )
     check_sorter(name, sequence, sorter)
     return "right" if right or side == "right" else "left"
 
@@ -235,8 +243,10 @@ def check_sorter(name, sequence, sorter):
     if sorter is None:
         return
     if sorter.shape != sequence.shape:
-        raise RuntimeError(f"{name} boundary and sorter must have the same size, but got boundary tensor "
-                           f"{list(sequence.shape)} and got sorter tensor {list(sorter.shape)}")
+        raise RuntimeError(
+            f"{name} boundary and sorter must have the same size, but got boundary tensor "
+            f"{list(sequence.shape)} and got sorter tensor {list(sorter.shape)}"
+        )
     if sorter.dtype != "int64":
         raise RuntimeError(f"{name} sorter must be a tensor of long dtype but got dtype {sorter.dtype}")
     if sorter.size and not 0 <= int(sorter.min()) <= int(sorter.max()) < sequence.shape[-1]:
@@ -250,7 +260,7 @@ def searchsorted_meta(sorted_sequence, input, *, out_int32=False, right=False, s
 
 @op(vjp=None)
 def bucketize(xp, input, boundaries, *, out_int32=False, right=False):
-    """The number of the bucket between rising 1-d `boundaries` in which each element lies.
+    """The bucket between rising 1-d `boundaries` in which each element lies.
 
     Bucket i holds `boundaries[i-1] < x <= boundaries[i]`; with `right` the equal sign is on the left.
 
@@ -269,10 +279,6 @@ def bucketize_meta(input, boundaries, *, out_int32=False, right=False):
     return getattr(input, "shape", ()), (plugrad.int32 if out_int32 else plugrad.int64).numpy
 
 
-def no_meta(*args, **kwargs):
-    raise NotImplementedError("the result's shape depends on values, which tensors on the meta device lack")
-
-
 @op(vjp=None, aliases=("argwhere",), at=())
 def nonzero_rows(xp, input):
     """The places of the elements that are not zero, one row of int64 indices each.
@@ -289,7 +295,9 @@ def nonzero_rows(xp, input):
 
 @composite()
 def nonzero(F, input, *, as_tuple=False):
-    """The places of the elements that are not zero, in rows, or a tuple of one tensor for each dimension.
+    """The places of the elements that are not zero.
+
+    One row for each, or with `as_tuple` one 1-d tensor for each dimension.
 
     >>> import plugrad as torch
     >>> torch.nonzero(torch.tensor([0, 5, 6]))
@@ -303,7 +311,7 @@ def nonzero(F, input, *, as_tuple=False):
 
 @op(at=(), vjp=None)
 def unique_parts(xp, input, dim=None):
-    """The distinct elements (or slices) in rising order, where each element went, and how often each occurs."""
+    """The distinct elements in rising order, where each went, and their counts."""
     if dim is None:
         values, inverse, counts = xp.unique(input.ravel(), return_inverse=True, return_counts=True, equal_nan=False)
         return values, inverse.reshape(input.shape).astype("int64"), counts.astype("int64")
@@ -327,7 +335,11 @@ def consecutive_parts(xp, input, dim=None):
     ends = xp.concatenate([starts[1:], xp.full(1, n, starts.dtype)]) if n else starts
     values = array[starts] if dim is None else xp.moveaxis(array[starts], 0, axes(dim, input.ndim))
     inverse = xp.cumsum(first) - 1
-    return values, inverse.reshape(input.shape if dim is None else (-1,)).astype("int64"), (ends - starts).astype("int64")
+    return (
+        values,
+        inverse.reshape(input.shape if dim is None else (-1,)).astype("int64"),
+        (ends - starts).astype("int64"),
+    )
 
 
 def chosen(parts, return_inverse, return_counts):
@@ -363,7 +375,9 @@ def unique_consecutive(F, input, return_inverse=False, return_counts=False, dim=
 
 @op(vjp=None)
 def bincount(xp, input, weights=None, minlength=0):
-    """How often each non-negative integer occurs in a 1-d tensor, or the sum of its `weights`.
+    """How often each non-negative integer occurs in a 1-d tensor.
+
+    With `weights` their sums.
 
     >>> import plugrad as torch
     >>> torch.bincount(torch.tensor([0, 2, 2]))
@@ -383,7 +397,7 @@ def bincount(xp, input, weights=None, minlength=0):
 
 @op(vjp=None)
 def histc(xp, input, bins=100, min=0, max=0):
-    """How many elements fall into each of `bins` equal intervals between `min` and `max`.
+    """How many elements fall into each of `bins` equal parts of [min, max].
 
     With both 0 the range is that of the data. Elements outside are not counted.
 
@@ -430,8 +444,56 @@ def histc_meta(input, bins=100, min=0, max=0):
     return (bins,), input.dtype
 
 
-for counted in (nonzero_rows, unique_parts, consecutive_parts, bincount):
-    counted.meta(no_meta)
+@argsort.samples
+@msort.samples
+def sorted_samples(make):
+    yield make(3, 4)
+
+
+@searchsorted.samples
+def searchsorted_samples(make):
+    yield make(4, requires_grad=False).sort().values, make(2, 3, requires_grad=False)
+    yield make.args(make(2, 4, requires_grad=False).sort().values, make(2, 3, requires_grad=False), right=True)
+
+
+@bucketize.samples
+def bucketize_samples(make):
+    yield make(2, 3, requires_grad=False), make(4, requires_grad=False).sort().values
+
+
+@nonzero_rows.samples
+@nonzero.samples
+@unique_parts.samples
+@unique.samples
+@consecutive_parts.samples
+@unique_consecutive.samples
+def whole_samples(make):
+    yield make.ints(3, 4)
+    yield make(requires_grad=False)
+
+
+@bincount.samples
+def bincount_samples(make):
+    yield make.ints(5)
+    yield make.args(make.ints(5), make(5, requires_grad=False), minlength=6)
+
+
+@histc.samples
+def histc_samples(make):
+    yield make(9, requires_grad=False), 4, -1, 1
+
+
+@isin.samples
+def isin_samples(make):
+    yield make.ints(2, 3), make.ints(2)
+
+
+@nonzero_rows.meta
+@unique_parts.meta
+@consecutive_parts.meta
+@bincount.meta
+def no_meta(*args, **kwargs):
+    raise NotImplementedError("the result's shape depends on values, which tensors on the meta device lack")
 
 
 @hookimpl

@@ -1,4 +1,5 @@
 """Ops that cut a tensor into several views, and views of complex numbers and of raw strides."""
+
 from __future__ import annotations
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op, view
@@ -54,10 +55,13 @@ def split_with_sizes(xp, input, split_sizes, dim=0):
     dim, sizes = axes(dim, input.ndim), [int(n) for n in split_sizes]
     if min(sizes, default=0) < 0:
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={sizes}")
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={sizes}"
+        )
     if sum(sizes) != input.shape[dim]:
-        raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {input.shape[dim]} (input tensor's "
-                           f"size at dimension {dim}), but got split_sizes={sizes}")
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {input.shape[dim]} (input tensor's "
+            f"size at dimension {dim}), but got split_sizes={sizes}"
+        )
     return pieces(input, dim, sizes)
 
 
@@ -134,10 +138,13 @@ def tensor_split(F, input, indices_or_sections, dim=0):
         given = indices_or_sections
         if str(given.dtype).split(".")[-1] != "int64":
             raise RuntimeError(
-                f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {given.dtype}")
+                f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {given.dtype}"
+            )
         if given.ndim > 1:
-            raise RuntimeError("tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
-                               f"one-dimensional tensor, but got a tensor with {given.ndim} dims")
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
+                f"one-dimensional tensor, but got a tensor with {given.ndim} dims"
+            )
         indices_or_sections = given.tolist()
     dim = axes(dim, input.ndim)
     lead = (slice(None),) * dim
@@ -148,13 +155,17 @@ def tensor_split(F, input, indices_or_sections, dim=0):
 def along(F, name, input, indices_or_sections, dim, least):
     """`tensor_split` along a fixed dimension, into equal parts only."""
     if input.ndim < least:
-        raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with "
-                           f"{input.ndim} dimensions!")
+        raise RuntimeError(
+            f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with "
+            f"{input.ndim} dimensions!"
+        )
     if isinstance(indices_or_sections, int):
         n = input.shape[dim]
         if indices_or_sections <= 0 or n % indices_or_sections:
-            raise RuntimeError(f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
-                               f"{n} is not divisible by the split_size {indices_or_sections}!")
+            raise RuntimeError(
+                f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
+                f"{n} is not divisible by the split_size {indices_or_sections}!"
+            )
     return F.tensor_split(input, indices_or_sections, dim)
 
 
@@ -298,8 +309,10 @@ def view_as_complex(xp, input):
     tensor([1.+2.j])
     """
     if input.dtype.kind != "f" or input.itemsize < 4:
-        raise RuntimeError("view_as_complex is only supported for half, float and double tensors, but got a tensor of "
-                           f"scalar type: {input.dtype}")
+        raise RuntimeError(
+            "view_as_complex is only supported for half, float and double tensors, but got a tensor of "
+            f"scalar type: {input.dtype}"
+        )
     if input.ndim == 0:
         raise RuntimeError("Input tensor must have one or more dimensions")
     if input.shape[-1] != 2:
@@ -354,15 +367,16 @@ def check_strided(size, stride, offset, available, itemsize):
     if 0 not in size and reach > available:
         raise RuntimeError(
             f"setStorage: sizes {size}, strides {stride}, storage offset {offset}, and itemsize {itemsize} requiring a "
-            f"storage size of {reach * itemsize} are out of bounds for storage of size {available * itemsize}")
+            f"storage size of {reach * itemsize} are out of bounds for storage of size {available * itemsize}"
+        )
 
 
 @view()
 def as_strided(xp, input, size, stride, storage_offset=None):
-    """A view of the memory under `input` with any sizes and strides, counted in elements.
+    """A view of the memory under `input` with any sizes and strides.
 
-    `storage_offset` counts from the start of the memory, by default from where `input` begins. Raises `RuntimeError`
-    when the view would leave the memory.
+    Strides count elements; `storage_offset` counts from the start of the memory, by default from where `input`
+    begins. Raises `RuntimeError` when the view would leave the memory.
 
     >>> import plugrad as torch
     >>> torch.as_strided(torch.arange(4), (2, 2), (1, 1))
@@ -388,7 +402,7 @@ def as_strided_samples(make):
 
 @op(at=())
 def as_strided_sum(xp, input, like, size, stride, storage_offset=None):
-    """Sums `input` into the memory layout of `like` at the places of an `as_strided` view: its gradient."""
+    """Sum `input` into the memory layout of `like`: gradient of `as_strided`."""
     flat, start = memory_of(xp, like)
     offset = start if storage_offset is None else storage_offset
     total, places = xp.zeros(flat.size, input.dtype), xp.full((), offset, "int64")
@@ -428,6 +442,38 @@ def read_strided_meta(input, like, size, stride, storage_offset=None):
 @read_strided.vjp
 def read_strided_vjp(F, g, like, size, stride, storage_offset):
     return F.as_strided_sum(g, like, size, stride, storage_offset)
+
+
+@split.samples
+@chunk.samples
+@tensor_split.samples
+def split_samples(make):
+    yield make(5, 3), 2
+    yield make(3, 5), 3, 1
+
+
+@hsplit.samples
+@vsplit.samples
+@dsplit.samples
+def equal_parts_samples(make):
+    yield make(4, 4, 4), 2
+    yield make(4, 4, 4), (1, 3)
+
+
+@real.samples
+def real_samples(make):
+    yield make(3)
+    yield make(3, dtype="complex128")
+
+
+@as_strided_sum.samples
+def as_strided_sum_samples(make):
+    yield make(2, 2), make(3, 3, requires_grad=False), (2, 2), (1, 2), 1
+
+
+@read_strided.samples
+def read_strided_samples(make):
+    yield make(3, 3), make(3, 3, requires_grad=False), (2, 2), (1, 2), 1
 
 
 @hookimpl

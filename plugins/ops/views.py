@@ -1,4 +1,5 @@
 """Ops that reorder or pick dimensions without moving an element: transpose, select, diagonal, unfold..."""
+
 from __future__ import annotations
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op, view
@@ -39,8 +40,10 @@ def t(xp, input):
     torch.Size([3, 2])
     """
     if input.ndim > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D; "
-                           "use transpose(dim0, dim1) or .mT for the last two dimensions")
+        raise RuntimeError(
+            f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D; "
+            "use transpose(dim0, dim1) or .mT for the last two dimensions"
+        )
     return input.transpose()
 
 
@@ -88,7 +91,8 @@ def permute(xp, input, dims):
     if len(dims) != input.ndim:
         raise RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
-            f"ordering of dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(dims)}")
+            f"ordering of dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(dims)}"
+        )
     order = tuple([axes(d, input.ndim) for d in dims])
     if len(set(order)) != len(order):
         raise RuntimeError("permute(): duplicate dims are not allowed.")
@@ -115,9 +119,9 @@ def permute_errors(make):
 
 @composite(aliases=("moveaxis",))
 def movedim(F, input, source, destination):
-    """Move the dimensions `source` to the places `destination`; others keep their order.
+    """Move dimensions to other places; the rest keep their order.
 
-    Both are an int or tuples of equal length. Raises `RuntimeError` on repeated dimensions.
+    `source` and `destination` are an int or tuples of equal length. Raises `RuntimeError` on repeated dimensions.
 
     >>> import plugrad as torch
     >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
@@ -129,7 +133,8 @@ def movedim(F, input, source, destination):
     if len(source) != len(destination):
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({list(source)} dims) should contain the same "
-            f"number of dims as destination ({list(destination)} dims)")
+            f"number of dims as destination ({list(destination)} dims)"
+        )
     froms, tos = [axes(d, n) for d in source], [axes(d, n) for d in destination]
     for name, raw, wrapped in (("source", source, froms), ("destination", destination, tos)):
         if len(set(wrapped)) != len(wrapped):
@@ -142,7 +147,7 @@ def movedim(F, input, source, destination):
 
 @op(at=())
 def put_in_zeros(xp, input, shape, index):
-    """Zeros of `shape`, with `input` written at the basic `index` (slices, ints, None): gradient of a slice."""
+    """Zeros of `shape` with `input` at a basic `index`: gradient of a slice."""
     out = xp.zeros(shape, input.dtype)
     out[index] = input
     return out
@@ -178,8 +183,9 @@ def select(xp, input, dim, index):
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     dim, index = axes(dim, input.ndim), int(index)
     if not -input.shape[dim] <= index < input.shape[dim]:
-        raise IndexError(f"select(): index {index} out of range for tensor of size {list(input.shape)} "
-                         f"at dimension {dim}")
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}"
+        )
     return input[(slice(None),) * dim + (index, Ellipsis)]
 
 
@@ -329,8 +335,10 @@ def sliding_windows(xp, input, dimension, size, step):
         raise RuntimeError(f"maximum size for tensor at dimension {dim} is {n} but size is {size}")
     if input.ndim == 0:
         return array[:size]
-    shape = array.shape[:dim] + ((n - size) // step + 1,) + array.shape[dim + 1:] + (size,)
-    return as_strided_array(xp, array, shape, array.strides[:dim] + (stride * step,) + array.strides[dim + 1:] + (stride,))
+    shape = array.shape[:dim] + ((n - size) // step + 1,) + array.shape[dim + 1 :] + (size,)
+    return as_strided_array(
+        xp, array, shape, array.strides[:dim] + (stride * step,) + array.strides[dim + 1 :] + (stride,)
+    )
 
 
 @sliding_windows.vjp
@@ -351,7 +359,7 @@ def sliding_windows_errors(make):
 
 @op(at=())
 def sliding_windows_sum(xp, input, shape, dimension, size, step):
-    """Zeros of `shape` to which every window is added where it came from: gradient of `Tensor.unfold`."""
+    """Zeros of `shape` plus every window where it came from: `unfold`'s gradient."""
     out = xp.zeros(shape, input.dtype)
     if not shape:
         out += input.sum()
@@ -360,7 +368,7 @@ def sliding_windows_sum(xp, input, shape, dimension, size, step):
     windows = xp.moveaxis(input, dimension % len(shape), -2)
     reach = step * (windows.shape[-2] - 1) + 1
     for k in range(size):
-        along[..., k:k + reach:step] += windows[..., k]
+        along[..., k : k + reach : step] += windows[..., k]
     return out
 
 
@@ -377,6 +385,18 @@ def sliding_windows_sum_vjp(F, g, dimension, size, step):
 @sliding_windows_sum.samples
 def sliding_windows_sum_samples(make):
     yield make.args(make(3, 2, 3), (7, 2), 0, 3, 2)
+
+
+@adjoint.samples
+def adjoint_samples(make):
+    yield make(2, 3, 4)
+    yield make(2, 3, dtype="complex128")
+
+
+@movedim.samples
+def movedim_samples(make):
+    yield make(2, 3, 4), 0, -1
+    yield make(2, 3, 4), (0, 1), (2, 0)
 
 
 @hookimpl

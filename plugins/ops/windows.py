@@ -1,4 +1,5 @@
 """Window functions of signal processing, as 1-d tensors."""
+
 from __future__ import annotations
 
 from plugrad.extend import Op, collect, factory, hookimpl
@@ -38,8 +39,7 @@ def hamming_window(xp, window_length, periodic=True, alpha=0.54, beta=0.46, *, d
     >>> torch.hamming_window(4)
     tensor([0.0800, 0.5400, 1.0000, 0.5400])
     """
-    return window(xp, "hamming_window", window_length, periodic, dtype,
-                  lambda t: alpha - beta * xp.cos(2 * xp.pi * t))
+    return window(xp, "hamming_window", window_length, periodic, dtype, lambda t: alpha - beta * xp.cos(2 * xp.pi * t))
 
 
 @factory(promote="float")
@@ -61,18 +61,27 @@ def blackman_window(xp, window_length, periodic=True, *, dtype):
     >>> torch.blackman_window(4).shape
     torch.Size([4])
     """
-    return window(xp, "blackman_window", window_length, periodic, dtype,
-                  lambda t: 0.42 - 0.5 * xp.cos(2 * xp.pi * t) + 0.08 * xp.cos(4 * xp.pi * t))
+    return window(
+        xp,
+        "blackman_window",
+        window_length,
+        periodic,
+        dtype,
+        lambda t: 0.42 - 0.5 * xp.cos(2 * xp.pi * t) + 0.08 * xp.cos(4 * xp.pi * t),
+    )
 
 
 @factory(promote="float")
 def kaiser_window(xp, window_length, periodic=True, beta=12.0, *, dtype):
-    """Kaiser window: I0(beta sqrt(1 - (2 t - 1)^2)) / I0(beta), I0 the modified Bessel function of order zero.
+    """Kaiser window: I0(beta sqrt(1 - (2 t - 1)^2)) / I0(beta).
+
+    I0 is the modified Bessel function of order zero.
 
     >>> import plugrad as torch
     >>> torch.kaiser_window(4).shape
     torch.Size([4])
     """
+
     def shape(t):
         return xp.i0(beta * xp.sqrt(xp.maximum(1 - (2 * t - 1) ** 2, 0))) / xp.i0(xp.asarray(float(beta)))
 

@@ -130,9 +130,7 @@ class ConstantLR(LRScheduler):
 
     def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
         if not 0 <= factor <= 1:
-            raise ValueError(
-                f"Constant multiplicative factor expected to be between 0 and 1, but got {factor}."
-            )
+            raise ValueError(f"Constant multiplicative factor expected to be between 0 and 1, but got {factor}.")
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -165,9 +163,7 @@ class LinearLR(LRScheduler):
                 f"but got {start_factor}."
             )
         if not 0 <= end_factor <= 1:
-            raise ValueError(
-                f"Ending multiplicative factor expected to be between 0 and 1, but got {end_factor}."
-            )
+            raise ValueError(f"Ending multiplicative factor expected to be between 0 and 1, but got {end_factor}.")
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -227,9 +223,7 @@ class CosineAnnealingLR(LRScheduler):
             return self.current()
         if self._step_count == 1 and epoch > 0:
             return self._get_closed_form_lr()
-        if (epoch - 1 - self.T_max) % (
-            2 * self.T_max
-        ) == 0:  # the rate stood at its lowest: no ratio leads away
+        if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # the rate stood at its lowest: no ratio leads away
             rise = self._height(self.T_max - 1)
             return [lr + (base - low) * rise for lr, base in zip(self.current(), self.base_lrs, strict=True)]
         ratio = self._height(epoch) / self._height(epoch - 1)
@@ -375,9 +369,7 @@ class OneCycleLR(LRScheduler):
         if not (isinstance(pct_start, float) and 0 <= pct_start <= 1):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(
-                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
-            )
+            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         self._schedule_phases = self._plan(float(pct_start * self.total_steps), three_phase)
         self._anneal_func_type = anneal_strategy
         self.cycle_momentum = cycle_momentum
@@ -417,9 +409,7 @@ class OneCycleLR(LRScheduler):
                 "start_momentum": start_momentum,
                 "end_momentum": end_momentum,
             }
-            for end, (start_lr, start_momentum), (end_lr, end_momentum) in zip(
-                ends, points, points[1:], strict=False
-            )
+            for end, (start_lr, start_momentum), (end_lr, end_momentum) in zip(ends, points, points[1:], strict=False)
         ]
 
     def _start_momentum(self, base_momentum, max_momentum, last_epoch):
@@ -449,9 +439,7 @@ class OneCycleLR(LRScheduler):
         self.warn_unless_stepping()
         step = self.last_epoch
         if step > self.total_steps:
-            raise ValueError(
-                f"Tried to step {step} times. The specified number of total steps is {self.total_steps}"
-            )
+            raise ValueError(f"Tried to step {step} times. The specified number of total steps is {self.total_steps}")
         start = 0.0
         for phase in self._schedule_phases:
             if step <= phase["end_step"] or phase is self._schedule_phases[-1]:

@@ -1,0 +1,1 @@
+"""Functions that fill a tensor: `plugrad.nn.init`."""

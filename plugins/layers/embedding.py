@@ -1,0 +1,106 @@
+"""Tables of vectors that are looked up by number."""
+
+from __future__ import annotations
+
+import plugrad
+from plugrad.extend import Module, Parameter, collect, hookimpl
+from plugrad.nn import functional as F
+
+from ._common import parameter
+
+
+class Embedding(Module):
+    """A table of vectors; the module returns those that its integer input names.
+
+    Args:
+        num_embeddings: rows of the table.
+        embedding_dim: size of a vector.
+        padding_idx: row that stays as it is in training and starts as zeros; negative counts from the end.
+        max_norm: rows that are looked up are first scaled down to this norm.
+        norm_type: which p-norm that is.
+        scale_grad_by_freq: divide gradients by how often the row was named.
+        sparse: accepted; gradients are dense.
+
+    Raises AssertionError when `padding_idx` is no row, or a given table has another shape. Starts normal, N(0, 1).
+
+    >>> import plugrad as torch
+    >>> torch.nn.Embedding(10, 3)(torch.tensor([[1, 2], [4, 5]])).shape
+    torch.Size([2, 2, 3])
+    """
+
+    def __init__(
+        self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,
+        sparse=False, _weight=None, _freeze=False, device=None, dtype=None,
+    ):  # fmt: skip
+        super().__init__()
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.padding_idx = _row(padding_idx, num_embeddings)
+        self.max_norm, self.norm_type = max_norm, norm_type
+        self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
+        _set_table(self, _weight, not _freeze, device, dtype)
+
+    def reset_parameters(self):
+        """Give the table new normal values, and zeros in the row of `padding_idx`."""
+        _reset_table(self)
+
+    def forward(self, input):
+        return F.embedding(
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
+        )
+
+    def extra_repr(self):
+        parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
+        for name, default in (("padding_idx", None), ("max_norm", None), ("norm_type", 2)):
+            if getattr(self, name) != default:
+                parts.append(f"{name}={getattr(self, name)}")
+        parts += [f"{name}=True" for name in ("scale_grad_by_freq", "sparse") if getattr(self, name)]
+        return ", ".join(parts)
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
+    ):
+        """Return an Embedding with the given table (rows, vector size), fixed unless `freeze` is False."""
+        _check_table(embeddings)
+        return cls(
+            *embeddings.shape, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, freeze
+        )
+
+
+def _row(padding_idx, rows):
+    """Return the row that `padding_idx` names, counted from the start."""
+    if padding_idx is None:
+        return None
+    if not -rows <= padding_idx < rows:
+        raise AssertionError(f"Padding_idx must be within num_embeddings: there are {rows} rows, it is {padding_idx}")
+    return padding_idx % rows
+
+
+def _check_table(embeddings) -> None:
+    if embeddings.ndim != 2:
+        raise AssertionError(f"Embeddings parameter is expected to be 2-dimensional, it has {embeddings.ndim} dimensions")
+
+
+def _set_table(module, given, learned, device, dtype) -> None:
+    shape = (module.num_embeddings, module.embedding_dim)
+    if given is None:
+        module.weight = parameter(*shape, device=device, dtype=dtype).requires_grad_(learned)
+        _reset_table(module)
+        return
+    if tuple(given.shape) != shape:
+        raise AssertionError(
+            f"Shape of weight does not match num_embeddings and embedding_dim: {list(given.shape)}, not {list(shape)}"
+        )
+    module.weight = Parameter(given, requires_grad=learned)
+
+
+def _reset_table(module) -> None:
+    plugrad.nn.init.normal_(module.weight)
+    if module.padding_idx is not None:
+        with plugrad.no_grad():
+            module.weight[module.padding_idx].fill_(0)
+
+
+@hookimpl
+def plugrad_layers():
+    return collect(Module, globals())

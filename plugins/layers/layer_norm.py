@@ -1,0 +1,145 @@
+"""Normalization without running statistics: over last dimensions, groups of channels, and neighbouring channels."""
+
+from __future__ import annotations
+
+import plugrad
+from plugrad.extend import Module, collect, hookimpl
+from plugrad.nn import functional as F
+
+from ._common import parameter, per_dimension
+
+
+class _Affine(Module):
+    """A weight that starts as 1 and a bias that starts as 0, or None."""
+
+    def _set_up(self, shape, weight, bias, device, dtype):
+        self.register_parameter("weight", parameter(*shape, device=device, dtype=dtype) if weight else None)
+        if bias is not None:
+            self.register_parameter("bias", parameter(*shape, device=device, dtype=dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Set the weight to 1 and the bias to 0."""
+        if self.weight is not None:
+            plugrad.nn.init.ones_(self.weight)
+        if getattr(self, "bias", None) is not None:
+            plugrad.nn.init.zeros_(self.bias)
+
+
+class LayerNorm(_Affine):
+    """Normalize over the last dimensions, whose sizes are `normalized_shape`.
+
+    Args:
+        normalized_shape: their sizes; a number for one dimension.
+        eps: added to the variance.
+        elementwise_affine: whether there is a weight of that shape.
+        bias: whether there is a bias too.
+
+    J. Ba, J. Kiros, G. Hinton, arXiv:1607.06450.
+
+    >>> import plugrad as torch
+    >>> torch.nn.LayerNorm(2, eps=0.0)(torch.tensor([[1.0, 3.0]])).tolist()
+    [[-1.0, 1.0]]
+    """
+
+    def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
+        super().__init__()
+        self.normalized_shape = per_dimension(normalized_shape, 1)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self._set_up(self.normalized_shape, elementwise_affine, elementwise_affine and bias, device, dtype)
+
+    def forward(self, input):
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self):
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class RMSNorm(_Affine):
+    """Divide by the root of the mean square over the last dimensions, whose sizes are `normalized_shape`.
+
+    Args:
+        normalized_shape: their sizes; a number for one dimension.
+        eps: added to the mean square; None is the spacing of the input's dtype at 1.
+        elementwise_affine: whether there is a weight of that shape.
+
+    B. Zhang, R. Sennrich, arXiv:1910.07467.
+
+    >>> import plugrad as torch
+    >>> torch.nn.RMSNorm(2)(torch.tensor([3.0, 4.0])).tolist() == torch.rms_norm(torch.tensor([3.0, 4.0]), (2,)).tolist()
+    True
+    """
+
+    def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
+        super().__init__()
+        self.normalized_shape = per_dimension(normalized_shape, 1)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self._set_up(self.normalized_shape, elementwise_affine, None, device, dtype)
+
+    def forward(self, input):
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self):
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class GroupNorm(_Affine):
+    """Normalize each of `num_groups` groups of channels of each image of (N, C, *).
+
+    Args:
+        num_groups: how many groups the channels are divided into.
+        num_channels: C.
+        eps: added to the variance.
+        affine: whether there is a weight per channel.
+        bias: whether there is a bias too.
+
+    Raises ValueError when the groups don't divide the channels. Y. Wu, K. He, arXiv:1803.08494.
+
+    >>> import plugrad as torch
+    >>> torch.nn.GroupNorm(1, 2, eps=0.0)(torch.tensor([[1.0, 3.0]])).tolist()
+    [[-1.0, 1.0]]
+    """
+
+    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None, *, bias=True):
+        super().__init__()
+        if num_channels % num_groups:
+            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        self._set_up((num_channels,), affine, affine and bias, device, dtype)
+
+    def forward(self, input):
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self):
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
+        )
+
+
+class LocalResponseNorm(Module):
+    """Divide by (k + alpha * mean square of `size` neighbouring channels) ** beta.
+
+    A. Krizhevsky, I. Sutskever, G. Hinton, "ImageNet classification with deep convolutional neural networks", 2012.
+
+    >>> import plugrad as torch
+    >>> torch.nn.LocalResponseNorm(2, alpha=6.0, beta=1.0)(torch.ones(1, 1, 1))
+    tensor([[[0.2500]]])
+    """
+
+    def __init__(self, size, alpha=1e-4, beta=0.75, k=1.0):
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input):
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self):
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+@hookimpl
+def plugrad_layers():
+    return collect(Module, globals())

@@ -1,0 +1,79 @@
+"""Padding: constant, zeros, mirrored, repeated, and around the corner; in one, two and three dimensions."""
+
+from __future__ import annotations
+
+from plugrad.extend import Module, collect, hookimpl
+from plugrad.nn import functional as F
+
+from ._common import per_dimension
+
+
+class _Pad(Module):
+    """Padding in `n` dimensions; `mode` is that of nn.functional.pad."""
+
+    n: int
+    mode: str
+
+    def __init__(self, padding):
+        super().__init__()
+        self.padding = per_dimension(padding, 2 * self.n)
+
+    def forward(self, input):
+        return F.pad(input, self.padding, self.mode)
+
+    def extra_repr(self):
+        return str(self.padding)
+
+
+class _ConstantPad(_Pad):
+    mode = "constant"
+
+    def __init__(self, padding, value):
+        super().__init__(padding)
+        self.value = value
+
+    def forward(self, input):
+        return F.pad(input, self.padding, "constant", self.value)
+
+    def extra_repr(self):
+        return f"padding={self.padding}, value={self.value}"
+
+
+class _ZeroPad(_ConstantPad):
+    def __init__(self, padding):
+        super().__init__(padding, 0.0)
+
+    extra_repr = _Pad.extra_repr
+
+
+_FIRST_LINE = {
+    "ConstantPad": "Add elements of one value to both sides of the last",
+    "ZeroPad": "Add zeros to both sides of the last",
+    "ReflectionPad": "Add the mirror image, without the edge, to both sides of the last",
+    "ReplicationPad": "Repeat the edge on both sides of the last",
+    "CircularPad": "Add to each side what is on the other side of the last",
+}
+_ORDER = {1: "(left, right)", 2: "(left, right, top, bottom)", 3: "(left, right, top, bottom, front, back)"}
+
+
+def _class(kind, n, base, mode):
+    """Return the class of one kind of padding in n dimensions."""
+    dimensions = "dimension" if n == 1 else f"{n} dimensions"
+    value = "\n    value: of the new elements." if base is _ConstantPad else ""
+    doc = f"{_FIRST_LINE[kind]} {dimensions}.\n\nArgs:\n    padding: one number, or {_ORDER[n]}.{value}\n"
+    name = f"{kind}{n}d"
+    return type(
+        name, (base,), {"n": n, "mode": mode, "__doc__": doc, "__module__": __name__, "__qualname__": name}
+    )
+
+
+ConstantPad1d, ConstantPad2d, ConstantPad3d = (_class("ConstantPad", n, _ConstantPad, "constant") for n in (1, 2, 3))
+ZeroPad1d, ZeroPad2d, ZeroPad3d = (_class("ZeroPad", n, _ZeroPad, "constant") for n in (1, 2, 3))
+ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = (_class("ReflectionPad", n, _Pad, "reflect") for n in (1, 2, 3))
+ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = (_class("ReplicationPad", n, _Pad, "replicate") for n in (1, 2, 3))
+CircularPad1d, CircularPad2d, CircularPad3d = (_class("CircularPad", n, _Pad, "circular") for n in (1, 2, 3))
+
+
+@hookimpl
+def plugrad_layers():
+    return collect(Module, globals())

@@ -1,0 +1,234 @@
+"""Pooling: the maximum, the mean or the p-norm of windows."""
+
+from __future__ import annotations
+
+from plugrad.extend import Module, collect, hookimpl
+from plugrad.nn import functional as F
+
+from ._common import per_dimension
+
+
+class _MaxPool(Module):
+    function: str
+
+    def __init__(self, kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False):
+        super().__init__()
+        self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
+        self.padding, self.dilation = padding, dilation
+        self.return_indices, self.ceil_mode = return_indices, ceil_mode
+
+    def forward(self, input):
+        return getattr(F, self.function)(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+        )
+
+    def extra_repr(self):
+        return (
+            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
+
+
+class MaxPool1d(_MaxPool):
+    """Maximum of windows of (N, C, L) or (C, L).
+
+    Args:
+        kernel_size: length of a window.
+        stride: step between the windows, `kernel_size` when None.
+        padding: added to both sides, with minus infinity.
+        dilation: step between the elements of a window.
+        return_indices: return (values, indices of the maxima).
+        ceil_mode: allow a last window that goes beyond the input.
+
+    >>> import plugrad as torch
+    >>> torch.nn.MaxPool1d(2)(torch.tensor([[1.0, 3.0, 2.0, 0.0]]))
+    tensor([[3., 2.]])
+    """
+
+    function = "max_pool1d"
+
+
+class MaxPool2d(_MaxPool):
+    """Maximum of windows of images (N, C, H, W) or (C, H, W); see MaxPool1d.
+
+    >>> import plugrad as torch
+    >>> torch.nn.MaxPool2d(2)(torch.ones(1, 4, 6)).shape
+    torch.Size([1, 2, 3])
+    """
+
+    function = "max_pool2d"
+
+
+class MaxPool3d(_MaxPool):
+    """Maximum of windows of volumes (N, C, D, H, W) or (C, D, H, W); see MaxPool1d.
+
+    >>> import plugrad as torch
+    >>> torch.nn.MaxPool3d(2)(torch.ones(1, 2, 4, 6)).shape
+    torch.Size([1, 1, 2, 3])
+    """
+
+    function = "max_pool3d"
+
+
+class _AvgPool(Module):
+    def extra_repr(self):
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool1d(_AvgPool):
+    """Mean of windows of (N, C, L) or (C, L).
+
+    Args:
+        kernel_size: length of a window.
+        stride: step between the windows, `kernel_size` when None.
+        padding: zeros added to both sides.
+        ceil_mode: allow a last window that goes beyond the input.
+        count_include_pad: count the padding's zeros in the mean.
+
+    >>> import plugrad as torch
+    >>> torch.nn.AvgPool1d(2)(torch.tensor([[1.0, 3.0, 2.0, 0.0]]))
+    tensor([[2., 1.]])
+    """
+
+    def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+        super().__init__()
+        self.kernel_size = per_dimension(kernel_size, 1)
+        self.stride = self.kernel_size if stride is None else per_dimension(stride, 1)
+        self.padding = per_dimension(padding, 1)
+        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
+
+    def forward(self, input):
+        return F.avg_pool1d(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
+        )
+
+
+class AvgPool2d(_AvgPool):
+    """Mean of windows of images (N, C, H, W) or (C, H, W).
+
+    The arguments are those of AvgPool1d, and `divisor_override`: what to divide by instead of the window's size.
+
+    >>> import plugrad as torch
+    >>> torch.nn.AvgPool2d(2)(torch.ones(1, 4, 6)).shape
+    torch.Size([1, 2, 3])
+    """
+
+    function = "avg_pool2d"
+
+    def __init__(
+        self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
+    ):
+        super().__init__()
+        self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
+        self.padding, self.ceil_mode = padding, ceil_mode
+        self.count_include_pad, self.divisor_override = count_include_pad, divisor_override
+
+    def forward(self, input):
+        return getattr(F, self.function)(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override
+        )
+
+
+class AvgPool3d(AvgPool2d):
+    """Mean of windows of volumes (N, C, D, H, W) or (C, D, H, W); see AvgPool2d.
+
+    >>> import plugrad as torch
+    >>> torch.nn.AvgPool3d(2)(torch.ones(1, 2, 4, 6)).shape
+    torch.Size([1, 1, 2, 3])
+    """
+
+    function = "avg_pool3d"
+
+
+class _AdaptiveAvgPool(Module):
+    function: str
+
+    def __init__(self, output_size):
+        super().__init__()
+        self.output_size = output_size
+
+    def forward(self, input):
+        return getattr(F, self.function)(input, self.output_size)
+
+    def extra_repr(self):
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+    """Mean of as many windows of (N, C, L) or (C, L) as `output_size` says, whatever the size of the input.
+
+    >>> import plugrad as torch
+    >>> torch.nn.AdaptiveAvgPool1d(2)(torch.tensor([[1.0, 3.0, 2.0, 0.0]]))
+    tensor([[2., 1.]])
+    """
+
+    function = "adaptive_avg_pool1d"
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+    """Mean of windows of images, to `output_size`: one number or (height, width), where None keeps a size.
+
+    >>> import plugrad as torch
+    >>> torch.nn.AdaptiveAvgPool2d((None, 1))(torch.ones(1, 4, 6)).shape
+    torch.Size([1, 4, 1])
+    """
+
+    function = "adaptive_avg_pool2d"
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+    """Mean of windows of volumes, to `output_size`: one number or (depth, height, width), where None keeps a size.
+
+    >>> import plugrad as torch
+    >>> torch.nn.AdaptiveAvgPool3d(1)(torch.ones(1, 2, 4, 6)).shape
+    torch.Size([1, 1, 1, 1])
+    """
+
+    function = "adaptive_avg_pool3d"
+
+
+class _AdaptiveMaxPool(_AdaptiveAvgPool):
+    def __init__(self, output_size, return_indices=False):
+        super().__init__(output_size)
+        self.return_indices = return_indices
+
+    def forward(self, input):
+        return getattr(F, self.function)(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+    """Maximum of as many windows of (N, C, L) or (C, L) as `output_size` says.
+
+    >>> import plugrad as torch
+    >>> torch.nn.AdaptiveMaxPool1d(2)(torch.tensor([[1.0, 3.0, 2.0, 0.0]]))
+    tensor([[3., 2.]])
+    """
+
+    function = "adaptive_max_pool1d"
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+    """Maximum of windows of images, to `output_size`; see AdaptiveAvgPool2d.
+
+    >>> import plugrad as torch
+    >>> torch.nn.AdaptiveMaxPool2d(2)(torch.ones(1, 4, 6)).shape
+    torch.Size([1, 2, 2])
+    """
+
+    function = "adaptive_max_pool2d"
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+    """Maximum of windows of volumes, to `output_size`; see AdaptiveAvgPool3d.
+
+    >>> import plugrad as torch
+    >>> torch.nn.AdaptiveMaxPool3d(2)(torch.ones(1, 2, 4, 6)).shape
+    torch.Size([1, 2, 2, 2])
+    """
+
+    function = "adaptive_max_pool3d"
+
+
+@hookimpl
+def plugrad_layers():
+    return collect(Module, globals())

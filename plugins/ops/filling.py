@@ -1,0 +1,203 @@
+"""In-place methods that fill a tensor with random numbers: uniform_, normal_, exponential_..."""
+
+from __future__ import annotations
+
+from plugrad.extend import Op, collect, composite, hookimpl, op, rng
+
+from .random import (
+    DIGITS,
+    check_deviation,
+    coin_flips,
+    integer_array,
+    normal_array,
+    refuse_integers,
+    uniform_array,
+)
+
+
+@op(at=())
+def bernoulli_like(xp, input, p=0.5, *, generator=None):
+    """Zeros and ones in the shape of `input`, each one with probability `p`."""
+    if hasattr(p, "dtype"):
+        refuse_integers("bernoulli_tensor_cpu_p_", p.dtype)
+    return coin_flips(xp, input.shape, p, generator).astype(input.dtype)
+
+
+@composite(name="bernoulli_in_place", at=("Tensor.bernoulli_",))
+def bernoulli_(F, input, p=0.5, *, generator=None):
+    """Fill with zeros and ones, each one with probability `p` (a number or a tensor).
+
+    >>> import plugrad as torch
+    >>> torch.zeros(2).bernoulli_(1.0)
+    tensor([1., 1.])
+    """
+    return input.copy_(F.bernoulli_like(input, p, generator=generator))
+
+
+@op(at=(), inplace=True)
+def uniform(xp, input, from_=0.0, to=1.0, *, generator=None):
+    """Fill with uniform random numbers of [from_, to).
+
+    >>> import plugrad as torch
+    >>> float(torch.zeros(9).uniform_(2, 3).min()) >= 2
+    True
+    """
+    if from_ > to:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
+    return (uniform_array(xp, input.shape, input.dtype, generator) * (to - from_) + from_).astype(input.dtype)
+
+
+@op(at=())
+def normal_like(xp, input, mean=0.0, std=1.0, *, generator=None):
+    """Normal random numbers in the shape of `input`."""
+    check_deviation(xp, std)
+    return (normal_array(xp, input.shape, input.dtype, generator) * std + mean).astype(input.dtype)
+
+
+@composite(name="normal_in_place", at=("Tensor.normal_",))
+def normal_(F, input, mean=0.0, std=1.0, *, generator=None):
+    """Fill with normal random numbers.
+
+    >>> import plugrad as torch
+    >>> torch.zeros(2).normal_(3.0, 0.0)
+    tensor([3., 3.])
+    """
+    return input.copy_(F.normal_like(input, mean, std, generator=generator))
+
+
+@op(at=(), inplace=True)
+def log_normal(xp, input, mean=1.0, std=2.0, *, generator=None):
+    """Fill with exponentials of normal random numbers.
+
+    >>> import plugrad as torch
+    >>> bool((torch.zeros(9).log_normal_() > 0).all())
+    True
+    """
+    if std <= 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
+    return xp.exp(normal_array(xp, input.shape, input.dtype, generator) * std + mean).astype(input.dtype)
+
+
+@op(at=(), inplace=True)
+def exponential(xp, input, lambd=1.0, *, generator=None):
+    """Fill with exponential random numbers of rate `lambd`.
+
+    Their density is lambd exp(-lambd x).
+
+    >>> import plugrad as torch
+    >>> bool((torch.zeros(9).exponential_() >= 0).all())
+    True
+    """
+    if lambd <= 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    if input.dtype.kind != "f" and input.dtype.name != "bfloat16":
+        raise RuntimeError(
+            "Exponential distribution is a continuous probability distribution. dtype must be a "
+            f"floating point but you specified {input.dtype}"
+        )
+    # 1 - u lies in (0, 1], so that the logarithm is finite.
+    return (-xp.log1p(-rng(xp, generator).random(input.shape)) / lambd).astype(input.dtype)
+
+
+@op(at=(), inplace=True)
+def cauchy(xp, input, median=0.0, sigma=1.0, *, generator=None):
+    """Fill with Cauchy random numbers around `median` with scale `sigma`.
+
+    >>> import plugrad as torch
+    >>> torch.zeros(2, 3).cauchy_().shape
+    torch.Size([2, 3])
+    """
+    if sigma <= 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+    refuse_integers("cauchy", input.dtype)
+    angle = xp.pi * (rng(xp, generator).random(input.shape) - 0.5)
+    return (median + sigma * xp.tan(angle)).astype(input.dtype)
+
+
+@op(at=(), inplace=True)
+def geometric(xp, input, p, *, generator=None):
+    """Fill with the number of trials up to the first success of probability `p`.
+
+    >>> import plugrad as torch
+    >>> bool((torch.zeros(9).geometric_(0.5) >= 1).all())
+    True
+    """
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    u = 1 - rng(xp, generator).random(input.shape)
+    return xp.maximum(xp.ceil(xp.log(u) / xp.log1p(-xp.asarray(p))), 1).astype(input.dtype)
+
+
+@op(at=(), inplace=True)
+def random(xp, input, from_=None, to=None, *, generator=None):
+    """Fill with random integers of [from_, to).
+
+    One number is `to`, none means the dtype's range. For floats that range ends where neighbouring integers can
+    no longer be told apart.
+
+    >>> import plugrad as torch
+    >>> torch.zeros(2).random_(1)
+    tensor([0., 0.])
+    """
+    if from_ is not None and to is None:
+        from_, to = 0, from_
+    if to is None:
+        kind, limit = input.dtype.kind, 2
+        if kind in "iu":
+            limit = int(xp.iinfo(input.dtype).max) + (input.dtype.itemsize < 8)
+        elif kind != "b":
+            limit = 2 ** (DIGITS.get(input.dtype.name) or xp.finfo(input.dtype).nmant + 1) + 1
+        from_, to = 0 if from_ is None else from_, limit
+    return integer_array(xp, from_, to, input.shape, input.dtype, generator)
+
+
+@bernoulli_like.meta
+@uniform.meta
+@normal_like.meta
+@log_normal.meta
+@exponential.meta
+@cauchy.meta
+@geometric.meta
+@random.meta
+def filled_meta(input, *args, **kwargs):
+    return input.shape, input.dtype
+
+
+@bernoulli_like.vjp
+@uniform.vjp
+@normal_like.vjp
+@log_normal.vjp
+@exponential.vjp
+@cauchy.vjp
+@geometric.vjp
+@random.vjp
+def filled_vjp(F, g):
+    """What was there before does not matter."""
+    return F.zeros_like(g)
+
+
+@bernoulli_like.samples
+@uniform.samples
+@normal_like.samples
+@log_normal.samples
+@exponential.samples
+@cauchy.samples
+@random.samples
+def filled_samples(make):
+    yield make(2, 3)
+
+
+@geometric.samples
+def geometric_samples(make):
+    yield make(2, 3), 0.25
+
+
+@bernoulli_.samples
+@normal_.samples
+def written_samples(make):
+    yield make(2, 3, requires_grad=False)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

@@ -1,0 +1,273 @@
+"""Norms of vectors and matrices, distances, and what is scaled by them."""
+
+from __future__ import annotations
+
+import math
+
+from plugrad.extend import Op, axes, collect, composite, hookimpl, keep_dims, reduction
+
+from .extremes import shared
+from .reduction import total
+
+_INF = math.inf
+
+
+# ---------------------------------------------------------------- vectors
+
+def _order(ord):
+    """Return a norm's order as a float; TypeError unless it is a number."""
+    if isinstance(ord, str):
+        raise TypeError(f"linalg.vector_norm(): argument 'ord' must be Number, not str: {ord!r}; for matrices write "
+                        "linalg.matrix_norm")
+    return float(ord)
+
+
+def _check_empty(shape, dim, ord) -> None:
+    if ord >= 0 and ord != _INF:
+        return
+    name = {_INF: "inf", -_INF: "-inf"}.get(ord, f"{ord:g}")
+    if dim is None or dim == ():
+        if math.prod(shape) == 0:
+            raise RuntimeError(f"linalg.vector_norm cannot compute the {name} norm on an empty tensor because the "
+                               "operation does not have an identity")
+        return
+    for d in dim if isinstance(dim, tuple) else (dim,):
+        if len(shape) and not shape[d]:
+            raise RuntimeError(f"linalg.vector_norm cannot compute the {name} norm on the dimension {d} because this "
+                               "dimension is empty and the operation does not have an identity")
+
+
+@reduction(at=("linalg.vector_norm",), ref="numpy.linalg.vector_norm")
+def linalg_vector_norm(xp, input, ord=2, dim=None, keepdim=False, *, dtype=None):
+    """Norm of all elements taken as a vector, or along `dim`: (sum |x|^ord)^(1/ord).
+
+    Args:
+        input: float or complex tensor.
+        ord: 0 counts what is not zero, inf and -inf are the largest and smallest modulus.
+        dim: int or tuple of ints; None for all.
+        keepdim: keep the reduced dimensions with size 1.
+        dtype: the input is converted to it first.
+
+    The gradient where the norm is zero is zero.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.vector_norm(torch.tensor([3., -4.])), torch.linalg.vector_norm(torch.tensor([3., -4.]), 1)
+    (tensor(5.), tensor(7.))
+    """
+    if input.dtype.kind in "biu":
+        raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+                           f"{input.dtype}; write input.float()")
+    ord, axis = _order(ord), None if dim == () else dim
+    _check_empty(input.shape, dim, ord)
+    if ord == 2:
+        squares = input.real**2 + input.imag**2 if input.dtype.kind == "c" else input * input
+        return xp.sqrt(total(squares, axis, keepdim))
+    size = abs(input)
+    if ord == 1:
+        return total(size, axis, keepdim)
+    if ord == 0:
+        return total((size != 0).astype(size.dtype), axis, keepdim)
+    if abs(ord) == _INF:
+        return (size.max if ord > 0 else size.min)(axis=axis, keepdims=keepdim)
+    return total(size**ord, axis, keepdim) ** (1 / ord)
+
+
+@linalg_vector_norm.vjp
+def linalg_vector_norm_vjp(F, g, y, input, ord, dim, keepdim):
+    ord, shape = float(ord), input.shape
+    if ord == 0:
+        return F.zeros_like(input)
+    g, y = keep_dims(F, g, shape, dim, keepdim), keep_dims(F, y, shape, dim, keepdim)
+    if ord == 1:
+        return F.sgn(input) * g
+    if ord == 2:
+        return input * F.where(y == 0, 0.0, g / y)
+    size = F.abs(input)
+    if abs(ord) == _INF:
+        return F.sgn(input) * shared(F, g, (size == y) | ((size != size) & (y != y)), dim if len(shape) else None)
+    # |x|^(ord - 1) / y^(ord - 1), as one quotient: neither power can overflow alone.
+    share = F.where(y == 0, 0.0, size / y)
+    if ord < 1:
+        share = F.where(size == 0, 1.0, share)
+        return F.sgn(input) * F.where(size == 0, 0.0, share ** (ord - 1)) * g
+    return F.sgn(input) * share ** (ord - 1) * g
+
+
+@linalg_vector_norm.samples
+def vector_norm_samples(make):
+    for ord in (2, 1, 3, 0.5, _INF, -_INF, 0):
+        yield make.args(make(3, 4), ord)
+    yield make.args(make(3, 4), 2, 1, True)
+    yield make.args(make(2, 3, 4), 3, (0, -1))
+
+
+# ---------------------------------------------------------------- matrices
+
+_SUMS = {1: 0, -1: 0, _INF: 1, -_INF: 1}  # order -> which of the two dimensions is summed
+
+
+@composite(at=("linalg.matrix_norm",))
+def linalg_matrix_norm(F, A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
+    """Norm of matrices.
+
+    Args:
+        A: float or complex tensor of two or more dimensions.
+        ord: "fro" (root of the sum of squares), "nuc" (sum of the singular values), 2 and -2 (largest and smallest
+            singular value), 1 and -1 (largest and smallest sum of a column's moduli), inf and -inf (of a row's).
+        dim: the two dimensions of the matrices.
+        keepdim: keep them with size 1.
+        dtype: the input is converted to it first.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.matrix_norm(torch.tensor([[3., 0.], [0., -4.]]), 2)
+    tensor(4.)
+    """
+    check_name = "linalg.matrix_norm"
+    if not isinstance(dim, (tuple, list)) or len(dim) != 2:
+        raise RuntimeError(f"{check_name}: dim must be a 2-tuple. Got {dim}")
+    if A.ndim < 2:
+        raise RuntimeError(f"{check_name}: The input tensor A must have at least 2 dimensions.")
+    if not (A.is_floating_point() or A.is_complex()):
+        raise RuntimeError(f"{check_name}: Expected a floating point or complex tensor as input. Got {A.dtype}")
+    first, second = axes(dim[0], A.ndim), axes(dim[1], A.ndim)
+    if first == second:
+        raise RuntimeError(f"{check_name}: dims must be different. Got ({dim[0]}, {dim[1]})")
+    A = A if dtype is None else A.to(dtype)
+    if ord == "fro":
+        return F.linalg_vector_norm(A, 2, (first, second), keepdim)
+    if ord in ("nuc", 2, -2):
+        values = F.linalg_svdvals(F.movedim(A, (first, second), (-2, -1)))
+        pick = F.sum if ord == "nuc" else F.amax if ord == 2 else F.amin
+        result = pick(values, -1)
+        if not keepdim:
+            return result
+        return F.reshape(result, tuple(1 if i in (first, second) else n for i, n in enumerate(A.shape)))
+    if isinstance(ord, str) or ord not in _SUMS:
+        raise RuntimeError(f"{check_name}: Order {ord} not supported. It can be 'fro', 'nuc', 1, -1, 2, -2, inf, -inf")
+    summed, other = (first, second)[_SUMS[ord]], (first, second)[1 - _SUMS[ord]]
+    sums = F.linalg_vector_norm(A, 1, summed, True)
+    result = (F.amax if ord > 0 else F.amin)(sums, other, True)
+    if keepdim:
+        return result
+    return F.reshape(result, tuple(n for i, n in enumerate(A.shape) if i not in (first, second)))
+
+
+@composite(at=("linalg.norm",))
+def linalg_norm(F, A, ord=None, dim=None, keepdim=False, *, dtype=None):
+    """Norm of vectors or matrices.
+
+    Args:
+        A: float or complex tensor.
+        ord: order of the norm, as for `vector_norm` or `matrix_norm`; None is the root of the sum of squares.
+        dim: int for vectors, a pair for matrices; None is all of `A`, which then has one or two dimensions unless
+            `ord` is None as well.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.norm(torch.tensor([[3., 0.], [4., 0.]])), torch.linalg.norm(torch.tensor([[3., 0.], [4., 0.]]), 1)
+    (tensor(5.), tensor(7.))
+    """
+    if dim is not None and isinstance(dim, (tuple, list)) and len(dim) > 2 and ord is not None:
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
+    if ord is None:
+        return F.linalg_vector_norm(A, 2, dim, keepdim, dtype=dtype)
+    if dim is None and A.ndim not in (1, 2):
+        raise RuntimeError("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
+                           f"{A.ndim}D.")
+    pair = A.ndim == 2 if dim is None else isinstance(dim, (tuple, list)) and len(dim) == 2
+    if isinstance(ord, str) and not pair:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {dim}")
+    if pair:
+        return F.linalg_matrix_norm(A, ord, (0, 1) if dim is None else dim, keepdim, dtype=dtype)
+    return F.linalg_vector_norm(A, ord, dim, keepdim, dtype=dtype)
+
+
+@composite()
+def norm(F, input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+    """Norm of all elements, or along `dim`, taken as a vector; `torch.linalg.norm` is the newer form.
+
+    Args:
+        input: float or complex tensor.
+        p: order of the vector norm; "fro" is 2; "nuc" is the nuclear norm of matrices.
+        dim: int or tuple of ints; None for all.
+
+    >>> import plugrad as torch
+    >>> torch.norm(torch.tensor([3., -4.]))
+    tensor(5.)
+    """
+    if p == "nuc":
+        result = F.linalg_matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+    elif isinstance(p, str) and p != "fro":
+        raise RuntimeError(f"only valid string values are 'fro' and 'nuc', found {p}")
+    else:
+        result = F.linalg_vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
+    return result if out is None else out.copy_(result)
+
+
+@composite(at=("linalg.cond",))
+def linalg_cond(F, A, p=None, *, out=None):
+    """Condition number of matrices: the norm of `A` times the norm of its inverse.
+
+    Args:
+        A: batch of matrices; square unless `p` is None, 2 or -2.
+        p: order of the matrix norm; None is 2. Singular matrices have an infinite condition number.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.cond(torch.tensor([[4., 0.], [0., 2.]]))
+    tensor(2.)
+    """
+    if A.ndim < 2:
+        raise RuntimeError("linalg.cond: The input tensor A must have at least 2 dimensions.")
+    if p is None or p in (2, -2):
+        if not A.numel():
+            return F.sum(A, (-2, -1)) * 0.0
+        values = F.linalg_svdvals(A)
+        first, last = values[..., 0], values[..., -1]
+        return last / first if p == -2 else first / last
+    if isinstance(p, str) and p not in ("fro", "nuc"):
+        raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
+    if A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(f"linalg.cond: A must be batches of square matrices, but they are {A.shape[-2]} by "
+                           f"{A.shape[-1]} matrices")
+    if not A.numel():
+        return F.sum(A, (-2, -1)) * 0.0
+    inverse, info = F.linalg_inv_ex(A)
+    product = F.linalg_matrix_norm(A, p) * F.linalg_matrix_norm(F.where(F.isfinite(inverse), inverse, 0.0), p)
+    return F.where(info > 0, _INF, product)
+
+
+# ---------------------------------------------------------------- distances
+
+@composite()
+def dist(F, input, other, p=2):
+    """Norm of the difference of two tensors, of order `p`.
+
+    >>> import plugrad as torch
+    >>> torch.dist(torch.tensor([3., 0.]), torch.tensor([0., 4.]))
+    tensor(5.)
+    """
+    return F.linalg_vector_norm(input - other, p)
+
+
+@composite(inplace=True)
+def renorm(F, input, p, dim, maxnorm):
+    """Scale down the slices along `dim` whose norm of order `p` exceeds `maxnorm`.
+
+    >>> import plugrad as torch
+    >>> torch.renorm(torch.tensor([[3., 4.], [0.3, 0.4]]), 2, 0, 1)
+    tensor([[0.6000, 0.8000],
+            [0.3000, 0.4000]])
+    """
+    if p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+    kept = axes(dim, input.ndim)
+    size = F.linalg_vector_norm(input, p, tuple(d for d in range(input.ndim) if d != kept), True)
+    return input * F.where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

@@ -1,0 +1,91 @@
+"""Moving elements between channels and space: pixel shuffle and channel shuffle."""
+
+from __future__ import annotations
+
+from math import prod
+
+from plugrad.extend import Op, collect, composite, hookimpl
+
+
+def _need(name, input, least):
+    if input.ndim < least:
+        raise RuntimeError(
+            f"{name} expects input to have at least {least} dimensions, but got input with {input.ndim} dimension(s)"
+        )
+
+
+@composite(at=("nn.functional.pixel_shuffle", "pixel_shuffle"))
+def pixel_shuffle(F, input, upscale_factor):
+    """Turn r * r channels into images r times as large: (*, C * r * r, H, W) to (*, C, H * r, W * r).
+
+    Raises RuntimeError when the channels do not divide. W. Shi et al., arXiv:1609.05158.
+
+    >>> import plugrad as torch
+    >>> torch.pixel_shuffle(torch.arange(4.).reshape(4, 1, 1), 2)
+    tensor([[[0., 1.],
+             [2., 3.]]])
+    """
+    _need("pixel_shuffle", input, 3)
+    r = upscale_factor
+    if r <= 0:
+        raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
+    *lead, channels, height, width = input.shape
+    if channels % (r * r):
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
+            f"but input.size(-3)={channels} is not divisible by {r * r}"
+        )
+    n, out = prod(lead), channels // (r * r)
+    blocks = F.permute(F.reshape(input, (n, out, r, r, height, width)), (0, 1, 4, 2, 5, 3))
+    return F.reshape(blocks, (*lead, out, height * r, width * r))
+
+
+@composite(at=("nn.functional.pixel_unshuffle", "pixel_unshuffle"))
+def pixel_unshuffle(F, input, downscale_factor):
+    """Turn blocks of r * r pixels into channels: the inverse of `pixel_shuffle`.
+
+    Raises RuntimeError when height or width do not divide.
+
+    >>> import plugrad as torch
+    >>> torch.pixel_unshuffle(torch.arange(4.).reshape(1, 2, 2), 2).flatten()
+    tensor([0., 1., 2., 3.])
+    """
+    _need("pixel_unshuffle", input, 3)
+    r = downscale_factor
+    if r <= 0:
+        raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
+    *lead, channels, height, width = input.shape
+    for name, position, size in (("height", -2, height), ("width", -1, width)):
+        if size % r:
+            raise RuntimeError(
+                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({position})={size} "
+                f"is not divisible by {r}"
+            )
+    n = prod(lead)
+    blocks = F.permute(F.reshape(input, (n, channels, height // r, r, width // r, r)), (0, 1, 3, 5, 2, 4))
+    return F.reshape(blocks, (*lead, channels * r * r, height // r, width // r))
+
+
+@composite(at=("nn.functional.channel_shuffle", "channel_shuffle", "native_channel_shuffle"))
+def channel_shuffle(F, input, groups):
+    """Interleave the channels of `groups` groups of (N, C, *). X. Zhang et al., arXiv:1707.01083.
+
+    Raises RuntimeError when the groups do not divide the channels.
+
+    >>> import plugrad as torch
+    >>> torch.channel_shuffle(torch.arange(4.).reshape(1, 4, 1), 2).flatten()
+    tensor([0., 2., 1., 3.])
+    """
+    _need("channel_shuffle", input, 3)
+    n, channels, *size = input.shape
+    if groups <= 0:
+        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
+    if channels % groups:
+        raise RuntimeError(f"Number of channels must be divisible by groups. Got {channels} channels and {groups} groups.")
+    grouped = F.reshape(input, (n, groups, channels // groups, prod(size)))
+    return F.reshape(F.transpose(grouped, 1, 2), (n, channels, *size))
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

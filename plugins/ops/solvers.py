@@ -1,0 +1,520 @@
+"""Inverses and solutions of linear equations."""
+
+from __future__ import annotations
+
+import math
+
+from plugrad.extend import Op, broadcast_shapes, collect, composite, hookimpl, op
+
+from ._linalg import (
+    LinAlgError,
+    adjoint,
+    batch_label,
+    check_float,
+    check_matrix,
+    check_square,
+    first_zero,
+    lu_packed,
+    raw_adjoint,
+)
+from .shape import sum_to_shape
+
+_WORDS = {"float32": "Float", "float64": "Double", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
+
+
+# ---------------------------------------------------------------- inverses
+
+def _inverse(xp, A):
+    """Inverses, and for each singular matrix the number of its zero pivot; the inverse is then NaN."""
+    info = xp.zeros(A.shape[:-2], "int32")
+    try:
+        return xp.linalg.inv(A), info
+    except ValueError:
+        info = first_zero(xp, lu_packed(xp, A)[0])
+        singular = (info > 0)[..., None, None]
+        inverse = xp.linalg.inv(xp.where(singular, xp.eye(A.shape[-1], dtype=A.dtype), A))
+        return xp.where(singular, A.dtype.type(math.nan), inverse), info
+
+
+def singular_error(xp, name, info):
+    """What to raise for matrices of which `info` says that they are singular."""
+    number = int(info.reshape(-1)[(info > 0).reshape(-1).argmax()])
+    return LinAlgError(f"{name}: {batch_label(xp, info > 0)}The diagonal element {number} is zero, the inversion could "
+                       "not be completed because the input matrix is singular.")
+
+
+@op(at=("linalg.inv", "inverse", "Tensor.inverse"), ref="numpy.linalg.inv")
+def linalg_inv(xp, A):
+    """Inverse of square matrices.
+
+    Raises `torch.linalg.LinAlgError` when one is singular.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.inv(torch.tensor([[2., 0.], [0., 4.]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    check_square("linalg.inv", A)
+    inverse, info = _inverse(xp, A)
+    if info.any():
+        raise singular_error(xp, "linalg.inv", info)
+    return inverse
+
+
+@linalg_inv.meta
+def linalg_inv_meta(A):
+    check_square("linalg.inv", A)
+    return A.shape, A.dtype
+
+
+def square_samples(make):
+    """Well-conditioned square matrices."""
+    yield make(3, 3)
+    yield make(2, 3, 3)
+
+
+linalg_inv.samples(square_samples)
+
+
+@linalg_inv.vjp
+def linalg_inv_vjp(F, g, y):
+    # Giles, An extended collection of matrix derivative results for forward and reverse mode, 2008, section 2.2.3.
+    return -F.matmul(adjoint(F, y), F.matmul(g, adjoint(F, y)))
+
+
+@op(at=("linalg.inv_ex",), returns="inverse info")
+def linalg_inv_ex(xp, A, *, check_errors=False):
+    """Inverses of square matrices, and which are singular: a named tuple (inverse, info).
+
+    `info` is 0, or the number of the zero pivot; the inverse is then NaN. With `check_errors` that raises.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.inv_ex(torch.zeros(2, 2)).info
+    tensor(1, dtype=torch.int32)
+    """
+    check_square("linalg.inv_ex", A)
+    inverse, info = _inverse(xp, A)
+    if check_errors and info.any():
+        raise singular_error(xp, "linalg.inv_ex", info)
+    return inverse, info
+
+
+@linalg_inv_ex.meta
+def linalg_inv_ex_meta(A, *, check_errors=False):
+    check_square("linalg.inv_ex", A)
+    return [(A.shape, A.dtype), (A.shape[:-2], "int32")]
+
+
+@linalg_inv_ex.vjp
+def linalg_inv_ex_vjp(F, g, y):
+    return linalg_inv_vjp(F, g[0], y[0])
+
+
+linalg_inv_ex.samples(square_samples)
+
+
+# ---------------------------------------------------------------- linear equations
+
+@op(at=())
+def solve_matrices(xp, A, B):
+    """The X of A X = B, for batches of matrices that broadcast."""
+    try:
+        return xp.linalg.solve(A, B)
+    except ValueError:
+        failed = first_zero(xp, lu_packed(xp, A)[0]) > 0
+        raise LinAlgError(f"torch.linalg.solve: {batch_label(xp, failed)}The solver failed because the input matrix is "
+                          "singular.") from None
+
+
+@solve_matrices.meta
+def solve_matrices_meta(A, B):
+    return broadcast_shapes(A.shape[:-2], B.shape[:-2]) + B.shape[-2:], A.dtype
+
+
+@solve_matrices.vjp("A", "B")
+def solve_matrices_vjp(F, g, y, A, B_shape, needs):
+    # Giles 2008, section 2.3.1.
+    for_b = F.solve_matrices(adjoint(F, A), g)
+    for_a = sum_to_shape(F, -F.matmul(for_b, adjoint(F, y)), A.shape) if needs[0] else None
+    return for_a, sum_to_shape(F, for_b, B_shape)
+
+
+@solve_matrices.samples
+def solve_matrices_samples(make):
+    yield make(3, 3), make(3, 2)
+    yield make(2, 3, 3), make(3, 1)
+
+
+def _check_equation(name, A, B, left) -> None:
+    """Check A and B, both of two or more dimensions, of A X = B (or X A = B)."""
+    check_square(name, A)
+    if A.dtype != B.dtype:
+        one, two = (_WORDS.get(str(t.dtype).rpartition(".")[2], t.dtype) for t in (A, B))
+        raise RuntimeError(f"{name}: Expected A and B to have the same dtype, but found A of type {one} and B of type "
+                           f"{two} instead")
+    n, m = B.shape[-2:]
+    if A.shape[-1] != (n if left else m):
+        raise RuntimeError(f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+                           f"({A.shape[-2]}x{A.shape[-1]} and {n}x{m})")
+
+
+def _np(F, tensor):
+    """A tensor seen by the checks, which read NumPy's dtype."""
+    return Described(tensor)
+
+
+class Described:
+    """Shape and NumPy dtype of a tensor or array."""
+
+    __slots__ = ("shape", "ndim", "dtype")
+
+    def __init__(self, tensor):
+        self.shape, self.ndim = tuple(tensor.shape), tensor.ndim
+        self.dtype = getattr(tensor.dtype, "numpy", tensor.dtype)
+
+
+@composite(at=("linalg.solve",))
+def linalg_solve(F, A, B, *, left=True, out=None):
+    """Solution X of `A X = B` (or `X A = B` with `left=False`) for square A.
+
+    Args:
+        A: matrices (*, n, n).
+        B: matrices (*, n, k), or vectors: one of size n, or of shape (*, n) with the batch of `A`.
+        left: on which side A stands.
+
+    Raises `torch.linalg.LinAlgError` when a matrix is singular.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.solve(torch.tensor([[2., 0.], [0., 4.]]), torch.tensor([2., 2.]))
+    tensor([1.0000, 0.5000])
+    """
+    check_square("linalg.solve", Described(A))
+    vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
+    if vector and not left:
+        raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In "
+                           "this case linalg.solve is equivalent to B / A.squeeze(-1)")
+    B = F.unsqueeze(B, -1) if vector else B
+    if B.ndim < 2:
+        raise RuntimeError("linalg.solve: The input tensor B must have at least 2 dimensions.")
+    _check_equation("linalg.solve", Described(A), Described(B), left)
+    if left:
+        result = F.solve_matrices(A, B)
+    else:
+        result = F.transpose(F.solve_matrices(F.transpose(A, -2, -1), F.transpose(B, -2, -1)), -2, -1)
+    result = F.squeeze(result, -1) if vector else result
+    return result if out is None else out.copy_(result)
+
+
+@composite(at=("linalg.solve_ex",), returns="result info")
+def linalg_solve_ex(F, A, B, *, left=True, check_errors=False):
+    """Solution as of `linalg.solve`, and which matrices are singular: a named tuple (result, info).
+
+    >>> import plugrad as torch
+    >>> torch.linalg.solve_ex(2 * torch.eye(2), torch.ones(2)).result
+    tensor([0.5000, 0.5000])
+    """
+    check_square("linalg.solve", Described(A))
+    info = F.linalg_inv_ex(A).info
+    if check_errors or not bool(F.any(info)):
+        return linalg_solve_ex.returns(F.linalg_solve(A, B, left=left), info)
+    bad = F.reshape(info > 0, (*info.shape, 1, 1))
+    return linalg_solve_ex.returns(F.linalg_solve(F.where(bad, math.nan, A), B, left=left), info)
+
+
+@composite(at=("linalg.tensorsolve",))
+def linalg_tensorsolve(F, A, B, dims=None, *, out=None):
+    """Solution X of `tensordot(A, X) = B`, over all dimensions of X.
+
+    `A` has the dimensions of `B` first (those in `dims` are moved to the end), then those of X.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.tensorsolve(torch.eye(6).reshape(2, 3, 6), torch.ones(2, 3))
+    tensor([1., 1., 1., 1., 1., 1.])
+    """
+    if dims is not None:
+        A = F.movedim(A, tuple(dims), tuple(range(-len(dims), 0)))
+    shape = tuple(A.shape[B.ndim :])
+    n, m = math.prod(shape), math.prod(A.shape[: B.ndim])
+    if n != m:
+        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+                           f"prod(self.shape[:other.ndim]), but got {n} != {m}")
+    result = F.reshape(F.linalg_solve(F.reshape(A, (n, n)), F.reshape(B, (n,))), shape)
+    return result if out is None else out.copy_(result)
+
+
+@composite(at=("linalg.tensorinv",))
+def linalg_tensorinv(F, A, ind=2, *, out=None):
+    """Inverse of `A` with respect to `tensordot` over its first `ind` dimensions.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.tensorinv(torch.eye(6).reshape(2, 3, 6)).shape
+    torch.Size([6, 2, 3])
+    """
+    if ind <= 0:
+        raise RuntimeError("Expected a strictly positive integer for 'ind'")
+    first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
+    n, m = math.prod(first), math.prod(last)
+    if n != m:
+        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
+                           f"but got {m} != {n}")
+    result = F.reshape(F.linalg_inv(F.reshape(A, (n, n))), last + first)
+    return result if out is None else out.copy_(result)
+
+
+# ---------------------------------------------------------------- triangular equations
+
+def _forward(xp, A, B):
+    """Solve lower triangular equations: halves down to 32 rows, which are substituted one by one."""
+    n = A.shape[-1]
+    if n > 32:
+        h = n // 2
+        top = _forward(xp, A[..., :h, :h], B[..., :h, :])
+        low = _forward(xp, A[..., h:, h:], B[..., h:, :] - xp.matmul(A[..., h:, :h], top))
+        return xp.concatenate((top, low), -2)
+    rows = []
+    for i in range(n):
+        row = B[..., i : i + 1, :]
+        if i:
+            row = row - xp.matmul(A[..., i : i + 1, :i], xp.concatenate(rows, -2))
+        rows.append(row / A[..., i : i + 1, i : i + 1])
+    return xp.concatenate(rows, -2) if rows else B.copy()
+
+
+@op(at=())
+def triangular_matrices(xp, A, B, upper, unitriangular):
+    """The X of A X = B for triangular A, of which only one triangle is read."""
+    batch = broadcast_shapes(A.shape[:-2], B.shape[:-2])
+    B = xp.broadcast_to(B, batch + B.shape[-2:])
+    if unitriangular:
+        n = A.shape[-1]
+        A = xp.where(xp.eye(n, dtype=bool), A.dtype.type(1), A)
+    if upper:
+        return _forward(xp, A[..., ::-1, ::-1], B[..., ::-1, :])[..., ::-1, :].copy()
+    return _forward(xp, A, B)
+
+
+@triangular_matrices.meta
+def triangular_matrices_meta(A, B, upper, unitriangular):
+    return solve_matrices_meta(A, B)
+
+
+@triangular_matrices.vjp("A", "B")
+def triangular_matrices_vjp(F, g, y, A, B_shape, upper, unitriangular, needs):
+    for_b = F.triangular_matrices(adjoint(F, A), g, not upper, unitriangular)
+    for_a = None
+    if needs[0]:
+        for_a = -F.matmul(for_b, adjoint(F, y))
+        offset = int(bool(unitriangular))
+        for_a = sum_to_shape(F, F.triu(for_a, offset) if upper else F.tril(for_a, -offset), A.shape)
+    return for_a, sum_to_shape(F, for_b, B_shape)
+
+
+@triangular_matrices.samples
+def triangular_matrices_samples(make):
+    for upper in (True, False):
+        yield make.args(make(3, 3, low=1, high=2), make(3, 2), upper, False)
+        yield make.args(make(2, 3, 3, low=1, high=2), make(3, 2), upper, True)
+
+
+@composite(at=("linalg.solve_triangular",))
+def linalg_solve_triangular(F, A, B, *, upper, left=True, unitriangular=False, out=None):
+    """Solution X of `A X = B` (or `X A = B` with `left=False`) for triangular A.
+
+    Args:
+        A: matrices (*, n, n) of which one triangle is read.
+        B: matrices (*, n, k), or (*, k, n) with `left=False`.
+        upper: which triangle.
+        unitriangular: take the diagonal of A as ones.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.solve_triangular(torch.tensor([[1., 0.], [1., 2.]]), torch.ones(2, 1), upper=False)
+    tensor([[1.],
+            [0.]])
+    """
+    name = "linalg.solve_triangular"
+    check_matrix(name, Described(B), "B")
+    _check_equation(name, Described(A), Described(B), left)
+    if left:
+        result = F.triangular_matrices(A, B, upper, unitriangular)
+    else:
+        result = F.transpose(
+            F.triangular_matrices(F.transpose(A, -2, -1), F.transpose(B, -2, -1), not upper, unitriangular), -2, -1)
+    return result if out is None else out.copy_(result)
+
+
+@composite(returns="solution cloned_coefficient")
+def triangular_solve(F, input, A, upper=True, transpose=False, unitriangular=False):
+    """Solution of triangular equations with its coefficients, in an older form of `linalg.solve_triangular`.
+
+    >>> import plugrad as torch
+    >>> torch.triangular_solve(torch.ones(2, 1), 2 * torch.eye(2)).solution
+    tensor([[0.5000],
+            [0.5000]])
+    """
+    for name, tensor in (("b", input), ("A", A)):
+        if tensor.ndim < 2:
+            raise RuntimeError(f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has "
+                               f"{tensor.ndim} dimensions instead")
+    matrix = F.transpose(A, -2, -1) if transpose else A
+    solution = F.linalg_solve_triangular(matrix, input, upper=upper != transpose, unitriangular=unitriangular)
+    return triangular_solve.returns(solution, F.clone(A))
+
+
+@composite()
+def cholesky_solve(F, input, L, upper=False):
+    """Solution X of `A X = input` from the Cholesky factor of A.
+
+    >>> import plugrad as torch
+    >>> torch.cholesky_solve(torch.ones(2, 1), 2 * torch.eye(2))
+    tensor([[0.2500],
+            [0.2500]])
+    """
+    for name, tensor in (("b", input), ("u", L)):
+        if tensor.ndim < 2:
+            raise RuntimeError(f"{name} should have at least 2 dimensions, but has {tensor.ndim} dimensions instead")
+    _check_equation("cholesky_solve", Described(L), Described(input), True)
+    factor = F.transpose(F.conj(L), -2, -1) if upper else L
+    half = F.triangular_matrices(factor, input, False, False)
+    return F.triangular_matrices(F.transpose(F.conj(factor), -2, -1), half, True, False)
+
+
+@composite()
+def cholesky_inverse(F, input, upper=False):
+    """Inverse of the matrix whose Cholesky factor is `input`.
+
+    >>> import plugrad as torch
+    >>> torch.cholesky_inverse(2 * torch.eye(2))
+    tensor([[0.2500, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    check_square("cholesky_inverse", Described(input))
+    identity = F.expand(F.eye(input.shape[-1], dtype=input.dtype, device=input.device), tuple(input.shape))
+    return F.cholesky_solve(identity, input, upper)
+
+
+# ---------------------------------------------------------------- least squares
+
+def cutoff(xp, values, shape, atol, rtol):
+    """Below which singular values count as zero: max(atol, rtol * largest), with a last dimension of size 1."""
+    if rtol is None:
+        default = xp.finfo(values.dtype).eps * max(shape[-2:])
+        rtol = 0.0 if atol is not None and not hasattr(atol, "dtype") and atol > 0 else default
+        if hasattr(atol, "dtype"):
+            rtol = xp.where(atol > 0, 0.0, default)
+    atol = 0.0 if atol is None else atol
+    top = values.max(axis=-1, keepdims=True) if values.shape[-1] else values.sum(axis=-1, keepdims=True)
+    bounds = [bound[..., None] if hasattr(bound, "dtype") and bound.ndim else bound for bound in (atol, rtol)]
+    return xp.maximum(bounds[1] * top, xp.asarray(bounds[0], values.dtype))
+
+
+@op(at=("linalg.pinv",))
+def linalg_pinv(xp, A, rcond=None, hermitian=False, *, atol=None, rtol=None):
+    """Moore-Penrose pseudoinverse of matrices.
+
+    Args:
+        A: matrices (*, m, n).
+        rcond: older name of `rtol`.
+        hermitian: A equals its conjugate transpose; eigenvalues are used and only the lower triangle is read.
+        atol, rtol: singular values below max(atol, rtol * largest) count as zero; numbers or tensors. By default
+            `rtol` is max(m, n) times the resolution of the dtype.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.pinv(torch.tensor([[2., 0.], [0., 0.]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.0000]])
+    """
+    check_matrix("linalg.pinv", A)
+    rtol = rcond if rtol is None else rtol
+    if not A.size:
+        return xp.zeros(A.shape[:-2] + A.shape[:-3:-1], A.dtype)
+    if hermitian:
+        check_square("linalg.pinv", A)
+        values, right = xp.linalg.eigh(A)
+        left, size = raw_adjoint(xp, right), abs(values)
+    else:
+        left, values, right = xp.linalg.svd(A, full_matrices=False)
+        left, right, size = raw_adjoint(xp, left), raw_adjoint(xp, right), values
+    kept = size > cutoff(xp, size, A.shape, atol, rtol)
+    inverse = xp.where(kept, 1 / xp.where(kept, values, values.dtype.type(1)), values.dtype.type(0))
+    return xp.matmul(right * inverse[..., None, :], left).astype(A.dtype)
+
+
+@linalg_pinv.meta
+def linalg_pinv_meta(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
+    check_matrix("linalg.pinv", A)
+    return A.shape[:-2] + (A.shape[-1], A.shape[-2]), A.dtype
+
+
+@linalg_pinv.vjp
+def linalg_pinv_vjp(F, g, y, A):
+    # Golub and Pereyra, The differentiation of pseudo-inverses and nonlinear least squares problems, 1973, (4.12).
+    yh, gh = adjoint(F, y), adjoint(F, g)
+    right, left = F.matmul(gh, F.matmul(y, yh)), F.matmul(F.matmul(yh, y), gh)
+    return (right - F.matmul(A, F.matmul(y, right)) + left - F.matmul(F.matmul(left, y), A)
+            - F.matmul(yh, F.matmul(g, yh)))
+
+
+@linalg_pinv.samples
+def linalg_pinv_samples(make):
+    yield make(3, 3)
+    yield make(2, 4, 3)
+
+
+@composite(at=("pinverse", "Tensor.pinverse"))
+def pinverse(F, input, rcond=1e-15):
+    """Moore-Penrose pseudoinverse; see `linalg.pinv`.
+
+    >>> import plugrad as torch
+    >>> torch.pinverse(torch.tensor([[2., 0.]]))
+    tensor([[0.5000],
+            [0.0000]])
+    """
+    return F.linalg_pinv(input, rcond)
+
+
+@composite(at=("linalg.lstsq",), returns="solution residuals rank singular_values")
+def linalg_lstsq(F, A, B, rcond=None, *, driver=None):
+    """Least squares: the X of smallest norm among those that minimize the norm of A X - B.
+
+    Args:
+        A: matrices (*, m, n).
+        B: matrices (*, m, k), or vectors (*, m) with the batch of `A`.
+        rcond: singular values below rcond times the largest count as zero.
+        driver: "gelsy" (the default), "gels", "gelsd" or "gelss": which of the fields are filled, as LAPACK does.
+
+    Returns a named tuple (solution, residuals, rank, singular_values); what was not computed is empty.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.lstsq(torch.tensor([[1.], [1.]]), torch.tensor([[1.], [3.]])).solution
+    tensor([[2.]])
+    """
+    name = "torch.linalg.lstsq"
+    if A.ndim < 2:
+        raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
+    if B.ndim < 1:
+        raise RuntimeError(f"{name}: other must have at least 1 dimension.")
+    if A.dtype != B.dtype:
+        raise RuntimeError(f"{name}: Expected input and other to have the same dtype, but got {A.dtype} and {B.dtype}")
+    driver = "gelsy" if driver is None else driver
+    if driver not in ("gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
+    check_float(name, Described(A))
+    vector = A.ndim - 1 == B.ndim and tuple(A.shape[:-1]) == tuple(B.shape)
+    right = F.unsqueeze(B, -1) if vector else B
+    if right.ndim < 2 or A.shape[-2] != right.shape[-2]:
+        raise RuntimeError(f"{name}: input.size(-2) should match other.size(-{1 if vector else 2})")
+    m, n = A.shape[-2:]
+    solution = F.matmul(F.linalg_pinv(A, rcond), right)
+    none = F.full((0,), 0.0, dtype=A.real.dtype if A.is_complex() else A.dtype, device=A.device)
+    values = F.linalg_svdvals(A).detach() if driver in ("gelsd", "gelss") else none
+    rank = F.linalg_matrix_rank(A, rtol=rcond) if driver != "gels" else F.full((0,), 0, dtype=none.to(int).dtype)
+    residuals = none
+    if m > n and driver != "gelsy" and (driver == "gels" or bool(F.all(rank == n))):
+        away = F.abs(F.matmul(A, solution) - right)
+        residuals = F.sum(away * away, -2)
+    return linalg_lstsq.returns(F.squeeze(solution, -1) if vector else solution, residuals, rank, values)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

@@ -1,0 +1,3 @@
+"""A guest that ends the program."""
+
+raise SystemExit(3)

@@ -1,0 +1,405 @@
+"""The gradient checker, comparison tools and conformance cases: do they pass what is right, catch what is not?"""
+
+import numpy
+import pytest
+
+import plugrad as torch
+from plugrad.extend import reduction, unary
+from plugrad.testing import assert_close, cases, check, gradcheck, gradgradcheck, make_tensor, samples_of
+from plugrad.testing.gradcheck import GradcheckError, gradient_function
+from plugrad.testing.samples import Maker
+
+
+def point(*shape, seed=0, dtype=torch.float64, low=0.3, high=2.3):
+    values = numpy.random.default_rng(seed).uniform(low, high, shape)
+    return torch.from_numpy(numpy.asarray(values)).to(dtype).requires_grad_()
+
+
+def exactly(*values):
+    return torch.from_numpy(numpy.array(values)).requires_grad_()
+
+
+class Custom(torch.autograd.Function):
+    """A function with a gradient formula of one's own, right or wrong."""
+
+    @staticmethod
+    def forward(ctx, x, function, formula):
+        ctx.save_for_backward(x)
+        ctx.formula = formula
+        return function(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return ctx.formula(g, x), None, None
+
+
+def custom(function, formula):
+    return lambda x: Custom.apply(x, function, formula)
+
+
+def one_wrong(position, factor):
+    """The gradient of sin, with one element multiplied."""
+
+    def formula(g, x):
+        factors = numpy.ones(x.numel())
+        factors[position] = factor
+        return g * x.cos() * torch.from_numpy(factors).reshape(x.shape)
+
+    return custom(torch.sin, formula)
+
+
+RIGHT = {
+    "sin": torch.sin,
+    "exp": torch.exp,
+    "log": torch.log,
+    "tanh": torch.tanh,
+    "softmax": lambda x: torch.softmax(x, -1),
+    "sum of squares": lambda x: (x * x).sum(),
+    "matmul": lambda x: x @ x.T,
+    "two outputs": lambda x: (x.sin(), x.exp().sum()),
+}
+
+WRONG = {
+    "off by 0.05 %": custom(torch.sin, lambda g, x: g * x.cos() * 1.0005),
+    "zero for 1e-6 x^2": custom(lambda x: 1e-6 * x * x, lambda g, x: 0 * g),
+    "dropped term": custom(lambda x: x * x + 0.1 * x.sin(), lambda g, x: 2 * g * x),
+    "sign": custom(torch.sin, lambda g, x: -g * x.cos()),
+    "one element": one_wrong(5, 1.0005),
+    "transposed": custom(lambda x: x * x.T, lambda g, x: g * x.T),
+    "wrong axis": custom(lambda x: x.sum(0) * 1.0, lambda g, x: g.reshape(3, 1).expand(3, 3)),
+    "ignores grad_output": custom(torch.sin, lambda g, x: x.cos()),
+    "squares grad_output": custom(torch.sin, lambda g, x: g * g * x.cos()),
+    "nan": custom(torch.sin, lambda g, x: g * x.cos() * float("nan")),
+    "detached": lambda x: x * x.detach(),
+    "all detached": lambda x: x.detach() * x.detach(),
+}
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_gradients_pass(name, fast):
+    for seed in range(13):
+        verdict = check(RIGHT[name], (point(3, 3, seed=seed),), fast_mode=fast, seed=seed)
+        assert verdict.status == "PASS", verdict
+
+
+@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_right_gradients_of_low_precision_pass(name, dtype):
+    for seed in range(5):
+        verdict = check(RIGHT[name], (point(3, 3, seed=seed, dtype=dtype),))
+        assert verdict.status == "PASS", verdict
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_gradients_fail(name, fast):
+    for seed in range(3):
+        verdict = check(WRONG[name], (point(3, 3, seed=seed),), fast_mode=fast, seed=seed)
+        assert verdict.status == "FAIL" and not verdict, verdict
+
+
+def test_wrong_float32_gradient_fails():
+    assert check(WRONG["off by 0.05 %"], (point(3, 3, dtype=torch.float32),)).status == "FAIL"
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_one_wrong_element_of_many_is_found(fast):
+    x = point(20000, seed=3)
+    verdict = check(lambda x: one_wrong(777, 1.01)(x).sum(), (x,), fast_mode=fast)
+    assert (verdict.status, verdict.element) == ("FAIL", (777,))
+    assert verdict.analytic == pytest.approx(1.01 * verdict.numeric)
+    verdict = check(one_wrong(777, 1.01), (x,), fast_mode=fast)
+    assert (verdict.status, verdict.element) == ("FAIL", (777,))
+    assert check(lambda x: x.sin().sum(), (x,), fast_mode=fast).status == "PASS"
+
+
+@pytest.mark.parametrize(
+    "function, x",
+    [(torch.relu, (0.0, 1.0)), (torch.abs, (0.0,)), (torch.floor, (1.0, 0.3)), (torch.sqrt, (0.0, 2.0))],
+)
+def test_kinks_are_told_from_errors(function, x):
+    verdict = check(function, (exactly(*x),))
+    assert verdict.status == "NONDIFFERENTIABLE" and verdict.element == (0,)
+    assert gradcheck(function, (exactly(*x),))
+
+
+def test_gradient_at_a_kink_must_be_a_subgradient():
+    verdict = check(custom(torch.abs, lambda g, x: 3 * g), (exactly(0.0),))
+    assert verdict.status == "FAIL" and verdict.numeric == pytest.approx((-1.0, 1.0))
+
+
+def test_kinks_nearby_do_no_harm():
+    assert check(torch.relu, (exactly(1e-3, -1e-4, 1e-6),)).status == "PASS"
+
+
+@pytest.mark.parametrize(
+    "function, x",
+    [
+        (torch.log, (1e-5, 1e-8, 3.0)),
+        (torch.acos, (0.99, -0.99999, 0.0)),
+        (torch.exp, (50.0, -50.0, 600.0)),
+        (torch.sin, (800.0, -5e4)),
+        (torch.sigmoid, (800.0, -800.0, 20.0, 25.0, 36.0)),
+    ],
+)
+def test_edges_of_domains_and_large_numbers(function, x):
+    assert check(function, (exactly(*x),)).status == "PASS"
+
+
+def test_random_functions_are_inconclusive():
+    generator = numpy.random.default_rng(0)
+    verdict = check(lambda x: x * generator.uniform(), (point(3),))
+    assert verdict.status == "INCONCLUSIVE" and "seed" in verdict.message
+    with pytest.raises(GradcheckError, match="different results"):
+        gradcheck(lambda x: x * generator.uniform(), (point(3),))
+
+
+def test_shapes_and_layouts():
+    for x in (point(), point(0, 3), point(3, 4).detach().t().requires_grad_()):
+        assert check(torch.sin, (x,)).status == "PASS"
+    overlapping = point(3, 1).detach().expand(3, 4).requires_grad_()
+    assert check(torch.sin, (overlapping,)).status == "PASS"
+    x = point(3)
+    assert check(lambda a, b: a * b, (x, x)).status == "PASS"
+    assert check(lambda x, i: x[i], (point(5), torch.tensor([1, 1, 2]))).status == "PASS"
+
+
+def test_inputs_are_left_as_they_were():
+    x = point(4)
+    before = x.detach().clone()
+    check(torch.sin, (x,))
+    check(WRONG["sign"], (x,))
+    assert_close(x.detach(), before, rtol=0, atol=0)
+    assert x.grad is None
+
+
+def test_complex():
+    random = numpy.random.default_rng(1)
+    z = torch.from_numpy(random.normal(size=(3, 2)) + 1j * random.normal(size=(3, 2))).requires_grad_()
+    for function in (torch.sin, torch.abs, lambda z: z * z.conj()):
+        assert check(function, (z,)).status == "PASS"
+    verdict = check(custom(torch.sin, lambda g, z: g * z.cos()), (z,))
+    assert verdict.status == "FAIL" and "part of element" in verdict.message
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor([0.5, 1.5, -0.7]))
+        self.function = function
+
+    def forward(self, x):
+        return x * self.function(self.weight)
+
+
+def test_modules_are_checked_with_their_parameters():
+    x = point(3, dtype=torch.float32)
+    assert check(Scaled(torch.sin), (x,)).status == "PASS"
+    verdict = check(Scaled(WRONG["sign"]), (x,))
+    assert verdict.status == "FAIL" and verdict.input == "weight"
+
+
+def test_closures():
+    module = Scaled(WRONG["sign"])
+    verdict = check(lambda *_: module(torch.ones(3)), tuple(module.parameters()))
+    assert verdict.status == "INCONCLUSIVE" and "closure" in verdict.message
+    module.double()
+    assert check(lambda *_: module(torch.ones(3)), tuple(module.parameters())).status == "FAIL"
+
+
+def test_gradcheck_is_called_as_in_pytorch():
+    x = point(3)
+    assert gradcheck(torch.sin, x) is True
+    assert gradcheck(WRONG["sign"], point(3, 3), raise_exception=False) is False
+    with pytest.raises(GradcheckError, match="Jacobian mismatch for output 0 with respect to input 0"):
+        gradcheck(WRONG["sign"], (point(3, 3),))
+    assert gradcheck(WRONG["off by 0.05 %"], (point(3, 3),), rtol=1e-2)  # a tolerance that is given is kept
+    with pytest.raises(ValueError, match="expects at least one input tensor to require gradient"):
+        gradcheck(torch.sin, (torch.ones(3),))
+    with pytest.raises(NotImplementedError, match="vmap"):
+        gradcheck(torch.sin, x, check_batched_grad=True)
+
+
+def test_second_order():
+    for fast in (False, True):
+        assert gradgradcheck(lambda x: torch.softmax(x, -1) * x, (point(3, 3),), fast_mode=fast)
+    assert gradgradcheck(Scaled(torch.sin), (point(3),))
+    wrong = custom(torch.exp, lambda g, x: g * x.exp().detach())  # first order right, second silently zero
+    assert gradcheck(wrong, (point(3),))
+    with pytest.raises(GradcheckError, match="nothing arrives"):
+        gradgradcheck(wrong, (point(3),))
+    assert check(*gradient_function(torch.sin, point(3), torch.ones(3, dtype=torch.float64))).status == "PASS"
+
+
+def test_undefined_gradients_of_outputs():
+    class Two(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.set_materialize_grads(False)
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx, one, other):
+            return one * 2 + other * 3  # fails on None
+
+    with pytest.raises(TypeError):
+        gradcheck(Two.apply, (point(3),))
+    assert gradcheck(Two.apply, (point(3),), check_undefined_grad=False)
+
+
+# ----------------------------------------------------------------------------------------------- conformance
+
+
+def declare(kernel=None, formula=None, **options):
+    """An op that squares, with a kernel and a gradient of one's own."""
+
+    @unary(promote="same", **options)
+    def square_(xp, input):
+        """Square of each element."""
+        return kernel(xp, input) if kernel else input * input
+
+    square_.vjp(
+        (lambda F, g, input: formula(F, g, input)) if formula else (lambda F, g, input: 2 * g * input)
+    )
+    return square_
+
+
+def failed(op) -> set:
+    found = set()
+    for case in cases(op):
+        try:
+            case()
+        except AssertionError as error:
+            assert op.name in str(error) and case.name in str(error)
+            found.add(case.name)
+    return found
+
+
+def test_a_right_op_passes_all_cases():
+    assert failed(declare(ref="numpy.square")) == set()
+
+
+def write(xp, input):
+    result = input * input
+    input[...] = 0
+    return result
+
+
+@pytest.mark.parametrize(
+    "broken, caught",
+    [
+        ({"formula": lambda F, g, input: 2.002 * g * input}, "gradient"),
+        ({"formula": lambda F, g, input: g * input}, "gradient"),
+        (
+            {"formula": lambda F, g, input: 2 * g * (input.detach() if hasattr(input, "detach") else input)},
+            "second gradient",
+        ),
+        ({"formula": lambda F, g, input: (2 + hasattr(g, "detach")) * g * input}, "formula modes"),
+        ({"kernel": write}, "inputs unchanged"),
+        ({"kernel": lambda xp, input: input * input * 1.001, "ref": "numpy.square"}, "value"),
+        ({"kernel": lambda xp, input: input * input.flat[0] if input.ndim else input * input}, "shapes"),
+        ({"kernel": lambda xp, input: (input * input).astype("float32")}, "promotion"),
+        (
+            {
+                "kernel": lambda xp, input: (
+                    (input * input)[..., ::-1] if input.strides[-1:] < (0,) else input * input
+                )
+            },
+            "strides",
+        ),
+    ],
+)
+def test_conformance_catches(broken, caught):
+    assert caught in failed(declare(**broken))
+
+
+def test_conformance_catches_a_wrong_meta_rule_and_wrong_error_samples():
+    @reduction()
+    def total(xp, input, dim=None, keepdim=False):
+        """Sum."""
+        return xp.sum(input, axis=dim, keepdims=keepdim)
+
+    total.vjp(
+        lambda F, g, input_shape, dim, keepdim: F.expand(
+            torch.extend.keep_dims(F, g, input_shape, dim, keepdim), input_shape
+        )
+    )
+    total.meta(lambda input, dim=None, keepdim=False: (input.shape, input.dtype))
+
+    @total.errors
+    def total_errors(make):
+        yield ValueError, "no such thing", make.args(make(3), dim=7)
+
+    assert failed(total) >= {"meta device", "error samples"}
+
+
+def test_samples_are_the_same_each_time_and_keep_away_from_kinks():
+    op = declare()
+    one, other = samples_of(op), samples_of(op)
+    assert [s.args[0].tolist() for s in one] == [s.args[0].tolist() for s in other]
+    values = Maker("kinks")(1000).detach().numpy()
+    assert numpy.abs(2 * values - numpy.round(2 * values)).min() > 0.09
+    assert set(Maker("ints").ints(100, low=1, high=3).tolist()) == {1, 2}
+
+
+# ------------------------------------------------------------------------------------------------ comparison
+
+
+def test_assert_close():
+    assert_close(torch.ones(2), torch.ones(2) + 1e-7)
+    assert_close({"a": [1, None, True]}, {"a": [1, None, True]})
+    assert_close(float("nan"), float("nan"), equal_nan=True)
+    for actual, expected, text in [
+        (
+            torch.tensor([1.0, 2.0]),
+            torch.tensor([1.0, 3.0]),
+            r"Mismatched elements: 1 / 2 \(50.0%\)\nGreatest absolute",
+        ),
+        (torch.ones(2), torch.ones(3), "'shape' do not match: \\(2,\\) != \\(3,\\)"),
+        (torch.ones(2), torch.ones(2, dtype=torch.float64), "'dtype' do not match"),
+        ([1, 2], [1], "length of the sequences mismatch: 2 != 1"),
+        ([1, [2, 3]], [1, [2, 4]], r"Expected 4 but got 3(.|\n)*for item \[1\]\[1\]"),
+        (1.0, 1, "types do not match"),
+        ({"a": 1}, {"b": 1}, "keys of the mappings do not match"),
+    ]:
+        with pytest.raises(AssertionError, match=text):
+            assert_close(actual, expected)
+    with pytest.raises(ValueError, match="but got no atol"):
+        assert_close(1.0, 1.0, rtol=0.1)
+    with pytest.raises(TypeError):
+        assert_close("a", torch.ones(1))
+    with pytest.raises(AssertionError, match="^mine$"):
+        assert_close(1, 2, msg="mine")
+
+
+def test_assert_close_speaks_as_pytorch():
+    reference = pytest.importorskip("torch")
+    pairs = [
+        ([1.0, 2.0], [1.0, 2.5]),
+        ([[1, 2], [3, 4]], [[1, 2], [5, 4]]),
+        (1, 2),
+        (1.5, 2.5),
+        ([1.0], [float("nan")]),
+    ]
+    for one, other in pairs:
+        messages = []
+        for library in (torch, reference):
+            given = [library.tensor(v) if isinstance(v, list) else v for v in (one, other)]
+            with pytest.raises(AssertionError) as error:
+                library.testing.assert_close(*given)
+            messages.append(str(error.value))
+        assert messages[0] == messages[1]
+
+
+def test_make_tensor():
+    t = make_tensor(3, 4, dtype=torch.float32, device="cpu", low=1, high=2, requires_grad=True)
+    assert t.requires_grad and t.min() >= 1 and t.max() < 2
+    assert not make_tensor((3, 4), dtype=torch.float64, device="cpu", noncontiguous=True).is_contiguous()
+    assert make_tensor(50, dtype=torch.uint8, device="cpu").max() < 10
+    assert make_tensor(50, dtype=torch.bool, device="cpu", exclude_zero=True).all()
+    with pytest.raises(ValueError, match="must be less than"):
+        make_tensor(2, dtype=torch.int64, device="cpu", low=3, high=2)
+    with pytest.raises(ValueError, match="not supported for boolean and integral"):
+        make_tensor(2, dtype=torch.int64, device="cpu", requires_grad=True)
