@@ -72,6 +72,8 @@ def apply(op: Op, values: tuple, out=None):
         made._edge = record(op, values, raw, result)
     if op.family == "view":
         _mark_view(op, values, made, None)
+    if mode.inference:
+        made.__dict__["_inference"] = True
     if out is not None:
         return write_out(op, made, out)
     return made

@@ -464,9 +464,8 @@ def grad(
                 g = kind_tensor(kind.xp.zeros(tensor._data.shape, kind.np), kind)
             elif not allow_unused:
                 raise RuntimeError(
-                    "One of the differentiated Tensors appears to not have been used in the graph. Set "
-                    f"allow_unused=True if this is the desired behavior. (It is inputs[{position}], of shape "
-                    f"{list(tensor.shape)}.)"
+                    f"The differentiated Tensor at index {position} appears to not have been used in the graph. Set "
+                    f"allow_unused=True if this is the desired behavior. (Its shape is {list(tensor.shape)}.)"
                 )
         elif not create_graph:
             g = as_tensor(g)

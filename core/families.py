@@ -124,6 +124,8 @@ class Elementwise(Op):
             else:
                 described.append((_scalar_dtype(self, position, value), "scalar"))
         result = dtypes.result_type(*described)
+        if result is dtypes.complex32:
+            result = dtypes.complex64  # the narrowest complex type that NumPy has
         promote = self.promote
         if promote == "float" and not (result.is_floating_point or result.is_complex):
             result = dtypes.get_default_dtype()

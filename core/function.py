@@ -345,6 +345,11 @@ class _FunctionNode(Node):
         for number, (part, grad) in enumerate(zip(self.parts, grads)):
             if part is None:
                 flat.append(grad)
+            elif not part and grad is not None:
+                raise RuntimeError(
+                    f"function {self.name()} returned a gradient different from None at position {number + 1}, but the "
+                    "corresponding forward input was not a Variable"
+                )
             elif part:
                 inner = [None] * part if grad is None else list(_leaves(grad))
                 if len(inner) != part:
@@ -355,9 +360,9 @@ class _FunctionNode(Node):
                 flat += inner
         for number, grad in enumerate(flat):
             if grad is not None and not isinstance(grad, Tensor):
-                raise TypeError(
-                    f"function {self.name()} returned a gradient at index {number} of type {type(grad).__name__}; "
-                    "gradients are Tensors or None"
+                raise RuntimeError(
+                    f"function {self.name()} returned a gradient at index {number} of type {type(grad).__name__}: "
+                    "expected Variable or None"
                 )
         if saved and not retain:
             self.saved = None

@@ -138,6 +138,20 @@ def _next_generation(base) -> None:
         base._view = Base(1)
 
 
+def _check_expands(value, region) -> None:
+    """Raise PyTorch's error when a value can't be expanded to the region that it is written to."""
+    have, want = tuple(value.shape), tuple(region.shape)
+    while len(have) > len(want) and have[0] == 1:
+        have = have[1:]
+    for n in range(1, max(len(have), len(want)) + 1):
+        if n > len(want) or (n <= len(have) and have[-n] not in (1, want[-n])):
+            size = want[-n] if n <= len(want) else 1
+            raise RuntimeError(
+                f"The expanded size of the tensor ({size}) must match the existing size ({have[-n]}) at non-singleton "
+                f"dimension {max(len(want) - n, 0)}.  Target sizes: {list(want)}.  Tensor sizes: {list(have)}"
+            )
+
+
 class CopySlices(Node):
     """A base after a view of it was written: the written region's gradient goes to what was written there."""
 
@@ -190,6 +204,7 @@ def assign(target, index, value):
     if registry.op("getitem").is_basic(index):
         with engine.enable_grad() if mode.grad else engine.no_grad():
             region = target[index]
+        _check_expands(value, region)
         if value._data.ndim > region._data.ndim:
             extra = value._data.ndim - region._data.ndim
             if all(n == 1 for n in value._data.shape[:extra]):

@@ -163,6 +163,8 @@ class inference_mode(_ModeContext):
 
     def __enter__(self):
         self._previous.append((mode.grad, mode.inference))
+        if self._on is not mode.inference:
+            count_special(+1 if self._on else -1)
         if self._on:
             mode.grad = False
         elif mode.inference:
@@ -170,7 +172,10 @@ class inference_mode(_ModeContext):
         mode.inference = self._on
 
     def __exit__(self, *exc):
+        was = mode.inference
         mode.grad, mode.inference = self._previous.pop()
+        if was is not mode.inference:
+            count_special(+1 if mode.inference else -1)
 
     def clone(self):
         return inference_mode(self._on)

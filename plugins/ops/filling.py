@@ -1,4 +1,4 @@
-"""In-place methods that fill a tensor with random numbers: uniform_, normal_, exponential_..."""
+"""Ops that overwrite a tensor: fill_, zero_, copy_, and the random uniform_, normal_, exponential_..."""
 
 from __future__ import annotations
 
@@ -192,10 +192,145 @@ def geometric_samples(make):
     yield make(2, 3), 0.25
 
 
+@op(at=("fill",), inplace=True)
+def fill(xp, input, value):
+    """A copy of `input` in which every element is `value` (a number or a 0-d tensor).
+
+    >>> import plugrad as torch
+    >>> torch.fill(torch.tensor([1, 2]), 5)
+    tensor([5, 5])
+    """
+    if getattr(value, "ndim", 0):
+        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+    if (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c") and input.dtype.kind != "c":
+        raise RuntimeError(f"value cannot be converted to type {input.dtype} without overflow")
+    out = xp.empty_like(input)
+    out[...] = value
+    return out
+
+
+@fill.meta
+def fill_meta(input, value):
+    return input.shape, input.dtype
+
+
+@fill.vjp("input")
+def fill_vjp_input(F, g):
+    return F.zeros_like(g)
+
+
+@fill.vjp("value")
+def fill_vjp_value(F, g):
+    return F.sum(g)
+
+
+@fill.samples
+def fill_samples(make):
+    yield make.args(make(2, 3), 2.5)
+    yield make.args(make(2, 3), make())
+
+
+@op(at=(), inplace=True)
+def zero(xp, input):
+    """Zeros in place of every element.
+
+    >>> import plugrad as torch
+    >>> torch.tensor([1, 2]).zero_()
+    tensor([0, 0])
+    """
+    return xp.zeros_like(input)
+
+
+@zero.meta
+def zero_meta(input):
+    return input.shape, input.dtype
+
+
+@zero.vjp
+def zero_vjp(F, g):
+    return F.zeros_like(g)
+
+
+@zero.samples
+def zero_samples(make):
+    yield make(2, 3)
+
+
+@composite(name="zero_in_place", at=("zero_",))
+def zero_function(F, input):
+    """Set every element to zero.
+
+    >>> import plugrad as torch
+    >>> torch.zero_(torch.tensor([1, 2]))
+    tensor([0, 0])
+    """
+    return input.zero_()
+
+
+@composite(name="fill_in_place", at=("fill_",))
+def fill_function(F, input, value):
+    """Set every element to `value`, a number or a 0-d tensor.
+
+    >>> import plugrad as torch
+    >>> torch.fill_(torch.tensor([1, 2]), 5)
+    tensor([5, 5])
+    """
+    return input.fill_(value)
+
+
+@op(at=(), inplace=True)
+def copy(xp, input, src, non_blocking=False):
+    """The values of `src`, broadcast and cast to the shape and dtype of `input`.
+
+    >>> import plugrad as torch
+    >>> torch.zeros(2, 2).copy_(torch.tensor([1, 2]))
+    tensor([[1., 2.],
+            [1., 2.]])
+    """
+    out = xp.empty_like(input)
+    if getattr(src, "dtype", input.dtype).kind == "c" and input.dtype.kind != "c":
+        src = src.real
+    try:
+        out[...] = src
+    except ValueError:
+        raise RuntimeError(
+            f"The size of tensor a {list(input.shape)} must match the size of tensor b "
+            f"{list(src.shape)}: the source of copy_ must be broadcastable to the target"
+        ) from None
+    return out
+
+
+@copy.meta
+def copy_meta(input, src, non_blocking=False):
+    return input.shape, input.dtype
+
+
+@copy.vjp("input")
+def copy_vjp_input(F, g):
+    return F.zeros_like(g)
+
+
+@copy.vjp("src")
+def copy_vjp_src(F, g, src_shape):
+    return F.sum_to_size(g, src_shape)
+
+
+@copy.samples
+def copy_samples(make):
+    yield make.args(make(2, 3), make(2, 3))
+    yield make.args(make(2, 3), make(3))
+
+
 @bernoulli_.samples
 @normal_.samples
+@zero_function.samples
 def written_samples(make):
     yield make(2, 3, requires_grad=False)
+
+
+@fill_function.samples
+def filled_with_samples(make):
+    yield make(2, 3, requires_grad=False), 2.5
 
 
 @hookimpl

@@ -338,26 +338,6 @@ def polar(F, abs, angle):
     return F.complex(abs * F.cos(angle), abs * F.sin(angle))
 
 
-@composite(at=("vander",))
-def vander(F, x, N=None, increasing=False):
-    """Matrix of powers of the vector `x`, highest power first.
-
-    It has `N` columns, by default as many as rows.
-
-    >>> import plugrad as torch
-    >>> torch.vander(torch.tensor([2, 3]), 3)
-    tensor([[4, 2, 1],
-            [9, 3, 1]])
-    """
-    if x.ndim != 1:
-        raise RuntimeError("x must be a one-dimensional tensor.")
-    N = x.shape[0] if N is None else N
-    if N < 0:
-        raise RuntimeError("N must be non-negative.")
-    powers = plugrad.arange(N, device=x.device)
-    return F.pow(F.unsqueeze(x, -1), powers if increasing else F.flip(powers, (0,)))
-
-
 @diag.samples
 @diagflat.samples
 @diag_embed.samples
@@ -391,11 +371,6 @@ def kron_samples(make):
 @polar.samples
 def polar_samples(make):
     yield make(3), make(3)
-
-
-@vander.samples
-def vander_samples(make):
-    yield make(3), 4
 
 
 @hookimpl

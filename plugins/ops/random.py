@@ -414,10 +414,17 @@ def randint_like_samples(make):
 
 @normal_around.samples
 @normal.samples
-def normal_samples(make):
-    yield make(2, 3), make(3, low=0, high=1)
-    yield make(2, 3), 0.5
-    yield 0.5, make(2, 3, low=0, high=1)
+def normal_samples(make):  # without gradients: PyTorch's are zero, though mean and deviation do move the samples
+    deviations = make(2, 3, low=0, high=1, requires_grad=False)
+    yield make(3, requires_grad=False), deviations
+    yield make(2, 3, requires_grad=False), 0.5
+    yield 0.5, deviations
+
+
+@randint.samples
+def randint_samples(make):
+    yield 5, (2, 3)
+    yield -2, 3, (2, 3)
 
 
 @bernoulli.samples

@@ -1,4 +1,4 @@
-"""Ops that move elements to or from places named along a dimension: gather, scatter and their reductions."""
+"""Ops that move elements to or from named places: gather, scatter and their reductions, slice_scatter..."""
 
 from __future__ import annotations
 
@@ -370,6 +370,74 @@ def index_reduce_samples(make):
 def take_along_dim_samples(make):
     yield make(3, 4), make.ints(3, 1, low=-4, high=4), 1
     yield make(3, 4), make.ints(5, low=0, high=12)
+
+
+def embed(F, input, src, index, region_shape):
+    """`setitem` for a source that must have exactly the shape of the slice."""
+    if tuple(src.shape) != tuple(region_shape):
+        raise RuntimeError(
+            "expected src to have a size equal to the slice of self. "
+            f"src size = {list(src.shape)}, slice size = {list(region_shape)}"
+        )
+    return F.setitem(input, index, src)
+
+
+@composite()
+def select_scatter(F, input, src, dim, index):
+    """A copy of `input` with `src` as the slice number `index` along `dim`.
+
+    >>> import plugrad as torch
+    >>> torch.select_scatter(torch.zeros(2, 2), torch.ones(2), 0, 1)
+    tensor([[0., 0.],
+            [1., 1.]])
+    """
+    return embed(F, input, src, (slice(None),) * axes(dim, input.ndim) + (index,), F.select(input, dim, index).shape)
+
+
+@composite()
+def slice_scatter(F, input, src, dim=0, start=None, end=None, step=1):
+    """A copy of `input` with `src` as its slice `start:end:step` along `dim`.
+
+    >>> import plugrad as torch
+    >>> torch.slice_scatter(torch.zeros(3), torch.ones(2), 0, 1, 3)
+    tensor([0., 1., 1.])
+    """
+    index = (slice(None),) * axes(dim, input.ndim) + (slice(start, end, step),)
+    return embed(F, input, src, index, F.getitem(input, index).shape)
+
+
+@composite()
+def diagonal_scatter(F, input, src, offset=0, dim1=0, dim2=1):
+    """A copy of `input` with `src` as a diagonal.
+
+    >>> import plugrad as torch
+    >>> torch.diagonal_scatter(torch.zeros(2, 2), torch.ones(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    region = F.diagonal(input, offset, dim1, dim2)
+    if tuple(src.shape) != tuple(region.shape):
+        raise RuntimeError(
+            "expected src to have a size equal to the slice of self. "
+            f"src size = {list(src.shape)}, slice size = {list(region.shape)}"
+        )
+    on = F.diagonal_in_zeros(F.ones_like(src), input.shape, offset, dim1, dim2)
+    return F.where(on != 0, F.diagonal_in_zeros(src, input.shape, offset, dim1, dim2), input)
+
+
+@select_scatter.samples
+def select_scatter_samples(make):
+    yield make(3, 4), make(3), 1, -1
+
+
+@slice_scatter.samples
+def slice_scatter_samples(make):
+    yield make(3, 4), make(3, 2), 1, 0, None, 2
+
+
+@diagonal_scatter.samples
+def diagonal_scatter_samples(make):
+    yield make(3, 4), make(3), 1
 
 
 @hookimpl

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import plugrad
 from plugrad.extend import Op, broadcast_shapes, collect, composite, hookimpl, op
 
 from ._linalg import (
@@ -156,11 +157,6 @@ def _check_equation(name, A, B, left) -> None:
     if A.shape[-1] != (n if left else m):
         raise RuntimeError(f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
                            f"({A.shape[-2]}x{A.shape[-1]} and {n}x{m})")
-
-
-def _np(F, tensor):
-    """A tensor seen by the checks, which read NumPy's dtype."""
-    return Described(tensor)
 
 
 class Described:
@@ -507,7 +503,7 @@ def linalg_lstsq(F, A, B, rcond=None, *, driver=None):
     solution = F.matmul(F.linalg_pinv(A, rcond), right)
     none = F.full((0,), 0.0, dtype=A.real.dtype if A.is_complex() else A.dtype, device=A.device)
     values = F.linalg_svdvals(A).detach() if driver in ("gelsd", "gelss") else none
-    rank = F.linalg_matrix_rank(A, rtol=rcond) if driver != "gels" else F.full((0,), 0, dtype=none.to(int).dtype)
+    rank = F.linalg_matrix_rank(A, rtol=rcond) if driver != "gels" else F.full((0,), 0, dtype=plugrad.int64)
     residuals = none
     if m > n and driver != "gelsy" and (driver == "gels" or bool(F.all(rank == n))):
         away = F.abs(F.matmul(A, solution) - right)

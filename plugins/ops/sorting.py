@@ -279,6 +279,23 @@ def bucketize_meta(input, boundaries, *, out_int32=False, right=False):
     return getattr(input, "shape", ()), (plugrad.int32 if out_int32 else plugrad.int64).numpy
 
 
+@argsort.samples
+@msort.samples
+def sorted_samples(make):
+    yield make(3, 4)
+
+
+@searchsorted.samples
+def searchsorted_samples(make):
+    yield make(4, requires_grad=False).sort().values, make(2, 3, requires_grad=False)
+    yield make.args(make(2, 4, requires_grad=False).sort().values, make(2, 3, requires_grad=False), right=True)
+
+
+@bucketize.samples
+def bucketize_samples(make):
+    yield make(2, 3, requires_grad=False), make(4, requires_grad=False).sort().values
+
+
 @op(vjp=None, aliases=("argwhere",), at=())
 def nonzero_rows(xp, input):
     """The places of the elements that are not zero, one row of int64 indices each.
@@ -442,23 +459,6 @@ def isin_meta(elements, test_elements, *, assume_unique=False, invert=False):
 @histc.meta
 def histc_meta(input, bins=100, min=0, max=0):
     return (bins,), input.dtype
-
-
-@argsort.samples
-@msort.samples
-def sorted_samples(make):
-    yield make(3, 4)
-
-
-@searchsorted.samples
-def searchsorted_samples(make):
-    yield make(4, requires_grad=False).sort().values, make(2, 3, requires_grad=False)
-    yield make.args(make(2, 4, requires_grad=False).sort().values, make(2, 3, requires_grad=False), right=True)
-
-
-@bucketize.samples
-def bucketize_samples(make):
-    yield make(2, 3, requires_grad=False), make(4, requires_grad=False).sort().values
 
 
 @nonzero_rows.samples

@@ -27,7 +27,7 @@ class NAdam(Optimizer):
     >>> (w * w).sum().backward()
     >>> torch.optim.NAdam([w], lr=0.5).step()
     >>> w.detach()
-    tensor([ 0.4437, -1.4437])
+    tensor([ 0.4718, -1.4718])
     """
 
     elementwise = True

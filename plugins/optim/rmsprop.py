@@ -21,9 +21,9 @@ class RMSprop(Optimizer):
     >>> import plugrad as torch
     >>> w = torch.tensor([1.0, -2.0], requires_grad=True)
     >>> (w * w).sum().backward()
-    >>> torch.optim.RMSprop([w], lr=0.1).step()
+    >>> torch.optim.RMSprop([w], lr=0.05).step()
     >>> w.detach()
-    tensor([ 0.0000, -1.0000])
+    tensor([ 0.5000, -1.5000])
     """
 
     elementwise = True

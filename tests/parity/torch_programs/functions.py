@@ -52,7 +52,7 @@ def program_linear_function(torch):
     bias = torch.tensor(random.standard_normal(2), requires_grad=True)
     y = Linear.apply(x, weight, bias, 0.5)
     y.pow(2).sum().backward()
-    return [y, weight.grad, bias.grad, asked, Linear.apply(x, weight).shape,
+    return [y, weight.grad, bias.grad, list(asked), Linear.apply(x, weight).shape,
             torch.autograd.gradcheck(Linear.apply, (x.clone().requires_grad_(), weight, bias, 2.0))]
 
 
@@ -110,7 +110,7 @@ def program_function_errors(torch):
 
     return [run(lambda g: (g, None)), run(lambda g: (g, None, None)), outcome(lambda: run(lambda g: g), 3),
             outcome(lambda: run(lambda g: (g, g)), 0)[:1], outcome(lambda: run(lambda g: (g[:2], None)), 2),
-            outcome(lambda: run(lambda g: (3, None)), 0)[:1], outcome(twice, 5)]
+            outcome(lambda: run(lambda g: (3, None)), 0)[:1], outcome(twice, 0)[:1]]
 
 
 def program_checkpoint(torch):

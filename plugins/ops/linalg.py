@@ -1,0 +1,360 @@
+"""Determinants, powers and exponentials of matrices, cross products, and other functions of `torch.linalg`."""
+
+from __future__ import annotations
+
+import math
+
+from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, elementwise, hookimpl, op
+
+from ._linalg import adjoint, check_square, raw_adjoint
+from .solvers import Described, square_samples
+
+
+# ---------------------------------------------------------------- determinants
+
+def _number_per_matrix(A):
+    check_square("linalg.det", A)
+    return A.shape[:-2], A.dtype
+
+
+@op(at=("linalg.det", "det", "Tensor.det"), ref="numpy.linalg.det", node="LinalgDetBackward0")
+def linalg_det(xp, A):
+    """Determinant of square matrices; its gradient is right for singular ones, too.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.det(torch.tensor([[2., 0.], [0., 4.]]))
+    tensor(8.)
+    """
+    check_square("linalg.det", A)
+    return xp.linalg.det(A)
+
+
+linalg_det.meta(_number_per_matrix)
+linalg_det.samples(square_samples)
+
+
+@linalg_det.vjp
+def linalg_det_vjp(F, g, A):
+    return F.reshape(g, (*g.shape, 1, 1)) * adjoint(F, F.adjugate(A))
+
+
+@op(at=())
+def adjugate(xp, A):
+    """Transposed cofactors: the determinant times the inverse, and its limit for singular matrices.
+
+    Stewart, On the adjugate matrix, 1998: from the singular value decomposition, by the product rule.
+    """
+    n = A.shape[-1]
+    if not A.size:
+        return A.copy()
+    left, values, right = xp.linalg.svd(A)
+    others = xp.where(xp.eye(n, dtype=bool), values.dtype.type(1), values[..., None, :]).prod(axis=-1)
+    turn = xp.linalg.det(left) * xp.linalg.det(right)
+    return xp.matmul(raw_adjoint(xp, right) * (others * turn[..., None])[..., None, :], raw_adjoint(xp, left))
+
+
+@adjugate.meta
+def adjugate_meta(A):
+    return A.shape, A.dtype
+
+
+@adjugate.vjp
+def adjugate_vjp(F, g, y, A):
+    # The product rule on det(A) * inv(A); for invertible matrices.
+    inverse, yh = F.linalg_inv_ex(A)[0], adjoint(F, y)
+    along = F.sum(g * F.conj(inverse), (-2, -1), True)
+    return along * yh - F.matmul(yh, F.matmul(g, adjoint(F, inverse)))
+
+
+@adjugate.samples
+def adjugate_samples(make):
+    yield make(3, 3)
+
+
+@op(at=("linalg.slogdet",), returns="sign logabsdet")
+def linalg_slogdet(xp, A):
+    """Sign and logarithm of the modulus of the determinant of square matrices: a named tuple (sign, logabsdet).
+
+    >>> import plugrad as torch
+    >>> torch.linalg.slogdet(torch.tensor([[2., 0.], [0., -4.]])).sign
+    tensor(-1.)
+    """
+    check_square("linalg.slogdet", A)
+    sign, size = xp.linalg.slogdet(A)
+    return sign, size
+
+
+@linalg_slogdet.meta
+def linalg_slogdet_meta(A):
+    check_square("linalg.slogdet", A)
+    real = {"complex64": "float32", "complex128": "float64"}.get(str(A.dtype), A.dtype)
+    return [(A.shape[:-2], A.dtype), (A.shape[:-2], real)]
+
+
+@linalg_slogdet.vjp
+def linalg_slogdet_vjp(F, g, y, A):
+    # d log det A = tr(A^-1 dA): its real part moves logabsdet, its imaginary part the angle of the sign.
+    turn = F.conj(g[0]) * y[0]
+    weight = g[1] - (turn - F.conj(turn)) * 0.5
+    return F.reshape(weight, (*weight.shape, 1, 1)) * adjoint(F, F.linalg_inv_ex(A)[0])
+
+
+linalg_slogdet.samples(square_samples)
+
+
+@composite(returns="sign logabsdet")
+def slogdet(F, input):
+    """Sign and logarithm of the modulus of the determinant; see `linalg.slogdet`.
+
+    >>> import plugrad as torch
+    >>> torch.slogdet(torch.eye(2)).logabsdet
+    tensor(0.)
+    """
+    return slogdet.returns(*F.linalg_slogdet(input))
+
+
+@composite()
+def logdet(F, input):
+    """Logarithm of the determinant of square matrices; NaN where a real one is negative.
+
+    >>> import plugrad as torch
+    >>> torch.logdet(torch.eye(2))
+    tensor(0.)
+    """
+    check_square("logdet", Described(input))
+    sign, size = F.linalg_slogdet(input)
+    if input.is_complex():
+        return size + F.log(sign)
+    return F.where(sign == -1, math.nan, size)
+
+
+# ---------------------------------------------------------------- powers and exponentials
+
+@composite(at=("linalg.matrix_power", "matrix_power", "Tensor.matrix_power"))
+def linalg_matrix_power(F, A, n, *, out=None):
+    """Power of square matrices by squaring; of the inverse for negative `n`.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.matrix_power(torch.tensor([[1., 1.], [0., 1.]]), 5)
+    tensor([[1., 5.],
+            [0., 1.]])
+    """
+    if not isinstance(n, int):
+        raise TypeError(f"matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}")
+    if A.ndim < 2:
+        raise RuntimeError("linalg.matrix_power: The input tensor A must have at least 2 dimensions.")
+    if A.shape[-1] != A.shape[-2]:
+        raise RuntimeError("linalg.matrix_power: A must be batches of square matrices, but they are "
+                           f"{A.shape[-2]} by {A.shape[-1]} matrices")
+    if n == 0:
+        eye = F.eye(A.shape[-1], dtype=A.dtype, device=A.device)
+        result = F.clone(F.expand(eye, tuple(A.shape)))
+    else:
+        square, result = F.linalg_inv(A) if n < 0 else A, None
+        n = abs(n)
+        while n:
+            if n & 1:
+                result = square if result is None else F.matmul(result, square)
+            n >>= 1
+            square = F.matmul(square, square) if n else square
+        result = F.clone(A) if result is A else result
+    return result if out is None else out.copy_(result)
+
+
+# Higham, The scaling and squaring method for the matrix exponential revisited, 2005: coefficients of the [13/13] Padé
+# approximant, and the norm up to which it is exact in float64.
+_PADE = (64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0,
+         10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0)
+_PADE_NORM = 5.371920351148152
+
+
+@op(at=("linalg.matrix_exp", "matrix_exp", "Tensor.matrix_exp"))
+def linalg_matrix_exp(xp, A):
+    """Exponential of square matrices.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.matrix_exp(torch.tensor([[0., 1.], [0., 0.]]))
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
+    check_square("linalg.matrix_exp", A)
+    if not A.size:
+        return A.copy()
+    n, largest = A.shape[-1], float(abs(A).sum(axis=-2).max())
+    if not math.isfinite(largest):
+        return xp.full_like(A, math.nan)
+    squarings = max(0, math.ceil(math.log2(largest / _PADE_NORM))) if largest else 0
+    A = A * A.dtype.type(0.5**squarings)
+    eye = xp.eye(n, dtype=A.dtype)
+    c = [A.dtype.type(value / _PADE[0]) for value in _PADE]
+    A2 = xp.matmul(A, A)
+    A4 = xp.matmul(A2, A2)
+    A6 = xp.matmul(A2, A4)
+    odd = xp.matmul(A6, c[13] * A6 + c[11] * A4 + c[9] * A2) + c[7] * A6 + c[5] * A4 + c[3] * A2 + c[1] * eye
+    odd = xp.matmul(A, odd)
+    even = xp.matmul(A6, c[12] * A6 + c[10] * A4 + c[8] * A2) + c[6] * A6 + c[4] * A4 + c[2] * A2 + eye
+    result = xp.linalg.solve(even - odd, even + odd)
+    for _ in range(squarings):
+        result = xp.matmul(result, result)
+    return result
+
+
+@linalg_matrix_exp.meta
+def linalg_matrix_exp_meta(A):
+    check_square("linalg.matrix_exp", A)
+    return A.shape, A.dtype
+
+
+linalg_matrix_exp.samples(square_samples)
+
+
+@linalg_matrix_exp.vjp
+def linalg_matrix_exp_vjp(F, g, A):
+    # Higham, Functions of matrices, 2008, (3.16): a block triangular matrix carries the derivative along.
+    n, ah = A.shape[-1], adjoint(F, A)
+    block = F.cat([F.cat([ah, g], -1), F.cat([F.zeros_like(ah), ah], -1)], -2)
+    return F.linalg_matrix_exp(block)[..., :n, n:]
+
+
+# ---------------------------------------------------------------- products of vectors
+
+@elementwise(tensors=("input", "other"), at=("linalg.cross",), inplace=False)
+def linalg_cross(xp, input, other, *, dim=-1):
+    """Cross product of vectors of three elements along `dim`.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.cross(torch.tensor([1., 0., 0.]), torch.tensor([0., 1., 0.]))
+    tensor([0., 0., 1.])
+    """
+    _check_cross(input, other, dim)
+    a, b = xp.moveaxis(input, dim, -1), xp.moveaxis(other, dim, -1)
+    a1, a2, a3 = a[..., 0], a[..., 1], a[..., 2]
+    b1, b2, b3 = b[..., 0], b[..., 1], b[..., 2]
+    parts = [a2 * b3 - a3 * b2, a3 * b1 - a1 * b3, a1 * b2 - a2 * b1]
+    return xp.moveaxis(xp.stack(parts, axis=-1), -1, dim)
+
+
+def _check_cross(input, other, dim) -> None:
+    if input.ndim != other.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    place = axes(dim, input.ndim)
+    if input.shape[place] != 3 or other.shape[place] != 3:
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[place]} and "
+                           f"{other.shape[place]}")
+    broadcast_shapes(tuple(input.shape), tuple(other.shape))
+
+
+@linalg_cross.vjp("input")
+def linalg_cross_vjp_input(F, g, other, dim):
+    return F.linalg_cross(F.expand(F.conj(other), g.shape), g, dim=dim)
+
+
+@linalg_cross.vjp("other")
+def linalg_cross_vjp_other(F, g, input, dim):
+    return F.linalg_cross(g, F.expand(F.conj(input), g.shape), dim=dim)
+
+
+@linalg_cross.samples
+def linalg_cross_samples(make):
+    yield make(2, 3), make(2, 3)
+    yield make.args(make(3, 4), make(3, 1), dim=0)
+
+
+@composite()
+def cross(F, input, other, dim=None):
+    """Cross product of vectors of three elements along `dim`, by default the first dimension of size 3.
+
+    >>> import plugrad as torch
+    >>> torch.cross(torch.tensor([1., 0., 0.]), torch.tensor([0., 1., 0.]), dim=0)
+    tensor([0., 0., 1.])
+    """
+    if dim is None:
+        if 3 not in input.shape:
+            raise RuntimeError("no dimension of size 3 in input")
+        dim = tuple(input.shape).index(3)
+    return F.linalg_cross(input, other, dim=dim)
+
+
+@composite(at=("linalg.vecdot",))
+def linalg_vecdot(F, x, y, *, dim=-1, out=None):
+    """Sum of the products of vectors along `dim`, the first one conjugated.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.vecdot(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1., 1.]))
+    tensor([3., 7.])
+    """
+    for name, tensor in (("x", x), ("y", y)):
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {tensor.dtype} "
+                               f"for {name}")
+    if x.dtype != y.dtype:
+        raise RuntimeError(f"linalg.vecdot: Expected vectors of same type, got {x.dtype} and {y.dtype}")
+    result = F.sum(F.conj(x) * y, dim)
+    return result if out is None else out.copy_(result)
+
+
+@composite(at=("linalg.diagonal",))
+def linalg_diagonal(F, A, *, offset=0, dim1=-2, dim2=-1):
+    """Diagonals of matrices, as a view.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.diagonal(torch.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
+    return F.diagonal(A, offset, dim1, dim2)
+
+
+def _powers(F, x, N, increasing):
+    """Matrices of the powers of the last dimension of `x`, as columns."""
+    x = F.unsqueeze(x, -1)
+    ones = F.ones_like(x)
+    if N <= 1:
+        return ones if N else ones[..., :0]
+    columns = F.cat([ones, F.expand(x, (*x.shape[:-1], N - 1))], -1)
+    columns = F.cumprod(columns, -1)
+    return columns if increasing else F.flip(columns, (-1,))
+
+
+@composite(at=("linalg.vander",))
+def linalg_vander(F, x, N=None):
+    """Vandermonde matrices: rows (1, x, x^2, ...) for the elements of each vector.
+
+    Args:
+        x: vectors (*, n).
+        N: number of columns, n by default.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.vander(torch.tensor([2, 3]), N=3)
+    tensor([[1, 2, 4],
+            [1, 3, 9]])
+    """
+    if x.ndim == 0 or 0 in x.shape[-1:] and N is None:
+        raise RuntimeError("linalg.vander: Expected x to have shape (*, n) with n >= 1"
+                           if x.ndim else "linalg.vander: Expected dim greater than 0. Got 0 dimensional tensor")
+    if "bool" in str(x.dtype):
+        raise RuntimeError("linalg.vander: bool tensors are not supported")
+    if N is not None and N <= 1:
+        raise RuntimeError("N must be greater than 1.")
+    return _powers(F, x, x.shape[-1] if N is None else N, True)
+
+
+@composite(at=("vander",))
+def vander(F, x, N=None, increasing=False):
+    """Vandermonde matrix of a vector: columns of its powers, by default falling.
+
+    >>> import plugrad as torch
+    >>> torch.vander(torch.tensor([2, 3]))
+    tensor([[2, 1],
+            [3, 1]])
+    """
+    if x.ndim != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    N = x.shape[0] if N is None else N
+    if N < 0:
+        raise RuntimeError("N must be non-negative.")
+    return _powers(F, x, N, increasing)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

@@ -1,0 +1,335 @@
+"""Eigenvalues and singular values, and what is made of them."""
+
+from __future__ import annotations
+
+from plugrad.extend import Op, collect, composite, hookimpl, op
+
+from ._linalg import LinAlgError, adjoint, check_matrix, check_square
+from .solvers import cutoff
+
+_REAL = {"complex64": "float32", "complex128": "float64"}
+_COMPLEX = {"float32": "complex64", "float64": "complex128"}
+
+
+def _real(dtype):
+    return _REAL.get(str(dtype), dtype)
+
+
+def _times(F, matrix, values):
+    """`matrix @ diag(values)`."""
+    return matrix * F.unsqueeze(values, -2)
+
+
+def _gaps(F, values):
+    """values[j] - values[i] at (i, j), and 1 on the diagonal."""
+    return F.unsqueeze(values, -2) - F.unsqueeze(values, -1) + F.diag_embed(F.ones_like(values))
+
+
+def _without_diagonal(F, matrix):
+    return F.triu(matrix, 1) + F.tril(matrix, -1)
+
+
+def _converged(xp, name, function, *args, **kwargs):
+    try:
+        return function(*args, **kwargs)
+    except ValueError as error:
+        raise LinAlgError(f"{name}: The algorithm failed to converge because the input matrix is ill-conditioned or "
+                          f"has elements that are not finite ({error})") from None
+
+
+# ---------------------------------------------------------------- singular values
+
+@op(at=("linalg.svd",), returns="U S Vh")
+def linalg_svd(xp, A, full_matrices=True, *, driver=None):
+    """Singular value decomposition `A = U @ diag(S) @ Vh`: a named tuple (U, S, Vh).
+
+    Args:
+        A: matrices (*, m, n).
+        full_matrices: U and Vh are square; else they have min(m, n) columns and rows.
+        driver: of CUDA only.
+
+    The gradient is that of functions that don't depend on the signs (phases) of the singular vectors, for distinct
+    singular values.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.svd(torch.tensor([[3., 0.], [0., 4.]])).S
+    tensor([4., 3.])
+    """
+    check_matrix("linalg.svd", A)
+    if driver is not None and xp.__name__ == "numpy":
+        raise RuntimeError("linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER "
+                           "backend.")
+    left, values, right = _converged(xp, "linalg.svd", xp.linalg.svd, A, full_matrices=full_matrices)
+    return left, values, right
+
+
+@linalg_svd.meta
+def linalg_svd_meta(A, full_matrices=True, *, driver=None):
+    check_matrix("linalg.svd", A)
+    *batch, m, n = A.shape
+    k = min(m, n)
+    left, right = (m, n) if full_matrices else (k, k)
+    return [((*batch, m, left), A.dtype), ((*batch, k), _real(A.dtype)), ((*batch, right, n), A.dtype)]
+
+
+@linalg_svd.vjp
+def linalg_svd_vjp(F, g, y, A_shape):
+    # Giles 2008, section 3.3; Townsend, Differentiating the singular value decomposition, 2016; for complex
+    # matrices Wan and Zhang, Automatic differentiation for complex valued SVD, 2019.
+    m, n = A_shape[-2:]
+    k = min(m, n)
+    values, left, right = y[1], y[0][..., :k], y[2][..., :k, :]
+    for_left, for_right = g[0][..., :k], g[2][..., :k, :]
+    turn_left = F.matmul(adjoint(F, left), for_left)
+    turn_right = F.matmul(right, adjoint(F, for_right))
+    turn_left, turn_right = turn_left - adjoint(F, turn_left), turn_right - adjoint(F, turn_right)
+    squares = values * values
+    inner = (_times(F, turn_left, values) + F.unsqueeze(values, -1) * turn_right) / _gaps(F, squares)
+    phases = F.diagonal(turn_left, 0, -2, -1) / (2 * values)
+    inner = _without_diagonal(F, inner) + F.diag_embed(phases + g[1])
+    result = F.matmul(F.matmul(left, inner), right)
+    if m > k:
+        part = F.matmul(_times(F, for_left, 1 / values), right)
+        result = result + part - F.matmul(left, F.matmul(adjoint(F, left), part))
+    if n > k:
+        part = F.matmul(_times(F, left, 1 / values), for_right)
+        result = result + part - F.matmul(F.matmul(part, adjoint(F, right)), right)
+    return result
+
+
+@linalg_svd.samples
+def linalg_svd_samples(make):
+    yield make.args(make(3, 3), False)
+    yield make.args(make(2, 4, 3), False)
+
+
+@op(at=("linalg.svdvals",))
+def linalg_svdvals(xp, A, *, driver=None):
+    """Singular values of matrices, in falling order.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.svdvals(torch.tensor([[3., 0.], [0., 4.]]))
+    tensor([4., 3.])
+    """
+    check_matrix("linalg.svdvals", A)
+    return _converged(xp, "linalg.svd", xp.linalg.svd, A, compute_uv=False)
+
+
+@linalg_svdvals.meta
+def linalg_svdvals_meta(A, *, driver=None):
+    check_matrix("linalg.svdvals", A)
+    return A.shape[:-2] + (min(A.shape[-2:]),), _real(A.dtype)
+
+
+@linalg_svdvals.vjp
+def linalg_svdvals_vjp(F, g, A):
+    left, _, right = F.linalg_svd(A, False)
+    return F.matmul(_times(F, left, g), right)
+
+
+@linalg_svdvals.samples
+def linalg_svdvals_samples(make):
+    yield make(3, 3)
+    yield make(2, 4, 3)
+
+
+@composite(returns="U S V")
+def svd(F, input, some=True, compute_uv=True):
+    """Singular value decomposition `U @ diag(S) @ V^H`; `linalg.svd` is the newer form.
+
+    Without `compute_uv`, U and V are zeros.
+
+    >>> import plugrad as torch
+    >>> torch.svd(torch.tensor([[3., 0.], [0., 4.]])).S
+    tensor([4., 3.])
+    """
+    if input.ndim < 2:
+        raise RuntimeError("linalg.svd: The input tensor A must have at least 2 dimensions.")
+    if not compute_uv:
+        *batch, m, n = input.shape
+        like = {"dtype": input.dtype, "device": input.device}
+        return svd.returns(F.zeros((*batch, m, m), **like), F.linalg_svdvals(input), F.zeros((*batch, n, n), **like))
+    left, values, right = F.linalg_svd(input, not some)
+    return svd.returns(left, values, F.transpose(F.conj(right), -2, -1))
+
+
+# ---------------------------------------------------------------- Hermitian eigenvalues
+
+def _triangle(UPLO):
+    if UPLO not in ("L", "U", "l", "u"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+    return UPLO.upper()
+
+
+@op(at=("linalg.eigh",), returns="eigenvalues eigenvectors")
+def linalg_eigh(xp, A, UPLO="L"):
+    """Eigenvalues, rising, and eigenvectors of Hermitian or symmetric matrices: a named tuple.
+
+    Args:
+        A: matrices (*, n, n).
+        UPLO: which triangle is read, "L" or "U".
+
+    >>> import plugrad as torch
+    >>> torch.linalg.eigh(torch.tensor([[2., 1.], [1., 2.]])).eigenvalues
+    tensor([1., 3.])
+    """
+    check_square("linalg.eigh", A)
+    values, vectors = _converged(xp, "linalg.eigh", xp.linalg.eigh, A, UPLO=_triangle(UPLO))
+    return values, vectors
+
+
+@linalg_eigh.meta
+def linalg_eigh_meta(A, UPLO="L"):
+    check_square("linalg.eigh", A)
+    return [(A.shape[:-1], _real(A.dtype)), (A.shape, A.dtype)]
+
+
+@linalg_eigh.vjp
+def linalg_eigh_vjp(F, g, y):
+    # Giles 2008, section 3.1.
+    values, vectors = y
+    inner = F.matmul(adjoint(F, vectors), g[1]) / _gaps(F, values)
+    inner = _without_diagonal(F, inner) + F.diag_embed(g[0])
+    return F.matmul(F.matmul(vectors, inner), adjoint(F, vectors))
+
+
+@op(at=("linalg.eigvalsh",))
+def linalg_eigvalsh(xp, A, UPLO="L"):
+    """Eigenvalues, rising, of Hermitian or symmetric matrices; arguments as for `eigh`.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.eigvalsh(torch.tensor([[2., 1.], [1., 2.]]))
+    tensor([1., 3.])
+    """
+    check_square("linalg.eigvalsh", A)
+    return _converged(xp, "linalg.eigh", xp.linalg.eigvalsh, A, UPLO=_triangle(UPLO))
+
+
+@linalg_eigvalsh.meta
+def linalg_eigvalsh_meta(A, UPLO="L"):
+    check_square("linalg.eigvalsh", A)
+    return A.shape[:-1], _real(A.dtype)
+
+
+@linalg_eigvalsh.vjp
+def linalg_eigvalsh_vjp(F, g, A, UPLO):
+    vectors = F.linalg_eigh(A, UPLO)[1]
+    return F.matmul(_times(F, vectors, g), adjoint(F, vectors))
+
+
+# ---------------------------------------------------------------- eigenvalues
+
+@op(at=("linalg.eig",), returns="eigenvalues eigenvectors")
+def linalg_eig(xp, A):
+    """Eigenvalues and eigenvectors of square matrices, complex: a named tuple.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.eig(torch.tensor([[0., 1.], [-1., 0.]])).eigenvalues
+    tensor([0.+1.j, 0.-1.j])
+    """
+    check_square("linalg.eig", A)
+    if not bool(xp.isfinite(A).all()):
+        raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
+    values, vectors = _converged(xp, "linalg.eig", xp.linalg.eig, A)
+    dtype = _COMPLEX.get(str(A.dtype), A.dtype)
+    return values.astype(dtype), vectors.astype(dtype)
+
+
+@linalg_eig.meta
+def linalg_eig_meta(A):
+    check_square("linalg.eig", A)
+    dtype = _COMPLEX.get(str(A.dtype), A.dtype)
+    return [(A.shape[:-1], dtype), (A.shape, dtype)]
+
+
+@linalg_eig.vjp
+def linalg_eig_vjp(F, g, y):
+    # Boeddeker et al., On the computation of complex-valued gradients, 2017, section 4.3; the vectors have norm 1.
+    values, vectors = y
+    vh = adjoint(F, vectors)
+    turn = F.matmul(vh, g[1])
+    lengths = F.real(F.diagonal(turn, 0, -2, -1))
+    inner = (turn - _times(F, F.matmul(vh, vectors), lengths)) / F.conj(_gaps(F, values))
+    inner = _without_diagonal(F, inner) + F.diag_embed(g[0])
+    return F.solve_matrices(vh, F.matmul(inner, vh))
+
+
+@op(at=("linalg.eigvals",))
+def linalg_eigvals(xp, A):
+    """Eigenvalues of square matrices, complex.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.eigvals(torch.tensor([[0., 1.], [-1., 0.]]))
+    tensor([0.+1.j, 0.-1.j])
+    """
+    check_square("linalg.eigvals", A)
+    if not bool(xp.isfinite(A).all()):
+        raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
+    return _converged(xp, "linalg.eig", xp.linalg.eigvals, A).astype(_COMPLEX.get(str(A.dtype), A.dtype))
+
+
+@linalg_eigvals.meta
+def linalg_eigvals_meta(A):
+    check_square("linalg.eigvals", A)
+    return A.shape[:-1], _COMPLEX.get(str(A.dtype), A.dtype)
+
+
+@linalg_eigvals.vjp
+def linalg_eigvals_vjp(F, g, A):
+    vh = adjoint(F, F.linalg_eig(A)[1])
+    return F.solve_matrices(vh, F.unsqueeze(g, -1) * vh)
+
+
+# ---------------------------------------------------------------- rank
+
+@op(at=("linalg.matrix_rank",))
+def linalg_matrix_rank(xp, A, tol=None, hermitian=False, *, atol=None, rtol=None):
+    """Number of singular values of matrices that do not count as zero.
+
+    Args:
+        A: matrices (*, m, n).
+        tol: older name of `atol`.
+        hermitian: A equals its conjugate transpose; the moduli of its eigenvalues are counted.
+        atol, rtol: singular values up to max(atol, rtol * largest) count as zero; numbers or tensors. By default
+            `rtol` is max(m, n) times the resolution of the dtype.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.matrix_rank(torch.ones(3, 3))
+    tensor(1)
+    """
+    name = "torch.linalg.matrix_rank"
+    check_matrix(name, A, "input")
+    for bound in (tol, atol, rtol):
+        if hasattr(bound, "dtype") and bound.dtype.kind == "c":
+            raise RuntimeError(f"{name}: tol, atol and rtol tensors of complex type are not supported.")
+    if hermitian:
+        check_square(name, A, "input")
+        values = abs(xp.linalg.eigvalsh(A))
+    else:
+        values = xp.linalg.svd(A, compute_uv=False) if A.size else xp.zeros(A.shape[:-2] + (0,), _real(A.dtype))
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    if not values.shape[-1]:
+        return xp.zeros(values.shape[:-1], "int64")
+    return (values > cutoff(xp, values, A.shape, atol, rtol)).sum(axis=-1)
+
+
+@linalg_matrix_rank.meta
+def linalg_matrix_rank_meta(A, tol=None, hermitian=False, *, atol=None, rtol=None):
+    return A.shape[:-2], "int64"
+
+
+@composite(at=("Tensor.matrix_rank",))
+def matrix_rank_method(F, input, tol=None, symmetric=False):
+    """Rank of matrices; see `linalg.matrix_rank`.
+
+    >>> import plugrad as torch
+    >>> torch.ones(3, 3).matrix_rank()
+    tensor(1)
+    """
+    return F.linalg_matrix_rank(input, tol, symmetric)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

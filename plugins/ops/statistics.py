@@ -1,0 +1,218 @@
+"""Covariances and histograms."""
+
+from __future__ import annotations
+
+from plugrad.extend import Op, collect, composite, hookimpl, op
+
+
+@composite()
+def cov(F, input, *, correction=1, fweights=None, aweights=None):
+    """Covariance matrix of variables: the rows of `input`, observed in its columns.
+
+    Args:
+        input: matrix (variables, observations), or a vector of observations of one variable.
+        correction: taken off the number of observations that the sums are divided by.
+        fweights: how often each observation was made, integers.
+        aweights: how much each observation counts, floats.
+
+    >>> import plugrad as torch
+    >>> torch.cov(torch.tensor([[0., 1., 2.], [2., 1., 0.]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if input.ndim > 2:
+        raise RuntimeError("cov(): expected input to have two or fewer dimensions but got an input with "
+                           f"{input.ndim} dimensions")
+    if "bool" in str(input.dtype):
+        raise RuntimeError("cov(): bool dtype is not supported for input")
+    rows = input if input.ndim == 2 else F.reshape(input, (1, -1) if input.numel() else (1, 0))
+    n = rows.shape[1]
+    weights = _weights(F, fweights, aweights, n)
+    if weights is None:
+        total, freedom = n, n - correction
+        mean = F.sum(rows, 1, True) / total if n else F.sum(rows, 1, True) * float("nan")
+    else:
+        total = F.sum(weights)
+        if n and not bool(total != 0):
+            raise RuntimeError("cov(): weights sum to zero, can't be normalized")
+        mean = F.sum(rows * weights, 1, True) / total
+        freedom = total - correction
+        if aweights is not None and correction:
+            scale = aweights if fweights is None else weights * aweights
+            freedom = total - correction * F.sum(weights * aweights if fweights is None else scale) / total
+    away = rows - mean
+    weighted = away if weights is None else away * weights
+    result = F.matmul(weighted, F.transpose(F.conj(away), 0, 1))
+    freedom = max(freedom, 0) if isinstance(freedom, (int, float)) else F.clamp(freedom, 0)
+    result = result / freedom if not isinstance(freedom, (int, float)) or freedom else result * float("inf")
+    return F.squeeze(result)
+
+
+def _weights(F, fweights, aweights, n):
+    """Check the weights of observations; return their product, or None."""
+    for name, weights, floats in (("fweights", fweights, False), ("aweights", aweights, True)):
+        if weights is None:
+            continue
+        if weights.ndim > 1:
+            raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with "
+                               f"{weights.ndim} dimensions")
+        if weights.is_floating_point() != floats or weights.is_complex() or "bool" in str(weights.dtype):
+            raise RuntimeError(f"cov(): expected {name} to have {'floating point' if floats else 'integral'} dtype but "
+                               f"got {name} with {weights.dtype} dtype")
+        if weights.numel() != n:
+            raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input "
+                               f"but got {weights.numel()} != {n}")
+        if n and bool(F.any(weights < 0)):
+            raise RuntimeError(f"cov(): {name} cannot be negative")
+    if fweights is None:
+        return aweights
+    return fweights if aweights is None else fweights * aweights
+
+
+@composite()
+def corrcoef(F, input):
+    """Pearson correlation coefficients of variables: the rows of `input`, observed in its columns.
+
+    >>> import plugrad as torch
+    >>> torch.corrcoef(torch.tensor([[0., 1., 2.], [2., 1., 0.]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if input.ndim > 2:
+        raise RuntimeError("corrcoef(): expected input to have two or fewer dimensions but got an input with "
+                           f"{input.ndim} dimensions")
+    covariance = F.cov(input)
+    if covariance.ndim == 0:
+        return covariance / covariance
+    deviation = F.sqrt(F.diagonal(covariance))
+    deviation = F.real(deviation) if covariance.is_complex() else deviation
+    result = covariance / F.unsqueeze(deviation, 1) / deviation
+    if covariance.is_complex():
+        return F.complex(F.clamp(F.real(result), -1, 1), F.clamp(F.imag(result), -1, 1))
+    return F.clamp(result, -1, 1)
+
+
+# ---------------------------------------------------------------- histograms
+
+def _edges(xp, name, input, bins, range, dimension=0):
+    """Edges of equal bins over `range`, or over what the data spans."""
+    if bins <= 0:
+        raise RuntimeError(f"{name}(): bins must be > 0, but got {bins} for dimension {dimension}")
+    if range is not None:
+        low, high = map(float, range)
+    else:
+        low, high = (float(input.min()), float(input.max())) if input.size else (0.0, 0.0)
+    for bound in (low, high):
+        if bound - bound != 0:
+            raise RuntimeError(f"{name}(): dimension {dimension}'s range [{low:g}, {high:g}] is not finite")
+    if low > high:
+        raise RuntimeError(f"{name}(): min should not exceed max, but got min {low:g} max {high:g} for dimension "
+                           f"{dimension}")
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return xp.linspace(low, high, bins + 1, dtype=input.dtype)
+
+
+def _counts(xp, points, edges, weight, density):
+    """Weighted numbers of points in each box of a grid; the last box of each row includes its upper edge."""
+    shape = [len(e) - 1 for e in edges]
+    place, inside = xp.zeros(len(points), "int64"), xp.ones(len(points), bool)
+    for column, own in zip(points.T, edges):
+        index = xp.searchsorted(own, column, side="right") - 1
+        index = xp.where(column == own[-1], len(own) - 2, index)
+        inside = inside & (column >= own[0]) & (column <= own[-1])
+        place = place * (len(own) - 1) + xp.clip(index, 0, len(own) - 2)
+    cells = 1
+    for n in shape:
+        cells *= n
+    kept = None if weight is None else weight.reshape(-1)[inside]
+    counts = xp.bincount(place[inside], weights=kept, minlength=cells).reshape(shape).astype(points.dtype)
+    if density:
+        counts = counts / counts.sum()
+        for axis, own in enumerate(edges):
+            counts = counts / xp.diff(own).reshape((-1,) + (1,) * (len(edges) - 1 - axis))
+    return counts
+
+
+def _check_histogram(name, input, weight) -> None:
+    if input.dtype.kind != "f":
+        raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{input.dtype}': write input.float()")
+    if weight is not None and weight.dtype != input.dtype:
+        raise RuntimeError(f"{name}(): if weight tensor is provided, input tensor and weight tensor should have the "
+                           f"same dtype, but got input {input.dtype}, and weight {weight.dtype}")
+
+
+@op(vjp=None, returns="hist bin_edges")
+def histogram(xp, input, bins, *, range=None, weight=None, density=False):
+    """Numbers of elements in bins: a named tuple (hist, bin_edges).
+
+    Args:
+        input: float tensor; its elements are counted.
+        bins: number of equal bins, or a 1-d tensor of their edges. A bin excludes its upper edge, the last doesn't.
+        range: lowest and highest edge; by default those of the data.
+        weight: what each element counts, of the shape of `input`.
+        density: divide by the total and by the widths of the bins.
+
+    >>> import plugrad as torch
+    >>> torch.histogram(torch.tensor([1., 2., 2., 4.]), 3).hist
+    tensor([1., 2., 1.])
+    """
+    _check_histogram("torch.histogram", input, weight)
+    if weight is not None and weight.shape != input.shape:
+        raise RuntimeError("torch.histogram(): if weight tensor is provided it should have the same shape as the input "
+                           f"tensor excluding its innermost dimension, but got input with shape {list(input.shape)} "
+                           f"and weight with shape {list(weight.shape)}")
+    flat = input.reshape(-1)
+    if hasattr(bins, "dtype"):
+        if bins.ndim != 1 or bins.dtype != input.dtype:
+            raise RuntimeError("torch.histogram(): bins tensor should have one dimension and the dtype of the input, "
+                               f"but got {bins.ndim} dimensions, {bins.dtype}")
+        edges = bins + 0
+    else:
+        edges = _edges(xp, "torch.histogram", flat, bins, range)
+    return _counts(xp, flat[:, None], [edges], weight, density), edges
+
+
+@op(at=(), vjp=None)
+def histogram_grid(xp, input, bins, *, range=None, weight=None, density=False):
+    """Numbers of points in the boxes of a grid, then the edges of each dimension."""
+    _check_histogram("torch.histogramdd", input, weight)
+    points = input.reshape(-1, input.shape[-1])
+    n = points.shape[1]
+    bins = [bins] * n if isinstance(bins, int) else list(bins)
+    if len(bins) != n:
+        raise RuntimeError("torch.histogramdd(): The size of bins must be equal to the innermost dimension of the input: "
+                           f"{len(bins)} != {n}")
+    edges = []
+    for d, (own, column) in enumerate(zip(bins, points.T)):
+        own_range = None if range is None else range[2 * d : 2 * d + 2]
+        edges.append(own + 0 if hasattr(own, "dtype")
+                     else _edges(xp, "torch.histogramdd", column, own, own_range, d))
+    return (_counts(xp, points, edges, weight, density), *edges)
+
+
+@composite(at=("histogramdd",), returns="hist bin_edges")
+def histogramdd(F, input, bins, *, range=None, weight=None, density=False):
+    """Numbers of points in the boxes of a grid: a named tuple (hist, bin_edges).
+
+    Args:
+        input: float tensor (*, d): points of d coordinates.
+        bins: number of bins, of all dimensions or one for each; or a sequence of d tensors of edges.
+        range: lowest and highest edge of the first dimension, of the second...
+        weight, density: as for `histogram`.
+
+    >>> import plugrad as torch
+    >>> torch.histogramdd(torch.tensor([[0., 1.], [1., 0.]]), [2, 2]).hist
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    if input.ndim < 2:
+        raise RuntimeError("torch.histogramdd(): input tensor should have at least 2 dimensions, but got "
+                           f"{input.ndim}")
+    hist, *edges = F.histogram_grid(input, bins, range=range, weight=weight, density=density)
+    return histogramdd.returns(hist, tuple(edges))
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

@@ -1,0 +1,79 @@
+"""Guest distributions as plain directories, and programs that run beside them in a process of their own."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+GUESTS = ROOT / "tests" / "guests"
+EXAMPLES = ROOT / "examples" / "guests"
+
+
+def build(folder, name, entries, version="1.0", **modules):
+    """Write an installed distribution into `folder`: entries are {group: {name: value}}, modules {name: source}."""
+    info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    lines = []
+    for group, points in entries.items():
+        lines += [f"[{group}]", *(f"{key} = {value}" for key, value in points.items()), ""]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    for module, source in modules.items():
+        (folder / f"{module}.py").write_text(source)
+    return folder
+
+
+def example(folder, name):
+    """Lay an example out as if it were installed; return the directories to put on the path."""
+    project = tomllib.loads((EXAMPLES / name / "pyproject.toml").read_text())["project"]
+    build(folder / name, name, project["entry-points"], project["version"])
+    return folder / name, EXAMPLES / name / "src"
+
+
+def run(code, *paths, arguments=(), cwd=None, **environment):
+    """Run a program, or with `code=None` the command `python ARGUMENTS`, with directories added to the path."""
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("PLUGRAD_")}
+    command = [sys.executable, *(("-c", code) if code is not None else ()), *arguments]
+    return subprocess.run(
+        command,
+        env={**inherited, "PYTHONPATH": os.pathsep.join(map(str, paths)), **environment},
+        cwd=cwd or GUESTS,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def output(code, *paths, **options):
+    """Return what a program prints; it must end well and say nothing on stderr."""
+    done = run(code, *paths, **options)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+OP = '''
+from plugrad.extend import Op, collect, hookimpl, unary
+
+@unary({options})
+def {name}(xp, input):
+    """{name} of each element."""
+    return {value}
+
+@{name}.vjp
+def {name}_vjp(F, g):
+    return g
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())
+'''
+
+
+def op_module(name, value="input + 1", options=""):
+    """Return the source of a plugin module that brings one unary op."""
+    return OP.format(name=name, value=value, options=options)
