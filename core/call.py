@@ -79,6 +79,12 @@ def apply(op: Op, values: tuple, out=None):
     return made
 
 
+def named(op: Op, values: tuple, out=None):
+    """The general road of a binary op called by name, which takes numbers in fewer places than its operator does."""
+    op.check_numbers(values)
+    return apply(op, values, out)
+
+
 def _mark_view(op, values, made, output):
     """Note on the result of a view op which base it is a view of, and how."""
     from plugrad.tensor import Base, Step, View

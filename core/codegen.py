@@ -76,6 +76,7 @@ def base_namespace(op) -> dict:
         "__name__": op.module,
         "op": op,
         "apply": call.apply,
+        "named": call.named,
         "MISSING": op_module.MISSING,
         "modes": modes,
         "mode": mode,
@@ -383,7 +384,7 @@ def binary_source(op, name=None, swapped=False, operator=False) -> str | None:
             head = f"{second}, {first}"
         constants = "".join(f"    {name} = {_default(op, name)}\n" for name in op.parameters[2:])
     else:
-        head, general = f"{first}, {second}", f"apply(op, {values_source(op)}, out)"
+        head, general = f"{first}, {second}", f"named(op, {values_source(op)}, out)"
         tail = "".join(", " + part for part in signature_source(op).split(", ")[2:])
     out = "" if operator else " and out is None"
     # `held` is certainly a tensor in the common case, `free` a tensor or a number.

@@ -114,7 +114,7 @@ def _python_type(dtype):
     return found
 
 
-def _infer(data):
+def _infer(data, dtype=None):
     """Return nested data as a NumPy array with the dtype that PyTorch infers for it."""
     if isinstance(data, (numpy.ndarray, numpy.generic)):
         return numpy.array(data)
@@ -139,6 +139,8 @@ def _infer(data):
         raise TypeError(f"must be real number, not {type(bad).__name__}")
     if array.dtype.kind in "US":
         raise TypeError("new(): invalid data type 'str'")
+    if dtype is not None:
+        return array
     if array.dtype.kind in "fc" and not isinstance(data, numpy.ndarray):
         default = dtypes.get_default_dtype()
         if array.dtype.kind == "f":
@@ -206,7 +208,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         return _require_grad(made.clone() if made._data is data._data else made, requires_grad)
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
         dtype = _python_type(dtype)
-    array = _infer(data)
+    array = _infer(data, dtype)
     dtypes.from_numpy(array.dtype)
     if dtype is not None and array.dtype != dtype.numpy:
         if array.dtype.kind == "c" and dtype.numpy.kind != "c":

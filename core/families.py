@@ -210,6 +210,21 @@ class Binary(Elementwise):
     family = "binary"
     arity = 2
 
+    def __init__(self, function, *, numbers="other", **options):
+        super().__init__(function, **options)
+        self.numbers = numbers  # which operand may be a Python number when called by name: "other", "both", "none"
+
+    def check_numbers(self, values) -> None:
+        """Raise PyTorch's TypeError for a Python number where only a tensor may stand."""
+        if self.numbers == "both":
+            return
+        for position, value in enumerate(values[: 1 if self.numbers == "other" else 2]):
+            if isinstance(value, (int, float, complex)):
+                raise TypeError(
+                    f"{self.name}(): argument '{self.parameters[position]}' (position {position + 1}) must be Tensor, "
+                    f"not {type(value).__name__}; write torch.tensor({value!r})"
+                )
+
     def fast_source(self):
         return codegen.binary_source(self)
 
@@ -218,10 +233,12 @@ class Binary(Elementwise):
 
     def operator(self, reflected):
         name = f"__{'r' if reflected else ''}{self.name}__"
-        function = self.function
         source = codegen.binary_source(self, name, swapped=reflected, operator=True)
 
+        rest = tuple(self.defaults[parameter] for parameter in self.parameters[2:])
+
         def general(*operands):
+            from plugrad.call import apply
             from plugrad.tensor import Tensor, from_raw
 
             given = []
@@ -231,7 +248,7 @@ class Binary(Elementwise):
                         return NotImplemented  # Python then asks the other operand
                     operand = operand.item() if isinstance(operand, numpy.generic) else from_raw(operand)
                 given.append(operand)
-            return function(*given)
+            return apply(self, (*given, *rest))
 
         if source is None:
             return (lambda self, other: general(other, self)) if reflected else general

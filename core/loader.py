@@ -346,11 +346,13 @@ def _check_promises(plugin, records) -> None:
                 )
 
 
-def cli_hooks(name: str | None = None):
-    """Return pluggy's caller of `plugrad_cli` for the loaded plugins, or None; loads what promises command `name`."""
-    for plugin in registry.claims.pop(f"cli.{name}", ()):
-        load(plugin)
-    return None if _manager is None else _manager.hook.plugrad_cli
+def cli_hooks(command: str | None = None) -> list:
+    """Return the `plugrad_cli` hooks of the loaded plugins, and of those that promise `command` (None: any command)."""
+    promises = [f"cli.{command}"] if command else [dotted for dotted in registry.claims if dotted.startswith("cli.")]
+    for dotted in promises:
+        for plugin in registry.claims.pop(dotted, ()):
+            load_or_warn(plugin)
+    return [] if _manager is None else [hook.function for hook in _manager.hook.plugrad_cli.get_hookimpls()]
 
 
 class LazyModule(types.ModuleType):

@@ -75,29 +75,29 @@ assert plugrad.registry.op("both.one").name == "one" and plugrad.registry.op("on
 
 
 def test_a_hidden_op_of_a_guest_serves_its_formulas(tmp_path):
-    source = op_module("outer") + '''
-outer.formulas.clear()
+    source = op_module("tripled") + '''
+tripled.formulas.clear()
 
-@outer.vjp
-def outer_vjp(F, g):
-    return F.outer_grad(g)
+@tripled.vjp
+def tripled_vjp(F, g):
+    return F.tripled_grad(g)
 
 @unary(at=())
-def outer_grad(xp, g):
-    """What the formula of outer needs."""
+def tripled_grad(xp, g):
+    """What the formula of tripled needs."""
     return 3 * g
 
-@outer_grad.vjp
-def outer_grad_vjp(F, g):
+@tripled_grad.vjp
+def tripled_grad_vjp(F, g):
     return 3 * g
 '''
-    build(tmp_path, "plugrad-outer", {"plugrad.ops": {"outer": "plugrad_outer"}}, plugrad_outer=source)
+    build(tmp_path, "plugrad-tripled", {"plugrad.ops": {"tripled": "plugrad_tripled"}}, plugrad_tripled=source)
     program = """
 import plugrad
 x = plugrad.ones(2, requires_grad=True)
-plugrad.outer(x).sum().backward()
+plugrad.tripled(x).sum().backward()
 assert x.grad.tolist() == [3, 3]
-(g,) = plugrad.autograd.grad(plugrad.outer(x).sum(), x, create_graph=True)
+(g,) = plugrad.autograd.grad(plugrad.tripled(x).sum(), x, create_graph=True)
 assert g.tolist() == [3, 3]
 """
     output(program, tmp_path)

@@ -36,10 +36,14 @@ init = loader.namespace_module("nn.init", "Functions that fill a tensor in place
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(f"module 'plugrad.nn' has no attribute {name!r}")
+    if name == "utils":  # imported at first use: a program that trains need not have it
+        import importlib
+
+        return importlib.import_module("plugrad.nn.utils")
     found = registry.resolve(f"nn.{name}")
     globals()[name] = found
     return found
 
 
 def __dir__():
-    return sorted({*globals(), *registry.names_in("nn")})
+    return sorted({*globals(), *registry.names_in("nn"), "utils"})

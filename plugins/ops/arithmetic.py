@@ -268,7 +268,7 @@ def div_trunc_vjp(F, g):
     return F.zeros_like(g), F.zeros_like(g)
 
 
-@binary()
+@binary(numbers="both")
 def remainder(xp, input, other):
     """Remainder of the division rounded downwards: the sign is that of `other`.
 

@@ -19,7 +19,7 @@ def bitwise_not(xp, input):
     return xp.invert(input)
 
 
-@binary(promote="int")
+@binary(promote="int", numbers="both")
 def bitwise_and(xp, input, other):
     """Bits set in both elements.
 
@@ -31,7 +31,7 @@ def bitwise_and(xp, input, other):
     return xp.bitwise_and(input, other)
 
 
-@binary(promote="int")
+@binary(promote="int", numbers="both")
 def bitwise_or(xp, input, other):
     """Bits set in either element.
 
@@ -43,7 +43,7 @@ def bitwise_or(xp, input, other):
     return xp.bitwise_or(input, other)
 
 
-@binary(promote="int")
+@binary(promote="int", numbers="both")
 def bitwise_xor(xp, input, other):
     """Bits set in exactly one element.
 
@@ -61,7 +61,7 @@ def _outside(xp, input, other):
     return (other < 0) | (other >= 8 * array.dtype.itemsize)
 
 
-@binary(promote="int")
+@binary(promote="int", numbers="both")
 def bitwise_left_shift(xp, input, other):
     """Bits moved left by so many places; zero when all have left.
 
@@ -74,7 +74,7 @@ def bitwise_left_shift(xp, input, other):
     return xp.where(outside, 0, xp.left_shift(input, xp.where(outside, 0, other).astype(_dtype(input, other))))
 
 
-@binary(promote="int")
+@binary(promote="int", numbers="both")
 def bitwise_right_shift(xp, input, other):
     """Bits moved right by so many places; the sign stays.
 
@@ -94,7 +94,7 @@ def _dtype(input, other):
     return (input if hasattr(input, "dtype") else other).dtype
 
 
-@binary(promote="int")
+@binary(promote="int", numbers="none")
 def gcd(xp, input, other):
     """Greatest common divisor of two integers.
 
@@ -106,7 +106,7 @@ def gcd(xp, input, other):
     return xp.gcd(input, other)
 
 
-@binary(promote="int")
+@binary(promote="int", numbers="none")
 def lcm(xp, input, other):
     """Least common multiple of two integers.
 

@@ -231,7 +231,7 @@ def logical_not(xp, input):
     return xp.logical_not(input)
 
 
-@binary(promote="bool")
+@binary(promote="bool", numbers="none")
 def logical_and(xp, input, other):
     """Where both elements are nonzero.
 
@@ -242,7 +242,7 @@ def logical_and(xp, input, other):
     return xp.logical_and(input, other)
 
 
-@binary(promote="bool")
+@binary(promote="bool", numbers="none")
 def logical_or(xp, input, other):
     """Where at least one element is nonzero.
 
@@ -253,7 +253,7 @@ def logical_or(xp, input, other):
     return xp.logical_or(input, other)
 
 
-@binary(promote="bool")
+@binary(promote="bool", numbers="none")
 def logical_xor(xp, input, other):
     """Where exactly one element is nonzero.
 

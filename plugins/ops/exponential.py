@@ -61,7 +61,7 @@ def expm1_vjp(F, g, y):
     return g * (conj(F, y) + 1)
 
 
-@binary(inplace=False)
+@binary(inplace=False, numbers="none")
 def logaddexp(xp, input, other):
     """Logarithm of the sum of two exponentials, without overflow.
 
@@ -88,7 +88,7 @@ def logaddexp_vjp_other(F, g, input, other):
     return g / conj(F, F.exp(input - other) + 1)
 
 
-@binary(inplace=False)
+@binary(inplace=False, numbers="none")
 def logaddexp2(xp, input, other):
     """Base 2 logarithm of the sum of two powers of two.
 
@@ -177,7 +177,7 @@ def log1p_vjp(F, g, input):
     return g / (conj(F, input) + 1)
 
 
-@binary(promote="float", aliases=("special.xlogy",))
+@binary(promote="float", aliases=("special.xlogy",), numbers="both")
 def xlogy(xp, input, other):
     """`input * log(other)`, zero where `input` is zero.
 
@@ -203,7 +203,7 @@ def xlogy_samples(make):
     yield make(3, 4), make(4, low=0.1, high=3)
 
 
-@binary(promote="float", at=("special.xlog1py",), inplace=False, complex=False)
+@binary(promote="float", at=("special.xlog1py",), inplace=False, complex=False, numbers="both")
 def xlog1py(xp, input, other):
     """`input * log1p(other)`, zero where `input` is zero.
 

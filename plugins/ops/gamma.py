@@ -136,7 +136,7 @@ def _hurwitz(xp, s, q):
     return xp.where(q == math.inf, 0, total)
 
 
-@binary(promote="float", at=("special.zeta",), inplace=False, ref="scipy.special.zeta")
+@binary(promote="float", at=("special.zeta",), inplace=False, ref="scipy.special.zeta", numbers="both")
 def zeta(xp, input, other):
     """Hurwitz's zeta function: the sum of `(other + k) ** -input`.
 

@@ -104,7 +104,7 @@ def _lower_and_upper(xp, a, x):
     return lower.astype(with_dtype), upper.astype(with_dtype)
 
 
-@binary(name="igamma", aliases=("special.gammainc",), ref="scipy.special.gammainc")
+@binary(name="igamma", aliases=("special.gammainc",), ref="scipy.special.gammainc", numbers="none")
 def igamma(xp, input, other):
     """Regularised lower incomplete gamma function P(input, other).
 
@@ -135,7 +135,7 @@ def igamma_samples(make):
     yield make(3, low=0.5, high=4).detach(), make(3, low=0.5, high=4)
 
 
-@binary(name="igammac", aliases=("special.gammaincc",), ref="scipy.special.gammaincc")
+@binary(name="igammac", aliases=("special.gammaincc",), ref="scipy.special.gammaincc", numbers="none")
 def igammac(xp, input, other):
     """Regularised upper incomplete gamma function Q(input, other) = 1 - P.
 

@@ -25,7 +25,7 @@ def _chebyshev(xp, x, n, first):
     return _recur(xp, x, n, first, lambda k, p, q: 2 * x * p - q)
 
 
-@binary(promote="float", at=("special.chebyshev_polynomial_t",), inplace=False, complex=False, vjp=None)
+@binary(promote="float", at=("special.chebyshev_polynomial_t",), inplace=False, complex=False, vjp=None, numbers="both")
 def chebyshev_polynomial_t(xp, input, n):
     """Chebyshev polynomial of the first kind of degree `n`.
 
@@ -36,7 +36,7 @@ def chebyshev_polynomial_t(xp, input, n):
     return _chebyshev(xp, input, n, input)
 
 
-@binary(promote="float", at=("special.chebyshev_polynomial_u",), inplace=False, complex=False, vjp=None)
+@binary(promote="float", at=("special.chebyshev_polynomial_u",), inplace=False, complex=False, vjp=None, numbers="both")
 def chebyshev_polynomial_u(xp, input, n):
     """Chebyshev polynomial of the second kind of degree `n`.
 
@@ -47,7 +47,7 @@ def chebyshev_polynomial_u(xp, input, n):
     return _chebyshev(xp, input, n, 2 * input)
 
 
-@binary(promote="float", at=("special.chebyshev_polynomial_v",), inplace=False, complex=False, vjp=None)
+@binary(promote="float", at=("special.chebyshev_polynomial_v",), inplace=False, complex=False, vjp=None, numbers="both")
 def chebyshev_polynomial_v(xp, input, n):
     """Chebyshev polynomial of the third kind of degree `n`.
 
@@ -58,7 +58,7 @@ def chebyshev_polynomial_v(xp, input, n):
     return _chebyshev(xp, input, n, 2 * input - 1)
 
 
-@binary(promote="float", at=("special.chebyshev_polynomial_w",), inplace=False, complex=False, vjp=None)
+@binary(promote="float", at=("special.chebyshev_polynomial_w",), inplace=False, complex=False, vjp=None, numbers="both")
 def chebyshev_polynomial_w(xp, input, n):
     """Chebyshev polynomial of the fourth kind of degree `n`.
 
@@ -69,7 +69,7 @@ def chebyshev_polynomial_w(xp, input, n):
     return _chebyshev(xp, input, n, 2 * input + 1)
 
 
-@binary(promote="float", at=("special.shifted_chebyshev_polynomial_t",), inplace=False, complex=False, vjp=None)
+@binary(promote="float", at=("special.shifted_chebyshev_polynomial_t",), inplace=False, complex=False, vjp=None, numbers="both")
 def shifted_chebyshev_polynomial_t(xp, input, n):
     """`chebyshev_polynomial_t` at `2 * input - 1`.
 
@@ -81,7 +81,7 @@ def shifted_chebyshev_polynomial_t(xp, input, n):
     return _chebyshev(xp, shifted, n, shifted)
 
 
-@binary(promote="float", at=("special.shifted_chebyshev_polynomial_u",), inplace=False, complex=False, vjp=None)
+@binary(promote="float", at=("special.shifted_chebyshev_polynomial_u",), inplace=False, complex=False, vjp=None, numbers="both")
 def shifted_chebyshev_polynomial_u(xp, input, n):
     """`chebyshev_polynomial_u` at `2 * input - 1`.
 
@@ -93,7 +93,7 @@ def shifted_chebyshev_polynomial_u(xp, input, n):
     return _chebyshev(xp, shifted, n, 2 * shifted)
 
 
-@binary(promote="float", at=("special.shifted_chebyshev_polynomial_v",), inplace=False, complex=False, vjp=None)
+@binary(promote="float", at=("special.shifted_chebyshev_polynomial_v",), inplace=False, complex=False, vjp=None, numbers="both")
 def shifted_chebyshev_polynomial_v(xp, input, n):
     """`chebyshev_polynomial_v` at `2 * input - 1`.
 
@@ -105,7 +105,7 @@ def shifted_chebyshev_polynomial_v(xp, input, n):
     return _chebyshev(xp, shifted, n, 2 * shifted - 1)
 
 
-@binary(promote="float", at=("special.shifted_chebyshev_polynomial_w",), inplace=False, complex=False, vjp=None)
+@binary(promote="float", at=("special.shifted_chebyshev_polynomial_w",), inplace=False, complex=False, vjp=None, numbers="both")
 def shifted_chebyshev_polynomial_w(xp, input, n):
     """`chebyshev_polynomial_w` at `2 * input - 1`.
 
@@ -117,7 +117,7 @@ def shifted_chebyshev_polynomial_w(xp, input, n):
     return _chebyshev(xp, shifted, n, 2 * shifted + 1)
 
 
-@binary(promote="float", at=("special.hermite_polynomial_h",), inplace=False, complex=False, vjp=None)
+@binary(promote="float", at=("special.hermite_polynomial_h",), inplace=False, complex=False, vjp=None, numbers="both")
 def hermite_polynomial_h(xp, input, n):
     """Physicists' Hermite polynomial of degree `n`.
 
@@ -128,7 +128,7 @@ def hermite_polynomial_h(xp, input, n):
     return _recur(xp, input, n, 2 * input, lambda k, p, q: 2 * (input * p - k * q))
 
 
-@binary(promote="float", at=("special.hermite_polynomial_he",), inplace=False, complex=False, vjp=None)
+@binary(promote="float", at=("special.hermite_polynomial_he",), inplace=False, complex=False, vjp=None, numbers="both")
 def hermite_polynomial_he(xp, input, n):
     """Probabilists' Hermite polynomial of degree `n`.
 
@@ -139,7 +139,7 @@ def hermite_polynomial_he(xp, input, n):
     return _recur(xp, input, n, input, lambda k, p, q: input * p - k * q)
 
 
-@binary(promote="float", at=("special.laguerre_polynomial_l",), inplace=False, complex=False, vjp=None)
+@binary(promote="float", at=("special.laguerre_polynomial_l",), inplace=False, complex=False, vjp=None, numbers="both")
 def laguerre_polynomial_l(xp, input, n):
     """Laguerre polynomial of degree `n`.
 
@@ -150,7 +150,7 @@ def laguerre_polynomial_l(xp, input, n):
     return _recur(xp, input, n, 1 - input, lambda k, p, q: ((2 * k + 1 - input) * p - k * q) / (k + 1))
 
 
-@binary(promote="float", at=("special.legendre_polynomial_p",), inplace=False, complex=False, vjp=None)
+@binary(promote="float", at=("special.legendre_polynomial_p",), inplace=False, complex=False, vjp=None, numbers="both")
 def legendre_polynomial_p(xp, input, n):
     """Legendre polynomial of degree `n`.
 

@@ -59,7 +59,7 @@ def rsqrt_vjp(F, g, y):
     return g * (conj(F, y * y * y) * -0.5)
 
 
-@binary()
+@binary(numbers="both")
 def pow(xp, input, exponent):
     """Each element of `input` raised to a power.
 

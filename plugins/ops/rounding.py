@@ -198,7 +198,7 @@ def copysign_vjp_other(F, g):
     return F.zeros_like(g)
 
 
-@binary()
+@binary(numbers="none")
 def heaviside(xp, input, values):
     """Step function: 0 below zero, 1 above, `values` at zero.
 
@@ -220,7 +220,7 @@ def heaviside_vjp(F, g):
 # ---------------------------------------------------------------- floating-point numbers
 
 
-@binary()
+@binary(numbers="none")
 def nextafter(xp, input, other):
     """Next representable number after `input` towards `other`.
 
@@ -242,7 +242,7 @@ def nextafter_vjp_other(F, g):
     return F.zeros_like(g)
 
 
-@binary(promote="float")
+@binary(promote="float", numbers="none")
 def ldexp(xp, input, other):
     """`input * 2 ** other`.
 

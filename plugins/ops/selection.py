@@ -123,7 +123,7 @@ def _share(F, g, loses, ties):
     return F.where(loses, g * 0.5 * ties, g)
 
 
-@binary(inplace=False)
+@binary(inplace=False, numbers="none")
 def maximum(xp, input, other):
     """Larger one of two elements; NaN if either is.
 
@@ -147,7 +147,7 @@ def maximum_vjp_other(F, g, input, other):
     return _share(F, g, other <= input, input == other)
 
 
-@binary(inplace=False)
+@binary(inplace=False, numbers="none")
 def minimum(xp, input, other):
     """Smaller one of two elements; NaN if either is.
 
@@ -171,7 +171,7 @@ def minimum_vjp_other(F, g, input, other):
     return _share(F, g, other >= input, input == other)
 
 
-@binary(inplace=False)
+@binary(inplace=False, numbers="none")
 def fmax(xp, input, other):
     """Larger one of two elements; the other one where one is NaN.
 
@@ -193,7 +193,7 @@ def fmax_vjp_other(F, g, input, other):
     return F.where((input >= other) | (other != other), 0.0, g)
 
 
-@binary(inplace=False)
+@binary(inplace=False, numbers="none")
 def fmin(xp, input, other):
     """Smaller one of two elements; the other one where one is NaN.
 

@@ -107,7 +107,7 @@ def atan_vjp(F, g, input):
     return g / conj(F, input * input + 1)
 
 
-@binary(promote="float", aliases=("arctan2",))
+@binary(promote="float", aliases=("arctan2",), numbers="none")
 def atan2(xp, input, other):
     """Angle of the point with ordinate `input` and abscissa `other`.
 
@@ -129,7 +129,7 @@ def atan2_vjp_other(F, g, input, other):
     return g * (-input / (input * input + other * other))
 
 
-@binary()
+@binary(numbers="none")
 def hypot(xp, input, other):
     """Length of the hypotenuse with the given legs, without overflow.
 

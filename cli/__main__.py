@@ -1,0 +1,5 @@
+"""`python -m plugrad.cli` is `plugrad`."""
+
+from plugrad.cli import main
+
+main()

@@ -1,0 +1,77 @@
+"""Checking the gradients of ops with their samples: the function behind `plugrad gradcheck`."""
+
+from __future__ import annotations
+
+FAULTY = ("FAIL", "ERROR")
+
+
+def judge(name: str, second: bool = True, fast: bool = False) -> list[dict]:
+    """Check an op with each of its samples, to first and second order; return one row for each check.
+
+    `status` is that of `plugrad.testing.check`, "ERROR" when the op raised, or "NO SAMPLES".
+    """
+    from plugrad import registry
+    from plugrad.testing import samples_of
+    from plugrad.testing.structure import tensors_in
+
+    op = registry.op(name)
+    try:
+        samples = [s for s in samples_of(op) if any(t.requires_grad for t in tensors_in((s.args, s.kwargs)))]
+    except Exception as error:  # the author's generator of samples
+        return [_row(op, 1, "samples", "ERROR", message=_described(error))]
+    rows = [_judge_one(op, sample, order, fast) for sample in samples for order in (1, 2)[: 1 + second]]
+    return rows or [_row(op, 1, None, "NO SAMPLES")]
+
+
+def _judge_one(op, sample, order, fast) -> dict:
+    import plugrad
+    from plugrad.testing import check
+    from plugrad.testing.gradcheck import gradient_function
+
+    def function(args, kwargs):
+        plugrad.manual_seed(0)
+        return op.function(*args, **kwargs)
+
+    try:
+        prepared = function, (sample.args, sample.kwargs)
+        if order == 2:
+            prepared = gradient_function(*prepared)
+        verdict = check(*prepared, fast_mode=fast)
+    except Exception as error:  # whatever an op raises where it should work is a finding
+        return _row(op, order, sample, "ERROR", message=_described(error))
+    return _row(op, order, sample, verdict.status, verdict)
+
+
+def _described(error) -> str:
+    from plugrad.loader import describe
+
+    return describe(error)
+
+
+def _row(op, order, sample, status, verdict=None, message="") -> dict:
+    return {
+        "op": op.qualname,
+        "order": order,
+        "sample": None if sample is None else str(sample),
+        "status": status,
+        "input": None if verdict is None else verdict.input,
+        "element": None if verdict is None or verdict.element is None else str(verdict.element),
+        "numeric": None if verdict is None or verdict.numeric is None else str(verdict.numeric),
+        "analytic": None if verdict is None or verdict.analytic is None else str(verdict.analytic),
+        "message": message if verdict is None else verdict.message,
+    }
+
+
+def judge_all(names, second=True, fast=False, jobs=1):
+    """Yield the rows of each op, in order; with `jobs` > 1 they are checked in as many processes."""
+    if jobs <= 1 or len(names) < 2:
+        for name in names:
+            yield judge(name, second, fast)
+        return
+    import functools
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    # Spawned, not forked: a fork of a process with threads (BLAS has some) may hang.
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(functools.partial(judge, second=second, fast=fast), names, chunksize=4)

@@ -1,0 +1,69 @@
+"""`plugrad ops`: the table of ops, and all about one of them."""
+
+from __future__ import annotations
+
+import typer
+import typer.core
+
+from plugrad.cli.output import refuse_unknown, show
+
+
+class _Listing(typer.core.TyperGroup):
+    """`plugrad ops ...` without a command's name means `plugrad ops list ...`."""
+
+    def parse_args(self, ctx, args):
+        if not args or args[0] not in (*self.commands, "-h", "--help"):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(cls=_Listing, help="List the ops, or show one. Without a command: list.")
+
+COLUMNS = {
+    "name": "name", "signature": "signature", "aliases": "aliases", "backends": "backends", "orders": "orders",
+    "provider": "provider",
+}  # fmt: skip
+
+
+@app.command("list")
+def list_ops(
+    search: str = typer.Argument(None, help="Show only ops with this text in a name or the description."),
+    namespace: str = typer.Option(None, help="Only ops that are public there: nn.functional, special, Tensor, ..."),
+    provider: str = typer.Option(None, help="Only ops of this plugin or distribution."),
+    family: str = typer.Option(None, help="unary, binary, elementwise, reduction, view, op, composite or factory."),
+    gradient: bool = typer.Option(None, "--gradient/--no-gradient", help="Only ops with, or without, a gradient."),
+    hidden: bool = typer.Option(False, "--hidden", help="Also ops without a public name, which serve others."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+):
+    """List the ops, those that guests promise included; `orders` counts derivatives, 2 meaning any number."""
+    from plugrad.cli import catalog
+
+    if family is not None:
+        families = sorted({op.family for op in catalog.registry.ops.values()})
+        if family not in families:
+            refuse_unknown(family, families, "family")
+    show(catalog.op_rows(search, namespace, provider, family, gradient, hidden), COLUMNS, as_json, "no op matches")
+
+
+@app.command("show")
+def show_op(
+    name: str = typer.Argument(help="A name of the op: relu, special.expit, nn.functional.relu, ..."),
+    source: bool = typer.Option(False, "--source", help="Also print kernels, formulas and generated code."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+):
+    """Show one op: where it is public, kernels, formulas, documentation."""
+    from plugrad.cli import catalog, details
+
+    try:
+        op = catalog.find_op(name)
+    except (AttributeError, ImportError) as error:  # ambiguous, or its plugin does not load
+        raise typer.BadParameter(str(error)) from None
+    if op is None:
+        refuse_unknown(name, catalog.names_of_ops(), "op")
+    if as_json:
+        show(details.describe(op), {}, True)
+        return
+    typer.echo("\n".join(details.text(op)))
+    if source:
+        for title, code in details.sources(op):
+            typer.echo(f"\n# ---- {title}\n{code.rstrip()}")

@@ -1,0 +1,45 @@
+"""How rows of a listing are printed: as a table, or as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import typer
+
+
+def show(rows: list[dict], columns: dict, as_json: bool, empty: str = "nothing found") -> None:
+    """Print rows as a table of some columns ({heading: key}), or all they hold as JSON."""
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2, default=str))
+        return
+    if not rows:
+        typer.echo(empty)
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for position, heading in enumerate(columns):
+        table.add_column(heading, overflow="fold", no_wrap=not position)
+    for row in rows:
+        table.add_row(*(_cell(row[key]) for key in columns.values()))
+    # Piped output has no width of its own; a wide one keeps rows on one line for grep.
+    Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 240).print(table)
+
+
+def _cell(value) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def refuse_unknown(name: str, known, what: str):
+    """End the command with status 2: there is no such name; the nearest ones are suggested."""
+    import difflib
+
+    near = difflib.get_close_matches(name, sorted(known), 3)
+    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    raise typer.BadParameter(f"there is no {what} named {name!r}{hint}")

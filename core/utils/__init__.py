@@ -1,0 +1,1 @@
+"""`plugrad.utils`: data loading and checkpointing."""

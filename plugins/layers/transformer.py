@@ -1,0 +1,284 @@
+"""The transformer: encoder and decoder layers, stacks of them, and both together."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import plugrad
+from plugrad.extend import Module, collect, hookimpl
+from plugrad.nn import functional as F
+
+from .attention import MultiheadAttention
+from .dropout import Dropout
+from .layer_norm import LayerNorm
+from .linear import Linear
+
+
+def _function(activation):
+    """Return the function that an `activation` argument means: a name or a callable."""
+    if callable(activation):
+        return activation
+    if activation not in ("relu", "gelu"):
+        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+    return getattr(F, activation)
+
+
+class _Block(Module):
+    """What encoder and decoder layers share: attention and a feed-forward network, each with norm and residual."""
+
+    attentions: tuple  # names of the attention modules, in order
+
+    def __init__(
+        self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu", layer_norm_eps=1e-5, batch_first=False,
+        norm_first=False, bias=True, device=None, dtype=None,
+    ):  # fmt: skip
+        super().__init__()
+        where = {"device": device, "dtype": dtype}
+        for name in self.attentions:
+            setattr(self, name, MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **where))
+        self.linear1 = Linear(d_model, dim_feedforward, bias, **where)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, **where)
+        self.norm_first = norm_first
+        count = len(self.attentions) + 1
+        for number in range(1, count + 1):
+            setattr(self, f"norm{number}", LayerNorm(d_model, layer_norm_eps, bias=bias, **where))
+        for number in range(1, count + 1):
+            setattr(self, f"dropout{number}", Dropout(dropout))
+        self.activation = _function(activation)
+
+    def _attend(self, number, query, memory, mask, padding, is_causal):
+        module = getattr(self, self.attentions[number - 1])
+        memory = query if memory is None else memory
+        result = module(query, memory, memory, padding, False, mask, is_causal=is_causal)[0]
+        return getattr(self, f"dropout{number}")(result)
+
+    def _feed_forward(self, x):
+        x = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        return getattr(self, f"dropout{len(self.attentions) + 1}")(x)
+
+    def _residual(self, number, x, sublayer):
+        """Add a sublayer's result, normalized before or after."""
+        norm = getattr(self, f"norm{number}")
+        return x + sublayer(norm(x)) if self.norm_first else norm(x + sublayer(x))
+
+
+class TransformerEncoderLayer(_Block):
+    """Self-attention and a feed-forward network.
+
+    Args:
+        d_model: size of the vectors.
+        nhead: heads of the attention.
+        dim_feedforward: size inside of the feed-forward network.
+        dropout: its probability.
+        activation: 'relu', 'gelu' or a function.
+        layer_norm_eps: eps of the norms.
+        batch_first: tensors are (batch, length, size) rather than (length, batch, size).
+        norm_first: normalize before each sublayer rather than after its residual.
+        bias: whether linear layers and norms have one.
+
+    Called as `layer(src, src_mask=None, src_key_padding_mask=None, is_causal=False)`; masks as in MultiheadAttention.
+    A. Vaswani et al., arXiv:1706.03762.
+
+    >>> import plugrad as torch
+    >>> torch.nn.TransformerEncoderLayer(8, 2, 16)(torch.ones(5, 3, 8)).shape
+    torch.Size([5, 3, 8])
+    """
+
+    attentions = ("self_attn",)
+
+    def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
+        x = self._residual(
+            1, src, lambda x: self._attend(1, x, None, src_mask, src_key_padding_mask, is_causal)
+        )
+        return self._residual(2, x, self._feed_forward)
+
+
+class TransformerDecoderLayer(_Block):
+    """Self-attention, attention to the encoder's output, and a feed-forward network.
+
+    The arguments are those of TransformerEncoderLayer. Called as `layer(tgt, memory, tgt_mask=None, memory_mask=None,
+    tgt_key_padding_mask=None, memory_key_padding_mask=None, tgt_is_causal=False, memory_is_causal=False)`.
+
+    >>> import plugrad as torch
+    >>> torch.nn.TransformerDecoderLayer(8, 2, 16)(torch.ones(5, 3, 8), torch.ones(7, 3, 8)).shape
+    torch.Size([5, 3, 8])
+    """
+
+    attentions = ("self_attn", "multihead_attn")
+
+    def forward(
+        self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None,
+        tgt_is_causal=False, memory_is_causal=False,
+    ):  # fmt: skip
+        x = self._residual(
+            1, tgt, lambda x: self._attend(1, x, None, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        )
+        x = self._residual(
+            2, x, lambda x: self._attend(2, x, memory, memory_mask, memory_key_padding_mask, memory_is_causal)
+        )
+        return self._residual(3, x, self._feed_forward)
+
+
+def _copies(module, count):
+    return plugrad.nn.ModuleList([copy.deepcopy(module) for _ in range(count)])
+
+
+def _is_causal(mask, given) -> bool:
+    """Whether a mask is the causal one: as the caller says, else by looking at it."""
+    if given is not None or mask is None:
+        return bool(given)
+    length = mask.shape[0]
+    if tuple(mask.shape) != (length, length):
+        return False
+    causal = Transformer.generate_square_subsequent_mask(length, device=mask.device, dtype=mask.dtype)
+    return bool((mask == causal).all())
+
+
+class TransformerEncoder(Module):
+    """A stack of encoder layers: copies of one.
+
+    Args:
+        encoder_layer: the layer that is copied.
+        num_layers: how often.
+        norm: applied to the result.
+        enable_nested_tensor, mask_check: accepted; they are about speed in PyTorch.
+
+    >>> import plugrad as torch
+    >>> encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 16), 2)
+    >>> encoder(torch.ones(5, 3, 8)).shape
+    torch.Size([5, 3, 8])
+    """
+
+    def __init__(self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True):
+        super().__init__()
+        self.layers = _copies(encoder_layer, num_layers)
+        self.num_layers, self.norm = num_layers, norm
+        self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
+
+    def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
+        causal = _is_causal(mask, is_causal)
+        for layer in self.layers:
+            src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=causal)
+        return src if self.norm is None else self.norm(src)
+
+
+class TransformerDecoder(Module):
+    """A stack of decoder layers: copies of one, with a `norm` at the end if given.
+
+    >>> import plugrad as torch
+    >>> decoder = torch.nn.TransformerDecoder(torch.nn.TransformerDecoderLayer(8, 2, 16), 2)
+    >>> decoder(torch.ones(5, 3, 8), torch.ones(7, 3, 8)).shape
+    torch.Size([5, 3, 8])
+    """
+
+    def __init__(self, decoder_layer, num_layers, norm=None):
+        super().__init__()
+        self.layers = _copies(decoder_layer, num_layers)
+        self.num_layers, self.norm = num_layers, norm
+
+    def forward(
+        self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None,
+        tgt_is_causal=None, memory_is_causal=False,
+    ):  # fmt: skip
+        causal = _is_causal(tgt_mask, tgt_is_causal)
+        for layer in self.layers:
+            tgt = layer(
+                tgt,
+                memory,
+                tgt_mask=tgt_mask,
+                memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask,
+                tgt_is_causal=causal,
+                memory_is_causal=memory_is_causal,
+            )
+        return tgt if self.norm is None else self.norm(tgt)
+
+
+class Transformer(Module):
+    """Encoder and decoder together.
+
+    Args:
+        d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias: see
+            TransformerEncoderLayer.
+        num_encoder_layers, num_decoder_layers: how many layers.
+        custom_encoder, custom_decoder: modules to use instead.
+
+    Called as `model(src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None,
+    tgt_key_padding_mask=None, memory_key_padding_mask=None, src_is_causal=None, tgt_is_causal=None,
+    memory_is_causal=False)`. Raises RuntimeError when batches or sizes of src and tgt differ.
+
+    >>> import plugrad as torch
+    >>> model = torch.nn.Transformer(8, 2, 1, 1, 16)
+    >>> model(torch.ones(7, 3, 8), torch.ones(5, 3, 8)).shape
+    torch.Size([5, 3, 8])
+    """
+
+    def __init__(
+        self, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048, dropout=0.1,
+        activation="relu", custom_encoder=None, custom_decoder=None, layer_norm_eps=1e-5, batch_first=False,
+        norm_first=False, bias=True, device=None, dtype=None,
+    ):  # fmt: skip
+        super().__init__()
+        options = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
+        where = {"device": device, "dtype": dtype}
+
+        def norm():
+            return LayerNorm(d_model, layer_norm_eps, bias=bias, **where)
+
+        self.encoder = custom_encoder
+        if custom_encoder is None:
+            self.encoder = TransformerEncoder(TransformerEncoderLayer(*options, **where), num_encoder_layers, norm())
+        self.decoder = custom_decoder
+        if custom_decoder is None:
+            self.decoder = TransformerDecoder(TransformerDecoderLayer(*options, **where), num_decoder_layers, norm())
+        self._reset_parameters()
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+
+    def _reset_parameters(self):
+        for weight in self.parameters():
+            if weight.ndim > 1:
+                plugrad.nn.init.xavier_uniform_(weight)
+
+    def forward(
+        self, src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None,
+        tgt_key_padding_mask=None, memory_key_padding_mask=None, src_is_causal=None, tgt_is_causal=None,
+        memory_is_causal=False,
+    ):  # fmt: skip
+        batch = 0 if self.batch_first else 1
+        if src.ndim == 3 and src.shape[batch] != tgt.shape[batch]:
+            raise RuntimeError(f"the batch number of src and tgt must be equal, got {src.shape} and {tgt.shape}")
+        if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
+            raise RuntimeError(
+                f"the feature number of src and tgt must be equal to d_model, {self.d_model}; got {src.shape} and {tgt.shape}"
+            )
+        memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
+        return self.decoder(
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz, device=None, dtype=None):
+        """Return the causal mask (sz, sz): minus infinity above the diagonal, where the future is, else 0.
+
+        >>> import plugrad as torch
+        >>> torch.nn.Transformer.generate_square_subsequent_mask(2)
+        tensor([[0., -inf],
+                [0., 0.]])
+        """
+        dtype = plugrad.get_default_dtype() if dtype is None else dtype
+        return plugrad.triu(plugrad.full((sz, sz), -math.inf, dtype=dtype, device=device), 1)
+
+
+@hookimpl
+def plugrad_layers():
+    return collect(Module, globals())
