@@ -78,6 +78,9 @@ from plugrad import loader as _loader  # noqa: E402
 linalg = _loader.namespace_module("linalg", "Linear algebra.")
 special = _loader.namespace_module("special", "Special functions.")
 fft = _loader.namespace_module("fft", "Discrete Fourier transforms.")
+signal = _loader.namespace_module("signal", "Signal processing.")
+signal.windows = _loader.namespace_module("signal.windows", "Window functions.")
+masked = _loader.namespace_module("masked", "Reductions and normalisations under a mask.")
 ops = _loader.namespace_module("ops", "Ops of guests by namespace: plugrad.ops.NAMESPACE.NAME.")
 
 from plugrad import nn, optim  # noqa: E402

@@ -43,3 +43,11 @@ def conj(F, value):
         return value.conjugate()
     # Only raw arrays have a dtype with a `kind`; asking it is cheaper than a call that does nothing.
     return value if getattr(dtype, "kind", "c") != "c" else F.conj(value)
+
+
+def bounded(xp, input, low, high):
+    """Return a real array limited to `[low, high]`, numbers; NaN stays."""
+    if input.dtype.kind == "f":
+        # NumPy's `clip` is vectorised; its `maximum` with a number is not, and five times slower.
+        return input.clip(low, high)
+    return xp.minimum(xp.maximum(input, low), high)

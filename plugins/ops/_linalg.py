@@ -20,8 +20,10 @@ def check_float(name, *arrays) -> None:
     for array in arrays:
         kind, size = array.dtype.kind, array.dtype.itemsize
         if kind in "biu":
-            raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got "
-                               f"{dtype_word(array.dtype)}; write input.float()")
+            raise RuntimeError(
+                f"{name}: Expected a floating point or complex tensor as input. Got "
+                f"{dtype_word(array.dtype)}; write input.float()"
+            )
         if kind not in "fc" or size == 2:
             raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {dtype_word(array.dtype)}")
 
@@ -38,8 +40,19 @@ def check_square(name, array, argument="A") -> None:
     check_matrix(name, array, argument)
     rows, columns = array.shape[-2:]
     if rows != columns:
-        raise RuntimeError(f"{name}: {argument} must be batches of square matrices, but they are {rows} by "
-                           f"{columns} matrices")
+        raise RuntimeError(
+            f"{name}: {argument} must be batches of square matrices, but they are {rows} by {columns} matrices"
+        )
+
+
+class Described:
+    """Shape and NumPy dtype of a tensor or array."""
+
+    __slots__ = ("shape", "ndim", "dtype")
+
+    def __init__(self, tensor):
+        self.shape, self.ndim = tuple(tensor.shape), tensor.ndim
+        self.dtype = getattr(tensor.dtype, "numpy", tensor.dtype)
 
 
 def adjoint(F, input):

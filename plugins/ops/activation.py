@@ -6,7 +6,7 @@ import math
 
 from plugrad.extend import Op, collect, composite, elementwise, hookimpl, unary
 
-from ._checks import conj, refuse
+from ._checks import bounded, conj, refuse
 from .erf import erf
 
 SELU_ALPHA = 1.6732632423543772
@@ -34,6 +34,20 @@ def relu(xp, input):
     return xp.maximum(input, 0)
 
 
+@relu.kernel("cpu")
+def relu_cpu(xp, input):
+    zero = _zeros.get(input.dtype)
+    if zero is None:
+        if input.dtype.kind != "f":
+            return relu.kernels["*"](xp, input)
+        zero = _zeros[input.dtype] = xp.zeros((), input.dtype)
+    # NumPy's `maximum` with a number has no vectorised loop, its `clip` has; for few elements calls count more.
+    return xp.maximum(input, zero) if input.size < 4096 else input.clip(0, math.inf)
+
+
+_zeros: dict = {}
+
+
 @relu.vjp
 def relu_vjp(F, g, y):
     return F.where(y > 0, g, 0.0)
@@ -47,7 +61,7 @@ def hardtanh(xp, input, min_val=-1.0, max_val=1.0):
     refuse("c", "hardtanh_cpu", input)
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
-    return xp.minimum(xp.maximum(input, _like(input, min_val)), _like(input, max_val))
+    return bounded(xp, input, _like(input, min_val), _like(input, max_val))
 
 
 def _like(array, number):
@@ -65,7 +79,7 @@ def leaky_relu(xp, input, negative_slope=0.01):
     refuse("biuc", "leaky_relu_cpu", input)
     if 0 <= negative_slope <= 1:
         return xp.maximum(input, input * negative_slope)
-    return xp.maximum(input, 0) + xp.minimum(input, 0) * negative_slope
+    return input.clip(0, math.inf) + input.clip(-math.inf, 0) * negative_slope
 
 
 @leaky_relu.vjp
@@ -94,7 +108,7 @@ def threshold_samples(make):
 def hardsigmoid(xp, input):
     """`clamp(input + 3, 0, 6) / 6`: straight lines in place of the logistic function."""
     refuse("biuc", "hardsigmoid_cpu", input)
-    return xp.minimum(xp.maximum(input + 3, 0), 6) * (1 / 6)
+    return (input + 3).clip(0, 6) * (1 / 6)
 
 
 @hardsigmoid.vjp
@@ -106,7 +120,7 @@ def hardsigmoid_vjp(F, g, input):
 def hardswish(xp, input):
     """`input * hardsigmoid(input)` (Howard et al., arXiv:1905.02244)."""
     refuse("biuc", "hardswish_cpu", input)
-    return input * (xp.minimum(xp.maximum(input + 3, 0), 6) * (1 / 6))
+    return input * ((input + 3).clip(0, 6) * (1 / 6))
 
 
 @hardswish.vjp
@@ -145,7 +159,7 @@ def softshrink(xp, input, lambd=0.5):
     refuse("biuc", "softshrink_check", input)
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd:g}.")
-    return input - xp.minimum(xp.maximum(input, -lambd), lambd)
+    return input - input.clip(-lambd, lambd)
 
 
 @softshrink.vjp
@@ -157,7 +171,7 @@ def softshrink_vjp(F, g, input, lambd):
 def prelu_elements(xp, input, weight):
     """Each element, times `weight` where negative; the two broadcast."""
     refuse("biuc", "prelu_cpu", input)
-    return xp.maximum(input, 0) + xp.minimum(input, 0) * weight
+    return input.clip(0, math.inf) + input.clip(-math.inf, 0) * weight
 
 
 @prelu_elements.vjp("input")
@@ -209,7 +223,12 @@ def sigmoid(xp, input):
     >>> torch.sigmoid(torch.tensor([0., 2.]))
     tensor([0.5000, 0.8808])
     """
-    return 1 / (1 + xp.exp(-input))
+    if not input.ndim:
+        return 1 / (1 + xp.exp(-input))
+    result = xp.negative(input)
+    xp.exp(result, out=result)
+    result += 1
+    return xp.reciprocal(result, out=result)
 
 
 @sigmoid.vjp
@@ -232,7 +251,7 @@ def logsigmoid(xp, input):
     tensor([  -0.6931, -100.0000])
     """
     refuse("biuc", "log_sigmoid_cpu", input)
-    return xp.minimum(input, 0) - xp.log1p(xp.exp(-xp.abs(input)))
+    return input.clip(-math.inf, 0) - xp.log1p(xp.exp(-xp.abs(input)))
 
 
 @logsigmoid.vjp
@@ -294,9 +313,9 @@ def tanhshrink(F, input):
 def elu(xp, input, alpha=1.0, scale=1.0, input_scale=1.0):
     """`scale * (input or alpha * expm1(input_scale * input))`: elu, selu and celu in one."""
     refuse("biuc", "elu_cpu", input)
-    negative = xp.minimum(input, 0)
+    negative = input.clip(-math.inf, 0)
     bent = xp.expm1(negative if input_scale == 1 else negative * input_scale)
-    result = xp.maximum(input, 0) + (bent if alpha == 1 else bent * alpha)
+    result = input.clip(0, math.inf) + (bent if alpha == 1 else bent * alpha)
     return result if scale == 1 else result * scale
 
 
@@ -314,7 +333,9 @@ def elu_vjp(F, g, input, alpha, scale, input_scale):
 def silu(xp, input):
     """`input * sigmoid(input)`."""
     refuse("biu", "silu_cpu", input)
-    return input / (1 + xp.exp(-input))
+    divisor = xp.exp(-input)
+    divisor += 1
+    return input / divisor
 
 
 @silu.vjp
@@ -327,7 +348,7 @@ def silu_vjp(F, g, input):
 def mish(xp, input):
     """`input * tanh(softplus(input))`."""
     refuse("biuc", "mish_cpu", input)
-    return input * xp.tanh(xp.maximum(input, 0) + xp.log1p(xp.exp(-xp.abs(input))))
+    return input * xp.tanh(input.clip(0, math.inf) + xp.log1p(xp.exp(-xp.abs(input))))
 
 
 @mish.vjp
@@ -350,11 +371,11 @@ def gelu(xp, input, *, approximate="none"):
     """
     refuse("biuc", "GeluKernelImpl", input)
     if approximate == "tanh":
-        inner = input * (input * input * (0.044715 * _TWO_OVER_ROOT) + _TWO_OVER_ROOT)
-        return input * 0.5 * (xp.tanh(inner) + 1)
+        gate = input * (input * input * (0.044715 * _TWO_OVER_ROOT) + _TWO_OVER_ROOT)
+        return input * (xp.tanh(gate) + 1) * 0.5
     if approximate != "none":
         raise RuntimeError(f"approximate argument must be either none or tanh, not {approximate!r}.")
-    return input * 0.5 * (erf.kernels["*"](xp, input * _ROOT_HALF) + 1)
+    return input * (erf.kernels["*"](xp, input * _ROOT_HALF) + 1) * 0.5
 
 
 _ROOT_HALF = math.sqrt(0.5)

@@ -28,6 +28,7 @@ def _same_shape(input, *args, dtype=None, **kwargs):
 
 # ---------------------------------------------------------------- sums
 
+
 @reduction(promote="int64", inplace=True)
 def cumsum(xp, input, dim, *, dtype=None):
     """Running sum along `dim`; integers and bool are added up as int64.
@@ -62,9 +63,11 @@ def reverse(F, function, input, dim, *more):
 
 # ---------------------------------------------------------------- linear recurrences
 
+
 @op(at=())
 def affine_scan(xp, input, factor, dim):
     """The recurrence y[k] = input[k] + factor[k] * y[k - 1] along `dim`."""
+
     def join(earlier, later):
         return later[0] + later[1] * earlier[0], later[1] * earlier[1]
 
@@ -99,6 +102,7 @@ def affine_scan_samples(make):
 
 # ---------------------------------------------------------------- products
 
+
 @reduction(promote="int64", inplace=True)
 def cumprod(xp, input, dim, *, dtype=None):
     """Running product along `dim`; integers and bool are multiplied as int64.
@@ -132,6 +136,7 @@ def cumprod_samples(make):
 
 # ---------------------------------------------------------------- log of sums of exponentials
 
+
 def _logaddexp_pair(xp):
     def join(earlier, later):
         a, b = earlier[0], later[0]
@@ -149,7 +154,7 @@ def logcumsumexp(xp, input, dim):
 
     >>> import plugrad as torch
     >>> torch.logcumsumexp(torch.tensor([1000., 1000.]), 0)
-    tensor([1000.0000, 1000.6931])
+    tensor([1000.0000, 1000.6932])
     """
     refuse("biu", "logcumsumexp_out_cpu", input)
     return scanned(xp, _logaddexp_pair(xp), (input + 0,), dim)[0]
@@ -184,22 +189,23 @@ def logcumsumexp_samples(make):
 
 # ---------------------------------------------------------------- extremes
 
-def _running_extreme(xp, input, dim, pick):
+
+def _in_passes(xp, function, array, dim):
+    return scanned(xp, lambda earlier, later: (function(earlier[0], later[0]),), (array,), dim)[0]
+
+
+def _in_order(xp, function, array, dim):
+    return function.accumulate(array, axis=dim)
+
+
+def _running_extreme(xp, input, dim, pick, running):
     """Running extreme and the index of its last occurrence; a NaN stays."""
     refuse("c", "cummax_cummin", input)
-    if not input.size:
-        return input + input.dtype.type(0), xp.zeros(input.shape, "int64")
-    accumulate = getattr(pick, "accumulate", None) if xp.__name__ == "numpy" else None
-
-    def running(array, function):
-        if accumulate is not None:
-            return function.accumulate(array, axis=dim)
-        return scanned(xp, lambda early, late: (function(early[0], late[0]),), (array,), dim)[0]
-
-    values = running(input, pick)
+    values = running(xp, pick, input, dim) if input.size else input
     here = (input == values) | (input != input)
     positions = xp.arange(input.shape[dim]).reshape((-1,) + (1,) * (input.ndim - 1 - dim))
-    return values, running(xp.where(here, positions, 0), xp.maximum)
+    indices = xp.where(here, positions, 0)
+    return values + 0 if values is input else values, running(xp, xp.maximum, indices, dim) if input.size else indices
 
 
 def _both_shapes(input, dim):
@@ -218,7 +224,12 @@ def cummax(xp, input, dim):
     >>> torch.cummax(torch.tensor([1., 3., 2.]), 0).values
     tensor([1., 3., 3.])
     """
-    return _running_extreme(xp, input, dim, xp.maximum)
+    return _running_extreme(xp, input, dim, xp.maximum, _in_passes)
+
+
+@cummax.kernel("cpu")
+def cummax_cpu(xp, input, dim):
+    return _running_extreme(xp, input, dim, xp.maximum, _in_order)
 
 
 @reduction(returns="values indices")
@@ -229,7 +240,12 @@ def cummin(xp, input, dim):
     >>> torch.cummin(torch.tensor([2., 3., 1.]), 0).indices
     tensor([0, 0, 2])
     """
-    return _running_extreme(xp, input, dim, xp.minimum)
+    return _running_extreme(xp, input, dim, xp.minimum, _in_passes)
+
+
+@cummin.kernel("cpu")
+def cummin_cpu(xp, input, dim):
+    return _running_extreme(xp, input, dim, xp.minimum, _in_order)
 
 
 for _op in (cummax, cummin):
@@ -240,6 +256,7 @@ del _op
 
 
 # ---------------------------------------------------------------- differences and integrals
+
 
 def _part(input, dim, start, stop):
     return input[(slice(None),) * axes(dim, input.ndim) + (slice(start, stop),)]
@@ -344,6 +361,7 @@ def _slope(F, values, step, dim, edge_order):
 
     Fornberg, Generation of finite difference formulas on arbitrarily spaced grids, 1988.
     """
+
     def part(start, stop):
         return _part(values, dim, start, stop)
 
@@ -383,16 +401,20 @@ def gradient(F, input, *, spacing=None, dim=None, edge_order=1):
     single = isinstance(spacing, (int, float, complex)) or hasattr(spacing, "ndim")
     steps = [spacing] * len(dims) if single else list(spacing)
     if len(steps) != len(dims):
-        raise RuntimeError(f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal "
-                           f"to the number of dimensions, {len(dims)}, but got a list of length {len(steps)}")
+        raise RuntimeError(
+            f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal "
+            f"to the number of dimensions, {len(dims)}, but got a list of length {len(steps)}"
+        )
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     for d, step in zip(dims, steps):
         if input.shape[d] < edge_order + 1:
             raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
         if hasattr(step, "ndim") and tuple(step.shape) != (input.shape[d],):
-            raise RuntimeError("torch.gradient expected each element of the spacing list to have the size of its "
-                               f"dimension, {input.shape[d]}, but got {list(step.shape)}")
+            raise RuntimeError(
+                "torch.gradient expected each element of the spacing list to have the size of its "
+                f"dimension, {input.shape[d]}, but got {list(step.shape)}"
+            )
     return tuple(_slope(F, input, step, d, edge_order) for d, step in zip(dims, steps))
 
 

@@ -12,6 +12,7 @@ _HIDDEN = "".join(map(chr, range(0x100, 0x160)))  # labels of the dimensions tha
 
 # ---------------------------------------------------------------- two operands
 
+
 def _groups(left, right, result):
     """Split labels: in both and kept, only left, only right, in both and summed."""
     batch = [c for c in left if c in right and c in result]
@@ -74,6 +75,7 @@ def contract_samples(make):
 
 # ---------------------------------------------------------------- einsum
 
+
 def _subscript(number):
     """The letter for a number of the sublist format."""
     if number is Ellipsis:
@@ -97,8 +99,10 @@ def _check_word(word, offset, what) -> None:
         raise RuntimeError(f"einsum(): found '.' for {what} that is not part of any ellipsis")
     for c in bare:
         if c not in _LETTERS:
-            raise RuntimeError(f"einsum(): invalid subscript given at index {offset + word.index(c)} in the equation "
-                               "string, subscripts must be in [a-zA-Z]")
+            raise RuntimeError(
+                f"einsum(): invalid subscript given at index {offset + word.index(c)} in the equation "
+                "string, subscripts must be in [a-zA-Z]"
+            )
 
 
 def _parse(equation, ndims):
@@ -119,7 +123,8 @@ def _parse(equation, ndims):
             raise RuntimeError(
                 f"einsum(): the number of subscripts in the equation ({count}) "
                 f"{'is more than the number of dimensions' if covered else 'does not match the number of dimensions'} "
-                f"({ndim}) for operand {i}{'' if covered else ' and no ellipsis was given'}")
+                f"({ndim}) for operand {i}{'' if covered else ' and no ellipsis was given'}"
+            )
         hidden = ndim - count
         widest = max(widest, hidden)
         spelled.append(word.replace("...", _HIDDEN[len(_HIDDEN) - hidden :]))
@@ -144,15 +149,18 @@ def _sizes(words, operands):
         own = {}
         for c, n in zip(word, operand.shape):
             if own.setdefault(c, n) != n:
-                raise RuntimeError(f"einsum(): subscript {c} is repeated for operand {i} but the sizes don't match, "
-                                   f"{n} != {own[c]}")
+                raise RuntimeError(
+                    f"einsum(): subscript {c} is repeated for operand {i} but the sizes don't match, {n} != {own[c]}"
+                )
         for c, n in own.items():
             known = size.setdefault(c, n)
             if known == 1:
                 size[c] = n
             elif n not in (1, known):
-                raise RuntimeError(f"einsum(): subscript {c} has size {n} for operand {i} which does not broadcast "
-                                   f"with previously seen size {known}")
+                raise RuntimeError(
+                    f"einsum(): subscript {c} has size {n} for operand {i} which does not broadcast "
+                    f"with previously seen size {known}"
+                )
     return size
 
 
@@ -193,8 +201,10 @@ def einsum(F, equation, operands=()):
     if not isinstance(equation, str):
         equation, operands = _as_equation((equation, *operands))
     if not operands:
-        raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one "
-                         "operand and its subscripts list")
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one "
+            "operand and its subscripts list"
+        )
     words, result = _parse(equation, [operand.ndim for operand in operands])
     size = _sizes(words, operands)
     pending = list(zip(operands, words))
@@ -219,6 +229,7 @@ def einsum(F, equation, operands=()):
 
 
 # ---------------------------------------------------------------- tensordot
+
 
 @composite(at=("tensordot",))
 def tensordot(F, a, b, dims=2, *, out=None):
@@ -246,8 +257,10 @@ def tensordot(F, a, b, dims=2, *, out=None):
     left, right = list(_LETTERS[: a.ndim]), list(_LETTERS[a.ndim : a.ndim + b.ndim])
     for i, j in zip(first, second):
         if a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]):
-            raise RuntimeError(f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and "
-                               f"second has size {b.shape[j]} in dim {j}")
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and "
+                f"second has size {b.shape[j]} in dim {j}"
+            )
         right[j] = left[i]
     gone = {left[i] for i in first}
     kept = [c for c in left + right if c not in gone]
@@ -257,6 +270,7 @@ def tensordot(F, a, b, dims=2, *, out=None):
 
 
 # ---------------------------------------------------------------- chains
+
 
 def _best_order(sizes):
     """Where to split each chain of matrices with sizes[i] rows so that the fewest products are needed.
@@ -270,7 +284,8 @@ def _best_order(sizes):
         for i in range(n - length):
             j = i + length
             cost[i][j], split[i][j] = min(
-                (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j))
+                (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+            )
     return split
 
 
@@ -287,20 +302,27 @@ def multi_dot(F, tensors, *, out=None):
     last = len(tensors) - 1
     for i, tensor in enumerate(tensors):
         if tensor.ndim != 2 and (tensor.ndim != 1 or 0 < i < last):
-            where = "the first tensor must be 1D or 2D" if i == 0 else (
-                "the last tensor must be 1D or 2D" if i == last else f"tensor {i} must be 2D")
+            where = (
+                "the first tensor must be 1D or 2D"
+                if i == 0
+                else ("the last tensor must be 1D or 2D" if i == last else f"tensor {i} must be 2D")
+            )
             raise RuntimeError(f"multi_dot(): {where} but got {tensor.ndim}D")
         if tensor.dtype != tensors[0].dtype:
-            raise RuntimeError(f"multi_dot(): all tensors must have be the same dtype but tensor 0 is "
-                               f"{tensors[0].dtype} and tensor {i} {tensor.dtype}")
+            raise RuntimeError(
+                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is "
+                f"{tensors[0].dtype} and tensor {i} {tensor.dtype}"
+            )
     row, column = tensors[0].ndim == 1, tensors[last].ndim == 1
     chain = list(tensors)
     chain[0] = F.unsqueeze(chain[0], 0) if row else chain[0]
     chain[last] = F.unsqueeze(chain[last], 1) if column else chain[last]
     for i, (one, two) in enumerate(zip(chain, chain[1:])):
         if one.shape[1] != two.shape[0]:
-            raise RuntimeError(f"multi_dot(): tensors {i} and {i + 1} with shapes {list(tensors[i].shape)} and "
-                               f"{list(tensors[i + 1].shape)} cannot be multiplied")
+            raise RuntimeError(
+                f"multi_dot(): tensors {i} and {i + 1} with shapes {list(tensors[i].shape)} and "
+                f"{list(tensors[i + 1].shape)} cannot be multiplied"
+            )
     split = _best_order([chain[0].shape[0], *(matrix.shape[1] for matrix in chain)])
 
     def chained(i, j):

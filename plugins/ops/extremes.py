@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, axes, collect, composite, hookimpl, keep_dims, reduction, op
+from plugrad.extend import Op, axes, collect, composite, hookimpl, keep_dims, op, reduction
 
 from ._checks import refuse
 
@@ -10,8 +10,10 @@ from ._checks import refuse
 def one_dim(name, dim) -> None:
     """Raise TypeError when `dim` is not a single int."""
     if isinstance(dim, (tuple, list)):
-        raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}; "
-                        "torch.amax and torch.amin take several dimensions")
+        raise TypeError(
+            f"{name}(): argument 'dim' must be int, not {type(dim).__name__}; "
+            "torch.amax and torch.amin take several dimensions"
+        )
 
 
 def _not_empty(name, input, dim, error=RuntimeError) -> None:
@@ -20,8 +22,10 @@ def _not_empty(name, input, dim, error=RuntimeError) -> None:
         return
     if dim is None or dim == ():
         if not input.size:
-            raise error(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
-                        "Specify the reduction dim with the 'dim' argument.")
+            raise error(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                "Specify the reduction dim with the 'dim' argument."
+            )
         return
     for d in dim if isinstance(dim, tuple) else (dim,):
         if not input.shape[d]:
@@ -40,6 +44,7 @@ def shared(F, g, ties, dim=None):
 
 
 # ---------------------------------------------------------------- values
+
 
 @reduction(ref="numpy.amax")
 def amax(xp, input, dim=None, keepdim=False):
@@ -96,15 +101,16 @@ def aminmax(xp, input, *, dim=None, keepdim=False):
     one_dim("aminmax", dim)
     refuse("c", "aminmax_cpu", input)
     if dim is None and not input.size:
-        raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
+        raise RuntimeError(
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+        )
     _not_empty("aminmax", input, dim)
     return input.min(axis=dim, keepdims=keepdim), input.max(axis=dim, keepdims=keepdim)
 
 
 @aminmax.vjp
 def aminmax_vjp(F, g, y, input, dim, keepdim):
-    return (extreme_vjp(F, g[0], y[0], input, dim, keepdim)
-            + extreme_vjp(F, g[1], y[1], input, dim, keepdim))
+    return extreme_vjp(F, g[0], y[0], input, dim, keepdim) + extreme_vjp(F, g[1], y[1], input, dim, keepdim)
 
 
 @aminmax.samples
@@ -115,6 +121,7 @@ def aminmax_samples(make):
 
 
 # ---------------------------------------------------------------- places
+
 
 def _argument(xp, search, name, input, dim, keepdim):
     one_dim(name, dim)
@@ -150,6 +157,7 @@ def argmin(xp, input, dim=None, keepdim=False):
 
 
 # ---------------------------------------------------------------- values with their places
+
 
 @op(at=())
 def put_one(xp, input, index, dim, size):
@@ -283,6 +291,7 @@ def min_of(F, input, dim=None, keepdim=False, *, other=None, out=None):
 
 # ---------------------------------------------------------------- middle elements
 
+
 def _middle(xp, input, dim, keepdim, skip_nan):
     """The lower median along `dim` and its index; a NaN is the median unless NaNs are skipped."""
     one_dim("median", dim)
@@ -405,8 +414,9 @@ def _checked_q(F, name, input, q, interpolation):
     if str(input.dtype).rpartition(".")[2] not in ("float32", "float64"):
         raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
     if interpolation not in _BETWEEN:
-        raise RuntimeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but "
-                           f"got {interpolation}")
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
     if isinstance(q, (int, float)):
         if not 0 <= q <= 1:
             raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")

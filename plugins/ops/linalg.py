@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
+import plugrad
 from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, elementwise, hookimpl, op
 
-from ._linalg import adjoint, check_square, raw_adjoint
-from .solvers import Described, square_samples
-
+from ._linalg import Described, adjoint, check_square, raw_adjoint
+from .solvers import square_samples
 
 # ---------------------------------------------------------------- determinants
+
 
 def _number_per_matrix(A):
     check_square("linalg.det", A)
@@ -130,6 +131,7 @@ def logdet(F, input):
 
 # ---------------------------------------------------------------- powers and exponentials
 
+
 @composite(at=("linalg.matrix_power", "matrix_power", "Tensor.matrix_power"))
 def linalg_matrix_power(F, A, n, *, out=None):
     """Power of square matrices by squaring; of the inverse for negative `n`.
@@ -144,11 +146,13 @@ def linalg_matrix_power(F, A, n, *, out=None):
     if A.ndim < 2:
         raise RuntimeError("linalg.matrix_power: The input tensor A must have at least 2 dimensions.")
     if A.shape[-1] != A.shape[-2]:
-        raise RuntimeError("linalg.matrix_power: A must be batches of square matrices, but they are "
-                           f"{A.shape[-2]} by {A.shape[-1]} matrices")
+        raise RuntimeError(
+            "linalg.matrix_power: A must be batches of square matrices, but they are "
+            f"{A.shape[-2]} by {A.shape[-1]} matrices"
+        )
     if n == 0:
         eye = F.eye(A.shape[-1], dtype=A.dtype, device=A.device)
-        result = F.clone(F.expand(eye, tuple(A.shape)))
+        result = F.where(F.zeros_like(A, dtype=plugrad.bool), A, eye)  # keeps its place in the graph
     else:
         square, result = F.linalg_inv(A) if n < 0 else A, None
         n = abs(n)
@@ -163,8 +167,22 @@ def linalg_matrix_power(F, A, n, *, out=None):
 
 # Higham, The scaling and squaring method for the matrix exponential revisited, 2005: coefficients of the [13/13] Padé
 # approximant, and the norm up to which it is exact in float64.
-_PADE = (64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0,
-         10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0)
+_PADE = (
+    64764752532480000.0,
+    32382376266240000.0,
+    7771770303897600.0,
+    1187353796428800.0,
+    129060195264000.0,
+    10559470521600.0,
+    670442572800.0,
+    33522128640.0,
+    1323241920.0,
+    40840800.0,
+    960960.0,
+    16380.0,
+    182.0,
+    1.0,
+)
 _PADE_NORM = 5.371920351148152
 
 
@@ -183,10 +201,11 @@ def linalg_matrix_exp(xp, A):
     n, largest = A.shape[-1], float(abs(A).sum(axis=-2).max())
     if not math.isfinite(largest):
         return xp.full_like(A, math.nan)
+    given, A = A.dtype, A.astype("complex128" if A.dtype.kind == "c" else "float64")
     squarings = max(0, math.ceil(math.log2(largest / _PADE_NORM))) if largest else 0
-    A = A * A.dtype.type(0.5**squarings)
+    A = A * 0.5**squarings
     eye = xp.eye(n, dtype=A.dtype)
-    c = [A.dtype.type(value / _PADE[0]) for value in _PADE]
+    c = [value / _PADE[0] for value in _PADE]
     A2 = xp.matmul(A, A)
     A4 = xp.matmul(A2, A2)
     A6 = xp.matmul(A2, A4)
@@ -196,7 +215,7 @@ def linalg_matrix_exp(xp, A):
     result = xp.linalg.solve(even - odd, even + odd)
     for _ in range(squarings):
         result = xp.matmul(result, result)
-    return result
+    return result.astype(given)
 
 
 @linalg_matrix_exp.meta
@@ -217,6 +236,7 @@ def linalg_matrix_exp_vjp(F, g, A):
 
 
 # ---------------------------------------------------------------- products of vectors
+
 
 @elementwise(tensors=("input", "other"), at=("linalg.cross",), inplace=False)
 def linalg_cross(xp, input, other, *, dim=-1):
@@ -239,8 +259,10 @@ def _check_cross(input, other, dim) -> None:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     place = axes(dim, input.ndim)
     if input.shape[place] != 3 or other.shape[place] != 3:
-        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[place]} and "
-                           f"{other.shape[place]}")
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[place]} and "
+            f"{other.shape[place]}"
+        )
     broadcast_shapes(tuple(input.shape), tuple(other.shape))
 
 
@@ -285,8 +307,9 @@ def linalg_vecdot(F, x, y, *, dim=-1, out=None):
     """
     for name, tensor in (("x", x), ("y", y)):
         if not (tensor.is_floating_point() or tensor.is_complex()):
-            raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {tensor.dtype} "
-                               f"for {name}")
+            raise RuntimeError(
+                f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {tensor.dtype} for {name}"
+            )
     if x.dtype != y.dtype:
         raise RuntimeError(f"linalg.vecdot: Expected vectors of same type, got {x.dtype} and {y.dtype}")
     result = F.sum(F.conj(x) * y, dim)
@@ -328,14 +351,11 @@ def linalg_vander(F, x, N=None):
     tensor([[1, 2, 4],
             [1, 3, 9]])
     """
-    if x.ndim == 0 or 0 in x.shape[-1:] and N is None:
-        raise RuntimeError("linalg.vander: Expected x to have shape (*, n) with n >= 1"
-                           if x.ndim else "linalg.vander: Expected dim greater than 0. Got 0 dimensional tensor")
-    if "bool" in str(x.dtype):
-        raise RuntimeError("linalg.vander: bool tensors are not supported")
-    if N is not None and N <= 1:
+    x = x if x.ndim else F.reshape(x, (1,))
+    N = x.shape[-1] if N is None else N
+    if N <= 1:
         raise RuntimeError("N must be greater than 1.")
-    return _powers(F, x, x.shape[-1] if N is None else N, True)
+    return _powers(F, x, N, True)
 
 
 @composite(at=("vander",))

@@ -14,11 +14,14 @@ _INF = math.inf
 
 # ---------------------------------------------------------------- vectors
 
+
 def _order(ord):
     """Return a norm's order as a float; TypeError unless it is a number."""
     if isinstance(ord, str):
-        raise TypeError(f"linalg.vector_norm(): argument 'ord' must be Number, not str: {ord!r}; for matrices write "
-                        "linalg.matrix_norm")
+        raise TypeError(
+            f"linalg.vector_norm(): argument 'ord' must be Number, not str: {ord!r}; for matrices write "
+            "linalg.matrix_norm"
+        )
     return float(ord)
 
 
@@ -28,13 +31,17 @@ def _check_empty(shape, dim, ord) -> None:
     name = {_INF: "inf", -_INF: "-inf"}.get(ord, f"{ord:g}")
     if dim is None or dim == ():
         if math.prod(shape) == 0:
-            raise RuntimeError(f"linalg.vector_norm cannot compute the {name} norm on an empty tensor because the "
-                               "operation does not have an identity")
+            raise RuntimeError(
+                f"linalg.vector_norm cannot compute the {name} norm on an empty tensor because the "
+                "operation does not have an identity"
+            )
         return
     for d in dim if isinstance(dim, tuple) else (dim,):
         if len(shape) and not shape[d]:
-            raise RuntimeError(f"linalg.vector_norm cannot compute the {name} norm on the dimension {d} because this "
-                               "dimension is empty and the operation does not have an identity")
+            raise RuntimeError(
+                f"linalg.vector_norm cannot compute the {name} norm on the dimension {d} because this "
+                "dimension is empty and the operation does not have an identity"
+            )
 
 
 @reduction(at=("linalg.vector_norm",), ref="numpy.linalg.vector_norm")
@@ -55,8 +62,10 @@ def linalg_vector_norm(xp, input, ord=2, dim=None, keepdim=False, *, dtype=None)
     (tensor(5.), tensor(7.))
     """
     if input.dtype.kind in "biu":
-        raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
-                           f"{input.dtype}; write input.float()")
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+            f"{input.dtype}; write input.float()"
+        )
     ord, axis = _order(ord), None if dim == () else dim
     _check_empty(input.shape, dim, ord)
     if ord == 2:
@@ -76,20 +85,19 @@ def linalg_vector_norm(xp, input, ord=2, dim=None, keepdim=False, *, dtype=None)
 def linalg_vector_norm_vjp(F, g, y, input, ord, dim, keepdim):
     ord, shape = float(ord), input.shape
     if ord == 0:
-        return F.zeros_like(input)
+        return None
     g, y = keep_dims(F, g, shape, dim, keepdim), keep_dims(F, y, shape, dim, keepdim)
     if ord == 1:
         return F.sgn(input) * g
     if ord == 2:
-        return input * F.where(y == 0, 0.0, g / y)
+        return input * (g / F.where(y == 0, _INF, y))
     size = F.abs(input)
     if abs(ord) == _INF:
         return F.sgn(input) * shared(F, g, (size == y) | ((size != size) & (y != y)), dim if len(shape) else None)
     # |x|^(ord - 1) / y^(ord - 1), as one quotient: neither power can overflow alone.
-    share = F.where(y == 0, 0.0, size / y)
+    share = size / F.where(y == 0, _INF, y)
     if ord < 1:
         share = F.where(size == 0, 1.0, share)
-        return F.sgn(input) * F.where(size == 0, 0.0, share ** (ord - 1)) * g
     return F.sgn(input) * share ** (ord - 1) * g
 
 
@@ -171,8 +179,9 @@ def linalg_norm(F, A, ord=None, dim=None, keepdim=False, *, dtype=None):
     if ord is None:
         return F.linalg_vector_norm(A, 2, dim, keepdim, dtype=dtype)
     if dim is None and A.ndim not in (1, 2):
-        raise RuntimeError("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
-                           f"{A.ndim}D.")
+        raise RuntimeError(
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D."
+        )
     pair = A.ndim == 2 if dim is None else isinstance(dim, (tuple, list)) and len(dim) == 2
     if isinstance(ord, str) and not pair:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {dim}")
@@ -226,8 +235,9 @@ def linalg_cond(F, A, p=None, *, out=None):
     if isinstance(p, str) and p not in ("fro", "nuc"):
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
     if A.shape[-1] != A.shape[-2]:
-        raise RuntimeError(f"linalg.cond: A must be batches of square matrices, but they are {A.shape[-2]} by "
-                           f"{A.shape[-1]} matrices")
+        raise RuntimeError(
+            f"linalg.cond: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices"
+        )
     if not A.numel():
         return F.sum(A, (-2, -1)) * 0.0
     inverse, info = F.linalg_inv_ex(A)
@@ -236,6 +246,7 @@ def linalg_cond(F, A, p=None, *, out=None):
 
 
 # ---------------------------------------------------------------- distances
+
 
 @composite()
 def dist(F, input, other, p=2):
@@ -264,6 +275,7 @@ def renorm(F, input, p, dim, maxnorm):
     if input.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     kept = axes(dim, input.ndim)
+    input = F.clone(input)  # what is kept for the gradient of the norm must outlive `renorm_`
     size = F.linalg_vector_norm(input, p, tuple(d for d in range(input.ndim) if d != kept), True)
     return input * F.where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
 

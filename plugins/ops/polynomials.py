@@ -69,7 +69,14 @@ def chebyshev_polynomial_w(xp, input, n):
     return _chebyshev(xp, input, n, 2 * input + 1)
 
 
-@binary(promote="float", at=("special.shifted_chebyshev_polynomial_t",), inplace=False, complex=False, vjp=None, numbers="both")
+@binary(
+    promote="float",
+    at=("special.shifted_chebyshev_polynomial_t",),
+    inplace=False,
+    complex=False,
+    vjp=None,
+    numbers="both",
+)
 def shifted_chebyshev_polynomial_t(xp, input, n):
     """`chebyshev_polynomial_t` at `2 * input - 1`.
 
@@ -81,7 +88,14 @@ def shifted_chebyshev_polynomial_t(xp, input, n):
     return _chebyshev(xp, shifted, n, shifted)
 
 
-@binary(promote="float", at=("special.shifted_chebyshev_polynomial_u",), inplace=False, complex=False, vjp=None, numbers="both")
+@binary(
+    promote="float",
+    at=("special.shifted_chebyshev_polynomial_u",),
+    inplace=False,
+    complex=False,
+    vjp=None,
+    numbers="both",
+)
 def shifted_chebyshev_polynomial_u(xp, input, n):
     """`chebyshev_polynomial_u` at `2 * input - 1`.
 
@@ -93,7 +107,14 @@ def shifted_chebyshev_polynomial_u(xp, input, n):
     return _chebyshev(xp, shifted, n, 2 * shifted)
 
 
-@binary(promote="float", at=("special.shifted_chebyshev_polynomial_v",), inplace=False, complex=False, vjp=None, numbers="both")
+@binary(
+    promote="float",
+    at=("special.shifted_chebyshev_polynomial_v",),
+    inplace=False,
+    complex=False,
+    vjp=None,
+    numbers="both",
+)
 def shifted_chebyshev_polynomial_v(xp, input, n):
     """`chebyshev_polynomial_v` at `2 * input - 1`.
 
@@ -105,7 +126,14 @@ def shifted_chebyshev_polynomial_v(xp, input, n):
     return _chebyshev(xp, shifted, n, 2 * shifted - 1)
 
 
-@binary(promote="float", at=("special.shifted_chebyshev_polynomial_w",), inplace=False, complex=False, vjp=None, numbers="both")
+@binary(
+    promote="float",
+    at=("special.shifted_chebyshev_polynomial_w",),
+    inplace=False,
+    complex=False,
+    vjp=None,
+    numbers="both",
+)
 def shifted_chebyshev_polynomial_w(xp, input, n):
     """`chebyshev_polynomial_w` at `2 * input - 1`.
 

@@ -7,7 +7,7 @@ import warnings
 
 from plugrad.extend import Op, collect, composite, hookimpl, keep_dims, reduction
 
-from ._checks import dtype_word, refuse
+from ._checks import dtype_word
 
 _LONG = 1024  # slices along a dimension from which they are added up in two stages
 
@@ -45,6 +45,7 @@ def count_of(shape, dim):
 
 
 # ---------------------------------------------------------------- sums and means
+
 
 @reduction(promote="int64")
 def sum_(xp, input, dim=None, keepdim=False, *, dtype=None):
@@ -99,7 +100,8 @@ def mean(xp, input, dim=None, keepdim=False, *, dtype=None):
     if input.dtype.kind in "biu":
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
-            f"Got: {dtype_word(input.dtype)}; write input.float().mean() or give dtype=")
+            f"Got: {dtype_word(input.dtype)}; write input.float().mean() or give dtype="
+        )
     return total(input, dim, keepdim) / input.dtype.type(count_of(input.shape, dim))
 
 
@@ -118,12 +120,15 @@ def nanmean(F, input, dim=None, keepdim=False, *, dtype=None):
     tensor(1.5000)
     """
     if not (input.is_floating_point() or input.is_complex()):
-        raise RuntimeError("nanmean(): expected input to have floating point or complex dtype but got "
-                           f"{input.dtype}; write input.float()")
+        raise RuntimeError(
+            "nanmean(): expected input to have floating point or complex dtype but got "
+            f"{input.dtype}; write input.float()"
+        )
     return F.nansum(input, dim, keepdim, dtype=dtype) / F.sum(input == input, dim, keepdim)
 
 
 # ---------------------------------------------------------------- products
+
 
 @reduction(promote="int64")
 def prod(xp, input, dim=None, keepdim=False, *, dtype=None):
@@ -175,14 +180,19 @@ def shift(F, input, dim, fill):
 
 # ---------------------------------------------------------------- variance
 
+
 def _mean_squares(xp, input, dim, keepdim, correction):
     """Sum of squared distances from the mean, over the degrees of freedom."""
     if input.dtype.kind in "biu":
         raise RuntimeError("std and var only support floating point and complex dtypes; write input.float()")
     n = count_of(input.shape, dim)
     if n <= correction:
-        warnings.warn("std(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
-                      "factor (input numel divided by output numel).", UserWarning, stacklevel=2)
+        warnings.warn(
+            "std(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+            "factor (input numel divided by output numel).",
+            UserWarning,
+            stacklevel=2,
+        )
     away = input - total(input, dim, True) / input.dtype.type(n)
     squares = away.real * away.real + away.imag * away.imag if away.dtype.kind == "c" else away * away
     return total(squares, dim, keepdim) / squares.dtype.type(max(n - correction, 0))
@@ -281,13 +291,14 @@ def std_mean(F, input, dim=None, unbiased=None, keepdim=False, *, correction=Non
 
 # ---------------------------------------------------------------- log of a sum of exponentials
 
+
 @reduction(promote="float", aliases=("special.logsumexp",), ref="scipy.special.logsumexp")
 def logsumexp(xp, input, dim, keepdim=False):
     """Logarithm of the sum of exponentials along `dim`, without overflow.
 
     >>> import plugrad as torch
     >>> torch.logsumexp(torch.tensor([1000., 1000.]), 0)
-    tensor(1000.6931)
+    tensor(1000.6932)
     """
     axis = None if dim == () else dim
     if 0 in input.shape:
@@ -312,6 +323,7 @@ def logsumexp_samples(make):
 
 
 # ---------------------------------------------------------------- counting
+
 
 def _logical(xp, test, input, dim, keepdim):
     """PyTorch answers uint8 for uint8, bool for everything else, and reduces nothing for `dim=()`."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from plugrad.extend import Op, binary, collect, composite, elementwise, hookimpl
 
-from ._checks import is_number
+from ._checks import bounded, is_number
 
 _BITS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
@@ -35,6 +37,8 @@ def clamp(xp, input, min=None, max=None):
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     _refuse_clamp("clamp", input, min, max)
+    if input.dtype.kind == "f" and not hasattr(min, "dtype") and not hasattr(max, "dtype"):
+        return bounded(xp, input, -math.inf if min is None else min, math.inf if max is None else max)
     if min is not None:
         input = xp.maximum(input, min)
     return input if max is None else xp.minimum(input, max)
@@ -75,7 +79,7 @@ def clamp_min(xp, input, min):
     tensor([0., 2.])
     """
     _refuse_clamp("clamp", input, min)
-    return xp.maximum(input, min)
+    return bounded(xp, input, min, math.inf) if is_number(min) and input.dtype.kind == "f" else xp.maximum(input, min)
 
 
 @clamp_min.vjp("input")
@@ -97,7 +101,7 @@ def clamp_max(xp, input, max):
     tensor([-1.,  0.])
     """
     _refuse_clamp("clamp", input, max)
-    return xp.minimum(input, max)
+    return bounded(xp, input, -math.inf, max) if is_number(max) and input.dtype.kind == "f" else xp.minimum(input, max)
 
 
 @clamp_max.vjp("input")

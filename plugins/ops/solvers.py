@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 
-import plugrad
 from plugrad.extend import Op, broadcast_shapes, collect, composite, hookimpl, op
 
 from ._linalg import (
     LinAlgError,
     adjoint,
     batch_label,
-    check_float,
     check_matrix,
     check_square,
     first_zero,
     lu_packed,
-    raw_adjoint,
 )
 from .shape import sum_to_shape
 
@@ -24,6 +21,7 @@ _WORDS = {"float32": "Float", "float64": "Double", "complex64": "ComplexFloat", 
 
 
 # ---------------------------------------------------------------- inverses
+
 
 def _inverse(xp, A):
     """Inverses, and for each singular matrix the number of its zero pivot; the inverse is then NaN."""
@@ -40,8 +38,10 @@ def _inverse(xp, A):
 def singular_error(xp, name, info):
     """What to raise for matrices of which `info` says that they are singular."""
     number = int(info.reshape(-1)[(info > 0).reshape(-1).argmax()])
-    return LinAlgError(f"{name}: {batch_label(xp, info > 0)}The diagonal element {number} is zero, the inversion could "
-                       "not be completed because the input matrix is singular.")
+    return LinAlgError(
+        f"{name}: {batch_label(xp, info > 0)}The diagonal element {number} is zero, the inversion could "
+        "not be completed because the input matrix is singular."
+    )
 
 
 @op(at=("linalg.inv", "inverse", "Tensor.inverse"), ref="numpy.linalg.inv")
@@ -116,6 +116,7 @@ linalg_inv_ex.samples(square_samples)
 
 # ---------------------------------------------------------------- linear equations
 
+
 @op(at=())
 def solve_matrices(xp, A, B):
     """The X of A X = B, for batches of matrices that broadcast."""
@@ -123,8 +124,9 @@ def solve_matrices(xp, A, B):
         return xp.linalg.solve(A, B)
     except ValueError:
         failed = first_zero(xp, lu_packed(xp, A)[0]) > 0
-        raise LinAlgError(f"torch.linalg.solve: {batch_label(xp, failed)}The solver failed because the input matrix is "
-                          "singular.") from None
+        raise LinAlgError(
+            f"torch.linalg.solve: {batch_label(xp, failed)}The solver failed because the input matrix is singular."
+        ) from None
 
 
 @solve_matrices.meta
@@ -151,22 +153,15 @@ def _check_equation(name, A, B, left) -> None:
     check_square(name, A)
     if A.dtype != B.dtype:
         one, two = (_WORDS.get(str(t.dtype).rpartition(".")[2], t.dtype) for t in (A, B))
-        raise RuntimeError(f"{name}: Expected A and B to have the same dtype, but found A of type {one} and B of type "
-                           f"{two} instead")
+        raise RuntimeError(
+            f"{name}: Expected A and B to have the same dtype, but found A of type {one} and B of type {two} instead"
+        )
     n, m = B.shape[-2:]
     if A.shape[-1] != (n if left else m):
-        raise RuntimeError(f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
-                           f"({A.shape[-2]}x{A.shape[-1]} and {n}x{m})")
-
-
-class Described:
-    """Shape and NumPy dtype of a tensor or array."""
-
-    __slots__ = ("shape", "ndim", "dtype")
-
-    def __init__(self, tensor):
-        self.shape, self.ndim = tuple(tensor.shape), tensor.ndim
-        self.dtype = getattr(tensor.dtype, "numpy", tensor.dtype)
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({A.shape[-2]}x{A.shape[-1]} and {n}x{m})"
+        )
 
 
 @composite(at=("linalg.solve",))
@@ -187,8 +182,10 @@ def linalg_solve(F, A, B, *, left=True, out=None):
     check_square("linalg.solve", Described(A))
     vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
     if vector and not left:
-        raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In "
-                           "this case linalg.solve is equivalent to B / A.squeeze(-1)")
+        raise RuntimeError(
+            "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In "
+            "this case linalg.solve is equivalent to B / A.squeeze(-1)"
+        )
     B = F.unsqueeze(B, -1) if vector else B
     if B.ndim < 2:
         raise RuntimeError("linalg.solve: The input tensor B must have at least 2 dimensions.")
@@ -232,8 +229,10 @@ def linalg_tensorsolve(F, A, B, dims=None, *, out=None):
     shape = tuple(A.shape[B.ndim :])
     n, m = math.prod(shape), math.prod(A.shape[: B.ndim])
     if n != m:
-        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
-                           f"prod(self.shape[:other.ndim]), but got {n} != {m}")
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+            f"prod(self.shape[:other.ndim]), but got {n} != {m}"
+        )
     result = F.reshape(F.linalg_solve(F.reshape(A, (n, n)), F.reshape(B, (n,))), shape)
     return result if out is None else out.copy_(result)
 
@@ -251,13 +250,16 @@ def linalg_tensorinv(F, A, ind=2, *, out=None):
     first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
     n, m = math.prod(first), math.prod(last)
     if n != m:
-        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
-                           f"but got {m} != {n}")
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
+            f"but got {m} != {n}"
+        )
     result = F.reshape(F.linalg_inv(F.reshape(A, (n, n))), last + first)
     return result if out is None else out.copy_(result)
 
 
 # ---------------------------------------------------------------- triangular equations
+
 
 def _forward(xp, A, B):
     """Solve lower triangular equations: halves down to 32 rows, which are substituted one by one."""
@@ -334,7 +336,8 @@ def linalg_solve_triangular(F, A, B, *, upper, left=True, unitriangular=False, o
         result = F.triangular_matrices(A, B, upper, unitriangular)
     else:
         result = F.transpose(
-            F.triangular_matrices(F.transpose(A, -2, -1), F.transpose(B, -2, -1), not upper, unitriangular), -2, -1)
+            F.triangular_matrices(F.transpose(A, -2, -1), F.transpose(B, -2, -1), not upper, unitriangular), -2, -1
+        )
     return result if out is None else out.copy_(result)
 
 
@@ -349,8 +352,10 @@ def triangular_solve(F, input, A, upper=True, transpose=False, unitriangular=Fal
     """
     for name, tensor in (("b", input), ("A", A)):
         if tensor.ndim < 2:
-            raise RuntimeError(f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has "
-                               f"{tensor.ndim} dimensions instead")
+            raise RuntimeError(
+                f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has "
+                f"{tensor.ndim} dimensions instead"
+            )
     matrix = F.transpose(A, -2, -1) if transpose else A
     solution = F.linalg_solve_triangular(matrix, input, upper=upper != transpose, unitriangular=unitriangular)
     return triangular_solve.returns(solution, F.clone(A))
@@ -386,129 +391,6 @@ def cholesky_inverse(F, input, upper=False):
     check_square("cholesky_inverse", Described(input))
     identity = F.expand(F.eye(input.shape[-1], dtype=input.dtype, device=input.device), tuple(input.shape))
     return F.cholesky_solve(identity, input, upper)
-
-
-# ---------------------------------------------------------------- least squares
-
-def cutoff(xp, values, shape, atol, rtol):
-    """Below which singular values count as zero: max(atol, rtol * largest), with a last dimension of size 1."""
-    if rtol is None:
-        default = xp.finfo(values.dtype).eps * max(shape[-2:])
-        rtol = 0.0 if atol is not None and not hasattr(atol, "dtype") and atol > 0 else default
-        if hasattr(atol, "dtype"):
-            rtol = xp.where(atol > 0, 0.0, default)
-    atol = 0.0 if atol is None else atol
-    top = values.max(axis=-1, keepdims=True) if values.shape[-1] else values.sum(axis=-1, keepdims=True)
-    bounds = [bound[..., None] if hasattr(bound, "dtype") and bound.ndim else bound for bound in (atol, rtol)]
-    return xp.maximum(bounds[1] * top, xp.asarray(bounds[0], values.dtype))
-
-
-@op(at=("linalg.pinv",))
-def linalg_pinv(xp, A, rcond=None, hermitian=False, *, atol=None, rtol=None):
-    """Moore-Penrose pseudoinverse of matrices.
-
-    Args:
-        A: matrices (*, m, n).
-        rcond: older name of `rtol`.
-        hermitian: A equals its conjugate transpose; eigenvalues are used and only the lower triangle is read.
-        atol, rtol: singular values below max(atol, rtol * largest) count as zero; numbers or tensors. By default
-            `rtol` is max(m, n) times the resolution of the dtype.
-
-    >>> import plugrad as torch
-    >>> torch.linalg.pinv(torch.tensor([[2., 0.], [0., 0.]]))
-    tensor([[0.5000, 0.0000],
-            [0.0000, 0.0000]])
-    """
-    check_matrix("linalg.pinv", A)
-    rtol = rcond if rtol is None else rtol
-    if not A.size:
-        return xp.zeros(A.shape[:-2] + A.shape[:-3:-1], A.dtype)
-    if hermitian:
-        check_square("linalg.pinv", A)
-        values, right = xp.linalg.eigh(A)
-        left, size = raw_adjoint(xp, right), abs(values)
-    else:
-        left, values, right = xp.linalg.svd(A, full_matrices=False)
-        left, right, size = raw_adjoint(xp, left), raw_adjoint(xp, right), values
-    kept = size > cutoff(xp, size, A.shape, atol, rtol)
-    inverse = xp.where(kept, 1 / xp.where(kept, values, values.dtype.type(1)), values.dtype.type(0))
-    return xp.matmul(right * inverse[..., None, :], left).astype(A.dtype)
-
-
-@linalg_pinv.meta
-def linalg_pinv_meta(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
-    check_matrix("linalg.pinv", A)
-    return A.shape[:-2] + (A.shape[-1], A.shape[-2]), A.dtype
-
-
-@linalg_pinv.vjp
-def linalg_pinv_vjp(F, g, y, A):
-    # Golub and Pereyra, The differentiation of pseudo-inverses and nonlinear least squares problems, 1973, (4.12).
-    yh, gh = adjoint(F, y), adjoint(F, g)
-    right, left = F.matmul(gh, F.matmul(y, yh)), F.matmul(F.matmul(yh, y), gh)
-    return (right - F.matmul(A, F.matmul(y, right)) + left - F.matmul(F.matmul(left, y), A)
-            - F.matmul(yh, F.matmul(g, yh)))
-
-
-@linalg_pinv.samples
-def linalg_pinv_samples(make):
-    yield make(3, 3)
-    yield make(2, 4, 3)
-
-
-@composite(at=("pinverse", "Tensor.pinverse"))
-def pinverse(F, input, rcond=1e-15):
-    """Moore-Penrose pseudoinverse; see `linalg.pinv`.
-
-    >>> import plugrad as torch
-    >>> torch.pinverse(torch.tensor([[2., 0.]]))
-    tensor([[0.5000],
-            [0.0000]])
-    """
-    return F.linalg_pinv(input, rcond)
-
-
-@composite(at=("linalg.lstsq",), returns="solution residuals rank singular_values")
-def linalg_lstsq(F, A, B, rcond=None, *, driver=None):
-    """Least squares: the X of smallest norm among those that minimize the norm of A X - B.
-
-    Args:
-        A: matrices (*, m, n).
-        B: matrices (*, m, k), or vectors (*, m) with the batch of `A`.
-        rcond: singular values below rcond times the largest count as zero.
-        driver: "gelsy" (the default), "gels", "gelsd" or "gelss": which of the fields are filled, as LAPACK does.
-
-    Returns a named tuple (solution, residuals, rank, singular_values); what was not computed is empty.
-
-    >>> import plugrad as torch
-    >>> torch.linalg.lstsq(torch.tensor([[1.], [1.]]), torch.tensor([[1.], [3.]])).solution
-    tensor([[2.]])
-    """
-    name = "torch.linalg.lstsq"
-    if A.ndim < 2:
-        raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
-    if B.ndim < 1:
-        raise RuntimeError(f"{name}: other must have at least 1 dimension.")
-    if A.dtype != B.dtype:
-        raise RuntimeError(f"{name}: Expected input and other to have the same dtype, but got {A.dtype} and {B.dtype}")
-    driver = "gelsy" if driver is None else driver
-    if driver not in ("gels", "gelsy", "gelsd", "gelss"):
-        raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
-    check_float(name, Described(A))
-    vector = A.ndim - 1 == B.ndim and tuple(A.shape[:-1]) == tuple(B.shape)
-    right = F.unsqueeze(B, -1) if vector else B
-    if right.ndim < 2 or A.shape[-2] != right.shape[-2]:
-        raise RuntimeError(f"{name}: input.size(-2) should match other.size(-{1 if vector else 2})")
-    m, n = A.shape[-2:]
-    solution = F.matmul(F.linalg_pinv(A, rcond), right)
-    none = F.full((0,), 0.0, dtype=A.real.dtype if A.is_complex() else A.dtype, device=A.device)
-    values = F.linalg_svdvals(A).detach() if driver in ("gelsd", "gelss") else none
-    rank = F.linalg_matrix_rank(A, rtol=rcond) if driver != "gels" else F.full((0,), 0, dtype=plugrad.int64)
-    residuals = none
-    if m > n and driver != "gelsy" and (driver == "gels" or bool(F.all(rank == n))):
-        away = F.abs(F.matmul(A, solution) - right)
-        residuals = F.sum(away * away, -2)
-    return linalg_lstsq.returns(F.squeeze(solution, -1) if vector else solution, residuals, rank, values)
 
 
 @hookimpl

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
 from ._linalg import LinAlgError, adjoint, check_matrix, check_square
-from .solvers import cutoff
+from .least_squares import cutoff
 
 _REAL = {"complex64": "float32", "complex128": "float64"}
 _COMPLEX = {"float32": "complex64", "float64": "complex128"}
@@ -33,11 +33,14 @@ def _converged(xp, name, function, *args, **kwargs):
     try:
         return function(*args, **kwargs)
     except ValueError as error:
-        raise LinAlgError(f"{name}: The algorithm failed to converge because the input matrix is ill-conditioned or "
-                          f"has elements that are not finite ({error})") from None
+        raise LinAlgError(
+            f"{name}: The algorithm failed to converge because the input matrix is ill-conditioned or "
+            f"has elements that are not finite ({error})"
+        ) from None
 
 
 # ---------------------------------------------------------------- singular values
+
 
 @op(at=("linalg.svd",), returns="U S Vh")
 def linalg_svd(xp, A, full_matrices=True, *, driver=None):
@@ -57,8 +60,9 @@ def linalg_svd(xp, A, full_matrices=True, *, driver=None):
     """
     check_matrix("linalg.svd", A)
     if driver is not None and xp.__name__ == "numpy":
-        raise RuntimeError("linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER "
-                           "backend.")
+        raise RuntimeError(
+            "linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+        )
     left, values, right = _converged(xp, "linalg.svd", xp.linalg.svd, A, full_matrices=full_matrices)
     return left, values, right
 
@@ -155,6 +159,7 @@ def svd(F, input, some=True, compute_uv=True):
 
 # ---------------------------------------------------------------- Hermitian eigenvalues
 
+
 def _triangle(UPLO):
     if UPLO not in ("L", "U", "l", "u"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
@@ -219,6 +224,7 @@ def linalg_eigvalsh_vjp(F, g, A, UPLO):
 
 # ---------------------------------------------------------------- eigenvalues
 
+
 @op(at=("linalg.eig",), returns="eigenvalues eigenvectors")
 def linalg_eig(xp, A):
     """Eigenvalues and eigenvectors of square matrices, complex: a named tuple.
@@ -281,6 +287,7 @@ def linalg_eigvals_vjp(F, g, A):
 
 
 # ---------------------------------------------------------------- rank
+
 
 @op(at=("linalg.matrix_rank",))
 def linalg_matrix_rank(xp, A, tol=None, hermitian=False, *, atol=None, rtol=None):

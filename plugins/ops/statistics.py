@@ -21,8 +21,9 @@ def cov(F, input, *, correction=1, fweights=None, aweights=None):
             [-1.,  1.]])
     """
     if input.ndim > 2:
-        raise RuntimeError("cov(): expected input to have two or fewer dimensions but got an input with "
-                           f"{input.ndim} dimensions")
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
+        )
     if "bool" in str(input.dtype):
         raise RuntimeError("cov(): bool dtype is not supported for input")
     rows = input if input.ndim == 2 else F.reshape(input, (1, -1) if input.numel() else (1, 0))
@@ -54,14 +55,19 @@ def _weights(F, fweights, aweights, n):
         if weights is None:
             continue
         if weights.ndim > 1:
-            raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with "
-                               f"{weights.ndim} dimensions")
+            raise RuntimeError(
+                f"cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.ndim} dimensions"
+            )
         if weights.is_floating_point() != floats or weights.is_complex() or "bool" in str(weights.dtype):
-            raise RuntimeError(f"cov(): expected {name} to have {'floating point' if floats else 'integral'} dtype but "
-                               f"got {name} with {weights.dtype} dtype")
+            raise RuntimeError(
+                f"cov(): expected {name} to have {'floating point' if floats else 'integral'} dtype but "
+                f"got {name} with {weights.dtype} dtype"
+            )
         if weights.numel() != n:
-            raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input "
-                               f"but got {weights.numel()} != {n}")
+            raise RuntimeError(
+                f"cov(): expected {name} to have the same numel as there are observations in the input "
+                f"but got {weights.numel()} != {n}"
+            )
         if n and bool(F.any(weights < 0)):
             raise RuntimeError(f"cov(): {name} cannot be negative")
     if fweights is None:
@@ -79,8 +85,9 @@ def corrcoef(F, input):
             [-1.,  1.]])
     """
     if input.ndim > 2:
-        raise RuntimeError("corrcoef(): expected input to have two or fewer dimensions but got an input with "
-                           f"{input.ndim} dimensions")
+        raise RuntimeError(
+            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
+        )
     covariance = F.cov(input)
     if covariance.ndim == 0:
         return covariance / covariance
@@ -94,6 +101,7 @@ def corrcoef(F, input):
 
 # ---------------------------------------------------------------- histograms
 
+
 def _edges(xp, name, input, bins, range, dimension=0):
     """Edges of equal bins over `range`, or over what the data spans."""
     if bins <= 0:
@@ -101,13 +109,14 @@ def _edges(xp, name, input, bins, range, dimension=0):
     if range is not None:
         low, high = map(float, range)
     else:
-        low, high = (float(input.min()), float(input.max())) if input.size else (0.0, 0.0)
+        low, high = (float(input.min()), float(input.max())) if input.size else (0.0, 1.0)
     for bound in (low, high):
         if bound - bound != 0:
             raise RuntimeError(f"{name}(): dimension {dimension}'s range [{low:g}, {high:g}] is not finite")
     if low > high:
-        raise RuntimeError(f"{name}(): min should not exceed max, but got min {low:g} max {high:g} for dimension "
-                           f"{dimension}")
+        raise RuntimeError(
+            f"{name}(): min should not exceed max, but got min {low:g} max {high:g} for dimension {dimension}"
+        )
     if low == high:
         low, high = low - 0.5, high + 0.5
     return xp.linspace(low, high, bins + 1, dtype=input.dtype)
@@ -138,8 +147,10 @@ def _check_histogram(name, input, weight) -> None:
     if input.dtype.kind != "f":
         raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{input.dtype}': write input.float()")
     if weight is not None and weight.dtype != input.dtype:
-        raise RuntimeError(f"{name}(): if weight tensor is provided, input tensor and weight tensor should have the "
-                           f"same dtype, but got input {input.dtype}, and weight {weight.dtype}")
+        raise RuntimeError(
+            f"{name}(): if weight tensor is provided, input tensor and weight tensor should have the "
+            f"same dtype, but got input {input.dtype}, and weight {weight.dtype}"
+        )
 
 
 @op(vjp=None, returns="hist bin_edges")
@@ -159,14 +170,18 @@ def histogram(xp, input, bins, *, range=None, weight=None, density=False):
     """
     _check_histogram("torch.histogram", input, weight)
     if weight is not None and weight.shape != input.shape:
-        raise RuntimeError("torch.histogram(): if weight tensor is provided it should have the same shape as the input "
-                           f"tensor excluding its innermost dimension, but got input with shape {list(input.shape)} "
-                           f"and weight with shape {list(weight.shape)}")
+        raise RuntimeError(
+            "torch.histogram(): if weight tensor is provided it should have the same shape as the input "
+            f"tensor excluding its innermost dimension, but got input with shape {list(input.shape)} "
+            f"and weight with shape {list(weight.shape)}"
+        )
     flat = input.reshape(-1)
     if hasattr(bins, "dtype"):
         if bins.ndim != 1 or bins.dtype != input.dtype:
-            raise RuntimeError("torch.histogram(): bins tensor should have one dimension and the dtype of the input, "
-                               f"but got {bins.ndim} dimensions, {bins.dtype}")
+            raise RuntimeError(
+                "torch.histogram(): bins tensor should have one dimension and the dtype of the input, "
+                f"but got {bins.ndim} dimensions, {bins.dtype}"
+            )
         edges = bins + 0
     else:
         edges = _edges(xp, "torch.histogram", flat, bins, range)
@@ -181,13 +196,14 @@ def histogram_grid(xp, input, bins, *, range=None, weight=None, density=False):
     n = points.shape[1]
     bins = [bins] * n if isinstance(bins, int) else list(bins)
     if len(bins) != n:
-        raise RuntimeError("torch.histogramdd(): The size of bins must be equal to the innermost dimension of the input: "
-                           f"{len(bins)} != {n}")
+        raise RuntimeError(
+            "torch.histogramdd(): The size of bins must be equal to the innermost dimension of the input: "
+            f"{len(bins)} != {n}"
+        )
     edges = []
     for d, (own, column) in enumerate(zip(bins, points.T)):
         own_range = None if range is None else range[2 * d : 2 * d + 2]
-        edges.append(own + 0 if hasattr(own, "dtype")
-                     else _edges(xp, "torch.histogramdd", column, own, own_range, d))
+        edges.append(own + 0 if hasattr(own, "dtype") else _edges(xp, "torch.histogramdd", column, own, own_range, d))
     return (_counts(xp, points, edges, weight, density), *edges)
 
 
@@ -207,9 +223,10 @@ def histogramdd(F, input, bins, *, range=None, weight=None, density=False):
             [1., 0.]])
     """
     if input.ndim < 2:
-        raise RuntimeError("torch.histogramdd(): input tensor should have at least 2 dimensions, but got "
-                           f"{input.ndim}")
+        raise RuntimeError(f"torch.histogramdd(): input tensor should have at least 2 dimensions, but got {input.ndim}")
     hist, *edges = F.histogram_grid(input, bins, range=range, weight=weight, density=density)
+    if not isinstance(bins, int):
+        edges = [own if hasattr(own, "dtype") else found for own, found in zip(bins, edges)]
     return histogramdd.returns(hist, tuple(edges))
 
 

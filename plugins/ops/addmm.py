@@ -1,0 +1,186 @@
+"""Products of matrices and vectors, added to something: `addmm` and its relatives."""
+
+from __future__ import annotations
+
+from plugrad.extend import Op, collect, composite, hookimpl, op
+
+from ._checks import dtype_word
+from .matmul import check_batches, check_matrix, product, product_shape
+from .shape import sum_to_shape
+
+
+def _check_added(input, mat1, mat2) -> None:
+    check_matrix("mat1", mat1)
+    check_matrix("mat2", mat2)
+    for array in (input, mat1):
+        if array.dtype != mat2.dtype:
+            raise RuntimeError(
+                "self and mat2 must have the same dtype, but got "
+                f"{dtype_word(array.dtype)} and {dtype_word(mat2.dtype)}"
+            )
+
+
+def _check_expands(shape, target) -> None:
+    """Raise RuntimeError unless `shape` can be expanded to `target`."""
+    if len(shape) > len(target):
+        raise RuntimeError(
+            f"expand(tensor of shape {list(shape)}, size={list(target)}): the number of sizes provided "
+            f"({len(target)}) must be greater or equal to the number of dimensions in the tensor "
+            f"({len(shape)})"
+        )
+    for i, n in enumerate(shape, len(target) - len(shape)):
+        if n not in (1, target[i]):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({target[i]}) must match the existing size ({n}) at "
+                f"non-singleton dimension {i}.  Target sizes: {list(target)}.  Tensor sizes: "
+                f"{list(shape)}"
+            )
+
+
+def added(input, result, beta, alpha):
+    """`beta * input + alpha * result`; with `beta=0` a NaN in `input` doesn't count."""
+    integral = result.dtype.kind in "iu"
+    beta, alpha = (int(beta), int(alpha)) if integral else (beta, alpha)
+    _check_expands(input.shape, result.shape)
+    if alpha != 1:
+        result = result * alpha
+    if beta == 0:
+        return result
+    return result + (input if beta == 1 else input * beta)
+
+
+@op(inplace=True)
+def addmm(xp, input, mat1, mat2, *, beta=1, alpha=1):
+    """`beta * input + alpha * (mat1 @ mat2)` for matrices.
+
+    Args:
+        input: what is added; it broadcasts to the product.
+        mat1, mat2: matrices (n, k) and (k, m).
+        beta, alpha: factors. With `beta=0`, `input` is ignored, NaNs included.
+
+    >>> import plugrad as torch
+    >>> torch.addmm(torch.tensor([10., 20.]), torch.eye(2), torch.ones(2, 2))
+    tensor([[11., 21.],
+            [11., 21.]])
+    """
+    _check_added(input, mat1, mat2)
+    return added(input, product(xp, mat1, mat2), beta, alpha)
+
+
+@addmm.meta
+def addmm_meta(input, mat1, mat2, *, beta=1, alpha=1):
+    _check_added(input, mat1, mat2)
+    shape = product_shape(mat1.shape, mat2.shape)
+    _check_expands(input.shape, shape)
+    return shape, mat1.dtype
+
+
+def times(F, g, factor):
+    """`g` times the conjugate of a Python number."""
+    return g if factor == 1 else g * factor.conjugate()
+
+
+@addmm.vjp("input")
+def addmm_vjp_input(F, g, input_shape, beta):
+    return times(F, sum_to_shape(F, g, input_shape), beta)
+
+
+@addmm.vjp("mat1")
+def addmm_vjp_mat1(F, g, mat2, alpha):
+    return times(F, F.mm(g, F.transpose(F.conj(mat2), 0, 1)), alpha)
+
+
+@addmm.vjp("mat2")
+def addmm_vjp_mat2(F, g, mat1, alpha):
+    return times(F, F.mm(F.transpose(F.conj(mat1), 0, 1), g), alpha)
+
+
+@addmm.samples
+def addmm_samples(make):
+    yield make(3, 2), make(3, 4), make(4, 2)
+    yield make.args(make(2), make(3, 4), make(4, 2), beta=0.5, alpha=2)
+
+
+def _plus(F, input, result, beta, alpha):
+    """What `added` does, recorded."""
+    target = tuple(result.shape)
+    _check_expands(tuple(input.shape), target)
+    if input.dtype != result.dtype:
+        raise RuntimeError(f"self and mat2 must have the same dtype, but got {input.dtype} and {result.dtype}")
+    if not (result.is_floating_point() or result.is_complex()):
+        beta, alpha = int(beta), int(alpha)
+    result = result if alpha == 1 else result * alpha
+    if beta == 0:
+        return result
+    return result + (input if beta == 1 else input * beta)
+
+
+@composite(inplace=True)
+def addmv(F, input, mat, vec, *, beta=1, alpha=1):
+    """`beta * input + alpha * (mat @ vec)` for a matrix and a vector; arguments as for `addmm`.
+
+    >>> import plugrad as torch
+    >>> torch.addmv(torch.tensor([10., 20.]), torch.eye(2), torch.ones(2))
+    tensor([11., 21.])
+    """
+    if mat.ndim != 2 or vec.ndim != 1 or input.ndim > 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}")
+    if mat.shape[1] != vec.shape[0] or input.numel() not in (1, mat.shape[0]):
+        raise RuntimeError(
+            f"size mismatch, got input ({mat.shape[0]}), mat ({mat.shape[0]}x{mat.shape[1]}), vec ({vec.shape[0]})"
+        )
+    return _plus(F, input, F.mv(mat, vec), beta, alpha)
+
+
+@composite(inplace=True)
+def addr(F, input, vec1, vec2, *, beta=1, alpha=1):
+    """`beta * input + alpha * outer(vec1, vec2)`; arguments as for `addmm`.
+
+    >>> import plugrad as torch
+    >>> torch.addr(torch.zeros(2, 2), torch.tensor([1., 2.]), torch.tensor([3., 4.]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
+    for name, vector in (("vec1", vec1), ("vec2", vec2)):
+        if vector.ndim != 1:
+            raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {vector.ndim}-D")
+    result = F.outer(vec1, vec2)
+    _check_expands(tuple(input.shape), tuple(result.shape))
+    for factor, name in ((beta, "beta"), (alpha, "alpha")):
+        if isinstance(factor, float) and not (result.is_floating_point() or result.is_complex()):
+            raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+    if "bool" in str(result.dtype):
+        result = result & bool(alpha)
+        return result | input if beta else result
+    result = result if alpha == 1 else result * alpha
+    return result if beta == 0 else result + (input if beta == 1 else input * beta)
+
+
+@composite(inplace=True)
+def baddbmm(F, input, batch1, batch2, *, beta=1, alpha=1):
+    """`beta * input + alpha * bmm(batch1, batch2)`; arguments as for `addmm`.
+
+    >>> import plugrad as torch
+    >>> torch.baddbmm(torch.zeros(1), torch.ones(5, 2, 3), torch.ones(5, 3, 4)).shape
+    torch.Size([5, 2, 4])
+    """
+    return _plus(F, input, F.bmm(batch1, batch2), beta, alpha)
+
+
+@composite(inplace=True)
+def addbmm(F, input, batch1, batch2, *, beta=1, alpha=1):
+    """`beta * input + alpha` times the sum of the products in a batch; arguments as for `addmm`.
+
+    >>> import plugrad as torch
+    >>> torch.addbmm(torch.zeros(2, 4), torch.ones(5, 2, 3), torch.ones(5, 3, 4))[0]
+    tensor([15., 15., 15., 15.])
+    """
+    check_batches(batch1, batch2)
+    b, n, k = batch1.shape
+    flat = F.reshape(F.transpose(batch1, 0, 1), (n, b * k)), F.reshape(batch2, (b * k, batch2.shape[2]))
+    return _plus(F, input, F.mm(*flat), beta, alpha)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

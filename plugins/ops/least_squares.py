@@ -1,0 +1,136 @@
+"""Pseudoinverses and least squares."""
+
+from __future__ import annotations
+
+import plugrad
+from plugrad.extend import Op, collect, composite, hookimpl, op
+
+from ._linalg import Described, adjoint, check_float, check_matrix, check_square, raw_adjoint
+
+
+def cutoff(xp, values, shape, atol, rtol):
+    """Below which singular values count as zero: max(atol, rtol * largest), with a last dimension of size 1."""
+    if rtol is None:
+        default = xp.finfo(values.dtype).eps * max(shape[-2:])
+        rtol = 0.0 if atol is not None and not hasattr(atol, "dtype") and atol > 0 else default
+        if hasattr(atol, "dtype"):
+            rtol = xp.where(atol > 0, 0.0, default)
+    atol = 0.0 if atol is None else atol
+    top = values.max(axis=-1, keepdims=True) if values.shape[-1] else values.sum(axis=-1, keepdims=True)
+    bounds = [bound[..., None] if hasattr(bound, "dtype") and bound.ndim else bound for bound in (atol, rtol)]
+    return xp.maximum(bounds[1] * top, xp.asarray(bounds[0], values.dtype))
+
+
+@op(at=("linalg.pinv",))
+def linalg_pinv(xp, A, rcond=None, hermitian=False, *, atol=None, rtol=None):
+    """Moore-Penrose pseudoinverse of matrices.
+
+    Args:
+        A: matrices (*, m, n).
+        rcond: older name of `rtol`.
+        hermitian: A equals its conjugate transpose; eigenvalues are used and only the lower triangle is read.
+        atol, rtol: singular values below max(atol, rtol * largest) count as zero; numbers or tensors. By default
+            `rtol` is max(m, n) times the resolution of the dtype.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.pinv(torch.tensor([[2., 0.], [0., 0.]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.0000]])
+    """
+    check_matrix("linalg.pinv", A)
+    rtol = rcond if rtol is None else rtol
+    if not A.size:
+        return xp.zeros(A.shape[:-2] + A.shape[:-3:-1], A.dtype)
+    if hermitian:
+        check_square("linalg.pinv", A)
+        values, right = xp.linalg.eigh(A)
+        left, size = raw_adjoint(xp, right), abs(values)
+    else:
+        left, values, right = xp.linalg.svd(A, full_matrices=False)
+        left, right, size = raw_adjoint(xp, left), raw_adjoint(xp, right), values
+    kept = size > cutoff(xp, size, A.shape, atol, rtol)
+    inverse = xp.where(kept, 1 / xp.where(kept, values, values.dtype.type(1)), values.dtype.type(0))
+    return xp.matmul(right * inverse[..., None, :], left).astype(A.dtype)
+
+
+@linalg_pinv.meta
+def linalg_pinv_meta(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
+    check_matrix("linalg.pinv", A)
+    return A.shape[:-2] + (A.shape[-1], A.shape[-2]), A.dtype
+
+
+@linalg_pinv.vjp
+def linalg_pinv_vjp(F, g, y, A):
+    # Golub and Pereyra, The differentiation of pseudo-inverses and nonlinear least squares problems, 1973, (4.12).
+    yh, gh = adjoint(F, y), adjoint(F, g)
+    right, left = F.matmul(gh, F.matmul(y, yh)), F.matmul(F.matmul(yh, y), gh)
+    return (
+        right - F.matmul(A, F.matmul(y, right)) + left - F.matmul(F.matmul(left, y), A) - F.matmul(yh, F.matmul(g, yh))
+    )
+
+
+@linalg_pinv.samples
+def linalg_pinv_samples(make):
+    yield make(3, 3)
+    yield make(2, 4, 3)
+
+
+@composite(at=("pinverse", "Tensor.pinverse"))
+def pinverse(F, input, rcond=1e-15):
+    """Moore-Penrose pseudoinverse; see `linalg.pinv`.
+
+    >>> import plugrad as torch
+    >>> torch.pinverse(torch.tensor([[2., 0.]]))
+    tensor([[0.5000],
+            [0.0000]])
+    """
+    return F.linalg_pinv(input, rcond)
+
+
+@composite(at=("linalg.lstsq",), returns="solution residuals rank singular_values")
+def linalg_lstsq(F, A, B, rcond=None, *, driver=None):
+    """Least squares: the X of smallest norm among those that minimize the norm of A X - B.
+
+    Args:
+        A: matrices (*, m, n).
+        B: matrices (*, m, k), or vectors (*, m) with the batch of `A`.
+        rcond: singular values below rcond times the largest count as zero.
+        driver: "gelsy" (the default), "gels", "gelsd" or "gelss": which of the fields are filled, as LAPACK does.
+
+    Returns a named tuple (solution, residuals, rank, singular_values); what was not computed is empty.
+
+    >>> import plugrad as torch
+    >>> torch.linalg.lstsq(torch.eye(2), torch.ones(2, 1)).solution
+    tensor([[1.],
+            [1.]])
+    """
+    name = "torch.linalg.lstsq"
+    if A.ndim < 2:
+        raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
+    if B.ndim < 1:
+        raise RuntimeError(f"{name}: other must have at least 1 dimension.")
+    if A.dtype != B.dtype:
+        raise RuntimeError(f"{name}: Expected input and other to have the same dtype, but got {A.dtype} and {B.dtype}")
+    driver = "gelsy" if driver is None else driver
+    if driver not in ("gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
+    check_float(name, Described(A))
+    vector = A.ndim - 1 == B.ndim and tuple(A.shape[:-1]) == tuple(B.shape)
+    right = F.unsqueeze(B, -1) if vector else B
+    if right.ndim < 2 or A.shape[-2] != right.shape[-2]:
+        raise RuntimeError(f"{name}: input.size(-2) should match other.size(-{1 if vector else 2})")
+    m, n = A.shape[-2:]
+    solution = F.matmul(F.linalg_pinv(A, rcond), right)
+    none = F.reshape(F.real(solution) if A.is_complex() else solution, (solution.numel(),))[:0]
+    values = F.linalg_svdvals(A).detach() if driver in ("gelsd", "gelss") else none.detach()
+    rank = F.linalg_matrix_rank(A, rtol=rcond) if driver != "gels" else F.full((0,), 0, dtype=plugrad.int64)
+    residuals = none
+    if m > n and driver != "gelsy" and (driver == "gels" or bool(F.all(rank == n))):
+        away = F.abs(F.matmul(A, solution) - right)
+        residuals = F.sum(away * away, -2)
+    return linalg_lstsq.returns(F.squeeze(solution, -1) if vector else solution, residuals, rank, values)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

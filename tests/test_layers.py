@@ -1,0 +1,445 @@
+"""Every layer against PyTorch's: repr, state_dict, values and gradients with the same weights."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import warnings
+
+import numpy
+import pytest
+
+import plugrad
+from plugrad import nn
+
+torch = pytest.importorskip("torch")
+
+SEQUENCE, IMAGE, VOLUME = (2, 4, 7), (2, 4, 6, 5), (1, 2, 4, 4, 5)
+
+# A constructor, and the shapes of the inputs; an int in place of a shape's tuple is drawn below that number.
+LAYERS = [
+    ("Identity(1, b=2)", [(3,)]),
+    ("Linear(3, 2)", [(4, 3)]),
+    ("Linear(3, 2, bias=False)", [(2, 4, 3)]),
+    ("Bilinear(2, 3, 4)", [(5, 2), (5, 3)]),
+    ("Bilinear(2, 3, 4, bias=False)", [(2, 5, 2), (2, 5, 3)]),
+    ("Flatten()", [IMAGE]),
+    ("Flatten(0, 1)", [IMAGE]),
+    ("Unflatten(1, (2, 2))", [IMAGE]),
+    ("Unfold((2, 3), dilation=1, padding=1, stride=2)", [IMAGE]),
+    ("Fold((3, 3), 2)", [(2, 8, 4)]),
+    ("PixelShuffle(2)", [(1, 8, 2, 3)]),
+    ("PixelUnshuffle(2)", [(1, 2, 4, 6)]),
+    ("ChannelShuffle(2)", [IMAGE]),
+    ("Upsample(scale_factor=2)", [SEQUENCE]),
+    ("Upsample((7, 8), mode='bilinear')", [IMAGE]),
+    ("Upsample(scale_factor=(2, 3), mode='bilinear', align_corners=True)", [IMAGE]),
+    ("Upsample(scale_factor=2, mode='bicubic')", [IMAGE]),
+    ("Upsample(3, mode='trilinear')", [VOLUME]),
+    ("UpsamplingNearest2d(scale_factor=2)", [IMAGE]),
+    ("UpsamplingBilinear2d(size=(4, 9))", [IMAGE]),
+    ("CosineSimilarity(dim=0)", [(3, 4), (3, 4)]),
+    ("PairwiseDistance(p=1, keepdim=True)", [(3, 4), (3, 4)]),
+    # convolutions
+    ("Conv1d(4, 6, 3)", [SEQUENCE]),
+    ("Conv1d(4, 6, 2, stride=2, padding=1, dilation=2, groups=2, bias=False)", [SEQUENCE]),
+    ("Conv1d(4, 2, 3, padding=2, padding_mode='circular')", [SEQUENCE]),
+    ("Conv2d(4, 6, 3, padding='same', dilation=2)", [IMAGE]),
+    ("Conv2d(4, 6, (3, 2), stride=(2, 1), padding=(1, 2))", [IMAGE]),
+    ("Conv2d(4, 2, 3, padding=1, padding_mode='reflect')", [IMAGE]),
+    ("Conv2d(4, 2, (2, 4), padding='same', padding_mode='replicate')", [IMAGE]),
+    ("Conv2d(4, 4, 3, padding='valid', groups=4, padding_mode='circular')", [IMAGE]),
+    ("Conv2d(4, 2, 1)", [(4, 6, 5)]),
+    ("Conv3d(2, 3, 2, padding=1)", [VOLUME]),
+    ("ConvTranspose1d(4, 2, 3, stride=2, output_padding=1)", [SEQUENCE]),
+    ("ConvTranspose2d(4, 6, (3, 2), stride=2, padding=(1, 0), groups=2, dilation=2)", [IMAGE]),
+    ("ConvTranspose2d(4, 2, 2, stride=2, bias=False)", [IMAGE]),
+    ("ConvTranspose3d(2, 1, 2)", [VOLUME]),
+    # pooling
+    ("MaxPool1d(2)", [SEQUENCE]),
+    ("MaxPool2d((2, 3), stride=1, padding=1, ceil_mode=True)", [IMAGE]),
+    ("MaxPool2d(2, return_indices=True, dilation=2)", [IMAGE]),
+    ("MaxPool3d(2)", [VOLUME]),
+    ("AvgPool1d(3, padding=1, count_include_pad=False)", [SEQUENCE]),
+    ("AvgPool2d(2, ceil_mode=True)", [IMAGE]),
+    ("AvgPool2d((2, 3), divisor_override=5)", [IMAGE]),
+    ("AvgPool3d(2, 1)", [VOLUME]),
+    ("AdaptiveAvgPool1d(3)", [SEQUENCE]),
+    ("AdaptiveAvgPool2d((None, 2))", [IMAGE]),
+    ("AdaptiveAvgPool3d(2)", [VOLUME]),
+    ("AdaptiveMaxPool1d(3)", [SEQUENCE]),
+    ("AdaptiveMaxPool2d((3, 2), return_indices=True)", [IMAGE]),
+    ("AdaptiveMaxPool3d(2)", [VOLUME]),
+    # normalization
+    ("BatchNorm1d(4)", [SEQUENCE]),
+    ("BatchNorm1d(4, momentum=None, bias=False)", [(5, 4)]),
+    ("BatchNorm2d(4, affine=False)", [IMAGE]),
+    ("BatchNorm2d(4, track_running_stats=False)", [IMAGE]),
+    ("BatchNorm3d(2, eps=1e-3, momentum=0.5)", [VOLUME]),
+    ("BatchNorm2d(4).eval()", [IMAGE]),
+    ("InstanceNorm1d(4)", [SEQUENCE]),
+    ("InstanceNorm2d(4, affine=True, track_running_stats=True)", [IMAGE]),
+    ("InstanceNorm2d(4, affine=True, bias=False)", [(4, 6, 5)]),
+    ("InstanceNorm3d(2, track_running_stats=True).eval()", [VOLUME]),
+    ("LayerNorm(7)", [SEQUENCE]),
+    ("LayerNorm((4, 7), eps=1e-3, bias=False)", [SEQUENCE]),
+    ("LayerNorm((4, 7), elementwise_affine=False)", [SEQUENCE]),
+    ("RMSNorm(7)", [SEQUENCE]),
+    ("RMSNorm((4, 7), eps=1e-3, elementwise_affine=False)", [SEQUENCE]),
+    ("GroupNorm(2, 4)", [IMAGE]),
+    ("GroupNorm(4, 4, affine=False)", [IMAGE]),
+    ("GroupNorm(1, 4, bias=False)", [SEQUENCE]),
+    ("LocalResponseNorm(2)", [IMAGE]),
+    # dropout
+    *((f"{name}(0.0)", [SEQUENCE]) for name in ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "Dropout1d")),
+    ("Dropout(0.25, True).eval()", [IMAGE]),
+    ("Dropout2d(1.0)", [IMAGE]),
+    ("Dropout3d(0.5).eval()", [VOLUME]),
+    # padding
+    *(
+        (f"{kind}{n}d({sides})", [shape])
+        for kind in ("ZeroPad", "ReflectionPad", "ReplicationPad", "CircularPad")
+        for n, sides, shape in ((1, "(1, 2)", SEQUENCE), (2, 2, IMAGE), (3, "(1, 1, 0, 2, 1, 0)", VOLUME))
+    ),
+    ("ConstantPad1d(2, 3.5)", [SEQUENCE]),
+    ("ConstantPad2d((1, 0, 2, 1), -1)", [IMAGE]),
+    ("ConstantPad3d(1, 0.5)", [VOLUME]),
+    # activations
+    *(
+        (f"{name}()", [SEQUENCE])
+        for name in (
+            "ReLU ReLU6 LeakyReLU ELU CELU SELU GELU SiLU Mish Sigmoid Tanh Hardtanh Hardsigmoid Hardswish Softplus "
+            "Softshrink Hardshrink Tanhshrink Softsign LogSigmoid PReLU"
+        ).split()
+    ),
+    *(
+        (f"{name}(inplace=True)", [])
+        for name in "ReLU ReLU6 LeakyReLU RReLU ELU CELU SELU SiLU Mish Hardtanh Hardsigmoid Hardswish".split()
+    ),
+    *((f"{name}(dim=1)", [SEQUENCE]) for name in ("Softmax", "LogSoftmax", "Softmin", "GLU")),
+    *((f"{name}()", []) for name in ("Softmax", "LogSoftmax", "Softmin", "GLU", "RReLU")),
+    ("Softmax2d()", [IMAGE]),
+    ("RReLU(0.1, 0.5).eval()", [SEQUENCE]),
+    ("LeakyReLU(0.2)", [SEQUENCE]),
+    ("GELU('tanh')", [SEQUENCE]),
+    ("Threshold(0.1, 20)", [SEQUENCE]),
+    ("Threshold(0.1, 20, True)", []),
+    ("Hardtanh(-0.5, 2)", [SEQUENCE]),
+    ("Softplus(2, threshold=3)", [SEQUENCE]),
+    ("Softshrink(0.2)", [SEQUENCE]),
+    ("PReLU(4, init=0.1)", [SEQUENCE]),
+    # embedding
+    ("Embedding(10, 3)", [(10, 2, 4)]),
+    ("Embedding(10, 3, padding_idx=-1, scale_grad_by_freq=True)", [(10, 6)]),
+    ("Embedding(10, 3, max_norm=1.0, norm_type=1.0)", [(10, 6)]),
+    # recurrent
+    ("RNN(3, 4)", [(5, 2, 3)]),
+    ("RNN(3, 4, 2, nonlinearity='relu', bias=False, bidirectional=True)", [(5, 2, 3), (4, 2, 4)]),
+    ("RNN(3, 4)", [(5, 3), (1, 4)]),
+    ("LSTM(3, 4)", [(5, 2, 3)]),
+    ("LSTM(3, 4, 2, batch_first=True, bidirectional=True)", [(2, 5, 3)]),
+    ("LSTM(3, 4, 2, proj_size=2, bidirectional=True)", [(5, 2, 3)]),
+    ("LSTM(3, 4, bias=False)", [(5, 3)]),
+    ("GRU(3, 4)", [(5, 2, 3)]),
+    ("GRU(3, 4, 2, batch_first=True, bidirectional=True, dropout=0.5).eval()", [(2, 5, 3), (4, 2, 4)]),
+    ("RNNCell(3, 4)", [(2, 3), (2, 4)]),
+    ("RNNCell(3, 4, bias=False, nonlinearity='relu')", [(3,)]),
+    ("LSTMCell(3, 4)", [(2, 3)]),
+    ("LSTMCell(3, 4, bias=False)", [(3,)]),
+    ("GRUCell(3, 4)", [(2, 3), (2, 4)]),
+    ("GRUCell(3, 4)", [(3,), (4,)]),
+    # attention
+    ("MultiheadAttention(8, 2)", [(5, 3, 8), (4, 3, 8), (4, 3, 8)]),
+    ("MultiheadAttention(8, 4, bias=False, batch_first=True)", [(3, 5, 8), (3, 4, 8), (3, 4, 8)]),
+    ("MultiheadAttention(8, 2, kdim=5, vdim=6, add_bias_kv=True, add_zero_attn=True)", [(5, 3, 8), (4, 3, 5), (4, 3, 6)]),
+    ("MultiheadAttention(8, 2)", [(5, 8), (4, 8), (4, 8)]),
+    ("TransformerEncoderLayer(8, 2, 16, dropout=0.0)", [(5, 3, 8)]),
+    ("TransformerEncoderLayer(8, 2, 16, 0.0, 'gelu', batch_first=True, norm_first=True, bias=False)", [(3, 5, 8)]),
+    ("TransformerDecoderLayer(8, 2, 16, dropout=0.0, norm_first=True)", [(5, 3, 8), (4, 3, 8)]),
+    ("TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True), 2, nn.LayerNorm(8))", [(3, 5, 8)]),
+    ("TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, 0.0), 2)", [(5, 3, 8), (4, 3, 8)]),
+    ("Transformer(8, 2, 1, 1, 16, 0.0, batch_first=True)", [(3, 5, 8), (3, 4, 8)]),
+]
+
+
+def build(text, module):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return eval(f"nn.{text}", {"nn": module.nn})
+
+
+def draw(shape, rng):
+    if isinstance(shape[0], int) and shape[0] == 10 and len(shape) < 4:
+        return rng.integers(0, 10, shape[1:])
+    return rng.normal(size=shape).astype(numpy.float32)
+
+
+def pair(text):
+    """Return PyTorch's layer and ours, with the same random parameters."""
+    theirs, ours = build(text, torch), build(text, plugrad)
+    rng = numpy.random.default_rng(0)
+    state = {}
+    for name, value in theirs.state_dict().items():
+        array = value.numpy()
+        if array.dtype.kind == "f":
+            array = rng.normal(scale=0.5, size=array.shape).astype(array.dtype)
+            array = abs(array) + 0.1 if "running_var" in name else array
+        state[name] = array
+    theirs.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in state.items()})
+    ours.load_state_dict({name: plugrad.from_numpy(array.copy()) for name, array in state.items()})
+    return theirs, ours
+
+
+def flat(result):
+    """Yield the tensors in nested tuples."""
+    if isinstance(result, (tuple, list)):
+        for item in result:
+            yield from flat(item)
+    elif result is not None:
+        yield result
+
+
+def run(module, layer, arrays):
+    """Return outputs and the gradients of a weighted sum of them, for inputs and parameters."""
+    inputs = [module.from_numpy(array.copy()) for array in arrays]
+    leaves = [tensor.requires_grad_() for tensor in inputs if tensor.is_floating_point()]
+    outputs = list(flat(layer(*inputs)))
+    rng = numpy.random.default_rng(1)
+    total = 0
+    for output in outputs:
+        weights = rng.normal(size=tuple(output.shape)).astype(numpy.float32)
+        if output.is_floating_point():
+            total = total + (output * module.from_numpy(weights)).sum()
+    if isinstance(total, int) or not total.requires_grad:
+        return outputs, []
+    total.backward()
+    return outputs, [leaf.grad for leaf in leaves] + [p.grad for p in layer.parameters()]
+
+
+def same(ours, theirs, tolerance):
+    if theirs is None:
+        assert ours is None or not ours.any()
+        return
+    assert tuple(ours.shape) == tuple(theirs.shape) and str(ours.dtype) == str(theirs.dtype)
+    numpy.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("text", sorted({text for text, _ in LAYERS}))
+def test_looks_the_same(text):
+    theirs, ours = build(text, torch), build(text, plugrad)
+    assert repr(ours) == repr(theirs)
+    assert [(name, tuple(value.shape), str(value.dtype)) for name, value in ours.state_dict().items()] == [
+        (name, tuple(value.shape), str(value.dtype)) for name, value in theirs.state_dict().items()
+    ]
+    assert [name for name, _ in ours.named_parameters()] == [name for name, _ in theirs.named_parameters()]
+    again = pickle.loads(pickle.dumps(ours))
+    assert repr(again) == repr(copy.deepcopy(ours)) == repr(ours)
+
+
+@pytest.mark.parametrize("text, shapes", [case for case in LAYERS if case[1]])
+def test_computes_the_same(text, shapes):
+    theirs, ours = pair(text)
+    rng = numpy.random.default_rng(2)
+    arrays = [draw(shape, rng) for shape in shapes]
+    wanted, wanted_grads = run(torch, theirs, arrays)
+    found, found_grads = run(plugrad, ours, arrays)
+    for one, other in zip(found, wanted, strict=True):
+        same(one, other, 2e-5)
+    for one, other in zip(found_grads, wanted_grads, strict=True):
+        same(one, other, 2e-4)
+    for one, other in zip(ours.buffers(), theirs.buffers(), strict=True):
+        same(one, other, 1e-5)
+
+
+@pytest.mark.parametrize("name", sorted({text.partition("(")[0] for text, _ in LAYERS}))
+def test_signature(name):
+    """The constructors take what PyTorch's take, in the same order."""
+
+    def described(module):
+        parameters = inspect.signature(getattr(module.nn, name).__init__).parameters.values()
+        return [(p.name, p.kind, p.default) for p in parameters if p.name != "activation"]
+
+    theirs = described(torch)
+    if any(kind is inspect.Parameter.VAR_POSITIONAL for _, kind, _ in theirs) and name != "Identity":
+        return  # PyTorch's takes anything and sorts it out itself
+    assert described(plugrad) == theirs
+
+
+WRONG = [
+    "Conv2d(1, 2, 3, padding_mode='foo')", "Conv2d(1, 2, 3, padding='foo')", "Conv2d(1, 2, 3, padding='same', stride=2)",
+    "Conv2d(3, 2, 3, groups=2)", "Conv2d(2, 3, 3, groups=2)", "Conv2d(2, 3, 3, groups=0)",
+    "ConvTranspose2d(1, 2, 3, padding_mode='circular')", "Dropout(2)", "Embedding(3, 2, padding_idx=4)", "GroupNorm(3, 4)",
+    "BatchNorm1d(3)(torch.zeros(3))", "BatchNorm2d(3)(torch.zeros(2, 3))", "BatchNorm1d(3)(torch.zeros(1, 3))",
+    "InstanceNorm1d(3, affine=True)(torch.zeros(2, 2, 5))", "Hardtanh(2, 1)", "Softmax2d()(torch.zeros(2))",
+    "Unflatten(1, 3)", "Unflatten(1, [2.5])", "Bilinear(0, 2, 3)", "RNN(2, 3, nonlinearity='x')", "GRU(2, 3, proj_size=1)",
+    "LSTM(2, 3, proj_size=3)", "LSTM(2, 3, dropout=2)", "LSTM(2, 0)", "LSTM(2.0, 3)", "LSTM(2, 3)(torch.zeros(2))",
+    "LSTM(2, 3)(torch.zeros(1, 2, 3))", "LSTM(2, 3)(torch.zeros(1, 2, 2), (torch.zeros(1, 2, 3), torch.zeros(1, 2, 2)))",
+    "LSTM(2, 3)(torch.zeros(1, 2), (torch.zeros(1, 2, 3),) * 2)", "LSTM(2, 3)(torch.zeros(1, 2, 2, dtype=torch.float64))",
+    "GRU(2, 3)(torch.zeros(1, 2, 2), torch.zeros(1, 3))", "GRU(2, 3)(torch.zeros(1, 2, 2), torch.zeros(1, 1, 3))",
+    "LSTMCell(2, 3)(torch.zeros(1, 1, 2))", "LSTMCell(2, 3)(torch.zeros(1, 3))",
+    "LSTMCell(2, 3)(torch.zeros(1, 2), (torch.zeros(1, 2),) * 2)", "MultiheadAttention(5, 2)", "MultiheadAttention(0, 2)",
+    "MultiheadAttention(4, 2)(torch.zeros(4), torch.zeros(4), torch.zeros(4))",
+    "MultiheadAttention(4, 2)(*[torch.zeros(3, 2, 4)] * 3, is_causal=True)",
+    "MultiheadAttention(4, 2)(*[torch.zeros(3, 2, 4)] * 3, attn_mask=torch.zeros(2, 2))",
+    "MultiheadAttention(4, 2)(*[torch.zeros(3, 2, 4)] * 3, key_padding_mask=torch.zeros(3, 2))",
+    "MultiheadAttention(4, 2)(*[torch.zeros(3, 2, 4)] * 3, attn_mask=torch.zeros(3, 3, dtype=torch.int64))",
+    "TransformerEncoderLayer(4, 2, activation='tanh')", "Sigmoid(1)", "Linear(2, 3)(torch.zeros(2, 3))",
+    "Transformer(4, 2, 1, 1, 8)(torch.zeros(2, 3, 4), torch.zeros(2, 2, 4))",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_refuses_the_same(text):
+    """What PyTorch refuses is refused with the same class of error, and its message begins alike."""
+    errors = []
+    for module in (torch, plugrad):
+        with warnings.catch_warnings(), pytest.raises(Exception) as caught:
+            warnings.simplefilter("ignore")
+            eval(f"nn.{text}", {"nn": module.nn, "torch": module})
+        errors.append(caught.value)
+    theirs, ours = errors
+    assert type(ours) is type(theirs)
+    start = str(theirs).split(" ")[:2]
+    if "max_val" not in str(theirs):
+        assert str(ours).split(" ")[: len(start)] == start, (ours, theirs)
+
+
+@pytest.mark.parametrize("boolean", [True, False])
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_attention_masks(boolean, need_weights):
+    theirs, ours = pair("MultiheadAttention(8, 2)")
+    rng = numpy.random.default_rng(3)
+    x = rng.normal(size=(5, 3, 8)).astype(numpy.float32)
+    padding = rng.random((3, 5)) < 0.3
+    mask = numpy.triu(numpy.ones((5, 5), bool), 1)
+    padding[:, 0] = False
+    if not boolean:
+        padding, mask = (numpy.where(part, -numpy.inf, 0).astype(numpy.float32) for part in (padding, mask))
+    results = []
+    for module, layer in ((torch, theirs), (plugrad, ours)):
+        query, pad, attn = (module.from_numpy(part) for part in (x, padding, mask))
+        result = layer(query, query, query, pad, need_weights, attn, average_attn_weights=False)
+        results.append(list(flat(result)))
+    for one, other in zip(results[1], results[0], strict=True):
+        same(one, other, 1e-5)
+
+
+@pytest.mark.parametrize("text", ["RNN(3, 4, 2, bidirectional=True)", "LSTM(3, 4, bidirectional=True)", "GRU(3, 4)"])
+@pytest.mark.parametrize("sort", [True, False])
+def test_packed_sequences(text, sort):
+    theirs, ours = pair(text)
+    lengths = [5, 4, 1] if sort else [1, 5, 4]
+    x = numpy.random.default_rng(4).normal(size=(5, 3, 3)).astype(numpy.float32)
+    results = []
+    for module, layer in ((torch, theirs), (plugrad, ours)):
+        rnn = module.nn.utils.rnn
+        packed = rnn.pack_padded_sequence(module.from_numpy(x.copy()).requires_grad_(), lengths, enforce_sorted=sort)
+        output, state = layer(packed)
+        padded, found = rnn.pad_packed_sequence(output, total_length=6, padding_value=-1.0)
+        assert found.tolist() == lengths
+        padded.sum().backward()
+        results.append([padded, *flat(state), *(p.grad for p in layer.parameters())])
+    for one, other in zip(results[1], results[0], strict=True):
+        same(one, other, 1e-4)
+
+
+def test_loads_batch_norm_of_version_1():
+    layer = nn.BatchNorm1d(2)
+    state = {name: value for name, value in layer.state_dict().items() if name != "num_batches_tracked"}
+    layer.load_state_dict(state)
+    assert layer.num_batches_tracked.item() == 0
+
+
+def test_output_size_of_transposed_convolution():
+    layer = nn.ConvTranspose2d(1, 1, 3, stride=2)
+    assert layer(plugrad.ones(1, 1, 4, 4), output_size=(10, 9)).shape == (1, 1, 10, 9)
+    with pytest.raises(ValueError, match="valid sizes range"):
+        layer(plugrad.ones(1, 1, 4, 4), output_size=(11, 9))
+
+
+@pytest.mark.parametrize("text", ["Linear(30, 40)", "Conv2d(6, 8, 3)", "ConvTranspose2d(6, 8, 3)", "LSTM(20, 30)", "GRUCell(9, 30)",
+                                  "Embedding(30, 20)", "MultiheadAttention(40, 2)", "Bilinear(10, 9, 8)"])  # fmt: skip
+def test_initial_distribution(text):
+    """Parameters start with PyTorch's spread: equal deviation and range, up to chance."""
+    theirs, ours = build(text, torch), build(text, plugrad)
+    for (name, one), (_, other) in zip(ours.named_parameters(), theirs.named_parameters(), strict=True):
+        if one.numel() > 200:
+            assert one.detach().std().item() == pytest.approx(other.detach().std().item(), rel=0.15), name
+        assert one.detach().abs().max().item() <= other.detach().abs().max().item() * 1.5 + 1e-6, name
+
+
+@pytest.mark.parametrize("text", sorted({text for text, _ in LAYERS if "Transformer(" not in text}))
+def test_device_and_dtype(text):
+    """Layers with parameters take device= and dtype=."""
+    head, _, rest = text.partition("(")
+    kind = getattr(nn, head)
+    parameters = inspect.signature(kind.__init__).parameters
+    if "dtype" not in parameters:
+        return
+    made = eval(f"nn.{head}({rest.rpartition(')')[0]}, device='meta', dtype=torch.float64)".replace(").eval(, ", ", "), {"nn": nn, "torch": plugrad})
+    assert all(p.is_meta and p.dtype is plugrad.float64 for p in made.parameters())
+
+
+INITS = [
+    ("constant_(t, 0.3)", (3, 4)), ("ones_(t)", (3,)), ("zeros_(t)", (3,)), ("eye_(t)", (3, 5)), ("dirac_(t)", (4, 3, 3)),
+    ("dirac_(t, 2)", (4, 2, 3, 3)), ("dirac_(t)", (2, 2, 1, 2, 3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text, shape", INITS)
+def test_init_values(text, shape):
+    made = [
+        eval(f"init.{text}", {"init": module.nn.init, "t": module.nn.Parameter(module.empty(shape))})
+        for module in (torch, plugrad)
+    ]
+    assert made[1].is_leaf and made[1].requires_grad
+    same(made[1], made[0], 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "uniform_(t, -1, 2)", "normal_(t, 1, 3)", "xavier_uniform_(t, 2)", "xavier_normal_(t)", "kaiming_uniform_(t, 1)",
+        "kaiming_uniform_(t, mode='fan_out', nonlinearity='relu')", "kaiming_normal_(t, nonlinearity='tanh')",
+        "trunc_normal_(t, 0.5, 2, -1, 3)", "orthogonal_(t, 2)", "sparse_(t.reshape(1200, 10), 0.25)",
+    ],
+)  # fmt: skip
+def test_init_distribution(text):
+    quantiles = []
+    for module in (torch, plugrad):
+        module.manual_seed(0)
+        with module.no_grad():
+            tensor = module.empty(30, 40, 10)
+            filled = eval(f"init.{text}", {"init": module.nn.init, "t": tensor})
+        quantiles.append(numpy.quantile(filled.detach().numpy(), numpy.linspace(0.02, 0.98, 25)))
+    numpy.testing.assert_allclose(quantiles[1], quantiles[0], atol=0.06 * numpy.ptp(quantiles[0]))
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (6, 4), (5, 5), (3, 2, 4)])
+def test_orthogonal(shape):
+    matrix = nn.init.orthogonal_(plugrad.empty(shape, dtype=plugrad.float64)).reshape(shape[0], -1)
+    small = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
+    assert plugrad.allclose(small @ small.T, plugrad.eye(small.shape[0], dtype=plugrad.float64))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eye_(t(2))", "dirac_(t(2))", "dirac_(t(3, 2, 2), 2)", "calculate_gain('foo')", "calculate_gain('leaky_relu', True)",
+        "xavier_uniform_(t(2))", "kaiming_uniform_(t(2, 2), mode='x')", "orthogonal_(t(2))", "sparse_(t(2), 0.1)",
+    ],
+)  # fmt: skip
+def test_init_errors(text):
+    errors = []
+    for module in (torch, plugrad):
+        with pytest.raises(ValueError) as caught:
+            eval(f"init.{text}", {"init": module.nn.init, "t": module.empty})
+        errors.append(str(caught.value))
+    assert errors[1].startswith(errors[0][:30])
+
+
+def test_gains():
+    for name in ("linear", "conv1d", "conv_transpose3d", "sigmoid", "tanh", "relu", "leaky_relu", "selu"):
+        assert nn.init.calculate_gain(name) == torch.nn.init.calculate_gain(name)
+    assert nn.init.calculate_gain("leaky_relu", 0.2) == torch.nn.init.calculate_gain("leaky_relu", 0.2)
