@@ -40,6 +40,6 @@ def refuse_unknown(name: str, known, what: str):
     """End the command with status 2: there is no such name; the nearest ones are suggested."""
     import difflib
 
-    near = difflib.get_close_matches(name, sorted(known), 3)
+    near = difflib.get_close_matches(name, sorted(set(known)), 3)
     hint = f"; did you mean {', '.join(near)}?" if near else ""
     raise typer.BadParameter(f"there is no {what} named {name!r}{hint}")

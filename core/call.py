@@ -12,6 +12,7 @@ from plugrad import dtypes, graph, modes
 from plugrad.graph import OutputSlot
 from plugrad.modes import LEAF, mode, tick
 from plugrad.op import PLAIN, Op
+from plugrad.views import mark_view
 
 
 def apply(op: Op, values: tuple, out=None):
@@ -71,7 +72,8 @@ def apply(op: Op, values: tuple, out=None):
     if requires and mode.grad and op.formulas and result.dtype.kind in "fcV":
         made._edge = record(op, values, raw, result)
     if op.family == "view":
-        _mark_view(op, values, made, None)
+        if result.base is not None or result is values[0]._data:  # else the memory did not allow a view
+            made._view = mark_view(values[0], op, values[1:])
     if mode.inference:
         made.__dict__["_inference"] = True
     if out is not None:
@@ -83,28 +85,6 @@ def named(op: Op, values: tuple, out=None):
     """The general road of a binary op called by name, which takes numbers in fewer places than its operator does."""
     op.check_numbers(values)
     return apply(op, values, out)
-
-
-def _mark_view(op, values, made, output):
-    """Note on the result of a view op which base it is a view of, and how."""
-    from plugrad.tensor import Base, Step, View
-
-    source = values[0]
-    if made._data.size and not made._type.symbolic and made._data.base is None and made._data is not source._data:
-        return  # the memory did not allow a view: it is a copy
-    mark = source._view
-    step = Step(op, values[1:], output)
-    if mark.__class__ is View:
-        made._view = View(mark.base, (*mark.steps, step), mark.generation)
-    else:
-        generation = mark.generation if mark.__class__ is Base else 0
-        made._view = View(source, (step,), generation)
-    if output is not None:
-        made._view.error = (
-            f"Output {output} of {op.node_name} is a view and is being modified inplace. This view is the output of a "
-            "function that returns multiple views. Such functions do not allow the output views to be modified "
-            "inplace. You should replace the inplace operation by an out-of-place one."
-        )
 
 
 def _finish_many(op, values, raw, kind, result, requires, result_dtype):
@@ -125,7 +105,7 @@ def _finish_many(op, values, raw, kind, result, requires, result_dtype):
                 item._edge = OutputSlot(node, i)
     if op.family == "view":
         for i, item in enumerate(made):
-            _mark_view(op, values, item, i)
+            item._view = mark_view(values[0], op, values[1:], i)
     return op.returns(*made) if op.returns is not None else tuple(made)
 
 

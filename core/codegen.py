@@ -108,7 +108,12 @@ def finish(op, source: str, namespace: dict):
     """Compile a public function and give it the op's name, documentation and defaults."""
     function = compile_function(source, op.name, f"op {op.qualname}", namespace)
     function.__doc__ = op.doc
-    function.__module__ = "plugrad" if op.module.startswith("plugrad.") else op.module
+    function.__module__ = op.module
+    public = next((name for name in op.names if not name.startswith("Tensor.")), None)
+    if op.module.startswith("plugrad.") and public is not None:
+        # Where it is public, not where it was declared: so it reads well in help(), and can be pickled.
+        home, _, function.__name__ = f"plugrad.{public}".rpartition(".")
+        function.__module__, function.__qualname__ = home, function.__name__
     function.__op__ = op
     return function
 

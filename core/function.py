@@ -14,7 +14,7 @@ import numpy
 from plugrad import engine
 from plugrad import op as ops
 from plugrad.engine import LEAF, Node, OutputSlot, mode
-from plugrad.tensor import Base, View
+from plugrad.views import alias as alias_view
 
 
 def _tensors_in(value):
@@ -227,10 +227,8 @@ def _connect(node, cls, parts, inputs, outputs):
 
 def _alias_view(node, number, source):
     """An input returned as it is shares memory with it: writing to it in place would be lost to one of the two."""
-    return View(
+    return alias_view(
         source,
-        (),
-        source._view.generation if isinstance(source._view, Base) else 0,
         f"Output {number} of {node.name()} is a view and is being modified inplace. This view was created inside a "
         "custom Function (or because an input was returned as-is) and the autograd logic to handle view+inplace would "
         "override the custom backward associated with the custom Function: clone() it first.",

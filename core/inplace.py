@@ -10,6 +10,7 @@ from __future__ import annotations
 from plugrad import call, dtypes, engine, registry
 from plugrad import op as ops
 from plugrad.engine import LEAF, Node, mode
+from plugrad.views import UNTRACKED, View, next_generation
 
 
 def method(name: str):
@@ -94,8 +95,6 @@ def store(target, result):
                 "location. Please clone() the tensor before performing the operation."
             )
         array[...] = result._data
-    from plugrad.tensor import UNTRACKED
-
     if target._view is not UNTRACKED:
         engine.touch(target)
     if saves_y:
@@ -108,13 +107,11 @@ def store(target, result):
 
 def rebase(target, edge) -> None:
     """Make `edge` the history of a tensor that was just written, and through it that of its base."""
-    from plugrad.tensor import View
-
     view = target._view
     if view.__class__ is not View:
         if edge is not None or target._edge is not None:
             target._edge = edge
-            _next_generation(target)
+            next_generation(target)
         return
     base = view.base
     base_edge = base._live_edge()
@@ -122,20 +119,10 @@ def rebase(target, edge) -> None:
         return
     node = CopySlices()
     node.edges = (base if base_edge is LEAF else base_edge, edge)
-    node.saved, node.rare, node.seq = (view.steps, base._type), None, engine.tick()
+    node.saved, node.rare, node.seq = (view.steps(), base._type), None, engine.tick()
     node.fit = ((base._data.shape, base._type.np), (target._data.shape, target._type.np))
     base._edge = node
-    _next_generation(base)
-
-
-def _next_generation(base) -> None:
-    from plugrad.tensor import UNTRACKED, Base
-
-    mark = base._view
-    if mark.__class__ is Base:
-        mark.generation += 1
-    elif mark is None or mark is UNTRACKED:
-        base._view = Base(1)
+    next_generation(base)
 
 
 def _check_expands(value, region) -> None:
@@ -169,14 +156,14 @@ class CopySlices(Node):
             region = taken = g
             region = kept
             for step in steps:
-                taken, region = step.on_tensor(taken), step.on_tensor(region)
+                taken, region = step.step_tensor(taken), step.step_tensor(region)
             taken = taken.clone()
             region.zero_()
             return kept, taken
         kept = g.copy()
         region = kept
         for step in steps:
-            region = step.on_array(region, kind)
+            region = step.step_array(region, kind)
         taken = region.copy()
         region[...] = 0
         return kept, taken

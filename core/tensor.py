@@ -18,54 +18,9 @@ from plugrad.device import device as _device
 from plugrad.device import type_of
 from plugrad.engine import LEAF, mode
 from plugrad.protocols import Protocols
+from plugrad.views import UNTRACKED, View, generation_of
 
 _new = object.__new__
-
-
-class Base:
-    """Marks a tensor that was written in place while views of it may exist: `generation` counts the writes."""
-
-    __slots__ = ("generation",)
-
-    def __init__(self, generation: int):
-        self.generation = generation
-
-
-class Step:
-    """One view op on the way from a base to its view: the op, its other arguments, and which output was taken."""
-
-    __slots__ = ("op", "rest", "output")
-
-    def __init__(self, op, rest, output=None):
-        self.op, self.rest, self.output = op, rest, output
-
-    def on_tensor(self, tensor):
-        """Take the step on a Tensor, recorded."""
-        from plugrad.call import apply
-
-        made = apply(self.op, (tensor, *self.rest))
-        return made if self.output is None else made[self.output]
-
-    def on_array(self, array, kind):
-        """Take the step on a raw array."""
-        made = self.op.compute(kind, [array, *self.rest])
-        return made if self.output is None else made[self.output]
-
-
-class View:
-    """Says how a tensor is a view: of which base, through which ops, as of which generation of the base."""
-
-    __slots__ = ("base", "steps", "generation", "error")
-
-    def __init__(self, base, steps, generation, error=None):
-        self.base, self.steps, self.generation, self.error = base, steps, generation, error
-
-
-class Untracked:
-    """Marks what `.data` returns: writes through it are not noticed by autograd, as in PyTorch."""
-
-
-UNTRACKED = Untracked()
 
 
 class LazyMethod:
@@ -144,16 +99,15 @@ class Tensor(Description, Protocols):
     def _refresh(self):
         """Bring the history of a view up to date with in-place writes to its base."""
         view = self._view
-        if view.__class__ is not View:
+        if type(view) is not View:
             return
-        base_mark = view.base._view
-        generation = base_mark.generation if base_mark.__class__ is Base else 0
+        generation = generation_of(view.base)
         if view.generation == generation:
             return
         with engine.enable_grad():
             current = view.base
-            for step in view.steps:
-                current = step.on_tensor(current)
+            for step in view.steps():
+                current = step.step_tensor(current)
         self._edge = current._edge
         view.generation = generation
 

@@ -40,7 +40,7 @@ def network():
     )
 
 
-def train_one_epoch(model, loss_function, optimizer, x, y, batch_size=64):
+def train_one_epoch(model, loss_function, optimizer, x, y, batch_size=32):
     """Take one pass over the data in random order; return the mean loss."""
     model.train()
     total = 0.0

@@ -7,6 +7,7 @@ import math
 from plugrad.extend import Op, broadcast_shapes, collect, composite, hookimpl, op
 
 from ._linalg import (
+    Described,
     LinAlgError,
     adjoint,
     batch_label,
