@@ -10,6 +10,7 @@ if __name__ != "plugrad":
     raise ImportError(f"this package is `plugrad`, it can't be imported as {__name__!r}: use the installed name")
 
 import math as _math
+import warnings as _warnings
 
 from plugrad import dtypes, engine, printing, registry
 from plugrad.device import device, get_default_device, set_default_device
@@ -63,6 +64,10 @@ from plugrad.random import (
 )
 
 __version__ = "0.1.0"
+
+# Kernels compute with infinities and NaNs on purpose, and PyTorch says nothing of them either. A filter for the modules
+# that hold kernels costs nothing per call and leaves NumPy's own error state, the user's, alone.
+_warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"plugrad\.")
 
 inf, nan, pi, e = _math.inf, _math.nan, _math.pi, _math.e
 newaxis = None

@@ -9,21 +9,20 @@ from __future__ import annotations
 import numpy
 
 from plugrad import dtypes, graph, modes
+from plugrad.device import device
 from plugrad.graph import OutputSlot
 from plugrad.modes import LEAF, mode, tick
 from plugrad.op import PLAIN, Op
+from plugrad.tensor import Tensor, make, write_out
 from plugrad.views import mark_view
 
 
 def apply(op: Op, values: tuple, out=None):
     """Run an op on any mixture of Tensors and plain values: the road that every call can take."""
-    from plugrad.tensor import Tensor, make, write_out
-
     raw = list(values)
-    kind = None
-    requires = False
+    kind, requires = None, False
     for i, value in enumerate(values):
-        cls = value.__class__
+        cls = type(value)
         if cls in PLAIN:
             continue
         if isinstance(value, Tensor):
@@ -34,42 +33,39 @@ def apply(op: Op, values: tuple, out=None):
                 requires = True
             if kind is None:
                 kind = value._type
-            elif value._type.device is not kind.device:
+            elif value._type is not kind and value._type.device is not kind.device:
                 kind = _other_device(op, values, raw, i, kind)
         elif cls is tuple or cls is list:
-            if any(isinstance(item, Tensor) for item in value):
-                raw[i], kind, needs = _unwrap_sequence(op, value, kind)
-                requires = requires or needs
-        elif cls is dtypes.dtype:
-            raw[i] = value.numpy
-        elif isinstance(value, numpy.generic):
-            raw[i] = value.item()
-        elif isinstance(value, numpy.ndarray) and op.broadcasts:
-            raise TypeError(
-                f"{op.name}(): argument '{op.parameters[i]}' (position {i + 1}) must be Tensor, not numpy.ndarray; "
-                "write torch.from_numpy(array) or torch.as_tensor(array)"
-            )
+            for item in value:
+                if isinstance(item, Tensor):
+                    raw[i], kind, needs = _unwrap_sequence(op, value, kind)
+                    requires = requires or needs
+                    break
+        else:
+            raw[i] = _unwrap_plain(op, i, value)
     if kind is None:
-        raise TypeError(
-            f"{op.name}(): argument '{op.parameters[0]}' (position 1) must be Tensor, not {type(values[0]).__name__}; "
-            "write torch.as_tensor(...)"
-        )
+        kind = _no_tensor(op, values)
     if not op.complex and kind.dtype.is_complex:
         raise NotImplementedError(f"\"{op.name}\" not implemented for '{kind.dtype._label}': it is not defined there")
     result_dtype = op.prepare(values, raw, kind)
     if kind.symbolic:
         result = op.shape_rule(kind, raw)
     else:
-        with numpy.errstate(all="ignore"):
+        try:
             result = op.compute(kind, raw)
-    if isinstance(result, (tuple, list)):
-        return _finish_many(op, values, raw, kind, result, requires, result_dtype)
-    if result_dtype is not None and result.dtype != result_dtype:
-        result = result.astype(result_dtype)
-    if result.__class__ is not kind.array_type:
+        except RuntimeWarning:  # NumPy's, where the user made warnings errors
+            with numpy.errstate(all="ignore"):
+                result = op.compute(kind, raw)
+    if type(result) is tuple or type(result) is list:
+        return finish_many(op, values, raw, kind, result, requires, result_dtype)
+    if type(result) is not kind.array_type:
         result = kind.wrap(result)
-    made = make(result, kind.device.tensor_type(result.dtype))
-    if requires and mode.grad and op.formulas and result.dtype.kind in "fcV":
+    dtype = result.dtype
+    if result_dtype is not None and dtype != result_dtype:
+        result = result.astype(result_dtype)
+        dtype = result.dtype
+    made = make(result, kind if dtype is kind.np else kind.device.tensor_type(dtype))
+    if requires and op.formulas and mode.grad and dtype.kind in "fcV":
         made._edge = record(op, values, raw, result)
     if op.family == "view":
         if result.base is not None or result is values[0]._data:  # else the memory did not allow a view
@@ -81,28 +77,52 @@ def apply(op: Op, values: tuple, out=None):
     return made
 
 
+def _unwrap_plain(op, position, value):
+    """Return an argument that is neither a tensor nor a plain number as kernels want it."""
+    if isinstance(value, dtypes.dtype):
+        return value.numpy
+    if isinstance(value, numpy.generic):
+        return value.item()
+    if isinstance(value, numpy.ndarray) and op.broadcasts:
+        raise TypeError(
+            f"{op.name}(): argument '{op.parameters[position]}' (position {position + 1}) must be Tensor, not "
+            "numpy.ndarray; write torch.from_numpy(array) or torch.as_tensor(array)"
+        )
+    return value
+
+
+def _no_tensor(op, values):
+    """Return the tensor type to go on with when no argument is a tensor; a TypeError unless it is an empty list."""
+    if values and (type(values[0]) is list or type(values[0]) is tuple) and not values[0]:
+        return device("cpu").tensor_type(dtypes.get_default_dtype().numpy)  # the kernel says what is wrong with it
+    raise TypeError(
+        f"{op.name}(): argument '{op.parameters[0]}' (position 1) must be Tensor, not {type(values[0]).__name__}; "
+        "write torch.as_tensor(...)"
+    )
+
+
 def named(op: Op, values: tuple, out=None):
     """The general road of a binary op called by name, which takes numbers in fewer places than its operator does."""
     op.check_numbers(values)
     return apply(op, values, out)
 
 
-def _finish_many(op, values, raw, kind, result, requires, result_dtype):
-    from plugrad.tensor import make
-
+def finish_many(op, values, raw, kind, result, requires, result_dtype=None):
+    """Wrap and record the results of an op that returns several."""
     made = []
     for item in result:
-        if item.__class__ is not kind.array_type:
+        if type(item) is not kind.array_type:
             item = kind.wrap(item)
         if result_dtype is not None and item.dtype.kind == result_dtype.kind and item.dtype != result_dtype:
             item = item.astype(result_dtype)
         made.append(make(item, kind.device.tensor_type(item.dtype)))
-    if requires and mode.grad and op.formulas:
-        node = record(op, values, raw, tuple(item._data for item in made))
-        node.outputs = tuple((item._data.shape, item._type) for item in made)
-        for i, item in enumerate(made):
-            if item._type.dtype.is_floating_point or item._type.dtype.is_complex:
-                item._edge = OutputSlot(node, i)
+    if requires and op.formulas and mode.grad:
+        node = record(op, values, raw, tuple([item._data for item in made]))
+        if node is not None:
+            node.outputs = tuple([(item._data.shape, item._type) for item in made])
+            for i, item in enumerate(made):
+                if item._type.dtype.is_floating_point or item._type.dtype.is_complex:
+                    item._edge = OutputSlot(node, i)
     if op.family == "view":
         for i, item in enumerate(made):
             item._view = mark_view(values[0], op, values[1:], i)
@@ -111,54 +131,60 @@ def _finish_many(op, values, raw, kind, result, requires, result_dtype):
 
 def record(op: Op, values, raw, y):
     """Make the node of one call: edges to the inputs that require grad, and what the formulas name."""
-    from plugrad.tensor import Tensor
-
     mask, edges, fits, sequences = 0, [], [], ()
-    for bit, name in enumerate(op.inputs):
-        position = op.index[name]
+    for bit, name, position in op.plan:
         value = values[position]
         if isinstance(value, Tensor):
             edge = value._edge
             if edge is not None:
-                mask |= 1 << bit
+                mask |= bit
                 edges.append(value if edge is LEAF else edge)
                 fits.append((value._data.shape, value._type.np))
-        elif isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) and item._edge is not None for item in value):
-            mask |= 1 << bit
-            sequences += (name,)
-            for item in value:
-                edge = item._edge if isinstance(item, Tensor) else None
-                edges.append(item if edge is LEAF else edge)
-                fits.append((item._data.shape, item._type.np) if edge is not None else None)
+        elif type(value) is list or type(value) is tuple:
+            if any([isinstance(item, Tensor) and item._edge is not None for item in value]):
+                mask |= bit
+                sequences += (name,)
+                for item in value:
+                    edge = item._edge if isinstance(item, Tensor) else None
+                    edges.append(item if edge is LEAF else edge)
+                    fits.append((item._data.shape, item._type.np) if edge is not None else None)
     if not mask:
         return None
     name = op.name_node(*values) if op.name_node is not None else None
-    cls = op.node(mask, sequences, y.__class__ is tuple, name)
+    cls = op.node(mask, sequences, type(y) is tuple, name)
     node = cls()
     node.edges, node.fit, node.rare, node.seq = tuple(edges), tuple(fits), None, tick()
-    node.saved = tuple([y if name == "y" else _named(op, name, raw, values) for name in cls.saves])
+    node.saved = tuple([
+        y if position < 0 else raw[position] if what is None else what(raw[position], values[position])
+        for position, what in cls.savers
+    ])  # fmt: skip
     if modes.special:
         graph.annotate(node)
     return node
 
 
-def _named(op, name, raw, values):
-    """Return the value that a formula calls `name`: a parameter, or the shape or dtype of one."""
+def saver(op, name):
+    """Return where `record` finds what a formula calls `name`: (position, None or a function); -1 is the output."""
+    if name == "y":
+        return -1, None
     position = op.index.get(name)
     if position is not None:
-        return raw[position]
-    if name.endswith("_shape"):
-        value = raw[op.index[name.removesuffix("_shape")]]
-        if isinstance(value, (list, tuple)):
-            return [item.shape for item in value]
-        return getattr(value, "shape", ())
-    value = values[op.index[name.removesuffix("_dtype")]]
+        return position, None
+    base, _, what = name.rpartition("_")
+    return op.index[base], _shape_of if what == "shape" else _dtype_of
+
+
+def _shape_of(raw, value):
+    if isinstance(raw, (list, tuple)):
+        return [item.shape for item in raw]
+    return getattr(raw, "shape", ())
+
+
+def _dtype_of(raw, value):
     return getattr(value, "dtype", None)
 
 
 def _unwrap_sequence(op, value, kind):
-    from plugrad.tensor import Tensor
-
     found, needs = [], False
     for item in value:
         if isinstance(item, Tensor):

@@ -191,6 +191,8 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
 
     `sequences` names the inputs that are lists of tensors, `multiple` says that the op returned several outputs.
     """
+    from plugrad import call
+
     inputs = op.inputs
     wanted = tuple(name for bit, name in enumerate(inputs) if mask >> bit & 1)
     formulas = [formula for formula in op.formulas if any(name in wanted for name in formula.inputs)]
@@ -222,6 +224,7 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
         "pull": pull,
         "source": source,
         "saves": saves,
+        "savers": tuple(call.saver(op, name) for name in saves),
         "wanted": wanted,
         "positions": () if sequences else tuple(inputs.index(name) for name in wanted),
         "inputs": len(inputs),
@@ -367,6 +370,76 @@ def {op.name}({signature_source(op)}):
 """
     fit = "None" if op.trusted else "((a.shape, a.dtype),)"
     return source + _RECORD.format(mask=1, edges="e", saved=saved, fit=fit)
+
+
+def single_source(op) -> str | None:
+    """Return the fast road of a view op or reduction: one tensor, and plain arguments.
+
+    Arguments that are tensors too, or lists, or a dtype, go the general road, as do results of other kinds.
+    """
+    first, rest = op.parameters[0], op.parameters[1:]
+    if op.variadic and op.variadic != rest[-1]:
+        return None
+    general = f"apply(op, {values_source(op)}{', out' if op.has_out else ''})"
+    conditions = [f"type({name}) in PLAIN" if name != op.variadic else f"not isinstance({name}, Tensor)" for name in rest]
+    prepare, dim = "", ""
+    if op.family == "reduction":
+        conditions = [f"({c} or type({n}) is tuple)" if n == "dim" else c for n, c in zip(rest, conditions)]
+        conditions += ["dtype is None"] * ("dtype" in rest) + ["out is None"] * op.has_out
+        if "dim" in rest:
+            conditions.append("(dim is None or a.ndim)")
+            prepare = "            where = dim\n            if where is not None:\n                where = axes(where, a.ndim)\n"
+            dim = "where"
+    elif op.family == "view":
+        conditions = [c.replace(f"type({n}) in PLAIN", f"type({n}) in PLAIN_OR_TUPLE") for n, c in zip(rest, conditions)]
+    arguments = [dim if n == "dim" and dim else n for n in op.positional[1:]]
+    arguments += [f"{n}={dim if n == 'dim' and dim else n}" for n in op.keyword_only]
+    variadic = "\n".join(variadic_lines(op)) + "\n" if op.variadic else ""
+    test = " and ".join(["kernel is not None", "not modes.special", *conditions])
+    source = f"""\
+def {op.name}({signature_source(op)}):
+{variadic}    y = None
+    try:
+        t = {first}._type
+        kernel = fast[t]
+        a = {first}._data
+        if {test}:
+            if {first}._view is not None:
+                {first}._refresh()
+{prepare}            y = kernel({', '.join(['t.xp', 'a', *arguments])})
+            if type(y) is tuple or type(y) is list:
+                y = None
+    except Exception:
+        y = None
+    if y is None:
+        return {general}
+    if type(y) is not t.array_type:
+        y = t.wrap(y)
+    d = y.dtype
+    r = new(Tensor)
+    r._data = y
+    r._type = t if d is t.np else t.device.tensor_type(d)
+"""
+    if op.family == "view":
+        source += f"    r._view = mark_view({first}, op, ({''.join(n + ', ' for n in rest)})) if y.base is not None or y is a else None\n"
+    else:
+        source += "    r._view = None\n"
+    if not op.formulas:
+        return source + "    r._edge = None\n    return r\n"
+    saved = _saved_source(op.node(1), {first: "a"}, op)
+    if not saved or op.inputs != (first,):
+        return None
+    node = "node1" if op.name_node is None else f"op.node(1, (), False, op.name_node({', '.join(op.parameters)}))"
+    source += f"""\
+    e = {first}._edge
+    if e is None or not mode.grad or d.kind not in "fcV":
+        r._edge = None
+        return r
+    if e is LEAF:
+        e = {first}
+"""
+    fit = "None if d is t.np else ((a.shape, t.np),)" if op.trusted else "((a.shape, t.np),)"
+    return source + _RECORD.format(mask=1, edges="e", saved=saved, fit=fit).replace("new(node1)", f"new({node})")
 
 
 def binary_source(op, name=None, swapped=False, operator=False) -> str | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy
 
 from plugrad import codegen, dtypes
-from plugrad.op import Op
+from plugrad.op import PLAIN, Op
+from plugrad.views import mark_view
 
 _COMPUTE_IN = {"float16": "float32", "bfloat16": "float32"}  # as PyTorch's kernels on the CPU do
 
@@ -102,7 +103,6 @@ class Elementwise(Op):
         self.tensors = tuple(tensors) if tensors else self.parameters[: self.arity]
         self.operands = tuple(self.index[name] for name in self.tensors)
         self.promoted = tuple(self.index[name] for name in (same or self.tensors))
-        self.fast: dict = {}  # tensor type -> kernel or None, filled by the general road
 
     arity = 1
 
@@ -258,7 +258,8 @@ class Binary(Elementwise):
 
 
 def _fast_namespace(op, masks) -> dict:
-    namespace = {"fast": op.fast, "bool_type": BOOL_TYPE}
+    namespace = {"fast": op.fast, "bool_type": BOOL_TYPE, "axes": axes, "PLAIN": PLAIN, "PLAIN_OR_TUPLE": PLAIN | {tuple}}
+    namespace["mark_view"] = mark_view
     if op.formulas and len(op.inputs) == len(masks).bit_length():
         namespace.update({f"node{mask}": op.node(mask) for mask in masks})
     return namespace
@@ -270,12 +271,24 @@ class Reduction(Op):
     family = "reduction"
     has_out = True
 
+    def fast_source(self):
+        return codegen.single_source(self)
+
+    def fast_namespace(self):
+        return _fast_namespace(self, (1,))
+
+    def fast_kernel(self, kind):
+        """Return the kernel if the fast road serves tensors of this type; None sends them to the general road."""
+        return self.kernel_for(kind.device.type) if kind.np.char in "fd" and not kind.symbolic else None
+
     def __init__(self, function, *, promote="same", **options):
         super().__init__(function, promote=promote, **options)
         self.dim_index, self.keepdim_index = self.index.get("dim"), self.index.get("keepdim")
         self.dtype_index = self.index.get("dtype")
 
     def prepare(self, values, raw, kind):
+        if kind not in self.fast:
+            self.fast[kind] = self.fast_kernel(kind)
         array = raw[0]
         dtype = dtypes.from_numpy(array.dtype)
         asked = raw[self.dtype_index] if self.dtype_index is not None else None
@@ -360,6 +373,20 @@ class View(Op):
     """Ops that return a view of their first input where the memory allows."""
 
     family = "view"
+
+    def fast_source(self):
+        return codegen.single_source(self)
+
+    def fast_namespace(self):
+        return _fast_namespace(self, (1,))
+
+    def fast_kernel(self, kind):
+        """Return the kernel for every dtype; symbolic arrays go the general road."""
+        return None if kind.symbolic else self.kernel_for(kind.device.type)
+
+    def prepare(self, values, raw, kind):
+        if kind not in self.fast:
+            self.fast[kind] = self.fast_kernel(kind)
 
     def shape_rule(self, kind, raw):
         return kind.backend.view(self, raw)

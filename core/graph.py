@@ -18,15 +18,21 @@ _touched: dict[int, list] = {}  # id of a storage -> [weak reference to it, tick
 last_touch = 0
 
 
+def _forget(reference) -> None:
+    _touched.pop(reference.key, None)
+
+
 def touch(tensor) -> None:
     """Record that the storage of a tensor was written in place: earlier saved values of it are no longer valid."""
     global last_touch
-    storage = tensor._type.backend.storage(tensor._data)
+    storage = tensor._data
+    if storage.base is not None:
+        storage = tensor._type.backend.storage(storage)
     key = id(storage)
     last_touch = now = tick()
     entry = _touched.get(key)
     if entry is None or entry[0]() is not storage:
-        _touched[key] = [weakref.ref(storage, lambda _, key=key: _touched.pop(key, None)), now, 1]
+        _touched[key] = [weakref.KeyedRef(storage, _forget, key), now, 1]
     else:
         entry[1] = now
         entry[2] += 1

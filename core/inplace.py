@@ -7,9 +7,11 @@ made by a `CopySlices` node, and all views of it find their new history when the
 
 from __future__ import annotations
 
-from plugrad import call, dtypes, engine, registry
+from plugrad import call, codegen, dtypes, engine, modes, registry
 from plugrad import op as ops
 from plugrad.engine import LEAF, Node, mode
+from plugrad.op import PLAIN
+from plugrad.tensor import make
 from plugrad.views import UNTRACKED, View, next_generation
 
 
@@ -19,12 +21,62 @@ def method(name: str):
     if record is None or not record.inplace:
         raise AttributeError(f"'Tensor' object has no attribute {name!r}: op {name[:-1]!r} has no in-place form")
 
+    arity = len(record.parameters)
+    writer = _writer(record)
+
     def in_place(self, *args, **kwargs):
-        return run(record, self, record.bind((self, *args), kwargs))
+        values = (self, *args)
+        if kwargs or len(values) != arity:
+            values = record.bind(values, kwargs)
+        if writer is not None and _write(writer, self, values):
+            return self
+        return run(record, self, values)
 
     in_place.__name__ = in_place.__qualname__ = name
     in_place.__doc__ = f"In-place version of `{record.name}`."
     return in_place
+
+
+def _writer(op):
+    """Return what writes an op's result straight into its first argument: declared, or derived from one ufunc."""
+    if op.write_function is not None:
+        return op.write_function
+    arity = {"unary": 1, "binary": 2}.get(op.family)
+    name = codegen.direct_name(op, arity) if arity and op.promote in ("same", "float") else None
+    if name is None:
+        return None
+    defaults = [op.defaults[option] for option in op.parameters[arity:]]
+
+    def write(xp, out, *arguments):
+        if list(arguments[arity - 1 :]) != defaults or out.dtype.char not in "fd":
+            raise NotImplementedError("the general road serves options and other dtypes")
+        getattr(xp, name)(out, *arguments[: arity - 1], out=out)
+
+    return write
+
+
+def _write(writer, target, values) -> bool:
+    """Write in place without a temporary when nothing is recorded; return whether that was possible."""
+    kind, recording = target._type, mode.grad
+    if modes.special or kind.symbolic or (recording and target._live_edge() is not None):
+        return False
+    base = target._base
+    if recording and base is not None and base._live_edge() is not None:
+        return False
+    raw = []
+    for value in values[1:]:
+        if type(value) not in PLAIN:
+            if getattr(value, "_type", None) is not kind or (recording and value._live_edge() is not None):
+                return False
+            value = value._data
+        raw.append(value)
+    try:
+        writer(kind.xp, target._data, *raw)
+    except Exception:  # whatever it is, the general road says it better
+        return False
+    if target._view is not UNTRACKED:
+        engine.touch(target)
+    return True
 
 
 def _record(name):
@@ -89,7 +141,7 @@ def store(target, result):
             edge.saved = tuple(kept if value is array else value for value in edge.saved)
         saves_y = any(value is result._data for value in edge.saved)
     if not target._type.symbolic:
-        if array.size and any(n > 1 and step == 0 for n, step in zip(array.shape, array.strides)):
+        if 0 in array.strides and any([n > 1 and step == 0 for n, step in zip(array.shape, array.strides)]):
             raise RuntimeError(
                 "unsupported operation: more than one element of the written-to tensor refers to a single memory "
                 "location. Please clone() the tensor before performing the operation."
@@ -171,31 +223,52 @@ class CopySlices(Node):
 
 def assign(target, index, value):
     """Carry out `target[index] = value`."""
-    from plugrad.tensor import Tensor, make
-
     check_writable(target)
     kind = target._type
-    if not isinstance(value, Tensor):
-        if isinstance(value, (list, tuple)) or hasattr(value, "__array__"):
-            import plugrad
+    getitem = registry.op("getitem")
+    index = (index,) if type(index) is int else getitem.tidy(index)
+    basic = getitem.is_basic(index)
+    number = type(value) in PLAIN
+    if not number:
+        value = _as_value(target, value)
+    recorded = mode.grad and (
+        target._edge is not None or target._base is not None or (not number and value._live_edge() is not None)
+    )
+    if basic and not recorded and not modes.special and not kind.symbolic:
+        region = registry.op("basic_index").compute(kind, [target._data, index])
+        if not number:
+            value = value._data
+            if value.ndim > region.ndim or value.shape != region.shape:
+                _check_expands(value, region)
+                value = value.reshape(value.shape[max(value.ndim - region.ndim, 0) :])
+        elif kind.dtype.is_complex or not isinstance(value, complex):
+            value = kind.xp.asarray(value).astype(kind.np)
+        region[...] = value
+        if target._view is not UNTRACKED:
+            engine.touch(target)
+        return
+    if number:
+        value = make(kind.xp.asarray(value).astype(kind.np), kind)
+    if basic:
+        region = call.apply(registry.op("basic_index"), (target, index))
+        _check_expands(value, region)
+        if value._data.ndim > region._data.ndim:
+            value = value.reshape(value._data.shape[value._data.ndim - region._data.ndim :])
+        region.copy_(value)
+        return
+    store(target, registry.op("setitem").function(target, index, value))
 
-            value = plugrad.as_tensor(value, device=target.device)
-        else:
-            value = make(kind.xp.asarray(value).astype(kind.np), kind)
+
+def _as_value(target, value):
+    """Return what is to be written as a tensor of the target's dtype and device."""
+    import plugrad
+
+    if not isinstance(value, plugrad.Tensor):
+        if not isinstance(value, (list, tuple)) and not hasattr(value, "__array__"):
+            raise TypeError(f"can't assign a {type(value).__name__} to a torch.{target.dtype.name} tensor")
+        value = plugrad.as_tensor(value, device=target.device)
     if value.device is not target.device and value._data.ndim:
         raise RuntimeError(
             f"Expected all tensors to be on the same device, but found {target.device} and {value.device}"
         )
-    if value._type is not kind:
-        value = value.to(target.device, target.dtype)
-    if registry.op("getitem").is_basic(index):
-        with engine.enable_grad() if mode.grad else engine.no_grad():
-            region = target[index]
-        _check_expands(value, region)
-        if value._data.ndim > region._data.ndim:
-            extra = value._data.ndim - region._data.ndim
-            if all(n == 1 for n in value._data.shape[:extra]):
-                value = value.reshape(value._data.shape[extra:])
-        region.copy_(value)
-        return
-    store(target, registry.op("setitem").function(target, index, value))
+    return value if value._type is target._type else value.to(target.device, target.dtype)

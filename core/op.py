@@ -87,13 +87,15 @@ class Op:
         self.variadic = variadic
         self.override = override
         self.formulas: list[Formula] = []
+        self.write_function = None
         self.meta_function = self.sample_function = self.error_function = None
         self.provider = None
         self.qualname = self.name  # "namespace.name" for a guest's op
         self.trusted = False  # our own ops: their gradients' shapes are proved by tests, not checked at every call
         self.module = function.__module__
-        self._function = self._binder = None
+        self._function = self._binder = self._plan = None
         self._nodes: dict = {}
+        self.fast: dict = {}  # tensor type -> kernel, or None for the general road, which fills the table
 
     # ------------------------------------------------------------------------------------------ declaration
 
@@ -115,6 +117,7 @@ class Op:
                         f"`needs`, or a parameter: {', '.join(self.parameters)} (also with _shape or _dtype)"
                     )
             self.formulas.append(formula)
+            self._plan = None
             return function
 
         return declare
@@ -131,6 +134,12 @@ class Op:
     def meta(self, function):
         """Declare the shape rule: the public signature, returning (shape, NumPy dtype) or a list of such pairs."""
         self.meta_function = function
+        return function
+
+    def writer(self, function):
+        """Declare how to write the result straight into the first argument: `def f(xp, out, ...)`, when nothing is
+        recorded and all tensors have one type. Without it an in-place call copies the result of the kernel."""
+        self.write_function = function
         return function
 
     def samples(self, function):
@@ -157,6 +166,13 @@ class Op:
         return tuple(name for name in self.parameters if name in served)
 
     @property
+    def plan(self) -> tuple:
+        """For each input with a formula: its bit in a mask, its name, its position among the parameters."""
+        if self._plan is None:
+            self._plan = tuple((1 << bit, name, self.index[name]) for bit, name in enumerate(self.inputs))
+        return self._plan
+
+    @property
     def function(self):
         """The public function, generated at first use."""
         if self._function is None:
@@ -178,7 +194,7 @@ class Op:
         """Forget what was generated from the record, after a kernel was added."""
         self._function = self._binder = None
         self._nodes.clear()
-        getattr(self, "fast", {}).clear()
+        self.fast.clear()
         forget_namespaces()
 
     def kernel_for(self, backend: str):

@@ -209,6 +209,13 @@ def fill(xp, input, value):
     return out
 
 
+@fill.writer
+def fill_write(xp, out, value):
+    if isinstance(value, complex) or getattr(value, "ndim", 0):
+        raise TypeError("the general road says what is wrong")
+    out[...] = value
+
+
 @fill.meta
 def fill_meta(input, value):
     return input.shape, input.dtype
@@ -239,6 +246,11 @@ def zero(xp, input):
     tensor([0, 0])
     """
     return xp.zeros_like(input)
+
+
+@zero.writer
+def zero_write(xp, out):
+    out.fill(0)
 
 
 @zero.meta
@@ -303,6 +315,11 @@ def copy(xp, input, src, non_blocking=False):
 @copy.meta
 def copy_meta(input, src, non_blocking=False):
     return input.shape, input.dtype
+
+
+@copy.writer
+def copy_write(xp, out, src, non_blocking=False):
+    out[...] = src
 
 
 @copy.vjp("input")

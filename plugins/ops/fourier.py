@@ -155,15 +155,199 @@ def _resize(F, input, dims, sizes):
 
 
 def _transform(F, name, input, sizes, dims, norm, out):
-    """One of the public functions, along non-negative `dims`; a size that is None stays as it is."""
+    """One of the public functions, along non-negative `dims`; a size that is None or -1 stays as it is."""
     input = _prepare(name, input)
     kind = name.removesuffix("2").removesuffix("n")
-    forward = kind in ("fft", "rfft", "hfft")
-    to_real, from_real = kind in ("irfft", "hfft"), kind in ("rfft", "ihfft")
+    forward, to_real, from_real = kind in _FORWARD, kind in ("irfft", "hfft"), kind in ("rfft", "ihfft")
     if (to_real or from_real) and not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
-    sizes = [input.shape[d] if n in (None, -1) else n for d, n in zip(dims, sizes)]
-    given = list(sizes)
+    full = [input.shape[d] if n in (None, -1) else int(n) for d, n in zip(dims, sizes)]
+    if to_real and sizes[-1] in (None, -1):
+        full[-1] = 2 * (full[-1] - 1)
+    for n in full:
+        if n < 1:
+            raise RuntimeError(f"Invalid number of data points ({n}) specified; there must be at least one")
+    scale = _scale(norm, full, forward)
     if to_real:
-        last = sizes[-1] if given_last else 2 * (sizes[-1] - 1) if False else sizes[-1]
-    return input
+        input = _resize(F, input, dims, [*full[:-1], full[-1] // 2 + 1])
+        result = F.fft_c2r(F.conj(input) if forward else input, dims, scale, full[-1])
+    else:
+        input = _resize(F, input, dims, full)
+        result = F.fft_r2c(input, dims, scale) if from_real else F.fft_c2c(input, dims, scale, forward)
+        if from_real and not forward:
+            result = F.conj(result)
+    return result if out is None else out.copy_(result)
+
+
+_FORWARD = ("fft", "rfft", "hfft")
+
+
+def _one_axis(input, dim):
+    if not input.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return (axes(dim, input.ndim),)
+
+
+def _many_axes(input, s, dim):
+    """Sizes and dimensions of the functions of several dimensions, from their arguments `s` and `dim`."""
+    sizes = s if s is None or isinstance(s, (tuple, list)) else (s,)
+    if dim is None:
+        count = input.ndim if sizes is None else len(sizes)
+        if count > input.ndim:
+            raise RuntimeError(f"Got shape with {count} values but input tensor only has {input.ndim} dimensions.")
+        dims = tuple(range(input.ndim - count, input.ndim))
+    else:
+        dims = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+        if sizes is not None and len(sizes) != len(dims):
+            raise RuntimeError("When given, dim and shape arguments must have the same length")
+        dims = tuple([_one_axis(input, d)[0] for d in dims])
+        if len(set(dims)) != len(dims):
+            raise RuntimeError("FFT dims must be unique")
+    return sizes or (None,) * len(dims), dims
+
+
+_TITLES = {
+    "fft": "Discrete Fourier transform",
+    "ifft": "Inverse of the discrete Fourier transform",
+    "rfft": "First half of the Fourier transform of a real signal",
+    "irfft": "Real signal whose first half of the transform is given",
+    "hfft": "Real transform of a Hermitian signal, given as a half",
+    "ihfft": "First half of the inverse transform of a real signal",
+}
+_WHERE = {"": "", "2": ", in two dimensions", "n": ", in some dimensions"}
+_DOC = """{title}.
+
+    Args:
+        input: {what} of any shape; integers become floats.
+        {size}
+        {dim}
+        norm: "backward" (default: inverse transforms are divided by the number of points), "forward" (only the others
+            are), or "ortho" (all are divided by its root).
+
+    Raises `RuntimeError` for a size below 1, another `norm`, half precision{real}.
+
+    >>> import plugrad as torch
+    >>> torch.fft.{name}(torch.ones({given})).shape
+    torch.Size([{result}])
+    """
+_SIZE = {
+    "": "n: number of points, to which the input is cut or padded with zeros; by default as many as there are.",
+    "2": "s: numbers of points, to which the input is cut or padded with zeros; -1 or by default as many as there are.",
+}
+_DIM = {
+    "": "dim: along which.",
+    "2": "dim: the two dimensions; the last of them is the one of which there may be a half.",
+    "n": "dim: the dimensions, by default all or the last len(s); of the last there may be a half.",
+}
+
+
+def _document(kind, suffix):
+    stored = "first half" if kind in ("irfft", "hfft") else "real tensor" if kind in ("rfft", "ihfft") else "tensor"
+    given, result = 3 if stored == "first half" else 4, 3 if stored == "real tensor" else 4
+    more = "4, " if suffix else ""
+    return _DOC.format(
+        title=_TITLES[kind] + _WHERE[suffix], what=stored, size=_SIZE[suffix and "2"], dim=_DIM[suffix],
+        real=" or complex input" if stored == "real tensor" else "", name=kind + suffix,
+        given=f"{more}{given}", result=f"{more}{result}",
+    )  # fmt: skip
+
+
+def _declare(kind):
+    """The records of one transform, along one dimension, two, and any number."""
+
+    def one(F, input, n=None, dim=-1, norm=None, *, out=None):
+        return _transform(F, kind, input, (n,), _one_axis(input, dim), norm, out)
+
+    def two(F, input, s=None, dim=(-2, -1), norm=None, *, out=None):
+        return _transform(F, f"{kind}2", input, *_many_axes(input, s, dim), norm, out)
+
+    def many(F, input, s=None, dim=None, norm=None, *, out=None):
+        return _transform(F, f"{kind}n", input, *_many_axes(input, s, dim), norm, out)
+
+    for suffix, function in (("", one), ("2", two), ("n", many)):
+        name = kind + suffix
+        function.__doc__ = _document(kind, suffix)
+        record = composite(name=name, at=(f"fft.{name}",))(function)
+        record.samples(_samples(kind, suffix))
+        yield record
+
+
+def _samples(kind, suffix):
+    def samples(make):
+        dtype = "complex128" if kind in ("irfft", "hfft") else "float64"
+        yield make.args(make(3, 4, dtype=dtype))
+        yield make.args(make(3, 4, dtype=dtype), (5, 3) if suffix else 5, norm="ortho")
+
+    return samples
+
+
+_transforms = [record for kind in _TITLES for record in _declare(kind)]
+
+
+# ---------------------------------------------------------------------------------------------------- order of the bins
+
+
+def _shifted(F, input, dim, sign):
+    dims = tuple(range(input.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    if not dims:
+        return F.clone(input)
+    dims = [axes(d, input.ndim) for d in dims]
+    return F.roll(input, tuple(sign * (input.shape[d] // 2) for d in dims), tuple(dims))
+
+
+@composite(at=("fft.fftshift",))
+def fftshift(F, input, dim=None):
+    """Move the zero frequency to the middle of the dimensions `dim` (default: all).
+
+    >>> import plugrad as torch
+    >>> torch.fft.fftshift(torch.fft.fftfreq(4))
+    tensor([-0.5000, -0.2500,  0.0000,  0.2500])
+    """
+    return _shifted(F, input, dim, 1)
+
+
+@composite(at=("fft.ifftshift",))
+def ifftshift(F, input, dim=None):
+    """Undo `fftshift`: move the zero frequency from the middle to the start.
+
+    >>> import plugrad as torch
+    >>> torch.fft.ifftshift(torch.tensor([-1, 0, 1]))
+    tensor([ 0,  1, -1])
+    """
+    return _shifted(F, input, dim, -1)
+
+
+@fftshift.samples
+def fftshift_samples(make):
+    yield make(5, 4)
+    yield make.args(make(5, 4), 0)
+
+
+ifftshift.samples(fftshift_samples)
+
+
+@factory(at=("fft.fftfreq",), promote="float")
+def fftfreq(xp, n, d=1.0, *, dtype):
+    """Frequency of each of the `n` coefficients of `fft`, for samples `d` apart.
+
+    >>> import plugrad as torch
+    >>> torch.fft.fftfreq(4)
+    tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
+    """
+    return (xp.fft.fftfreq(n) / d).astype(dtype)
+
+
+@factory(at=("fft.rfftfreq",), promote="float")
+def rfftfreq(xp, n, d=1.0, *, dtype):
+    """Frequency of each of the n // 2 + 1 coefficients of `rfft`, for `n` samples `d` apart.
+
+    >>> import plugrad as torch
+    >>> torch.fft.rfftfreq(4)
+    tensor([0.0000, 0.2500, 0.5000])
+    """
+    return (xp.fft.rfftfreq(n) / d).astype(dtype)
+
+
+@hookimpl
+def plugrad_ops():
+    return [*collect(Op, globals()), *_transforms]

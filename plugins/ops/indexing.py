@@ -19,7 +19,7 @@ def getitem(F, input, index):
 
 
 # Item assignment asks whether it may write through a view.
-getitem.is_basic = lambda index: index.__class__ is int or ix.is_basic(ix.tidy(index))
+getitem.tidy, getitem.is_basic = ix.tidy, ix.is_basic
 
 
 def _basic_node(input, index):
