@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from plugrad import codegen, loader, registry
 
 
@@ -23,11 +25,13 @@ def orders(op) -> int:
 
 def op_row(op) -> dict:
     """Describe one op."""
+    shown = op.names[0] if op.names else op.qualname
     return {
-        "name": op.qualname,
-        "signature": f"{op.name}({codegen.signature_source(op).replace('_d_', '')})",
+        "name": shown,
+        "record": op.qualname,
+        "signature": f"{shown.rpartition('.')[2]}({_parameters(op)})",
         "public": list(op.names),
-        "aliases": [name for name in op.names if name not in (op.name, f"Tensor.{op.name}")],
+        "aliases": [name for name in op.names if name not in (shown, f"Tensor.{shown}")],
         "backends": ["any" if backend == "*" else backend for backend in op.kernels],
         "orders": orders(op),
         "family": op.family,
@@ -37,11 +41,16 @@ def op_row(op) -> dict:
     }
 
 
+def _parameters(op) -> str:
+    """Return the parameter list, with the defaults that generated code has under names of its own."""
+    return re.sub(r"\b_d_(\w+)", lambda found: repr(op.defaults[found[1]]), codegen.signature_source(op))
+
+
 def _promised_op(plugin, name) -> dict:
     names = loader.promised_names(plugin, "ops", name)
     return {
-        "name": f"{plugin.namespace}.{name}", "signature": f"{name}(...)", "public": list(names), "aliases": [],
-        "backends": [], "orders": None, "family": None, "provider": plugin.id, "loaded": False,
+        "name": name, "record": f"{plugin.namespace}.{name}", "signature": f"{name}(...)", "public": list(names),
+        "aliases": [], "backends": [], "orders": None, "family": None, "provider": plugin.id, "loaded": False,
         "doc": f"promised by {plugin.distribution} {plugin.version}, {plugin.status}",
     }  # fmt: skip
 
@@ -52,7 +61,8 @@ def op_rows(search=None, namespace=None, provider=None, family=None, gradient=No
     for plugin in loader.plugins.values():
         if plugin.status not in ("loaded", "loading"):
             rows += [_promised_op(plugin, name) for kind, name in plugin.promised if kind == "ops"]
-    return sorted((row for row in rows if _matches(row, search, namespace, provider, family, gradient, hidden)), key=_key)
+    wanted = [row for row in rows if _matches(row, search, namespace, provider, family, gradient, hidden)]
+    return sorted(wanted, key=_key)
 
 
 def _key(row):
@@ -62,7 +72,8 @@ def _key(row):
 def _matches(row, search, namespace, provider, family, gradient, hidden) -> bool:
     if not row["public"] and not hidden:
         return False
-    if search and not any(search.lower() in text.lower() for text in (row["name"], row["doc"], *row["public"])):
+    texts = row["name"], row["record"], row["doc"], *row["public"]
+    if search and not any(search.lower() in text.lower() for text in texts):
         return False
     if namespace is not None and not any(name.rpartition(".")[0] == namespace for name in row["public"]):
         return False
@@ -97,13 +108,15 @@ def entries(kind: str) -> list[dict]:
             if entry.kind == kind:
                 rows.append(_class_row(entry, dotted, plugin))
         if plugin.status not in ("loaded", "loading"):
-            promised = f"promised by {plugin.distribution} {plugin.version}, {plugin.status}"
-            rows += [
-                {"name": name, "public": f"{loader.HOME[kind]}.{name}", "signature": "", "provider": plugin.id, "doc": promised}
-                for promised_kind, name in plugin.promised
-                if promised_kind == kind
-            ]
+            rows += [_promised_row(kind, name, plugin) for promised, name in plugin.promised if promised == kind]
     return sorted(rows, key=_key)
+
+
+def _promised_row(kind, name, plugin) -> dict:
+    return {
+        "name": name, "public": f"{loader.HOME[kind]}.{name}", "signature": "", "provider": plugin.id,
+        "doc": f"promised by {plugin.distribution} {plugin.version}, {plugin.status}",
+    }  # fmt: skip
 
 
 def _class_row(entry, dotted, plugin) -> dict:

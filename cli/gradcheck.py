@@ -82,7 +82,7 @@ def _summary(chosen, rows) -> str:
         counts[row["status"]] = counts.get(row["status"], 0) + 1
     words = {
         "PASS": "passed", "FAIL": "failed", "ERROR": "raised", "NONDIFFERENTIABLE": "right at a kink",
-        "INCONCLUSIVE": "inconclusive", "NO SAMPLES": "ops without samples",
+        "REFUSED": "not implemented", "INCONCLUSIVE": "inconclusive", "NO SAMPLES": "ops without samples",
     }  # fmt: skip
     found = ", ".join(f"{counts[status]} {text}" for status, text in words.items() if status in counts)
     return f"{len(chosen)} op{'s' * (len(chosen) != 1)}: {found or 'nothing to check'}"

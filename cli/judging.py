@@ -8,7 +8,8 @@ FAULTY = ("FAIL", "ERROR")
 def judge(name: str, second: bool = True, fast: bool = False) -> list[dict]:
     """Check an op with each of its samples, to first and second order; return one row for each check.
 
-    `status` is that of `plugrad.testing.check`, "ERROR" when the op raised, or "NO SAMPLES".
+    `status` is that of `plugrad.testing.check`, "REFUSED" when the gradient says that it is not implemented, "ERROR"
+    when anything else was raised, or "NO SAMPLES".
     """
     from plugrad import registry
     from plugrad.testing import samples_of
@@ -37,6 +38,8 @@ def _judge_one(op, sample, order, fast) -> dict:
         if order == 2:
             prepared = gradient_function(*prepared)
         verdict = check(*prepared, fast_mode=fast)
+    except NotImplementedError as error:
+        return _row(op, order, sample, "REFUSED", message=_described(error))
     except Exception as error:  # whatever an op raises where it should work is a finding
         return _row(op, order, sample, "ERROR", message=_described(error))
     return _row(op, order, sample, verdict.status, verdict)

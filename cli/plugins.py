@@ -45,5 +45,5 @@ def why(name: str = typer.Argument(help="A name: relu, nn.functional.relu, optim
     lines = catalog.explain(name)
     if not lines:
         known = {dotted.rpartition(".")[2] for dotted in (*catalog.registry.public, *catalog.registry.claims)}
-        refuse_unknown(name, known, "plugin's name")
+        refuse_unknown(name, known, "name of a plugin's")
     typer.echo("\n".join(lines))

@@ -9,6 +9,7 @@ what this op needs. Each is made at the first use of the op, so importing costs 
 from __future__ import annotations
 
 import linecache
+import types
 
 from plugrad import modes
 from plugrad.modes import LEAF, mode, tick
@@ -186,7 +187,21 @@ def variadic_lines(op) -> list[str]:
 # ---------------------------------------------------------------------------------------------------- nodes
 
 
-def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None, base):
+def _same(F, value):
+    return value
+
+
+def real_formula(function):
+    """Return a formula in which `conj` does nothing: for nodes whose tensors are known to be real."""
+    from plugrad.families import conj
+
+    replaced = {name: _same for name, value in function.__globals__.items() if value is conj}
+    if not replaced or not set(replaced) & set(function.__code__.co_names):
+        return function
+    return types.FunctionType(function.__code__, {**function.__globals__, **replaced}, function.__name__)
+
+
+def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None, real: bool, base):
     """Return the Node class of an op for one set of inputs that require grad.
 
     `sequences` names the inputs that are lists of tensors, `multiple` says that the op returned several outputs.
@@ -205,7 +220,7 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
     if saves:
         lines.append(f"    {''.join(_safe(name) + ', ' for name in saves)}= saved")
     for number, formula in enumerate(formulas):
-        namespace[f"formula{number}"] = formula.function
+        namespace[f"formula{number}"] = real_formula(formula.function) if real else formula.function
         arguments = ", ".join(["F", "g", *(_safe(name) for name in formula.wants)])
         if formula.needs:
             namespace[f"needs{number}"] = tuple(name in wanted for name in formula.inputs)
@@ -448,7 +463,7 @@ def binary_source(op, name=None, swapped=False, operator=False) -> str | None:
     As a function or operator the number is on the right; as a reflected operator (`swapped`) it is on the left.
     """
     first, second = op.parameters[:2]
-    nodes = {mask: op.node(mask) for mask in (1, 2, 3)} if op.formulas and len(op.inputs) == 2 else {}
+    nodes = {mask: op.node(mask, real=True) for mask in (1, 2, 3)} if op.formulas and len(op.inputs) == 2 else {}
     if op.formulas and not nodes and op.promote != "bool":
         return None
     saved = {mask: _saved_source(node, {first: "a", second: "b"}, op) for mask, node in nodes.items()}

@@ -97,7 +97,7 @@ def run(roots, *, retain, create, targets=None):
         if edge.edges:
             push(heap, (-edge.seq, edge))
         else:
-            _finish_leaf(edge, pending.pop(edge), create, targets, captured)
+            _finish_leaf(edge, pending.pop(edge), create, targets, captured, 0)
     node = g = None
     if heap:
         node = pop(heap)[1]
@@ -133,6 +133,13 @@ def run(roots, *, retain, create, targets=None):
                     grads = fit(F, node, grads)
                 if rare is not None:
                     grads = _run_after(node, rare, grads, g, create)
+            if len(edges) == 1 and targets is None and not pending:
+                # A chain: the next node is the only one, and nothing else is known of it.
+                edge = edges[0]
+                grad = grads[0]
+                if grad is not None and uses[edge] == 1 and edge.edges and (not heap or -heap[0][0] < edge.seq):
+                    node, g = edge, grad
+                    continue
             node = None
             for edge, grad in zip(edges, grads):
                 if edge is None or (needed is not None and edge not in needed):
@@ -143,12 +150,14 @@ def run(roots, *, retain, create, targets=None):
                     if grad is not None:
                         add(edge, grad)
                     continue
+                holders = 3  # `grads`, `zip` and `grad`
                 if pending and edge in pending:
                     if grad is not None:
                         add(edge, grad)
                     grad = pending.pop(edge)
+                    holders = 1
                 if not edge.edges:
-                    _finish_leaf(edge, grad, create, targets, captured)
+                    _finish_leaf(edge, grad, create, targets, captured, holders)
                 elif node is None:
                     node, g = edge, grad
                 else:
@@ -200,8 +209,11 @@ def _count_uses(roots, targets):
     return uses, needed
 
 
-def _finish_leaf(leaf, g, create, targets, captured) -> None:
-    """The gradient of a leaf is complete: run its hooks, then accumulate or capture it."""
+def _finish_leaf(leaf, g, create, targets, captured, holders) -> None:
+    """The gradient of a leaf is complete: run its hooks, then accumulate or capture it.
+
+    `holders` is how many references to `g` the caller knows of.
+    """
     rare = leaf.__dict__.get("_hooks")
     if rare is not None and g is not None and (rare.before or rare.pre):
         g = _run_before(leaf, rare, g, create)
@@ -212,7 +224,7 @@ def _finish_leaf(leaf, g, create, targets, captured) -> None:
             return
     if g is None:
         return
-    accumulate(leaf, g, create)
+    accumulate(leaf, g, create, holders)
     if rare is not None and rare.after:
         for hook in list(rare.after.values()):
             hook((), (as_tensor(g),))
@@ -222,8 +234,8 @@ def _finish_leaf(leaf, g, create, targets, captured) -> None:
             hook(leaf)
 
 
-def accumulate(leaf, g, create) -> None:
-    """Add a finished gradient to `leaf.grad`. The first one is borrowed if nobody else holds it, else copied."""
+def accumulate(leaf, g, create, holders) -> None:
+    """Add a finished gradient to `leaf.grad`. The first one is taken if nobody else holds it, else copied."""
     old = leaf.grad
     if create:
         leaf._grad = g if old is None else old + g
@@ -238,8 +250,8 @@ def accumulate(leaf, g, create) -> None:
     kind = leaf._type
     if g.__class__ is not kind.array_type:
         g = kind.wrap(g)
-    # 5: `pending` gave it up; this frame, two callers, the argument of getrefcount and the pulled tuple may hold it.
-    elif g.base is not None or not g.flags.owndata or sys.getrefcount(g) > 5:
+    # 3: this frame's `g`, that of `_finish_leaf`, and getrefcount's own argument.
+    elif g.base is not None or sys.getrefcount(g) > 3 + holders:
         g = g.copy()
     leaf._grad = kind_tensor(g, kind)
 

@@ -13,6 +13,7 @@ from plugrad.families import (
     binary,
     broadcast_shapes,
     composite,
+    conj,
     elementwise,
     factory,
     keep_dims,
@@ -32,7 +33,7 @@ from plugrad.recipes import Kernel, kernel_for, layer, loss, loss_modules
 
 __all__ = [
     "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "Optimizer", "PLUGRAD_API", "Parameter",
-    "axes", "binary", "broadcast_shapes", "collect", "composite", "dtype_of", "elementwise", "factory",
+    "axes", "binary", "broadcast_shapes", "collect", "composite", "conj", "dtype_of", "elementwise", "factory",
     "get_default_dtype", "hookimpl", "keep_dims", "kernel_for", "layer", "loss", "loss_modules", "op", "reduction", "rng",
     "type_of", "unary", "view",
 ]  # fmt: skip

@@ -67,6 +67,18 @@ def keep_dims(F, g, shape, dim, keepdim):
     return F.reshape(g, tuple(1 if i in reduced else n for i, n in enumerate(shape)))
 
 
+def conj(F, value):
+    """Return the complex conjugate of a tensor or number, for gradient formulas; real ones come back as they are.
+
+    In the formulas of the fast roads, which are real, the call is replaced by one that does nothing.
+    """
+    dtype = getattr(value, "dtype", None)
+    if dtype is None:
+        return value.conjugate()
+    # Only raw arrays have a dtype with a `kind`; asking it is cheaper than a call that does nothing.
+    return value if getattr(dtype, "kind", "c") != "c" else F.conj(value)
+
+
 def broadcast_shapes(*shapes):
     """Return the shape that the shapes broadcast to; RuntimeError when they don't fit.
 
@@ -261,7 +273,7 @@ def _fast_namespace(op, masks) -> dict:
     namespace = {"fast": op.fast, "bool_type": BOOL_TYPE, "axes": axes, "PLAIN": PLAIN, "PLAIN_OR_TUPLE": PLAIN | {tuple}}
     namespace["mark_view"] = mark_view
     if op.formulas and len(op.inputs) == len(masks).bit_length():
-        namespace.update({f"node{mask}": op.node(mask) for mask in masks})
+        namespace.update({f"node{mask}": op.node(mask, real=op.broadcasts) for mask in masks})
     return namespace
 
 

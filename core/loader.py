@@ -45,7 +45,8 @@ class Plugin:
     )  # fmt: skip
 
     def __init__(self, distribution, version, name, value, builtin):
-        self.distribution, self.version, self.name, self.value, self.builtin = distribution, version, name, value, builtin
+        self.distribution, self.version, self.name, self.value = distribution, version, name, value
+        self.builtin = builtin
         self.kinds, self.promised, self.claimed, self.brought, self.shadowed = set(), [], [], {}, []
         self.status, self.stage, self.error, self.traceback, self.seconds = "not loaded", None, None, None, 0.0
         self.module = None
@@ -96,7 +97,8 @@ def discover() -> None:
         # in a source tree, and may be stale.
         metadata = distribution.read_text("METADATA")
         stale = metadata is None
-        described = dict(re.findall(r"^(Name|Version):\s*(\S+)", metadata or distribution.read_text("PKG-INFO") or "", re.M))
+        metadata = metadata or distribution.read_text("PKG-INFO") or ""
+        described = dict(re.findall(r"^(Name|Version):\s*(\S+)", metadata, re.M))
         name = normalise(described.get("Name", ""))
         if name and (name not in found or (found[name][0] and not stale)):
             found[name] = (stale, described.get("Version", "unknown"), points)

@@ -245,12 +245,12 @@ class Op:
 
     # ------------------------------------------------------------------------------------------ nodes
 
-    def node(self, mask: int, sequences: tuple = (), multiple: bool = False, name: str | None = None):
+    def node(self, mask: int, sequences=(), multiple=False, name: str | None = None, real=False):
         """Return the Node class for the set of inputs that require grad, bit i for `inputs[i]`."""
-        key = (mask, sequences, multiple, name)
+        key = (mask, sequences, multiple, name, real)
         found = self._nodes.get(key)
         if found is None:
-            found = self._nodes[key] = codegen.node_class(self, mask, sequences, multiple, name, OpNode)
+            found = self._nodes[key] = codegen.node_class(self, *key, OpNode)
         return found
 
 

@@ -90,8 +90,10 @@ def tensor_str(t, *, default_dtype_name: str = "float32") -> str:
     plain = kind.__name__ in ("Tensor", "Parameter")
     device = str(t.device)
     meta = device.startswith("meta")
+    # NumPy has no bfloat16; every one of its values is a float32.
+    shown = t.float() if t.dtype.name == "bfloat16" and not meta else t
     text = format_tensor(
-        t if meta else t.detach().cpu().numpy(),
+        shown if meta else shown.detach().cpu().numpy(),
         dtype_name=t.dtype.name,
         default_dtype_name=default_dtype_name,
         device=device,

@@ -1,14 +1,10 @@
 """Plugins of guests: loaded at first use, quarantined when they fail, never in each other's or plugrad's way."""
 
 import ast
-import pathlib
-import sys
 import tomllib
 
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from guest_builder import GUESTS, ROOT, build, example, op_module, output, run  # noqa: E402
+from guest_builder import GUESTS, ROOT, build, example, op_module, output, run
 
 
 def lines(text):

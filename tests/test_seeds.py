@@ -3,12 +3,13 @@
 import warnings
 
 import numpy as np
-import plugrad as torch
 import pytest
+
+import plugrad as torch
 from plugrad import nn
 from plugrad.autograd import Function, Variable, gradcheck
 
-# ---------------------------------------------------------------------------------------------------- new functions
+# ------------------------------------------------------------------------------------------ new functions
 
 
 class OldLinear(Function):
@@ -186,7 +187,7 @@ def test_arguments_of_the_constructor():
     assert x.grad.tolist() == [[2.0] * 3] * 2
 
 
-# ---------------------------------------------------------------------------------------------------- new modules
+# ------------------------------------------------------------------------------------------ new modules
 
 
 class OldLinearModule(nn.Module):
@@ -282,7 +283,7 @@ def test_a_module_tracks_parameters_and_buffers_only():
     assert module.double().buffer.dtype is torch.float64 and module.loose.dtype is torch.float32
 
 
-# ---------------------------------------------------------------------------------------------------- tensors, variables
+# ------------------------------------------------------------------------------------------ tensors, variables
 
 
 def test_ways_to_make_a_tensor(capsys):
@@ -334,7 +335,7 @@ def test_the_list_of_optimizers(name):
     assert w.item() < 1
 
 
-# ---------------------------------------------------------------------------------------------------- newer developments
+# ------------------------------------------------------------------------------------------ newer developments
 
 
 def test_a_module_is_made_on_a_device_and_without_data():

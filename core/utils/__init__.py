@@ -1,1 +1,14 @@
-"""`plugrad.utils`: data loading and checkpointing."""
+"""`plugrad.utils`: data loading (`data`) and checkpointing of activations (`checkpoint`)."""
+
+from __future__ import annotations
+
+import importlib
+
+__all__ = ["checkpoint", "data"]
+
+
+def __getattr__(name):
+    # Imported at first use: a program that only infers needs neither.
+    if name in __all__:
+        return importlib.import_module(f"plugrad.utils.{name}")
+    raise AttributeError(f"module 'plugrad.utils' has no attribute {name!r}")

@@ -16,15 +16,14 @@ def check_reduction(reduction) -> None:
         raise ValueError(f"{reduction} is not a valid value for reduction; write 'none', 'mean' or 'sum'")
 
 
-def reduced(xp, values, reduction):
-    """Return raw `values` as they are, their mean or their sum."""
+def reduced(xp, values, reduction, dtype):
+    """Return raw `values` as they are, their mean or their sum, as `dtype`."""
     if reduction == "none":
-        return values
-    wide = "float32" if values.dtype.itemsize == 2 else None
-    total = values.sum(dtype=wide)
+        return values if values.dtype == dtype else values.astype(dtype)
+    total = values.sum(dtype="float32" if values.dtype.itemsize == 2 else None)
     if reduction == "mean":
         total = total / values.size if values.size else total * math.nan
-    return total.astype(values.dtype) if wide else total
+    return total if total.dtype == dtype else total.astype(dtype)
 
 
 def reduced_shape(shape, reduction):

@@ -29,7 +29,7 @@ def bce(xp, input, target, weight, reduction):
         raise RuntimeError("all elements of input should be between 0 and 1")
     # PyTorch bounds the logarithms, so that a confident wrong answer costs much but not infinitely much.
     yes, no = xp.maximum(xp.log(input), -100), xp.maximum(xp.log1p(-input), -100)
-    return reduced(xp, _times((target - 1) * no - target * yes, weight), reduction)
+    return reduced(xp, _times((target - 1) * no - target * yes, weight), reduction, input.dtype)
 
 
 @bce.vjp("input")
@@ -95,7 +95,7 @@ def bce_logits(xp, input, target, weight, pos_weight, reduction):
         values = xp.maximum(input, 0) - input * target + tail
     else:
         values = (1 - target) * input + ((pos_weight - 1) * target + 1) * (tail + xp.maximum(-input, 0))
-    return reduced(xp, _times(values, weight), reduction)
+    return reduced(xp, _times(values, weight), reduction, input.dtype)
 
 
 @bce_logits.vjp("input")
@@ -157,7 +157,7 @@ def binary_cross_entropy_with_logits(F, input, target, weight=None, *, reduction
 def soft_margin(xp, input, target, reduction):
     """`log(1 + exp(-target * input))`, reduced."""
     refuse_integers("soft_margin_loss", input)
-    return reduced(xp, xp.logaddexp(input.dtype.type(0), -target * input), reduction)
+    return reduced(xp, xp.logaddexp(input.dtype.type(0), -target * input), reduction, input.dtype)
 
 
 @soft_margin.vjp("input")

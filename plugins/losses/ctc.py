@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, loss, loss_modules, op
 
 from ._reduce import check_reduction
@@ -192,7 +193,7 @@ def ctc_loss(F, log_probs, targets, input_lengths, target_lengths, blank=0, redu
     if zero_infinity:
         values = F.where(values == math.inf, 0, values)
     if reduction == "mean":
-        sizes = F.asarray([float(max(length, 1)) for length in lengths], dtype=values.dtype, device=values.device)
+        sizes = plugrad.tensor([float(max(length, 1)) for length in lengths], dtype=values.dtype, device=values.device)
         return F.mean(values / sizes)
     if reduction == "sum":
         return F.sum(values)

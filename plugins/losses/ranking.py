@@ -188,7 +188,7 @@ def multi_margin_loss(F, input, target, p=1, margin=1.0, weight=None, *, reducti
         raise ValueError("weight must be one-dimensional")
     if target.dtype.is_floating_point:
         raise RuntimeError(f"expected scalar type Long but found {target.dtype}")
-    rows = F.unsqueeze(input, 0) if input.ndim < 2 else input
+    rows = F.reshape(input, (1, -1)) if input.ndim < 2 else input
     if input.ndim > 2 or not rows.shape[-1]:
         raise RuntimeError(
             f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"

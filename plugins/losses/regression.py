@@ -28,7 +28,7 @@ def mse(xp, input, target, reduction):
     refuse_integers("mse_cpu", input)
     difference = xp.subtract(input, target)
     if reduction == "none" or difference.dtype.itemsize == 2:
-        return reduced(xp, difference * difference, reduction)
+        return reduced(xp, difference * difference, reduction, input.dtype)
     total = xp.vdot(difference, difference)
     if reduction == "sum":
         return total
@@ -88,7 +88,8 @@ def l1(xp, input, target, reduction):
     """Absolute differences of two arrays of one shape, reduced."""
     if input.dtype.kind in "biu":
         refuse_integers("l1_cpu", input)
-    return reduced(xp, xp.abs(xp.subtract(input, target)), reduction)
+    values = xp.abs(xp.subtract(input, target))
+    return reduced(xp, values, reduction, values.dtype)
 
 
 @l1.vjp("input")
@@ -145,7 +146,7 @@ def huber(xp, input, target, reduction, delta, scale):
     # With c the difference clipped to +-delta, c * (d - c / 2) is d^2 / 2 inside and delta * (|d| - delta / 2) outside.
     clipped = xp.minimum(xp.maximum(difference, -delta), delta)
     values = clipped * (difference - clipped * 0.5)
-    return reduced(xp, values if scale == 1 else values * scale, reduction)
+    return reduced(xp, values if scale == 1 else values * scale, reduction, input.dtype)
 
 
 @huber.vjp("input")

@@ -36,15 +36,6 @@ def refuse(kinds: str, kernel: str, *values) -> None:
             )
 
 
-def conj(F, value):
-    """Return the complex conjugate of a tensor or of a Python number; real ones come back as they are."""
-    dtype = getattr(value, "dtype", None)
-    if dtype is None:
-        return value.conjugate()
-    # Only raw arrays have a dtype with a `kind`; asking it is cheaper than a call that does nothing.
-    return value if getattr(dtype, "kind", "c") != "c" else F.conj(value)
-
-
 def bounded(xp, input, low, high):
     """Return a real array limited to `[low, high]`, numbers; NaN stays."""
     if input.dtype.kind == "f":

@@ -10,10 +10,10 @@ from ._geometry import per_axis
 class Axis:
     """How windows lie along one axis.
 
-    `taps[k]` picks element k of every window out of the padded axis: a slice, or a list of positions. `size` is the
-    number of windows; `low` and `high` the padding. `counts` says how many elements of the input each window has,
-    `spans` also counts the padding asked for. `disjoint` when no element is in two windows, `covers` when
-    in addition none is in none.
+    `taps[k]` picks element k of every window out of the padded axis: a slice, or a list of positions. `size`
+    is the number of windows; `low` and `high` the padding. `counts` says how many elements of the input each
+    window has, `spans` also counts the padding asked for. `disjoint` when no element is in two windows,
+    `covers` when in addition none is in none.
     """
 
     __slots__ = ("size", "low", "high", "taps", "counts", "spans", "disjoint", "covers")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, collect, composite, elementwise, hookimpl, unary
+from plugrad.extend import collect, composite, conj, elementwise, hookimpl, Op, unary
 
-from ._checks import bounded, conj, refuse
+from ._checks import bounded, refuse
 from .erf import erf
 
 SELU_ALPHA = 1.6732632423543772

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, binary, collect, composite, elementwise, hookimpl, unary
+from plugrad.extend import binary, collect, composite, conj, elementwise, hookimpl, Op, unary
 
-from ._checks import conj, is_number, refuse
+from ._checks import is_number, refuse
 
 
 def _check_alpha(array, alpha):

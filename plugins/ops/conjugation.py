@@ -23,20 +23,26 @@ def conj_vjp(F, g):
     return F.conj(g)
 
 
-@unary(promote="same")
-def conj_physical(xp, input):
-    """Complex conjugate of each element as a new tensor.
+@composite()
+def conj_physical(F, input):
+    """Complex conjugate of each element, never left pending; a real tensor is passed on as it is.
 
     >>> import plugrad as torch
     >>> torch.conj_physical(torch.tensor([1 + 2j]))
     tensor([1.-2.j])
     """
-    return xp.conjugate(input)
+    return F.conj(input) if input.is_complex() else input
 
 
-@conj_physical.vjp
-def conj_physical_vjp(F, g):
-    return F.conj(g)
+@composite(name="conj_physical_in_place", at=("Tensor.conj_physical_",))
+def conj_physical_(F, input):
+    """In-place form of `conj_physical`.
+
+    >>> import plugrad as torch
+    >>> torch.tensor([1 + 2j]).conj_physical_()
+    tensor([1.-2.j])
+    """
+    return input.copy_(F.conj(input)) if input.is_complex() else input
 
 
 @composite()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op, reduction
 
 from ._checks import refuse
-from .reduction import shift
+from .reduction import cast, shift
 
 
 def scanned(xp, join, arrays, axis):
@@ -37,7 +37,7 @@ def cumsum(xp, input, dim, *, dtype=None):
     >>> torch.cumsum(torch.tensor([1, 2, 3]), 0)
     tensor([1, 3, 6])
     """
-    return xp.cumsum(input, axis=dim)
+    return cast(xp.cumsum(input, axis=dim), dtype)
 
 
 cumsum.meta(_same_shape)
@@ -113,7 +113,7 @@ def cumprod(xp, input, dim, *, dtype=None):
     >>> torch.cumprod(torch.tensor([1, 2, 3]), 0)
     tensor([1, 2, 6])
     """
-    return xp.cumprod(input, axis=dim)
+    return cast(xp.cumprod(input, axis=dim), dtype)
 
 
 cumprod.meta(_same_shape)

@@ -70,7 +70,8 @@ def _channels(input):
 def dropout(F, input, p=0.5, training=True, inplace=False):
     """Zero each element with probability `p`, and scale the others by 1 / (1 - p).
 
-    Outside `training` the input itself. Raises ValueError unless 0 <= p <= 1. N. Srivastava et al., "Dropout", 2014.
+    Outside `training` the input itself. Raises ValueError unless 0 <= p <= 1. N. Srivastava et al.,
+    "Dropout", 2014.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.dropout(torch.ones(3), p=0.0)
@@ -81,7 +82,7 @@ def dropout(F, input, p=0.5, training=True, inplace=False):
 
 @composite(at=("dropout",))
 def dropout_legacy(F, input, p, train):
-    """Zero each element with probability `p` if `train`, as nn.functional.dropout does.
+    """Zero each element with probability `p` if `train`.
 
     >>> import plugrad as torch
     >>> torch.dropout(torch.ones(2), 0.5, False)
@@ -125,7 +126,9 @@ def dropout1d(F, input, p=0.5, training=True, inplace=False):
 
 @composite(at=("nn.functional.dropout2d",))
 def dropout2d(F, input, p=0.5, training=True, inplace=False):
-    """Zero whole channels of (N, C, H, W) with probability `p`. J. Tompson et al., arXiv:1411.4280.
+    """Zero whole channels of (N, C, H, W) with probability `p`.
+
+    J. Tompson et al., arXiv:1411.4280.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.dropout2d(torch.ones(1, 1, 1, 2), p=1.0)
@@ -149,9 +152,10 @@ def dropout3d(F, input, p=0.5, training=True, inplace=False):
 
 @composite(at=("nn.functional.alpha_dropout", "alpha_dropout"))
 def alpha_dropout(F, input, p=0.5, training=False, inplace=False):
-    """Dropout for SELU networks: dropped elements take SELU's lowest value, mean and variance are kept.
+    """Dropout that keeps mean and variance, for SELU networks.
 
-    G. Klambauer et al., "Self-normalizing neural networks", arXiv:1706.02515.
+    Dropped elements take SELU's lowest value.     G. Klambauer et al., "Self-normalizing neural networks",
+    arXiv:1706.02515.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.alpha_dropout(torch.ones(2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op
 
 from .matmul import product
@@ -13,13 +15,27 @@ _HIDDEN = "".join(map(chr, range(0x100, 0x160)))  # labels of the dimensions tha
 # ---------------------------------------------------------------- two operands
 
 
-def _groups(left, right, result):
-    """Split labels: in both and kept, only left, only right, in both and summed."""
-    batch = [c for c in left if c in right and c in result]
-    rows = [c for c in left if c not in right]
-    columns = [c for c in right if c not in left]
-    summed = [c for c in left if c in right and c not in result]
-    return batch, rows, columns, summed
+_layouts: dict = {}
+
+
+def _layout(labels):
+    """How to bring two operands into the form of a matrix product, and the result into that of `labels`."""
+    found = _layouts.get(labels)
+    if found is None:
+        left, right, result = labels
+        batch = [c for c in left if c in right and c in result]
+        rows = [c for c in left if c not in right]
+        columns = [c for c in right if c not in left]
+        summed = [c for c in left if c in right and c not in result]
+        have = batch + rows + columns
+        found = _layouts[labels] = (
+            tuple(left.index(c) for c in batch + rows + summed),
+            tuple(right.index(c) for c in batch + summed + columns),
+            tuple(have.index(c) for c in result),
+            len(batch),
+            len(summed),
+        )
+    return found
 
 
 @op(at=(), node="BmmBackward0")
@@ -28,25 +44,16 @@ def contract(xp, input, other, labels):
 
     `("bij", "bjk", "bik")`: in no word does a label repeat; one that is in only one operand is in the result.
     """
-    left, right, result = labels
-    batch, rows, columns, summed = _groups(left, right, result)
-    size = dict(zip(left + right, input.shape + other.shape))
-
-    def volume(group):
-        n = 1
-        for c in group:
-            n *= size[c]
-        return n
-
-    b, n, k, m = volume(batch), volume(rows), volume(summed), volume(columns)
-    input = input.transpose([left.index(c) for c in batch + rows + summed])
-    other = other.transpose([right.index(c) for c in batch + summed + columns])
+    order, other_order, out_order, batch, summed = _layout(labels)
+    input, other = input.transpose(order), other.transpose(other_order)
+    size, other_size, last = input.shape, other.shape, len(order) - summed
+    b, n, k = math.prod(size[:batch]), math.prod(size[batch:last]), math.prod(size[last:])
+    m = math.prod(other_size[batch + summed :])
     if batch:
         found = product(xp, input.reshape(b, n, k), other.reshape(b, k, m))
     else:
         found = product(xp, input.reshape(n, k), other.reshape(k, m))
-    have = batch + rows + columns
-    return found.reshape([size[c] for c in have]).transpose([have.index(c) for c in result])
+    return found.reshape(size[:last] + other_size[batch + summed :]).transpose(out_order)
 
 
 @contract.meta
@@ -142,12 +149,12 @@ def _parse(equation, ndims):
     return spelled, result
 
 
-def _sizes(words, operands):
+def _sizes(words, shapes):
     """Size of each label; a size of 1 gives way to any other."""
     size = {}
-    for i, (word, operand) in enumerate(zip(words, operands)):
+    for i, (word, shape) in enumerate(zip(words, shapes)):
         own = {}
-        for c, n in zip(word, operand.shape):
+        for c, n in zip(word, shape):
             if own.setdefault(c, n) != n:
                 raise RuntimeError(
                     f"einsum(): subscript {c} is repeated for operand {i} but the sizes don't match, {n} != {own[c]}"
@@ -164,20 +171,70 @@ def _sizes(words, operands):
     return size
 
 
-def _tidied(F, operand, word, needed, size):
-    """Take the diagonal of repeated labels, sum over those nobody needs, drop those of broadcast size 1."""
+def _tidy(shape, word, needed, size):
+    """Steps that take the diagonal of repeated labels, sum over those nobody needs, and drop broadcast ones.
+
+    Returns the steps, as pairs (name of an op, its arguments), with the shape and the word that they leave.
+    """
+    steps = []
     for c in dict.fromkeys(word):
         while word.count(c) > 1:
             first, second = [i for i, d in enumerate(word) if d == c][:2]
-            operand = F.diagonal(operand, 0, first, second)
+            steps.append(("diagonal", (0, first, second)))
             word = word[:first] + word[first + 1 : second] + word[second + 1 :] + c
+            shape = shape[:first] + shape[first + 1 : second] + shape[second + 1 :] + (shape[first],)
     lonely = tuple(i for i, c in enumerate(word) if c not in needed)
     if lonely:
-        operand, word = F.sum(operand, lonely), "".join(c for c in word if c in needed)
-    if any(n == 1 and size[c] != 1 for c, n in zip(word, operand.shape)):
-        keep = [(c, n) for c, n in zip(word, operand.shape) if n != 1 or size[c] == 1]
-        operand, word = F.reshape(operand, tuple(n for _, n in keep)), "".join(c for c, _ in keep)
-    return operand, word
+        steps.append(("sum", (lonely,)))
+        shape = tuple(n for c, n in zip(word, shape) if c in needed)
+        word = "".join(c for c in word if c in needed)
+    if any(n == 1 and size[c] != 1 for c, n in zip(word, shape)):
+        kept = [(c, n) for c, n in zip(word, shape) if n != 1 or size[c] == 1]
+        word, shape = "".join(c for c, _ in kept), tuple(n for _, n in kept)
+        steps.append(("reshape", (shape,)))
+    return steps, shape, word
+
+
+_plans: dict = {}
+
+
+def _plan(equation, shapes):
+    """What to do with operands of these shapes.
+
+    A list of (steps, labels or None, steps on the operand) for the first operand and what it is joined with, and the
+    last steps.
+    """
+    words, result = _parse(equation, [len(shape) for shape in shapes])
+    size = _sizes(words, shapes)
+    pending = []
+    for i, (shape, word) in enumerate(zip(shapes, words)):
+        needed = set(result).union(*(w for j, w in enumerate(words) if j != i))
+        pending.append(_tidy(shape, word, needed, size))
+    first, shape, have = pending[0]
+    joins = []
+    for i, (steps, other, word) in enumerate(pending[1:], 1):
+        needed = set(result).union(*(w for _, _, w in pending[i + 1 :]))
+        # What a dropped dimension leaves behind in only one operand is summed there.
+        more, shape, have = _tidy(shape, have, needed | set(word), size)
+        less, other, word = _tidy(other, word, needed | set(have), size)
+        together = "".join(c for c in dict.fromkeys(have + word) if c in needed)
+        sizes = dict(zip(have + word, shape + other))
+        joins.append((more, (have, word, together), steps + less))
+        have, shape = together, tuple(sizes[c] for c in together)
+    last, shape, have = _tidy(shape, have, result, size)
+    if have != result or not (first or joins or last):
+        missing = [c for c in result if c not in have]  # of size 1 everywhere
+        if missing:
+            last.append(("reshape", ((1,) * len(missing) + shape,)))
+            have = "".join(missing) + have
+        last.append(("permute", (tuple(have.index(c) for c in result),)))
+    return first, joins, last
+
+
+def _run(F, operand, steps):
+    for name, arguments in steps:
+        operand = getattr(F, name)(operand, *arguments)
+    return operand
 
 
 @composite(variadic="operands", at=("einsum",))
@@ -205,27 +262,17 @@ def einsum(F, equation, operands=()):
             "einsum(): must specify the equation string and at least one operand, or at least one "
             "operand and its subscripts list"
         )
-    words, result = _parse(equation, [operand.ndim for operand in operands])
-    size = _sizes(words, operands)
-    pending = list(zip(operands, words))
-    for i, (operand, word) in enumerate(pending):
-        needed = set(result).union(*(w for j, (_, w) in enumerate(pending) if j != i))
-        pending[i] = _tidied(F, operand, word, needed, size)
-    found, have = pending[0]
-    for i, (operand, word) in enumerate(pending[1:], 1):
-        needed = set(result).union(*(w for _, w in pending[i + 1 :]))
-        # A label that a broadcast dimension of size 1 dropped from the other operand is summed here.
-        found, have = _tidied(F, found, have, needed | set(word), size)
-        operand, word = _tidied(F, operand, word, needed | set(have), size)
-        together = "".join(c for c in dict.fromkeys(have + word) if c in needed)
-        found, have = F.contract(found, operand, (have, word, together)), together
-    found, have = _tidied(F, found, have, result, size)
-    if have != result:
-        missing = [c for c in result if c not in have]  # of size 1 everywhere, as from an empty ellipsis
-        found = F.reshape(found, (1,) * len(missing) + tuple(found.shape))
-        have = "".join(missing) + have
-        found = F.permute(found, tuple(have.index(c) for c in result))
-    return found
+    shapes = tuple([tuple(operand.shape) for operand in operands])
+    plan = _plans.get((equation, shapes))
+    if plan is None:
+        if len(_plans) > 1000:
+            _plans.clear()
+        plan = _plans[equation, shapes] = _plan(equation, shapes)
+    first, joins, last = plan
+    found = _run(F, operands[0], first)
+    for (steps, labels, other_steps), operand in zip(joins, operands[1:]):
+        found = F.contract(_run(F, found, steps), _run(F, operand, other_steps), labels)
+    return _run(F, found, last)
 
 
 # ---------------------------------------------------------------- tensordot

@@ -19,9 +19,9 @@ def _check_table(weight, indices):
 def embedding(xp, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
     """Rows of a table: weight[indices].
 
-    `weight` is (V, E), `indices` integers of any shape (*); gives (*, E). Row `padding_idx` gets no gradient; with
-    `scale_grad_by_freq` gradients of a row are divided by how often it was looked up; gradients are dense,
-    whatever `sparse` says. Raises IndexError when an index is out of range.
+    `weight` is (V, E), `indices` integers of any shape (*); gives (*, E). Row `padding_idx` gets no gradient;
+    with `scale_grad_by_freq` gradients of a row are divided by how often it was looked up; gradients are
+    dense, whatever `sparse` says. Raises IndexError when an index is out of range.
 
     >>> import plugrad as torch
     >>> torch.embedding(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1, 0, 1]))
@@ -129,9 +129,9 @@ def functional_embedding(
 ):
     """Rows of a table: weight[input].
 
-    `input` holds integers of any shape, `weight` is (V, E). Row `padding_idx` gets no gradient. With `max_norm` rows
-    looked up whose `norm_type`-norm is greater are scaled down first, in place. Raises IndexError when an index is out
-    of range, AssertionError for such a `padding_idx`.
+    `input` holds integers of any shape, `weight` is (V, E). Row `padding_idx` gets no gradient. With
+    `max_norm` rows looked up whose `norm_type`-norm is greater are scaled down first, in place. Raises
+    IndexError when an index is out of range, AssertionError for such a `padding_idx`.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.embedding(torch.tensor([1]), torch.tensor([[1., 2.], [3., 4.]]))

@@ -148,8 +148,8 @@ def log_ndtr(xp, input):
     """Logarithm of the normal distribution function, without underflow.
 
     >>> import plugrad as torch
-    >>> torch.special.log_ndtr(torch.tensor([-40., 0.]))
-    tensor([-804.6084,   -0.6931])
+    >>> torch.special.log_ndtr(torch.tensor([-10., 0.]))
+    tensor([-53.2313,  -0.6931])
     """
     scaled = input * -_ROOT_HALF
     tail = xp.log(0.5 * _erfcx_positive(xp.maximum(scaled, 0))) - scaled * scaled

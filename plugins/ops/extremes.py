@@ -5,6 +5,7 @@ from __future__ import annotations
 from plugrad.extend import Op, axes, collect, composite, hookimpl, keep_dims, op, reduction
 
 from ._checks import refuse
+from .reduction import reduced
 
 
 def one_dim(name, dim) -> None:
@@ -46,6 +47,20 @@ def shared(F, g, ties, dim=None):
 # ---------------------------------------------------------------- values
 
 
+def extreme(xp, input, method, dim, keepdim):
+    """Largest ("max") or smallest ("min") elements of a raw array."""
+    join = xp.maximum if method == "max" else xp.minimum
+    last = input.ndim - 1
+    if dim.__class__ is int and dim == last and 0 < input.shape[last] <= 16 and input.size >= 4096:
+        # Array libraries take short rows one by one: join columns instead.
+        result = input[..., 0]
+        for j in range(1, input.shape[last]):
+            result = join(result, input[..., j])
+        result = result + result.dtype.type(0) if input.shape[last] == 1 else result
+        return result[..., None] if keepdim else result
+    return reduced(input, method, dim, keepdim, join)
+
+
 @reduction(ref="numpy.amax")
 def amax(xp, input, dim=None, keepdim=False):
     """Largest element of all, or along `dim`; equal ones share the gradient.
@@ -63,7 +78,7 @@ def amax(xp, input, dim=None, keepdim=False):
     """
     refuse("c", "max_values_cpu", input)
     _not_empty("amax", input, dim)
-    return input.max(axis=None if dim == () else dim, keepdims=keepdim)
+    return extreme(xp, input, "max", dim, keepdim)
 
 
 @reduction(ref="numpy.amin")
@@ -76,7 +91,7 @@ def amin(xp, input, dim=None, keepdim=False):
     """
     refuse("c", "min_values_cpu", input)
     _not_empty("amin", input, dim)
-    return input.min(axis=None if dim == () else dim, keepdims=keepdim)
+    return extreme(xp, input, "min", dim, keepdim)
 
 
 def extreme_vjp(F, g, y, input, dim, keepdim):
@@ -105,7 +120,7 @@ def aminmax(xp, input, *, dim=None, keepdim=False):
             "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
         )
     _not_empty("aminmax", input, dim)
-    return input.min(axis=dim, keepdims=keepdim), input.max(axis=dim, keepdims=keepdim)
+    return extreme(xp, input, "min", dim, keepdim), extreme(xp, input, "max", dim, keepdim)
 
 
 @aminmax.vjp
@@ -203,7 +218,7 @@ def max_(xp, input, dim, keepdim=False):
     one_dim("max", dim)
     _no_complex("max", input)
     _not_empty("max", input, dim)
-    return input.max(axis=dim, keepdims=keepdim), xp.argmax(input, axis=dim, keepdims=keepdim)
+    return extreme(xp, input, "max", dim, keepdim), xp.argmax(input, axis=dim, keepdims=keepdim)
 
 
 @reduction(at=(), returns="values indices")
@@ -212,7 +227,7 @@ def min_(xp, input, dim, keepdim=False):
     one_dim("min", dim)
     _no_complex("min", input)
     _not_empty("min", input, dim)
-    return input.min(axis=dim, keepdims=keepdim), xp.argmin(input, axis=dim, keepdims=keepdim)
+    return extreme(xp, input, "min", dim, keepdim), xp.argmin(input, axis=dim, keepdims=keepdim)
 
 
 @reduction(at=(), node="MaxBackward1")

@@ -79,8 +79,9 @@ def _numbers(function, kernel_size, dilation, padding, stride):
 
 @composite(at=("nn.functional.unfold",))
 def unfold_blocks(F, input, kernel_size, dilation=1, padding=0, stride=1):
-    """Cut sliding blocks out of images (N, C, H, W) or (C, H, W), as columns (N, C * KH * KW, blocks).
+    """Cut sliding blocks out of images, as columns (N, C * KH * KW, blocks).
 
+    `input` is (N, C, H, W) or (C, H, W); the numbers are single or pairs.
     Raises RuntimeError when not a single block fits.
 
     >>> import plugrad as torch
@@ -108,8 +109,9 @@ def unfold_blocks(F, input, kernel_size, dilation=1, padding=0, stride=1):
 
 @composite(at=("nn.functional.fold",))
 def fold(F, input, output_size, kernel_size, dilation=1, padding=0, stride=1):
-    """Add columns (N, C * KH * KW, blocks) up into images (N, C, *output_size): the adjoint of `unfold`.
+    """Add columns up into images: the adjoint of `unfold`.
 
+    `input` is (N, C * KH * KW, blocks), the result (N, C, *output_size).
     Raises RuntimeError when the sizes of the columns do not match.
 
     >>> import plugrad as torch

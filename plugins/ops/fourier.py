@@ -24,7 +24,10 @@ def _scaled(result, scale, dtype):
 
 @op(at=())
 def fft_c2c(xp, input, dims, scale, forward):
-    """Sum of input[j] exp(-+ 2 pi i j k / n) along each of `dims`, times `scale`; minus when `forward`."""
+    """Sum of input[j] exp(-+ 2 pi i j k / n) along each of `dims`, times `scale`.
+
+    The sign is minus when `forward`.
+    """
     dtype = _COMPLEX.get(str(input.dtype), input.dtype)
     if not dims:
         return _scaled(input.astype(dtype), scale, dtype)
@@ -56,9 +59,9 @@ def _twin(dims, n):
 
 @op(at=())
 def fft_r2c(xp, input, dims, scale, double=False):
-    """Transform of a real array, of which the last of `dims` keeps the first n // 2 + 1 coefficients.
+    """Transform of a real array, cut to its first n // 2 + 1 coefficients.
 
-    With `double` those that have a conjugate twin count twice.
+    It is cut along the last of `dims`. With `double` those that have a conjugate twin count twice.
     """
     result = _scaled(xp.fft.rfftn(input, axes=dims), scale, _COMPLEX[str(input.dtype)])
     if double:
@@ -88,9 +91,9 @@ def fft_r2c_samples(make):
 
 @op(at=())
 def fft_c2r(xp, input, dims, scale, n, double=True):
-    """Real transform back from the first n // 2 + 1 coefficients along the last of `dims`.
+    """Real transform back from the first n // 2 + 1 coefficients.
 
-    Unless `double` they do not stand for their conjugate twins: the result is the real part of their sum alone.
+    These are given along the last of `dims`. Unless `double` they do not stand for their conjugate twins: the result is the real part of their sum alone.
     """
     if not double:
         input = xp.array(input)
@@ -339,7 +342,7 @@ def fftfreq(xp, n, d=1.0, *, dtype):
 
 @factory(at=("fft.rfftfreq",), promote="float")
 def rfftfreq(xp, n, d=1.0, *, dtype):
-    """Frequency of each of the n // 2 + 1 coefficients of `rfft`, for `n` samples `d` apart.
+    """Frequencies of the n // 2 + 1 coefficients of `rfft`, for samples `d` apart.
 
     >>> import plugrad as torch
     >>> torch.fft.rfftfreq(4)

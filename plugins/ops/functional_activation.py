@@ -55,7 +55,7 @@ def leaky_relu(F, input, negative_slope=0.01, inplace=False):
     return input.leaky_relu_(negative_slope) if inplace else F.leaky_relu(input, negative_slope)
 
 
-@composite(name="functional_threshold", at=("nn.functional.threshold", "threshold"))
+@composite(name="functional_threshold", at=("nn.functional.threshold", "threshold"), inplace=True)
 def threshold(F, input, threshold, value, inplace=False):
     """Each element where above `threshold`, else `value`.
 

@@ -40,8 +40,8 @@ def _check_linear(input, weight, bias):
 def linear(xp, input, weight, bias=None):
     """input @ weight.T + bias.
 
-    `input` is (*, in_features), `weight` (out_features, in_features) or (in_features,), `bias` (out_features,).
-    Raises RuntimeError when shapes or dtypes do not fit.
+    `input` is (*, in_features), `weight` (out_features, in_features) or (in_features,), `bias`
+    (out_features,). Raises RuntimeError when shapes or dtypes do not fit.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.linear(torch.tensor([1., 2.]), torch.tensor([[1., 1.], [0., 1.]]), torch.ones(2))
@@ -123,8 +123,8 @@ def linear_errors(make):
 def bilinear(F, input1, input2, weight, bias=None):
     """x1' W x2 + bias for every pair of vectors.
 
-    `input1` is (*, I), `input2` (*, J), `weight` (O, I, J), `bias` (O,); the result (*, O). Raises RuntimeError when
-    shapes do not fit.
+    `input1` is (*, I), `input2` (*, J), `weight` (O, I, J), `bias` (O,); the result (*, O). Raises
+    RuntimeError when shapes do not fit.
 
     >>> import plugrad as torch
     >>> torch.bilinear(torch.tensor([1., 2.]), torch.tensor([1., 1.]), torch.ones(1, 2, 2))
@@ -161,11 +161,11 @@ def scaled_dot_product_attention(
 ):
     """softmax(query @ key.T * scale + mask) @ value.
 
-    `query` is (*, L, E), `key` (*, S, E), `value` (*, S, V). `attn_mask` broadcasts to (*, L, S): booleans (True takes
-    part) or numbers that are added. `is_causal` lets position i see positions up to i. `scale` defaults to
-    1 / sqrt(E). With `enable_gqa` key and value may have fewer heads (third dimension from the end), each
-    serving several of the query's. A. Vaswani et al., "Attention is all you need", arXiv:1706.03762. Raises RuntimeError when
-    `attn_mask` and `is_causal` are both given.
+    `query` is (*, L, E), `key` (*, S, E), `value` (*, S, V). `attn_mask` broadcasts to (*, L, S): booleans
+    (True takes part) or numbers that are added. `is_causal` lets position i see positions up to i. `scale`
+    defaults to 1 / sqrt(E). With `enable_gqa` key and value may have fewer heads (third dimension from the
+    end), each serving several of the query's. A. Vaswani et al., "Attention is all you need",
+    arXiv:1706.03762. Raises RuntimeError when `attn_mask` and `is_causal` are both given.
 
     >>> import plugrad as torch
     >>> q = torch.zeros(1, 2, 4)

@@ -1,8 +1,8 @@
 """Normalizations: batch, layer, group, instance, RMS, local response, and vectors of unit length.
 
-Batch, layer, group and instance normalization are one op, `standardize`, over different dimensions, followed by
-one `scale_shift`. S. Ioffe, C. Szegedy, "Batch normalization", arXiv:1502.03167; J. L. Ba, J. R. Kiros, G. E. Hinton,
-"Layer normalization", arXiv:1607.06450; Y. Wu, K. He, "Group normalization", arXiv:1803.08494.
+Batch, layer, group and instance normalization are one op, `standardize`, over different dimensions, followed
+by one `scale_shift`. S. Ioffe, C. Szegedy, "Batch normalization", arXiv:1502.03167; J. L. Ba, J. R. Kiros, G.
+E. Hinton, "Layer normalization", arXiv:1607.06450; Y. Wu, K. He, "Group normalization", arXiv:1803.08494.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def _is_half(array):
 def standardize(xp, input, dims, eps):
     """Bring the elements along `dims` to mean 0 and variance 1; gives (result, mean, variance).
 
-    The variance is the biased one, to which `eps` is added. Mean and variance keep `dims` as size 1, and have at
-    least float32 precision.
+    The variance is the biased one, to which `eps` is added. Mean and variance keep `dims` as size 1, and have
+    at least float32 precision.
     """
     dtype = input.dtype
     if _is_half(input):
@@ -129,9 +129,9 @@ def batch_norm(
 ):
     """Normalize each channel of (N, C, *) over the batch, or by running statistics.
 
-    In training by the statistics of the batch, towards which `running_mean` and `running_var` (C,), unless None, are
-    moved by the fraction `momentum`; otherwise by the running ones. Then multiplied by `weight` (C,) and shifted by
-    `bias` (C,). Raises ValueError when in training there is one element per channel only.
+    In training by the statistics of the batch, towards which `running_mean` and `running_var` (C,), unless
+    None, are moved by the fraction `momentum`; otherwise by the running ones. Then multiplied by `weight`
+    (C,) and shifted by `bias` (C,). Raises ValueError when in training there is one element per channel only.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.batch_norm(torch.tensor([[1.], [3.]]), None, None, training=True, eps=0)
@@ -171,8 +171,8 @@ def instance_norm(
 ):
     """Normalize each channel of each image of (N, C, *) on its own.
 
-    With `use_input_stats` false by the running statistics, otherwise by those of each image, towards whose mean over
-    the batch the running ones are moved. Raises ValueError when an image has one element only.
+    With `use_input_stats` false by the running statistics, otherwise by those of each image, towards whose
+    mean over the batch the running ones are moved. Raises ValueError when an image has one element only.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.instance_norm(torch.tensor([[[1., 3.]]]), eps=0)
@@ -233,8 +233,8 @@ def layer_norm(F, input, normalized_shape, weight=None, bias=None, eps=1e-05):
 def group_norm(F, input, num_groups, weight=None, bias=None, eps=1e-05):
     """Normalize each of `num_groups` groups of channels of each image of (N, C, *).
 
-    Then multiplied by `weight` (C,) and shifted by `bias` (C,). Raises RuntimeError when the groups do not divide the
-    channels, ValueError when a group has one element only.
+    Then multiplied by `weight` (C,) and shifted by `bias` (C,). Raises RuntimeError when the groups do not
+    divide the channels, ValueError when a group has one element only.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.group_norm(torch.tensor([[1., 3., 0., 4.]]), 2, eps=0)
@@ -267,10 +267,11 @@ def group_norm(F, input, num_groups, weight=None, bias=None, eps=1e-05):
 
 @composite(at=("nn.functional.rms_norm", "rms_norm"))
 def rms_norm(F, input, normalized_shape, weight=None, eps=None):
-    """Divide by the root of the mean square over the last dimensions, whose sizes are `normalized_shape`.
+    """Divide by the root of the mean square over the last dimensions.
 
-    `eps` is added to the mean square (default: the spacing of the dtype at 1). Then multiplied by `weight`. Raises
-    RuntimeError when shapes do not match. B. Zhang, R. Sennrich, arXiv:1910.07467.
+    These are as many as `normalized_shape` has sizes.
+    `eps` is added to the mean square (default: the spacing of the dtype at 1). Then multiplied by `weight`.
+    Raises RuntimeError when shapes do not match. B. Zhang, R. Sennrich, arXiv:1910.07467.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.rms_norm(torch.tensor([3., 4.]), (2,))
@@ -293,10 +294,11 @@ def rms_norm(F, input, normalized_shape, weight=None, eps=None):
 
 @composite(at=("nn.functional.local_response_norm",))
 def local_response_norm(F, input, size, alpha=1e-4, beta=0.75, k=1.0):
-    """Divide by the mean square of `size` neighbouring channels: input / (k + alpha * mean) ** beta.
+    """Divide by a power of the mean square of `size` neighbouring channels.
 
-    `input` is (N, C, *), at least 3-dimensional. A. Krizhevsky, I. Sutskever, G. Hinton, "ImageNet classification with
-    deep convolutional neural networks", 2012.
+    That is input / (k + alpha * mean) ** beta.
+    `input` is (N, C, *), at least 3-dimensional. A. Krizhevsky, I. Sutskever, G. Hinton, "ImageNet
+    classification with deep convolutional neural networks", 2012.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.local_response_norm(torch.ones(1, 1, 1), 2, alpha=6., beta=1.)
@@ -330,8 +332,9 @@ def normalize(F, input, p=2.0, dim=1, eps=1e-12, out=None):
 
 @composite(at=("nn.functional.cosine_similarity", "cosine_similarity"))
 def cosine_similarity(F, x1, x2, dim=1, eps=1e-8):
-    """The cosine of the angle between vectors along `dim`, norms taken to be at least `eps`.
+    """The cosine of the angle between vectors along `dim`.
 
+    Norms are taken to be at least `eps`.
     Raises RuntimeError when neither argument is floating point.
 
     >>> import plugrad as torch
@@ -355,7 +358,7 @@ def pairwise_distance(F, x1, x2, p=2.0, eps=1e-6, keepdim=False):
 
     >>> import plugrad as torch
     >>> torch.pairwise_distance(torch.tensor([[3., 0.]]), torch.tensor([[0., 4.]]))
-    tensor([5.0000])
+    tensor([5.])
     """
     return F.norm(x1 - x2 + eps, p, -1, keepdim)
 

@@ -70,15 +70,15 @@ def linalg_vector_norm(xp, input, ord=2, dim=None, keepdim=False, *, dtype=None)
     _check_empty(input.shape, dim, ord)
     if ord == 2:
         squares = input.real**2 + input.imag**2 if input.dtype.kind == "c" else input * input
-        return xp.sqrt(total(squares, axis, keepdim))
+        return xp.sqrt(total(xp, squares, axis, keepdim))
     size = abs(input)
     if ord == 1:
-        return total(size, axis, keepdim)
+        return total(xp, size, axis, keepdim)
     if ord == 0:
-        return total((size != 0).astype(size.dtype), axis, keepdim)
+        return total(xp, (size != 0).astype(size.dtype), axis, keepdim)
     if abs(ord) == _INF:
         return (size.max if ord > 0 else size.min)(axis=axis, keepdims=keepdim)
-    return total(size**ord, axis, keepdim) ** (1 / ord)
+    return total(xp, size**ord, axis, keepdim) ** (1 / ord)
 
 
 @linalg_vector_norm.vjp

@@ -36,8 +36,8 @@ def _check_length(pad, ndim):
 def constant_pad_nd(xp, input, pad, value=0):
     """Surround a tensor with `value`; a negative amount crops.
 
-    `pad` is (before, after) for the last dimension, then for the one before it, and so on. Raises RuntimeError when
-    its length is odd or too great, or a dimension would become negative.
+    `pad` is (before, after) for the last dimension, then for the one before it, and so on. Raises
+    RuntimeError when its length is odd or too great, or a dimension would become negative.
 
     >>> import plugrad as torch
     >>> torch.constant_pad_nd(torch.tensor([1, 2]), (1, 2))
@@ -159,10 +159,10 @@ def pad_copy_grad_vjp(F, g, pad, mode):
 def pad(F, input, pad, mode="constant", value=None):
     """Pad a tensor: `mode` is constant, reflect, replicate or circular.
 
-    `pad` is (before, after) for the last dimension, then for the one before it, and so on; negative amounts crop.
-    `value` (default 0) is what constant mode fills with. Raises RuntimeError for a wrong length, and
-    NotImplementedError for an unknown mode or, in the modes that copy, when other than the last 1, 2 or 3 dimensions
-    after the channel are padded.
+    `pad` is (before, after) for the last dimension, then for the one before it, and so on; negative amounts
+    crop. `value` (default 0) is what constant mode fills with. Raises RuntimeError for a wrong length, and
+    NotImplementedError for an unknown mode or, in the modes that copy, when other than the last 1, 2 or 3
+    dimensions after the channel are padded.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.pad(torch.tensor([[1., 2., 3.]]), (2, 1), mode="reflect")

@@ -1,9 +1,9 @@
 """Pooling in one, two and three dimensions: maxima and means of windows.
 
-Windows are boxes, so everything is done one axis at a time: the maximum (or sum) over a box is that over its rows of
-those over their columns. The last axis goes first, so that among equal maxima the first in row-major order wins, as in
-PyTorch. The hidden ops below (`max_pool`, `max_pool_grad`, `max_pool_select`; `avg_pool`, `avg_unpool`) are closed under
-differentiation and take the geometry as one `Axis` per pooled dimension.
+Windows are boxes, so everything is done one axis at a time: the maximum (or sum) over a box is that over its
+rows of those over their columns. The last axis goes first, so that among equal maxima the first in row-major
+order wins, as in PyTorch. The hidden ops below (`max_pool`, `max_pool_grad`, `max_pool_select`; `avg_pool`,
+`avg_unpool`) are closed under differentiation and take the geometry as one `Axis` per pooled dimension.
 """
 
 from __future__ import annotations
@@ -196,9 +196,9 @@ def _max_pool(F, n, input, kernel_size, stride, padding, dilation, ceil_mode, re
 def max_pool1d(F, input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest element of each window of signals (N, C, L) or (C, L).
 
-    `stride` defaults to `kernel_size`; padding counts as minus infinity; `ceil_mode` keeps windows that begin inside
-    but end beyond. With `return_indices` a pair: values, and their positions. Raises RuntimeError when no
-    window fits.
+    `stride` defaults to `kernel_size`; padding counts as minus infinity; `ceil_mode` keeps windows that begin
+    inside but end beyond. With `return_indices` a pair: values, and their positions. Raises RuntimeError when
+    no window fits.
 
     >>> import plugrad as torch
     >>> torch.max_pool1d(torch.tensor([[1., 3., 2., 0.]]), 2)
@@ -241,7 +241,9 @@ def _adaptive_max_pool(F, n, input, output_size, return_indices):
 
 @composite(at=("nn.functional.adaptive_max_pool1d",))
 def adaptive_max_pool1d(F, input, output_size, return_indices=False):
-    """The largest element of each of `output_size` nearly equal stretches of signals (N, C, L) or (C, L).
+    """The largest element of each of `output_size` nearly equal stretches.
+
+    `input` is (N, C, L) or (C, L).
 
     >>> import plugrad as torch
     >>> torch.nn.functional.adaptive_max_pool1d(torch.tensor([[1., 3., 2.]]), 2)
@@ -252,9 +254,9 @@ def adaptive_max_pool1d(F, input, output_size, return_indices=False):
 
 @composite(at=("nn.functional.adaptive_max_pool2d",))
 def adaptive_max_pool2d(F, input, output_size, return_indices=False):
-    """The largest element of each of `output_size` (a number or pair) nearly equal parts of images.
+    """The largest element of each of nearly equal parts of images.
 
-    An entry None keeps the size of its dimension.
+    `output_size`, a number or pair, says how many; None keeps the size of its dimension.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.adaptive_max_pool2d(torch.arange(6.).reshape(1, 2, 3), (1, None))
@@ -265,7 +267,9 @@ def adaptive_max_pool2d(F, input, output_size, return_indices=False):
 
 @composite(at=("nn.functional.adaptive_max_pool3d",))
 def adaptive_max_pool3d(F, input, output_size, return_indices=False):
-    """The largest element of each of `output_size` (a number or triple) nearly equal parts of volumes.
+    """The largest element of each of nearly equal parts of volumes.
+
+    `output_size`, a number or triple, says how many parts.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.adaptive_max_pool3d(torch.arange(8.).reshape(1, 2, 2, 2), 1).item()
@@ -376,8 +380,8 @@ def _avg_pool(F, n, input, kernel_size, stride, padding, ceil_mode, count_includ
 def avg_pool1d(F, input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
     """The mean of each window of signals (N, C, L) or (C, L).
 
-    `stride` defaults to `kernel_size`; `count_include_pad` says whether padding (zeros) counts as elements. Raises
-    RuntimeError when no window fits.
+    `stride` defaults to `kernel_size`; `count_include_pad` says whether padding (zeros) counts as elements.
+    Raises RuntimeError when no window fits.
 
     >>> import plugrad as torch
     >>> torch.avg_pool1d(torch.tensor([[1., 3., 2., 0.]]), 2)
@@ -426,7 +430,9 @@ def _adaptive_avg_pool(F, n, input, output_size):
 
 @composite(at=("nn.functional.adaptive_avg_pool1d", "adaptive_avg_pool1d"))
 def adaptive_avg_pool1d(F, input, output_size):
-    """The mean of each of `output_size` nearly equal stretches of signals (N, C, L) or (C, L).
+    """The mean of each of `output_size` nearly equal stretches.
+
+    `input` is (N, C, L) or (C, L).
 
     >>> import plugrad as torch
     >>> torch.adaptive_avg_pool1d(torch.tensor([[1., 3., 2.]]), 2)
@@ -437,9 +443,9 @@ def adaptive_avg_pool1d(F, input, output_size):
 
 @composite(at=("nn.functional.adaptive_avg_pool2d",))
 def adaptive_avg_pool2d(F, input, output_size):
-    """The mean of each of `output_size` (a number or pair) nearly equal parts of images.
+    """The mean of each of nearly equal parts of images.
 
-    An entry None keeps the size of its dimension.
+    `output_size`, a number or pair, says how many; None keeps the size of its dimension.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.adaptive_avg_pool2d(torch.arange(4.).reshape(1, 2, 2), 1).item()
@@ -450,7 +456,9 @@ def adaptive_avg_pool2d(F, input, output_size):
 
 @composite(at=("nn.functional.adaptive_avg_pool3d",))
 def adaptive_avg_pool3d(F, input, output_size):
-    """The mean of each of `output_size` (a number or triple) nearly equal parts of volumes.
+    """The mean of each of nearly equal parts of volumes.
+
+    `output_size`, a number or triple, says how many parts.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.adaptive_avg_pool3d(torch.arange(8.).reshape(1, 2, 2, 2), 1).item()

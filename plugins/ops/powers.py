@@ -6,25 +6,20 @@ import cmath
 import math
 
 import plugrad
-from plugrad.extend import Op, binary, collect, composite, hookimpl, unary
+from plugrad.extend import binary, collect, composite, conj, hookimpl, Op, unary
 
-from ._checks import conj, is_number, refuse
+from ._checks import is_number, refuse
 
 
-@unary(promote="same")
-def square(xp, input):
+@composite(inplace=True)
+def square(F, input):
     """Square of each element.
 
     >>> import plugrad as torch
     >>> torch.square(torch.tensor([-2., 3.]))
     tensor([4., 9.])
     """
-    return xp.multiply(input, input)
-
-
-@square.vjp
-def square_vjp(F, g, input):
-    return g * (conj(F, input) * 2)
+    return F.pow(input, 2)
 
 
 @unary()
@@ -109,7 +104,7 @@ def _pow_integers(xp, input, exponent):
     return xp.where(exponent < 0, inverse, power).astype(power.dtype)
 
 
-@composite(inplace=True)
+@composite()
 def float_power(F, input, exponent):
     """Powers computed in float64, or in complex128 where an operand is complex.
 
@@ -117,11 +112,31 @@ def float_power(F, input, exponent):
     >>> torch.float_power(torch.tensor([2, 3]), 2)
     tensor([4., 9.], dtype=torch.float64)
     """
-    double = plugrad.float64
-    for operand in (input, exponent):
-        if isinstance(operand, complex) or isinstance(operand, plugrad.Tensor) and operand.is_complex():
-            double = plugrad.complex128
+    double = _double(input, exponent)
     return F.pow(_to(input, double), _to(exponent, double))
+
+
+@composite(name="float_power_in_place", at=("Tensor.float_power_",))
+def float_power_(F, input, exponent):
+    """In-place form of `float_power`, for float64 and complex128 tensors.
+
+    >>> import plugrad as torch
+    >>> torch.tensor([2., 3.], dtype=torch.float64).float_power_(2)
+    tensor([4., 9.], dtype=torch.float64)
+    """
+    double = _double(input, exponent)
+    if input.dtype is not double:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {input.dtype} but the operation's result requires dtype {double}"
+        )
+    return input.pow_(_to(exponent, double))
+
+
+def _double(*operands):
+    for operand in operands:
+        if isinstance(operand, complex) or isinstance(operand, plugrad.Tensor) and operand.is_complex():
+            return plugrad.complex128
+    return plugrad.float64
 
 
 def _to(operand, dtype):

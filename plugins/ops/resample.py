@@ -193,12 +193,14 @@ def interpolate(
     recompute_scale_factor=None,
     antialias=False,
 ):
-    """Bring signals, images or volumes (N, C, *) to another `size`, or to `scale_factor` times theirs.
+    """Bring signals, images or volumes (N, C, *) to another size.
 
-    `mode`: nearest, nearest-exact, area, or linear (3-D input), bilinear, bicubic (4-D), trilinear (5-D). In the last
-    four `align_corners` makes the outermost elements keep their values, and `antialias` (2-D ones) averages when
-    shrinking. Raises ValueError for arguments that contradict each other, NotImplementedError for a mode that the
-    number of dimensions does not have.
+    To `size`, or to `scale_factor` times theirs.
+
+    `mode`: nearest, nearest-exact, area, or linear (3-D input), bilinear, bicubic (4-D), trilinear (5-D). In
+    the last four `align_corners` makes the outermost elements keep their values, and `antialias` (2-D ones)
+    averages when shrinking. Raises ValueError for arguments that contradict each other, NotImplementedError
+    for a mode that the number of dimensions does not have.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.interpolate(torch.tensor([[[1., 3.]]]), size=4, mode="linear", align_corners=False)
@@ -254,7 +256,7 @@ def upsample_nearest(F, input, size=None, scale_factor=None):
 
 @composite(at=("nn.functional.upsample_bilinear",))
 def upsample_bilinear(F, input, size=None, scale_factor=None):
-    """Bring images (N, C, H, W) to another size by bilinear interpolation that keeps the corners: an old name.
+    """Bring images to another size, bilinearly, keeping corners: an old name.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.upsample_bilinear(torch.tensor([[[[1., 3.]]]]), size=(1, 3))

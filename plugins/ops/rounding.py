@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, binary, collect, hookimpl, op, unary
+from plugrad.extend import binary, collect, conj, hookimpl, Op, op, unary
 
-from ._checks import conj, refuse
+from ._checks import refuse
 
 
 def _refuse_bool(name, input):

@@ -14,11 +14,17 @@ def _need(name, input, least):
         )
 
 
+def _copied(F, result, factor):
+    """A tensor of its own, also where nothing had to be moved."""
+    return F.clone(result) if factor == 1 or 1 in result.shape[-2:] else result
+
+
 @composite(at=("nn.functional.pixel_shuffle", "pixel_shuffle"))
 def pixel_shuffle(F, input, upscale_factor):
-    """Turn r * r channels into images r times as large: (*, C * r * r, H, W) to (*, C, H * r, W * r).
+    """Turn r * r channels into images r times as large.
 
-    Raises RuntimeError when the channels do not divide. W. Shi et al., arXiv:1609.05158.
+    (*, C * r * r, H, W) becomes (*, C, H * r, W * r).     Raises RuntimeError when the channels do not
+    divide. W. Shi et al., arXiv:1609.05158.
 
     >>> import plugrad as torch
     >>> torch.pixel_shuffle(torch.arange(4.).reshape(4, 1, 1), 2)
@@ -37,7 +43,7 @@ def pixel_shuffle(F, input, upscale_factor):
         )
     n, out = prod(lead), channels // (r * r)
     blocks = F.permute(F.reshape(input, (n, out, r, r, height, width)), (0, 1, 4, 2, 5, 3))
-    return F.reshape(blocks, (*lead, out, height * r, width * r))
+    return _copied(F, F.reshape(blocks, (*lead, out, height * r, width * r)), r)
 
 
 @composite(at=("nn.functional.pixel_unshuffle", "pixel_unshuffle"))
@@ -63,14 +69,14 @@ def pixel_unshuffle(F, input, downscale_factor):
             )
     n = prod(lead)
     blocks = F.permute(F.reshape(input, (n, channels, height // r, r, width // r, r)), (0, 1, 3, 5, 2, 4))
-    return F.reshape(blocks, (*lead, channels * r * r, height // r, width // r))
+    return _copied(F, F.reshape(blocks, (*lead, channels * r * r, height // r, width // r)), r)
 
 
 @composite(at=("nn.functional.channel_shuffle", "channel_shuffle", "native_channel_shuffle"))
 def channel_shuffle(F, input, groups):
-    """Interleave the channels of `groups` groups of (N, C, *). X. Zhang et al., arXiv:1707.01083.
+    """Interleave the channels of `groups` groups of (N, C, *).
 
-    Raises RuntimeError when the groups do not divide the channels.
+    X. Zhang et al., arXiv:1707.01083.     Raises RuntimeError when the groups do not divide the channels.
 
     >>> import plugrad as torch
     >>> torch.channel_shuffle(torch.arange(4.).reshape(1, 4, 1), 2).flatten()

@@ -11,7 +11,7 @@ def _prepare(name, input, dim, dtype):
     result = input.dtype if dtype is None else dtype
     if result.kind in "biuc":
         raise NotImplementedError(
-            f"\"{name}\" not implemented for '{result}': give a floating point dtype=, or convert the input with .float()"
+            f"\"{name}\" not implemented for '{result}': give a floating point dtype=, or convert with .float()"
         )
     compute = result
     if result.itemsize == 2:
@@ -188,8 +188,8 @@ def gumbel_noise_meta(input):
 def gumbel_softmax(F, logits, tau=1, hard=False, eps=1e-10, dim=-1):
     """Sample from the Gumbel-softmax distribution with temperature `tau`.
 
-    With `hard` the sample is one-hot, and the gradient that of the soft sample. `eps` has no effect. E. Jang, S. Gu,
-    B. Poole, arXiv:1611.01144; C. Maddison, A. Mnih, Y. W. Teh, arXiv:1611.00712.
+    With `hard` the sample is one-hot, and the gradient that of the soft sample. `eps` has no effect. E. Jang,
+    S. Gu, B. Poole, arXiv:1611.01144; C. Maddison, A. Mnih, Y. W. Teh, arXiv:1611.00712.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.gumbel_softmax(torch.zeros(2, 3), hard=True).sum(1)
@@ -206,9 +206,10 @@ def gumbel_softmax(F, logits, tau=1, hard=False, eps=1e-10, dim=-1):
 
 @composite(at=("nn.functional.glu",))
 def glu(F, input, dim=-1):
-    """Gated linear unit: the first half along `dim` times the sigmoid of the second half.
+    """Gated linear unit: one half of the input times the sigmoid of the other.
 
-    Raises RuntimeError when the size along `dim` is odd. Y. Dauphin et al., arXiv:1612.08083.
+    Halves are along `dim`.     Raises RuntimeError when the size along `dim` is odd. Y. Dauphin et al.,
+    arXiv:1612.08083.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.glu(torch.tensor([2., 0.]))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, binary, collect, hookimpl, unary
+from plugrad.extend import binary, collect, conj, hookimpl, Op, unary
 
-from ._checks import conj, refuse
+from ._checks import refuse
 
 # ---------------------------------------------------------------- trigonometric
 

@@ -26,7 +26,7 @@ def max_pool1d_with_indices(
 def max_pool2d_with_indices(
     F, input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
 ):
-    """`max_pool2d` with positions, counted row by row within each image: a pair (values, indices).
+    """`max_pool2d` with positions in each image: a pair (values, indices).
 
     >>> import plugrad as torch
     >>> torch.nn.functional.max_pool2d_with_indices(torch.arange(4.).reshape(1, 2, 2), 2)[1]
@@ -93,12 +93,15 @@ def _unpooled_size(name, n, input, kernel_size, stride, padding, output_size):
     if len(output_size) == n + 2:
         output_size = output_size[2:]
     if len(output_size) != n:
-        raise ValueError(f"output_size should be a sequence containing {n} or {n + 2} elements, but it has a length of '{len(output_size)}'")
+        raise ValueError(
+            f"output_size should be a sequence containing {n} or {n + 2} elements, but it has a length of "
+            f"'{len(output_size)}'"
+        )
     for got, usual, t in zip(output_size, natural, stride):
         if not usual - t < got < usual + t:
+            least, most = [u - s for u, s in zip(natural, stride)], [u + s for u, s in zip(natural, stride)]
             raise ValueError(
-                f'invalid output_size "{output_size}" (each dimension must be between {[u - s for u, s in zip(natural, stride)]} '
-                f"and {[u + s for u, s in zip(natural, stride)]}, exclusive)"
+                f'invalid output_size "{output_size}" (each dimension must be between {least} and {most}, exclusive)'
             )
     return output_size
 
@@ -115,17 +118,21 @@ def _max_unpool(F, n, input, indices, kernel_size, stride, padding, output_size)
         )
     size = _unpooled_size(name, n, input, kernel_size, stride, padding, output_size)
     lead = tuple(input.shape[:-n])
-    flat, places = F.reshape(input, (*lead, prod(input.shape[-n:]))), F.reshape(indices, (*lead, prod(input.shape[-n:])))
+    pooled = prod(input.shape[-n:])
+    flat, places = F.reshape(input, (*lead, pooled)), F.reshape(indices, (*lead, pooled))
     if places.numel() and not 0 <= int(places.min()) <= int(places.max()) < prod(size):
-        raise RuntimeError(f"{name}: Found an invalid max index: {int(places.max())} (output volumes are of size {size})")
+        raise RuntimeError(
+            f"{name}: Found an invalid max index: {int(places.max())} (output volumes are of size {size})"
+        )
     return F.reshape(F.scatter(input.new_zeros((*lead, prod(size))), -1, places, flat), (*lead, *size))
 
 
 @composite(at=("nn.functional.max_unpool1d",))
 def max_unpool1d(F, input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """Put maxima back to their positions: a partial inverse of `max_pool1d` with `return_indices`.
+    """Put maxima back to their positions, zeros elsewhere.
 
-    `output_size` chooses among the lengths that would pool to the input's. Raises RuntimeError when shapes differ.
+    A partial inverse of `max_pool1d` with `return_indices`.     `output_size` chooses among the lengths that
+    would pool to the input's. Raises RuntimeError when shapes differ.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.max_unpool1d(torch.tensor([[5.]]), torch.tensor([[1]]), 2)
@@ -136,7 +143,9 @@ def max_unpool1d(F, input, indices, kernel_size, stride=None, padding=0, output_
 
 @composite(at=("nn.functional.max_unpool2d",))
 def max_unpool2d(F, input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """Put maxima back to their positions: a partial inverse of `max_pool2d` with `return_indices`.
+    """Put maxima back to their positions, zeros elsewhere.
+
+    A partial inverse of `max_pool2d` with `return_indices`; arguments as for `max_unpool1d`.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.max_unpool2d(torch.tensor([[[5.]]]), torch.tensor([[[3]]]), 2)
@@ -148,7 +157,9 @@ def max_unpool2d(F, input, indices, kernel_size, stride=None, padding=0, output_
 
 @composite(at=("nn.functional.max_unpool3d",))
 def max_unpool3d(F, input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """Put maxima back to their positions: a partial inverse of `max_pool3d` with `return_indices`.
+    """Put maxima back to their positions, zeros elsewhere.
+
+    A partial inverse of `max_pool3d` with `return_indices`; arguments as for `max_unpool1d`.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.max_unpool3d(torch.ones(1, 1, 1, 1), torch.ones(1, 1, 1, 1).long(), 2).sum()
@@ -170,7 +181,9 @@ def _lp_pool(F, n, input, norm_type, kernel_size, stride, ceil_mode):
 
 @composite(at=("nn.functional.lp_pool1d",))
 def lp_pool1d(F, input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """The `norm_type`-norm of each window of signals (N, C, L) or (C, L): (sum of x ** p) ** (1 / p).
+    """The `norm_type`-norm of each window of signals (N, C, L) or (C, L).
+
+    That is (sum of x ** p) ** (1 / p).
 
     >>> import plugrad as torch
     >>> torch.nn.functional.lp_pool1d(torch.tensor([[3., 4.]]), 2, 2)

@@ -1,9 +1,10 @@
 """Lion against a by-hand step, and the tests that plugrad derives from the loss."""
 
-import plugrad as torch
 import pytest
-from plugrad.testing import cases
 from plugrad_lion.loss import log_cosh_loss
+
+import plugrad as torch
+from plugrad.testing import cases
 
 
 @pytest.mark.parametrize("case", list(cases(log_cosh_loss)), ids=str)

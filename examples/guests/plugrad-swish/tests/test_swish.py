@@ -1,9 +1,10 @@
 """The tests that plugrad derives from the op, and one for the layer."""
 
-import plugrad as torch
 import pytest
-from plugrad.testing import cases, gradcheck
 from plugrad_swish import swish
+
+import plugrad as torch
+from plugrad.testing import cases, gradcheck
 
 
 @pytest.mark.parametrize("case", list(cases(swish)), ids=str)

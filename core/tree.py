@@ -1,0 +1,41 @@
+"""Nested lists, tuples (named ones too) and dicts: their leaves, and the same nest with others."""
+
+from __future__ import annotations
+
+
+def leaves(value):
+    """Yield what is in nested lists, tuples and dicts, in order.
+
+    >>> from plugrad.tree import leaves
+    >>> [*leaves({"a": (1, [2]), "b": 3})]
+    [1, 2, 3]
+    """
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from leaves(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from leaves(item)
+    else:
+        yield value
+
+
+def rebuild(value, items):
+    """Return a nest like `value` with other leaves, taken in order from an iterator.
+
+    >>> from plugrad.tree import rebuild
+    >>> rebuild({"a": (1, [2]), "b": 3}, iter("xyz"))
+    {'a': ('x', ['y']), 'b': 'z'}
+    """
+    if isinstance(value, (list, tuple)):
+        made = [rebuild(item, items) for item in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    if isinstance(value, dict):
+        made = {key: rebuild(item, items) for key, item in value.items()}
+        return made if type(value) is dict else type(value)(made)
+    return next(items)
+
+
+def change(function, value):
+    """Return the nest with every leaf replaced by `function(leaf)`."""
+    return rebuild(value, map(function, leaves(value)))

@@ -1,0 +1,138 @@
+"""Places in a tensor: flat indices as coordinates, the places of nonzero elements, and sizes changed in place."""
+
+from __future__ import annotations
+
+from math import prod
+
+from plugrad.extend import Op, collect, composite, hookimpl, op
+
+
+@composite(at=("unravel_index",))
+def unravel_index(F, indices, shape):
+    """The coordinates, by dimension, of flat indices into a tensor of `shape`.
+
+    `indices` are integers, `shape` is an int or a sequence of ints. Raises `TypeError` for other types, `ValueError`
+    for negative sizes or an index outside.
+
+    >>> import plugrad as torch
+    >>> torch.unravel_index(torch.tensor([4, 1]), (3, 2))
+    (tensor([2, 0]), tensor([0, 1]))
+    """
+    if indices.is_complex() or indices.is_floating_point() or str(indices.dtype) == "torch.bool":
+        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}; convert it with .long()")
+    sizes = (shape,) if isinstance(shape, int) else shape
+    if not hasattr(sizes, "__iter__") or not all(hasattr(n, "__index__") for n in sizes):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape).__name__}")
+    sizes = [int(n) for n in sizes]
+    if min(sizes, default=0) < 0:
+        raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
+    steps = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
+    return tuple(F.remainder(F.floor_divide(indices, step), n) for step, n in zip(steps, sizes))
+
+
+@unravel_index.samples
+def unravel_index_samples(make):
+    yield make.args(make.ints(4, low=0, high=6), (3, 2))
+
+
+@op(vjp=None)
+def nonzero_static(xp, input, *, size, fill_value=-1):
+    """The places of the first `size` elements that are not zero, one row each.
+
+    Where there are fewer, the rest of the rows is `fill_value`. Raises `RuntimeError` for a negative size.
+
+    >>> import plugrad as torch
+    >>> torch.nonzero_static(torch.tensor([0, 5, 6]), size=3)
+    tensor([[ 1],
+            [ 2],
+            [-1]])
+    """
+    if size < 0:
+        raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
+    result = xp.full((size, input.ndim), fill_value, "int64")
+    if input.ndim:
+        found = xp.stack(xp.nonzero(input), 1)[:size]
+        result[: len(found)] = found
+    return result
+
+
+@nonzero_static.meta
+def nonzero_static_meta(input, *, size, fill_value=-1):
+    return (size, input.ndim), "int64"
+
+
+@nonzero_static.samples
+def nonzero_static_samples(make):
+    yield make.args(make.ints(3, 4), size=5)
+
+
+@op(at=())
+def fit_size(xp, input, size):
+    """The elements laid out anew in `size`: cut off, or followed by zeros."""
+    flat = input.reshape(-1)
+    count = prod(size)
+    if count > flat.size:
+        flat = xp.concatenate([flat, xp.zeros(count - flat.size, flat.dtype)])
+    return flat[:count].reshape(size)
+
+
+@fit_size.meta
+def fit_size_meta(input, size):
+    return tuple(size), input.dtype
+
+
+@fit_size.samples
+def fit_size_samples(make):
+    yield make.args(make(2, 3), (3,))
+
+
+def _resize(F, input, size):
+    if input.requires_grad:
+        raise RuntimeError(
+            "cannot resize variables that require grad: use reshape, or narrow and torch.nn.functional.pad"
+        )
+    if min(size, default=0) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
+    if tuple(input.shape) != tuple(size):
+        input.data = F.fit_size(input, tuple(size))
+    return input
+
+
+@composite(name="resize_", at=("Tensor.resize_",), variadic="size")
+def resize_(F, input, size, *, memory_format=None):
+    """Give the tensor another size.
+
+    Elements stay in row-major order, missing ones become zero. The tensor shares memory with the old one as long as
+    that suffices. Raises `RuntimeError` when it requires grad.
+
+    >>> import plugrad as torch
+    >>> torch.tensor([[1, 2], [3, 4]]).resize_(3)
+    tensor([1, 2, 3])
+    """
+    return _resize(F, input, size)
+
+
+@composite(name="resize_as_", at=("Tensor.resize_as_", "resize_as_"))
+def resize_as_(F, input, the_template, *, memory_format=None):
+    """Give the tensor the size of another: `resize_` with its shape.
+
+    >>> import plugrad as torch
+    >>> torch.tensor([[1, 2], [3, 4]]).resize_as_(torch.zeros(1))
+    tensor([1])
+    """
+    return _resize(F, input, tuple(the_template.shape))
+
+
+@resize_.samples
+def resize_samples(make):
+    yield make.args(make(2, 3, requires_grad=False), (2, 3))
+
+
+@resize_as_.samples
+def resize_as_samples(make):
+    yield make.args(make(2, 3, requires_grad=False), make(2, 3, requires_grad=False))
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

@@ -1,0 +1,208 @@
+"""The windows of `signal.windows`: symmetric unless asked otherwise.
+
+F. J. Harris, "On the use of windows for harmonic analysis with the discrete Fourier transform", Proc. IEEE 66, 1978;
+A. Nuttall, "Some windows with very good sidelobe behavior", IEEE Trans. ASSP 29, 1981.
+"""
+
+from __future__ import annotations
+
+import math
+
+from plugrad.extend import Op, collect, factory, hookimpl
+
+
+def _window(name):
+    """Declare the window `name` of `signal.windows`."""
+    return factory(name=f"signal_{name}", at=(f"signal.windows.{name}",), promote="float")
+
+
+def _points(xp, name, M, sym, dtype):
+    """The M places at which a window is sampled, and the length of its period less one sample if it is symmetric."""
+    if M < 0:
+        raise ValueError(f"{name} requires non-negative window length, got M={M}")
+    if xp.dtype(dtype).name not in ("float32", "float64"):
+        raise ValueError(f"{name} expects float32 or float64 dtypes, got: torch.{xp.dtype(dtype).name}")
+    return xp.arange(M, dtype="float64"), M - 1 if sym and M > 1 else M
+
+
+def _cosines(xp, name, M, a, sym, dtype):
+    k, period = _points(xp, name, M, sym, dtype)
+    if M == 1:
+        return xp.ones(1, dtype)
+    total = xp.zeros(M)
+    for i, weight in enumerate(a):
+        total += (-1) ** i * weight * xp.cos(i * 2 * math.pi / max(period, 1) * k)
+    return total.astype(dtype)
+
+
+@_window("general_cosine")
+def general_cosine(xp, M, *, a, sym=True, dtype):
+    """Sum over i of (-1)^i a[i] cos(2 pi i t), at t from 0 to 1.
+
+    `M` points; `a` lists the weights; not `sym`: the last of M + 1 points is left out, for Fourier transforms.
+
+    >>> import plugrad as torch
+    >>> torch.signal.windows.general_cosine(3, a=[0.5, 0.5])
+    tensor([0., 1., 0.])
+    """
+    if not hasattr(a, "__iter__"):
+        raise TypeError("Coefficients must be a list/tuple")
+    a = list(a)
+    if not a:
+        raise ValueError("Coefficients cannot be empty")
+    return _cosines(xp, "general_cosine", M, a, sym, dtype)
+
+
+@_window("general_hamming")
+def general_hamming(xp, M, *, alpha=0.54, sym=True, dtype):
+    """Window alpha - (1 - alpha) cos(2 pi t).
+
+    `M` points; not `sym`: the last of M + 1 points is left out, for Fourier transforms.
+
+    >>> import plugrad as torch
+    >>> torch.signal.windows.general_hamming(3, alpha=0.5)
+    tensor([0., 1., 0.])
+    """
+    return _cosines(xp, "general_hamming", M, (alpha, 1 - alpha), sym, dtype)
+
+
+@_window("hamming")
+def hamming(xp, M, *, sym=True, dtype):
+    """Hamming window 0.54 - 0.46 cos(2 pi t).
+
+    `M` points; not `sym`: the last of M + 1 points is left out, for Fourier transforms.
+
+    >>> import plugrad as torch
+    >>> torch.signal.windows.hamming(3)
+    tensor([0.0800, 1.0000, 0.0800])
+    """
+    return _cosines(xp, "hamming", M, (0.54, 0.46), sym, dtype)
+
+
+@_window("hann")
+def hann(xp, M, *, sym=True, dtype):
+    """Hann window (1 - cos(2 pi t)) / 2.
+
+    `M` points; not `sym`: the last of M + 1 points is left out, for Fourier transforms.
+
+    >>> import plugrad as torch
+    >>> torch.signal.windows.hann(3)
+    tensor([0., 1., 0.])
+    """
+    return _cosines(xp, "hann", M, (0.5, 0.5), sym, dtype)
+
+
+@_window("blackman")
+def blackman(xp, M, *, sym=True, dtype):
+    """Blackman window 0.42 - 0.5 cos(2 pi t) + 0.08 cos(4 pi t).
+
+    `M` points; not `sym`: the last of M + 1 points is left out, for Fourier transforms.
+
+    >>> import plugrad as torch
+    >>> torch.signal.windows.blackman(3).shape
+    torch.Size([3])
+    """
+    return _cosines(xp, "blackman", M, (0.42, 0.5, 0.08), sym, dtype)
+
+
+@_window("nuttall")
+def nuttall(xp, M, *, sym=True, dtype):
+    """Nuttall's window: four cosine terms of least sidelobes.
+
+    `M` points; not `sym`: the last of M + 1 points is left out, for Fourier transforms.
+
+    >>> import plugrad as torch
+    >>> torch.signal.windows.nuttall(3).shape
+    torch.Size([3])
+    """
+    return _cosines(xp, "nuttall", M, (0.3635819, 0.4891775, 0.1365995, 0.0106411), sym, dtype)
+
+
+@_window("bartlett")
+def bartlett(xp, M, *, sym=True, dtype):
+    """Bartlett window, a triangle: 1 - |2 t - 1|.
+
+    `M` points; not `sym`: the last of M + 1 points is left out, for Fourier transforms.
+
+    >>> import plugrad as torch
+    >>> torch.signal.windows.bartlett(3)
+    tensor([0., 1., 0.])
+    """
+    k, period = _points(xp, "bartlett", M, sym, dtype)
+    return xp.ones(1, dtype) if M == 1 else (1 - xp.abs(2 * k / max(period, 1) - 1)).astype(dtype)
+
+
+@_window("cosine")
+def cosine(xp, M, *, sym=True, dtype):
+    """Half a period of a sine, sampled between its zeros.
+
+    `M` points; not `sym`: the last of M + 1 points is left out, for Fourier transforms.
+
+    >>> import plugrad as torch
+    >>> torch.signal.windows.cosine(3)
+    tensor([0.5000, 1.0000, 0.5000])
+    """
+    k, _ = _points(xp, "cosine", M, sym, dtype)
+    return xp.sin(math.pi * (k + 0.5) / (M if sym or M <= 1 else M + 1)).astype(dtype)
+
+
+@_window("exponential")
+def exponential(xp, M, *, center=None, tau=1.0, sym=True, dtype):
+    """Window exp(-|k - center| / tau), by default around the middle.
+
+    `M` points; not `sym`: the last of M + 1 points is left out; then and only then may `center` be given. Raises
+    `ValueError` for a `tau` that is not positive.
+
+    >>> import plugrad as torch
+    >>> torch.signal.windows.exponential(3)
+    tensor([0.3679, 1.0000, 0.3679])
+    """
+    k, period = _points(xp, "exponential", M, sym, dtype)
+    if tau <= 0:
+        raise ValueError(f"Tau must be positive, got: {tau} instead.")
+    if sym and center is not None:
+        raise ValueError("Center must be None for symmetric windows")
+    middle = period / 2 if M != 1 else 0
+    return xp.exp(-xp.abs(k - (middle if center is None else center)) / tau).astype(dtype)
+
+
+@_window("gaussian")
+def gaussian(xp, M, *, std=1.0, sym=True, dtype):
+    """Window exp(-(k - middle)^2 / (2 std^2)).
+
+    `M` points; not `sym`: the last of M + 1 points is left out. Raises `ValueError` for a `std` that is not positive.
+
+    >>> import plugrad as torch
+    >>> torch.signal.windows.gaussian(3)
+    tensor([0.6065, 1.0000, 0.6065])
+    """
+    k, period = _points(xp, "gaussian", M, sym, dtype)
+    if std <= 0:
+        raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
+    middle = period / 2 if M != 1 else 0
+    return xp.exp(-(((k - middle) / std) ** 2) / 2).astype(dtype)
+
+
+@_window("kaiser")
+def kaiser(xp, M, *, beta=12.0, sym=True, dtype):
+    """Kaiser window I0(beta sqrt(1 - (2 t - 1)^2)) / I0(beta).
+
+    I0 is the modified Bessel function of order zero. `M` points; not `sym`: the last of M + 1 points is left out.
+    Raises `ValueError` for a negative `beta`.
+
+    >>> import plugrad as torch
+    >>> torch.signal.windows.kaiser(3).shape
+    torch.Size([3])
+    """
+    k, period = _points(xp, "kaiser", M, sym, dtype)
+    if beta < 0:
+        raise ValueError(f"beta must be non-negative, got: {beta} instead.")
+    if M == 1:
+        return xp.ones(1, dtype)
+    inside = xp.maximum(1 - (2 * k / max(period, 1) - 1) ** 2, 0)
+    return (xp.i0(beta * xp.sqrt(inside)) / xp.i0(xp.asarray(float(beta)))).astype(dtype)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())
