@@ -212,7 +212,11 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
     wanted = tuple(name for bit, name in enumerate(inputs) if mask >> bit & 1)
     formulas = [formula for formula in op.formulas if any(name in wanted for name in formula.inputs)]
     saves = tuple(dict.fromkeys(name for formula in formulas for name in formula.wants))
-    releases = any(name == "y" or name in op.index for name in saves)
+    # Views and reductions take no tensors but their first; of other ops any argument without a default may be one.
+    arrays = {"y", *inputs}
+    if op.family not in ("view", "reduction"):
+        arrays |= {name for name in op.positional if name not in op.defaults}
+    releases = any(name in arrays for name in saves)
     namespace: dict = {"op": op}
     lines = ["def pull(self, F, g, saved, retain):"]
     if multiple:

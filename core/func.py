@@ -10,104 +10,13 @@ import functools
 
 import plugrad
 from plugrad import engine, random, tree
+from plugrad.nn.utils.stateless import functional_call, stack_module_state
 from plugrad.tensor import Tensor
 
 __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "stack_module_state",
     "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
-
-
-# ---------------------------------------------------------------------------------------------------- modules
-
-
-def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
-    """Call a module with other parameters and buffers in place of its own.
-
-    Args:
-        module: the module; it is as before afterwards.
-        parameter_and_buffer_dicts: tensors by dotted name, or several such dicts.
-        args: the input, or a tuple of inputs.
-        kwargs: keyword arguments of the call.
-        tie_weights: a parameter that has several names is replaced under all of them.
-        strict: demand exactly the names that the module has.
-
-    Raises ValueError when a name is in several dicts, and RuntimeError for missing or unexpected names when `strict`.
-
-    >>> import plugrad as torch
-    >>> layer = torch.nn.Linear(2, 1, bias=False)
-    >>> torch.func.functional_call(layer, {"weight": torch.ones(1, 2)}, torch.ones(2))
-    tensor([2.])
-    """
-    values = _joined(parameter_and_buffer_dicts)
-    places: dict = {}  # name -> (table of a module, key in it)
-    for prefix, owner in module.named_modules(remove_duplicate=False):
-        for table in (owner._parameters, owner._buffers):
-            for key, held in table.items():
-                if held is not None:
-                    places[f"{prefix}.{key}" if prefix else key] = (table, key)
-    if strict:
-        _check_names(module, values, places)
-    if tie_weights:
-        groups: dict = {}
-        for name, (table, key) in places.items():
-            groups.setdefault(id(table[key]), []).append(name)
-        for group in groups.values():
-            given = next((values[name] for name in group if name in values), None)
-            if given is not None:
-                values.update({name: given for name in group if name not in values})
-    args = () if args is None else args if isinstance(args, tuple) else (args,)
-    swapped = []
-    try:
-        for name, value in values.items():
-            if name in places:
-                table, key = places[name]
-                swapped.append((table, key, table[key]))
-                table[key] = value
-        return module(*args, **(kwargs or {}))
-    finally:
-        for table, key, own in reversed(swapped):
-            table[key] = own
-
-
-def _joined(given) -> dict:
-    if isinstance(given, dict):
-        return dict(given)
-    if not isinstance(given, (list, tuple)):
-        raise ValueError(
-            f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(given)}"
-        )
-    joined: dict = {}
-    for part in given:
-        twice = [name for name in part if name in joined]
-        if twice:
-            raise ValueError(f"{twice} appeared in multiple dictionaries; behavior of functional call is ambiguous")
-        joined.update(part)
-    return joined
-
-
-def _check_names(module, values, places) -> None:
-    lines = []
-    for what, names in (("Unexpected", set(values) - set(places)), ("Missing", set(places) - set(values))):
-        if names:
-            lines.append(f"{what} key(s): {', '.join(map(repr, sorted(names)))}.")
-    if lines:
-        text = "\n\t".join(lines)
-        raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:\n\t{text}")
-
-
-def stack_module_state(models):
-    """Return the parameters and the buffers of equal modules, stacked by name: for vmap over an ensemble."""
-    models = list(models)
-    if not models:
-        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
-    parameters = [dict(model.named_parameters()) for model in models]
-    buffers = [dict(model.named_buffers()) for model in models]
-    stacked = {
-        name: plugrad.stack([each[name].detach() for each in parameters]).requires_grad_(parameters[0][name].requires_grad)
-        for name in parameters[0]
-    }
-    return stacked, {name: plugrad.stack([each[name] for each in buffers]) for name in buffers[0]}
 
 
 # ---------------------------------------------------------------------------------------------------- recording
@@ -221,7 +130,9 @@ def grad_and_value(func, argnums=0, has_aux=False):
             aux = None
             if has_aux:
                 if not (isinstance(value, tuple) and len(value) == 2):
-                    raise RuntimeError("grad_and_value(f)(*args): output of function f should be a tuple: (output, aux)")
+                    raise RuntimeError(
+                        "grad_and_value(f)(*args): output of function f should be a tuple: (output, aux)"
+                    )
                 value, aux = value
             if not isinstance(value, Tensor):
                 raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(value)}")
@@ -287,7 +198,8 @@ def vjp(func, *primals, has_aux=False):
         weights = [*tree.leaves(cotangents)]
         if len(weights) != len(outputs) or isinstance(cotangents, Tensor) != isinstance(value, Tensor):
             raise RuntimeError(
-                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function: "
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to "
+                "the function: "
                 f"there are {len(outputs)} outputs and {len(weights)} cotangents"
             )
         create = engine.is_grad_enabled() and (lasting or any(weight.requires_grad for weight in weights))
@@ -378,9 +290,7 @@ def _jacobian(output, inputs, lasting):
         rows.append(_gradients([output], inputs, [weight.reshape(output.shape)], lasting, retain_graph=True))
     if not rows:
         return [plugrad.zeros((*output.shape, *t.shape), dtype=output.dtype, device=output.device) for t in inputs]
-    return [
-        plugrad.stack(column).reshape((*output.shape, *tensor.shape)) for column, tensor in zip(zip(*rows), inputs)
-    ]
+    return [plugrad.stack(column).reshape((*output.shape, *tensor.shape)) for column, tensor in zip(zip(*rows), inputs)]
 
 
 def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
@@ -428,10 +338,13 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     def transformed(*args, **kwargs):
         name = f"vmap({getattr(func, '__name__', func)}, in_dims={in_dims}, ...)(<inputs>)"
         if not isinstance(in_dims, (int, tuple, list)):
-            raise ValueError(f"{name}: expected `in_dims` to be int or a (potentially nested) tuple matching the inputs")
+            raise ValueError(
+                f"{name}: expected `in_dims` to be int or a (potentially nested) tuple matching the inputs"
+            )
         if isinstance(in_dims, (tuple, list)) and len(in_dims) != len(args):
             raise ValueError(
-                f"{name}: in_dims is not compatible with the structure of `inputs`: {len(in_dims)} dims for {len(args)} inputs"
+                f"{name}: in_dims is not compatible with the structure of `inputs`: {len(in_dims)} dims for "
+                f"{len(args)} inputs"
             )
         values = [*tree.leaves(args)]
         dims = [*_spread(in_dims, args)]
@@ -476,7 +389,8 @@ def _size(values, dims, name) -> int:
             )
         if not -value.ndim <= dim < value.ndim:
             raise ValueError(
-                f"{name}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {value.ndim} so "
+                f"{name}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
+                f"{value.ndim} so "
                 f"expected in_dim to satisfy -{value.ndim} <= in_dim < {value.ndim}."
             )
         sizes.append(value.shape[dim])
@@ -484,7 +398,8 @@ def _size(values, dims, name) -> int:
         raise ValueError(f"{name}: at least one input must have an in_dim that is not None")
     if len(set(sizes)) > 1:
         raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped "
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for "
+            "the mapped "
             "dimension"
         )
     return sizes[0]
@@ -492,7 +407,9 @@ def _size(values, dims, name) -> int:
 
 def _stacked(results, out_dims, func):
     if not results:
-        raise NotImplementedError("vmap over a dimension of size 0: the function is never called, so shapes are not known")
+        raise NotImplementedError(
+            "vmap over a dimension of size 0: the function is never called, so shapes are not known"
+        )
     first = results[0]
     columns = []
     for parts, dim in zip(zip(*map(tree.leaves, results)), _spread(out_dims, first)):

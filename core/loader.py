@@ -298,6 +298,18 @@ def _check_api(plugin, module) -> None:
         )
 
 
+class _Hooks:
+    """The hook implementations of a plugin and nothing else: pluggy inspects every attribute of what it registers."""
+
+    def __init__(self, module):
+        for name in dir(module):
+            if hasattr(getattr(module, name, None), "plugrad_impl"):
+                self.__dict__[name] = getattr(module, name)
+
+    def __dir__(self):
+        return list(self.__dict__)
+
+
 def _call_hooks(plugin, module) -> dict:
     """Register the module with pluggy and return {kind: [records]} of this plugin's hooks alone."""
     global _manager
@@ -308,6 +320,7 @@ def _call_hooks(plugin, module) -> dict:
     if _manager is None:
         _manager = pluggy.PluginManager("plugrad")
         _manager.add_hookspecs(hookspecs)
+    module = _Hooks(module)
     _manager.register(module, name=plugin.id)
     records: dict = {}
     for caller in _manager.get_hookcallers(module) or ():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 
-from plugrad import codegen, registry
+from plugrad import codegen
 from plugrad.nn.module import Module
 from plugrad.op import Op
 
@@ -64,7 +64,7 @@ def _loss_class(op, name, forward, buffers, options):
             values[given] = value
         unknown = set(keywords) - set(options)
         if unknown or len(args) > len(order):
-            what = f"keyword argument {sorted(unknown)[0]!r}" if unknown else f"positional argument {args[len(order)]!r}"
+            what = f"keyword argument {min(unknown)!r}" if unknown else f"positional argument {args[len(order)]!r}"
             raise TypeError(f"{name}.__init__() got an unexpected {what}; it takes {', '.join(order)}")
         values.update(keywords)
         if legacy and (size_average is not None or reduce is not None):
@@ -98,7 +98,8 @@ class _Loss(Module):
 
 def loss_modules(namespace: dict) -> list:
     """Return the Modules derived by `@loss` in a plugin module: what its `plugrad_losses` hook returns."""
-    return [value.loss_module for value in namespace.values() if isinstance(value, Op) and hasattr(value, "loss_module")]
+    found = [value for value in namespace.values() if isinstance(value, Op)]
+    return [op.loss_module for op in found if hasattr(op, "loss_module")]
 
 
 # ---------------------------------------------------------------------------------------------------- layers
@@ -156,8 +157,9 @@ def layer(name: str, function: str, options: str = "", *, shown: str | None = ""
         return ", ".join(parts)
 
     extra_repr.__qualname__ = f"{name}.extra_repr"
+    signature = f"self, {parameters}" if own else "self"
     attributes = {
-        "__init__": _Generated(f"def __init__(self{', ' * bool(own)}{parameters}):\n    Module.__init__(self)\n{store}"),
+        "__init__": _Generated(f"def __init__({signature}):\n    Module.__init__(self)\n{store}"),
         "forward": _Generated(f"def forward(self, input):\n    return F.{function}(input{passed})\n"),
         "extra_repr": extra_repr,
         "__doc__": f"{doc}\n\nThe Module of `nn.functional.{function}`; arguments: {parameters or 'none'}.",

@@ -337,7 +337,8 @@ def _plan_op(record, provider, own, new_ops, planned):
     else:
         key = record.qualname = f"{provider.namespace}.{record.name}"
     if key in new_ops or key in ops:
-        raise ValueError(f"op {key!r} is declared twice: in {record.module} and {(new_ops.get(key) or ops[key]).module}")
+        first = new_ops.get(key) or ops[key]
+        raise ValueError(f"op {key!r} is declared twice: in {first.module} and {record.module}")
     record.validate()
     record.provider = provider
     new_ops[key] = record
@@ -386,7 +387,8 @@ def _check_record(kind, item) -> None:
     else:
         right = isinstance(item, type) and issubclass(item, base) if base else callable(item)
     if not right:
-        wanted = "callables" if base is None else f"{base.__name__} {'records' if kind in ('ops', 'kernels') else 'classes'}"
+        plural = "records" if kind in ("ops", "kernels") else "classes"
+        wanted = "callables" if base is None else f"{base.__name__} {plural}"
         raise TypeError(f"the hook plugrad_{kind} must return {wanted}; it returned {item!r}")
     if kind == "ops" and item.broadcasts and item.promote in ("float", "same"):
         if not item.formulas and not item.undifferentiable:

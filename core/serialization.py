@@ -327,7 +327,8 @@ def _header(archive) -> dict:
     header = json.loads(archive.read(HEADER))
     if header.get("format", 0) > FORMAT:
         raise RuntimeError(
-            f"the checkpoint has format {header['format']}, written by plugrad {header.get('plugrad')}; this version reads "
+            f"the checkpoint has format {header['format']}, written by plugrad {header.get('plugrad')}; this "
+            "version reads "
             f"up to {FORMAT}: upgrade plugrad"
         )
     return header
@@ -342,7 +343,8 @@ class _Reader:
         self.description = _header(archive)
         if self.description["objects"] and weights_only:
             raise pickle.UnpicklingError(
-                f"Weights only load failed: the file holds pickled objects of {', '.join(self.description['objects'])}. "
+                "Weights only load failed: the file holds pickled objects of "
+                f"{', '.join(self.description['objects'])}. "
                 "Unpickling can run any code: if you trust the file, pass weights_only=False; better, save "
                 "model.state_dict() instead of the model" + self._plugins()
             )
@@ -468,7 +470,8 @@ class _Reader:
             found.backend  # noqa: B018 - says why when it can't be used
         except RuntimeError as error:
             raise RuntimeError(
-                f"Attempting to load a tensor of device {str(place)!r}, which can't be used here: {error}. To load on a "
+                f"Attempting to load a tensor of device {str(place)!r}, which can't be used here: {error}. To "
+                "load on a "
                 "machine without it, pass map_location='cpu'"
             ) from error
         return found

@@ -3,7 +3,7 @@
 `import plugrad as torch` is the only line that differs from a PyTorch program. It needs the extra `examples`:
 
     pip install "plugrad[examples]"
-    python examples/digits.py --epochs 20 --out results
+    python examples/digits.py --epochs 15 --out results
 """
 
 import argparse
@@ -41,7 +41,7 @@ def network():
     )
 
 
-def train_one_epoch(model, loss_function, optimizer, x, y, batch_size=32):
+def train_one_epoch(model, loss_function, optimizer, x, y, batch_size=16):
     """Take one pass over the data in random order; return the mean loss."""
     model.train()
     total = 0.0
@@ -83,7 +83,7 @@ def draw(losses, accuracies, file):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="where curve and weights go")
     options = parser.parse_args()
@@ -94,7 +94,7 @@ def main():
     x_train, y_train, x_test, y_test = data(options.seed)
     model = network()
     loss_function = nn.CrossEntropyLoss()
-    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
 
     losses, accuracies = [], []
     progress = tqdm(range(options.epochs), desc="epochs")

@@ -59,9 +59,11 @@ def test_the_table_of_ops():
 
 def test_filters_of_the_table():
     everything = rows("ops")
-    assert all(any(n.startswith("nn.functional.") for n in row["public"]) for row in rows("ops", "--namespace", "nn.functional"))
+    for row in rows("ops", "--namespace", "nn.functional"):
+        assert any(name.startswith("nn.functional.") for name in row["public"])
     assert {row["family"] for row in rows("ops", "--family", "view")} == {"view"}
-    assert {row["provider"] for row in rows("ops", "--provider", "plugrad:ops-activation")} == {"plugrad:ops-activation"}
+    provider = "plugrad:ops-activation"
+    assert {row["provider"] for row in rows("ops", "--provider", provider)} == {provider}
     without = rows("ops", "--no-gradient")
     assert without and not any(row["orders"] for row in without)
     assert len(without) + len(rows("ops", "--gradient")) == len(everything)
@@ -79,13 +81,14 @@ def plain(result):
 @pytest.mark.parametrize("name", ["sigmoid", "special.expit", "plugrad.sigmoid", "nn.functional.sigmoid"])
 def test_one_op(name):
     text = invoke("ops", "show", name).stdout
-    for part in ("sigmoid(input, *, out=None)", "special.expit", "kernel for any backend", "sigmoid_vjp, uses y", ">>> "):
+    assert text.startswith("sigmoid(input, *, out=None)")
+    for part in ("special.expit", "kernel for any backend", "sigmoid_vjp, uses y", ">>> "):
         assert part in text
 
 
 def test_the_source_of_an_op():
     text = invoke("ops", "show", "sigmoid", "--source").stdout
-    for part in ("def sigmoid(xp, input):", "def sigmoid_vjp(F, g", "return apply(op, (input, ), out)", "def pull(self, F, g"):
+    for part in ("def sigmoid(xp, input):", "def sigmoid_vjp(F, g", "return apply(op, (input, ), out)", "def pull("):
         assert part in text, part
     assert rows("ops", "show", "sigmoid")["formulas"] == [
         {"inputs": ["input"], "function": "sigmoid_vjp", "uses": ["y"]}
@@ -157,7 +160,8 @@ def test_gradcheck_refuses_what_has_no_gradient():
 
 
 def test_gradcheck_in_processes():
-    assert command("gradcheck", "sin", "cos", "exp", "--first-order", "--jobs", "2").stdout.startswith("3 ops: 9 passed")
+    done = command("gradcheck", "sin", "cos", "exp", "--first-order", "--jobs", "2")
+    assert done.stdout.startswith("3 ops: 9 passed")
 
 
 # ---------------------------------------------------------------------------------------------------- listings
@@ -205,11 +209,11 @@ def test_plugins_of_broken_guests():
 
 def test_promises_of_guests_are_listed_and_checked(tmp_path):
     paths = [*example(tmp_path, "plugrad-swish"), *example(tmp_path, "plugrad-lion")]
-    code = "from plugrad.cli import app; app({arguments}, standalone_mode=False); import sys; print('plugrad_swish' in sys.modules)"
-    listed = run(code.format(arguments=["ops", "swish"]), *paths).stdout
+    code = "import sys; from plugrad.cli import app; app(['ops', 'swish'], standalone_mode=False)"
+    listed = run(f"{code}; print('plugrad_swish' in sys.modules)", *paths).stdout
     assert "plugrad-swish:Swish" in listed and listed.endswith("False\n")
     assert "optim.Lion" in command("optimizers", paths=paths).stdout
-    assert "4 passed" in command("gradcheck", "swish", paths=paths).stdout
+    assert command("gradcheck", "swish", paths=paths).stdout.startswith("1 op: 6 passed")
     assert "promised by plugrad-swish" in command("why", "Swish", paths=paths).stdout
 
 

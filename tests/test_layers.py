@@ -152,12 +152,18 @@ LAYERS = [
     # attention
     ("MultiheadAttention(8, 2)", [(5, 3, 8), (4, 3, 8), (4, 3, 8)]),
     ("MultiheadAttention(8, 4, bias=False, batch_first=True)", [(3, 5, 8), (3, 4, 8), (3, 4, 8)]),
-    ("MultiheadAttention(8, 2, kdim=5, vdim=6, add_bias_kv=True, add_zero_attn=True)", [(5, 3, 8), (4, 3, 5), (4, 3, 6)]),
+    (
+        "MultiheadAttention(8, 2, kdim=5, vdim=6, add_bias_kv=True, add_zero_attn=True)",
+        [(5, 3, 8), (4, 3, 5), (4, 3, 6)],
+    ),
     ("MultiheadAttention(8, 2)", [(5, 8), (4, 8), (4, 8)]),
     ("TransformerEncoderLayer(8, 2, 16, dropout=0.0)", [(5, 3, 8)]),
     ("TransformerEncoderLayer(8, 2, 16, 0.0, 'gelu', batch_first=True, norm_first=True, bias=False)", [(3, 5, 8)]),
     ("TransformerDecoderLayer(8, 2, 16, dropout=0.0, norm_first=True)", [(5, 3, 8), (4, 3, 8)]),
-    ("TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True), 2, nn.LayerNorm(8))", [(3, 5, 8)]),
+    (
+        "TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True), 2, nn.LayerNorm(8))",
+        [(3, 5, 8)],
+    ),
     ("TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, 0.0), 2)", [(5, 3, 8), (4, 3, 8)]),
     ("Transformer(8, 2, 1, 1, 16, 0.0, batch_first=True)", [(3, 5, 8), (3, 4, 8)]),
 ]
@@ -269,26 +275,53 @@ def test_signature(name):
 
 
 WRONG = [
-    "Conv2d(1, 2, 3, padding_mode='foo')", "Conv2d(1, 2, 3, padding='foo')", "Conv2d(1, 2, 3, padding='same', stride=2)",
-    "Conv2d(3, 2, 3, groups=2)", "Conv2d(2, 3, 3, groups=2)", "Conv2d(2, 3, 3, groups=0)",
-    "ConvTranspose2d(1, 2, 3, padding_mode='circular')", "Dropout(2)", "Embedding(3, 2, padding_idx=4)", "GroupNorm(3, 4)",
-    "BatchNorm1d(3)(torch.zeros(3))", "BatchNorm2d(3)(torch.zeros(2, 3))", "BatchNorm1d(3)(torch.zeros(1, 3))",
-    "InstanceNorm1d(3, affine=True)(torch.zeros(2, 2, 5))", "Hardtanh(2, 1)", "Softmax2d()(torch.zeros(2))",
-    "Unflatten(1, 3)", "Unflatten(1, [2.5])", "Bilinear(0, 2, 3)", "RNN(2, 3, nonlinearity='x')", "GRU(2, 3, proj_size=1)",
-    "LSTM(2, 3, proj_size=3)", "LSTM(2, 3, dropout=2)", "LSTM(2, 0)", "LSTM(2.0, 3)", "LSTM(2, 3)(torch.zeros(2))",
-    "LSTM(2, 3)(torch.zeros(1, 2, 3))", "LSTM(2, 3)(torch.zeros(1, 2, 2), (torch.zeros(1, 2, 3), torch.zeros(1, 2, 2)))",
-    "LSTM(2, 3)(torch.zeros(1, 2), (torch.zeros(1, 2, 3),) * 2)", "LSTM(2, 3)(torch.zeros(1, 2, 2, dtype=torch.float64))",
-    "GRU(2, 3)(torch.zeros(1, 2, 2), torch.zeros(1, 3))", "GRU(2, 3)(torch.zeros(1, 2, 2), torch.zeros(1, 1, 3))",
-    "LSTMCell(2, 3)(torch.zeros(1, 1, 2))", "LSTMCell(2, 3)(torch.zeros(1, 3))",
-    "LSTMCell(2, 3)(torch.zeros(1, 2), (torch.zeros(1, 2),) * 2)", "MultiheadAttention(5, 2)", "MultiheadAttention(0, 2)",
+    "Conv2d(1, 2, 3, padding_mode='foo')",
+    "Conv2d(1, 2, 3, padding='foo')",
+    "Conv2d(1, 2, 3, padding='same', stride=2)",
+    "Conv2d(3, 2, 3, groups=2)",
+    "Conv2d(2, 3, 3, groups=2)",
+    "Conv2d(2, 3, 3, groups=0)",
+    "ConvTranspose2d(1, 2, 3, padding_mode='circular')",
+    "Dropout(2)",
+    "Embedding(3, 2, padding_idx=4)",
+    "GroupNorm(3, 4)",
+    "BatchNorm1d(3)(torch.zeros(3))",
+    "BatchNorm2d(3)(torch.zeros(2, 3))",
+    "BatchNorm1d(3)(torch.zeros(1, 3))",
+    "InstanceNorm1d(3, affine=True)(torch.zeros(2, 2, 5))",
+    "Hardtanh(2, 1)",
+    "Softmax2d()(torch.zeros(2))",
+    "Unflatten(1, 3)",
+    "Unflatten(1, [2.5])",
+    "Bilinear(0, 2, 3)",
+    "RNN(2, 3, nonlinearity='x')",
+    "GRU(2, 3, proj_size=1)",
+    "LSTM(2, 3, proj_size=3)",
+    "LSTM(2, 3, dropout=2)",
+    "LSTM(2, 0)",
+    "LSTM(2.0, 3)",
+    "LSTM(2, 3)(torch.zeros(2))",
+    "LSTM(2, 3)(torch.zeros(1, 2, 3))",
+    "LSTM(2, 3)(torch.zeros(1, 2, 2), (torch.zeros(1, 2, 3), torch.zeros(1, 2, 2)))",
+    "LSTM(2, 3)(torch.zeros(1, 2), (torch.zeros(1, 2, 3),) * 2)",
+    "LSTM(2, 3)(torch.zeros(1, 2, 2, dtype=torch.float64))",
+    "GRU(2, 3)(torch.zeros(1, 2, 2), torch.zeros(1, 3))",
+    "GRU(2, 3)(torch.zeros(1, 2, 2), torch.zeros(1, 1, 3))",
+    "LSTMCell(2, 3)(torch.zeros(1, 1, 2))",
+    "LSTMCell(2, 3)(torch.zeros(1, 3))",
+    "LSTMCell(2, 3)(torch.zeros(1, 2), (torch.zeros(1, 2),) * 2)",
+    "MultiheadAttention(5, 2)",
+    "MultiheadAttention(0, 2)",
     "MultiheadAttention(4, 2)(torch.zeros(4), torch.zeros(4), torch.zeros(4))",
     "MultiheadAttention(4, 2)(*[torch.zeros(3, 2, 4)] * 3, is_causal=True)",
     "MultiheadAttention(4, 2)(*[torch.zeros(3, 2, 4)] * 3, attn_mask=torch.zeros(2, 2))",
     "MultiheadAttention(4, 2)(*[torch.zeros(3, 2, 4)] * 3, key_padding_mask=torch.zeros(3, 2))",
     "MultiheadAttention(4, 2)(*[torch.zeros(3, 2, 4)] * 3, attn_mask=torch.zeros(3, 3, dtype=torch.int64))",
-    "TransformerEncoderLayer(4, 2, activation='tanh')", "Sigmoid(1)", "Linear(2, 3)(torch.zeros(2, 3))",
+    "TransformerEncoderLayer(4, 2, activation='tanh')",
+    "Sigmoid(1)",
+    "Linear(2, 3)(torch.zeros(2, 3))",
     "Transformer(4, 2, 1, 1, 8)(torch.zeros(2, 3, 4), torch.zeros(2, 2, 4))",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("text", WRONG)
@@ -360,8 +393,19 @@ def test_output_size_of_transposed_convolution():
         layer(plugrad.ones(1, 1, 4, 4), output_size=(11, 9))
 
 
-@pytest.mark.parametrize("text", ["Linear(30, 40)", "Conv2d(6, 8, 3)", "ConvTranspose2d(6, 8, 3)", "LSTM(20, 30)", "GRUCell(9, 30)",
-                                  "Embedding(30, 20)", "MultiheadAttention(40, 2)", "Bilinear(10, 9, 8)"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Linear(30, 40)",
+        "Conv2d(6, 8, 3)",
+        "ConvTranspose2d(6, 8, 3)",
+        "LSTM(20, 30)",
+        "GRUCell(9, 30)",
+        "Embedding(30, 20)",
+        "MultiheadAttention(40, 2)",
+        "Bilinear(10, 9, 8)",
+    ],
+)
 def test_initial_distribution(text):
     """Parameters start with PyTorch's spread: equal deviation and range, up to chance."""
     theirs, ours = build(text, torch), build(text, plugrad)
@@ -388,9 +432,14 @@ def test_device_and_dtype():
 
 
 INITS = [
-    ("constant_(t, 0.3)", (3, 4)), ("ones_(t)", (3,)), ("zeros_(t)", (3,)), ("eye_(t)", (3, 5)), ("dirac_(t)", (4, 3, 3)),
-    ("dirac_(t, 2)", (4, 2, 3, 3)), ("dirac_(t)", (2, 2, 1, 2, 3)),
-]  # fmt: skip
+    ("constant_(t, 0.3)", (3, 4)),
+    ("ones_(t)", (3,)),
+    ("zeros_(t)", (3,)),
+    ("eye_(t)", (3, 5)),
+    ("dirac_(t)", (4, 3, 3)),
+    ("dirac_(t, 2)", (4, 2, 3, 3)),
+    ("dirac_(t)", (2, 2, 1, 2, 3)),
+]
 
 
 @pytest.mark.parametrize("text, shape", INITS)
@@ -406,7 +455,8 @@ def test_init_values(text, shape):
 @pytest.mark.parametrize(
     "text",
     [
-        "uniform_(t, -1, 2)", "normal_(t, 1, 3)", "xavier_uniform_(t, 2)", "xavier_normal_(t)", "kaiming_uniform_(t, 1)",
+        "uniform_(t, -1, 2)", "normal_(t, 1, 3)", "xavier_uniform_(t, 2)", "xavier_normal_(t)",
+        "kaiming_uniform_(t, 1)",
         "kaiming_uniform_(t, mode='fan_out', nonlinearity='relu')", "kaiming_normal_(t, nonlinearity='tanh')",
         "trunc_normal_(t, 0.5, 2, -1, 3)", "orthogonal_(t, 2)", "sparse_(t.reshape(1200, 10), 0.25)",
     ],
@@ -432,7 +482,8 @@ def test_orthogonal(shape):
 @pytest.mark.parametrize(
     "text",
     [
-        "eye_(t(2))", "dirac_(t(2))", "dirac_(t(3, 2, 2), 2)", "calculate_gain('foo')", "calculate_gain('leaky_relu', True)",
+        "eye_(t(2))", "dirac_(t(2))", "dirac_(t(3, 2, 2), 2)", "calculate_gain('foo')",
+        "calculate_gain('leaky_relu', True)",
         "xavier_uniform_(t(2))", "kaiming_uniform_(t(2, 2), mode='x')", "orthogonal_(t(2))", "sparse_(t(2), 0.1)",
     ],
 )  # fmt: skip

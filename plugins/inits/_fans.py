@@ -14,7 +14,8 @@ def calculate_gain(nonlinearity, param=None):
     """Return the factor by which weights before a nonlinearity should be larger.
 
     Args:
-        nonlinearity: 'linear', 'sigmoid', 'conv1d' and so on (1), 'tanh' (5/3), 'relu' (sqrt 2), 'leaky_relu', 'selu' (3/4).
+        nonlinearity: 'linear', 'sigmoid', 'conv1d' and so on (1), 'tanh' (5/3), 'relu' (sqrt 2), 'leaky_relu',
+            'selu' (3/4).
         param: the negative slope of 'leaky_relu', 0.01 when None: the gain is sqrt(2 / (1 + slope**2)).
 
     Raises ValueError for another name or a slope that is no number.

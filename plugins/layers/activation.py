@@ -38,7 +38,8 @@ Mish = layer("Mish", "mish", "inplace=False", doc="x * tanh(softplus(x)). arXiv:
 Sigmoid = layer("Sigmoid", "sigmoid", doc="The logistic function 1 / (1 + exp(-x)).")
 Tanh = layer("Tanh", "tanh", doc="The hyperbolic tangent.")
 Hardsigmoid = layer(
-    "Hardsigmoid", "hardsigmoid", "inplace=False", shown=None, doc="min(max(x + 3, 0), 6) / 6: sigmoid by straight lines."
+    "Hardsigmoid", "hardsigmoid", "inplace=False", shown=None,
+    doc="min(max(x + 3, 0), 6) / 6: sigmoid by straight lines.",
 )
 Hardswish = layer(
     "Hardswish", "hardswish", "inplace=False", shown=None, doc="x * hardsigmoid(x). arXiv:1905.02244."
@@ -48,15 +49,20 @@ Softplus = layer(
     doc="log(1 + exp(beta * x)) / beta, and x itself where beta * x exceeds `threshold`.",
 )
 Softshrink = layer(
-    "Softshrink", "softshrink", "lambd=0.5", shown="{lambd}", doc="Moves each element towards 0 by `lambd`, but not beyond."
+    "Softshrink", "softshrink", "lambd=0.5", shown="{lambd}",
+    doc="Moves each element towards 0 by `lambd`, but not beyond.",
 )
-Hardshrink = layer("Hardshrink", "hardshrink", "lambd=0.5", shown="{lambd}", doc="Elements within `lambd` of 0 become 0.")
+Hardshrink = layer(
+    "Hardshrink", "hardshrink", "lambd=0.5", shown="{lambd}", doc="Elements within `lambd` of 0 become 0."
+)
 Tanhshrink = layer("Tanhshrink", "tanhshrink", doc="x - tanh(x).")
 Softsign = layer("Softsign", "softsign", doc="x / (1 + |x|).")
 LogSigmoid = layer("LogSigmoid", "logsigmoid", doc="The logarithm of the sigmoid.")
 Softmax = layer("Softmax", "softmax", "dim=None", shown="dim={dim}", doc="exp(x) divided by its sum along `dim`.")
 Softmin = layer("Softmin", "softmin", "dim=None", shown="dim={dim}", doc="Softmax of the negative.")
-LogSoftmax = layer("LogSoftmax", "log_softmax", "dim=None", shown="dim={dim}", doc="The logarithm of the softmax along `dim`.")
+LogSoftmax = layer(
+    "LogSoftmax", "log_softmax", "dim=None", shown="dim={dim}", doc="The logarithm of the softmax along `dim`."
+)
 GLU = layer(
     "GLU", "glu", "dim=-1", shown="dim={dim}",
     doc="Gated linear unit: the first half along `dim` times the sigmoid of the second. arXiv:1612.08083.",

@@ -46,13 +46,15 @@ class MultiheadAttention(Module):
     """
 
     def __init__(
-        self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None, vdim=None,
+        self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None,
+        vdim=None,
         batch_first=False, device=None, dtype=None,
     ):  # fmt: skip
         super().__init__()
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(
-                f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} instead"
+                f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and "
+                f"num_heads={num_heads} instead"
             )
         if embed_dim % num_heads:
             raise AssertionError(f"embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")
@@ -104,7 +106,9 @@ class MultiheadAttention(Module):
         if query.shape[-1] != self.embed_dim:
             raise AssertionError(f"was expecting embedding dimension of {self.embed_dim}, but got {query.shape[-1]}")
         if key.shape[:2] != value.shape[:2]:
-            raise AssertionError(f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}")
+            raise AssertionError(
+                f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}"
+            )
         lengths = query.shape[0], key.shape[0]
         mask = self._mask(key_padding_mask, attn_mask, query, lengths)
         q, k, v = self._project(query, key, value, all(same))
@@ -177,7 +181,9 @@ class MultiheadAttention(Module):
         if padding is not None:
             for dim, wanted in enumerate((batch, lengths[1])):
                 if padding.shape[dim] != wanted:
-                    raise AssertionError(f"Expected key_padded_mask.shape[{dim}] to be {wanted}, but got {padding.shape[dim]}")
+                    raise AssertionError(
+                        f"Expected key_padded_mask.shape[{dim}] to be {wanted}, but got {padding.shape[dim]}"
+                    )
             padding = _additive(padding, "key_padding_mask", like)[:, None, None]
             total = padding if total is None else total + padding
         return total

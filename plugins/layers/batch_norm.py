@@ -180,7 +180,8 @@ class _InstanceNorm(_Norm):
             stale = [key for name in ("running_mean", "running_var") if (key := prefix + name) in state_dict]
             if stale:
                 errors.append(
-                    f"Unexpected running stats buffer(s) {' and '.join(map(repr, stale))} for {type(self).__name__} with "
+                    f"Unexpected running stats buffer(s) {' and '.join(map(repr, stale))} for "
+                    f"{type(self).__name__} with "
                     "track_running_stats=False. If they are meant to be ignored, remove them from the state; if they "
                     "are to be used, construct the module with track_running_stats=True."
                 )

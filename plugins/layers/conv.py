@@ -83,7 +83,18 @@ class _Forward(_Conv):
         padding_mode="zeros", device=None, dtype=None,
     ):  # fmt: skip
         self._set_up(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias, padding_mode, device, dtype
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            0,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
         )
 
     @property
@@ -123,7 +134,8 @@ class Conv1d(_Forward):
         padding_mode: 'zeros', 'reflect', 'replicate' or 'circular'.
 
     Raises ValueError when channels are not divisible by groups, or for unknown paddings. The output has
-    (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1 elements: V. Dumoulin, F. Visin, arXiv:1603.07285.
+    (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1 elements: V. Dumoulin, F. Visin,
+    arXiv:1603.07285.
 
     >>> import plugrad as torch
     >>> torch.nn.Conv1d(16, 33, 3, stride=2)(torch.ones(20, 16, 50)).shape
@@ -172,7 +184,8 @@ class _Transposed(_Conv):
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}, not {padding_mode!r}')
         self._set_up(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, bias, padding_mode,
+            in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, bias,
+            padding_mode,
             device, dtype,
         )  # fmt: skip
 

@@ -58,13 +58,18 @@ class Embedding(Module):
 
     @classmethod
     def from_pretrained(
-        cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
+        cls,
+        embeddings,
+        freeze=True,
+        padding_idx=None,
+        max_norm=None,
+        norm_type=2.0,
+        scale_grad_by_freq=False,
+        sparse=False,
     ):
         """Return an Embedding with the given table (rows, vector size), fixed unless `freeze` is False."""
         _check_table(embeddings)
-        return cls(
-            *embeddings.shape, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, freeze
-        )
+        return cls(*embeddings.shape, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, freeze)
 
 
 def _row(padding_idx, rows):
@@ -78,7 +83,9 @@ def _row(padding_idx, rows):
 
 def _check_table(embeddings) -> None:
     if embeddings.ndim != 2:
-        raise AssertionError(f"Embeddings parameter is expected to be 2-dimensional, it has {embeddings.ndim} dimensions")
+        raise AssertionError(
+            f"Embeddings parameter is expected to be 2-dimensional, it has {embeddings.ndim} dimensions"
+        )
 
 
 def _set_table(module, given, learned, device, dtype) -> None:

@@ -62,15 +62,15 @@ def _class(kind, n, base, mode):
     value = "\n    value: of the new elements." if base is _ConstantPad else ""
     doc = f"{_FIRST_LINE[kind]} {dimensions}.\n\nArgs:\n    padding: one number, or {_ORDER[n]}.{value}\n"
     name = f"{kind}{n}d"
-    return type(
-        name, (base,), {"n": n, "mode": mode, "__doc__": doc, "__module__": __name__, "__qualname__": name}
-    )
+    return type(name, (base,), {"n": n, "mode": mode, "__doc__": doc, "__module__": __name__, "__qualname__": name})
 
 
 ConstantPad1d, ConstantPad2d, ConstantPad3d = (_class("ConstantPad", n, _ConstantPad, "constant") for n in (1, 2, 3))
 ZeroPad1d, ZeroPad2d, ZeroPad3d = (_class("ZeroPad", n, _ZeroPad, "constant") for n in (1, 2, 3))
 ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = (_class("ReflectionPad", n, _Pad, "reflect") for n in (1, 2, 3))
-ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = (_class("ReplicationPad", n, _Pad, "replicate") for n in (1, 2, 3))
+ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = (
+    _class("ReplicationPad", n, _Pad, "replicate") for n in (1, 2, 3)
+)
 CircularPad1d, CircularPad2d, CircularPad3d = (_class("CircularPad", n, _Pad, "circular") for n in (1, 2, 3))
 
 

@@ -30,7 +30,8 @@ class _Block(Module):
     attentions: tuple  # names of the attention modules, in order
 
     def __init__(
-        self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu", layer_norm_eps=1e-5, batch_first=False,
+        self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu", layer_norm_eps=1e-5,
+        batch_first=False,
         norm_first=False, bias=True, device=None, dtype=None,
     ):  # fmt: skip
         super().__init__()
@@ -89,9 +90,7 @@ class TransformerEncoderLayer(_Block):
     attentions = ("self_attn",)
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
-        x = self._residual(
-            1, src, lambda x: self._attend(1, x, None, src_mask, src_key_padding_mask, is_causal)
-        )
+        x = self._residual(1, src, lambda x: self._attend(1, x, None, src_mask, src_key_padding_mask, is_causal))
         return self._residual(2, x, self._feed_forward)
 
 
@@ -112,9 +111,7 @@ class TransformerDecoderLayer(_Block):
         self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None,
         tgt_is_causal=False, memory_is_causal=False,
     ):  # fmt: skip
-        x = self._residual(
-            1, tgt, lambda x: self._attend(1, x, None, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
-        )
+        x = self._residual(1, tgt, lambda x: self._attend(1, x, None, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
         x = self._residual(
             2, x, lambda x: self._attend(2, x, memory, memory_mask, memory_key_padding_mask, memory_is_causal)
         )
@@ -252,7 +249,8 @@ class Transformer(Module):
             raise RuntimeError(f"the batch number of src and tgt must be equal, got {src.shape} and {tgt.shape}")
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
             raise RuntimeError(
-                f"the feature number of src and tgt must be equal to d_model, {self.d_model}; got {src.shape} and {tgt.shape}"
+                f"the feature number of src and tgt must be equal to d_model, {self.d_model}; got {src.shape} "
+                f"and {tgt.shape}"
             )
         memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
         return self.decoder(

@@ -336,10 +336,13 @@ def trapezoid(F, y, x=None, *, dx=None, dim=-1):
     >>> torch.trapezoid(torch.tensor([1., 2., 4.]))
     tensor(4.5000)
     """
-    if y.shape[dim] == 0 if y.ndim else False:
-        return F.sum(y * 0.0, dim)
     if x is not None and dx is not None:
         raise TypeError("trapezoid() takes either x or dx, not both")
+    if y.ndim and y.shape[dim] == 0:
+        return F.sum(y * 0.0, dim)
+    if x is None and "bool" not in str(y.dtype) and y.ndim:
+        ends = F.select(y, dim, 0) + F.select(y, dim, -1)
+        return (F.sum(y, dim) - ends / 2) * (1 if dx is None else dx)
     return F.sum(_areas(F, y, x, 1 if dx is None else dx, dim, "trapezoid"), dim)
 
 
@@ -395,6 +398,8 @@ def gradient(F, input, *, spacing=None, dim=None, edge_order=1):
     >>> torch.gradient(torch.tensor([1., 2., 4., 7.]))
     (tensor([1.0000, 1.5000, 2.5000, 3.0000]),)
     """
+    if "uint8" in str(input.dtype):
+        raise RuntimeError("torch.gradient does not support uint8 input.")
     dims = range(input.ndim) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
     dims = axes(tuple(dims), input.ndim)
     spacing = 1 if spacing is None else spacing

@@ -212,22 +212,32 @@ def along_samples(make):
     yield make.args(make(3, 4), -1, True)
 
 
+def _with_places(xp, input, method, dim, keepdim):
+    """Extremes along `dim` and the indices of the first of them."""
+    one_dim(method, dim)
+    _no_complex(method, input)
+    _not_empty(method, input, dim)
+    values = extreme(xp, input, method, dim, True)
+    if input.strides[dim] == input.itemsize:
+        places = (xp.argmax if method == "max" else xp.argmin)(input, axis=dim, keepdims=True)
+    else:  # a search of bytes, for which less is moved
+        found = input == values
+        if input.dtype.kind == "f" and bool((values != values).any()):
+            found = found | (input != input)
+        places = xp.argmax(found, axis=dim, keepdims=True)
+    return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))
+
+
 @reduction(at=(), returns="values indices")
 def max_(xp, input, dim, keepdim=False):
     """Largest elements along `dim`, and the indices of the first of them."""
-    one_dim("max", dim)
-    _no_complex("max", input)
-    _not_empty("max", input, dim)
-    return extreme(xp, input, "max", dim, keepdim), xp.argmax(input, axis=dim, keepdims=keepdim)
+    return _with_places(xp, input, "max", dim, keepdim)
 
 
 @reduction(at=(), returns="values indices")
 def min_(xp, input, dim, keepdim=False):
     """Smallest elements along `dim`, and the indices of the first of them."""
-    one_dim("min", dim)
-    _no_complex("min", input)
-    _not_empty("min", input, dim)
-    return extreme(xp, input, "min", dim, keepdim), xp.argmin(input, axis=dim, keepdims=keepdim)
+    return _with_places(xp, input, "min", dim, keepdim)
 
 
 @reduction(at=(), node="MaxBackward1")

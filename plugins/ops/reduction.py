@@ -418,6 +418,8 @@ def trace(F, input):
     """
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    if "bool" in str(input.dtype):
+        raise NotImplementedError("\"trace\" not implemented for 'Bool': write input.int()")
     return F.sum(F.diagonal(input))
 
 

@@ -6,12 +6,12 @@ import math
 
 import plugrad
 from plugrad import engine
-from plugrad.nn.utils import rnn
+from plugrad.nn.utils import rnn, stateless
 from plugrad.tensor import Tensor
 
 __all__ = [
     "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector", "rnn",
-    "skip_init", "vector_to_parameters",
+    "skip_init", "stateless", "vector_to_parameters",
 ]  # fmt: skip
 
 
@@ -44,8 +44,10 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
     total = norms.max() if math.isinf(norm_type) else plugrad.linalg.vector_norm(norms, norm_type)
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise RuntimeError(
-            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. "
-            "To disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot "
+            "be clipped. "
+            "To disable this error and scale the gradients by the non-finite norm anyway, set "
+            "`error_if_nonfinite=False`"
         )
     return total
 
@@ -139,7 +141,14 @@ def skip_init(module_cls, *args, **kwargs):
     return module_cls(*args, **kwargs, device="meta").to_empty(device=device)
 
 
-_ELSEWHERE = ("weight_norm", "remove_weight_norm", "spectral_norm", "remove_spectral_norm", "parametrize", "parametrizations")
+_ELSEWHERE = (
+    "weight_norm",
+    "remove_weight_norm",
+    "spectral_norm",
+    "remove_spectral_norm",
+    "parametrize",
+    "parametrizations",
+)
 
 
 def __getattr__(name):

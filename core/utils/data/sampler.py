@@ -1,0 +1,143 @@
+"""Samplers: in which order, and in which batches, a loader takes the items of a data set."""
+
+from __future__ import annotations
+
+import itertools
+
+import plugrad
+
+
+class Sampler:
+    """An iterable of indices, or of lists of them: a subclass defines `__iter__`."""
+
+    def __init__(self, data_source=None):
+        pass
+
+    def __class_getitem__(cls, item):
+        return cls
+
+    def __iter__(self):
+        raise NotImplementedError("Subclasses of Sampler should implement __iter__.")
+
+
+class SequentialSampler(Sampler):
+    """All indices in order.
+
+    >>> from plugrad.utils.data import SequentialSampler
+    >>> [*SequentialSampler("abc")]
+    [0, 1, 2]
+    """
+
+    def __init__(self, data_source):
+        self.data_source = data_source
+
+    def __iter__(self):
+        return iter(range(len(self.data_source)))
+
+    def __len__(self):
+        return len(self.data_source)
+
+
+def _check_count(count) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or count <= 0:
+        raise ValueError(f"num_samples should be a positive integer value, but got num_samples={count}")
+
+
+class RandomSampler(Sampler):
+    """All indices in random order, or `num_samples` of them, with `replacement` drawn independently.
+
+    >>> from plugrad.utils.data import RandomSampler
+    >>> sorted(RandomSampler("abc"))
+    [0, 1, 2]
+    """
+
+    def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
+        self.data_source, self.replacement, self._num_samples = data_source, replacement, num_samples
+        self.generator = generator
+        if not isinstance(replacement, bool):
+            raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
+        _check_count(self.num_samples)
+
+    @property
+    def num_samples(self):
+        """How many indices there are."""
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self):
+        n, wanted = len(self.data_source), self.num_samples
+        if self.replacement:
+            yield from plugrad.randint(n, (wanted,), generator=self.generator).tolist()
+            return
+        while wanted > 0:
+            yield from plugrad.randperm(n, generator=self.generator).tolist()[:wanted]
+            wanted -= n
+
+    def __len__(self):
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler):
+    """Given indices in random order."""
+
+    def __init__(self, indices, generator=None):
+        self.indices, self.generator = indices, generator
+
+    def __iter__(self):
+        for number in plugrad.randperm(len(self.indices), generator=self.generator).tolist():
+            yield self.indices[number]
+
+    def __len__(self):
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler):
+    """`num_samples` indices drawn with the probabilities that `weights` are in proportion to.
+
+    >>> from plugrad.utils.data import WeightedRandomSampler
+    >>> [*WeightedRandomSampler([0.0, 1.0], 2)]
+    [1, 1]
+    """
+
+    def __init__(self, weights, num_samples, replacement=True, generator=None):
+        _check_count(num_samples)
+        if not isinstance(replacement, bool):
+            raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
+        self.weights = plugrad.as_tensor(weights, dtype=plugrad.double)
+        if self.weights.ndim != 1:
+            raise ValueError(
+                f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}"
+            )
+        self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
+
+    def __iter__(self):
+        drawn = plugrad.multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator)
+        yield from drawn.tolist()
+
+    def __len__(self):
+        return self.num_samples
+
+
+class BatchSampler(Sampler):
+    """The indices of a sampler in lists of `batch_size`; `drop_last` leaves out a last one that is shorter.
+
+    >>> from plugrad.utils.data import BatchSampler
+    >>> [*BatchSampler(range(5), 2, drop_last=False)]
+    [[0, 1], [2, 3], [4]]
+    """
+
+    def __init__(self, sampler, batch_size, drop_last):
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size <= 0:
+            raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
+        if not isinstance(drop_last, bool):
+            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+
+    def __iter__(self):
+        indices = iter(self.sampler)
+        while batch := list(itertools.islice(indices, self.batch_size)):
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield batch
+
+    def __len__(self):
+        count = len(self.sampler)
+        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)

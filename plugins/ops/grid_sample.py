@@ -1,0 +1,303 @@
+"""Images read at points of a grid, and the grids of affine maps.
+
+M. Jaderberg et al., "Spatial transformer networks", arXiv:1506.02025.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from math import prod
+
+import plugrad
+from plugrad.extend import Op, collect, composite, hookimpl, op
+
+_MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+
+
+@op(at=())
+def take_points(xp, input, index):
+    """Elements (N, C, Q) of `input` (N, C, P) at places `index` (N, Q), the same ones in all channels."""
+    return xp.take_along_axis(input, index[:, None, :], 2)
+
+
+@take_points.meta
+def take_points_meta(input, index):
+    return (*input.shape[:2], index.shape[1]), input.dtype
+
+
+@take_points.vjp
+def take_points_vjp(F, g, input_shape, index):
+    return F.add_points(g, index, input_shape[2])
+
+
+@take_points.samples
+def take_points_samples(make):
+    yield make.args(make(2, 3, 5), make.ints(2, 4, low=0, high=5))
+
+
+@op(at=())
+def add_points(xp, input, index, count):
+    """Zeros (N, C, count), with `input` (N, C, Q) added at places `index` (N, Q): adjoint of `take_points`."""
+    n, c = input.shape[:2]
+    rows = xp.arange(n * c).reshape(n, c, 1) * count
+    total = xp.bincount((rows + index[:, None, :]).ravel(), input.ravel(), n * c * count)
+    return total.reshape(n, c, count).astype(input.dtype)
+
+
+@add_points.meta
+def add_points_meta(input, index, count):
+    return (*input.shape[:2], count), input.dtype
+
+
+@add_points.vjp
+def add_points_vjp(F, g, index):
+    return F.take_points(g, index)
+
+
+@add_points.samples
+def add_points_samples(make):
+    yield make.args(make(2, 3, 4), make.ints(2, 4, low=0, high=5), 5)
+
+
+def _clipped(F, x, high):
+    """`x` restricted to [0, high]; no gradient at and outside the ends."""
+    return F.where((x > 0) & (x < high), x, F.clamp(x.detach(), 0, high))
+
+
+def _reflected(F, x, low, span):
+    """`x` reflected at `low` and `low + span` until it lies between them."""
+    if span == 0:
+        return F.zeros_like(x)
+    away = F.where(x < low, low - x, x - low)
+    odd = F.remainder(F.floor(away.detach() / span), 2) == 1
+    rest = F.fmod(away, span)
+    return F.where(odd, span - rest, rest) + low
+
+
+def _padded(F, x, size, padding, align_corners):
+    """Positions along an axis, those outside the image brought into it in the way of `padding`."""
+    if padding == "zeros":
+        return x
+    if padding == "reflection":
+        x = _reflected(F, x, 0.0, size - 1.0) if align_corners else _reflected(F, x, -0.5, float(size))
+    return _clipped(F, x, size - 1)
+
+
+def _keys(F, t):
+    """Weights of the four neighbours, R. Keys' cubic convolution (IEEE ASSP 29(6), 1981) with a = -3/4."""
+    a = -0.75
+
+    def near(x):
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x):
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    return far(t + 1), near(t), near(1 - t), far(2 - t)
+
+
+def _taps(F, x, size, mode, padding, align_corners):
+    """The neighbours along an axis that a point is made of: pairs of positions, whole numbers, and weights."""
+    if mode == "bicubic":
+        low = F.floor(x.detach())
+        weights = _keys(F, x - low)
+        return [(_padded(F, low + k, size, padding, align_corners), w) for k, w in zip((-1, 0, 1, 2), weights)]
+    x = _padded(F, x, size, padding, align_corners)
+    if mode == "nearest":
+        return [(F.round(x.detach()), None)]
+    low = F.floor(x.detach())
+    return [(low, low + 1 - x), (low + 1, x - low)]
+
+
+def _sample(F, input, grid, mode, padding, align_corners):
+    n, channels, *sizes = input.shape
+    axes, points = len(sizes), tuple(grid.shape[1:-1])
+    grid = F.reshape(grid, (n, prod(points), axes))
+    along = []
+    for i, size in enumerate(sizes):
+        x = grid[..., axes - 1 - i]  # the grid names the last axis first
+        x = (x + 1) * ((size - 1) / 2) if align_corners else ((x + 1) * size - 1) / 2
+        along.append(_taps(F, x, size, mode, padding, align_corners))
+    flat, total = F.reshape(input, (n, channels, prod(sizes))), 0
+    for taps in itertools.product(*along):
+        place, inside, weight = 0, True, 1
+        for (where, part), size in zip(taps, sizes):
+            inside = inside & (where >= 0) & (where < size)
+            place = place * size + F.clamp(where, 0, size - 1).to(plugrad.int64)
+            weight = weight if part is None else weight * part
+        weight = F.where(inside, weight, F.zeros_like(grid[..., 0]))
+        total = total + F.take_points(flat, place) * F.unsqueeze(weight, 1)
+    return F.reshape(total, (n, channels, *points))
+
+
+def _check(input, grid, mode):
+    if input.ndim not in (4, 5) or grid.ndim != input.ndim:
+        raise RuntimeError(
+            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
+            f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
+    if input.shape[0] != grid.shape[0]:
+        raise RuntimeError(
+            "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
+            f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
+    if grid.shape[-1] != input.ndim - 2:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got grid with sizes "
+            f"{list(grid.shape)}"
+        )
+    if 0 in input.shape[2:]:
+        raise RuntimeError(
+            f"grid_sampler(): expected input to have non-empty spatial dimensions, but got {list(input.shape)}"
+        )
+    if input.dtype != grid.dtype:
+        raise RuntimeError(
+            f"grid_sampler(): expected input and grid to have same dtype, but input has {input.dtype} and grid has "
+            f"{grid.dtype}"
+        )
+    if not input.is_floating_point():
+        raise NotImplementedError(f"\"grid_sampler\" not implemented for '{input.dtype}': convert it with .float()")
+    if mode == "bicubic" and input.ndim == 5:
+        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+
+
+def _align(align_corners):
+    if align_corners is None:
+        warnings.warn(
+            "grid_sample and affine_grid take align_corners to be False when it is not given; give it", stacklevel=4
+        )
+    return bool(align_corners)
+
+
+@composite(at=("nn.functional.grid_sample",))
+def grid_sample(F, input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
+    """Read images at the points of a grid.
+
+    Args:
+        input: images (N, C, H, W) or volumes (N, C, D, H, W).
+        grid: points (N, H', W', 2) or (N, D', H', W', 3), of which the first coordinate goes along W; -1 and 1 are
+            the two ends of the image.
+        mode: "bilinear", "nearest", or for images "bicubic".
+        padding_mode: what lies outside: "zeros", "border" (the nearest element) or "reflection".
+        align_corners: the ends are the middles of the outermost elements, not their outer edges (default).
+
+    Gives (N, C, H', W') or (N, C, D', H', W'). Raises `ValueError` for other modes, `RuntimeError` for shapes that do
+    not fit.
+
+    >>> import plugrad as torch
+    >>> image = torch.tensor([[[[1., 2.], [3., 4.]]]])
+    >>> torch.nn.functional.grid_sample(image, torch.zeros(1, 1, 1, 2), align_corners=False)
+    tensor([[[[2.5000]]]])
+    """
+    if mode not in _MODES:
+        raise ValueError(
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
+        )
+    if padding_mode not in _PADDINGS:
+        raise ValueError(
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
+            f"'{padding_mode}'"
+        )
+    _check(input, grid, mode)
+    return _sample(F, input, grid, mode, padding_mode, _align(align_corners))
+
+
+@grid_sample.samples
+def grid_sample_samples(make):
+    for mode in _MODES:
+        yield make.args(make(2, 3, 4, 5), make(2, 3, 2, 2, low=-0.9, high=0.9), mode, align_corners=False)
+    yield make.args(make(1, 2, 3, 4, 2), make(1, 2, 2, 2, 3, low=-0.9, high=0.9), align_corners=True)
+    yield make.args(make(2, 1, 4, 5), make(2, 3, 2, 2), padding_mode="reflection", align_corners=False)
+    yield make.args(make(2, 1, 4, 5), make(2, 3, 2, 2), padding_mode="border", align_corners=False)
+
+
+@grid_sample.errors
+def grid_sample_errors(make):
+    yield ValueError, "expected mode to be", make.args(make(1, 1, 2, 2), make(1, 1, 1, 2), "cubic")
+    yield RuntimeError, "same batch size", make.args(make(1, 1, 2, 2), make(2, 1, 1, 2), align_corners=False)
+
+
+def _numbered(name):
+    """Declare the form of `grid_sample` that takes its modes as numbers."""
+
+    def sampler(F, input, grid, interpolation_mode, padding_mode, align_corners):
+        _check(input, grid, _MODES[interpolation_mode])
+        return _sample(F, input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], align_corners)
+
+    sampler.__doc__ = """`nn.functional.grid_sample`, its modes given by their numbers.
+
+    `interpolation_mode` is 0 bilinear, 1 nearest, 2 bicubic; `padding_mode` is 0 zeros, 1 border, 2 reflection.
+    """
+    record = composite(name=name, at=(name,))(sampler)
+
+    @record.samples
+    def sampler_samples(make):
+        shape = (1, 2, 3, 4, 3) if name.endswith("3d") else (1, 2, 3, 4)
+        yield make.args(make(*shape), make(*(1,) * (len(shape) - 1), len(shape) - 2, low=-0.9, high=0.9), 0, 0, False)
+
+    return record
+
+
+grid_sampler, grid_sampler_2d, grid_sampler_3d = map(_numbered, ("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"))
+
+
+@composite(at=("affine_grid_generator",))
+def affine_grid_generator(F, theta, size, align_corners):
+    """`nn.functional.affine_grid`, without its checks.
+
+    >>> import plugrad as torch
+    >>> torch.affine_grid_generator(torch.eye(2, 3)[None], (1, 1, 1, 1), True)
+    tensor([[[[0., 0.]]]])
+    """
+    n, _, *sizes = size
+    parts = []
+    for i, count in enumerate(sizes):
+        places = plugrad.linspace(-1, 1, count, dtype=theta.dtype, device=theta.device) if count > 1 else theta.new_zeros(1)
+        if not align_corners:
+            places = places * ((count - 1) / count)
+        shape = tuple(count if j == i else 1 for j in range(len(sizes)))
+        parts.insert(0, F.expand(F.reshape(places, shape), tuple(sizes)))
+    base = F.reshape(F.stack([*parts, F.ones_like(parts[0])], -1), (1, prod(sizes), len(sizes) + 1))
+    return F.reshape(F.matmul(base, F.transpose(theta, 1, 2)), (n, *sizes, len(sizes)))
+
+
+@composite(at=("nn.functional.affine_grid",))
+def affine_grid(F, theta, size, align_corners=None):
+    """The grid for `grid_sample` whose points are affine maps of a regular one.
+
+    `theta` (N, 2, 3) holds matrices for images of `size` (N, C, H, W), or (N, 3, 4) for volumes (N, C, D, H, W).
+    Raises `ValueError` for other shapes, `NotImplementedError` for other numbers of dimensions.
+
+    >>> import plugrad as torch
+    >>> torch.nn.functional.affine_grid(torch.eye(2, 3)[None], (1, 1, 1, 2), align_corners=True)
+    tensor([[[[-1.,  0.],
+              [ 1.,  0.]]]])
+    """
+    align_corners = _align(align_corners)
+    if not theta.is_floating_point():
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    if len(size) not in (4, 5):
+        raise NotImplementedError(
+            f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {size}."
+        )
+    rows = len(size) - 2
+    if tuple(theta.shape[1:]) != (rows, rows + 1):
+        raise ValueError(
+            f"Expected a batch of {rows}D affine matrices of shape Nx{rows}x{rows + 1} for size {size}. Got {theta.shape}."
+        )
+    if min(size) <= 0:
+        raise ValueError(f"Expected non-zero, positive output size. Got {size}")
+    return F.affine_grid_generator(theta, tuple(size), align_corners)
+
+
+@affine_grid_generator.samples
+@affine_grid.samples
+def affine_grid_samples(make):
+    yield make.args(make(2, 2, 3), (2, 1, 3, 4), False)
+    yield make.args(make(1, 3, 4), (1, 1, 2, 3, 2), True)
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())

@@ -1,0 +1,313 @@
+"""The engine: long chains, memory, order of hooks, versions, views; what PyTorch does is written down as literals."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+
+import numpy
+import pytest
+
+import plugrad as torch
+
+
+@pytest.fixture
+def no_collector():
+    """Memory must come back by reference counts alone."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_a_million_nodes_run_backward_and_are_freed():
+    x = torch.ones(1, requires_grad=True)
+    y = x
+    for _ in range(1_000_000):
+        y = y + 1.0
+    y.backward()
+    assert x.grad.item() == 1.0
+    del y
+
+
+def test_graph_is_freed_without_the_collector(no_collector):
+    x = torch.ones(3, requires_grad=True)
+    hidden = (x * 2).exp()
+    alive = [weakref.ref(hidden), weakref.ref(hidden.grad_fn)]
+    parts = hidden.split(1)
+    alive += [weakref.ref(part) for part in parts]
+    view = hidden[1:]
+    alive.append(weakref.ref(view))
+    loss = (torch.cat(parts) * hidden).sum() + view.sum()
+    loss.backward()
+    del hidden, parts, view, loss
+    assert [reference() for reference in alive] == [None] * len(alive)
+
+
+def test_function_that_saves_its_output_is_freed_without_the_collector(no_collector):
+    class Exp(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x.exp()
+            ctx.save_for_backward(y)
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            (y,) = ctx.saved_tensors
+            return g * y
+
+    x = torch.zeros(2, requires_grad=True)
+    y = Exp.apply(x)
+    alive = weakref.ref(y.grad_fn), weakref.ref(y)
+    del y
+    assert [reference() for reference in alive] == [None, None]
+
+
+def test_saved_values_are_freed_by_backward(no_collector):
+    x = torch.ones(3, requires_grad=True)
+    y = x.exp()
+    array = weakref.ref(y._data)
+    z = y.sum()
+    del y
+    assert array() is not None
+    z.backward()
+    assert array() is None
+
+
+def test_leaves_accumulate_as_soon_as_their_gradient_is_complete():
+    events = []
+    first, last = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    hidden = first * 2
+    hidden.register_hook(lambda g: events.append("hidden"))
+    first.register_hook(lambda g: events.append("first"))
+    last.register_hook(lambda g: events.append("last"))
+    (hidden * last).sum().backward()
+    assert events == ["hidden", "first", "last"] or events == ["last", "hidden", "first"]
+
+
+def test_gradient_arrays_are_not_shared():
+    a, b = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    g = torch.ones(3)
+    (a + b).backward(g)
+    a.grad.mul_(5)
+    assert b.grad.tolist() == [1.0, 1.0, 1.0] and g.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_the_same_gradient_twice_is_a_sum():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    (x + x + x).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+    (x * x).sum().backward()
+    assert x.grad.tolist() == [5.0, 7.0]
+
+
+def test_duplicate_outputs_add_up():
+    g = torch.ones((), requires_grad=True)
+    (found,) = torch.autograd.grad([g * 1, g * 1], [g])
+    assert found.item() == 2.0
+    y = g * 3
+    assert torch.autograd.grad([y, y], [g])[0].item() == 6.0
+
+
+def test_higher_orders():
+    x = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+    value = x**5
+    for expected in (80.0, 160.0, 240.0, 240.0, 120.0):
+        (value,) = torch.autograd.grad(value, x, create_graph=True)
+        assert value.item() == expected
+
+
+def test_grad_modes_belong_to_their_thread():
+    seen = []
+    with torch.no_grad():
+        thread = threading.Thread(target=lambda: seen.append(torch.is_grad_enabled()))
+        thread.start()
+        thread.join()
+        seen.append(torch.is_grad_enabled())
+    assert seen == [True, False]
+
+
+def test_backward_in_several_threads():
+    w = torch.ones(4, requires_grad=True)
+
+    def work():
+        for _ in range(50):
+            (w * 2).tanh().sum().backward(inputs=[w])
+
+    threads = [threading.Thread(target=lambda: torch.autograd.grad((w * 2).sum(), w)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    work()
+    assert w.grad.shape == (4,)
+
+
+def test_backward_inside_backward():
+    class Outer(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            with torch.enable_grad():
+                inner = x.detach().requires_grad_()
+                (d,) = torch.autograd.grad((inner * inner).sum(), inner)
+            return g * d
+
+    x = torch.tensor([3.0], requires_grad=True)
+    Outer.apply(x).sum().backward()
+    assert x.grad.tolist() == [6.0]
+
+
+def test_saved_tensor_written_since_is_an_error():
+    x = torch.ones(3, requires_grad=True)
+    y = x.exp()
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+    w = torch.ones(3)
+    z = x * w
+    w[0] = 5
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+    w = torch.ones(3)
+    z = x * w
+    w.data[0] = 5  # writes through .data are the user's own business, as in PyTorch
+    z.sum().backward()
+
+
+def test_writes_to_views_reach_the_base_and_its_other_views():
+    x = torch.ones(2, 3, requires_grad=True)
+    y = x * 1
+    row, column = y[0], y[:, 0]
+    row.mul_(3)
+    assert column.tolist() == [3.0, 1.0]
+    (column * 2).sum().backward()
+    assert x.grad.tolist() == [[6.0, 0.0, 0.0], [2.0, 0.0, 0.0]]
+
+
+def test_second_backward_is_an_error_only_where_something_was_saved():
+    x = torch.ones(2, requires_grad=True)
+    y = (x + 1).sum()
+    y.backward()
+    y.backward()
+    z = x.exp().sum()
+    z.backward()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        z.backward()
+
+
+def test_anomaly_mode_shows_the_forward_call():
+    x = torch.tensor([-1.0], requires_grad=True)
+    with torch.autograd.detect_anomaly():
+        y = x.sqrt()  # the line that the error must show
+        with pytest.warns(UserWarning, match="the line that the error must show"):
+            with pytest.raises(RuntimeError, match="returned nan values"):
+                y.backward()
+
+
+def test_saved_tensors_hooks():
+    packed, unpacked = [], []
+
+    def pack(tensor):
+        packed.append(tensor.shape)
+        return tensor.numpy().copy()
+
+    def unpack(array):
+        unpacked.append(array.shape)
+        return torch.from_numpy(array)
+
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        y = (x * x).sum()
+    y.backward()
+    assert x.grad.tolist() == [2.0, 4.0] and packed and len(packed) == len(unpacked)
+
+
+def test_tensors_in_containers_are_tracked():
+    class Sum(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, tensors, *, extra):
+            return tensors["a"] + tensors["b"][0] + extra
+
+        @staticmethod
+        def backward(ctx, g):
+            return {"a": g, "b": [2 * g]}, 3 * g
+
+    a, b, c = (torch.ones(2, requires_grad=True) for _ in range(3))
+    Sum.apply({"a": a, "b": [b]}, extra=c).sum().backward()
+    assert [t.grad.tolist() for t in (a, b, c)] == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
+
+
+def test_double_backward_through_a_saved_intermediate_is_right():
+    class Cube(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            square = x * x
+            ctx.save_for_backward(x, square)
+            return square * x
+
+        @staticmethod
+        def backward(ctx, g):
+            x, square = ctx.saved_tensors
+            return 3 * g * square
+
+    x = torch.tensor(2.0, requires_grad=True)
+    (first,) = torch.autograd.grad(Cube.apply(x), x, create_graph=True)
+    assert first.item() == 12.0
+    assert torch.autograd.grad(first, x)[0].item() == 12.0
+
+
+def test_double_backward_refuses_what_it_cannot_know():
+    class Noisy(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            noise = x * float(numpy.random.rand())
+            ctx.save_for_backward(noise)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (noise,) = ctx.saved_tensors
+            return g * noise
+
+    x = torch.tensor(2.0, requires_grad=True)
+    with pytest.raises(RuntimeError, match="double backward through Noisy"):
+        torch.autograd.grad(Noisy.apply(x), x, create_graph=True)
+
+
+def test_numpy_functions_never_detach_silently():
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(TypeError, match=r"torch\.sin"):
+        numpy.sin(x)
+    with pytest.raises(RuntimeError, match="Can't call numpy"):
+        numpy.asarray(x)
+    assert isinstance(numpy.sin(x.detach()), torch.Tensor)
+
+
+@pytest.mark.parametrize(
+    ("program", "error", "message"),
+    [
+        (lambda: torch.ones(2, requires_grad=True).add_(1), RuntimeError, "a leaf Variable that requires grad"),
+        (lambda: torch.ones(2, requires_grad=True)[0].add_(1), RuntimeError, "a view of a leaf Variable"),
+        (lambda: torch.ones(2, requires_grad=True).backward(), RuntimeError, "implicitly created only for scalar"),
+        (lambda: torch.ones(2).sum().backward(), RuntimeError, "does not require grad"),
+        (lambda: torch.ones(2) + torch.ones(3), RuntimeError, r"size of tensor a \(2\) must match"),
+        (lambda: torch.ones(2, 3) @ torch.ones(2, 3), RuntimeError, "cannot be multiplied"),
+        (lambda: torch.ones(2).to("cuda:0"), RuntimeError, "cuda|CUDA|CuPy"),
+        (lambda: torch.device("tpu"), RuntimeError, "cpu.*cuda.*meta"),
+        (lambda: torch.sinn, AttributeError, "did you mean 'sin'"),
+        (lambda: torch.ones(2, device="meta") + torch.ones(2), RuntimeError, "same device"),
+        (lambda: torch.ones(2, device="meta").item(), RuntimeError, "meta|Scalar"),
+        (lambda: torch.arange(3).requires_grad_(), RuntimeError, "floating point"),
+    ],
+)
+def test_wrong_use_says_what_happened(program, error, message):
+    with pytest.raises(error, match=message):
+        program()

@@ -1,0 +1,288 @@
+"""save and load: what comes back, what is shared, what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import zipfile
+from collections import OrderedDict
+
+import numpy
+import pytest
+
+import plugrad as torch
+from plugrad import nn, serialization
+
+
+def written(obj, **options) -> io.BytesIO:
+    file = io.BytesIO()
+    torch.save(obj, file, **options)
+    file.seek(0)
+    return file
+
+
+def again(obj, **options):
+    return torch.load(written(obj), **options)
+
+
+class Net(nn.Module):
+    """A module of the user's, with tied parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(2, 2)
+        self.second = nn.Linear(2, 2)
+        self.second.weight = self.first.weight
+        self.notes = {"epoch": 3}
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, True, 3, 10**30, 2.5, 1e-320, float("inf"), -0.0, "text", "", 1 + 2j, b"\x00ab", torch.float16, torch.bool,
+        torch.device("cpu"), torch.Size([2, 3]), [1, [2, ()]], (1, (2,)), {"a": 1}, {1: "x", (2, 3): "y", None: 0},
+        {"$": "tensor"}, {"$": {"$": 1}}, OrderedDict(b=1, a=2), {1, 2}, slice(1, None, 2), {}, [], (),
+    ],
+)  # fmt: skip
+def test_plain_values(value):
+    found = again(value)
+    assert found == value and type(found) is type(value)
+    assert repr(found) == repr(value)
+
+
+def test_nan():
+    assert again([float("nan")])[0] != again(float("nan"))
+
+
+@pytest.mark.parametrize("name", sorted({str(d).removeprefix("torch.") for d in torch.dtypes.ALL.values()}))
+def test_tensors_of_every_dtype(name):
+    dtype = getattr(torch, name)
+    try:
+        dtype.numpy  # noqa: B018 - bfloat16 needs a package
+    except (ImportError, RuntimeError):
+        pytest.skip("this dtype can't be used here")
+    tensor = torch.tensor([[0, 1, 2], [3, 4, 5]]).to(dtype)
+    found = again(tensor)
+    assert found.dtype is dtype and found.shape == tensor.shape and torch.equal(found, tensor)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (2, 0, 1), (1, 1), (3, 4, 5)])
+def test_shapes(shape):
+    tensor = torch.randn(shape)
+    assert torch.equal(again(tensor), tensor) and again(tensor).shape == tensor.shape
+
+
+def test_requires_grad_parameters_and_identity():
+    leaf, parameter = torch.ones(2, requires_grad=True), nn.Parameter(torch.zeros(3), requires_grad=False)
+    one, two, three = again([leaf, parameter, leaf])
+    assert one is three and one.requires_grad and one.is_leaf
+    assert isinstance(two, nn.Parameter) and not two.requires_grad
+    computed = again(leaf * 2)
+    assert computed.tolist() == [2.0, 2.0]
+
+
+def test_views_share_memory_again():
+    base = torch.arange(12.0).reshape(3, 4)
+    found = again({"base": base, "row": base[1], "columns": base[:, ::2], "t": base.T, "other": torch.ones(2)})
+    found["base"][1, 0] = 100.0
+    assert found["row"][0] == 100 and found["columns"][1, 0] == 100 and found["t"][0, 1] == 100
+    assert found["columns"].stride() == (4, 2) and found["t"].stride() == (1, 4)
+    assert found["other"].tolist() == [1.0, 1.0]
+
+
+def test_reversed_views():
+    array = numpy.arange(6.0)
+    found = again([torch.from_numpy(array[::-1]), torch.from_numpy(array)])
+    assert found[0].tolist() == array[::-1].tolist() and found[1].tolist() == array.tolist()
+
+
+def test_a_small_view_does_not_save_its_large_base():
+    large = torch.zeros(100_000)
+    assert len(written([large[10:13], large[20:22]]).getvalue()) < 2000
+    assert len(written(torch.zeros(1000, 1000)[:, 3]).getvalue()) < 6000
+
+
+def test_numpy_arrays_and_scalars():
+    found = again({"a": numpy.arange(3), "s": numpy.float32(1.5), "b": numpy.array(True)})
+    assert isinstance(found["a"], numpy.ndarray) and found["a"].tolist() == [0, 1, 2]
+    assert found["s"] == 1.5 and found["s"].dtype == numpy.float32
+    assert found["b"].shape == () and found["b"].dtype == bool
+
+
+def test_state_dict_of_model_and_optimizer():
+    model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    model(torch.randn(5, 2)).sum().backward()
+    optimizer.step()
+    found = again({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 7})
+    assert type(found["model"]) is OrderedDict and found["model"]._metadata == model.state_dict()._metadata
+    fresh = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
+    assert repr(fresh.load_state_dict(found["model"])) == "<All keys matched successfully>"
+    for one, other in zip(fresh.parameters(), model.parameters(), strict=True):
+        assert torch.equal(one, other)
+    second = torch.optim.Adam(fresh.parameters(), lr=0.5)
+    second.load_state_dict(found["optimizer"])
+    assert second.param_groups[0]["lr"] == 0.1 and second.state_dict()["state"][0]["step"] == 1
+
+
+def test_whole_modules_need_trust():
+    file = written(Net())
+    with pytest.raises(pickle.UnpicklingError, match=r"test_serialization\.Net.*weights_only=False"):
+        torch.load(file)
+    file.seek(0)
+    found = torch.load(file, weights_only=False)
+    assert found.notes == {"epoch": 3} and found.first.weight is found.second.weight
+    assert [name for name, _ in found.named_parameters()] == [name for name, _ in Net().named_parameters()]
+
+
+def test_objects_share_tensors_with_the_rest():
+    net = Net()
+    found = again({"net": net, "weight": net.first.weight, "pair": (net, net)}, weights_only=False)
+    assert found["net"].first.weight is found["weight"]
+    assert found["pair"][0] is found["pair"][1] is found["net"]
+
+
+class Malicious:
+    def __reduce__(self):
+        return exec, ("raise SystemExit('code ran')",)
+
+
+def test_weights_only_runs_no_code():
+    file = written([torch.ones(1), Malicious()])
+    with pytest.raises(pickle.UnpicklingError):
+        torch.load(file)
+    file.seek(0)
+    with pytest.raises(SystemExit, match="code ran"):
+        torch.load(file, weights_only=False)
+
+
+def test_a_class_that_is_gone(monkeypatch):
+    file = written(Net())
+    monkeypatch.delattr(f"{__name__}.Net")
+    with pytest.raises(pickle.UnpicklingError, match="Net"):
+        torch.load(file, weights_only=False)
+
+
+def test_paths_and_failure_keeps_the_old_file(tmp_path):
+    path = tmp_path / "model.pt"
+    torch.save({"a": torch.ones(2)}, path)
+    assert torch.load(str(path))["a"].tolist() == [1.0, 1.0]
+    with pytest.raises((pickle.PicklingError, AttributeError, TypeError)):
+        torch.save({"f": lambda: 0}, path)
+    assert torch.load(path)["a"].tolist() == [1.0, 1.0]
+    assert [p.name for p in tmp_path.iterdir()] == ["model.pt"]
+
+
+def test_mmap(tmp_path):
+    path = tmp_path / "model.pt"
+    base = torch.arange(6.0).reshape(2, 3)
+    torch.save([base, base[1], torch.empty(0), torch.ones(2, dtype=torch.int8)], path)
+    found = torch.load(path, mmap=True)
+    found[0][1, 0] = 50.0
+    assert found[1].tolist() == [50.0, 4.0, 5.0] and found[3].tolist() == [1, 1]
+    assert torch.load(path)[0].tolist() == base.tolist(), "the file must not change"
+    with pytest.raises(ValueError, match="filename"):
+        torch.load(written(base), mmap=True)
+
+
+def test_readable_without_plugrad(tmp_path):
+    path = tmp_path / "model.pt"
+    torch.save({"w": torch.tensor([1.0, 2.0])}, path)
+    with zipfile.ZipFile(path) as archive:
+        header = json.loads(archive.read("plugrad.json"))
+    assert header["plugrad"] == torch.__version__ and header["plugins"] == {}
+    assert numpy.load(path)["data/0"].tolist() == [1.0, 2.0]
+
+
+def test_checkpoints_know_their_plugins(monkeypatch):
+    from plugrad import loader
+
+    guest = loader.Plugin("plugrad-swish", "1.2", "swish", "plugrad_swish", False)
+    guest.status = "loaded"
+    monkeypatch.setitem(loader.plugins, guest.id, guest)
+    assert serialization.describe(written([1]))["plugins"] == {"plugrad-swish": "1.2"}
+    with pytest.raises(pickle.UnpicklingError, match=r"plugrad-swish 1\.2"):
+        torch.load(written(Net()))
+
+
+def test_map_location():
+    tensor, meta = torch.ones(2), torch.ones(2, 3, device="meta")
+    assert again(meta).is_meta and again(meta).shape == (2, 3)
+    seen = []
+    found = again([tensor, tensor[:1]], map_location=lambda storage, place: seen.append(place))
+    assert seen == ["cpu", "cpu"] and found[0].tolist() == [1.0, 1.0]
+    for place in ("cpu", torch.device("cpu"), {"cuda:0": "cpu"}, lambda storage, place: storage):
+        assert again(tensor, map_location=place).device.type == "cpu"
+
+
+def rewritten(file, change) -> io.BytesIO:
+    """Return a checkpoint whose description was changed."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(made, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name == "plugrad.json":
+                header = json.loads(data)
+                change(header)
+                data = json.dumps(header)
+            new.writestr(name, data)
+    made.seek(0)
+    return made
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda h: h["tensors"][0].update(shape=[1000]),
+        lambda h: h["tensors"][0].update(offset=5),
+        lambda h: h["tensors"][0].update(strides=[-4]),
+        lambda h: h["tensors"][0].update(storage=9),
+        lambda h: h["tensors"][0].pop("dtype"),
+        lambda h: h["root"].update(number=4),
+        lambda h: h.update(root={"$": "unheard of"}),
+        lambda h: h.update(format=99),
+        lambda h: h["tensors"][0].update(device="cuda:7"),
+    ],
+)
+def test_damaged_descriptions(change):
+    with pytest.raises(RuntimeError, match="checkpoint|device"):
+        torch.load(rewritten(written(torch.ones(3)), change))
+
+
+def test_damaged_data():
+    data = bytearray(written(torch.full((100,), 3.0)).getvalue())
+    place = data.find(numpy.full(3, 3.0, numpy.float32).tobytes())
+    data[place] ^= 255
+    with pytest.raises(RuntimeError, match="damaged"):
+        torch.load(io.BytesIO(bytes(data)))
+
+
+def test_wrong_files(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"hello")
+    with pytest.raises(RuntimeError, match="no checkpoint"):
+        torch.load(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a", "b")
+    with pytest.raises(RuntimeError, match=r"no checkpoint.*plugrad\.json"):
+        torch.load(path)
+    with pytest.raises(FileNotFoundError):
+        torch.load(tmp_path / "none")
+    for function in (torch.load, lambda f: torch.save(1, f)):
+        with pytest.raises(AttributeError, match="path"):
+            function(3)
+    loop = []
+    loop.append(loop)
+    with pytest.raises(ValueError, match="contains itself"):
+        written(loop)
+
+
+def test_files_of_pytorch_are_named(tmp_path):
+    real = pytest.importorskip("torch")
+    real.save(real.ones(2), tmp_path / "x.pt")
+    with pytest.raises(RuntimeError, match="PyTorch"):
+        torch.load(tmp_path / "x.pt")
