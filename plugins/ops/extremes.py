@@ -452,7 +452,7 @@ def _checked_q(F, name, input, q, interpolation):
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
     if q.device != input.device:
         raise RuntimeError(f"{name}() q tensor must be on the same device as the input tensor")
-    if not bool(F.all((q >= 0) & (q <= 1))):
+    if not q.is_meta and not bool(F.all((q >= 0) & (q <= 1))):
         raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
     if not input.numel():
         raise RuntimeError(f"{name}() input tensor must be non-empty")

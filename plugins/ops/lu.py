@@ -180,7 +180,7 @@ def lu_unpack(F, LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
         up = F.triu(LU_data[..., :k, :])
     if unpack_pivots:
         rows = F.permutation_rows(LU_pivots, m, True)
-        permutation = F.eye(m, **like)[rows]
+        permutation = F.take_rows(F.expand(F.eye(m, **like), (*rows.shape[:-1], m, m)), rows)
     return lu_unpack.returns(permutation, low, up)
 
 

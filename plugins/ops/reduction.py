@@ -246,6 +246,15 @@ def variance(xp, input, dim=None, keepdim=False, *, correction=1):
     return _mean_squares(xp, input, dim, keepdim, correction)
 
 
+@variance.meta
+def spread_meta(input, dim=None, keepdim=False, *, correction=1):
+    """Shape and dtype of variances; said here because a probe of one element would warn of too few."""
+    dims = range(input.ndim) if dim is None or dim == () else dim if isinstance(dim, tuple) else (dim,)
+    real = {"complex64": "float32", "complex128": "float64"}.get(str(input.dtype), input.dtype)
+    sizes = enumerate(input.shape)
+    return tuple([1 if i in dims else n for i, n in sizes if keepdim or i not in dims]), real
+
+
 @variance.vjp
 def variance_vjp(F, g, input, dim, keepdim, correction):
     freedom = count_of(input.shape, dim) - correction
@@ -257,6 +266,9 @@ def variance_vjp(F, g, input, dim, keepdim, correction):
 def deviation(xp, input, dim=None, keepdim=False, *, correction=1):
     """Square root of `variance`."""
     return xp.sqrt(_mean_squares(xp, input, dim, keepdim, correction))
+
+
+deviation.meta(spread_meta)
 
 
 @deviation.vjp

@@ -188,6 +188,12 @@ def histogram(xp, input, bins, *, range=None, weight=None, density=False):
     return _counts(xp, flat[:, None], [edges], weight, density), edges
 
 
+@histogram.meta
+def histogram_meta(input, bins, *, range=None, weight=None, density=False):
+    n = bins.shape[0] if hasattr(bins, "dtype") else bins + 1
+    return [((n - 1,), input.dtype), ((n,), input.dtype)]
+
+
 @op(at=(), vjp=None)
 def histogram_grid(xp, input, bins, *, range=None, weight=None, density=False):
     """Numbers of points in the boxes of a grid, then the edges of each dimension."""
@@ -205,6 +211,13 @@ def histogram_grid(xp, input, bins, *, range=None, weight=None, density=False):
         own_range = None if range is None else range[2 * d : 2 * d + 2]
         edges.append(own + 0 if hasattr(own, "dtype") else _edges(xp, "torch.histogramdd", column, own, own_range, d))
     return (_counts(xp, points, edges, weight, density), *edges)
+
+
+@histogram_grid.meta
+def histogram_grid_meta(input, bins, *, range=None, weight=None, density=False):
+    bins = [bins] * input.shape[-1] if isinstance(bins, int) else bins
+    sizes = [own.shape[0] if hasattr(own, "dtype") else own + 1 for own in bins]
+    return [(tuple(n - 1 for n in sizes), input.dtype), *(((n,), input.dtype) for n in sizes)]
 
 
 @composite(at=("histogramdd",), returns="hist bin_edges")
