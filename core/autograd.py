@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import types
 
+from plugrad import derivatives as functional
 from plugrad.construct import Variable
 from plugrad.engine import (
     Node,
@@ -26,6 +28,8 @@ function = types.SimpleNamespace(Function=Function, FunctionCtx=FunctionCtx, onc
 grad_mode = types.SimpleNamespace(
     no_grad=no_grad, enable_grad=enable_grad, set_grad_enabled=set_grad_enabled, inference_mode=inference_mode
 )
+
+sys.modules["plugrad.autograd.functional"] = functional
 
 __all__ = [
     "Function", "FunctionCtx", "Node", "Variable", "backward", "detect_anomaly", "enable_grad", "grad", "gradcheck",

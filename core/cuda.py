@@ -105,5 +105,5 @@ def memory_allocated(device=None) -> int:
 
 
 def max_memory_allocated(device=None) -> int:
-    """Return the bytes that CuPy's pool holds: the most that arrays have held since `empty_cache`."""
+    """Return the most bytes that arrays have held since `empty_cache`."""
     return int(_needed().xp.get_default_memory_pool().total_bytes()) if is_available() else 0

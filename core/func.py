@@ -108,7 +108,7 @@ def _detached(value, lasting):
 
 
 def grad_and_value(func, argnums=0, has_aux=False):
-    """Return the function that computes (gradient, value) of a function with a scalar result.
+    """Return the function that computes (gradient, value) of a scalar function.
 
     Args:
         func: the function; its result is a tensor of one element, or (that, anything) with `has_aux`.
@@ -163,7 +163,9 @@ def value_and_grad(func, argnums=0, has_aux=False):
 
 
 def grad(func, argnums=0, has_aux=False):
-    """Return the function that computes the gradient of a function with a scalar result; see grad_and_value.
+    """Return the function that computes the gradient of a scalar function.
+
+    The arguments are those of grad_and_value.
 
     >>> import plugrad as torch
     >>> third = torch.func.grad(torch.func.grad(torch.func.grad(lambda x: x**4)))
@@ -181,7 +183,7 @@ def grad(func, argnums=0, has_aux=False):
 
 
 def vjp(func, *primals, has_aux=False):
-    """Return `func(*primals)` and the function from cotangents of the result to gradients of the primals.
+    """Return `func(*primals)` and the function from cotangents to gradients.
 
     >>> import plugrad as torch
     >>> value, pull = torch.func.vjp(lambda x: x**2, torch.tensor([1.0, 2.0]))
@@ -245,7 +247,9 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
 
 
 def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
-    """Return the function that computes the Jacobian: sizes of the result, then those of the argument.
+    """Return the function that computes the Jacobian of a function.
+
+    Its sizes are those of the result, then those of the argument.
 
     Args:
         func: the function.
@@ -294,7 +298,7 @@ def _jacobian(output, inputs, lasting):
 
 
 def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
-    """Return the function that computes the Jacobian; the same as jacrev: there is no forward mode here."""
+    """Return the same as jacrev: there is no forward mode here."""
     return jacrev(func, argnums, has_aux=has_aux)
 
 
@@ -313,7 +317,7 @@ def hessian(func, argnums=0):
 
 
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
-    """Return the function that applies `func` to every slice of its arguments and stacks the results.
+    """Return the function that applies `func` to slices and stacks the results.
 
     A loop: as general as Python, and not faster than one.
 

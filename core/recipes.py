@@ -38,7 +38,9 @@ def _legacy_reduction(size_average, reduce) -> str:
 
 
 def loss(*, module: str, forward=("input", "target"), buffers=(), at=None):
-    """Derive the Module of a loss from its op: `@loss(module="MSELoss")` above the op's own decorator.
+    """Derive the Module of a loss from its op.
+
+    Written as `@loss(module="MSELoss")` above the op's own decorator.
 
     `forward` names the op's tensor arguments; `buffers` the constructor arguments that are tensors; every other
     parameter of the op becomes a keyword of the constructor, with the op's default.
@@ -97,7 +99,7 @@ class _Loss(Module):
 
 
 def loss_modules(namespace: dict) -> list:
-    """Return the Modules derived by `@loss` in a plugin module: what its `plugrad_losses` hook returns."""
+    """Return the Modules that `@loss` derived in a plugin module, for its hook."""
     found = [value for value in namespace.values() if isinstance(value, Op)]
     return [op.loss_module for op in found if hasattr(op, "loss_module")]
 
@@ -128,7 +130,7 @@ class _Generated:
 
 
 def layer(name: str, function: str, options: str = "", *, shown: str | None = "", doc: str = ""):
-    """Return the Module class of a function: its options become those of the constructor.
+    """Return the Module class of a function.
 
     Args:
         name: of the class.

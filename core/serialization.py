@@ -88,7 +88,9 @@ def load(f, map_location=None, pickle_module=pickle, *, weights_only=True, mmap=
 
 
 def describe(f) -> dict:
-    """Return what a checkpoint says of itself: "plugrad" and "plugins" (versions), "objects" (pickled classes).
+    """Return what a checkpoint says of itself.
+
+    "plugrad" and "plugins" are versions, "objects" the pickled classes, "tensors" what and where each is.
 
     >>> import io, plugrad as torch
     >>> file = io.BytesIO()

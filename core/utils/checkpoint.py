@@ -63,7 +63,9 @@ def _gradients(value, copies):
 
 
 def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **kwargs):
-    """Return `function(*args, **kwargs)` without keeping what its backward needs: backward computes it again.
+    """Return `function(*args, **kwargs)`, to be computed again in backward.
+
+    What its backward needs is not kept meanwhile.
 
     Args:
         function: what to run, twice; it must do the same both times.
@@ -94,7 +96,9 @@ def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **k
 
 
 def checkpoint_sequential(functions, segments, input, use_reentrant=None, **options):
-    """Run modules one after the other, in `segments` checkpointed pieces of which the last is run as it is.
+    """Run modules one after the other in checkpointed pieces.
+
+    There are `segments`; the last of them is run as it is.
 
     >>> import plugrad as torch
     >>> from plugrad.utils.checkpoint import checkpoint_sequential

@@ -54,7 +54,7 @@ def eye_(tensor):
 
 
 def dirac_(tensor, groups=1):
-    """Make a convolution's weight one that hands its input on, as far as there are channels; return it.
+    """Make a convolution hand its input on, as far as there are channels.
 
     Args:
         tensor: (out, in / groups, *kernel) with one to three kernel dimensions.

@@ -71,9 +71,9 @@ def xavier_uniform_(tensor, gain=1.0, generator=None):
 
 
 def xavier_normal_(tensor, gain=1.0, generator=None):
-    """Fill a weight normally with deviation gain * sqrt(2 / (fan_in + fan_out)); return it.
+    """Fill a weight normally, as deviating as in xavier_uniform_; return it.
 
-    See xavier_uniform_.
+    The deviation is gain * sqrt(2 / (fan_in + fan_out)).
 
     >>> import plugrad as torch
     >>> torch.nn.init.xavier_normal_(torch.empty(3, 5)).shape
@@ -119,9 +119,9 @@ def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", gener
 
 
 def orthogonal_(tensor, gain=1, generator=None):
-    """Make the rows, or columns if they are fewer, of a matrix orthonormal times `gain`; return it.
+    """Make a matrix orthogonal, times `gain`; return it.
 
-    Dimensions after the first count as one. By the QR decomposition of a normal matrix, signs fixed so that the
+    Its rows are orthonormal, or its columns if they are fewer. Dimensions after the first count as one. By the QR decomposition of a normal matrix, signs fixed so that the
     result is uniformly distributed: F. Mezzadri, arXiv:math-ph/0609050; A. Saxe et al., arXiv:1312.6120. Raises
     ValueError for tensors of less than two dimensions.
 
@@ -143,7 +143,7 @@ def orthogonal_(tensor, gain=1, generator=None):
 
 
 def sparse_(tensor, sparsity, std=0.01, generator=None):
-    """Fill a matrix normally, then zero the fraction `sparsity` of each column; return it.
+    """Fill a matrix normally with `sparsity` of each column zero; return it.
 
     J. Martens, "Deep learning via Hessian-free optimization", 2010. Raises ValueError unless there are two dimensions.
 

@@ -14,7 +14,7 @@ LeakyReLU = layer(
 )
 RReLU = layer(
     "RReLU", "rrelu", "lower=1.0 / 8, upper=1.0 / 3, inplace=False, training", shown="lower={lower}, upper={upper}",
-    doc="Leaky ReLU whose slope is drawn between `lower` and `upper` in training, else their mean.",
+    doc="Leaky ReLU with a slope drawn from [lower, upper], in evaluation the mean.",
 )
 Threshold = layer(
     "Threshold", "threshold", "threshold, value, inplace=False", shown="threshold={threshold}, value={value}",
@@ -31,7 +31,7 @@ CELU = layer(
 SELU = layer("SELU", "selu", "inplace=False", doc="Self-normalizing exponential linear unit. arXiv:1706.02515.")
 GELU = layer(
     "GELU", "gelu", "approximate='none'", shown="approximate={approximate!r}",
-    doc="Gaussian error linear unit: x times the normal distribution function. arXiv:1606.08415.",
+    doc="x times the normal distribution function. arXiv:1606.08415.",
 )
 SiLU = layer("SiLU", "silu", "inplace=False", doc="x * sigmoid(x), also known as swish. arXiv:1702.03118.")
 Mish = layer("Mish", "mish", "inplace=False", doc="x * tanh(softplus(x)). arXiv:1908.08681.")
@@ -65,7 +65,7 @@ LogSoftmax = layer(
 )
 GLU = layer(
     "GLU", "glu", "dim=-1", shown="dim={dim}",
-    doc="Gated linear unit: the first half along `dim` times the sigmoid of the second. arXiv:1612.08083.",
+    doc="The first half along `dim` times the sigmoid of the second. arXiv:1612.08083.",
 )
 # fmt: on
 

@@ -95,7 +95,9 @@ class _BatchNorm(_Norm):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Normalize each feature of (N, C) or (N, C, L) over the batch; in evaluation by running statistics.
+    """Normalize each feature of (N, C) or (N, C, L) over the batch.
+
+    In evaluation by the running statistics.
 
     Args:
         num_features: C.
@@ -116,7 +118,7 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Normalize each channel of images (N, C, H, W) over the batch; see BatchNorm1d.
+    """Normalize each channel of images (N, C, H, W); see BatchNorm1d.
 
     >>> import plugrad as torch
     >>> torch.nn.BatchNorm2d(3)(torch.ones(2, 3, 4, 5)).shape
@@ -127,7 +129,7 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Normalize each channel of volumes (N, C, D, H, W) over the batch; see BatchNorm1d.
+    """Normalize each channel of volumes (N, C, D, H, W); see BatchNorm1d.
 
     >>> import plugrad as torch
     >>> torch.nn.BatchNorm3d(2)(torch.ones(2, 2, 2, 2, 2)).shape
@@ -205,7 +207,9 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Normalize each channel of each image, (N, C, H, W) or (C, H, W), on its own; see InstanceNorm1d.
+    """Normalize each channel of each image on its own.
+
+    Images are (N, C, H, W) or (C, H, W); see InstanceNorm1d.
 
     >>> import plugrad as torch
     >>> torch.nn.InstanceNorm2d(3)(torch.ones(3, 4, 5)).shape
@@ -216,7 +220,9 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Normalize each channel of each volume, (N, C, D, H, W) or (C, D, H, W), on its own; see InstanceNorm1d.
+    """Normalize each channel of each volume on its own.
+
+    Volumes are (N, C, D, H, W) or (C, D, H, W); see InstanceNorm1d.
 
     >>> import plugrad as torch
     >>> torch.nn.InstanceNorm3d(2)(torch.ones(2, 2, 2, 2)).shape

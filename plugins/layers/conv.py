@@ -13,7 +13,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _Conv(Module):
-    """What all convolutions share; `n` is the number of spatial dimensions, `transposed` the kind."""
+    """What all convolutions share; `n` is the number of spatial dimensions."""
 
     n: int
     transposed = False
@@ -221,7 +221,7 @@ class _Transposed(_Conv):
 
 
 class ConvTranspose1d(_Transposed):
-    """Transposed convolution of (N, C, L) or (C, L): the gradient of a convolution, as a layer.
+    """Transposed convolution of (N, C, L) or (C, L): a convolution's gradient.
 
     Args:
         in_channels: C of the input.

@@ -7,7 +7,9 @@ from plugrad.nn import functional as F
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors along `dim`, norms taken to be at least `eps`.
+    """The cosine of the angle between vectors along `dim`.
+
+    Norms are taken to be at least `eps`.
 
     >>> import plugrad as torch
     >>> torch.nn.CosineSimilarity()(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]]))

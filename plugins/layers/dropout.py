@@ -25,9 +25,9 @@ class _Dropout(Module):
 
 
 class Dropout(_Dropout):
-    """Zero each element with probability `p` in training, and scale the others by 1 / (1 - p).
+    """Zero each element with probability `p` in training.
 
-    Raises ValueError unless 0 <= p <= 1. N. Srivastava et al., "Dropout", 2014.
+    The others are scaled by 1 / (1 - p). Raises ValueError unless 0 <= p <= 1. N. Srivastava et al., "Dropout", 2014.
 
     >>> import plugrad as torch
     >>> torch.nn.Dropout(0.9).eval()(torch.ones(2))

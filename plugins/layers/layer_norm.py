@@ -59,7 +59,7 @@ class LayerNorm(_Affine):
 
 
 class RMSNorm(_Affine):
-    """Divide by the root of the mean square over the last dimensions, whose sizes are `normalized_shape`.
+    """Divide by the root of the mean square over the last dimensions.
 
     Args:
         normalized_shape: their sizes; a number for one dimension.

@@ -59,7 +59,7 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """input1 @ weight[k] @ input2 + bias[k] for each output feature k, over the last dimensions.
+    """input1 @ weight[k] @ input2 + bias[k] for each output feature k.
 
     Args:
         in1_features: size of the last dimension of the first input.

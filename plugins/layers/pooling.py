@@ -159,7 +159,7 @@ class _AdaptiveAvgPool(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """Mean of as many windows of (N, C, L) or (C, L) as `output_size` says, whatever the size of the input.
+    """Mean of `output_size` windows of (N, C, L) or (C, L), whatever L is.
 
     >>> import plugrad as torch
     >>> torch.nn.AdaptiveAvgPool1d(2)(torch.tensor([[1.0, 3.0, 2.0, 0.0]]))
@@ -170,7 +170,9 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """Mean of windows of images, to `output_size`: one number or (height, width), where None keeps a size.
+    """Mean of windows of images, of any size, to `output_size`.
+
+    That is one number or (height, width), where None keeps a size.
 
     >>> import plugrad as torch
     >>> torch.nn.AdaptiveAvgPool2d((None, 1))(torch.ones(1, 4, 6)).shape
@@ -181,7 +183,9 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """Mean of windows of volumes, to `output_size`: one number or (depth, height, width), where None keeps a size.
+    """Mean of windows of volumes, of any size, to `output_size`.
+
+    That is one number or (depth, height, width), where None keeps a size.
 
     >>> import plugrad as torch
     >>> torch.nn.AdaptiveAvgPool3d(1)(torch.ones(1, 2, 4, 6)).shape

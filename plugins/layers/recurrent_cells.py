@@ -99,7 +99,9 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an LSTM, called as `cell(input, (h, c)=None)`; returns (h, c). See LSTM and RNNCell.
+    """One step of an LSTM.
+
+    Called as `cell(input, (h, c)=None)`; returns (h, c). See LSTM and RNNCell.
 
     >>> import plugrad as torch
     >>> h, c = torch.nn.LSTMCell(10, 20)(torch.ones(3, 10))
@@ -115,7 +117,9 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a GRU, called as `cell(input, hx=None)`. See GRU and RNNCell.
+    """One step of a GRU.
+
+    Called as `cell(input, hx=None)`. See GRU and RNNCell.
 
     >>> import plugrad as torch
     >>> torch.nn.GRUCell(10, 20)(torch.ones(10)).shape

@@ -59,7 +59,9 @@ class Unflatten(Module):
 
 
 class Unfold(Module):
-    """Put the windows of images (N, C, H, W) or (C, H, W) into columns: (N, C * window, windows).
+    """Put the windows of images into columns.
+
+    (N, C, H, W) or (C, H, W) become (N, C * size of a window, windows).
 
     >>> import plugrad as torch
     >>> torch.nn.Unfold(2)(torch.ones(1, 3, 4, 4)).shape
@@ -97,9 +99,9 @@ class Fold(Unfold):
 
 
 class PixelShuffle(Module):
-    """Move channels (*, C * r**2, H, W) into the image: (*, C, H * r, W * r), r being `upscale_factor`.
+    """Move channels into the image.
 
-    W. Shi et al., arXiv:1609.05158.
+    (*, C * r**2, H, W) become (*, C, H * r, W * r), r being `upscale_factor`. W. Shi et al., arXiv:1609.05158.
 
     >>> import plugrad as torch
     >>> torch.nn.PixelShuffle(2)(torch.ones(1, 8, 3, 3)).shape
@@ -158,7 +160,7 @@ class ChannelShuffle(Module):
 
 
 class Upsample(Module):
-    """Resample (N, C, *) to `size` or by `scale_factor`; see nn.functional.interpolate.
+    """Resample (N, C, *) to `size` or by `scale_factor`.
 
     Args:
         size: of the spatial dimensions of the output.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import collect, composite, conj, elementwise, hookimpl, Op, unary
+from plugrad.extend import Op, collect, composite, conj, elementwise, hookimpl, unary
 
 from ._checks import bounded, refuse
 from .erf import erf

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.extend import binary, collect, composite, conj, elementwise, hookimpl, Op, unary
+from plugrad.extend import Op, binary, collect, composite, conj, elementwise, hookimpl, unary
 
 from ._checks import is_number, refuse
 

@@ -17,7 +17,10 @@ _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "ref
 
 @op(at=())
 def take_points(xp, input, index):
-    """Elements (N, C, Q) of `input` (N, C, P) at places `index` (N, Q), the same ones in all channels."""
+    """Elements at the same places in all channels.
+
+    `input` is (N, C, P), `index` (N, Q); gives (N, C, Q).
+    """
     return xp.take_along_axis(input, index[:, None, :], 2)
 
 
@@ -38,7 +41,10 @@ def take_points_samples(make):
 
 @op(at=())
 def add_points(xp, input, index, count):
-    """Zeros (N, C, count), with `input` (N, C, Q) added at places `index` (N, Q): adjoint of `take_points`."""
+    """Zeros with `input` added at places `index`: adjoint of `take_points`.
+
+    `input` is (N, C, Q), `index` (N, Q); gives (N, C, count).
+    """
     n, c = input.shape[:2]
     rows = xp.arange(n * c).reshape(n, c, 1) * count
     total = xp.bincount((rows + index[:, None, :]).ravel(), input.ravel(), n * c * count)
@@ -105,7 +111,8 @@ def _taps(F, x, size, mode, padding, align_corners):
         return [(_padded(F, low + k, size, padding, align_corners), w) for k, w in zip((-1, 0, 1, 2), weights)]
     x = _padded(F, x, size, padding, align_corners)
     if mode == "nearest":
-        return [(F.round(x.detach()), None)]
+        place = F.round(x)
+        return [(place.detach(), place - place.detach() + 1)]  # a one whose gradient is zero, not absent
     low = F.floor(x.detach())
     return [(low, low + 1 - x), (low + 1, x - low)]
 
@@ -125,7 +132,7 @@ def _sample(F, input, grid, mode, padding, align_corners):
         for (where, part), size in zip(taps, sizes):
             inside = inside & (where >= 0) & (where < size)
             place = place * size + F.clamp(where, 0, size - 1).to(plugrad.int64)
-            weight = weight if part is None else weight * part
+            weight = weight * part
         weight = F.where(inside, weight, F.zeros_like(grid[..., 0]))
         total = total + F.take_points(flat, place) * F.unsqueeze(weight, 1)
     return F.reshape(total, (n, channels, *points))
@@ -253,9 +260,11 @@ def affine_grid_generator(F, theta, size, align_corners):
     n, _, *sizes = size
     parts = []
     for i, count in enumerate(sizes):
-        places = plugrad.linspace(-1, 1, count, dtype=theta.dtype, device=theta.device) if count > 1 else theta.new_zeros(1)
-        if not align_corners:
-            places = places * ((count - 1) / count)
+        steps = F.to(plugrad.arange(count, device=theta.device), theta.dtype)
+        if align_corners:
+            places = steps * (2 / max(count - 1, 1)) - (count > 1)
+        else:
+            places = (2 * steps + (1 - count)) / count
         shape = tuple(count if j == i else 1 for j in range(len(sizes)))
         parts.insert(0, F.expand(F.reshape(places, shape), tuple(sizes)))
     base = F.reshape(F.stack([*parts, F.ones_like(parts[0])], -1), (1, prod(sizes), len(sizes) + 1))
@@ -279,12 +288,14 @@ def affine_grid(F, theta, size, align_corners=None):
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     if len(size) not in (4, 5):
         raise NotImplementedError(
-            f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {size}."
+            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. "
+            f"Got size {size}."
         )
     rows = len(size) - 2
     if tuple(theta.shape[1:]) != (rows, rows + 1):
         raise ValueError(
-            f"Expected a batch of {rows}D affine matrices of shape Nx{rows}x{rows + 1} for size {size}. Got {theta.shape}."
+            f"Expected a batch of {rows}D affine matrices of shape Nx{rows}x{rows + 1} for size {size}. "
+            f"Got {theta.shape}."
         )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")

@@ -73,10 +73,12 @@ def product(xp, input, other):
     if input.dtype != other.dtype:
         _same_dtype(input, other)
     dtype = input.dtype
-    if dtype.itemsize <= 2 and dtype.kind in "bfV":
+    if dtype.char in "?eE":
         refuse("b", "addmm_impl_cpu_", input)
         return product(xp, input.astype("float32"), other.astype("float32")).astype(dtype)
     try:
+        if input.ndim == 2 == other.ndim:
+            return input.dot(other)  # for two matrices the same as matmul, and twice as fast to call
         if input.ndim > 2 and other.ndim == 2 and input.flags.c_contiguous and input.size:
             return xp.matmul(input.reshape(-1, input.shape[-1]), other).reshape(*input.shape[:-1], other.shape[1])
         return xp.matmul(input, other)

@@ -6,7 +6,7 @@ import cmath
 import math
 
 import plugrad
-from plugrad.extend import binary, collect, composite, conj, hookimpl, Op, unary
+from plugrad.extend import Op, binary, collect, composite, conj, hookimpl, unary
 
 from ._checks import is_number, refuse
 

@@ -9,7 +9,8 @@ from plugrad.extend import Op, collect, composite, hookimpl, keep_dims, reductio
 
 from ._checks import dtype_word
 
-_LONG = 1024  # slices along a dimension from which they are reduced in two stages
+_LONG = 1024  # slices along a dimension from which they are reduced in stages
+_BLOCKS = 256  # slices that one stage reduces
 _ROW = 512  # elements that are added up naively
 _LARGE = 4096  # elements from which a sum is split into rows
 
@@ -18,8 +19,8 @@ def reduced(input, method, dim=None, keepdim=False, join=None):
     """`input.sum`, `.max` or `.min` over `dim` (None, an int or a tuple) of a raw array; `join` is `maximum` or so.
 
     Array libraries reduce a dimension that is not contiguous in memory slice after slice: sums lose accuracy with
-    the number n of slices, and short slices are slow. Long dimensions are reduced over about sqrt(n) blocks, in long
-    slices, and then over the inside of the block.
+    the number of slices, and short slices are slow. A long dimension is taken as blocks, which are reduced together, in
+    long slices, and then its inside.
     """
     if dim.__class__ is tuple:
         k = len(dim)
@@ -30,12 +31,10 @@ def reduced(input, method, dim=None, keepdim=False, join=None):
             return result.reshape((1,) * k + result.shape) if keepdim else result
     if dim.__class__ is int and input.shape[dim] > _LONG and input.ndim > 1 and input.strides[dim] > input.itemsize:
         shape, n, before = input.shape, input.shape[dim], (slice(None),) * dim
-        inside = math.isqrt(n)
-        blocks = n // inside
-        cut = blocks * inside
-        parts = input[(*before, slice(cut))].reshape(shape[:dim] + (blocks, inside) + shape[dim + 1 :])
-        result = getattr(parts, method)(axis=dim)
-        result = getattr(result, method)(axis=dim, keepdims=keepdim)
+        inside = n // _BLOCKS
+        cut = inside * _BLOCKS
+        parts = input[(*before, slice(cut))].reshape(shape[:dim] + (_BLOCKS, inside) + shape[dim + 1 :])
+        result = reduced(getattr(parts, method)(axis=dim), method, dim, keepdim, join)
         if cut == n:
             return result
         rest = getattr(input[(*before, slice(cut, n))], method)(axis=dim, keepdims=keepdim)

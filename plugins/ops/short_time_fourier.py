@@ -105,9 +105,9 @@ def istft(
 ):  # fmt: skip
     """The signal whose `stft` comes closest to `input`.
 
-    `input` is (B, coefficients, windows), or without B. Arguments are those of `stft`; `length` cuts the signal or pads it with zeros. Raises `RuntimeError` where windows
-    leave a point of the signal undetermined. D. W. Griffin, J. S. Lim, "Signal estimation from modified short-time
-    Fourier transform", IEEE Trans. ASSP 32, 1984.
+    `input` is (B, coefficients, windows), or without B. Arguments are those of `stft`; `length` cuts the signal or
+    pads it with zeros. Raises `RuntimeError` where windows leave a point of the signal undetermined. D. W. Griffin,
+    J. S. Lim, "Signal estimation from modified short-time Fourier transform", IEEE Trans. ASSP 32, 1984.
 
     >>> import plugrad as torch
     >>> window = torch.hann_window(8)
@@ -122,9 +122,10 @@ def istft(
         warnings.warn("istft: window is not given; all its factors are taken to be 1", stacklevel=3)
     frames = F.transpose(input if input.ndim == 3 else input[None], 1, 2)
     norm = "ortho" if normalized else None
-    frames = F.irfft(frames, n_fft, -1, norm) if onesided else F.ifft(frames, n_fft, -1, norm)
-    if not onesided and not return_complex:
-        frames = F.real(frames)
+    if return_complex:
+        frames = F.ifft(frames, n_fft, -1, norm)
+    else:  # what stands beyond the first half is not looked at: the signal is real
+        frames = F.irfft(frames[..., : n_fft // 2 + 1], n_fft, -1, norm)
     window = _full_window(F, window, size, n_fft, input)
     if window is None:
         window = plugrad.ones(n_fft, dtype=input.dtype.to_real(), device=input.device)
@@ -135,7 +136,7 @@ def istft(
     start = n_fft // 2 if center else 0
     end = full - start if length is None else min(start + length, full)
     signal, envelope = signal[:, start:end], envelope[:, start:end]
-    if envelope.numel() and float(F.amin(F.abs(envelope.detach()))) < 1e-11:
+    if envelope.numel() and not input.is_meta and float(F.amin(F.abs(envelope.detach()))) < 1e-11:
         raise RuntimeError(
             "window overlap add min: the windows leave a point of the signal undetermined; use another window, a "
             "smaller hop_length, or center=True"

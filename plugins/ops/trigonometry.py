@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import binary, collect, conj, hookimpl, Op, unary
+from plugrad.extend import Op, binary, collect, conj, hookimpl, unary
 
 from ._checks import refuse
 

@@ -54,14 +54,16 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
 
 @engine.no_grad()
 def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None) -> None:
-    """Scale the gradients of parameters whose total norm is `total_norm` down to `max_norm`, in place."""
+    """Scale gradients whose norm is `total_norm` down to `max_norm`, in place."""
     factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
     for grad in _gradients(parameters):
         grad.mul_(factor.to(grad.device))
 
 
 def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
-    """Scale the gradients of all parameters down, in place, if their norm exceeds `max_norm`; return that norm.
+    """Scale gradients down, in place, to the norm `max_norm`; return their norm.
+
+    Gradients with a smaller norm stay as they are.
 
     Args:
         parameters: a tensor or an iterable of them; those without gradients do not count.
@@ -87,7 +89,7 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
 
 @engine.no_grad()
 def clip_grad_value_(parameters, clip_value, foreach=None) -> None:
-    """Restrict every element of the gradients of parameters to [-clip_value, clip_value], in place.
+    """Restrict gradients to [-clip_value, clip_value], in place.
 
     >>> import plugrad as torch
     >>> w = torch.ones(2, requires_grad=True)
@@ -112,9 +114,9 @@ def parameters_to_vector(parameters):
 
 
 def vector_to_parameters(vec, parameters) -> None:
-    """Give parameters the values of consecutive parts of a vector, whose memory they then share.
+    """Give parameters the values of consecutive parts of a vector.
 
-    Raises TypeError when `vec` is no tensor.
+    They share its memory then. Raises TypeError when `vec` is no tensor.
 
     >>> import plugrad as torch
     >>> w = torch.nn.Parameter(torch.zeros(2))
@@ -131,7 +133,7 @@ def vector_to_parameters(vec, parameters) -> None:
 
 
 def skip_init(module_cls, *args, **kwargs):
-    """Return a module without spending time on initial values: its parameters are undefined.
+    """Return a module with undefined parameters, sparing their initialization.
 
     >>> import plugrad as torch
     >>> torch.nn.utils.skip_init(torch.nn.Linear, 2, 3)

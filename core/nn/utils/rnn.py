@@ -70,7 +70,7 @@ def invert_permutation(permutation):
 
 
 def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
-    """Return sequences (L_i, *) as one tensor (longest, batch, *), padded with `padding_value`.
+    """Return sequences (L_i, *) as one padded tensor (longest, batch, *).
 
     Args:
         sequences: a list of tensors that differ in their first size only.
@@ -155,7 +155,7 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
 
 
 def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_length=None):
-    """Return packed sequences as (padded batch (longest, batch, *), lengths): the inverse of packing.
+    """Return packed sequences as (padded (longest, batch, *), lengths).
 
     Args:
         sequence: what was packed.
@@ -194,7 +194,9 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
 
 
 def pack_sequence(sequences, enforce_sorted=True):
-    """Pack a list of sequences (L_i, *), longest first unless `enforce_sorted` is False.
+    """Pack a list of sequences (L_i, *).
+
+    The longest comes first, unless `enforce_sorted` is False.
 
     >>> import plugrad as torch
     >>> torch.nn.utils.rnn.pack_sequence([torch.tensor([1, 2]), torch.tensor([3])]).data

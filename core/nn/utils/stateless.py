@@ -83,7 +83,9 @@ def _check_names(module, values, places) -> None:
 
 
 def stack_module_state(models):
-    """Return the parameters and the buffers of equal modules, stacked by name: for vmap over an ensemble."""
+    """Return the parameters and the buffers of equal modules, stacked by name.
+
+    For vmap over an ensemble."""
     models = list(models)
     if not models:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")

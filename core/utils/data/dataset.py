@@ -11,7 +11,9 @@ import plugrad
 
 
 class Dataset:
-    """Something with items by index: a subclass defines `__getitem__` and usually `__len__`.
+    """Something with items by index.
+
+    A subclass defines `__getitem__` and usually `__len__`.
 
     >>> from plugrad.utils.data import Dataset
     >>> class Squares(Dataset):
@@ -34,7 +36,7 @@ class Dataset:
 
 
 class IterableDataset(Dataset):
-    """Something with items one after the other: a subclass defines `__iter__`."""
+    """Something with items one after the other: it defines `__iter__`."""
 
     def __iter__(self):
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")

@@ -44,7 +44,9 @@ def _check_count(count) -> None:
 
 
 class RandomSampler(Sampler):
-    """All indices in random order, or `num_samples` of them, with `replacement` drawn independently.
+    """All indices in random order.
+
+    Or `num_samples` of them; with `replacement` drawn independently of each other.
 
     >>> from plugrad.utils.data import RandomSampler
     >>> sorted(RandomSampler("abc"))
@@ -91,7 +93,7 @@ class SubsetRandomSampler(Sampler):
 
 
 class WeightedRandomSampler(Sampler):
-    """`num_samples` indices drawn with the probabilities that `weights` are in proportion to.
+    """`num_samples` indices drawn with probabilities in proportion to `weights`.
 
     >>> from plugrad.utils.data import WeightedRandomSampler
     >>> [*WeightedRandomSampler([0.0, 1.0], 2)]
@@ -118,7 +120,9 @@ class WeightedRandomSampler(Sampler):
 
 
 class BatchSampler(Sampler):
-    """The indices of a sampler in lists of `batch_size`; `drop_last` leaves out a last one that is shorter.
+    """The indices of a sampler in lists of `batch_size`.
+
+    `drop_last` leaves out a last one that is shorter.
 
     >>> from plugrad.utils.data import BatchSampler
     >>> [*BatchSampler(range(5), 2, drop_last=False)]
