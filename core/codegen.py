@@ -77,6 +77,7 @@ def base_namespace(op) -> dict:
         "__name__": op.module,
         "op": op,
         "apply": call.apply,
+        "finish_many": call.finish_many,
         "named": call.named,
         "MISSING": op_module.MISSING,
         "modes": modes,
@@ -95,8 +96,7 @@ def base_namespace(op) -> dict:
 
 def public_function(op):
     """Return the public function of an op: the fast road where its family has one, else the general road."""
-    template = getattr(op, "fast_source", None)
-    source = template() if template is not None else None
+    source = op.fast_source()
     namespace = base_namespace(op)
     if source is None:
         source = general_source(op)
@@ -415,6 +415,7 @@ def single_source(op) -> str | None:
     arguments += [f"{n}={dim if n == 'dim' and dim else n}" for n in op.keyword_only]
     variadic = "\n".join(variadic_lines(op)) + "\n" if op.variadic else ""
     test = " and ".join(["kernel is not None", "not modes.special", *conditions])
+    many = "[a, " + "".join(f"{dim if n == 'dim' and dim else n}, " for n in rest) + "]"
     source = f"""\
 def {op.name}({signature_source(op)}):
 {variadic}    y = None
@@ -426,13 +427,13 @@ def {op.name}({signature_source(op)}):
             if {first}._view is not None:
                 {first}._refresh()
 {prepare}            y = kernel({', '.join(['t.xp', 'a', *arguments])})
-            if type(y) is tuple or type(y) is list:
-                y = None
     except Exception:
         y = None
     if y is None:
         return {general}
     if type(y) is not t.array_type:
+        if type(y) is tuple:
+            return finish_many(op, {values_source(op)}, {many}, t, y, {first}._edge is not None)
         y = t.wrap(y)
     d = y.dtype
     r = new(Tensor)

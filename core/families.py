@@ -124,8 +124,6 @@ class Elementwise(Op):
         return self.kernel_for(kind.device.type) if serves else None
 
     def prepare(self, values, raw, kind):
-        if kind not in self.fast:
-            self.fast[kind] = self.fast_kernel(kind)
         described = []
         for position in self.promoted:
             value = raw[position]
@@ -299,8 +297,6 @@ class Reduction(Op):
         self.dtype_index = self.index.get("dtype")
 
     def prepare(self, values, raw, kind):
-        if kind not in self.fast:
-            self.fast[kind] = self.fast_kernel(kind)
         array = raw[0]
         dtype = dtypes.from_numpy(array.dtype)
         asked = raw[self.dtype_index] if self.dtype_index is not None else None
@@ -395,10 +391,6 @@ class View(Op):
     def fast_kernel(self, kind):
         """Return the kernel for every dtype; symbolic arrays go the general road."""
         return None if kind.symbolic else self.kernel_for(kind.device.type)
-
-    def prepare(self, values, raw, kind):
-        if kind not in self.fast:
-            self.fast[kind] = self.fast_kernel(kind)
 
     def shape_rule(self, kind, raw):
         return kind.backend.view(self, raw)

@@ -32,6 +32,19 @@ class Formula:
         self.needs = "needs" in names
 
 
+class FastKernels(dict):
+    """The kernel of an op for each tensor type that its fast road serves; None sends others to the general road."""
+
+    __slots__ = ("op",)
+
+    def __init__(self, op):
+        self.op = op
+
+    def __missing__(self, kind):
+        found = self[kind] = self.op.fast_kernel(kind)
+        return found
+
+
 class Op:
     """One op: kernels by backend, gradient formulas, shape rule, samples, and where it is public.
 
@@ -95,7 +108,7 @@ class Op:
         self.module = function.__module__
         self._function = self._binder = self._plan = None
         self._nodes: dict = {}
-        self.fast: dict = {}  # tensor type -> kernel, or None for the general road, which fills the table
+        self.fast = FastKernels(self)
 
     # ------------------------------------------------------------------------------------------ declaration
 
@@ -217,6 +230,22 @@ class Op:
         return f"<Op {self.qualname} ({self.family})>"
 
     # ------------------------------------------------------------------------------------------ hooks of families
+
+    def fast_source(self):
+        """Return the source of the fast road, None if every call takes the general one."""
+        from plugrad import roads
+
+        return roads.tensors_source(self)
+
+    def fast_namespace(self) -> dict:
+        """Return the globals of the fast road."""
+        from plugrad import roads
+
+        return roads.tensors_namespace(self)
+
+    def fast_kernel(self, kind):
+        """Return the kernel if the fast road serves tensors of this type, else None."""
+        return None if kind.symbolic or kind.np.kind == "c" else self.kernel_for(kind.device.type)
 
     def prepare(self, values, raw, kind):
         """Change raw arguments in place before the kernel (promotion); return the NumPy dtype of the result or None."""

@@ -61,6 +61,10 @@ LAYERS = [
     ("MaxPool2d((2, 3), stride=1, padding=1, ceil_mode=True)", [IMAGE]),
     ("MaxPool2d(2, return_indices=True, dilation=2)", [IMAGE]),
     ("MaxPool3d(2)", [VOLUME]),
+    ("LPPool1d(2, 3, stride=2)", [SEQUENCE]),
+    ("LPPool2d(1.5, 2, ceil_mode=True)", [(1, 2, 5, 5)]),
+    ("LPPool3d(2, 2)", [VOLUME]),
+    *((f"MaxUnpool{n}d(2, padding=1)", []) for n in (1, 2, 3)),
     ("AvgPool1d(3, padding=1, count_include_pad=False)", [SEQUENCE]),
     ("AvgPool2d(2, ceil_mode=True)", [IMAGE]),
     ("AvgPool2d((2, 3), divisor_override=5)", [IMAGE]),
@@ -379,6 +383,17 @@ def test_packed_sequences(text, sort):
         same(one, other, 1e-4)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_unpooling_undoes_pooling(n):
+    x = numpy.random.default_rng(5).normal(size=(2, 3, 5, 4, 6)[: n + 2]).astype(numpy.float32)
+    results = []
+    for module in (torch, plugrad):
+        pool = getattr(module.nn, f"MaxPool{n}d")(2, return_indices=True)
+        values, indices = pool(module.from_numpy(x))
+        results.append(getattr(module.nn, f"MaxUnpool{n}d")(2)(values, indices, x.shape))
+    same(results[1], results[0], 1e-6)
+
+
 def test_loads_batch_norm_of_version_1():
     layer = nn.BatchNorm1d(2)
     state = {name: value for name, value in layer.state_dict().items() if name != "num_batches_tracked"}
@@ -500,3 +515,8 @@ def test_gains():
     for name in ("linear", "conv1d", "conv_transpose3d", "sigmoid", "tanh", "relu", "leaky_relu", "selu"):
         assert nn.init.calculate_gain(name) == torch.nn.init.calculate_gain(name)
     assert nn.init.calculate_gain("leaky_relu", 0.2) == torch.nn.init.calculate_gain("leaky_relu", 0.2)
+
+
+def test_old_names_warn():
+    with pytest.warns(FutureWarning, match="xavier_uniform_"):
+        nn.init.xavier_uniform(plugrad.empty(2, 3))

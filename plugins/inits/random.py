@@ -121,9 +121,9 @@ def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", gener
 def orthogonal_(tensor, gain=1, generator=None):
     """Make a matrix orthogonal, times `gain`; return it.
 
-    Its rows are orthonormal, or its columns if they are fewer. Dimensions after the first count as one. By the QR decomposition of a normal matrix, signs fixed so that the
-    result is uniformly distributed: F. Mezzadri, arXiv:math-ph/0609050; A. Saxe et al., arXiv:1312.6120. Raises
-    ValueError for tensors of less than two dimensions.
+    Its rows are orthonormal, or its columns if they are fewer. Dimensions after the first count as one. By the
+    QR decomposition of a normal matrix, signs fixed so that the result is uniformly distributed: F. Mezzadri,
+    arXiv:math-ph/0609050; A. Saxe et al., arXiv:1312.6120. Raises ValueError for tensors of less than two dimensions.
 
     >>> import plugrad as torch
     >>> q = torch.nn.init.orthogonal_(torch.empty(2, 3, dtype=torch.float64))

@@ -237,6 +237,113 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     function = "adaptive_max_pool3d"
 
 
+class _LPPool(Module):
+    function: str
+
+    def __init__(self, norm_type, kernel_size, stride=None, ceil_mode=False):
+        super().__init__()
+        self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
+
+    def forward(self, input):
+        function = getattr(F, self.function)
+        return function(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
+    def extra_repr(self):
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
+
+
+class LPPool1d(_LPPool):
+    """The `norm_type`-norm of windows of (N, C, L) or (C, L); see MaxPool1d.
+
+    >>> import plugrad as torch
+    >>> torch.nn.LPPool1d(2, 2)(torch.tensor([[3.0, 4.0]]))
+    tensor([[5.]])
+    """
+
+    function = "lp_pool1d"
+
+
+class LPPool2d(_LPPool):
+    """The `norm_type`-norm of windows of images; see MaxPool2d.
+
+    >>> import plugrad as torch
+    >>> torch.nn.LPPool2d(1, 2)(torch.ones(1, 2, 2))
+    tensor([[[4.]]])
+    """
+
+    function = "lp_pool2d"
+
+
+class LPPool3d(_LPPool):
+    """The `norm_type`-norm of windows of volumes; see MaxPool3d.
+
+    >>> import plugrad as torch
+    >>> torch.nn.LPPool3d(1, 2)(torch.ones(1, 2, 2, 2))
+    tensor([[[[8.]]]])
+    """
+
+    function = "lp_pool3d"
+
+
+class _MaxUnpool(Module):
+    n: int
+    function: str
+
+    def __init__(self, kernel_size, stride=None, padding=0):
+        super().__init__()
+        self.kernel_size = per_dimension(kernel_size, self.n)
+        self.stride = self.kernel_size if stride is None else per_dimension(stride, self.n)
+        self.padding = per_dimension(padding, self.n)
+
+    def forward(self, input, indices, output_size=None):
+        function = getattr(F, self.function)
+        return function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+    def extra_repr(self):
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """Put maxima back to where MaxPool1d found them, with zeros elsewhere.
+
+    The arguments are those of MaxPool1d. Called as `layer(input, indices, output_size=None)`.
+
+    >>> import plugrad as torch
+    >>> values, indices = torch.nn.MaxPool1d(2, return_indices=True)(torch.tensor([[[1.0, 3.0]]]))
+    >>> torch.nn.MaxUnpool1d(2)(values, indices)
+    tensor([[[0., 3.]]])
+    """
+
+    n, function = 1, "max_unpool1d"
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """Put maxima back to where MaxPool2d found them; see MaxUnpool1d.
+
+    >>> import plugrad as torch
+    >>> values, indices = torch.nn.MaxPool2d(2, return_indices=True)(torch.ones(1, 4, 4))
+    >>> torch.nn.MaxUnpool2d(2)(values, indices).sum()
+    tensor(4.)
+    """
+
+    n, function = 2, "max_unpool2d"
+
+
+class MaxUnpool3d(_MaxUnpool):
+    """Put maxima back to where MaxPool3d found them; see MaxUnpool1d.
+
+    >>> import plugrad as torch
+    >>> values, indices = torch.nn.MaxPool3d(2, return_indices=True)(torch.ones(1, 4, 4, 4))
+    >>> torch.nn.MaxUnpool3d(2)(values, indices).sum()
+    tensor(8.)
+    """
+
+    n, function = 3, "max_unpool3d"
+
+
 @hookimpl
 def plugrad_layers():
     return collect(Module, globals())

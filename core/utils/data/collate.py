@@ -28,7 +28,8 @@ def _rebuild(data, otherwise):
 def default_collate(batch):
     """Return a batch of items.
 
-    Tensors are stacked, numbers become one tensor, containers are taken item by item, strings listed. Raises TypeError for items of other types, and RuntimeError for tensors or lists of different sizes.
+    Tensors are stacked, numbers become one tensor, containers are taken item by item, strings listed. Raises
+    TypeError for items of other types, and RuntimeError for tensors or lists of different sizes.
 
     >>> from plugrad.utils.data import default_collate
     >>> default_collate([{"x": 1.5, "y": "a"}, {"x": 2.5, "y": "b"}])

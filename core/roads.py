@@ -1,0 +1,164 @@
+"""Fast roads for ops of any number of tensors, for ops of a list of tensors, and for factories.
+
+The generated functions serve plain calls: tensors of one device, real dtypes, no rare mode. Whatever else comes, or
+goes wrong, is left to the general road (`plugrad.call.apply`, `plugrad.construct.create`), which explains it.
+"""
+
+from __future__ import annotations
+
+from plugrad import call, codegen, dtypes, modes
+from plugrad.modes import LEAF, tick
+from plugrad.op import PLAIN
+
+_new = object.__new__
+
+
+class General(Exception):
+    """Sends a call to the general road."""
+
+
+def plain(value, kind):
+    """Return as kernels want it an argument that is no plain number; General where that takes more than a look."""
+    if isinstance(value, (tuple, list)):
+        if PLAIN.issuperset(map(type, value)):
+            return value
+        raise General
+    if isinstance(value, dtypes.dtype):
+        return value.numpy
+    if value._type.device is not kind.device:
+        raise General
+    return value._data
+
+
+class Recorders(dict):
+    """For every set of inputs that require grad (a mask) the function that makes the node of a call."""
+
+    __slots__ = ("op",)
+
+    def __init__(self, op):
+        self.op = op
+
+    def __missing__(self, mask):
+        found = self[mask] = _recorder(self.op, mask)
+        return found
+
+
+def _recorder(op, mask):
+    """Generate what makes the node of a call on real tensors, whose output has the dtype of the leading one.
+
+    It is given the output, the tensor type, the inputs, and all arguments as the kernel got them.
+    """
+    node = op.node(mask, real=True)
+    inputs = [name for bit, name in enumerate(op.inputs) if mask >> bit & 1]
+    edges = "".join(f"{name} if {name}._edge is LEAF else {name}._edge, " for name in inputs)
+    fit = "".join(f"({name}_.shape, {name}._type.np), " for name in inputs)
+    if op.trusted:
+        same = [f"{name}._type is _t" for name in inputs]
+        same += [f"{name}_.shape == _y.shape" for name in inputs] if op.broadcasts else []
+        fit = f"None if {' and '.join(same)} else ({fit})"
+    else:
+        fit = f"({fit})"
+    source = f"""\
+def record(_y, _t, {', '.join(op.inputs)}, {', '.join(name + '_' for name in op.parameters)}):
+    n = new(node)
+    n.edges = ({edges})
+    n.saved = ({''.join(_saved(op, name) + ', ' for name in node.saves)})
+    n.fit = {fit}
+    n.rare = None
+    n.seq = tick()
+    return n
+"""
+    namespace = {"new": _new, "node": node, "LEAF": LEAF, "tick": tick, "getattr": getattr}
+    return codegen.compile_function(source, "record", f"node of {op.qualname} for {', '.join(inputs)}", namespace)
+
+
+def _saved(op, name) -> str:
+    """Return the expression for what a formula calls `name`."""
+    if name == "y":
+        return "_y"
+    if name in op.index:
+        return f"{name}_"
+    base, _, what = name.rpartition("_")
+    return f"getattr({base}_, 'shape', ())" if what == "shape" else f"getattr({base}, 'dtype', None)"
+
+
+def _take(op, name, lead) -> str:
+    """Return the lines that unwrap one argument."""
+    if name == lead:
+        return f"""\
+            if {name}._view is not None:
+                {name}._refresh()
+            {name}_ = {name}._data
+"""
+    promoted = op.broadcasts and op.index[name] in op.promoted
+    same = "is not _t" if promoted else ".device is not _t.device"
+    number = f"({name} is not None and type({name}) is not float and type({name}) is not int)" if promoted else ""
+    if promoted or name in op.inputs:
+        lines = f"""\
+            {name}_ = {name}
+            if {number or f'type({name}) not in PLAIN'}:
+                if {name}._type{' ' if promoted else ''}{same}:
+                    raise General
+                if {name}._view is not None:
+                    {name}._refresh()
+                {name}_ = {name}._data
+"""
+        return lines
+    return f"            {name}_ = {name} if type({name}) in PLAIN else plain({name}, _t)\n"
+
+
+def tensors_source(op) -> str | None:
+    """Return the fast road of an op whose leading argument is a tensor; others may be tensors or plain values."""
+    if op.variadic or op.name_node is not None:
+        return None
+    lead = op.parameters[op.promoted[0]] if op.broadcasts else op.parameters[0]
+    order = [lead, *(name for name in op.parameters if name != lead)]
+    arguments = [f"{name}_" for name in op.positional] + [f"{name}={name}_" for name in op.keyword_only]
+    bits = [
+        f"({name}._edge is not None)" if name == lead else f"({name}_ is not {name} and {name}._edge is not None)"
+        for name in op.inputs
+    ]
+    mask = " | ".join(f"{bit} << {i}" if i else bit for i, bit in enumerate(bits)) or "0"
+    raw = ", ".join(f"{name}_" for name in op.parameters)
+    source = f"""\
+def {op.name}({codegen.signature_source(op)}):
+    _y = None
+    try:
+        _t = {lead}._type
+        _kernel = fast[_t]
+        if _kernel is not None and not modes.special{' and out is None' if op.has_out else ''}:
+{''.join(_take(op, name, lead) for name in order)}\
+            _y = _kernel({', '.join(['_t.xp', *arguments])})
+    except Exception:
+        _y = None
+    if _y is None:
+        return apply(op, {codegen.values_source(op)}{', out' if op.has_out else ''})
+    if type(_y) is not _t.array_type:
+        if type(_y) is tuple:
+            return finish_many(op, {codegen.values_source(op)}, [{raw}], _t, _y, {mask})
+        _y = _t.wrap(_y)
+    _r = new(Tensor)
+    _r._data = _y
+    _r._type = _t if _y.dtype is _t.np else _t.device.tensor_type(_y.dtype)
+    _r._view = None
+"""
+    if not op.formulas:
+        return source + "    _r._edge = None\n    return _r\n"
+    return source + f"""\
+    _m = {mask}
+    if not _m or not _mode.grad or _y.dtype.kind not in "fcV":
+        _r._edge = None
+    elif _y.dtype is _t.np:
+        _r._edge = recorders[_m](_y, _t, {', '.join(op.inputs)}, {raw})
+    else:
+        _r._edge = record(op, {codegen.values_source(op)}, [{raw}], _y)
+    return _r
+"""
+
+
+def tensors_namespace(op) -> dict:
+    """Return the globals of what `tensors_source` generates."""
+    return {
+        "fast": op.fast, "PLAIN": PLAIN, "plain": plain, "General": General, "recorders": Recorders(op),
+        "record": call.record, "_mode": modes.mode,
+    }  # fmt: skip

@@ -1,0 +1,132 @@
+"""Bags of embeddings: sums, means and maxima of rows looked up together."""
+
+from __future__ import annotations
+
+import plugrad
+from plugrad.extend import Op, collect, composite, hookimpl
+
+
+def _flatten(input, offsets, per_sample_weights, include_last_offset):
+    """The indices of all bags in a row, where each bag starts, and the weights in a row; ValueError if they don't fit."""
+    if per_sample_weights is not None and per_sample_weights.shape != input.shape:
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the same "
+            f"shape as the input ({input.shape})"
+        )
+    if input.ndim == 2:
+        if offsets is not None:
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
+                f"sequences. However, found offsets of type {type(offsets)}"
+            )
+        bags, length = input.shape
+        starts = plugrad.arange(bags, device=input.device) * length
+        weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+        return input.reshape(-1), starts, weights
+    if input.ndim != 1:
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
+    if offsets is None:
+        raise ValueError("offsets has to be a 1D Tensor but got None")
+    if offsets.ndim != 1:
+        raise ValueError("offsets has to be a 1D Tensor")
+    if offsets.numel():
+        if int(offsets[0]) != 0:
+            raise RuntimeError(
+                f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
+                f"However, got {int(offsets[0])}"
+            )
+        if int(offsets[-1]) > input.shape[0]:
+            raise RuntimeError(
+                f"offsets[-1] can not be greater than input's length({input.shape[0]}) but got offsets[-1] of "
+                f"{int(offsets[-1])}"
+            )
+    elif include_last_offset:
+        raise RuntimeError("include_last_offset: number of offset should be at least 1")
+    return input, offsets[:-1] if include_last_offset else offsets, per_sample_weights
+
+
+def _check_mode(mode, weight, scale_grad_by_freq, sparse, per_sample_weights):
+    if weight.ndim != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got "
+            f"mode='{mode}')."
+        )
+
+
+@composite(at=("nn.functional.embedding_bag",))
+def embedding_bag(
+    F, input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean", sparse=False,
+    per_sample_weights=None, include_last_offset=False, padding_idx=None,
+):  # fmt: skip
+    """Sum, mean or maximum of the rows of a table that each bag of indices names.
+
+    Args:
+        input: indices, (B, n) for bags of one size, or (n) for bags one after another.
+        weight: the table, (V, E).
+        offsets: (B), where each bag of a 1-d `input` starts.
+        max_norm, norm_type: scale rows of a greater norm down first, in place.
+        scale_grad_by_freq: divide gradients of a row by how often it was looked up.
+        mode: "sum", "mean" or "max"; empty bags give zeros.
+        sparse: has no effect, gradients are dense.
+        per_sample_weights: factors of the rows, shaped like `input`; for sums only.
+        include_last_offset: the last element of `offsets` is not a bag, but where the last one ends.
+        padding_idx: an index that does not count.
+
+    Gives (B, E). Raises `ValueError` for arguments that do not fit, `IndexError` for indices out of range.
+
+    >>> import plugrad as torch
+    >>> table = torch.tensor([[1., 2.], [3., 4.]])
+    >>> torch.nn.functional.embedding_bag(torch.tensor([0, 1, 1]), table, torch.tensor([0, 2]))
+    tensor([[2., 3.],
+            [3., 4.]])
+    """
+    input, starts, factors = _flatten(input, offsets, per_sample_weights, include_last_offset)
+    _check_mode(mode, weight, scale_grad_by_freq, sparse, factors)
+    if starts.dtype != input.dtype:
+        raise RuntimeError(f"expected input and offsets to have the same dtype, got {input.dtype} and {starts.dtype}")
+    bags = starts.shape[0]
+    places = plugrad.arange(input.shape[0], dtype=starts.dtype, device=input.device)
+    bag = F.searchsorted(starts, places, right=True) - 1
+    if padding_idx is not None:
+        kept = F.reshape(F.nonzero(input != padding_idx % weight.shape[0]), (-1,))
+        input, bag = input[kept], bag[kept]
+        factors = None if factors is None else factors[kept]
+    rows = F.functional_embedding(input, weight, None, max_norm, norm_type, scale_grad_by_freq)
+    if factors is not None:
+        rows = rows * F.unsqueeze(factors, 1)
+    empty = rows.new_zeros((bags, weight.shape[1]))
+    if mode == "max":
+        return F.index_reduce(empty, 0, bag, rows, "amax", include_self=False)
+    total = F.index_add(empty, 0, bag, rows)
+    if mode == "sum":
+        return total
+    counts = F.index_add(rows.new_zeros(bags), 0, bag, rows.new_ones(bag.shape[0]))
+    return total / F.unsqueeze(F.clamp_min(counts, 1), 1)
+
+
+@embedding_bag.samples
+def embedding_bag_samples(make):
+    for mode in ("sum", "mean", "max"):
+        yield make.args(make.ints(2, 3, low=0, high=5), make(5, 4), mode=mode)
+    yield make.args(
+        make.ints(6, low=0, high=5), make(5, 4), plugrad.tensor([0, 2, 2, 5]), mode="sum", per_sample_weights=make(6)
+    )
+
+
+@embedding_bag.errors
+def embedding_bag_errors(make):
+    yield ValueError, "offsets has to be a 1D Tensor", make.args(make.ints(3), make(3, 2))
+    yield ValueError, "mode has to be one of", make.args(make.ints(2, 3), make(3, 2), mode="min")
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())
