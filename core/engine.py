@@ -66,7 +66,10 @@ def run(roots, *, retain, create, targets=None):
     """
     from plugrad import call, op
 
-    uses, needed = _count_uses([edge for edge, _ in roots], targets)
+    # From a single root the walk goes as long as there is but one way, without counting.
+    uses, needed = None, None
+    if targets is not None or len(roots) != 1 or not roots[0][0].edges:
+        uses, needed = _count_uses([edge for edge, _ in roots], targets)
     pending: dict = {}  # edge -> sum of the gradients that arrived, while more are to come
     owned: set = set()  # edges whose pending gradient is a sum that this walk made and may add to in place
     heap: list = []  # nodes that are ready beside the current one, the youngest first
@@ -92,7 +95,7 @@ def run(roots, *, retain, create, targets=None):
         if needed is None or edge in needed:
             add(edge, g)
     for edge in dict.fromkeys(edge for edge, _ in roots):
-        if uses[edge] or (needed is not None and edge not in needed):
+        if uses is not None and (uses[edge] or (needed is not None and edge not in needed)):
             continue
         if edge.edges:
             push(heap, (-edge.seq, edge))
@@ -137,9 +140,12 @@ def run(roots, *, retain, create, targets=None):
                 # A chain: the next node is the only one, and nothing else is known of it.
                 edge = edges[0]
                 grad = grads[0]
-                if grad is not None and uses[edge] == 1 and edge.edges and (not heap or -heap[0][0] < edge.seq):
-                    node, g = edge, grad
-                    continue
+                if grad is not None and edge.edges and (uses is None or uses[edge] == 1):
+                    if not heap or -heap[0][0] < edge.seq:
+                        node, g = edge, grad
+                        continue
+            if uses is None:
+                uses, _ = _count_uses([node], None)
             node = None
             for edge, grad in zip(edges, grads):
                 if edge is None or (needed is not None and edge not in needed):

@@ -27,15 +27,20 @@ class FakeArray(numpy.ndarray):
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
         name = f"{ufunc.__name__}.{method}" if method != "__call__" else ufunc.__name__
-        if method != "__call__" and name not in ALLOWED:
-            raise NotImplementedError(f"CuPy has no {name}")
+        if method != "__call__":
+            refuse_method(name, inputs)
+        kwargs = host(kwargs, name)
         if out is not None:
-            kwargs["out"] = tuple(host(item, name) for item in out)
-        inputs = host(inputs, name)
-        result = getattr(ufunc, method)(*inputs, **{key: host(item, name) for key, item in kwargs.items()})
+            kwargs["out"] = host(out, name)
+        result = getattr(ufunc, method)(*host(inputs, name), **kwargs)
         if out is not None:
             return out[0] if len(out) == 1 else out
         return wrapped(result)
+
+    @property
+    def data(self):
+        """Where the memory is, as CuPy says it."""
+        return types.SimpleNamespace(ptr=self.__array_interface__["data"][0])
 
     def __array_function__(self, function, given_types, args, kwargs):
         raise TypeError(f"numpy.{function.__name__} was called on an array of the fake device; use xp")
@@ -46,17 +51,10 @@ class FakeArray(numpy.ndarray):
     def __setitem__(self, index, value):
         plain = host(self, "item assignment")
         index = host(index, "an index")
-        masks = [i for i in (index if isinstance(index, tuple) else (index,)) if _is_mask(i)]
-        if masks and isinstance(value, numpy.ndarray) and value.ndim:
-            raise NotImplementedError("CuPy assigns only scalars through a mask; use xp.where or indices")
         plain[index] = host(value, "item assignment")
 
     def __iter__(self):
         return (self[i] for i in range(len(self)))
-
-
-def _is_mask(index):
-    return isinstance(index, numpy.ndarray) and index.dtype == bool and index.ndim > 0
 
 
 def _method(name):
@@ -67,6 +65,22 @@ def _method(name):
         return wrapped(result)
 
     return method
+
+
+AT = {  # the dtypes that a ufunc's `at` takes, as CuPy's own error messages list them
+    "add": "int32 float16 float32 float64 uint32 uint64",
+    "subtract": "int32 uint32",
+    "maximum": "int32 float32 float64 uint32 uint64",
+    "minimum": "int32 float32 float64 uint32 uint64",
+}
+
+
+def refuse_method(name, inputs):
+    """Raise NotImplementedError for a ufunc's method that CuPy lacks, or lacks for a dtype."""
+    if name not in ALLOWED:
+        raise NotImplementedError(f"CuPy has no {name}")
+    if name.endswith(".at") and inputs[0].dtype.name not in AT.get(name[:-3], "int32 int64 uint32 uint64").split():
+        raise TypeError(f"CuPy's {name} does not take {inputs[0].dtype}")
 
 
 CONVERTED = (
@@ -149,16 +163,20 @@ class FakeUfunc:
         self.ufunc, self.__name__ = ufunc, ufunc.__name__
 
     def __call__(self, *args, out=None, **kwargs):
+        kwargs = host(kwargs, f"xp.{self.__name__}")
         if out is not None:
             kwargs["out"] = host(out, self.__name__)
-        result = self.ufunc(*host(args, f"xp.{self.__name__}"), **host(kwargs, f"xp.{self.__name__}"))
+        result = self.ufunc(*host(args, f"xp.{self.__name__}"), **kwargs)
         return out if out is not None else wrapped(result)
 
     def __getattr__(self, method):
-        if f"{self.__name__}.{method}" not in ALLOWED:
-            raise AttributeError(f"CuPy has no {self.__name__}.{method}")
-        function = getattr(self.ufunc, method)
-        return lambda *args, **kwargs: wrapped(function(*host(args, method), **host(kwargs, method)))
+        function, name = getattr(self.ufunc, method), f"{self.__name__}.{method}"
+
+        def call(*args, **kwargs):
+            refuse_method(name, args)
+            return wrapped(function(*host(args, name), **host(kwargs, name)))
+
+        return call
 
 
 class FakeRandom:

@@ -125,6 +125,29 @@ def reworded(error, shape):
     )
 
 
+def combine_at(xp, function, flat, places, values):
+    """`function.at(flat, places, values)` for a 1-d array, with arrays of any dtype on any array module.
+
+    CuPy adds float, int32 and unsigned numbers only, and has no `multiply.at`. Elsewhere integers are added as unsigned
+    ones, which is the same, complex numbers by parts, and all else is combined in rounds of distinct places.
+    """
+    if xp.__name__ == "numpy":
+        function.at(flat, places, values)
+    elif function is xp.add and flat.dtype.kind in "fc":
+        values = values.astype(flat.dtype)
+        for part in ("real", "imag") if flat.dtype.kind == "c" else ("real",):
+            xp.add.at(getattr(flat, part), places, getattr(values, part))
+    elif function is xp.add and flat.dtype.name == "int64":
+        xp.add.at(flat.view("uint64"), places, values.astype("int64").view("uint64"))
+    elif places.size:
+        order = xp.argsort(places, kind="stable")
+        ordered = places[order]
+        turn = xp.arange(places.size) - xp.searchsorted(ordered, ordered)
+        for now in range(int(turn.max()) + 1):
+            chosen = order[turn == now]
+            flat[places[chosen]] = function(flat[places[chosen]], values[chosen])
+
+
 def add_slices(xp, target, index, values):
     """Add `values[:, i]` to `target[:, index[i]]`, a C-contiguous 3-d array; an index may occur more than once.
 
@@ -136,7 +159,7 @@ def add_slices(xp, target, index, values):
         places = xp.arange(before)[:, None] * n + places
     if after != 1:
         places = places[..., None] * after + xp.arange(after)
-    xp.add.at(target.reshape(-1), places.ravel(), values.reshape(-1))
+    combine_at(xp, xp.add, target.reshape(-1), places.ravel(), values.reshape(-1))
 
 
 def check_range(xp, index, size, error=RuntimeError, dim=0, prefix="", low=0):

@@ -7,11 +7,11 @@ from plugrad.extend import Op, collect, composite, hookimpl
 
 
 def _flatten(input, offsets, per_sample_weights, include_last_offset):
-    """The indices of all bags in a row, where each bag starts, and the weights in a row; ValueError if they don't fit."""
+    """The indices of all bags in a row, where each bag starts, and the weights in a row."""
     if per_sample_weights is not None and per_sample_weights.shape != input.shape:
         raise ValueError(
-            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the same "
-            f"shape as the input ({input.shape})"
+            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the "
+            f"same shape as the input ({input.shape})"
         )
     if input.ndim == 2:
         if offsets is not None:
@@ -29,7 +29,7 @@ def _flatten(input, offsets, per_sample_weights, include_last_offset):
         raise ValueError("offsets has to be a 1D Tensor but got None")
     if offsets.ndim != 1:
         raise ValueError("offsets has to be a 1D Tensor")
-    if offsets.numel():
+    if offsets.numel() and not offsets.is_meta:
         if int(offsets[0]) != 0:
             raise RuntimeError(
                 f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
@@ -40,7 +40,7 @@ def _flatten(input, offsets, per_sample_weights, include_last_offset):
                 f"offsets[-1] can not be greater than input's length({input.shape[0]}) but got offsets[-1] of "
                 f"{int(offsets[-1])}"
             )
-    elif include_last_offset:
+    elif include_last_offset and not offsets.numel():
         raise RuntimeError("include_last_offset: number of offset should be at least 1")
     return input, offsets[:-1] if include_last_offset else offsets, per_sample_weights
 

@@ -37,7 +37,7 @@ def fractional_argmax(xp, input, samples, kernel_size, output_size):
         flat = flat * size + where.reshape(*where.shape[:2], *shape)
     flat = flat.reshape(*input.shape[:2], prod(output_size), prod(kernel_size))
     values = input.reshape(*input.shape[:2], prod(sizes))
-    windows = xp.take_along_axis(values, flat.reshape(*flat.shape[:2], -1), 2).reshape(flat.shape)
+    windows = xp.take_along_axis(values, flat.reshape(*flat.shape[:2], prod(flat.shape[2:])), 2).reshape(flat.shape)
     best = xp.take_along_axis(flat, windows.argmax(-1)[..., None], -1)
     return best.reshape(*input.shape[:2], *output_size)
 

@@ -118,7 +118,7 @@ def accumulate(xp, out, index, values):
             ix.add_slices(xp, region.reshape(1, n, -1), rows.ravel() % n, values)
     else:
         places = xp.arange(out.size).reshape(out.shape)[basic][arrays]
-        xp.add.at(out.reshape(-1), places.ravel(), xp.broadcast_to(values, places.shape).ravel())
+        ix.combine_at(xp, xp.add, out.reshape(-1), places.ravel(), xp.broadcast_to(values, places.shape).ravel())
 
 
 @op(at=(), inplace=True, node="CopySlices")

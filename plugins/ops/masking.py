@@ -66,7 +66,7 @@ def put(xp, input, index, source, accumulate=False):
     refuse_positions(index, input.size)
     out = xp.array(input, order="C", copy=True)
     if index.size and accumulate:
-        xp.add.at(out.reshape(-1), index.ravel() % input.size, source.ravel())
+        ix.combine_at(xp, xp.add, out.reshape(-1), index.ravel() % input.size, source.ravel())
     elif index.size:
         out.reshape(-1)[index.ravel()] = source.ravel()
     return out

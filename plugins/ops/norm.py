@@ -311,10 +311,7 @@ def local_response_norm(F, input, size, alpha=1e-4, beta=0.75, k=1.0):
     sides = (0, 0) * (input.ndim - 2) + (size // 2, (size - 1) // 2)
     squares = F.constant_pad_nd(input * input, sides)
     total = sum(squares[:, i : i + input.shape[1]] for i in range(size))
-    if not input.dtype.is_floating_point:
-        mean = F.div(total, size, rounding_mode="trunc")
-    else:
-        mean = total / size
+    mean = total / size if input.dtype.is_floating_point else total // size
     return input / (mean * alpha + k) ** beta
 
 

@@ -101,7 +101,7 @@ def scatter(xp, input, dim, index, src=None, *, value=None, reduce=None):
     if tensor and src.dtype != input.dtype and (src.ndim or value is None):
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     refuse_shapes("scatter", input, dim, index, src if tensor and value is None else None)
-    out = xp.array(input)  # not .copy(): a NumPy number may come in
+    out = xp.array(input, order="C")  # not .copy(): a NumPy number may come in
     if index.size == 0:
         return out
     array, at = lifted(out, index)
@@ -112,7 +112,10 @@ def scatter(xp, input, dim, index, src=None, *, value=None, reduce=None):
     else:
         if not hasattr(part, "dtype") and out.dtype.kind in "iu":
             part = int(part)
-        combine(xp, "sum" if reduce == "add" else "prod").at(array, where, part)
+        flat = xp.ravel_multi_index(where, array.shape).ravel()
+        part = xp.broadcast_to(xp.asarray(part, dtype=out.dtype), at.shape).ravel()
+        memory = array.reshape(-1)
+        ix.combine_at(xp, combine(xp, "sum" if reduce == "add" else "prod"), memory, flat, part)
     return out
 
 
@@ -221,10 +224,10 @@ def scatter_reduced(xp, input, dim, index, src, reduce, include_self):
     memory = array.reshape(-1)
     if not include_self:
         memory[flat] = identity(xp, reduce, out.dtype)
-    combine(xp, reduce).at(memory, flat, corner(at, src).ravel())
+    ix.combine_at(xp, combine(xp, reduce), memory, flat, corner(at, src).ravel())
     if reduce == "mean":
         counts = xp.full(memory.shape, int(include_self), "int64")
-        xp.add.at(counts, flat, 1)
+        ix.combine_at(xp, xp.add, counts, flat, xp.ones_like(flat))
         counts = xp.maximum(counts, 1)
         memory[...] = memory // counts if out.dtype.kind in "iu" else memory / counts.astype(out.real.dtype)
     return out

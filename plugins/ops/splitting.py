@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op, view
 
+from . import _index as ix
+
 
 def pieces(array, dim, sizes):
     """Consecutive slices of the given sizes along `dim`."""
@@ -408,7 +410,7 @@ def as_strided_sum(xp, input, like, size, stride, storage_offset=None):
     total, places = xp.zeros(flat.size, input.dtype), xp.full((), offset, "int64")
     for n, s in zip(size, stride):
         places = places[..., None] + xp.arange(n) * s
-    xp.add.at(total, places, input)
+    ix.combine_at(xp, xp.add, total, places.ravel(), input.ravel())
     strides = [s // like.itemsize * total.itemsize for s in like.strides]
     return xp.lib.stride_tricks.as_strided(total[start:], like.shape, strides).copy()
 
