@@ -57,7 +57,8 @@ def apply(op: Op, values: tuple, out=None):
             with numpy.errstate(all="ignore"):
                 result = op.compute(kind, raw)
     if type(result) is tuple or type(result) is list:
-        return finish_many(op, values, raw, kind, result, requires, result_dtype)
+        made = finish_many(op, values, raw, kind, result, requires, result_dtype)
+        return made if out is None else write_out(op, made, out)
     if type(result) is not kind.array_type:
         result = kind.wrap(result)
     dtype = result.dtype

@@ -52,14 +52,39 @@ def signature_source(op, receiver=None) -> str:
             parts.append(f"*{name}")
         else:
             parts.append(f"{name}={_default(op, name)}" if name in op.defaults else name)
+    names = numpy_names(op)
+    if names and "dim" in op.positional and "dim" not in op.defaults:
+        parts[op.positional.index("dim")] = "dim=MISSING"
     keyword = [f"{name}={_default(op, name)}" if name in op.defaults else name for name in op.keyword_only]
     if op.has_out:
         keyword.append("out=None")
+    keyword += [f"{theirs}=MISSING" for theirs in names]
     if op.variadic:
         keyword.append("**keywords")
     if keyword and not op.variadic:
         parts.append("*")
     return ", ".join(parts + keyword)
+
+
+def numpy_names(op) -> dict:
+    """Return NumPy's names of parameters that a call may use instead of PyTorch's: {"axis": "dim", ...}."""
+    if op.variadic or "dim" not in op.index or "axis" in op.index:
+        return {}
+    after = op.positional[op.positional.index("dim") + 1 :] if "dim" in op.positional else ()
+    if "dim" in op.positional and "dim" not in op.defaults and any(name not in op.defaults for name in after):
+        return {}
+    return {theirs: ours for theirs, ours in (("axis", "dim"), ("keepdims", "keepdim")) if ours in op.index}
+
+
+def prelude(op) -> str:
+    """Return the lines that settle the arguments: packed parameters, and NumPy's names for `dim` and `keepdim`."""
+    lines = variadic_lines(op) if op.variadic else []
+    for theirs, ours in numpy_names(op).items():
+        lines += [f"    if {theirs} is not MISSING:", f"        {ours} = {theirs}"]
+        if ours == "dim" and "dim" not in op.defaults and "dim" in op.positional:
+            message = f"{op.name}() missing 1 required positional argument: 'dim'"
+            lines += ["    if dim is MISSING:", f"        raise TypeError({message!r})"]
+    return "".join(line + "\n" for line in lines)
 
 
 def _default(op, name) -> str:
@@ -142,9 +167,7 @@ def factory_function(op):
 
 def binder(op):
     """Return a function with the op's signature that returns its arguments as one tuple."""
-    lines = [f"def bind_{op.name}({signature_source(op)}):"]
-    if op.variadic:
-        lines += variadic_lines(op)
+    lines = [f"def bind_{op.name}({signature_source(op)}):\n{prelude(op)}"]
     lines.append(f"    return {values_source(op)}")
     return compile_function("\n".join(lines) + "\n", f"bind_{op.name}", f"arguments of {op.qualname}", base_namespace(op))
 
@@ -156,13 +179,15 @@ def values_source(op) -> str:
 
 def general_source(op) -> str:
     """Return the source of a public function that takes the general road."""
-    lines = [f"def {op.name}({signature_source(op)}):"]
-    if op.variadic:
-        lines += variadic_lines(op)
+    lines = [f"def {op.name}({signature_source(op)}):\n{prelude(op)}"]
     out = ", out" if op.has_out else ""
     if op.family == "composite":
         keywords = "".join(f", {name}={name}" for name in op.keyword_only)
-        lines.append(f"    return kernel(F, {', '.join(op.positional)}{keywords})")
+        call = f"kernel(F, {', '.join(op.positional)}{keywords})"
+        if op.has_out:
+            lines.append(f"    result = {call}\n    return result if out is None else write_out(op, result, out)")
+        else:
+            lines.append(f"    return {call}")
     else:
         lines.append(f"    return apply(op, {values_source(op)}{out})")
     return "\n".join(lines) + "\n"
@@ -360,7 +385,7 @@ def unary_source(op) -> str | None:
     general = f"apply(op, {values_source(op)}, out)"
     source = f"""\
 def {op.name}({signature_source(op)}):
-    y = None
+{prelude(op)}    y = None
     try:
         t = {first}._type
         kernel = fast[t]
@@ -413,7 +438,7 @@ def single_source(op) -> str | None:
         conditions = [c.replace(f"type({n}) in PLAIN", f"type({n}) in PLAIN_OR_TUPLE") for n, c in zip(rest, conditions)]
     arguments = [dim if n == "dim" and dim else n for n in op.positional[1:]]
     arguments += [f"{n}={dim if n == 'dim' and dim else n}" for n in op.keyword_only]
-    variadic = "\n".join(variadic_lines(op)) + "\n" if op.variadic else ""
+    variadic = prelude(op)
     test = " and ".join(["kernel is not None", "not modes.special", *conditions])
     many = "[a, " + "".join(f"{dim if n == 'dim' and dim else n}, " for n in rest) + "]"
     source = f"""\

@@ -98,6 +98,9 @@ class Op:
         self.undifferentiable = vjp is None
         self.returns = codegen.named_tuple(self.name, returns) if returns else None
         self.variadic = variadic
+        if self.family in ("op", "composite") and "out" not in self.index:
+            # PyTorch's functions take `out=`, those of torch.nn.functional and methods do not.
+            self.has_out = any(not name.startswith(("Tensor.", "nn.")) for name in self.names)
         self.override = override
         self.formulas: list[Formula] = []
         self.write_function = None

@@ -122,7 +122,7 @@ def tensors_source(op) -> str | None:
     raw = ", ".join(f"{name}_" for name in op.parameters)
     source = f"""\
 def {op.name}({codegen.signature_source(op)}):
-    _y = None
+{codegen.prelude(op)}    _y = None
     try:
         _t = {lead}._type
         _kernel = fast[_t]

@@ -7,6 +7,7 @@ returns the next state, whose first tensor is the output.
 from __future__ import annotations
 
 import plugrad
+from plugrad.extend import F as Ops
 from plugrad.nn import functional as F
 
 # How many gates the weights of each kind hold, one above the other.
@@ -36,21 +37,13 @@ def relu_step(share, state, weight, bias, projection):
 
 def lstm_step(share, state, weight, bias, projection):
     """Long short-term memory: S. Hochreiter, J. Schmidhuber, 1997; forget gate F. Gers et al., 2000."""
-    hidden, cell = state
-    i, f, g, o = _from_hidden(share, hidden, weight).chunk(4, -1)
-    cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
-    hidden = o.sigmoid() * cell.tanh()
+    hidden, cell = Ops.lstm_gates(_from_hidden(share, state[0], weight), state[1])
     return (hidden if projection is None else F.linear(hidden, projection)), cell
 
 
 def gru_step(share, state, weight, bias, projection):
     """Gated recurrent unit, the reset gate after the product: K. Cho et al., arXiv:1406.1078."""
-    hidden = state[0]
-    reset_x, update_x, new_x = share.chunk(3, -1)
-    reset_h, update_h, new_h = F.linear(hidden, weight, bias).chunk(3, -1)
-    reset, update = (reset_x + reset_h).sigmoid(), (update_x + update_h).sigmoid()
-    new = (new_x + reset * new_h).tanh()
-    return (new + update * (hidden - new),)
+    return (Ops.gru_gates(share, F.linear(state[0], weight, bias), state[0]),)
 
 
 STEPS = {"RNN_TANH": tanh_step, "RNN_RELU": relu_step, "LSTM": lstm_step, "GRU": gru_step}

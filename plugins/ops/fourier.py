@@ -109,8 +109,9 @@ def fft_c2r_meta(input, dims, scale, n, double=True):
 
 
 @fft_c2r.vjp
-def fft_c2r_vjp(F, g, dims, scale, double):
-    return F.fft_r2c(g, dims, scale, double)
+def fft_c2r_vjp(F, g, dims, scale, double, input_dtype):
+    grad = F.fft_r2c(g, dims, scale, double)
+    return grad if input_dtype.is_complex else F.real(grad)
 
 
 @fft_c2r.samples

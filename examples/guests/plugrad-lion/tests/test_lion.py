@@ -22,7 +22,7 @@ def test_step_follows_the_sign():
 
 def test_it_minimises():
     w = torch.tensor([3.0, -4.0], requires_grad=True)
-    optimizer = torch.optim.Lion([w], lr=0.05)
+    optimizer = torch.optim.Lion([w], lr=0.05, betas=(0.5, 0.5))
     loss = torch.nn.LogCoshLoss()
     for _ in range(200):
         optimizer.zero_grad()
