@@ -51,8 +51,10 @@ class Backend:
     def storage(self, array):
         """Return the object that owns the array's memory: equal for an array and all its views."""
         base = array.base
-        while isinstance(base, self.array_type):
-            array, base = base, base.base
+        while base is not None:  # NumPy's as_strided puts an object of its own between a view and its base
+            if isinstance(base, self.array_type):
+                array = base
+            base = getattr(base, "base", None)
         return array
 
     def owns_index(self, array) -> int | None:

@@ -18,6 +18,8 @@ from plugrad.views import UNTRACKED, View, next_generation
 def method(name: str):
     """Return the in-place method `name` (ending in '_') of an op that has one, else None."""
     record = _record(name[:-1])
+    if name in RESHAPING:
+        return _reshaping_method(name, record)
     if record is None or not record.inplace:
         raise AttributeError(f"'Tensor' object has no attribute {name!r}: op {name[:-1]!r} has no in-place form")
 
@@ -34,6 +36,28 @@ def method(name: str):
 
     in_place.__name__ = in_place.__qualname__ = name
     in_place.__doc__ = f"In-place version of `{record.name}`."
+    return in_place
+
+
+# View ops whose in-place form gives the tensor another shape of the same memory.
+RESHAPING = frozenset({"as_strided_", "squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"})
+
+
+def _reshaping_method(name, record):
+    def in_place(self, *args, **kwargs):
+        check_writable(self)
+        made = record.function(self, *args, **kwargs)
+        if made._data.size != self._data.size and name != "as_strided_":
+            raise RuntimeError(f"{name}: the result has another number of elements than the tensor")
+        self._data = made._data
+        if mode.grad:
+            self._edge = made._edge
+        if type(self._view) is View:
+            self._view = made._view
+        return self
+
+    in_place.__name__ = in_place.__qualname__ = name
+    in_place.__doc__ = f"In-place version of `{record.name}`: the tensor gets the shape of that view of it."
     return in_place
 
 
@@ -141,7 +165,7 @@ def store(target, result):
             edge.saved = tuple(kept if value is array else value for value in edge.saved)
         saves_y = any(value is result._data for value in edge.saved)
     if not target._type.symbolic:
-        if 0 in array.strides and any([n > 1 and step == 0 for n, step in zip(array.shape, array.strides)]):
+        if array.size and 0 in array.strides and any([n > 1 and step == 0 for n, step in zip(array.shape, array.strides)]):
             raise RuntimeError(
                 "unsupported operation: more than one element of the written-to tensor refers to a single memory "
                 "location. Please clone() the tensor before performing the operation."

@@ -450,3 +450,6 @@ _install_operators()
 
 # Names that plugins can't take: what the class defines itself.
 CORE_NAMES = frozenset({*Tensor.__dict__, *Description.__dict__, *Protocols.__dict__})
+for _name in ("as_strided", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze"):
+    install_inplace(_name)
+del _name

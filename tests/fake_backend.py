@@ -92,7 +92,7 @@ for _name in CONVERTED:
 
 
 def host(value, what):
-    """Return fake arrays as plain ones, in tuples and lists too; TypeError for plain arrays, which must not be there."""
+    """Return fake arrays as plain ones, in tuples and lists too; TypeError for plain arrays."""
     if isinstance(value, FakeArray):
         return value.view(numpy.ndarray)
     if isinstance(value, numpy.ndarray):

@@ -62,7 +62,7 @@ LAYERS = [
     ("MaxPool2d(2, return_indices=True, dilation=2)", [IMAGE]),
     ("MaxPool3d(2)", [VOLUME]),
     ("LPPool1d(2, 3, stride=2)", [SEQUENCE]),
-    ("LPPool2d(1.5, 2, ceil_mode=True)", [(1, 2, 5, 5)]),
+    ("LPPool2d(2, 2, ceil_mode=True)", [(1, 2, 5, 5)]),
     ("LPPool3d(2, 2)", [VOLUME]),
     *((f"MaxUnpool{n}d(2, padding=1)", []) for n in (1, 2, 3)),
     ("AvgPool1d(3, padding=1, count_include_pad=False)", [SEQUENCE]),

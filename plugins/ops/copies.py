@@ -5,7 +5,7 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import Op, axes, collect, composite, factory, hookimpl, op
 
-from . import shape, splitting, views
+from . import shape, splitting, strided, views
 
 
 def _copy_of(record, name=None, method=False):
@@ -36,7 +36,7 @@ _copies = [
     *map(
         _copy_of,
         (
-            shape.expand, shape.squeeze, shape.unsqueeze, splitting.as_strided, splitting.split_with_sizes,
+            shape.expand, shape.squeeze, shape.unsqueeze, strided.as_strided, splitting.split_with_sizes,
             splitting.unbind, splitting.view_as_complex, splitting.view_as_real, views.diagonal, views.permute,
             views.select, views.t, views.transpose,
         ),

@@ -52,8 +52,9 @@ def _project(F, query, key, value, weight, bias, weights, same):
         if same:
             return F.chunk(F.linear(query, weight, bias), 3, -1)
         weights = F.chunk(weight, 3)
-    elif None in weights:
-        raise AssertionError("use_separate_proj_weight is True but q_proj_weight, k_proj_weight or v_proj_weight is None")
+    for name, given in zip("qkv", weights):
+        if given is None:
+            raise AssertionError(f"use_separate_proj_weight is True but {name}_proj_weight is None")
     biases = (None, None, None) if bias is None else F.chunk(bias, 3)
     return [F.linear(*parts) for parts in zip((query, key, value), weights, biases)]
 
@@ -75,7 +76,8 @@ def _with_bias(F, k, v, bias_k, bias_v, batch):
         if bias_k is not None or bias_v is not None:
             raise AssertionError("bias_k and bias_v must be given together")
         return k, v
-    return [F.cat([part, F.expand(F.reshape(bias, (1, 1, -1)), (1, batch, -1))]) for part, bias in ((k, bias_k), (v, bias_v))]
+    pairs = (k, bias_k), (v, bias_v)
+    return [F.cat([part, F.expand(F.reshape(bias, (1, 1, -1)), (1, batch, -1))]) for part, bias in pairs]
 
 
 def _additive(F, mask, name, like):

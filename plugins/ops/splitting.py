@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, axes, collect, composite, hookimpl, op, view
-
-from . import _index as ix
+from plugrad.extend import Op, axes, collect, composite, hookimpl, view
 
 
 def pieces(array, dim, sizes):
@@ -342,110 +340,6 @@ def view_as_complex_errors(make):
     yield RuntimeError, "last dimension of size 2", make.args(make(3))
 
 
-def memory_of(xp, array):
-    """`(flat, offset)`: the whole memory under a view as a 1-d array of its dtype, and where the view begins."""
-    root = array
-    while isinstance(root.base, type(array)):
-        root = root.base
-    count = root.nbytes // array.itemsize
-    flat = xp.lib.stride_tricks.as_strided(root[...] if root.ndim else root.reshape(1), (root.size,), (root.itemsize,))
-    flat = flat.view(array.dtype)[:count]
-    start = array.__array_interface__["data"][0] if xp.__name__ == "numpy" else array.data.ptr
-    first = flat.__array_interface__["data"][0] if xp.__name__ == "numpy" else flat.data.ptr
-    return flat, (start - first) // array.itemsize
-
-
-def check_strided(size, stride, offset, available, itemsize):
-    """PyTorch's tests of an explicit layout against the memory there is."""
-    if len(size) != len(stride):
-        raise RuntimeError("mismatch in length of strides and shape")
-    if min(stride, default=0) < 0:
-        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {stride}")
-    if offset < 0:
-        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
-    if min(size, default=0) < 0:
-        raise RuntimeError(f"as_strided: sizes must not be negative, got sizes={size}")
-    reach = offset + 1 + sum((n - 1) * s for n, s in zip(size, stride))
-    if 0 not in size and reach > available:
-        raise RuntimeError(
-            f"setStorage: sizes {size}, strides {stride}, storage offset {offset}, and itemsize {itemsize} requiring a "
-            f"storage size of {reach * itemsize} are out of bounds for storage of size {available * itemsize}"
-        )
-
-
-@view()
-def as_strided(xp, input, size, stride, storage_offset=None):
-    """A view of the memory under `input` with any sizes and strides.
-
-    Strides count elements; `storage_offset` counts from the start of the memory, by default from where `input`
-    begins. Raises `RuntimeError` when the view would leave the memory.
-
-    >>> import plugrad as torch
-    >>> torch.as_strided(torch.arange(4), (2, 2), (1, 1))
-    tensor([[0, 1],
-            [1, 2]])
-    """
-    flat, start = memory_of(xp, input)
-    offset = start if storage_offset is None else storage_offset
-    size, stride = list(size), list(stride)
-    check_strided(size, stride, offset, flat.size, input.itemsize)
-    return xp.lib.stride_tricks.as_strided(flat[offset:], size, [s * input.itemsize for s in stride])
-
-
-@as_strided.vjp
-def as_strided_vjp(F, g, input, size, stride, storage_offset):
-    return F.as_strided_sum(g, input, size, stride, storage_offset)
-
-
-@as_strided.samples
-def as_strided_samples(make):
-    yield make.args(make(3, 3), (2, 2), (1, 2), 1)
-
-
-@op(at=())
-def as_strided_sum(xp, input, like, size, stride, storage_offset=None):
-    """Sum `input` into the memory layout of `like`: gradient of `as_strided`."""
-    flat, start = memory_of(xp, like)
-    offset = start if storage_offset is None else storage_offset
-    total, places = xp.zeros(flat.size, input.dtype), xp.full((), offset, "int64")
-    for n, s in zip(size, stride):
-        places = places[..., None] + xp.arange(n) * s
-    ix.combine_at(xp, xp.add, total, places.ravel(), input.ravel())
-    strides = [s // like.itemsize * total.itemsize for s in like.strides]
-    return xp.lib.stride_tricks.as_strided(total[start:], like.shape, strides).copy()
-
-
-@as_strided_sum.meta
-def as_strided_sum_meta(input, like, size, stride, storage_offset=None):
-    return like.shape, input.dtype
-
-
-@as_strided_sum.vjp
-def as_strided_sum_vjp(F, g, like, size, stride, storage_offset):
-    return F.read_strided(g, like, size, stride, storage_offset)
-
-
-@op(at=())
-def read_strided(xp, input, like, size, stride, storage_offset=None):
-    """What `as_strided` would read, were `input` laid out in memory as `like` is."""
-    flat, start = memory_of(xp, like)
-    memory = xp.zeros(flat.size, input.dtype)
-    layout = xp.lib.stride_tricks.as_strided
-    layout(memory[start:], like.shape, [s // like.itemsize * memory.itemsize for s in like.strides])[...] = input
-    offset = start if storage_offset is None else storage_offset
-    return layout(memory[offset:], size, [s * memory.itemsize for s in stride]).copy()
-
-
-@read_strided.meta
-def read_strided_meta(input, like, size, stride, storage_offset=None):
-    return tuple(size), input.dtype
-
-
-@read_strided.vjp
-def read_strided_vjp(F, g, like, size, stride, storage_offset):
-    return F.as_strided_sum(g, like, size, stride, storage_offset)
-
-
 @split.samples
 @chunk.samples
 @tensor_split.samples
@@ -466,16 +360,6 @@ def equal_parts_samples(make):
 def real_samples(make):
     yield make(3)
     yield make(3, dtype="complex128")
-
-
-@as_strided_sum.samples
-def as_strided_sum_samples(make):
-    yield make(2, 2), make(3, 3, requires_grad=False), (2, 2), (1, 2), 1
-
-
-@read_strided.samples
-def read_strided_samples(make):
-    yield make(3, 3), make(3, 3, requires_grad=False), (2, 2), (1, 2), 1
 
 
 @hookimpl

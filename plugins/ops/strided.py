@@ -1,0 +1,144 @@
+"""Views of memory with explicit strides: `as_strided`, and what its gradients need."""
+
+from __future__ import annotations
+
+import math
+
+from plugrad.extend import Op, collect, composite, hookimpl, op, view
+
+from . import _index as ix
+
+
+def memory_of(xp, array):
+    """The whole memory under a view, as a 1-d array of its dtype."""
+    root, base = array, array.base
+    while base is not None:
+        root = base if isinstance(base, type(array)) else root
+        base = getattr(base, "base", None)
+    flat = xp.lib.stride_tricks.as_strided(root[...] if root.ndim else root.reshape(1), (root.size,), (root.itemsize,))
+    return flat[: root.nbytes // array.itemsize * array.itemsize // root.itemsize].view(array.dtype)
+
+
+def check_strided(size, stride, offset, available, itemsize):
+    """PyTorch's tests of an explicit layout against the memory there is."""
+    if len(size) != len(stride):
+        raise RuntimeError("mismatch in length of strides and shape")
+    if min(stride, default=0) < 0:
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {stride}")
+    if offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
+    if min(size, default=0) < 0:
+        raise RuntimeError(f"as_strided: sizes must not be negative, got sizes={size}")
+    reach = reached(size, stride, offset)
+    if reach > available:
+        raise RuntimeError(
+            f"setStorage: sizes {size}, strides {stride}, storage offset {offset}, and itemsize {itemsize} requiring a "
+            f"storage size of {reach * itemsize} are out of bounds for storage of size {available * itemsize}"
+        )
+
+
+def reached(size, stride, offset):
+    """How many elements of memory a layout needs."""
+    return 0 if 0 in size else offset + 1 + sum((n - 1) * s for n, s in zip(size, stride) if s > 0)
+
+
+@composite()
+def as_strided(F, input, size, stride, storage_offset=None):
+    """A view of the memory under `input` with any sizes and strides.
+
+    Strides count elements; `storage_offset` counts from the start of the memory, by default from where `input`
+    begins. Raises `RuntimeError` when the view would leave the memory.
+
+    >>> import plugrad as torch
+    >>> torch.as_strided(torch.arange(4), (2, 2), (1, 1))
+    tensor([[0, 1],
+            [1, 2]])
+    """
+    start = input.storage_offset()
+    offset = start if storage_offset is None else storage_offset
+    return F.strided_view(input, tuple(size), tuple(stride), offset, (start, *input.stride()))
+
+
+@view(at=(), node="AsStridedBackward0")
+def strided_view(xp, input, size, stride, offset, layout):
+    """`as_strided`, given the offset and strides of `input` as `layout`."""
+    flat, size, stride = memory_of(xp, input), list(size), list(stride)
+    steps = [s * input.itemsize for s in stride]
+    outline = reached(input.shape, layout[1:], 0) > flat.size  # on the meta device there is no memory to look into
+    check_strided(size, stride, offset, math.inf if outline else flat.size, input.itemsize)
+    return xp.lib.stride_tricks.as_strided(input if outline else flat[offset:], size, steps)
+
+
+@strided_view.vjp
+def strided_view_vjp(F, g, input_shape, size, stride, offset, layout):
+    return F.strided_sum(g, input_shape, layout, size, stride, offset)
+
+
+@as_strided.samples
+def as_strided_samples(make):
+    yield make.args(make(3, 3), (2, 2), (1, 2), 1)
+
+
+@strided_view.samples
+def strided_view_samples(make):
+    yield make(3, 3), (2, 2), (1, 2), 1, (0, 3, 1)
+
+
+def written_layout(xp, memory, shape, layout):
+    """The array with a layout over a 1-d memory."""
+    strides = [s * memory.itemsize for s in layout[1:]]
+    return xp.lib.stride_tricks.as_strided(memory[layout[0] :], shape, strides)
+
+
+@op(at=())
+def strided_sum(xp, input, shape, layout, size, stride, offset):
+    """Sum `input`, strided over memory, into an array of another layout there."""
+    memory = xp.zeros(max(reached(shape, layout[1:], layout[0]), reached(size, stride, offset)), input.dtype)
+    places = xp.full((), offset, "int64")
+    for n, s in zip(size, stride):
+        places = places[..., None] + xp.arange(n) * s
+    ix.combine_at(xp, xp.add, memory, places.ravel(), input.ravel())
+    return written_layout(xp, memory, shape, layout).copy()
+
+
+@strided_sum.meta
+def strided_sum_meta(input, shape, layout, size, stride, offset):
+    return tuple(shape), input.dtype
+
+
+@strided_sum.vjp
+def strided_sum_vjp(F, g, shape, layout, size, stride, offset):
+    return F.strided_read(g, shape, layout, size, stride, offset)
+
+
+@op(at=())
+def strided_read(xp, input, shape, layout, size, stride, offset):
+    """What `as_strided` would read of `input`, laid out in memory by `layout`."""
+    memory = xp.zeros(max(reached(shape, layout[1:], layout[0]), reached(size, stride, offset)), input.dtype)
+    written_layout(xp, memory, shape, layout)[...] = input
+    return written_layout(xp, memory, size, (offset, *stride)).copy()
+
+
+@strided_read.meta
+def strided_read_meta(input, shape, layout, size, stride, offset):
+    return tuple(size), input.dtype
+
+
+@strided_read.vjp
+def strided_read_vjp(F, g, shape, layout, size, stride, offset):
+    return F.strided_sum(g, shape, layout, size, stride, offset)
+
+
+@strided_sum.samples
+def strided_sum_samples(make):
+    yield make(2, 2), (3, 3), (0, 3, 1), (2, 2), (1, 2), 1
+
+
+@strided_read.samples
+def strided_read_samples(make):
+    yield make(3, 3), (3, 3), (0, 3, 1), (2, 2), (1, 2), 1
+
+
+@hookimpl
+def plugrad_ops():
+    return collect(Op, globals())
