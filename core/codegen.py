@@ -44,8 +44,8 @@ def named_tuple(name: str, fields):
 # ---------------------------------------------------------------------------------------------------- signatures
 
 
-def signature_source(op, receiver=None) -> str:
-    """Return the parameter list of the public function."""
+def signature_source(op, documented=False) -> str:
+    """Return the parameter list of the public function; as documented it leaves NumPy's names out."""
     parts = []
     for name in op.positional:
         if name == op.variadic:
@@ -53,12 +53,13 @@ def signature_source(op, receiver=None) -> str:
         else:
             parts.append(f"{name}={_default(op, name)}" if name in op.defaults else name)
     names = numpy_names(op)
-    if names and "dim" in op.positional and "dim" not in op.defaults:
+    if names and "dim" in op.positional and "dim" not in op.defaults and not documented:
         parts[op.positional.index("dim")] = "dim=MISSING"
     keyword = [f"{name}={_default(op, name)}" if name in op.defaults else name for name in op.keyword_only]
     if op.has_out:
         keyword.append("out=None")
-    keyword += [f"{theirs}=MISSING" for theirs in names]
+    if not documented:
+        keyword += [f"{theirs}=MISSING" for theirs in names]
     if op.variadic:
         keyword.append("**keywords")
     if keyword and not op.variadic:

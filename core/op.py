@@ -73,6 +73,7 @@ class Op:
         vjp=MISSING,
         returns=None,
         variadic=None,
+        sequence=False,
         override=False,
     ):
         code = function.__code__
@@ -98,6 +99,7 @@ class Op:
         self.undifferentiable = vjp is None
         self.returns = codegen.named_tuple(self.name, returns) if returns else None
         self.variadic = variadic
+        self.sequence = sequence  # whether the first parameter is a list of tensors
         if self.family in ("op", "composite") and "out" not in self.index:
             # PyTorch's functions take `out=`, those of torch.nn.functional and methods do not.
             self.has_out = any(not name.startswith(("Tensor.", "nn.")) for name in self.names)

@@ -48,8 +48,10 @@ def _recorder(op, mask):
 
     It is given the output, the tensor type, the inputs, and all arguments as the kernel got them.
     """
-    node = op.node(mask, real=True)
     inputs = [name for bit, name in enumerate(op.inputs) if mask >> bit & 1]
+    if op.sequence:
+        return _sequence_recorder(op, inputs[0])
+    node = op.node(mask, real=True)
     edges = "".join(f"{name} if {name}._edge is LEAF else {name}._edge, " for name in inputs)
     fit = "".join(f"({name}_.shape, {name}._type.np), " for name in inputs)
     if op.trusted:
@@ -58,10 +60,22 @@ def _recorder(op, mask):
         fit = f"None if {' and '.join(same)} else ({fit})"
     else:
         fit = f"({fit})"
+    return _compile_recorder(op, node, f"({edges})", fit, inputs)
+
+
+def _sequence_recorder(op, name):
+    """The same for an op of a list of tensors, all of one type."""
+    node = op.node(1, (name,), real=True)
+    fit = "None" if op.trusted else f"[(x._data.shape, _t.np) if x._edge is not None else None for x in {name}]"
+    edges = f"tuple([x if x._edge is LEAF else x._edge for x in {name}])"
+    return _compile_recorder(op, node, edges, fit, [name])
+
+
+def _compile_recorder(op, node, edges, fit, inputs):
     source = f"""\
 def record(_y, _t, {', '.join(op.inputs)}, {', '.join(name + '_' for name in op.parameters)}):
     n = new(node)
-    n.edges = ({edges})
+    n.edges = {edges}
     n.saved = ({''.join(_saved(op, name) + ', ' for name in node.saves)})
     n.fit = {fit}
     n.rare = None
@@ -79,11 +93,27 @@ def _saved(op, name) -> str:
     if name in op.index:
         return f"{name}_"
     base, _, what = name.rpartition("_")
+    if op.sequence and base == op.parameters[0]:
+        return f"[x.{what} for x in {base}{'_' * (what == 'shape')}]"
     return f"getattr({base}_, 'shape', ())" if what == "shape" else f"getattr({base}, 'dtype', None)"
 
 
 def _take(op, name, lead) -> str:
     """Return the lines that unwrap one argument."""
+    if name == lead and op.sequence:
+        return f"""\
+            if type({name}) is not list and type({name}) is not tuple:
+                raise General
+            _m, {name}_ = 0, []
+            for _x in {name}:
+                if _x._type is not _t:
+                    raise General
+                if _x._view is not None:
+                    _x._refresh()
+                if _x._edge is not None:
+                    _m = 1
+                {name}_.append(_x._data)
+"""
     if name == lead:
         return f"""\
             if {name}._view is not None:
@@ -109,7 +139,7 @@ def _take(op, name, lead) -> str:
 
 def tensors_source(op) -> str | None:
     """Return the fast road of an op whose leading argument is a tensor; others may be tensors or plain values."""
-    if op.variadic or op.name_node is not None:
+    if op.name_node is not None or op.sequence and op.inputs != op.parameters[:1]:
         return None
     lead = op.parameters[op.promoted[0]] if op.broadcasts else op.parameters[0]
     order = [lead, *(name for name in op.parameters if name != lead)]
@@ -119,6 +149,7 @@ def tensors_source(op) -> str | None:
         for name in op.inputs
     ]
     mask = " | ".join(f"{bit} << {i}" if i else bit for i, bit in enumerate(bits)) or "0"
+    variadic = "\n".join(codegen.variadic_lines(op)) + "\n" if op.variadic else ""
     raw = ", ".join(f"{name}_" for name in op.parameters)
     source = f"""\
 def {op.name}({codegen.signature_source(op)}):
@@ -145,7 +176,7 @@ def {op.name}({codegen.signature_source(op)}):
     if not op.formulas:
         return source + "    _r._edge = None\n    return _r\n"
     return source + f"""\
-    _m = {mask}
+{'' if op.sequence else f'    _m = {mask}'}
     if not _m or not _mode.grad or _y.dtype.kind not in "fcV":
         _r._edge = None
     elif _y.dtype is _t.np:

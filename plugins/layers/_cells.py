@@ -1,7 +1,7 @@
 """One step of each kind of recurrent layer, and the walk of a step along a sequence.
 
-A step takes the input's share of the gates, the state (a tuple of tensors (batch, size)) and the hidden weights, and
-returns the next state, whose first tensor is the output.
+A step takes the input's share of the gates, the state (a tuple of tensors (batch, size)), the hidden weight transposed,
+the hidden bias and the projection, and returns the next state, whose first tensor is the output.
 """
 
 from __future__ import annotations
@@ -21,29 +21,27 @@ def share_of_input(mode, input, weight, bias, hidden_bias):
     return F.linear(input, weight, bias)
 
 
-def _from_hidden(share, hidden, weight):
-    return plugrad.addmm(share, hidden, weight.T) if share.ndim == 2 else share + F.linear(hidden, weight)
-
-
 def tanh_step(share, state, weight, bias, projection):
     """h' = tanh(W x + U h + b): J. Elman, "Finding structure in time", 1990."""
-    return (_from_hidden(share, state[0], weight).tanh(),)
+    return (plugrad.addmm(share, state[0], weight).tanh(),)
 
 
 def relu_step(share, state, weight, bias, projection):
     """h' = relu(W x + U h + b)."""
-    return (_from_hidden(share, state[0], weight).relu(),)
+    return (plugrad.addmm(share, state[0], weight).relu(),)
 
 
 def lstm_step(share, state, weight, bias, projection):
     """Long short-term memory: S. Hochreiter, J. Schmidhuber, 1997; forget gate F. Gers et al., 2000."""
-    hidden, cell = Ops.lstm_gates(_from_hidden(share, state[0], weight), state[1])
+    hidden, cell = Ops.lstm_gates(plugrad.addmm(share, state[0], weight), state[1])
     return (hidden if projection is None else F.linear(hidden, projection)), cell
 
 
 def gru_step(share, state, weight, bias, projection):
     """Gated recurrent unit, the reset gate after the product: K. Cho et al., arXiv:1406.1078."""
-    return (Ops.gru_gates(share, F.linear(state[0], weight, bias), state[0]),)
+    hidden = state[0]
+    of_hidden = hidden @ weight if bias is None else plugrad.addmm(bias, hidden, weight)
+    return (Ops.gru_gates(share, of_hidden, hidden),)
 
 
 STEPS = {"RNN_TANH": tanh_step, "RNN_RELU": relu_step, "LSTM": lstm_step, "GRU": gru_step}

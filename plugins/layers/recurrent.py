@@ -169,7 +169,7 @@ class RNNBase(Module):
                 bias, hidden_bias = rest or (None, None)
                 share = share_of_input(self.mode, data, weight, bias, hidden_bias)
                 shares = share.unbind(0) if sizes is None else share.split(sizes)
-                weights = (hidden_weight, hidden_bias, projection)
+                weights = (hidden_weight.T, hidden_bias, projection)
                 outputs, final = walk(step, shares, states[number], weights, direction == 1)
                 sides.append(plugrad.stack(outputs) if sizes is None else plugrad.cat(outputs))
                 last.append(final)

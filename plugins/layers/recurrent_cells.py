@@ -68,7 +68,7 @@ class RNNCellBase(Module):
                     f"hidden{number} has inconsistent hidden_size: got {part.shape[1]}, expected {self.hidden_size}"
                 )
         share = share_of_input(mode, input, self.weight_ih, self.bias_ih, self.bias_hh)
-        state = STEPS[mode](share, state, self.weight_hh, self.bias_hh, None)
+        state = STEPS[mode](share, state, self.weight_hh.T, self.bias_hh, None)
         return tuple(part[0] for part in state) if single else state
 
 

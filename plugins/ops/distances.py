@@ -8,9 +8,9 @@ from plugrad.extend import Op, collect, composite, hookimpl
 
 @composite(at=("nn.functional.pdist", "pdist"))
 def pdist(F, input, p=2.0):
-    """The `p`-norm of the difference of each pair of rows, (0, 1), (0, 2), ... (1, 2), ...
+    """The `p`-norm of the difference of each pair of rows.
 
-    `input` is (N, M); gives N (N - 1) / 2 distances. Raises `RuntimeError` for other numbers of dimensions, integers,
+    The pairs are (0, 1), (0, 2), ... (1, 2), ... `input` is (N, M); gives N (N - 1) / 2 distances. Raises `RuntimeError` for other numbers of dimensions, integers,
     a negative `p`.
 
     >>> import plugrad as torch

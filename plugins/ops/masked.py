@@ -56,7 +56,7 @@ def _greatest(input):
 def _dims(dim, ndim):
     """The dimensions reduced, as a tuple of non-negative ints."""
     if dim is None:
-        return tuple(range(max(ndim, 1)))
+        return tuple(range(ndim))
     return axes(tuple(dim) if isinstance(dim, (tuple, list)) else (dim,), ndim)
 
 
@@ -103,7 +103,8 @@ def amax(F, input, dim=None, *, keepdim=False, dtype=None, mask=None):
     >>> torch.masked.amax(torch.tensor([1, 2, 3]), mask=torch.tensor([True, True, False]))
     tensor(2)
     """
-    return F.amax(_filled(F, input, mask, _least(input)), _dims(dim, input.ndim), bool(keepdim)).to(dtype or input.dtype)
+    found = _filled(F, input, mask, _least(input))
+    return F.amax(found, _dims(dim, input.ndim), bool(keepdim)).to(dtype or input.dtype)
 
 
 @_masked
@@ -122,24 +123,28 @@ def amin(F, input, dim=None, *, keepdim=False, dtype=None, mask=None):
 def argmax(F, input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Place of the maximum of the elements under a mask.
 
+    As in PyTorch the result has the dtype of the input unless `dtype` says otherwise.
+
     >>> import plugrad as torch
     >>> torch.masked.argmax(torch.tensor([1, 2, 3]), mask=torch.tensor([True, True, False]))
     tensor(1)
     """
     found = F.argmax(_filled(F, input, mask, _least(input)), dim, bool(keepdim))
-    return found.to(dtype or plugrad.int64)
+    return found.to(dtype or input.dtype)
 
 
 @_masked
 def argmin(F, input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Place of the minimum of the elements under a mask.
 
+    As in PyTorch the result has the dtype of the input unless `dtype` says otherwise.
+
     >>> import plugrad as torch
     >>> torch.masked.argmin(torch.tensor([1, 2, 3]), mask=torch.tensor([False, True, True]))
     tensor(1)
     """
     found = F.argmin(_filled(F, input, mask, _greatest(input)), dim, bool(keepdim))
-    return found.to(dtype or plugrad.int64)
+    return found.to(dtype or input.dtype)
 
 
 def _count(F, input, dim, keepdim, mask):
