@@ -43,7 +43,8 @@ def op_row(op) -> dict:
 
 def _parameters(op) -> str:
     """Return the parameter list, with the defaults that generated code has under names of its own."""
-    return re.sub(r"\b_d_(\w+)", lambda found: repr(op.defaults[found[1]]), codegen.signature_source(op, documented=True))
+    source = codegen.signature_source(op, documented=True)
+    return re.sub(r"\b_d_(\w+)", lambda found: repr(op.defaults[found[1]]), source)
 
 
 def _promised_op(plugin, name) -> dict:

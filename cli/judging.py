@@ -26,15 +26,16 @@ def judge(name: str, second: bool = True, fast: bool = False) -> list[dict]:
 
 def _judge_one(op, sample, order, fast) -> dict:
     import plugrad
-    from plugrad.testing import check
+    from plugrad.testing import Sample, check
     from plugrad.testing.gradcheck import gradient_function
 
-    def function(args, kwargs):
+    def function(*values):
         plugrad.manual_seed(0)
-        return op.function(*args, **kwargs)
+        given = dict(zip(sample.kwargs, values[len(sample.args) :]))
+        return Sample(values[: len(sample.args)], given, sample.through).call(op.function)
 
     try:
-        prepared = function, (sample.args, sample.kwargs)
+        prepared = function, (*sample.args, *sample.kwargs.values())
         if order == 2:
             prepared = gradient_function(*prepared)
         verdict = check(*prepared, fast_mode=fast)
@@ -43,6 +44,15 @@ def _judge_one(op, sample, order, fast) -> dict:
     except Exception as error:  # whatever an op raises where it should work is a finding
         return _row(op, order, sample, "ERROR", message=_described(error))
     return _row(op, order, sample, verdict.status, verdict)
+
+
+def _argument(op, sample, position) -> str | None:
+    """Return the name of an argument by its position; behind them come the gradients of the outputs."""
+    if position is None:
+        return None
+    names = [*op.parameters[: len(sample.args)], *sample.kwargs]
+    count = len(sample.args) + len(sample.kwargs)
+    return names[position] if position < len(names) == count else "grad_output" if position >= count else str(position)
 
 
 def _described(error) -> str:
@@ -57,7 +67,7 @@ def _row(op, order, sample, status, verdict=None, message="") -> dict:
         "order": order,
         "sample": None if sample is None else str(sample),
         "status": status,
-        "input": None if verdict is None else verdict.input,
+        "input": None if verdict is None else _argument(op, sample, verdict.input),
         "element": None if verdict is None or verdict.element is None else str(verdict.element),
         "numeric": None if verdict is None or verdict.numeric is None else str(verdict.numeric),
         "analytic": None if verdict is None or verdict.analytic is None else str(verdict.analytic),

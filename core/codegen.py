@@ -145,27 +145,6 @@ def finish(op, source: str, namespace: dict):
     return function
 
 
-def factory_function(op):
-    """Return the public function of a factory op."""
-    from plugrad import construct
-
-    positional = [f"*{n}" if n == op.variadic else n + (f"={_default(op, n)}" if n in op.defaults else "") for n in op.positional]
-    keywords = [f"{n}={_default(op, n)}" if n in op.defaults else n for n in op.keyword_only if n != "dtype"]
-    keywords += ["dtype=None", "device=None", "requires_grad=False", "out=None", "layout=None", "pin_memory=False"]
-    if op.variadic:
-        keywords.append("**keywords")
-    else:
-        positional.append("*")
-    lines = [f"def {op.name}({', '.join(positional + keywords)}):"]
-    if op.variadic:
-        lines += variadic_lines(op)
-    values = "".join(f"{n}, " for n in op.parameters)
-    lines.append(f"    return create(op, ({values}), dtype, device, requires_grad, out)")
-    namespace = base_namespace(op)
-    namespace["create"] = construct.create
-    return finish(op, "\n".join(lines) + "\n", namespace)
-
-
 def binder(op):
     """Return a function with the op's signature that returns its arguments as one tuple."""
     lines = [f"def bind_{op.name}({signature_source(op)}):\n{prelude(op)}"]

@@ -10,7 +10,7 @@ import threading
 
 import numpy
 
-from plugrad import dtypes, registry
+from plugrad import dtypes, modes, registry
 
 
 class Backend:
@@ -154,10 +154,12 @@ class device:
 
     def __enter__(self):
         _context.__dict__.setdefault("stack", []).append(self)
+        modes.count_elsewhere(+1)
         return self
 
     def __exit__(self, *exc):
         _context.stack.pop()
+        modes.count_elsewhere(-1)
 
 
 class TensorType:
@@ -200,7 +202,8 @@ def default_accelerator() -> str:
 def set_default_device(place) -> None:
     """Set the device that new tensors are made on; None sets it back to the CPU."""
     global _default
-    _default = None if place is None else device(place)
+    previous, _default = _default, None if place is None else device(place)
+    modes.count_elsewhere((_default is not None) - (previous is not None))
 
 
 def get_default_device() -> device:

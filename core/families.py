@@ -441,7 +441,9 @@ class Factory(Op):
     @property
     def function(self):
         if self._function is None:
-            self._function = codegen.factory_function(self)
+            from plugrad import roads
+
+            self._function = roads.factory_function(self)
         return self._function
 
     def raw(self, namespace):

@@ -117,6 +117,10 @@ def run(op, target, values):
         result = op.function(*values[: len(op.positional)], **dict(zip(op.keyword_only, values[len(op.positional) :])))
     else:
         result = call.apply(op, values)
+    if op.family == "unary" and target._type.dtype.is_complex and result._type.dtype.is_floating_point:
+        raise RuntimeError(
+            f"In-place {op.name} is not supported for complex tensors: the result is real; write x = x.{op.name}()"
+        )
     return store(target, result)
 
 

@@ -20,6 +20,18 @@ def count_special(step: int) -> None:
         special += step
 
 
+# Raised above zero while new tensors may have to be made elsewhere than on the CPU: `with device(...)`,
+# `set_default_device`.
+elsewhere = 0
+
+
+def count_elsewhere(step: int) -> None:
+    """Tell the factories that one more (+1) or one less (-1) default device is set."""
+    global elsewhere
+    with _special_lock:
+        elsewhere += step
+
+
 class _Leaf:
     """Marks, as a tensor's edge, a tensor that requires grad and was not made by an op."""
 

@@ -81,8 +81,11 @@ def rng(xp, generator: Generator | None = None):
     """Return the NumPy-like generator for kernels on the array module `xp`."""
     if generator is not None:
         return generator.source
-    name = next((n for n in registry.loaded_backends() if registry.backend(n).xp is xp), "cpu")
-    return default_generator(name).source
+    found = _default.get("cpu") if xp is numpy else None
+    if found is None:
+        name = next((n for n in registry.loaded_backends() if registry.backend(n).xp is xp), "cpu")
+        found = default_generator(name)
+    return found.source
 
 
 def manual_seed(seed: int) -> Generator:

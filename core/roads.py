@@ -7,6 +7,7 @@ goes wrong, is left to the general road (`plugrad.call.apply`, `plugrad.construc
 from __future__ import annotations
 
 from plugrad import call, codegen, dtypes, modes
+from plugrad.device import device
 from plugrad.modes import LEAF, tick
 from plugrad.op import PLAIN
 
@@ -148,14 +149,13 @@ def tensors_source(op) -> str | None:
         f"({name}._edge is not None)" if name == lead else f"({name}_ is not {name} and {name}._edge is not None)"
         for name in op.inputs
     ]
-    mask = " | ".join(f"{bit} << {i}" if i else bit for i, bit in enumerate(bits)) or "0"
-    variadic = "\n".join(codegen.variadic_lines(op)) + "\n" if op.variadic else ""
+    mask = "_m" if op.sequence else " | ".join(f"{bit} << {i}" if i else bit for i, bit in enumerate(bits)) or "0"
     raw = ", ".join(f"{name}_" for name in op.parameters)
     source = f"""\
 def {op.name}({codegen.signature_source(op)}):
 {codegen.prelude(op)}    _y = None
     try:
-        _t = {lead}._type
+        _t = {lead}{'[0]' * op.sequence}._type
         _kernel = fast[_t]
         if _kernel is not None and not modes.special{' and out is None' if op.has_out else ''}:
 {''.join(_take(op, name, lead) for name in order)}\
@@ -176,7 +176,7 @@ def {op.name}({codegen.signature_source(op)}):
     if not op.formulas:
         return source + "    _r._edge = None\n    return _r\n"
     return source + f"""\
-{'' if op.sequence else f'    _m = {mask}'}
+    _m = {mask}
     if not _m or not _mode.grad or _y.dtype.kind not in "fcV":
         _r._edge = None
     elif _y.dtype is _t.np:
@@ -193,3 +193,62 @@ def tensors_namespace(op) -> dict:
         "fast": op.fast, "PLAIN": PLAIN, "plain": plain, "General": General, "recorders": Recorders(op),
         "record": call.record, "_mode": modes.mode,
     }  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------- factories
+
+
+def factory_function(op):
+    """Return the public function of a factory op: a fast road for plain arguments on the CPU, else `create`."""
+    from plugrad import construct
+
+    positional = [_parameter(op, n) for n in op.positional]
+    keywords = [_parameter(op, n) for n in op.keyword_only if n != "dtype"]
+    keywords += ["dtype=None", "device=None", "requires_grad=False", "out=None", "layout=None", "pin_memory=False"]
+    if op.variadic:
+        keywords.append("**keywords")
+    else:
+        positional.append("*")
+    settle = "\n".join(codegen.variadic_lines(op)) + "\n" if op.variadic else ""
+    plain_ones = [f"type({n}) in PLAIN" for n in op.parameters if n not in ("size", "dtype")]
+    test = " and ".join(["out is None", "(device is cpu or device is None and not modes.elsewhere)", *plain_ones])
+    arguments = "".join(f", {n}" for n in op.positional) + "".join(
+        f", {n}={'_d' if n == 'dtype' else n}" for n in op.keyword_only
+    )
+    default = "dtypes._default.numpy" if op.promote == "float" else "None"
+    source = f"""\
+def {op.name}({', '.join(positional + keywords)}):
+{settle}    _y = None
+    if {test}:
+        try:
+            _d = {default} if dtype is None else dtype.numpy
+            _y = kernel(xp{arguments})
+            if type(_y) is not array_type:
+                _y = xp.asarray(_y)
+            _t = types[_y.dtype]
+            if _d is not None and _y.dtype is not _d:
+                _y = None
+        except Exception:
+            _y = None
+    if _y is None:
+        return create(op, {codegen.values_source(op)}, dtype, device, requires_grad, out)
+    _r = new(Tensor)
+    _r._data = _y
+    _r._type = _t
+    _r._view = _r._edge = None
+    return _r.requires_grad_() if requires_grad else _r
+"""
+    cpu = device("cpu")
+    namespace = codegen.base_namespace(op)
+    namespace.update(
+        create=construct.create, cpu=cpu, types=cpu._types, dtypes=dtypes, kernel=op.kernel_for("cpu"), PLAIN=PLAIN,
+        xp=cpu.backend.xp, array_type=cpu.backend.array_type,
+    )  # fmt: skip
+    return codegen.finish(op, source, namespace)
+
+
+def _parameter(op, name) -> str:
+    """Return a parameter as the signature shows it."""
+    if name == op.variadic:
+        return f"*{name}"
+    return f"{name}={codegen._default(op, name)}" if name in op.defaults else name

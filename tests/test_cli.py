@@ -140,7 +140,7 @@ def test_a_wrong_gradient_is_found(wrong_op):
     text = invoke("gradcheck", "wrong", "sin", status=1).stdout
     assert "numeric" in text and "FAIL" in text and "float64[3, 4]" in text and "failed" in text
     first = next(row for row in rows("gradcheck", "wrong", status=1) if row["status"] == "FAIL")
-    assert (first["op"], first["order"], first["element"]) == ("wrong", 1, "(0, 0)")
+    assert (first["op"], first["order"], first["input"], first["element"]) == ("wrong", 1, "input", "(0, 0)")
     assert abs(float(first["analytic"]) / float(first["numeric"]) - 1.001) < 1e-6
 
 

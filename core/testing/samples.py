@@ -23,16 +23,22 @@ MARGIN = 0.05  # random floats keep this far from whole and half numbers, where 
 
 
 class Sample:
-    """The arguments of one call."""
+    """The arguments of one call; `through`, if given, makes the call: ``through(function, *args, **kwargs)``."""
 
-    __slots__ = ("args", "kwargs")
+    __slots__ = ("args", "kwargs", "through")
 
-    def __init__(self, args=(), kwargs=None):
-        self.args, self.kwargs = tuple(args), dict(kwargs or {})
+    def __init__(self, args=(), kwargs=None, through=None):
+        self.args, self.kwargs, self.through = tuple(args), dict(kwargs or {}), through
+
+    def call(self, function):
+        """Return what `function` gives for the sample."""
+        if self.through is not None:
+            return self.through(function, *self.args, **self.kwargs)
+        return function(*self.args, **self.kwargs)
 
     def map(self, change) -> Sample:
         """Return the sample with ``change(tensor)`` in the place of each tensor."""
-        return Sample(map_tensors(self.args, change), map_tensors(self.kwargs, change))
+        return Sample(map_tensors(self.args, change), map_tensors(self.kwargs, change), self.through)
 
     def __repr__(self):
         shown = [_shown(value) for value in self.args]
@@ -114,6 +120,24 @@ class Maker:
     def args(*args, **kwargs) -> Sample:
         """Return a sample with keyword arguments."""
         return Sample(args, kwargs)
+
+    @staticmethod
+    def through(wrap, *args, **kwargs) -> Sample:
+        """Return a sample that calls the op as ``wrap(function, *args, **kwargs)``.
+
+        For ops with gradients along some directions only: `wrap` may make a matrix symmetric, or leave out what is
+        arbitrary in a result.
+        """
+        return Sample(args, kwargs, wrap)
+
+    @staticmethod
+    def on_copy(*args, **kwargs) -> Sample:
+        """Return a sample for an op that writes into its first argument: it is called on a clone of that."""
+        return Sample(args, kwargs, _on_copy)
+
+
+def _on_copy(function, input, *args, **kwargs):
+    return function(input.clone(), *args, **kwargs)
 
 
 def as_sample(value) -> Sample:

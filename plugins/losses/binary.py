@@ -220,6 +220,28 @@ def multilabel_soft_margin_loss(F, input, target, weight=None, *, reduction="mea
     return reduce(F, values, reduction)
 
 
+@binary_cross_entropy.samples
+def binary_cross_entropy_samples(make):
+    yield make(3, 4, low=0.1, high=0.9), make(3, 4, low=0, high=1)
+    yield make.args(make(3, 4, low=0.1, high=0.9), make(3, 4, low=0, high=1), weight=make(4, requires_grad=False))
+
+
+@binary_cross_entropy_with_logits.samples
+def binary_cross_entropy_with_logits_samples(make):
+    yield make(3, 4), make(3, 4, low=0, high=1)
+    yield make.args(make(3, 4), make(3, 4, low=0, high=1), pos_weight=make(4, low=1, high=2, requires_grad=False))
+
+
+@soft_margin_loss.samples
+def soft_margin_loss_samples(make):
+    yield make(3, 4), make.bool(3, 4).double() * 2 - 1
+
+
+@multilabel_soft_margin_loss.samples
+def multilabel_soft_margin_loss_samples(make):
+    yield make(3, 4), make.bool(3, 4).double()
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -366,6 +366,36 @@ def _with_probabilities(F, input, target, weight, ignore_index, reduction, label
     return reduce(F, values, reduction)
 
 
+@cross_entropy.samples
+def cross_entropy_samples(make):
+    yield make(3, 4), make.ints(3, low=0, high=4)
+    yield make.args(make(2, 4, 3), make.ints(2, 3, low=0, high=4), make(4, low=1, high=2, requires_grad=False), label_smoothing=0.1)
+    yield make(3, 4), make(3, 4, low=0, high=1)
+
+
+@nll_loss.samples
+def nll_loss_samples(make):
+    yield make(3, 4), make.ints(3, low=0, high=4)
+    yield make.args(make(2, 4, 3), make.ints(2, 3, low=0, high=4), ignore_index=1)
+
+
+@nll_grad.samples
+def nll_grad_samples(make):
+    yield make(3), make.ints(3, low=0, high=4), None, -100, "none", (3, 4)
+    yield make(), make.ints(3, low=0, high=4), make(4, low=1, high=2, requires_grad=False), 1, "mean", (3, 4)
+
+
+@cross_entropy_grad.samples
+def cross_entropy_grad_samples(make):
+    yield make(), make(3, 4), make.ints(3, low=0, high=4), None, -100, "mean", 0.1
+    yield make(3), make(3, 4), make.ints(3, low=0, high=4), make(4, low=1, high=2, requires_grad=False), 1, "none", 0.0
+
+
+@cross_entropy_mass.samples
+def cross_entropy_mass_samples(make):
+    yield make(), make.ints(3, low=0, high=4), None, -100, "mean", 0.1, (3, 4)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -200,6 +200,21 @@ def ctc_loss(F, log_probs, targets, input_lengths, target_lengths, blank=0, redu
     return F.reshape(values, ()) if single else values
 
 
+@ctc_loss.samples
+def ctc_loss_samples(make):
+    yield make(5, 2, 3).log_softmax(-1).detach().requires_grad_(), make.ints(2, 2, low=1, high=3), (5, 4), (2, 1)
+
+
+@ctc.samples
+def ctc_samples(make):
+    yield make(5, 2, 3).log_softmax(-1).detach().requires_grad_(), make.ints(2, 2, low=1, high=3), (5, 4), (2, 1), 0
+
+
+@ctc_grad.samples
+def ctc_grad_samples(make):
+    yield make(2, requires_grad=False), make(5, 2, 3, requires_grad=False).log_softmax(-1), make.ints(2, 2, low=1, high=3), (5, 4), (2, 1), 0
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

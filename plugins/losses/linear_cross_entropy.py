@@ -35,7 +35,7 @@ def linear_cross_entropy(
     F, input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean", ignore_index=None,
     label_smoothing=0.0, options=None,
 ):  # fmt: skip
-    """Cross entropy between a target and the logits `input @ linear_weight.T + linear_bias`.
+    """Cross entropy of the logits `input @ linear_weight.T + linear_bias`.
 
     Args:
         input: (N, features) or (features).

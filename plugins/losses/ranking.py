@@ -266,6 +266,44 @@ def multilabel_margin_loss(F, input, target, *, reduction="mean"):
     return reduce(F, values if input.ndim > 1 else F.reshape(values, ()), reduction)
 
 
+@margin_ranking_loss.samples
+def margin_ranking_loss_samples(make):
+    yield make.args(make(4), make(4), make.bool(4).double() * 2 - 1, 0.125)
+
+
+@hinge_embedding_loss.samples
+def hinge_embedding_loss_samples(make):
+    yield make(4), make.bool(4).double() * 2 - 1
+
+
+@cosine_embedding_loss.samples
+def cosine_embedding_loss_samples(make):
+    yield make(3, 4), make(3, 4), make.bool(3).double() * 2 - 1, 0.125
+
+
+@triplet_margin_loss.samples
+@triplet_margin_with_distance_loss.samples
+def triplet_samples(make):
+    yield make(3, 4), make(3, 4), make(3, 4)
+    yield make.args(make(3, 4), make(3, 4), make(3, 4), swap=True, reduction="none")
+
+
+@multi_margin_loss.samples
+def multi_margin_loss_samples(make):
+    yield make(3, 4), make.ints(3, low=0, high=4)
+    yield make.args(make(3, 4), make.ints(3, low=0, high=4), p=2, weight=make(4, requires_grad=False))
+
+
+@multilabel_margin_loss.samples
+def multilabel_margin_loss_samples(make):
+    yield make(2, 4), make.ints(2, 4, low=-1, high=4)
+
+
+@label_counts.samples
+def label_counts_samples(make):
+    yield make.ints(2, 4, low=-1, high=4), "float64"
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -325,6 +325,33 @@ def kl_div(F, input, target, *, reduction="mean", log_target=False):
     return reduce(F, values, reduction)
 
 
+@l1_loss.samples
+@mse_loss.samples
+@huber_loss.samples
+@smooth_l1_loss.samples
+def pair_samples(make):
+    yield make(3, 4), make(3, 4)
+    yield make.args(make(3, 4), make(3, 4), reduction="none")
+
+
+@gaussian_nll_loss.samples
+def gaussian_nll_loss_samples(make):
+    yield make(3, 4), make(3, 4), make(3, 4, low=0.5, high=2)
+    yield make.args(make(3, 4), make(3, 4), make(3, low=0.5, high=2), full=True)
+
+
+@poisson_nll_loss.samples
+def poisson_nll_loss_samples(make):
+    yield make(3, 4), make(3, 4, low=0, high=3)
+    yield make.args(make(3, 4, low=0.5, high=2), make(3, 4, low=1.5, high=3), log_input=False, full=True)
+
+
+@kl_div.samples
+def kl_div_samples(make):
+    yield make.args(make(3, 4), make(3, 4, low=0.1, high=1), reduction="batchmean")
+    yield make.args(make(3, 4), make(3, 4), log_target=True)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

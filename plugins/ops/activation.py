@@ -393,6 +393,18 @@ def gelu_vjp(F, g, input, approximate):
     return g * ((F.erf(input * _ROOT_HALF) + 1) * 0.5 + input * density)
 
 
+@softsign.samples
+@tanhshrink.samples
+def plain_samples(make):
+    yield make(3, 4)
+
+
+@prelu.samples
+def prelu_samples(make):
+    yield make(2, 3, 4), make(3)
+    yield make(2, 3, 4), make(1)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

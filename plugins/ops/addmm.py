@@ -181,6 +181,26 @@ def addbmm(F, input, batch1, batch2, *, beta=1, alpha=1):
     return _plus(F, input, F.mm(*flat), beta, alpha)
 
 
+@addbmm.samples
+def addbmm_samples(make):
+    yield make.args(make(3, 5), make(2, 3, 4), make(2, 4, 5), beta=0.5, alpha=2)
+
+
+@baddbmm.samples
+def baddbmm_samples(make):
+    yield make.args(make(2, 3, 5), make(2, 3, 4), make(2, 4, 5), beta=0.5, alpha=2)
+
+
+@addmv.samples
+def addmv_samples(make):
+    yield make.args(make(3), make(3, 4), make(4), beta=0.5, alpha=2)
+
+
+@addr.samples
+def addr_samples(make):
+    yield make.args(make(3, 4), make(3), make(4), beta=0.5, alpha=2)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

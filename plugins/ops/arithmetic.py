@@ -461,6 +461,18 @@ def lerp_vjp_weight(F, g, input, end):
     return g * conj(F, end - input)
 
 
+@positive.samples
+def positive_samples(make):
+    yield make(3, 4)
+
+
+@div.samples
+def div_rounded_samples(make):
+    yield make.args(make(3, 4), make(4, low=0.5, high=3), rounding_mode="floor")
+    yield make.args(make(3, 4), make(4, low=0.5, high=3), rounding_mode="trunc")
+    yield make(3, 4), make(4, low=0.5, high=3)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -264,6 +264,20 @@ def logical_xor(xp, input, other):
     return xp.logical_xor(input, other)
 
 
+@allclose.samples
+@equal.samples
+@isclose.samples
+def closeness_samples(make):
+    yield make(3, 4), make(3, 4)
+    same = make(3, 4)
+    yield same, same
+
+
+@isclose_elements.samples
+def isclose_elements_samples(make):
+    yield make(3, 4), make(4), 0.5, 0.25, False
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -109,6 +109,21 @@ def angle(F, input):
     return F.angle_of_complex(input) if input.is_complex() else F.angle_of_real(input)
 
 
+@angle.samples
+@conj.samples
+@conj_physical.samples
+@resolve_conj.samples
+@resolve_neg.samples
+def conjugation_samples(make):
+    yield make(3, 4)
+    yield make(2, 3, dtype="complex128")
+
+
+@conj_physical_.samples
+def conj_physical_in_place_samples(make):
+    yield make.on_copy(make(2, 3, dtype="complex128"))
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -240,6 +240,43 @@ def conv_transpose3d(F, input, weight, bias=None, stride=1, padding=0, output_pa
     return _conv_transpose(F, 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+@conv1d.samples
+def conv1d_samples(make):
+    yield make(2, 3, 6), make(4, 3, 3), make(4)
+    yield make.args(make(3, 6), make(3, 1, 2), padding="same", groups=3)
+
+
+@conv2d.samples
+def conv2d_samples(make):
+    yield make.args(make(1, 2, 5, 4), make(3, 2, 3, 2), make(3), stride=(2, 1), padding=1)
+    yield make.args(make(1, 4, 4, 4), make(4, 2, 2, 2), dilation=2, groups=2)
+
+
+@conv3d.samples
+def conv3d_samples(make):
+    yield make.args(make(1, 1, 3, 3, 4), make(2, 1, 2, 2, 2), make(2), padding=(1, 0, 0))
+
+
+@conv_transpose1d.samples
+def conv_transpose1d_samples(make):
+    yield make.args(make(2, 3, 4), make(3, 2, 3), make(2), stride=2, padding=1, output_padding=1)
+
+
+@conv_transpose2d.samples
+def conv_transpose2d_samples(make):
+    yield make.args(make(1, 2, 3, 3), make(2, 2, 2, 2), make(4), groups=2)
+
+
+@conv_transpose3d.samples
+def conv_transpose3d_samples(make):
+    yield make(1, 1, 2, 2, 2), make(1, 1, 2, 2, 2)
+
+
+@convolution.samples
+def convolution_samples(make):
+    yield make(1, 2, 5), make(3, 2, 2), make(3), (1,), (1,), (1,), False, (0,), 1
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -97,6 +97,11 @@ _LEGACY = (
 )  # fmt: skip
 
 
+def _cast_samples(make):
+    yield make(3, 4, low=0, high=4, requires_grad=False)
+    yield make.ints(3)
+
+
 def _cast(name, target):
     """Return the record of a method such as `x.float()`."""
 
@@ -105,7 +110,9 @@ def _cast(name, target):
 
     method.__name__ = name
     method.__doc__ = f"Return the tensor as `{target}`."
-    return composite(at=(f"Tensor.{name}",), name=name)(method)
+    made = composite(at=(f"Tensor.{name}",), name=name)(method)
+    made.samples(_cast_samples)
+    return made
 
 
 _casts = {
@@ -134,6 +141,20 @@ def cpu(F, input, memory_format=None):
 def cuda(F, input, device=None, non_blocking=False, memory_format=None):
     """Return the tensor on a CUDA device (number, string or None for the first)."""
     return input.to("cuda" if device is None else device)
+
+
+cpu.samples(_cast_samples)
+
+
+@to.samples
+@type_.samples
+def to_samples(make):
+    yield make(3, 4), plugrad.float32
+
+
+@type_as.samples
+def type_as_samples(make):
+    yield make(3, 4), make.ints(2)
 
 
 @hookimpl

@@ -65,7 +65,8 @@ def adjoint(geometry, large, small, kernel):
 @lru_cache(maxsize=4096)
 def plain(geometry):
     """The geometry without transposition."""
-    return geometry_of(geometry.stride, geometry.padding, geometry.dilation, False, (0,) * len(geometry.stride), geometry.groups)
+    g = geometry
+    return geometry_of(g.stride, g.padding, g.dilation, False, (0,) * len(g.stride), g.groups)
 
 
 class Windows:
@@ -125,14 +126,14 @@ def _limit(xp):
 @lru_cache(maxsize=4096)
 def _forward_windows(geometry, images, kernel, itemsize, limit):
     size = geometry.result_size(images[2:], kernel)
-    low = geometry.padding
-    return Windows(images, itemsize, kernel, geometry.stride, geometry.dilation, low, low, size, geometry.groups, limit)
+    g, low = geometry, geometry.padding
+    return Windows(images, itemsize, kernel, g.stride, g.dilation, low, low, size, g.groups, limit)
 
 
 @lru_cache(maxsize=4096)
 def _gradient_windows(geometry, images, kernel, small, itemsize, limit):
-    low = geometry.padding
-    return Windows(images, itemsize, kernel, geometry.stride, geometry.dilation, low, low, small, geometry.groups, limit)
+    g, low = geometry, geometry.padding
+    return Windows(images, itemsize, kernel, g.stride, g.dilation, low, low, small, g.groups, limit)
 
 
 @lru_cache(maxsize=4096)
@@ -147,8 +148,8 @@ def _flipped_windows(geometry, images, weight, itemsize, limit):
         return None
     low = tuple(r - p for r, p in zip(reach, geometry.padding))
     high = tuple(a + e for a, e in zip(low, geometry.output_padding))
-    size = geometry.result_size(images[2:], kernel)
-    return Windows(images, itemsize, kernel, geometry.stride, geometry.dilation, low, high, size, geometry.groups, limit)
+    size, g = geometry.result_size(images[2:], kernel), geometry
+    return Windows(images, itemsize, kernel, g.stride, g.dilation, low, high, size, g.groups, limit)
 
 
 def _gather(xp, view, block):
@@ -331,6 +332,24 @@ def channel_sum_meta(input):
 @channel_sum.vjp
 def channel_sum_vjp(F, g, input_shape):
     return F.expand(F.reshape(g, (1, -1, *(1,) * (len(input_shape) - 2))), input_shape)
+
+
+@channel_sum.samples
+def channel_sum_samples(make):
+    yield make(2, 3, 4)
+
+
+@convolve.samples
+def convolve_samples(make):
+    for transposed in (False, True):
+        geometry = geometry_of((2,), (1,), (1,), transposed, (0,), 1)
+        yield make(2, 3, 7), make(3, 3, 3), make(3), geometry
+    yield make(2, 4, 5, 4), make(2, 2, 3, 2), None, geometry_of((1, 1), (1, 0), (1, 2), False, (0, 0), 2)
+
+
+@convolve_weight_grad.samples
+def convolve_weight_grad_samples(make):
+    yield make(2, 2, 3), make(2, 3, 5), (3,), geometry_of((1,), (0,), (1,), False, (0,), 1)
 
 
 @hookimpl

@@ -37,7 +37,7 @@ _copies = [
         _copy_of,
         (
             shape.expand, shape.squeeze, shape.unsqueeze, strided.as_strided, splitting.split_with_sizes,
-            splitting.unbind, splitting.view_as_complex, splitting.view_as_real, views.diagonal, views.permute,
+            splitting.unbind, splitting.view_as_real, views.diagonal, views.permute,
             views.select, views.t, views.transpose,
         ),
     ),
@@ -62,6 +62,20 @@ def alias_copy(F, input):
 @alias_copy.samples
 def alias_copy_samples(make):
     yield make(2, 3)
+
+
+@composite(at=("view_as_complex_copy",))
+def view_as_complex_copy(F, input):
+    """Pairs of numbers along the last dimension as complex numbers, copied.
+
+    >>> import plugrad as torch
+    >>> torch.view_as_complex_copy(torch.tensor([1.0, 2.0]))
+    tensor(1.+2.j)
+    """
+    return F.view_as_complex(F.clone(input, memory_format=plugrad.contiguous_format))
+
+
+view_as_complex_copy.samples(splitting.view_as_complex.sample_function)
 
 
 @composite(at=("detach_copy",))

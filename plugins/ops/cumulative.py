@@ -423,6 +423,26 @@ def gradient(F, input, *, spacing=None, dim=None, edge_order=1):
     return tuple(_slope(F, input, step, d, edge_order) for d, step in zip(dims, steps))
 
 
+@cumulative_trapezoid.samples
+@trapezoid.samples
+def trapezoid_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), make(3), dim=0)
+    yield make.args(make(3, 4), dx=0.5)
+
+
+@diff.samples
+def diff_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), 2, 0, append=make(1, 4))
+
+
+@gradient.samples
+def gradient_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), spacing=0.5, dim=1, edge_order=2)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -10,8 +10,8 @@ from plugrad.extend import Op, collect, composite, hookimpl
 def pdist(F, input, p=2.0):
     """The `p`-norm of the difference of each pair of rows.
 
-    The pairs are (0, 1), (0, 2), ... (1, 2), ... `input` is (N, M); gives N (N - 1) / 2 distances. Raises `RuntimeError` for other numbers of dimensions, integers,
-    a negative `p`.
+    The pairs are (0, 1), (0, 2), ... (1, 2), ... `input` is (N, M); gives N (N - 1) / 2 distances. Raises
+    `RuntimeError` for other numbers of dimensions, integers, a negative `p`.
 
     >>> import plugrad as torch
     >>> torch.pdist(torch.tensor([[0., 0.], [3., 4.], [0., 1.]]))
@@ -25,7 +25,10 @@ def pdist(F, input, p=2.0):
         raise RuntimeError("pdist only supports non-negative p values")
     n = input.shape[0]
     one, other = plugrad.triu_indices(n, n, 1, device=input.device)
-    return F.linalg_vector_norm(F.index_select(input, 0, one) - F.index_select(input, 0, other), p, -1)
+    apart = F.index_select(input, 0, one) - F.index_select(input, 0, other)
+    if p == 0:
+        return F.sum(F.abs(F.sign(apart)), -1)  # a count, whose gradient is zero
+    return F.linalg_vector_norm(apart, p, -1)
 
 
 @pdist.samples

@@ -101,8 +101,8 @@ def _channel_dropout(F, n, input, p, training, inplace):
     import warnings
 
     warnings.warn(
-        f"dropout{n}d: Received a {input.ndim}-D input to dropout{n}d, which expects {n + 1}-D or {n + 2}-D: the second "
-        "dimension is taken for the channels",
+        f"dropout{n}d: Received a {input.ndim}-D input to dropout{n}d, which expects {n + 1}-D or {n + 2}-D: the "
+        "second dimension is taken for the channels",
         stacklevel=4,
     )
     return _drop(F, input, p, training, inplace, _channels(input))
@@ -188,6 +188,48 @@ def feature_dropout(F, input, p, train):
     if train and p > 0 and input.ndim < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     return _drop(F, input, p, train, False, _channels(input))
+
+
+@dropout.samples
+def dropout_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), 0.25, training=False)
+
+
+@alpha_dropout.samples
+def alpha_dropout_samples(make):
+    yield make(3, 4), 0.5, True
+
+
+@dropout1d.samples
+def dropout1d_samples(make):
+    yield make(2, 3, 4)
+
+
+@dropout2d.samples
+def dropout2d_samples(make):
+    yield make(2, 3, 4, 2)
+
+
+@dropout3d.samples
+def dropout3d_samples(make):
+    yield make(2, 3, 2, 2, 2)
+
+
+@dropout_legacy.samples
+@feature_dropout.samples
+def explicit_dropout_samples(make):
+    yield make(2, 3, 4), 0.5, True
+
+
+@feature_alpha_dropout.samples
+def feature_alpha_dropout_samples(make):
+    yield make(2, 3, 4), 0.5, True
+
+
+@dropout_mask.samples
+def dropout_mask_samples(make):
+    yield make(2, 3), (2, 3), 0.5
 
 
 @hookimpl

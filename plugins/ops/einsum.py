@@ -395,6 +395,29 @@ def chain_matmul(F, matrices, *, out=None):
     return F.multi_dot(list(matrices), out=out)
 
 
+@chain_matmul.samples
+def chain_matmul_samples(make):
+    yield make(2, 3), make(3, 4), make(4, 2)
+
+
+@multi_dot.samples
+def multi_dot_samples(make):
+    yield ([make(2, 3), make(3, 4), make(4, 2)],)
+
+
+@einsum.samples
+def einsum_samples(make):
+    yield "ij,jk->ik", make(2, 3), make(3, 4)
+    yield "bii->bi", make(2, 3, 3)
+    yield "i,j", make(2), make(3)
+
+
+@tensordot.samples
+def tensordot_samples(make):
+    yield make(2, 3, 4), make(3, 4, 5)
+    yield make.args(make(2, 3, 4), make(4, 2), dims=([0, 2], [1, 0]))
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -195,6 +195,21 @@ def one_hot_samples(make):
     yield make.args(make.ints(3, low=0, high=4), 5)
 
 
+@embedding_grad.samples
+def embedding_grad_samples(make):
+    yield make(2, 4, 3), make.ints(2, 4, low=0, high=5), 5, 1, True
+
+
+@embedding_weighted.samples
+def embedding_weighted_samples(make):
+    yield make(5, 3), make.ints(2, 4, low=0, high=5), 1, True
+
+
+@functional_embedding.samples
+def functional_embedding_samples(make):
+    yield make.ints(2, 4, low=0, high=5), make(5, 3)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -517,6 +517,22 @@ def nanquantile(F, input, q, dim=None, keepdim=False, *, interpolation="linear")
     return _quantile(F, "nanquantile", input, q, dim, keepdim, interpolation, True)
 
 
+@max_of.samples
+@min_of.samples
+@median_of.samples
+@nanmedian_of.samples
+def overloaded_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), 1, keepdim=True)
+
+
+@quantile.samples
+@nanquantile.samples
+def quantile_samples(make):
+    yield make(3, 5), 0.3
+    yield make.args(make(3, 5), make(2, low=0.1, high=0.9, requires_grad=False), dim=1, interpolation="lower")
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

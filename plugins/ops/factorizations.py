@@ -296,6 +296,21 @@ def linalg_householder_product(F, input, tau, *, out=None):
     return result if out is None else out.copy_(result)
 
 
+@geqrf.samples
+def geqrf_samples(make):
+    yield make(4, 3, requires_grad=False)
+
+
+@qr.samples
+def qr_samples(make):
+    yield make(4, 3)
+
+
+@linalg_householder_product.samples
+def linalg_householder_product_samples(make):
+    yield make(4, 3), make(3, low=0.5, high=1.5)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

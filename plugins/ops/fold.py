@@ -142,6 +142,27 @@ def fold(F, input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     return F.col2im(input, output_size, kernel, dilation, padding, stride)
 
 
+@im2col.samples
+def im2col_samples(make):
+    yield make(1, 2, 4, 5), (2, 2), (1, 2), (1, 0), (1, 1)
+
+
+@col2im.samples
+def col2im_samples(make):
+    yield make(1, 8, 15), (4, 5), (2, 2), (1, 2), (1, 0), (1, 1)
+
+
+@unfold_blocks.samples
+def unfold_samples(make):
+    yield make(1, 2, 4, 5), 2
+    yield make.args(make(2, 4, 5), (2, 3), padding=1, stride=2)
+
+
+@fold.samples
+def fold_samples(make):
+    yield make(1, 8, 12), (4, 5), 2
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -93,7 +93,8 @@ def fft_r2c_samples(make):
 def fft_c2r(xp, input, dims, scale, n, double=True):
     """Real transform back from the first n // 2 + 1 coefficients.
 
-    These are given along the last of `dims`. Unless `double` they do not stand for their conjugate twins: the result is the real part of their sum alone.
+    These are given along the last of `dims`. Unless `double` they do not stand for their conjugate twins: the result
+    is the real part of their sum alone.
     """
     if not double:
         input = xp.array(input)

@@ -262,6 +262,44 @@ def rrelu_(F, input, lower=1.0 / 8, upper=1.0 / 3, training=False):
     return F.functional_rrelu(input, lower, upper, training, True)
 
 
+@celu.samples
+@elu.samples
+@hardsigmoid.samples
+@hardswish.samples
+@hardtanh.samples
+@leaky_relu.samples
+@mish.samples
+@relu.samples
+@relu6.samples
+@rrelu.samples
+@selu.samples
+@silu.samples
+def activation_samples(make):
+    yield make(3, 4)
+    yield make()
+
+
+@celu_.samples
+@elu_.samples
+@hardtanh_.samples
+@leaky_relu_.samples
+@relu_.samples
+@rrelu_.samples
+@selu_.samples
+def in_place_activation_samples(make):
+    yield make.on_copy(make(3, 4))
+
+
+@threshold.samples
+def threshold_samples(make):
+    yield make(3, 4), 0.25, -1.0
+
+
+@threshold_.samples
+def in_place_threshold_samples(make):
+    yield make.on_copy(make(3, 4), 0.25, -1.0)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

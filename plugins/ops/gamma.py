@@ -226,6 +226,16 @@ def polygamma_method(F, input, n):
     return F.polygamma(n, input)
 
 
+@mvlgamma.samples
+def mvlgamma_samples(make):
+    yield make(3, 4, low=2, high=5), 3
+
+
+@polygamma_method.samples
+def polygamma_method_samples(make):
+    yield make(3, low=0.5, high=3), 1
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

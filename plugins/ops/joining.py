@@ -39,7 +39,7 @@ def check_joinable(tensors, dim):
     return kept, dim
 
 
-@op(at=("cat",))
+@op(at=("cat",), sequence=True)
 def cat(xp, tensors, dim=0):
     """The tensors one after another along `dim`.
 
@@ -51,7 +51,10 @@ def cat(xp, tensors, dim=0):
     """
     try:
         first = tensors[0].dtype
-        if all([t.dtype == first and t.size for t in tensors]):
+        for tensor in tensors:
+            if tensor.dtype is not first or not tensor.size:
+                break
+        else:
             return xp.concatenate(tensors, dim)
     except (ValueError, IndexError, AttributeError, TypeError):
         check_joinable(tensors, dim)  # says what is wrong in PyTorch's words
@@ -104,7 +107,7 @@ def concat(F, tensors, dim=0, *, axis=None):
     return F.cat(tensors, dim if axis is None else axis)
 
 
-@op(at=("stack",))
+@op(at=("stack",), sequence=True)
 def stack(xp, tensors, dim=0):
     """Tensors of one shape side by side in a new dimension `dim`.
 
@@ -113,11 +116,24 @@ def stack(xp, tensors, dim=0):
     tensor([[1, 3],
             [2, 4]])
     """
+    # Concatenating views with one more dimension takes a third of xp.stack.
+    if dim == 0:
+        lifted = [t[None] for t in tensors]
+    else:
+        check_stackable(tensors)
+        dim = axes(dim, tensors[0].ndim + 1)
+        lead = (slice(None),) * dim + (None,)
+        lifted = [t[lead] for t in tensors]
+    if lifted:
+        first, dtype = lifted[0].shape, lifted[0].dtype
+        for tensor in lifted:
+            if tensor.dtype is not dtype or tensor.shape != first:
+                break
+        else:
+            return xp.concatenate(lifted, dim)
     check_stackable(tensors)
-    dtype, shape = common_dtype(tensors), tensors[0].shape
-    dim = axes(dim, len(shape) + 1)
-    shape = (*shape[:dim], 1, *shape[dim:])  # concatenating views with one more dimension takes a third of xp.stack
-    return xp.concatenate([t.astype(dtype, copy=False).reshape(shape) for t in tensors], dim)
+    dtype = common_dtype(tensors)
+    return xp.concatenate([t.astype(dtype, copy=False) for t in lifted], dim)
 
 
 def check_stackable(tensors):

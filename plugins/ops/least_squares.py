@@ -131,6 +131,16 @@ def linalg_lstsq(F, A, B, rcond=None, *, driver=None):
     return linalg_lstsq.returns(F.squeeze(solution, -1) if vector else solution, residuals, rank, values)
 
 
+@linalg_lstsq.samples
+def linalg_lstsq_samples(make):
+    yield make(4, 3), make(4, 2)
+
+
+@pinverse.samples
+def pinverse_samples(make):
+    yield make(4, 3)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

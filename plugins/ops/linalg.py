@@ -377,6 +377,46 @@ def vander(F, x, N=None, increasing=False):
     return _powers(F, x, N, increasing)
 
 
+@cross.samples
+def cross_samples(make):
+    yield make(2, 3), make(2, 3)
+
+
+@linalg_diagonal.samples
+def linalg_diagonal_samples(make):
+    yield make(2, 3, 4)
+    yield make.args(make(3, 4), offset=1)
+
+
+@linalg_matrix_power.samples
+def linalg_matrix_power_samples(make):
+    yield make(3, 3), 3
+    yield make(3, 3), 0
+    yield make(3, 3), -2
+
+
+@linalg_vander.samples
+def linalg_vander_samples(make):
+    yield make(2, 3)
+
+
+@vander.samples
+def vander_samples(make):
+    yield make(3)
+    yield make.args(make(3), 4, increasing=True)
+
+
+@linalg_vecdot.samples
+def linalg_vecdot_samples(make):
+    yield make(2, 3), make(2, 3)
+
+
+@logdet.samples
+@slogdet.samples
+def logdet_samples(make):
+    yield (make(3, 3, low=-1, high=1).detach() + 2 * plugrad.eye(3, dtype=plugrad.float64)).requires_grad_()
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

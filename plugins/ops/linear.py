@@ -207,6 +207,18 @@ def scaled_dot_product_attention(
     return F.matmul(weights, value)
 
 
+@bilinear.samples
+def bilinear_samples(make):
+    yield make(3, 4), make(3, 5), make(2, 4, 5), make(2)
+
+
+@scaled_dot_product_attention.samples
+def attention_samples(make):
+    yield make(2, 3, 4), make(2, 5, 4), make(2, 5, 4)
+    yield make.args(make(2, 3, 4), make(2, 3, 4), make(2, 3, 4), is_causal=True)
+    yield make.args(make(2, 3, 4), make(2, 5, 4), make(2, 5, 4), make(3, 5), scale=0.5)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

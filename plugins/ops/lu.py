@@ -253,6 +253,41 @@ def lu_solve(F, input, LU_data, LU_pivots):
     return F.linalg_lu_solve(LU_data, LU_pivots, input)
 
 
+@lu_with_info.samples
+@linalg_lu.samples
+@linalg_lu_factor.samples
+@lu.samples
+@lu_method.samples
+def matrix_samples(make):
+    yield make(3, 3)
+    yield make(2, 3, 3)
+
+
+@linalg_lu_solve.samples
+def linalg_lu_solve_samples(make):
+    yield make(3, 3), plugrad.tensor([2, 3, 3], dtype=plugrad.int32), make(3, 2)
+
+
+@lu_solve.samples
+def lu_solve_samples(make):
+    yield make(3, 2), make(3, 3), plugrad.tensor([2, 3, 3], dtype=plugrad.int32)
+
+
+@lu_unpack.samples
+def lu_unpack_samples(make):
+    yield make(3, 3), plugrad.tensor([2, 3, 3], dtype=plugrad.int32)
+
+
+@permutation_rows.samples
+def permutation_rows_samples(make):
+    yield plugrad.tensor([[2, 3, 3], [1, 2, 3]], dtype=plugrad.int32), 3, True
+
+
+@take_rows.samples
+def take_rows_samples(make):
+    yield make(3, 2), plugrad.tensor([2, 0, 1])
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

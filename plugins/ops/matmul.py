@@ -387,6 +387,22 @@ def outer(F, input, vec2):
     return F.unsqueeze(input, 1) * vec2
 
 
+@inner.samples
+def inner_samples(make):
+    yield make(2, 3), make(4, 3)
+
+
+@outer.samples
+def outer_samples(make):
+    yield make(3), make(4)
+
+
+@vdot.samples
+def vdot_samples(make):
+    yield make(3), make(3)
+    yield make(3, dtype="complex128"), make(3, dtype="complex128")
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

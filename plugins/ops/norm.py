@@ -360,6 +360,56 @@ def pairwise_distance(F, x1, x2, p=2.0, eps=1e-6, keepdim=False):
     return F.norm(x1 - x2 + eps, p, -1, keepdim)
 
 
+@batch_norm.samples
+def batch_norm_samples(make):
+    yield make.args(make(4, 3), None, None, make(3), make(3), training=True)
+    running = make(3, requires_grad=False), make(3, low=1, high=2, requires_grad=False)
+    yield make.args(make(2, 3, 4), *running, make(3), make(3))
+
+
+@instance_norm.samples
+def instance_norm_samples(make):
+    yield make.args(make(2, 3, 4), weight=make(3), bias=make(3))
+
+
+@group_norm.samples
+def group_norm_samples(make):
+    yield make(2, 4, 3), 2, make(4), make(4)
+
+
+@layer_norm.samples
+def layer_norm_samples(make):
+    yield make(2, 3, 4), (4,), make(4), make(4)
+    yield make(2, 3, 4), (3, 4)
+
+
+@rms_norm.samples
+def rms_norm_samples(make):
+    yield make(2, 3, 4), (4,), make(4)
+
+
+@local_response_norm.samples
+def local_response_norm_samples(make):
+    yield make(2, 5, 4), 3
+
+
+@normalize.samples
+def normalize_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), 3.0, 0)
+
+
+@cosine_similarity.samples
+@pairwise_distance.samples
+def pair_samples(make):
+    yield make(3, 4), make(3, 4)
+
+
+@standardize.samples
+def standardize_samples(make):
+    yield make(3, 4), (1,), 1e-5
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

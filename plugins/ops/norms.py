@@ -280,6 +280,38 @@ def renorm(F, input, p, dim, maxnorm):
     return input * F.where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
 
 
+@dist.samples
+def dist_samples(make):
+    yield make(3, 4), make(4)
+    yield make(3, 4), make(3, 4), 3
+
+
+@linalg_cond.samples
+def linalg_cond_samples(make):
+    yield make(3, 3)
+    yield make(2, 3, 3), 1
+
+
+@linalg_matrix_norm.samples
+def linalg_matrix_norm_samples(make):
+    yield make(3, 4)
+    yield make(2, 3, 4), "nuc"
+    yield make.args(make(2, 3, 4), 1, keepdim=True)
+
+
+@linalg_norm.samples
+@norm.samples
+def norm_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), 3, dim=1)
+    yield make(5), 2
+
+
+@renorm.samples
+def renorm_samples(make):
+    yield make(3, 4), 2, 0, 0.5
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -189,6 +189,27 @@ def pad(F, input, pad, mode="constant", value=None):
     return F.pad_copy(input, tuple(pad), mode)
 
 
+@pad.samples
+def pad_samples(make):
+    yield make(2, 3, 4), (1, 2)
+    yield make(1, 2, 3, 4), (1, 1, 2, 0), "reflect"
+    yield make.args(make(2, 3), (-1, 2), value=1.5)
+
+
+@pad_copy.samples
+def pad_copy_samples(make):
+    yield make(1, 2, 3, 4), (1, 1, 2, 0), "reflect"
+    yield make(1, 2, 3, 4), (1, 1, 2, 0), "replicate"
+    yield make(1, 2, 3, 4), (1, 1, 2, 0), "circular"
+
+
+@pad_copy_grad.samples
+def pad_copy_grad_samples(make):
+    yield make(1, 2, 5, 6), (1, 2, 3, 4), (1, 1, 2, 0), "reflect"
+    yield make(1, 2, 5, 6), (1, 2, 3, 4), (1, 1, 2, 0), "replicate"
+    yield make(1, 2, 5, 6), (1, 2, 3, 4), (1, 1, 2, 0), "circular"
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

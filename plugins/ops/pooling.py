@@ -467,6 +467,71 @@ def adaptive_avg_pool3d(F, input, output_size):
     return _adaptive_avg_pool(F, 3, input, output_size)
 
 
+@adaptive_avg_pool1d.samples
+@adaptive_max_pool1d.samples
+def adaptive_pool1d_samples(make):
+    yield make(1, 2, 5), 2
+
+
+@adaptive_avg_pool2d.samples
+@adaptive_max_pool2d.samples
+def adaptive_pool2d_samples(make):
+    yield make(1, 2, 5, 4), 2
+
+
+@adaptive_avg_pool3d.samples
+@adaptive_max_pool3d.samples
+def adaptive_pool3d_samples(make):
+    yield make(1, 2, 5, 4, 3), 2
+
+
+@avg_pool1d.samples
+@max_pool1d.samples
+def pool1d_samples(make):
+    yield make(1, 2, 5), 2
+    yield make.args(make(1, 2, 5), 3, stride=2, padding=1)
+
+
+@avg_pool2d.samples
+@max_pool2d.samples
+def pool2d_samples(make):
+    yield make(1, 2, 5, 4), 2
+    yield make.args(make(1, 2, 5, 4), 3, stride=2, padding=1)
+
+
+@avg_pool3d.samples
+@max_pool3d.samples
+def pool3d_samples(make):
+    yield make(1, 2, 5, 4, 4), 2
+    yield make.args(make(1, 2, 5, 4, 4), 3, stride=2, padding=1)
+
+
+@avg_pool.samples
+def avg_pool_samples(make):
+    yield make(1, 2, 5), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False), True, None
+
+
+@avg_unpool.samples
+def avg_unpool_samples(make):
+    yield make(1, 2, 3), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False), True, None, (1, 2, 5)
+
+
+@max_pool.samples
+@max_pool_with_indices.samples
+def max_pool_samples(make):
+    yield make(1, 2, 5), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False)
+
+
+@max_pool_grad.samples
+def max_pool_grad_samples(make):
+    yield make(1, 2, 3), make(1, 2, 5, requires_grad=False), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False)
+
+
+@max_pool_select.samples
+def max_pool_select_samples(make):
+    yield make(1, 2, 5), make(1, 2, 5, requires_grad=False), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -179,6 +179,22 @@ def pow_samples(make):
     yield 2.0, make(3)
 
 
+@square.samples
+def square_samples(make):
+    yield make(3, 4)
+
+
+@float_power.samples
+def float_power_samples(make):
+    yield make(3, 4, low=0.5, high=2), make(4)
+    yield make.ints(3), 2
+
+
+@float_power_.samples
+def float_power_in_place_samples(make):
+    yield make.on_copy(make(3, 4, low=0.5, high=2), 1.5)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -21,29 +21,28 @@ def refuse_integers(name, dtype, kinds="biu"):
 
 def uniform_array(xp, size, dtype, generator):
     """Samples of [0, 1); coarse dtypes are drawn on their own grid, since rounding could reach 1."""
-    dtype = xp.dtype(dtype)
+    dtype, source = xp.dtype(dtype), rng(xp, generator)
+    if dtype.char in "fd":
+        return xp.asarray(source.random(size, dtype))
     refuse_integers("check_uniform_bounds", dtype)
-    source = rng(xp, generator)
     if dtype.kind == "c":
         real = "float32" if dtype.itemsize == 8 else "float64"
         return (source.random(size, dtype=real) + 1j * source.random(size, dtype=real)).astype(dtype)
-    if dtype.name in DIGITS:
-        grid = 2.0 ** DIGITS[dtype.name]
-        return (source.integers(0, int(grid), size) / grid).astype(dtype)
-    return xp.asarray(source.random(size, dtype=dtype))
+    grid = 2.0 ** DIGITS[dtype.name]
+    return (source.integers(0, int(grid), size) / grid).astype(dtype)
 
 
 def normal_array(xp, size, dtype, generator):
     """Standard normal samples; complex ones have variance 1 in total."""
-    dtype = xp.dtype(dtype)
+    dtype, source = xp.dtype(dtype), rng(xp, generator)
+    if dtype.char in "fd":
+        return xp.asarray(source.standard_normal(size, dtype))
     refuse_integers("normal_kernel", dtype)
-    source = rng(xp, generator)
     if dtype.kind == "c":
         real = "float32" if dtype.itemsize == 8 else "float64"
         parts = source.standard_normal((2, *size), dtype=real)
         return ((parts[0] + 1j * parts[1]) * 0.5**0.5).astype(dtype)
-    drawn = dtype if dtype.itemsize >= 4 else "float32"
-    return xp.asarray(source.standard_normal(size, dtype=drawn)).astype(dtype, copy=False)
+    return xp.asarray(source.standard_normal(size, dtype="float32")).astype(dtype)
 
 
 def integer_array(xp, low, high, size, dtype, generator):

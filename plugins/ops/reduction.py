@@ -434,6 +434,27 @@ def trace(F, input):
     return F.sum(F.diagonal(input))
 
 
+@nanmean.samples
+def nanmean_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), 1, keepdim=True)
+
+
+@std.samples
+@std_mean.samples
+@var.samples
+@var_mean.samples
+def overloaded_deviation_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), 1, correction=0, keepdim=True)
+    yield make(3, 4), False
+
+
+@trace.samples
+def trace_samples(make):
+    yield make(3, 4)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -209,10 +209,13 @@ def interpolate(
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
             raise ValueError(
-                "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+                "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
+                "trilinear"
             )
     elif mode not in _MODES:
-        raise NotImplementedError(f"mode {mode!r} is not there: choose {', '.join(_MODES)}, nearest, nearest-exact or area")
+        raise NotImplementedError(
+            f"mode {mode!r} is not there: choose {', '.join(_MODES)}, nearest, nearest-exact or area"
+        )
     if input.ndim not in (3, 4, 5) or (mode in _MODES and _MODES[mode][0] != input.ndim - 2):
         raise NotImplementedError(
             "Input Error: Only 3D, 4D and 5D input Tensors supported"
@@ -220,7 +223,9 @@ def interpolate(
             f"nearest-exact (got {mode})"
         )
     if antialias and mode not in ("bilinear", "bicubic"):
-        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input"
+        )
     if not (input.dtype.is_floating_point or input.dtype.itemsize == 1 and input.dtype.is_signed is False):
         raise NotImplementedError(f"\"upsample\" not implemented for '{input.dtype}': convert the input with .float()")
     new, scales = _target(input, size, scale_factor, recompute_scale_factor)
@@ -263,6 +268,29 @@ def upsample_bilinear(F, input, size=None, scale_factor=None):
     tensor([[[[1., 2., 3.]]]])
     """
     return F.interpolate(input, size, scale_factor, "bilinear", True)
+
+
+@interpolate.samples
+@upsample.samples
+def interpolate_samples(make):
+    yield make.args(make(1, 2, 4), size=6)
+    yield make.args(make(1, 2, 3, 4), scale_factor=2, mode="bilinear", align_corners=True)
+
+
+@upsample_bilinear.samples
+@upsample_nearest.samples
+def upsample_samples(make):
+    yield make.args(make(1, 2, 3, 4), scale_factor=2)
+
+
+@resample.samples
+def resample_samples(make):
+    yield make(1, 2, 3, 4), (5, 3), (0.6, 4 / 3), "linear"
+
+
+@resample_grad.samples
+def resample_grad_samples(make):
+    yield make(1, 2, 5, 3), (1, 2, 3, 4), (0.6, 4 / 3), "linear"
 
 
 @hookimpl

@@ -326,6 +326,12 @@ def nan_to_num_meta(input, nan=None, posinf=None, neginf=None):
     return input.shape, input.dtype
 
 
+@frexp.samples
+@nan_to_num.samples
+def number_samples(make):
+    yield make(3, 4)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -307,6 +307,16 @@ def where_method(F, input, condition, other):
     return F.where(condition, input, other)
 
 
+@where_method.samples
+def where_method_samples(make):
+    yield make(3, 4), make.bool(3, 4), make(4)
+
+
+@where_or_nonzero.samples
+def where_or_nonzero_samples(make):
+    yield make.bool(3, 4), make(3, 4), make(4)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -64,8 +64,8 @@ def pixel_unshuffle(F, input, downscale_factor):
     for name, position, size in (("height", -2, height), ("width", -1, width)):
         if size % r:
             raise RuntimeError(
-                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({position})={size} "
-                f"is not divisible by {r}"
+                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({position})="
+                f"{size} is not divisible by {r}"
             )
     n = prod(lead)
     blocks = F.permute(F.reshape(input, (n, channels, height // r, r, width // r, r)), (0, 1, 3, 5, 2, 4))
@@ -87,9 +87,22 @@ def channel_shuffle(F, input, groups):
     if groups <= 0:
         raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     if channels % groups:
-        raise RuntimeError(f"Number of channels must be divisible by groups. Got {channels} channels and {groups} groups.")
+        raise RuntimeError(
+            f"Number of channels must be divisible by groups. Got {channels} channels and {groups} groups."
+        )
     grouped = F.reshape(input, (n, groups, channels // groups, prod(size)))
     return F.reshape(F.transpose(grouped, 1, 2), (n, channels, *size))
+
+
+@channel_shuffle.samples
+@pixel_shuffle.samples
+def gather_channels_samples(make):
+    yield make(2, 8, 2, 3), 2
+
+
+@pixel_unshuffle.samples
+def pixel_unshuffle_samples(make):
+    yield make(2, 3, 4, 6), 2
 
 
 @hookimpl

@@ -225,6 +225,32 @@ def glu(F, input, dim=-1):
     return first * F.sigmoid(second)
 
 
+@functional_log_softmax.samples
+@functional_softmax.samples
+@softmin.samples
+@safe_softmax.samples
+def functional_samples(make):
+    yield make(3, 4), 1
+    yield make(2, 3, 4), 0
+
+
+@glu.samples
+def glu_samples(make):
+    yield make(3, 4)
+    yield make(4, 3), 0
+
+
+@gumbel_softmax.samples
+def gumbel_softmax_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), tau=2.0, dim=0)
+
+
+@gumbel_noise.samples
+def gumbel_noise_samples(make):
+    yield make(3, 4, requires_grad=False)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -394,6 +394,45 @@ def cholesky_inverse(F, input, upper=False):
     return F.cholesky_solve(identity, input, upper)
 
 
+@cholesky_inverse.samples
+def cholesky_inverse_samples(make):
+    yield make(3, 3, low=1, high=2)
+
+
+@cholesky_solve.samples
+def cholesky_solve_samples(make):
+    yield make(3, 2), make(3, 3, low=1, high=2)
+
+
+@linalg_solve.samples
+@linalg_solve_ex.samples
+def solve_samples(make):
+    yield make(3, 3), make(3, 2)
+    yield make.args(make(2, 3, 3), make(2, 2, 3), left=False)
+
+
+@linalg_solve_triangular.samples
+def linalg_solve_triangular_samples(make):
+    yield make.args(make(3, 3, low=1, high=2), make(3, 2), upper=True)
+    yield make.args(make(3, 3, low=1, high=2), make(2, 3), upper=False, left=False, unitriangular=True)
+
+
+@linalg_tensorinv.samples
+def linalg_tensorinv_samples(make):
+    yield make(2, 3, 6)
+    yield make.args(make(4, 2, 2), ind=1)
+
+
+@linalg_tensorsolve.samples
+def linalg_tensorsolve_samples(make):
+    yield make(2, 3, 6), make(2, 3)
+
+
+@triangular_solve.samples
+def triangular_solve_samples(make):
+    yield make(3, 2), make(3, 3, low=1, high=2)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -337,6 +337,57 @@ def matrix_rank_method(F, input, tol=None, symmetric=False):
     return F.linalg_matrix_rank(input, tol, symmetric)
 
 
+def _on_symmetric(function, A, *args):
+    return function((A + A.mT.conj()) / 2, *args)
+
+
+def _up_to_sign(function, A, *args):
+    values, vectors = _on_symmetric(function, A, *args)
+    return values, vectors.abs()
+
+
+def _up_to_signs(function, A, *args):
+    return tuple(part.abs() for part in function(A, *args))
+
+
+def _up_to_phase(function, A):
+    values, vectors = function(A)
+    return values, vectors.abs()
+
+
+@linalg_eigh.samples
+def linalg_eigh_samples(make):
+    yield make.through(_up_to_sign, make(3, 3))
+    yield make.through(_up_to_sign, make(2, 3, 3), "U")
+
+
+@linalg_eigvalsh.samples
+def linalg_eigvalsh_samples(make):
+    yield make.through(_on_symmetric, make(3, 3))
+
+
+@linalg_eig.samples
+def linalg_eig_samples(make):
+    yield make.through(_up_to_phase, make(3, 3))
+
+
+@linalg_eigvals.samples
+def linalg_eigvals_samples(make):
+    yield make(3, 3)
+
+
+@linalg_matrix_rank.samples
+@matrix_rank_method.samples
+def rank_samples(make):
+    yield make(3, 4, requires_grad=False)
+    yield make(3, 3, requires_grad=False)
+
+
+@svd.samples
+def svd_samples(make):
+    yield make.through(_up_to_signs, make(4, 3))
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

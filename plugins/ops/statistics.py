@@ -243,6 +243,25 @@ def histogramdd(F, input, bins, *, range=None, weight=None, density=False):
     return histogramdd.returns(hist, tuple(edges))
 
 
+@corrcoef.samples
+@cov.samples
+def cov_samples(make):
+    yield make(3, 5)
+    yield make(5)
+
+
+@histogram.samples
+def histogram_samples(make):
+    yield make(20, requires_grad=False), 4
+    yield make.args(make(20, requires_grad=False), 3, range=(-1.0, 1.0), density=True)
+
+
+@histogram_grid.samples
+@histogramdd.samples
+def histogramdd_samples(make):
+    yield make(20, 2, requires_grad=False), [3, 2]
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

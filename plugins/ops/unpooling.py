@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl
 
 from ._geometry import per_axis
@@ -212,6 +213,54 @@ def lp_pool3d(F, input, norm_type, kernel_size, stride=None, ceil_mode=False):
     8.0
     """
     return _lp_pool(F, 3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@adaptive_max_pool1d_with_indices.samples
+@max_pool1d_with_indices.samples
+def pool1d_with_indices_samples(make):
+    yield make(1, 2, 5), 2
+
+
+@adaptive_max_pool2d_with_indices.samples
+@max_pool2d_with_indices.samples
+def pool2d_with_indices_samples(make):
+    yield make(1, 2, 5, 4), 2
+
+
+@adaptive_max_pool3d_with_indices.samples
+@max_pool3d_with_indices.samples
+def pool3d_with_indices_samples(make):
+    yield make(1, 2, 5, 4, 4), 2
+
+
+@lp_pool1d.samples
+def lp_pool1d_samples(make):
+    yield make(1, 2, 5), 3, 2
+
+
+@lp_pool2d.samples
+def lp_pool2d_samples(make):
+    yield make(1, 2, 5, 4), 3, 2
+
+
+@lp_pool3d.samples
+def lp_pool3d_samples(make):
+    yield make(1, 2, 5, 4, 4), 3, 2
+
+
+@max_unpool1d.samples
+def max_unpool1d_samples(make):
+    yield make(1, 1, 2), make.ints(1, 1, 2, low=0, high=1) + plugrad.tensor([0, 3]), 2
+
+
+@max_unpool2d.samples
+def max_unpool2d_samples(make):
+    yield make(1, 1, 2, 2), make.ints(1, 1, 2, 2, low=0, high=1) + plugrad.tensor([[0, 3], [9, 14]]), 2
+
+
+@max_unpool3d.samples
+def max_unpool3d_samples(make):
+    yield make(1, 1, 2, 2, 2), make.ints(1, 1, 2, 2, 2, low=0, high=1) + plugrad.tensor([[[0, 3], [9, 14]], [[36, 39], [45, 47]]]), 2
 
 
 @hookimpl

@@ -44,7 +44,12 @@ class Converter:
     def constant(self, value):
         """dtype, device, memory format, layout or generator; anything else is Python's and passes."""
         if isinstance(value, torch.dtype | torch.memory_format | torch.layout):
-            return getattr(self.target, str(value).removeprefix("torch."))
+            name = str(value).removeprefix("torch.")
+            if isinstance(value, torch.layout) and not hasattr(self.target, name):
+                raise Unconvertible(f"{value} layout")
+            return getattr(self.target, name)
+        if isinstance(value, torch.nn.Module):
+            return self.module(value)
         if isinstance(value, torch.device):
             return self.target.device(str(value))
         if isinstance(value, torch.Generator):
@@ -52,6 +57,14 @@ class Converter:
         return (
             binding.rebind(value, self.target) if callable(value) and not isinstance(value, type) else value
         )
+
+    def module(self, module):
+        """A module that is no more than its settings, such as a distance."""
+        if next(module.parameters(), None) is not None or next(module.children(), None) is not None:
+            raise Unconvertible(f"a {type(module).__name__} with parameters or children")
+        made = getattr(self.target.nn, type(module).__name__)()
+        made.__dict__.update({name: item for name, item in vars(module).items() if not name.startswith("_")})
+        return made
 
     def tensor(self, tensor):
         check_convertible(tensor)
