@@ -42,9 +42,8 @@ def case(name):
 def _chain(T, n=200):
     x = w = T.ones(4, requires_grad=True)
     c = T.full((4,), 0.5)
-    for i in range(n // 4):
+    for _ in range(n // 4):
         x = ((x * c) + c).tanh() - c
-    del i
     return w, x
 
 
@@ -151,10 +150,10 @@ def digits_sgd(T):
 
 
 OPS = """x.sum() | x.sum(1) | x.mean(0) | x.amax(1) | x.t() | x.reshape(20) | x[0] | x[1:3] | x[i] | x.expand(3, 4, 5)
-T.cat([x, x]) | T.stack([x, x]) | x.clone() | x.detach() | x @ W | F.linear(x, W) | F.softmax(x, -1) | F.relu(x) | F.gelu(x)
-x.tanh() | x ** 2 | x > 0 | T.where(x > 0, x, v) | x.clamp(0, 1) | v.zero_() | v.add_(c) | v.copy_(c) | x.chunk(2)
-T.zeros(4, 5) | T.tensor([1.0, 2.0]) | T.arange(5) | T.randn(4, 5) | F.layer_norm(x, (5,)) | x.std() | x.norm() | x.abs()
-F.mse_loss(x, v) | x.masked_fill(v > 1, 0.0) | v.sum().item() | x.backward(v, retain_graph=True)"""
+T.cat([x, x]) | T.stack([x, x]) | x.clone() | x.detach() | x @ W | F.linear(x, W) | F.softmax(x, -1) | F.relu(x)
+F.gelu(x) | x.tanh() | x ** 2 | x > 0 | T.where(x > 0, x, v) | x.clamp(0, 1) | v.zero_() | v.add_(c) | v.copy_(c) | x.chunk(2)
+T.zeros(4, 5) | T.tensor([1.0, 2.0]) | T.arange(5) | T.randn(4, 5) | F.layer_norm(x, (5,))
+x.std() | x.norm() | x.abs() | F.mse_loss(x, v) | x.masked_fill(v > 1, 0.0) | v.sum().item() | x.backward(v, retain_graph=True)"""
 
 
 def _op_step(T, expression):
@@ -236,7 +235,10 @@ def main():
         for other, bar in (("torch", 0.25), ("numpy", 2.5)):
             ratio = seconds["plugrad"] / seconds[other]
             rows.append({"case": f"import plugrad / import {other}", "ratio": ratio, "bar": bar})
-            print(f"{rows[-1]['case']:52} {seconds['plugrad'] * 1e3:8.0f}ms {seconds[other] * 1e3:8.0f}ms {ratio:7.2f} {bar:6}")
+            print(
+                f"{rows[-1]['case']:52} {seconds['plugrad'] * 1e3:8.0f}ms {seconds[other] * 1e3:8.0f}ms "
+                f"{ratio:7.2f} {bar:6}"
+            )
     if options.json:
         with open(options.json, "w") as file:
             json.dump(rows, file, indent=1)

@@ -13,6 +13,7 @@ import math as _math
 import warnings as _warnings
 
 from plugrad import dtypes, engine, printing, registry
+from plugrad.description import Size
 from plugrad.device import device, get_default_device, set_default_device
 from plugrad.dtypes import (
     can_cast,
@@ -32,7 +33,7 @@ from plugrad.engine import (
     set_grad_enabled,
 )
 from plugrad.printing import set_printoptions
-from plugrad.tensor import Size, Tensor
+from plugrad.tensor import Tensor
 
 from plugrad.construct import (  # isort: skip
     LEGACY_NAMES as _LEGACY_NAMES,
@@ -78,7 +79,7 @@ for _name, _dtype in dtypes.ALL.items():
 globals().update(bool=dtypes.bool_, int=dtypes.int32, float=dtypes.float32)
 del _name, _dtype
 
-from plugrad import loader as _loader  # noqa: E402
+from plugrad import loader as _loader
 
 linalg = _loader.namespace_module("linalg", "Linear algebra.")
 special = _loader.namespace_module("special", "Special functions.")
@@ -88,7 +89,7 @@ signal.windows = _loader.namespace_module("signal.windows", "Window functions.")
 masked = _loader.namespace_module("masked", "Reductions and normalisations under a mask.")
 ops = _loader.namespace_module("ops", "Ops of guests by namespace: plugrad.ops.NAMESPACE.NAME.")
 
-from plugrad import nn, optim  # noqa: E402
+from plugrad import nn, optim
 
 _loader.discover()
 _loader.load_eager()

@@ -240,12 +240,18 @@ def _unbroadcast(F, node, g, shape, position):
     """Sum a gradient over the dimensions in which its input was broadcast."""
     extra = g.ndim - len(shape)
     broadcast = node.op is not None and node.op.broadcasts
-    if extra < 0 and broadcast or (broadcast and g.ndim == len(shape) and any(a == 1 != b for a, b in zip(g.shape, shape))):
+    if (
+        extra < 0
+        and broadcast
+        or (broadcast and g.ndim == len(shape) and any(a == 1 != b for a, b in zip(g.shape, shape)))
+    ):
         return F.expand(g, shape)  # a formula may return a constant of a smaller shape
     dims = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1)
     summed = tuple(n for i, n in enumerate(g.shape) if i not in dims) if extra >= 0 else None
     if not broadcast or extra < 0 or tuple(n for n in summed if n != 1) != tuple(n for n in shape if n != 1):
-        name = node.wanted[min(position, len(node.wanted) - 1)] if getattr(node, "wanted", None) else f"input {position}"
+        name = (
+            node.wanted[min(position, len(node.wanted) - 1)] if getattr(node, "wanted", None) else f"input {position}"
+        )
         raise RuntimeError(
             f"Function {node.name()} returned an invalid gradient at index {position} ({name}) - got {list(g.shape)} "
             f"but expected shape compatible with {list(shape)}"

@@ -90,7 +90,9 @@ def prelude(op) -> str:
 
 def _default(op, name) -> str:
     value = op.defaults[name]
-    return repr(value) if value is None or isinstance(value, (bool, int, str, float)) and value == value else f"_d_{name}"
+    return (
+        repr(value) if value is None or isinstance(value, (bool, int, str, float)) and value == value else f"_d_{name}"
+    )
 
 
 def base_namespace(op) -> dict:
@@ -149,7 +151,9 @@ def binder(op):
     """Return a function with the op's signature that returns its arguments as one tuple."""
     lines = [f"def bind_{op.name}({signature_source(op)}):\n{prelude(op)}"]
     lines.append(f"    return {values_source(op)}")
-    return compile_function("\n".join(lines) + "\n", f"bind_{op.name}", f"arguments of {op.qualname}", base_namespace(op))
+    return compile_function(
+        "\n".join(lines) + "\n", f"bind_{op.name}", f"arguments of {op.qualname}", base_namespace(op)
+    )
 
 
 def values_source(op) -> str:
@@ -180,7 +184,7 @@ def variadic_lines(op) -> list[str]:
     return [
         "    if keywords:",
         f"        if list(keywords) != [{name!r}] or {name}:",
-        f"            raise TypeError(f\"{op.name}() got an unexpected keyword argument {{next(iter(keywords))!r}}\")",
+        f'            raise TypeError(f"{op.name}() got an unexpected keyword argument {{next(iter(keywords))!r}}")',
         f"        {name} = keywords[{name!r}]",
         f"    elif len({name}) == 1 and not isinstance({name}[0], int) and {name}[0].__class__ is not Tensor:",
         f"        {name} = {name}[0]",
@@ -405,17 +409,22 @@ def single_source(op) -> str | None:
     if op.variadic and op.variadic != rest[-1]:
         return None
     general = f"apply(op, {values_source(op)}{', out' if op.has_out else ''})"
-    conditions = [f"type({name}) in PLAIN" if name != op.variadic else f"not isinstance({name}, Tensor)" for name in rest]
+    conditions = [
+        f"type({name}) in PLAIN" if name != op.variadic else f"not isinstance({name}, Tensor)" for name in rest
+    ]
     prepare, dim = "", ""
     if op.family == "reduction":
         conditions = [f"({c} or type({n}) is tuple)" if n == "dim" else c for n, c in zip(rest, conditions)]
         conditions += ["dtype is None"] * ("dtype" in rest) + ["out is None"] * op.has_out
         if "dim" in rest:
             conditions.append("(dim is None or a.ndim)")
-            prepare = "            where = dim\n            if where is not None:\n                where = axes(where, a.ndim)\n"
+            prepare = "            where = dim\n            if where is not None:\n"
+            prepare += "                where = axes(where, a.ndim)\n"
             dim = "where"
     elif op.family == "view":
-        conditions = [c.replace(f"type({n}) in PLAIN", f"type({n}) in PLAIN_OR_TUPLE") for n, c in zip(rest, conditions)]
+        conditions = [
+            c.replace(f"type({n}) in PLAIN", f"type({n}) in PLAIN_OR_TUPLE") for n, c in zip(rest, conditions)
+        ]
     arguments = [dim if n == "dim" and dim else n for n in op.positional[1:]]
     arguments += [f"{n}={dim if n == 'dim' and dim else n}" for n in op.keyword_only]
     variadic = prelude(op)
@@ -431,7 +440,7 @@ def {op.name}({signature_source(op)}):
         if {test}:
             if {first}._view is not None:
                 {first}._refresh()
-{prepare}            y = kernel({', '.join(['t.xp', 'a', *arguments])})
+{prepare}            y = kernel({", ".join(["t.xp", "a", *arguments])})
     except Exception:
         y = None
     if y is None:
@@ -446,7 +455,8 @@ def {op.name}({signature_source(op)}):
     r._type = t if d is t.np else t.device.tensor_type(d)
 """
     if op.family == "view":
-        source += f"    r._view = mark_view({first}, op, ({''.join(n + ', ' for n in rest)})) if y.base is not None or y is a else None\n"
+        mark = f"mark_view({first}, op, ({''.join(n + ', ' for n in rest)}))"
+        source += f"    r._view = {mark} if y.base is not None or y is a else None\n"
     else:
         source += "    r._view = None\n"
     if not op.formulas:
@@ -531,7 +541,9 @@ def {name or op.name}({head}{tail}):
         edges = {1: "e", 2: "f", 3: "e, f"}[mask]
         return _RECORD.format(mask=mask, edges=edges, saved=saved[mask], fit=fit)
 
-    return source + f"""\
+    return (
+        source
+        + f"""\
     if e is None:
         if f is None or not mode.grad:
             r._edge = None
@@ -549,3 +561,4 @@ def {name or op.name}({head}{tail}):
     if f is LEAF:
         f = {second}
 {record(3)}"""
+    )

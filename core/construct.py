@@ -58,7 +58,10 @@ def create(op, values, dtype, place, requires_grad, out=None):
     if dtype is None and op.promote == "float":
         dtype = dtypes.get_default_dtype()
     raw = [value._data if isinstance(value, Tensor) else value for value in values]
-    raw = [tuple(int(n) for n in v) if isinstance(v, (Tensor, list, tuple)) and op.parameters[i] == "size" else v for i, v in enumerate(raw)]
+    raw = [
+        tuple(int(n) for n in v) if isinstance(v, (Tensor, list, tuple)) and op.parameters[i] == "size" else v
+        for i, v in enumerate(raw)
+    ]
     if "dtype" in op.index:
         raw[op.index["dtype"]] = None if dtype is None else dtype.numpy
     if "size" in op.index:
@@ -108,9 +111,13 @@ def _check_size(op, raw):
 
 
 def _python_type(dtype):
-    found = {float: dtypes.get_default_dtype(), int: dtypes.int64, bool: dtypes.bool, complex: dtypes.complex64}.get(dtype)
+    found = {float: dtypes.get_default_dtype(), int: dtypes.int64, bool: dtypes.bool, complex: dtypes.complex64}.get(
+        dtype
+    )
     if found is None:
-        raise TypeError(f"argument 'dtype' must be torch.dtype, not {type(dtype).__name__} ({dtype!r}); write torch.float32, ...")
+        raise TypeError(
+            f"argument 'dtype' must be torch.dtype, not {type(dtype).__name__} ({dtype!r}); write torch.float32, ..."
+        )
     return found
 
 
@@ -123,7 +130,9 @@ def _infer(data, dtype=None):
     elif hasattr(data, "__array__") and not isinstance(data, (bool, int, float, complex)):
         return numpy.array(data)
     elif data is None or isinstance(data, (str, dict, set)):
-        raise TypeError(f"must be real number, not {type(data).__name__}: could not infer dtype of {type(data).__name__}")
+        raise TypeError(
+            f"must be real number, not {type(data).__name__}: could not infer dtype of {type(data).__name__}"
+        )
     elif not isinstance(data, (bool, int, float, complex)):
         raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
     try:
@@ -297,7 +306,9 @@ def legacy(args, dtype, place):
             return tensor(data, dtype=dtype, device=place)
         args = tuple(data)
     if any(not hasattr(n, "__index__") for n in args):
-        raise TypeError(f"new() received an invalid combination of arguments - got ({', '.join(type(a).__name__ for a in args)})")
+        raise TypeError(
+            f"new() received an invalid combination of arguments - got ({', '.join(type(a).__name__ for a in args)})"
+        )
     import plugrad
 
     return plugrad.empty(args or (0,), dtype=dtype, device=place)
@@ -323,7 +334,9 @@ LEGACY_NAMES = {
 def typed_tensor(name: str):
     """Return the legacy tensor type of a name such as 'FloatTensor'."""
     dtype = dtypes.ALL[LEGACY_NAMES[name]]
-    return _TypedMeta(name, (), {"dtype": dtype, "__module__": "torch", "__doc__": f"Legacy type of {dtype!r} tensors."})
+    return _TypedMeta(
+        name, (), {"dtype": dtype, "__module__": "torch", "__doc__": f"Legacy type of {dtype!r} tensors."}
+    )
 
 
 class _VariableMeta(type):
@@ -346,7 +359,9 @@ class Variable(metaclass=_VariableMeta):
         import warnings
 
         if volatile is not None:
-            warnings.warn("volatile was removed (Variable.volatile is always False); use `with torch.no_grad():`", stacklevel=2)
+            warnings.warn(
+                "volatile was removed (Variable.volatile is always False); use `with torch.no_grad():`", stacklevel=2
+            )
         data = Tensor() if data is None else data
         if not isinstance(data, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")

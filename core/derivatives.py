@@ -55,10 +55,17 @@ def _grads(outputs, inputs, weights, create_graph, strict):
     pairs = [(o, w) for o, w in zip(outputs, weights) if o.requires_grad]
     if not pairs:
         if strict:
-            raise RuntimeError("The output of the user-provided function is independent of the input: not allowed in strict mode")
+            raise RuntimeError(
+                "The output of the user-provided function is independent of the input: not allowed in strict mode"
+            )
         return tuple(value.detach().clone().fill_(0) for value in inputs)
     found = engine.grad(
-        [o for o, _ in pairs], inputs, [w for _, w in pairs], create_graph=create_graph, retain_graph=True, allow_unused=True
+        [o for o, _ in pairs],
+        inputs,
+        [w for _, w in pairs],
+        create_graph=create_graph,
+        retain_graph=True,
+        allow_unused=True,
     )
     if strict and any(g is None for g in found):
         raise RuntimeError("The user-provided function is independent of one input: not allowed in strict mode")
@@ -118,7 +125,9 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
         outputs, one = _outputs(func(*inputs))
         blocks = []
         for output in outputs:
-            rows = [_grads((item,), inputs, (plugrad.ones_like(item),), create_graph, strict) for item in output.reshape(-1)]
+            rows = [
+                _grads((item,), inputs, (plugrad.ones_like(item),), create_graph, strict) for item in output.reshape(-1)
+            ]
             columns = [
                 plugrad.stack([row[i] for row in rows]).reshape(output.shape + value.shape)
                 if rows

@@ -87,7 +87,9 @@ class device:
         name, colon, number = type.partition(":")
         if colon:
             if index is not None:
-                raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {type}")
+                raise RuntimeError(
+                    f"type (string) must not include an index because index was passed explicitly: {type}"
+                )
             if not number.isdigit():
                 raise RuntimeError(f"Invalid device string: '{type}'; write a type and a number, such as 'cuda:0'")
             index = int(number)
@@ -136,7 +138,9 @@ class device:
         return found
 
     def __repr__(self):
-        return f"device(type='{self.type}')" if self.index is None else f"device(type='{self.type}', index={self.index})"
+        return (
+            f"device(type='{self.type}')" if self.index is None else f"device(type='{self.type}', index={self.index})"
+        )
 
     def __str__(self):
         return self.type if self.index is None else f"{self.type}:{self.index}"

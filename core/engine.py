@@ -501,6 +501,7 @@ def _target(tensor):
     edge = tensor._live_edge()
     if edge is None:
         raise RuntimeError(
-            "One of the differentiated Tensors does not require grad: call requires_grad_() on it before the computation"
+            "One of the differentiated Tensors does not require grad: call requires_grad_() on it before the "
+            "computation"
         )
     return tensor if edge is LEAF else edge

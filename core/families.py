@@ -169,8 +169,9 @@ class Elementwise(Op):
         dtype = arrays[0].dtype if arrays else kind.np
         if self.promote == "bool":
             dtype = dtypes.bool.numpy
-        elif dtype.kind == "c" and self.meta_function is not None:
-            dtype = self.meta_function(*raw)[1]
+        elif dtype.kind == "c":  # abs of complex numbers is real: the kernel knows
+            probe = [kind.backend.probe(item) if hasattr(item, "dtype") else item for item in raw]
+            dtype = Op.compute(self, kind.backend.host_type(dtype), probe).dtype
         return kind.backend.empty(shape, dtype)
 
 
@@ -268,7 +269,13 @@ class Binary(Elementwise):
 
 
 def _fast_namespace(op, masks) -> dict:
-    namespace = {"fast": op.fast, "bool_type": BOOL_TYPE, "axes": axes, "PLAIN": PLAIN, "PLAIN_OR_TUPLE": PLAIN | {tuple}}
+    namespace = {
+        "fast": op.fast,
+        "bool_type": BOOL_TYPE,
+        "axes": axes,
+        "PLAIN": PLAIN,
+        "PLAIN_OR_TUPLE": PLAIN | {tuple},
+    }
     namespace["mark_view"] = mark_view
     if op.formulas and len(op.inputs) == len(masks).bit_length():
         namespace.update({f"node{mask}": op.node(mask, real=op.broadcasts) for mask in masks})
@@ -368,7 +375,9 @@ class Reduction(Op):
         else:
             shape = tuple(n for i, n in enumerate(shape) if i not in reduced)
         # The dtype of the result is the kernel's on one element.
-        probe = [kind.backend.probe(item) if hasattr(item, "dtype") and hasattr(item, "shape") else item for item in raw]
+        probe = [
+            kind.backend.probe(item) if hasattr(item, "dtype") and hasattr(item, "shape") else item for item in raw
+        ]
         if self.dim_index is not None:
             probe[self.dim_index] = None if dim is None else 0
         result = Op.compute(self, kind.backend.host_type(raw[0].dtype), probe)

@@ -138,7 +138,9 @@ _node_classes: dict = {}
 def _node_class(cls):
     found = _node_classes.get(cls)
     if found is None:
-        found = type(f"{cls.__name__}Backward", (_FunctionNode, cls), {"__init__": Node.__init__, "user": cls, "__call__": None})
+        found = type(
+            f"{cls.__name__}Backward", (_FunctionNode, cls), {"__init__": Node.__init__, "user": cls, "__call__": None}
+        )
         _node_classes[cls] = found
     return found
 
@@ -165,7 +167,9 @@ def _run(node, args, kwargs):
     node.num_outputs = len(outputs)
     for value in outputs:
         if single and not isinstance(value, Tensor):
-            raise TypeError(f"{cls.__name__}.forward: expected to return a Tensor or a tuple of them, got {type(value).__name__}")
+            raise TypeError(
+                f"{cls.__name__}.forward: expected to return a Tensor or a tuple of them, got {type(value).__name__}"
+            )
     node.seq = engine.tick()
     if any(needs) and mode.grad:
         outputs = _connect(node, cls, parts, inputs, outputs)
@@ -261,7 +265,9 @@ class _FunctionNode(Node):
         if mode.saved_hooks:
             pack, unpack = mode.saved_hooks[-1]
             with engine.no_grad():
-                saved = [item if item is None or item.output is not None else _packed(item, pack, unpack) for item in saved]
+                saved = [
+                    item if item is None or item.output is not None else _packed(item, pack, unpack) for item in saved
+                ]
         self.saved = tuple(saved)
         self.__dict__.pop("_dirty", None)
         self.__dict__.pop("_not_differentiable", None)
@@ -443,7 +449,9 @@ def once_differentiable(backward):
         for result in (results,) if single else results:
             if isinstance(result, Tensor):
                 node = _OnceNode()
-                node.edges = tuple(g if g._edge is LEAF else g._edge for g in grads if g is not None and g._edge is not None)
+                node.edges = tuple(
+                    g if g._edge is LEAF else g._edge for g in grads if g is not None and g._edge is not None
+                )
                 node.saved, node.fit, node.rare, node.seq = (), None, None, engine.tick()
                 node.label = ctx.name()
                 result = result.detach()

@@ -96,8 +96,9 @@ def _write(writer, target, values) -> bool:
         raw.append(value)
     try:
         writer(kind.xp, target._data, *raw)
-    except Exception:  # whatever it is, the general road says it better
-        return False
+    except Exception as error:
+        if not isinstance(error, RuntimeWarning):  # NumPy's, made an error by the user, comes after all is written
+            return False  # whatever it is, the general road says it better
     if target._view is not UNTRACKED:
         engine.touch(target)
     return True
@@ -169,7 +170,11 @@ def store(target, result):
             edge.saved = tuple(kept if value is array else value for value in edge.saved)
         saves_y = any(value is result._data for value in edge.saved)
     if not target._type.symbolic:
-        if array.size and 0 in array.strides and any([n > 1 and step == 0 for n, step in zip(array.shape, array.strides)]):
+        if (
+            array.size
+            and 0 in array.strides
+            and any([n > 1 and step == 0 for n, step in zip(array.shape, array.strides)])
+        ):
             raise RuntimeError(
                 "unsupported operation: more than one element of the written-to tensor refers to a single memory "
                 "location. Please clone() the tensor before performing the operation."

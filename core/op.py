@@ -94,7 +94,11 @@ class Op:
         self.names = tuple(dict.fromkeys((*bare, *more)))
         self.ref, self.complex, self.domain, self.promote = ref, complex, domain, promote
         self.inplace = self.default_inplace if inplace is None else inplace
-        self.node_name = node if isinstance(node, str) else "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
+        self.node_name = (
+            node
+            if isinstance(node, str)
+            else "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
+        )
         self.name_node = node if callable(node) else None  # PyTorch names some nodes after the arguments
         self.undifferentiable = vjp is None
         self.returns = codegen.named_tuple(self.name, returns) if returns else None

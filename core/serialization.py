@@ -22,7 +22,8 @@ import numpy
 from plugrad import dtypes, engine
 from plugrad.device import device as _device
 from plugrad.nn.parameter import Parameter
-from plugrad.tensor import Size, Tensor, make
+from plugrad.description import Size
+from plugrad.tensor import Tensor, make
 
 FORMAT = 1
 HEADER, OBJECTS = "plugrad.json", "objects.pkl"

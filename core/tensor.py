@@ -7,13 +7,12 @@ says of which base the tensor is a view. Methods that are ops are put into the c
 
 from __future__ import annotations
 
-import types
 import weakref
 
 import numpy
 
-from plugrad import dtypes, engine, printing, registry
-from plugrad.description import Description, Size
+from plugrad import dtypes, engine, registry
+from plugrad.description import Description
 from plugrad.device import device as _device
 from plugrad.device import type_of
 from plugrad.engine import LEAF, mode
@@ -169,12 +168,15 @@ class Tensor(Description, Protocols):
     def grad(self, value):
         if value is not None:
             if not isinstance(value, Tensor):
-                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__!r}")
+                raise TypeError(
+                    f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__!r}"
+                )
             if value is self:
                 raise RuntimeError("can't assign Variable as its own grad")
             if value.shape != self.shape:
                 raise RuntimeError(
-                    f"assigned grad has data of a different size: {list(value.shape)}, the tensor has {list(self.shape)}"
+                    f"assigned grad has data of a different size: {list(value.shape)}, the tensor has "
+                    f"{list(self.shape)}"
                 )
             if value._type is not self._type:
                 what = "device" if value.device is not self.device else "type"
@@ -387,7 +389,9 @@ def write_out(op, result, out):
             "arguments requires grad."
         )
     if not dtypes.can_cast(result.dtype, out.dtype):
-        raise RuntimeError(f"result type {result.dtype._label} can't be cast to the desired output type {out.dtype._label}")
+        raise RuntimeError(
+            f"result type {result.dtype._label} can't be cast to the desired output type {out.dtype._label}"
+        )
     if out.device is not result.device:
         raise RuntimeError(f"Expected out tensor to be on {result.device}, it is on {out.device}")
     if out.shape == result.shape:

@@ -274,19 +274,6 @@ def a_wrong_dtype_rule():
     return place_of_largest
 
 
-@fault("meta device")
-def wrong_strides():
-    @op()
-    def turned(xp, input):
-        """A copy laid out the other way round."""
-        return xp.ascontiguousarray(input.T).T
-
-    turned.meta(lambda input: (input.shape, input.dtype))
-    turned.vjp(lambda F, g: g)
-    turned.samples(lambda make: iter([make(2, 3)]))
-    return turned
-
-
 @fault("error samples")
 def an_error_that_does_not_come():
     made = damped(right)

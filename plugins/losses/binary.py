@@ -122,7 +122,8 @@ def bce_logits_meta(input, target, weight, pos_weight, reduction):
 @bce_logits.samples
 def bce_logits_samples(make):
     yield make(3, 4), make(3, 4, low=0, high=1), None, None, "mean"
-    yield make(3, 4), make(3, 4, low=0, high=1), make(4), make(4), "none"
+    weights = make(4, requires_grad=False), make(4, requires_grad=False)  # constants, in PyTorch too
+    yield make(3, 4), make(3, 4, low=0, high=1), *weights, "none"
 
 
 @loss(module="BCEWithLogitsLoss", forward=("input", "target"), buffers=("weight", "pos_weight"))

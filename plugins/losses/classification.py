@@ -369,7 +369,8 @@ def _with_probabilities(F, input, target, weight, ignore_index, reduction, label
 @cross_entropy.samples
 def cross_entropy_samples(make):
     yield make(3, 4), make.ints(3, low=0, high=4)
-    yield make.args(make(2, 4, 3), make.ints(2, 3, low=0, high=4), make(4, low=1, high=2, requires_grad=False), label_smoothing=0.1)
+    weight = make(4, low=1, high=2, requires_grad=False)
+    yield make.args(make(2, 4, 3), make.ints(2, 3, low=0, high=4), weight, label_smoothing=0.1)
     yield make(3, 4), make(3, 4, low=0, high=1)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from plugrad.extend import Op, collect, composite, hookimpl
+import plugrad
+from plugrad.extend import Module, Op, collect, composite, hookimpl
 
 
 def _check(input, linear_weight, target, linear_bias, ignore_index):
@@ -75,6 +76,61 @@ def linear_cross_entropy_errors(make):
     yield RuntimeError, "last dimensions", make.args(make(2, 3), make(2, 4), make.ints(2))
 
 
+class LinearCrossEntropyLoss(Module):
+    """Cross entropy of the logits of a linear map, the module of `linear_cross_entropy`.
+
+    Args:
+        in_features: size of the input.
+        num_classes: number of classes C.
+        out_features: sizes (d1, ...) of a loss of several dimensions.
+        bias: whether the linear map, the child `linear`, has a bias.
+        weight: one factor per class, or None.
+        reduction, ignore_index, label_smoothing, options: as those of the function.
+
+    Raises `RuntimeError` for a `weight` of another shape, or a `label_smoothing` outside [0, 1].
+
+    >>> import plugrad as torch
+    >>> torch.nn.LinearCrossEntropyLoss(4, 3)(torch.ones(2, 4), torch.tensor([0, 2])).shape
+    torch.Size([])
+    """
+
+    def __init__(
+        self, in_features, num_classes, *, out_features=(), bias=False, device=None, dtype=None, reduction="mean",
+        weight=None, ignore_index=None, label_smoothing=0.0, options=None,
+    ):  # fmt: skip
+        super().__init__()
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")
+        if not 0 <= label_smoothing <= 1:
+            raise RuntimeError(f"expected label_smoothing to be in range [0, 1], got {label_smoothing}")
+        self.register_buffer("weight", weight)
+        self.num_classes, self.out_features, self.reduction = num_classes, tuple(out_features), reduction
+        self.ignore_index, self.label_smoothing, self.options = ignore_index, label_smoothing, options
+        count = num_classes * prod(out_features)
+        self.linear = plugrad.nn.Linear(in_features, count, bias=bias, device=device, dtype=dtype)
+
+    def forward(self, input, target):
+        shape = (self.num_classes, *self.out_features)
+        bias = self.linear.bias
+        return linear_cross_entropy.function(
+            input, self.linear.weight.reshape(*shape, -1), target, weight=self.weight, reduction=self.reduction,
+            linear_bias=bias if bias is None else bias.reshape(shape), ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing, options=self.options,
+        )  # fmt: skip
+
+    def extra_repr(self):
+        return (
+            f"in_features={self.linear.in_features}, num_classes={self.num_classes}, out_features={self.out_features}, "
+            f"bias={self.linear.bias is not None}, reduction={self.reduction}, ignore_index={self.ignore_index}, "
+            f"label_smoothing={self.label_smoothing}, options={self.options}"
+        )
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())
+
+
+@hookimpl
+def plugrad_losses():
+    return [LinearCrossEntropyLoss]

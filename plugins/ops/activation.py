@@ -61,6 +61,8 @@ def hardtanh(xp, input, min_val=-1.0, max_val=1.0):
     refuse("c", "hardtanh_cpu", input)
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
+    if input.dtype.kind == "u" and min(min_val, max_val) < 0:
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     return bounded(xp, input, _like(input, min_val), _like(input, max_val))
 
 

@@ -7,7 +7,7 @@ from plugrad.extend import Op, binary, collect, hookimpl, unary
 from ._checks import refuse
 
 
-@unary(promote="same")
+@unary(promote="int")
 def bitwise_not(xp, input):
     """Each bit inverted; for bool, logical not.
 

@@ -43,7 +43,8 @@ def _parse(args, dtype, device):
             device = value
         elif value is not None:
             raise TypeError(
-                f"to() received an invalid combination of arguments: {value!r} is neither a dtype, a device nor a Tensor"
+                f"to() received an invalid combination of arguments: {value!r} is neither a dtype, a device nor a "
+                "Tensor"
             )
     return dtype, device, flags
 
@@ -149,7 +150,8 @@ cpu.samples(_cast_samples)
 @to.samples
 @type_.samples
 def to_samples(make):
-    yield make(3, 4), plugrad.float32
+    yield make(3, 4), plugrad.complex128
+    yield make(3, 4, requires_grad=False), plugrad.float32
 
 
 @type_as.samples

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op, reduction
 
 from ._checks import refuse
@@ -175,7 +177,7 @@ def logcumsumexp_vjp(F, g, y, input, dim):
     if not len(input.shape):
         return g
     # d y[i] / d x[k] = exp(x[k] - y[i]); summed over i >= k in steps exp(y[i] - y[i + 1]), none of which overflows.
-    last = shift(F, y, dim, 0.0)
+    last = shift(F, y, dim, -math.inf)
     decay = F.exp(F.where(y == last, 0.0, last - y))
     share = F.exp(F.where(y == input, 0.0, input - y))
     return F.conj(share) * _carried_back(F, g, decay, dim)

@@ -90,10 +90,14 @@ def linalg_cholesky_ex_vjp(F, g, y, upper):
     return cholesky_gradient(F, g[0], y[0])
 
 
+def _of_square(function, matrix):
+    """The factor of a symmetric, positive definite matrix."""
+    return function(matrix @ matrix.mT + plugrad.eye(3, dtype=matrix.dtype, device=matrix.device))
+
+
 def _definite_samples(make):
-    for shape in ((3, 3), (2, 3, 3)):
-        matrix = make(*shape).detach()
-        yield (matrix @ matrix.transpose(-2, -1) + plugrad.eye(3, dtype=matrix.dtype)).requires_grad_()
+    yield make.through(_of_square, make(3, 3))
+    yield make.through(_of_square, make(2, 3, 3))
 
 
 linalg_cholesky_ex.samples(_definite_samples)

@@ -342,12 +342,12 @@ def copy_samples(make):
 @normal_.samples
 @zero_function.samples
 def written_samples(make):
-    yield make(2, 3, requires_grad=False)
+    yield make.on_copy(make(2, 3, requires_grad=False))
 
 
 @fill_function.samples
 def filled_with_samples(make):
-    yield make(2, 3, requires_grad=False), 2.5
+    yield make.on_copy(make(2, 3, requires_grad=False), 2.5)
 
 
 @hookimpl

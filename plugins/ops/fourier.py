@@ -31,8 +31,12 @@ def fft_c2c(xp, input, dims, scale, forward):
     dtype = _COMPLEX.get(str(input.dtype), input.dtype)
     if not dims:
         return _scaled(input.astype(dtype), scale, dtype)
-    transform = xp.fft.fftn if forward else xp.fft.ifftn
-    return _scaled(transform(input, axes=dims, norm="backward" if forward else "forward"), scale, dtype)
+    norm = "backward" if forward else "forward"
+    if len(dims) == 1:  # the functions of several dimensions take their time to find that out
+        result = (xp.fft.fft if forward else xp.fft.ifft)(input, axis=dims[0], norm=norm)
+    else:
+        result = (xp.fft.fftn if forward else xp.fft.ifftn)(input, axes=dims, norm=norm)
+    return _scaled(result, scale, dtype)
 
 
 @fft_c2c.meta
@@ -63,7 +67,8 @@ def fft_r2c(xp, input, dims, scale, double=False):
 
     It is cut along the last of `dims`. With `double` those that have a conjugate twin count twice.
     """
-    result = _scaled(xp.fft.rfftn(input, axes=dims), scale, _COMPLEX[str(input.dtype)])
+    result = xp.fft.rfft(input, axis=dims[0]) if len(dims) == 1 else xp.fft.rfftn(input, axes=dims)
+    result = _scaled(result, scale, _COMPLEX[str(input.dtype)])
     if double:
         result[_twin(dims, input.shape[dims[-1]])] *= 2
     return result

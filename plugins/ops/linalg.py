@@ -253,7 +253,7 @@ def linalg_cross(xp, input, other, *, dim=-1):
     a1, a2, a3 = a[..., 0], a[..., 1], a[..., 2]
     b1, b2, b3 = b[..., 0], b[..., 1], b[..., 2]
     parts = [a2 * b3 - a3 * b2, a3 * b1 - a1 * b3, a1 * b2 - a2 * b1]
-    return xp.moveaxis(xp.stack(parts, axis=-1), -1, dim)
+    return xp.stack(parts, axis=axes(dim, input.ndim))
 
 
 def _check_cross(input, other, dim) -> None:

@@ -44,7 +44,7 @@ def _check_empty(shape, dim, ord) -> None:
             )
 
 
-@reduction(at=("linalg.vector_norm",), ref="numpy.linalg.vector_norm")
+@reduction(at=("linalg.vector_norm",))
 def linalg_vector_norm(xp, input, ord=2, dim=None, keepdim=False, *, dtype=None):
     """Norm of all elements taken as a vector, or along `dim`: (sum |x|^ord)^(1/ord).
 

@@ -38,6 +38,12 @@ def sqrt_vjp(F, g, y):
     return g / (conj(F, y) * 2)
 
 
+@sqrt.samples
+def sqrt_samples(make):
+    yield make(3, 4, low=0.1, high=3)
+    yield make(low=0.1, high=3)
+
+
 @unary()
 def rsqrt(xp, input):
     """One divided by the square root of each element.
@@ -47,6 +53,9 @@ def rsqrt(xp, input):
     tensor([0.5000, 0.2500])
     """
     return xp.true_divide(1, xp.sqrt(input))
+
+
+rsqrt.samples(sqrt_samples)
 
 
 @rsqrt.vjp

@@ -287,6 +287,13 @@ def _spread(op, input, dim, unbiased, keepdim, correction, out=None):
     return op(input, dim, keepdim, correction=correction, **more)
 
 
+@variance.samples
+@deviation.samples
+def variance_samples(make):
+    yield make(3, 4)
+    yield make.args(make(2, 3, 4), dim=(0, -1), keepdim=True, correction=0)
+
+
 @composite()
 def var(F, input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
     """Variance of all elements, or along `dim`.

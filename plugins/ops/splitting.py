@@ -25,8 +25,8 @@ def split_evenly(xp, input, split_size, dim=0):
     n = input.shape[dim]
     if split_size == 0 and n:
         raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
-    count = max(-(-n // split_size), 1) if split_size else 1
-    return pieces(input, dim, [min(split_size, n - i * split_size) for i in range(count)])
+    lead, step = (slice(None),) * dim, split_size or 1
+    return tuple([input[(*lead, slice(i, i + step))] for i in range(0, n or 1, step)])
 
 
 @split_evenly.vjp
@@ -213,6 +213,8 @@ def unbind(xp, input, dim=0):
     if input.ndim == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     dim = axes(dim, input.ndim)
+    if dim == 0:
+        return tuple([input[i, ...] for i in range(input.shape[0])])
     lead = (slice(None),) * dim
     return tuple([input[(*lead, i, Ellipsis)] for i in range(input.shape[dim])])
 

@@ -235,17 +235,17 @@ def pool3d_with_indices_samples(make):
 
 @lp_pool1d.samples
 def lp_pool1d_samples(make):
-    yield make(1, 2, 5), 3, 2
+    yield make(1, 2, 5, low=0.5, high=2), 3, 2
 
 
 @lp_pool2d.samples
 def lp_pool2d_samples(make):
-    yield make(1, 2, 5, 4), 3, 2
+    yield make(1, 2, 5, 4, low=0.5, high=2), 3, 2
 
 
 @lp_pool3d.samples
 def lp_pool3d_samples(make):
-    yield make(1, 2, 5, 4, 4), 3, 2
+    yield make(1, 2, 5, 4, 4, low=0.5, high=2), 3, 2
 
 
 @max_unpool1d.samples
@@ -260,7 +260,8 @@ def max_unpool2d_samples(make):
 
 @max_unpool3d.samples
 def max_unpool3d_samples(make):
-    yield make(1, 1, 2, 2, 2), make.ints(1, 1, 2, 2, 2, low=0, high=1) + plugrad.tensor([[[0, 3], [9, 14]], [[36, 39], [45, 47]]]), 2
+    places = plugrad.tensor([[[0, 3], [9, 14]], [[36, 39], [45, 47]]])
+    yield make(1, 1, 2, 2, 2), make.ints(1, 1, 2, 2, 2, low=0, high=1) + places, 2
 
 
 @hookimpl

@@ -14,8 +14,11 @@ def transpose(xp, input, dim0, dim1):
     tensor([[1, 3],
             [2, 4]])
     """
-    dim0, dim1 = axes(dim0, input.ndim), axes(dim1, input.ndim)
-    return input.swapaxes(dim0, dim1) if input.ndim else input[...]
+    try:
+        return input.swapaxes(dim0, dim1)
+    except (ValueError, TypeError):
+        axes(dim0, input.ndim), axes(dim1, input.ndim)  # says what is wrong
+        return input[...]
 
 
 @transpose.vjp
@@ -93,10 +96,13 @@ def permute(xp, input, dims):
             "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
             f"ordering of dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(dims)}"
         )
-    order = tuple([axes(d, input.ndim) for d in dims])
-    if len(set(order)) != len(order):
-        raise RuntimeError("permute(): duplicate dims are not allowed.")
-    return input.transpose(order)
+    try:
+        return input.transpose(dims)
+    except (ValueError, TypeError):
+        order = [axes(d, input.ndim) for d in dims]
+        if len(set(order)) != len(order):
+            raise RuntimeError("permute(): duplicate dims are not allowed.") from None
+        return input.transpose(order)
 
 
 @permute.vjp
