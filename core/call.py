@@ -110,19 +110,21 @@ def named(op: Op, values: tuple, out=None):
 
 def finish_many(op, values, raw, kind, result, requires, result_dtype=None):
     """Wrap and record the results of an op that returns several."""
-    made = []
+    made, array_type, np = [], kind.array_type, kind.np
     for item in result:
-        if type(item) is not kind.array_type:
+        if type(item) is not array_type:
             item = kind.wrap(item)
-        if result_dtype is not None and item.dtype.kind == result_dtype.kind and item.dtype != result_dtype:
+        dtype = item.dtype
+        if result_dtype is not None and dtype.kind == result_dtype.kind and dtype != result_dtype:
             item = item.astype(result_dtype)
-        made.append(make(item, kind.device.tensor_type(item.dtype)))
+            dtype = result_dtype
+        made.append(make(item, kind if dtype is np else kind.device.tensor_type(dtype)))
     if requires and op.formulas and mode.grad:
         node = record(op, values, raw, tuple([item._data for item in made]))
         if node is not None:
             node.outputs = tuple([(item._data.shape, item._type) for item in made])
             for i, item in enumerate(made):
-                if item._type.dtype.is_floating_point or item._type.dtype.is_complex:
+                if item._data.dtype.kind in "fcV":
                     item._edge = OutputSlot(node, i)
     if op.family == "view":
         for i, item in enumerate(made):

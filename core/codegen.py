@@ -276,7 +276,7 @@ def _materialize(self, g, F=None):
     for i, (shape, kind) in enumerate(self.outputs):
         grad = g.grads.get(i)
         if grad is None and (kind.dtype.is_floating_point or kind.dtype.is_complex):
-            grad = kind.xp.zeros(shape, kind.np)
+            grad = kind.zeros(shape)
             if F is op_module.F:
                 grad = make(grad, kind)
         grads.append(grad)

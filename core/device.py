@@ -183,6 +183,14 @@ class TensorType:
         """Return the backend's array for what a kernel gave: NumPy gives scalars where 0-d arrays are meant."""
         return self.xp.asarray(value)
 
+    def ones(self, shape):
+        """Return a new array of ones; without data on a symbolic device."""
+        return self.backend.empty(shape, self.np) if self.symbolic else self.xp.ones(shape, self.np)
+
+    def zeros(self, shape):
+        """Return a new array of zeros; without data on a symbolic device."""
+        return self.backend.empty(shape, self.np) if self.symbolic else self.xp.zeros(shape, self.np)
+
     def to(self, element: dtypes.dtype) -> TensorType:
         """Return the type with other elements on the same device."""
         return self.device.tensor_type(element.numpy)

@@ -56,6 +56,9 @@ __all__ = [
     "touch", "version",
 ]  # fmt: skip
 
+# The walk makes Tensors, but their module imports this one: it sets the two names.
+Tensor = make = None
+
 
 def run(roots, *, retain, create, targets=None):
     """Walk backward from `roots`, pairs (edge, gradient).
@@ -259,14 +262,7 @@ def accumulate(leaf, g, create, holders) -> None:
     # 3: this frame's `g`, that of `_finish_leaf`, and getrefcount's own argument.
     elif g.base is not None or sys.getrefcount(g) > 3 + holders:
         g = g.copy()
-    leaf._grad = kind_tensor(g, kind)
-
-
-def kind_tensor(array, kind):
-    """Return a Tensor without history around a raw array of known tensor type."""
-    from plugrad.tensor import make
-
-    return make(array, kind)
+    leaf._grad = make(g, kind)
 
 
 def _run_before(owner, rare: Rare, g, create):
@@ -296,8 +292,6 @@ def _run_before(owner, rare: Rare, g, create):
 
 
 def _checked(result, grad, what):
-    from plugrad.tensor import Tensor
-
     if not isinstance(result, Tensor):
         raise TypeError(f"a {what} must return None or a Tensor, not {type(result).__name__}")
     if grad is not None and result.shape != grad.shape:
@@ -345,9 +339,7 @@ def _explain(error: Exception, node) -> None:
 
 def _walk(tensors, gradients, *, retain, create, targets=None):
     """Check the roots of a walk, run it, and return what it captured."""
-    from plugrad.tensor import Tensor
-
-    roots = []
+    roots, tensorial = [], create
     for tensor, gradient in zip(tensors, gradients):
         edge = tensor._live_edge()
         if edge is None:
@@ -367,7 +359,7 @@ def _walk(tensors, gradients, *, retain, create, targets=None):
                     "grad can be implicitly created only for real scalar outputs but got " + repr(tensor.dtype)
                 )
             kind = tensor._type
-            gradient = kind_tensor(kind.xp.ones(tensor._data.shape, kind.np), kind)
+            gradient = make(kind.ones(tensor._data.shape), kind)
         elif not isinstance(gradient, Tensor):
             raise TypeError(
                 f"gradients can be either Tensors or None, but got {type(gradient).__name__}; write torch.tensor(...)"
@@ -384,12 +376,14 @@ def _walk(tensors, gradients, *, retain, create, targets=None):
                     f"{gradient.dtype} and {tensor.dtype}"
                 )
             gradient = gradient.to(tensor.device, tensor.dtype)
-        roots.append((tensor if edge is LEAF else edge, gradient if create else gradient._data))
+        # Symbolic arrays know no operators: formulas run on tensors then, recorded or not.
+        tensorial = create or tensor._type.symbolic
+        roots.append((tensor if edge is LEAF else edge, gradient if tensorial else gradient._data))
     previous = mode.grad, mode.current
     mode.grad = create
     try:
         with numpy.errstate(all="ignore"):
-            return run(roots, retain=retain, create=create, targets=targets)
+            return run(roots, retain=retain, create=tensorial, targets=targets)
     finally:
         mode.grad, mode.current = previous
 
@@ -479,7 +473,7 @@ def grad(
         if g is None:
             if materialize_grads:
                 kind = tensor._type
-                g = kind_tensor(kind.xp.zeros(tensor._data.shape, kind.np), kind)
+                g = make(kind.zeros(tensor._data.shape), kind)
             elif not allow_unused:
                 raise RuntimeError(
                     f"The differentiated Tensor at index {position} appears to not have been used in the graph. Set "
@@ -488,14 +482,12 @@ def grad(
         elif not create_graph:
             g = as_tensor(g)
             if any(g._data is other._data for other in results if other is not None):
-                g = kind_tensor(g._data.copy(), g._type)
+                g = make(g._data.copy(), g._type)
         results.append(g)
     return tuple(results)
 
 
 def _target(tensor):
-    from plugrad.tensor import Tensor
-
     if not isinstance(tensor, Tensor):
         raise TypeError(f"inputs must be Tensors, got {type(tensor).__name__}")
     edge = tensor._live_edge()

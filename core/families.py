@@ -346,22 +346,25 @@ class Reduction(Op):
         return result
 
     def raw(self, namespace):
-        kernel, xp, dim_index = self.kernel_for(namespace._name), namespace._xp, self.dim_index
-        positional = self.positional
-        keyword_only = self.keyword_only
+        kernel, xp = self.kernel_for(namespace._name), namespace._xp
+        if self.dim_index is None:
+            return super().raw(namespace)
+        positional, place = self.positional[1:], self.dim_index - 1
 
         def call(input, *args, **kwargs):
-            values = dict(zip(positional[1:], args))
+            if len(args) > place == 0 and input.ndim and not kwargs:  # the common case: `dim` comes first
+                dim = args[0]
+                return kernel(xp, input, *args) if dim is None else kernel(xp, input, axes(dim, input.ndim), *args[1:])
+            values = dict(zip(positional, args))
             values.update(kwargs)
             dim = values.get("dim")
-            if dim is not None and dim_index is not None:
-                values["dim"] = axes(tuple(dim) if isinstance(dim, list) else dim, input.ndim)
+            if dim is not None:
+                values["dim"] = axes(dim, input.ndim)
                 if not input.ndim:
                     result = kernel(xp, input.reshape(1), **values)
                     return tuple(r.reshape(()) for r in result) if isinstance(result, tuple) else result.reshape(())
             return kernel(xp, input, **values)
 
-        del keyword_only
         return call
 
     def shape_rule(self, kind, raw):

@@ -325,7 +325,7 @@ class _FunctionNode(Node):
             for i, grad in enumerate(found):
                 if grad is None and self.outputs[i] is not None:
                     shape, kind = self.outputs[i]
-                    found[i] = make(kind.xp.zeros(shape, kind.np), kind)
+                    found[i] = make(kind.zeros(shape), kind)
         return tuple(found)
 
     def pull(self, F, g, saved, retain):

@@ -12,6 +12,8 @@ import weakref
 
 from plugrad.modes import LEAF, mode, no_grad, tick
 
+Tensor = from_raw = None  # set by plugrad.tensor, which imports this module
+
 # ---------------------------------------------------------------------------------------------------- versions
 
 _touched: dict[int, list] = {}  # id of a storage -> [weak reference to it, tick of its last write, number of writes]
@@ -204,8 +206,6 @@ class Packed:
 
     def unpack(self):
         """Return the raw array again."""
-        from plugrad.tensor import Tensor
-
         tensor = self.unpacker(self.packed)
         if not isinstance(tensor, Tensor):
             raise TypeError(f"a saved-tensor unpack hook must return a Tensor, not {type(tensor).__name__}")
@@ -301,8 +301,6 @@ def stale_error(node: Node, saved) -> None:
 
 def as_tensor(g):
     """Return a gradient, raw or Tensor, as a Tensor."""
-    from plugrad.tensor import Tensor, from_raw
-
     return g if g is None or isinstance(g, Tensor) else from_raw(g)
 
 

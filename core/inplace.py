@@ -143,8 +143,9 @@ def check_writable(target) -> None:
                 "a view of a leaf Variable that requires grad is being used in an in-place operation: clone() the "
                 "leaf first, or wrap the write in `with torch.no_grad():`"
             )
-        if target._view.error is not None:
-            raise RuntimeError(target._view.error)
+        refusal = target._view.refusal()
+        if refusal is not None:
+            raise RuntimeError(refusal)
 
 
 def store(target, result):

@@ -8,6 +8,8 @@ in: `F` on Tensors, `raw_namespace(array)` on raw arrays. The fast road of unary
 
 from __future__ import annotations
 
+import functools
+
 import numpy
 
 from plugrad import codegen, dtypes, engine, registry
@@ -225,12 +227,7 @@ class Op:
 
     def raw(self, namespace):
         """Return the op on raw arrays, as formulas call it."""
-        kernel, xp = self.kernel_for(namespace._name), namespace._xp
-
-        def call(*args, **kwargs):
-            return kernel(xp, *args, **kwargs)
-
-        return call
+        return functools.partial(self.kernel_for(namespace._name), namespace._xp)
 
     def validate(self) -> None:
         """Raise TypeError, naming op and rule, when the declaration is incomplete."""

@@ -52,8 +52,7 @@ def set_printoptions(
 def get_printoptions() -> dict:
     """Return the current options, fit for `set_printoptions(**options)`.
 
-    >>> import plugrad as torch
-    >>> torch.get_printoptions()["precision"]
+    >>> get_printoptions()["precision"]
     4
     """
     return dict(_options)

@@ -6,10 +6,13 @@ goes wrong, is left to the general road (`plugrad.call.apply`, `plugrad.construc
 
 from __future__ import annotations
 
+import numpy
+
 from plugrad import call, codegen, dtypes, modes
 from plugrad.device import device
 from plugrad.modes import LEAF, tick
 from plugrad.op import PLAIN
+from plugrad.tensor import Tensor
 
 _new = object.__new__
 
@@ -20,15 +23,19 @@ class General(Exception):
 
 def plain(value, kind):
     """Return as kernels want it an argument that is no plain number; General where that takes more than a look."""
+    if isinstance(value, Tensor):
+        if value._type.device is not kind.device:
+            raise General
+        return value._data
     if isinstance(value, (tuple, list)):
-        if PLAIN.issuperset(map(type, value)):
-            return value
-        raise General
+        if not PLAIN.issuperset(map(type, value)) and any([isinstance(item, Tensor) for item in value]):
+            raise General
+        return value
     if isinstance(value, dtypes.dtype):
         return value.numpy
-    if value._type.device is not kind.device:
+    if isinstance(value, numpy.generic):
         raise General
-    return value._data
+    return value
 
 
 class Recorders(dict):

@@ -20,9 +20,9 @@ from collections import OrderedDict
 import numpy
 
 from plugrad import dtypes, engine
+from plugrad.description import Size
 from plugrad.device import device as _device
 from plugrad.nn.parameter import Parameter
-from plugrad.description import Size
 from plugrad.tensor import Tensor, make
 
 FORMAT = 1

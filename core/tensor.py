@@ -11,7 +11,7 @@ import weakref
 
 import numpy
 
-from plugrad import dtypes, engine, registry
+from plugrad import dtypes, engine, graph, registry
 from plugrad.description import Description
 from plugrad.device import device as _device
 from plugrad.device import type_of
@@ -457,3 +457,6 @@ CORE_NAMES = frozenset({*Tensor.__dict__, *Description.__dict__, *Protocols.__di
 for _name in ("as_strided", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze"):
     install_inplace(_name)
 del _name
+
+engine.Tensor, engine.make = Tensor, make
+graph.Tensor, graph.from_raw = Tensor, from_raw

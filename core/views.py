@@ -28,11 +28,21 @@ UNTRACKED = Untracked()
 class View:
     """Says how a tensor is a view of `base`: as the view `parent` is (None: the base itself), then through one op.
 
-    `rest` are the op's other arguments, `output` the number of the output if it has several, `error` why writing to
-    the view is forbidden (None: it is not).
+    `rest` are the op's other arguments, `output` the number of the output if it has several, `error` says why
+    whoever made the view forbids to write to it.
     """
 
     __slots__ = ("base", "parent", "op", "rest", "output", "generation", "error")
+
+    def refusal(self) -> str | None:
+        """Return why the view must not be written in place; None if it may."""
+        if self.error is None and self.output is not None:
+            return (
+                f"Output {self.output} of {self.op.node_name} is a view and is being modified inplace. This view is the "
+                "output of a function that returns multiple views. Such functions do not allow the output views to be "
+                "modified inplace. You should replace the inplace operation by an out-of-place one."
+            )
+        return self.error
 
     def steps(self) -> list:
         """Return the views on the way from the base to this one."""
@@ -70,12 +80,6 @@ def mark_view(source, op, rest, output=None):
     else:
         view.base, view.parent, view.generation = source, None, mark.generation if type(mark) is Base else 0
     view.op, view.rest, view.output, view.error = op, rest, output, None
-    if output is not None:
-        view.error = (
-            f"Output {output} of {op.node_name} is a view and is being modified inplace. This view is the output of a "
-            "function that returns multiple views. Such functions do not allow the output views to be modified "
-            "inplace. You should replace the inplace operation by an out-of-place one."
-        )
     return view
 
 

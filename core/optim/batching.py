@@ -16,6 +16,7 @@ from plugrad import engine
 from plugrad.tensor import Tensor, from_raw
 
 BLOCK = 1 << 17  # elements updated at once; more would fall out of the cache between two passes
+FEW = 6  # parameters without state, up to here, are not joined
 SMALL = 1 << 13  # up to here, copying a parameter is cheaper than a round of calls of its own
 
 
@@ -28,6 +29,8 @@ def step_group(optimizer, group):
     """Update the parameters of one group that have gradients."""
     options = plain(group)
     slots = [(name, initial, callable(initial)) for name, initial in optimizer.slots(options).items()]
+    if not slots and len(group["params"]) <= FEW:
+        return step_few(optimizer, dict.fromkeys(group["params"]), options)
     states = optimizer.state
     batches = {}  # parameters that agree in dtype, device and the scalars of their state
     for p in dict.fromkeys(group["params"]):
@@ -64,6 +67,23 @@ def step_group(optimizer, group):
             for row in counters:
                 row[index].fill(value)
         _Run(optimizer, names, state, options).run(jobs)
+
+
+def step_few(optimizer, params, options):
+    """Update a few parameters without state, one after the other: less work than finding out which belong together."""
+    state = {"fresh": False}
+    optimizer.advance(state, options)
+    run = _Run(optimizer, (), state, options)
+    for p in params:
+        grad = p.grad
+        if grad is not None:
+            data = p._data
+            run.xp = p._type.xp
+            if data.size <= BLOCK or not optimizer.elementwise:
+                run.update(grad._data, (data,))
+            else:
+                run.alone((p, grad._data, (data,)))
+            engine.touch(p)
 
 
 def plain(group):

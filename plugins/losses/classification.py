@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, loss, loss_modules, op
 
 from ._reduce import check_reduction, reduce, reduced_shape
@@ -27,7 +28,7 @@ def _labels(xp, target, count, ignore_index):
     """Return the flat labels, safe to index `count` classes with, and which of them count (None: all)."""
     flat = target.reshape(-1).astype("int64", copy=False)
     # Seen as unsigned, a negative label is a huge one: one pass finds both kinds of bad labels.
-    if not 0 <= ignore_index < count and (not flat.size or flat.view("uint64").max() < count):
+    if not 0 <= ignore_index < count and (not flat.size or 0 <= flat[flat.view("uint64").argmax()] < count):
         return flat, None
     kept = flat != ignore_index
     safe = xp.where(kept, flat, 0)
@@ -56,6 +57,13 @@ def _shares(xp, labels, kept, weight, dtype):
     if weight is None:
         return None if kept is None else kept.astype(dtype)
     return weight[labels] if kept is None else weight[labels] * kept
+
+
+def _chosen(xp, rows, labels):
+    """Return of each row the element that its label names."""
+    if not rows.flags.c_contiguous:
+        return rows[xp.arange(labels.size), labels]
+    return rows.reshape(-1).take(labels + xp.arange(0, rows.size, rows.shape[1] or 1))
 
 
 def _per_row(xp, g, reduction, shares, count):
@@ -88,7 +96,7 @@ def nll(xp, input, target, weight, ignore_index, reduction):
     """Negative log likelihood of labels, reduced; linear in `input`."""
     rows = _rows(xp, input)
     labels, kept = _labels(xp, target, rows.shape[1], ignore_index)
-    values = -rows[xp.arange(labels.size), labels]
+    values = -_chosen(xp, rows, labels)
     shares = _shares(xp, labels, kept, weight, rows.dtype)
     if shares is not None:
         values = values * shares if kept is None else xp.where(kept, values * shares, 0)
@@ -113,7 +121,7 @@ def nll_samples(make):
 
 @op(at=())
 def nll_grad(xp, g, target, weight, ignore_index, reduction, shape):
-    """Gradient of `nll` with respect to its input of the given shape: the adjoint of a linear function."""
+    """Gradient of `nll` with respect to its input, of the given shape."""
     classes = shape[1 if len(shape) > 1 else 0]
     labels, kept = _labels(xp, target, classes, ignore_index)
     shares = _shares(xp, labels, kept, weight, g.dtype)
@@ -135,6 +143,8 @@ def nll_grad_meta(g, target, weight, ignore_index, reduction, shape):
 
 def _check_labels(input, target, weight) -> None:
     """Raise PyTorch's errors for shapes and dtypes that do not belong together."""
+    if input.ndim == 2 and target.shape == input.shape[:1] and target.dtype is plugrad.int64 and weight is None:
+        return
     if input.ndim == 0:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     name = str(target.dtype).rpartition(".")[2]
@@ -203,9 +213,9 @@ def cross_entropy_labels(xp, input, target, weight, ignore_index, reduction, lab
     labels, kept = _labels(xp, target, classes, ignore_index)
     if rows.dtype.kind in "biu":
         raise NotImplementedError(f'"log_softmax_lastdim_kernel_impl" not implemented for {rows.dtype}')
-    shifted = rows - rows.max(axis=1, keepdims=True) if rows.size else rows
-    normalizer = xp.log(xp.exp(shifted).sum(axis=1))
-    values = normalizer - shifted[xp.arange(labels.size), labels]
+    shifted = rows - rows.max(1, None, True) if rows.size else rows
+    normalizer = xp.log(xp.exp(shifted).sum(1))
+    values = normalizer - _chosen(xp, shifted, labels)
     shares = _shares(xp, labels, kept, weight, rows.dtype)
     if shares is not None:
         values = values * shares
@@ -248,15 +258,19 @@ def _masses(xp, shares, kept, weight, classes, label_smoothing, scale):
 
 @op(at=())
 def cross_entropy_grad(xp, g, input, target, weight, ignore_index, reduction, label_smoothing):
-    """Gradient of `cross_entropy_labels`: softmax times the mass of the target distribution, less that distribution."""
+    """Gradient of `cross_entropy_labels`.
+
+    Softmax times the mass of the target distribution, less that distribution.
+    """
     rows = _rows(xp, input)
     classes = rows.shape[1]
     labels, kept = _labels(xp, target, classes, ignore_index)
     shares = _shares(xp, labels, kept, weight, rows.dtype)
     scale = _per_row(xp, g, reduction, shares, labels.size)
     mass = _masses(xp, shares, kept, weight, classes, label_smoothing, scale)
-    result = xp.exp(rows - rows.max(axis=1, keepdims=True)) if rows.size else rows.copy()
-    result *= (mass / result.sum(axis=1))[:, None]
+    result = rows - rows.max(1, None, True) if rows.size else rows.copy()
+    xp.exp(result, result)
+    result *= (mass / result.sum(1))[:, None]
     sharp = scale if shares is None else scale * shares
     if label_smoothing:
         even = label_smoothing / classes if weight is None else weight * (label_smoothing / classes)
@@ -288,7 +302,10 @@ def cross_entropy_grad_meta(g, input, target, weight, ignore_index, reduction, l
 
 @op(at=())
 def cross_entropy_mass(xp, g, target, weight, ignore_index, reduction, label_smoothing, shape):
-    """What `cross_entropy_grad` multiplies softmax with, with 1 for the classes in `shape`; linear in `g`."""
+    """What `cross_entropy_grad` multiplies softmax with; linear in `g`.
+
+    With 1 for the classes in `shape`.
+    """
     classes = shape[1 if len(shape) > 1 else 0]
     labels, kept = _labels(xp, target, classes, ignore_index)
     shares = _shares(xp, labels, kept, weight, g.dtype)

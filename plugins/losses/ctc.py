@@ -92,7 +92,10 @@ def ctc_meta(log_probs, targets, input_lengths, target_lengths, blank):
 
 @op(at=())
 def ctc_grad(xp, g, log_probs, targets, input_lengths, target_lengths, blank):
-    """Gradient of `ctc`; like PyTorch's, it takes `log_probs` for what `log_softmax` returned."""
+    """Gradient of `ctc`, which takes `log_probs` to be normalised.
+
+    So does PyTorch's: they are what `log_softmax` returned.
+    """
     inputs, lengths = xp.asarray(input_lengths), xp.asarray(target_lengths)
     labels, emissions, skip = _paths(xp, log_probs, targets, lengths, blank)
     alpha = _forward(xp, emissions, skip, inputs)

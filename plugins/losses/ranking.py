@@ -55,7 +55,9 @@ def hinge_embedding_loss(F, input, target, margin=1.0, *, reduction="mean"):
 @loss(module="CosineEmbeddingLoss", forward=("input1", "input2", "target"))
 @composite(at=("nn.functional.cosine_embedding_loss", "cosine_embedding_loss"))
 def cosine_embedding_loss(F, input1, input2, target, margin=0, *, reduction="mean"):
-    """One less the cosine where the target is 1, `max(0, cosine - margin)` where it is -1.
+    """One less the cosine of vectors that belong together; else the cosine.
+
+    Where the target is 1 it is `1 - cosine`, where it is -1 `max(0, cosine - margin)`.
 
     Args:
         input1, input2: vectors (D) or rows (N, D).
@@ -163,7 +165,9 @@ def triplet_margin_with_distance_loss(
 @loss(module="MultiMarginLoss", forward=("input", "target"), buffers=("weight",))
 @composite(at=("nn.functional.multi_margin_loss",))
 def multi_margin_loss(F, input, target, p=1, margin=1.0, weight=None, *, reduction="mean"):
-    """Hinge loss of many classes: the sum of `max(0, margin - input[target] + input[i]) ** p`.
+    """Hinge loss of many classes.
+
+    The sum of `max(0, margin - input[target] + input[i]) ** p`.
 
     The sum runs over the other classes, and is divided by the number of classes.
 
@@ -216,7 +220,10 @@ def multi_margin_loss(F, input, target, p=1, margin=1.0, weight=None, *, reducti
 
 @op(at=(), vjp=None)
 def label_counts(xp, target, dtype):
-    """How often each class is named in rows of labels that end at the first negative one."""
+    """How often each class is named in rows of labels.
+
+    A row ends at its first negative label.
+    """
     rows, classes = target.shape
     if target.size and int(target.max()) >= classes:
         raise RuntimeError("argument #2 'target' is out of range")

@@ -313,7 +313,10 @@ def tanhshrink(F, input):
 
 @unary(promote="same", at=())
 def elu(xp, input, alpha=1.0, scale=1.0, input_scale=1.0):
-    """`scale * (input or alpha * expm1(input_scale * input))`: elu, selu and celu in one."""
+    """`scale * (input or alpha * expm1(input_scale * input))`.
+
+    elu, selu and celu in one.
+    """
     refuse("biuc", "elu_cpu", input)
     negative = input.clip(-math.inf, 0)
     bent = xp.expm1(negative if input_scale == 1 else negative * input_scale)

@@ -117,7 +117,9 @@ def _plus(F, input, result, beta, alpha):
 
 @composite(inplace=True)
 def addmv(F, input, mat, vec, *, beta=1, alpha=1):
-    """`beta * input + alpha * (mat @ vec)` for a matrix and a vector; arguments as for `addmm`.
+    """`beta * input + alpha * (mat @ vec)` for a matrix and a vector.
+
+    Arguments as for `addmm`.
 
     >>> import plugrad as torch
     >>> torch.addmv(torch.tensor([10., 20.]), torch.eye(2), torch.ones(2))
@@ -169,7 +171,9 @@ def baddbmm(F, input, batch1, batch2, *, beta=1, alpha=1):
 
 @composite(inplace=True)
 def addbmm(F, input, batch1, batch2, *, beta=1, alpha=1):
-    """`beta * input + alpha` times the sum of the products in a batch; arguments as for `addmm`.
+    """`beta * input + alpha` times the sum of the products in a batch.
+
+    Arguments as for `addmm`.
 
     >>> import plugrad as torch
     >>> torch.addbmm(torch.zeros(2, 4), torch.ones(5, 2, 3), torch.ones(5, 3, 4))[0]

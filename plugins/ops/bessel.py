@@ -102,7 +102,9 @@ def i1e_vjp(F, g, input, y):
 
 @unary(at=("special.modified_bessel_i0",), inplace=False, complex=False, vjp=None, ref="scipy.special.i0")
 def modified_bessel_i0(xp, input):
-    """Modified Bessel function of the first kind, order 0; without a gradient, as in PyTorch.
+    """Modified Bessel function of the first kind, order 0.
+
+    Without a gradient, as in PyTorch.
 
     >>> import plugrad as torch
     >>> torch.special.modified_bessel_i0(torch.tensor([1.]))
@@ -113,7 +115,9 @@ def modified_bessel_i0(xp, input):
 
 @unary(at=("special.modified_bessel_i1",), inplace=False, complex=False, vjp=None, ref="scipy.special.i1")
 def modified_bessel_i1(xp, input):
-    """Modified Bessel function of the first kind, order 1; without a gradient, as in PyTorch.
+    """Modified Bessel function of the first kind, order 1.
+
+    Without a gradient, as in PyTorch.
 
     >>> import plugrad as torch
     >>> torch.special.modified_bessel_i1(torch.tensor([1.]))

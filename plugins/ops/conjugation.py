@@ -25,7 +25,9 @@ def conj_vjp(F, g):
 
 @composite()
 def conj_physical(F, input):
-    """Complex conjugate of each element, never left pending; a real tensor is passed on as it is.
+    """Complex conjugate of each element; a real tensor is passed on as it is.
+
+    Nothing is left pending.
 
     >>> import plugrad as torch
     >>> torch.conj_physical(torch.tensor([1 + 2j]))

@@ -8,7 +8,7 @@ from plugrad.extend import Op, collect, composite, hookimpl, op
 
 @op(at=(), node="ToCopyBackward0")
 def to_copy(xp, input, dtype):
-    """Return a copy with another element type; complex to real drops the imaginary part."""
+    """A copy with another element type; complex to real drops the imaginary part."""
     if input.dtype.kind == "c" and dtype.kind not in "cb":
         input = input.real
     return input.astype(dtype)
@@ -51,7 +51,9 @@ def _parse(args, dtype, device):
 
 @composite(at=("Tensor.to",), variadic="args")
 def to(F, input, args, *, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
-    """Return the tensor with another dtype and/or device; itself when nothing changes and not `copy`.
+    """Return the tensor with another dtype or device.
+
+    It is the tensor itself when nothing changes and not `copy`.
 
     >>> import plugrad as torch
     >>> torch.ones(2).to(torch.int64)
@@ -74,7 +76,9 @@ def to(F, input, args, *, dtype=None, device=None, non_blocking=False, copy=Fals
 
 @composite(at=("Tensor.type",), name="type")
 def type_(F, input, dtype=None, non_blocking=False):
-    """Return the legacy type name, or with `dtype` (a dtype or such a name) the tensor converted.
+    """Return the legacy type name, or with `dtype` the tensor converted.
+
+    `dtype` is a dtype or such a name.
 
     >>> import plugrad as torch
     >>> torch.ones(1).type(), torch.ones(1).type(torch.int64).dtype
@@ -110,7 +114,12 @@ def _cast(name, target):
         return input.to(getattr(plugrad, target))
 
     method.__name__ = name
-    method.__doc__ = f"Return the tensor as `{target}`."
+    method.__doc__ = f"""Return the tensor as `{target}`.
+
+    >>> import plugrad as torch
+    >>> torch.ones(2).{name}().dtype
+    torch.{target}
+    """
     made = composite(at=(f"Tensor.{name}",), name=name)(method)
     made.samples(_cast_samples)
     return made
@@ -128,19 +137,34 @@ _casts = {
 
 @composite(at=("Tensor.type_as",))
 def type_as(F, input, other):
-    """Return the tensor with the dtype and device of another."""
+    """Return the tensor with the dtype and device of another.
+
+    >>> import plugrad as torch
+    >>> torch.ones(2).type_as(torch.tensor([1]))
+    tensor([1, 1])
+    """
     return input.to(other)
 
 
 @composite(at=("Tensor.cpu",))
 def cpu(F, input, memory_format=None):
-    """Return the tensor in host memory."""
+    """Return the tensor in host memory.
+
+    >>> import plugrad as torch
+    >>> torch.ones(2).cpu().device
+    device(type='cpu')
+    """
     return input.to("cpu")
 
 
 @composite(at=("Tensor.cuda",))
 def cuda(F, input, device=None, non_blocking=False, memory_format=None):
-    """Return the tensor on a CUDA device (number, string or None for the first)."""
+    """Return the tensor on a CUDA device (number, string or None for the first).
+
+    >>> import plugrad as torch
+    >>> torch.ones(2).cuda().device  # doctest: +SKIP
+    device(type='cuda', index=0)
+    """
     return input.to("cuda" if device is None else device)
 
 

@@ -222,7 +222,9 @@ def _cast(array, dtype):
 
 @op(at=(), node="ConvolutionBackward0")
 def convolve(xp, input, weight, bias, geometry):
-    """Convolve (N, C, *S) with a weight (O, C / groups, *K); or transposed, with (C, O / groups, *K).
+    """Convolve images (N, C, *S) with a weight (O, C / groups, *K).
+
+    Transposed, the weight is (C, O / groups, *K).
 
     `bias` is (O,) or None, `geometry` a Geometry.
     """

@@ -220,7 +220,9 @@ def _at_chosen(F, g, y, input_shape, dim):
 
 @reduction(returns="values indices")
 def cummax(xp, input, dim):
-    """Running maximum along `dim`: a named tuple (values, indices of the last maximum so far).
+    """Running maximum along `dim`, and where the last one so far stands.
+
+    A named tuple (values, indices).
 
     >>> import plugrad as torch
     >>> torch.cummax(torch.tensor([1., 3., 2.]), 0).values
@@ -236,7 +238,9 @@ def cummax_cpu(xp, input, dim):
 
 @reduction(returns="values indices")
 def cummin(xp, input, dim):
-    """Running minimum along `dim`: a named tuple (values, indices of the last minimum so far).
+    """Running minimum along `dim`, and where the last one so far stands.
+
+    A named tuple (values, indices).
 
     >>> import plugrad as torch
     >>> torch.cummin(torch.tensor([2., 3., 1.]), 0).indices
@@ -270,7 +274,9 @@ def _last(input, dim):
 
 @composite()
 def diff(F, input, n=1, dim=-1, prepend=None, append=None):
-    """Differences of neighbours along `dim`, taken `n` times; of bool tensors whether they differ.
+    """Differences of neighbours along `dim`, taken `n` times.
+
+    Of bool tensors, whether they differ.
 
     Args:
         input: tensor of one or more dimensions.
@@ -350,7 +356,9 @@ def trapezoid(F, y, x=None, *, dx=None, dim=-1):
 
 @composite(at=("cumulative_trapezoid",))
 def cumulative_trapezoid(F, y, x=None, *, dx=None, dim=-1):
-    """Running integral along `dim` by the trapezoidal rule; arguments as for `trapezoid`.
+    """Running integral along `dim` by the trapezoidal rule.
+
+    Arguments as for `trapezoid`.
 
     >>> import plugrad as torch
     >>> torch.cumulative_trapezoid(torch.tensor([1., 2., 4.]))
@@ -387,7 +395,9 @@ def _slope(F, values, step, dim, edge_order):
 
 @composite(at=("gradient",))
 def gradient(F, input, *, spacing=None, dim=None, edge_order=1):
-    """Estimate of the derivative of sampled values along each dimension: a tuple of tensors.
+    """Estimate of the derivative of sampled values along each dimension.
+
+    Gives a tuple of tensors.
 
     Args:
         input: values of the function on a grid.

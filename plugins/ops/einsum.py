@@ -40,7 +40,9 @@ def _layout(labels):
 
 @op(at=(), node="BmmBackward0")
 def contract(xp, input, other, labels):
-    """Sum of products of two tensors over the dimensions that `labels`, three words, names but does not keep.
+    """Sum of products of two tensors, by three words of labels as in `einsum`.
+
+    Dimensions that the third word does not name are summed over.
 
     `("bij", "bjk", "bik")`: in no word does a label repeat; one that is in only one operand is in the result.
     """
@@ -338,7 +340,9 @@ def _best_order(sizes):
 
 @composite(at=("linalg.multi_dot",))
 def multi_dot(F, tensors, *, out=None):
-    """Product of two or more matrices in the order that costs least; the first and last may be vectors.
+    """Product of two or more matrices in the order that costs least.
+
+    The first and last may be vectors.
 
     >>> import plugrad as torch
     >>> torch.linalg.multi_dot([torch.ones(2), torch.ones(2, 3), torch.ones(3)])
@@ -383,7 +387,9 @@ def multi_dot(F, tensors, *, out=None):
 
 @composite(at=("chain_matmul",), variadic="matrices")
 def chain_matmul(F, matrices, *, out=None):
-    """Product of matrices in the order that costs least; `linalg.multi_dot` takes them as a list.
+    """Product of matrices in the order that costs least.
+
+    `linalg.multi_dot` takes them as a list.
 
     >>> import plugrad as torch
     >>> torch.chain_matmul(torch.ones(1, 2), torch.ones(2, 3), torch.ones(3, 1))

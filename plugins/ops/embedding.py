@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
+from . import _index as ix
+
 
 def _check_table(weight, indices):
     if weight.ndim != 2:
         raise RuntimeError(f"'weight' must be 2-D, got {list(weight.shape)}")
-    if indices.dtype not in ("int64", "int32"):
+    if indices.dtype.char != "l" and indices.dtype not in ("int64", "int32"):
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
             f"{indices.dtype} instead (while checking arguments for embedding); convert it with .long()"
@@ -30,12 +32,14 @@ def embedding(xp, weight, indices, padding_idx=-1, scale_grad_by_freq=False, spa
             [3., 4.]])
     """
     _check_table(weight, indices)
-    if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= len(weight)):
-        raise IndexError(
-            f"index out of range in self: indices must lie between 0 and {len(weight) - 1}, but they go from "
-            f"{int(indices.min())} to {int(indices.max())}"
-        )
-    return xp.take(weight, indices, axis=0)
+    if indices.size:
+        low, high = ix.extent(indices)
+        if low < 0 or high >= len(weight):
+            raise IndexError(
+                f"index out of range in self: indices must lie between 0 and {len(weight) - 1}, but they go from "
+                f"{low} to {high}"
+            )
+    return weight.take(indices, 0)
 
 
 @embedding.meta

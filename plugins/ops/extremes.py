@@ -83,7 +83,9 @@ def amax(xp, input, dim=None, keepdim=False):
 
 @reduction(ref="numpy.amin")
 def amin(xp, input, dim=None, keepdim=False):
-    """Smallest element of all, or along `dim`; equal ones share the gradient. Arguments as for `amax`.
+    """Smallest element of all, or along `dim`; equal ones share the gradient.
+
+    Arguments as for `amax`.
 
     >>> import plugrad as torch
     >>> torch.amin(torch.tensor([[1., 4.], [3., 2.]]), 1)
@@ -107,7 +109,9 @@ amin.vjp(extreme_vjp)
 
 @reduction(returns="min max")
 def aminmax(xp, input, *, dim=None, keepdim=False):
-    """Smallest and largest element of all, or along `dim` (an int): a named tuple (min, max).
+    """Smallest and largest element of all, or along `dim`.
+
+    `dim` is an int. Gives a named tuple (min, max).
 
     >>> import plugrad as torch
     >>> torch.aminmax(torch.tensor([3., 1., 2.])).max
@@ -151,7 +155,9 @@ def _argument(xp, search, name, input, dim, keepdim):
 
 @reduction(promote="index", vjp=None, ref="numpy.argmax")
 def argmax(xp, input, dim=None, keepdim=False):
-    """Index of the largest element: among all, flattened, or along `dim` (an int). The first of equal ones.
+    """Index of the largest element, the first of equal ones.
+
+    Among all elements, flattened, or along `dim` (an int).
 
     >>> import plugrad as torch
     >>> torch.argmax(torch.tensor([[1., 4.], [3., 2.]]), dim=1)
@@ -162,7 +168,9 @@ def argmax(xp, input, dim=None, keepdim=False):
 
 @reduction(promote="index", vjp=None, ref="numpy.argmin")
 def argmin(xp, input, dim=None, keepdim=False):
-    """Index of the smallest element: among all, flattened, or along `dim` (an int). The first of equal ones.
+    """Index of the smallest element, the first of equal ones.
+
+    Among all elements, flattened, or along `dim` (an int).
 
     >>> import plugrad as torch
     >>> torch.argmin(torch.tensor([[1., 4.], [3., 2.]]), dim=1)
@@ -176,7 +184,10 @@ def argmin(xp, input, dim=None, keepdim=False):
 
 @op(at=())
 def put_one(xp, input, index, dim, size):
-    """Zeros of `size` along `dim` with `input` put at `index`; both have size 1 along `dim`."""
+    """Zeros of `size` along `dim` with `input` put at `index`.
+
+    Both have size 1 along `dim`.
+    """
     positions = xp.arange(size).reshape((-1,) + (1,) * (input.ndim - 1 - axes(dim, input.ndim)))
     return xp.where(index == positions, input, input.dtype.type(0))
 
@@ -285,7 +296,9 @@ def _extreme(whole, along, pair, name, input, dim, keepdim, other, out):
 
 @composite(name="max_of", at=("max", "Tensor.max"))
 def max_of(F, input, dim=None, keepdim=False, *, other=None, out=None):
-    """Largest element of all; with `dim` those along it and their indices; with a tensor the pairwise maximum.
+    """Largest element of all, along `dim` with indices, or of pairs.
+
+    With a tensor in the place of `dim` it is the pairwise maximum.
 
     Args:
         input: real tensor.
@@ -305,7 +318,9 @@ def max_of(F, input, dim=None, keepdim=False, *, other=None, out=None):
 
 @composite(name="min_of", at=("min", "Tensor.min"))
 def min_of(F, input, dim=None, keepdim=False, *, other=None, out=None):
-    """Smallest element of all, along `dim` with indices, or of pairs; arguments as for `max`.
+    """Smallest element of all, along `dim` with indices, or of pairs.
+
+    Arguments as for `max`.
 
     >>> import plugrad as torch
     >>> torch.min(torch.tensor([3., 1., 2.]), 0).indices
@@ -398,7 +413,9 @@ def nanmedian_of(F, input, dim=None, keepdim=False, *, out=None):
 
 @reduction(returns="values indices")
 def mode(xp, input, dim=-1, keepdim=False):
-    """Most frequent value along `dim`, the smallest of several, and the index where it stands last.
+    """Most frequent value along `dim`, and the index where it stands last.
+
+    Of several the smallest.
 
     >>> import plugrad as torch
     >>> torch.mode(torch.tensor([3, 1, 1, 2])).values

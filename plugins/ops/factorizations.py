@@ -105,7 +105,9 @@ linalg_cholesky_ex.samples(_definite_samples)
 
 @op(at=("linalg.cholesky",))
 def linalg_cholesky(xp, A, *, upper=False):
-    """Lower triangular L with `A = L @ L^H` for positive definite A, or with `upper` its conjugate transpose.
+    """Lower triangular L with `A = L @ L^H` for positive definite A.
+
+    With `upper` its conjugate transpose.
 
     Raises `torch.linalg.LinAlgError` when a matrix is not positive definite. Only one triangle of A is read.
 
@@ -127,7 +129,9 @@ def _checked_cholesky(xp, name, A, upper):
 
 @op()
 def cholesky(xp, input, upper=False):
-    """Cholesky factor of positive definite matrices; `linalg.cholesky` is the newer form.
+    """Cholesky factor of positive definite matrices.
+
+    `linalg.cholesky` is the newer form.
 
     >>> import plugrad as torch
     >>> torch.cholesky(torch.tensor([[4.]]))
@@ -246,7 +250,9 @@ def qr(F, input, some=True):
 
 @op(vjp=None, returns="a tau")
 def geqrf(xp, input):
-    """QR factors as LAPACK packs them: Householder vectors below R, and their scales: a named tuple (a, tau).
+    """QR factors as LAPACK packs them: a named tuple (a, tau).
+
+    Householder vectors stand below R, their scales are `tau`.
 
     >>> import plugrad as torch
     >>> torch.geqrf(torch.eye(2)).tau

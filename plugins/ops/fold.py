@@ -41,7 +41,10 @@ def im2col_vjp(F, g, input_shape, kernel, dilation, padding, stride):
 
 @op(at=(), node="Col2ImBackward0")
 def col2im(xp, input, output_size, kernel, dilation, padding, stride):
-    """Add columns (N, C * KH * KW, blocks) up at their places in images (N, C, *output_size)."""
+    """Add columns up at their places in images: the adjoint of `im2col`.
+
+    Columns are (N, C * KH * KW, blocks), images (N, C, *output_size).
+    """
     size = window_count(output_size, kernel, stride, dilation, padding, padding)
     n, channels = len(input), input.shape[1] // prod(kernel)
     columns = input.reshape(n, channels, prod(kernel), *size)

@@ -13,8 +13,8 @@ from plugrad.extend import Op, axes, collect, composite, factory, hookimpl, op
 
 from ._checks import dtype_word
 
-_COMPLEX = {"float32": "complex64", "float64": "complex128"}
-_REAL = {"complex64": "float32", "complex128": "float64"}
+_COMPLEX = {"f": "complex64", "d": "complex128"}  # by the character of the dtype
+_REAL = {"F": "float32", "D": "float64"}
 
 
 def _scaled(result, scale, dtype):
@@ -28,7 +28,7 @@ def fft_c2c(xp, input, dims, scale, forward):
 
     The sign is minus when `forward`.
     """
-    dtype = _COMPLEX.get(str(input.dtype), input.dtype)
+    dtype = _COMPLEX.get(input.dtype.char, input.dtype)
     if not dims:
         return _scaled(input.astype(dtype), scale, dtype)
     norm = "backward" if forward else "forward"
@@ -41,7 +41,7 @@ def fft_c2c(xp, input, dims, scale, forward):
 
 @fft_c2c.meta
 def fft_c2c_meta(input, dims, scale, forward):
-    return input.shape, _COMPLEX.get(str(input.dtype), input.dtype)
+    return input.shape, _COMPLEX.get(input.dtype.char, input.dtype)
 
 
 @fft_c2c.vjp
@@ -68,7 +68,7 @@ def fft_r2c(xp, input, dims, scale, double=False):
     It is cut along the last of `dims`. With `double` those that have a conjugate twin count twice.
     """
     result = xp.fft.rfft(input, axis=dims[0]) if len(dims) == 1 else xp.fft.rfftn(input, axes=dims)
-    result = _scaled(result, scale, _COMPLEX[str(input.dtype)])
+    result = _scaled(result, scale, _COMPLEX[input.dtype.char])
     if double:
         result[_twin(dims, input.shape[dims[-1]])] *= 2
     return result
@@ -80,7 +80,7 @@ def _half(shape, dims):
 
 @fft_r2c.meta
 def fft_r2c_meta(input, dims, scale, double=False):
-    return _half(input.shape, dims), _COMPLEX[str(input.dtype)]
+    return _half(input.shape, dims), _COMPLEX[input.dtype.char]
 
 
 @fft_r2c.vjp
@@ -105,13 +105,13 @@ def fft_c2r(xp, input, dims, scale, n, double=True):
         input = xp.array(input)
         input[_twin(dims, n)] /= 2
     sizes = [n if d == dims[-1] else input.shape[d] for d in dims]
-    return _scaled(xp.fft.irfftn(input, sizes, dims, norm="forward"), scale, _REAL.get(str(input.dtype), input.dtype))
+    return _scaled(xp.fft.irfftn(input, sizes, dims, norm="forward"), scale, _REAL.get(input.dtype.char, input.dtype))
 
 
 @fft_c2r.meta
 def fft_c2r_meta(input, dims, scale, n, double=True):
     shape = tuple(n if i == dims[-1] else size for i, size in enumerate(input.shape))
-    return shape, _REAL.get(str(input.dtype), input.dtype)
+    return shape, _REAL.get(input.dtype.char, input.dtype)
 
 
 @fft_c2r.vjp

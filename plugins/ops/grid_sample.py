@@ -232,9 +232,15 @@ def _numbered(name):
         _check(input, grid, _MODES[interpolation_mode])
         return _sample(F, input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], align_corners)
 
-    sampler.__doc__ = """`nn.functional.grid_sample`, its modes given by their numbers.
+    shape = "1, 1, 2, 2, 2" if name.endswith("3d") else "1, 1, 2, 2"
+    centre = shape.replace("2", "1")[:-1] + ("3" if name.endswith("3d") else "2")
+    sampler.__doc__ = f"""`nn.functional.grid_sample`, its modes given by their numbers.
 
     `interpolation_mode` is 0 bilinear, 1 nearest, 2 bicubic; `padding_mode` is 0 zeros, 1 border, 2 reflection.
+
+    >>> import plugrad as torch
+    >>> torch.{name}(torch.ones({shape}), torch.zeros({centre}), 0, 0, False).item()
+    1.0
     """
     record = composite(name=name, at=(name,))(sampler)
 

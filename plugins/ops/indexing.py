@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op, view
 
 from . import _index as ix
@@ -12,8 +13,10 @@ from . import _index as ix
 @composite(at=())
 def getitem(F, input, index):
     """`input[index]`: a view for ints, slices, None and Ellipsis; else a copy."""
-    if index.__class__ is int:
+    if index.__class__ is int or ix.is_plain(index):
         return F.basic_index(input, index)
+    if index.__class__ is plugrad.Tensor and index.ndim and index.dtype in (plugrad.int64, plugrad.bool):
+        return F.index_by(input, index)
     index = ix.tidy(index)
     return F.basic_index(input, index) if ix.is_basic(index) else F.advanced_index(input, index)
 
@@ -24,7 +27,10 @@ getitem.tidy, getitem.is_basic = ix.tidy, ix.is_basic
 
 def _basic_node(input, index):
     """PyTorch's name for the node: that of the last step, a pick or a slice."""
-    index = index if isinstance(index, tuple) else (index,)
+    if index.__class__ is int:
+        return "SelectBackward0"
+    if index.__class__ is slice:
+        return "SliceBackward0"
     steps = [i for i in index if i is not Ellipsis and i != slice(None)]
     last = steps[-1] if steps else slice(None)
     kind = "Unsqueeze" if last is None else "Slice" if isinstance(last, slice) else "Select"
@@ -37,6 +43,8 @@ def basic_index(xp, input, index):
     try:
         if index.__class__ is int:
             return input[index, ...]
+        if index.__class__ is slice:
+            return input[index]
         if Ellipsis in index:
             if index.count(Ellipsis) > 1:
                 index = ix.two_steps(xp, input.shape, index)[0]
@@ -48,7 +56,7 @@ def basic_index(xp, input, index):
 
 @basic_index.vjp
 def basic_index_vjp(F, g, input_shape, index):
-    index = (index,) if index.__class__ is int else index
+    index = index if isinstance(index, tuple) else (index,)
     kept = [i for n, i in enumerate(index) if i is not Ellipsis or Ellipsis not in index[:n]]
     return F.put_in_zeros(g, input_shape, tuple(kept))
 
@@ -84,6 +92,35 @@ def advanced_index_meta(input, index):
 @advanced_index.vjp
 def advanced_index_vjp(F, g, input_shape, index):
     return F.add_at(g, input_shape, index)
+
+
+@op(at=(), node="IndexBackward0")
+def index_by(xp, input, index):
+    """The copy that one index array or mask selects: the short way of `advanced_index`."""
+    if index.dtype.char == "l" and input.ndim and input.size:
+        try:
+            return input.take(index, 0)
+        except IndexError as error:
+            raise ix.reworded(error, input.shape) from None
+    if index.dtype.kind == "b" and index.ndim and input.shape[: index.ndim] == index.shape:
+        return input[index]
+    return advanced_index.kernels["*"](xp, input, (index,))
+
+
+@index_by.meta
+def index_by_meta(input, index):
+    return advanced_index_meta(input, (index,))
+
+
+@index_by.vjp
+def index_by_vjp(F, g, input_shape, index):
+    return F.add_at(g, input_shape, (index,))
+
+
+@index_by.samples
+def index_by_samples(make):
+    yield make(3, 4), make.ints(2, 2, low=-3, high=3)
+    yield make(3, 4), make.bool(3)
 
 
 @op(at=())
@@ -244,11 +281,13 @@ def index_select(xp, input, dim, index):
     """
     dim, index = axes(dim, input.ndim), vector(xp, "index_select", index)
     array = input if input.ndim else input.reshape(1)
-    if index.size and not 0 <= int(index.min()) <= int(index.max()) < array.shape[dim]:
-        raise IndexError(f"index out of range in self: it must lie in [0, {array.shape[dim] - 1}]")
+    if index.size:
+        low, high = ix.extent(index)
+        if low < 0 or high >= array.shape[dim]:
+            raise IndexError(f"index out of range in self: it must lie in [0, {array.shape[dim] - 1}]")
     if input.ndim == 0 and index.size != 1:
         raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
-    out = xp.take(array, index, axis=dim)
+    out = array.take(index, dim)
     return out if input.ndim else out.reshape(())
 
 

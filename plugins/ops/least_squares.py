@@ -89,7 +89,7 @@ def pinverse(F, input, rcond=1e-15):
 
 @composite(at=("linalg.lstsq",), returns="solution residuals rank singular_values")
 def linalg_lstsq(F, A, B, rcond=None, *, driver=None):
-    """Least squares: the X of smallest norm among those that minimize the norm of A X - B.
+    """Least squares: the smallest X that minimizes the norm of A X - B.
 
     Args:
         A: matrices (*, m, n).

@@ -42,7 +42,7 @@ def linalg_det_vjp(F, g, A):
 
 @op(at=())
 def adjugate(xp, A):
-    """Transposed cofactors: the determinant times the inverse, and its limit for singular matrices.
+    """Transposed cofactors: the determinant times the inverse, or the limit of that.
 
     Stewart, On the adjugate matrix, 1998: from the singular value decomposition, by the product rule.
     """
@@ -75,7 +75,9 @@ def adjugate_samples(make):
 
 @op(at=("linalg.slogdet",), returns="sign logabsdet")
 def linalg_slogdet(xp, A):
-    """Sign and logarithm of the modulus of the determinant of square matrices: a named tuple (sign, logabsdet).
+    """Sign of the determinant of square matrices, and logarithm of its modulus.
+
+    A named tuple (sign, logabsdet).
 
     >>> import plugrad as torch
     >>> torch.linalg.slogdet(torch.tensor([[2., 0.], [0., -4.]])).sign
@@ -117,7 +119,7 @@ def slogdet(F, input):
 
 @composite()
 def logdet(F, input):
-    """Logarithm of the determinant of square matrices; NaN where a real one is negative.
+    """Logarithm of the determinant of square matrices; NaN where negative.
 
     >>> import plugrad as torch
     >>> torch.logdet(torch.eye(2))
@@ -286,7 +288,9 @@ def linalg_cross_samples(make):
 
 @composite()
 def cross(F, input, other, dim=None):
-    """Cross product of vectors of three elements along `dim`, by default the first dimension of size 3.
+    """Cross product of vectors of three elements along `dim`.
+
+    By default that is the first dimension of size 3.
 
     >>> import plugrad as torch
     >>> torch.cross(torch.tensor([1., 0., 0.]), torch.tensor([0., 1., 0.]), dim=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, collect, composite, hookimpl, op
+from plugrad.extend import Op, collect, composite, conj, hookimpl, op
 
 
 def _check_linear(input, weight, bias):
@@ -48,11 +48,11 @@ def linear(xp, input, weight, bias=None):
     tensor([4., 3.])
     """
     if (
-        input.dtype != weight.dtype
+        input.dtype is not weight.dtype
         or weight.ndim != 2
         or not input.ndim
         or input.shape[-1] != weight.shape[1]
-        or (bias is not None and (bias.dtype != input.dtype or bias.shape != weight.shape[:1]))
+        or (bias is not None and (bias.dtype is not input.dtype or bias.shape != weight.shape[:1]))
     ):
         _check_linear(input, weight, bias)
     dtype = input.dtype
@@ -60,10 +60,10 @@ def linear(xp, input, weight, bias=None):
         input, weight = input.astype("float32"), weight.astype("float32")
     if input.ndim > 2 and weight.ndim == 2:
         rows = input.size // input.shape[-1] if input.shape[-1] else _rows(input.shape)
-        result = xp.matmul(input.reshape(rows, input.shape[-1]), weight.T)
+        result = input.reshape(rows, input.shape[-1]).dot(weight.T)
         result = result.reshape(*input.shape[:-1], len(weight))
     else:
-        result = xp.matmul(input, weight.T)
+        result = input.dot(weight.T)  # half the overhead of `matmul`
     if bias is not None:
         result += bias
     return result if result.dtype == dtype else result.astype(dtype)
@@ -84,26 +84,26 @@ def linear_meta(input, weight, bias=None):
 
 @linear.vjp("input")
 def linear_vjp_input(F, g, weight):
-    weight = F.conj(weight)
-    return g @ weight if weight.ndim == 2 else F.unsqueeze(g, g.ndim) * weight
+    weight = conj(F, weight)
+    return F.matmul(g, weight) if weight.ndim == 2 else F.unsqueeze(g, g.ndim) * weight
 
 
 @linear.vjp("weight")
 def linear_vjp_weight(F, g, input, weight_shape):
-    input = F.conj(input)
+    input = conj(F, input)
     if len(weight_shape) == 1:
         input = F.unsqueeze(g, g.ndim) * input
         return F.sum(input, tuple(range(input.ndim - 1))) if input.ndim > 1 else input
     if g.ndim != 2:
         rows = _rows(g.shape)
         g, input = F.reshape(g, (rows, weight_shape[0])), F.reshape(input, (rows, weight_shape[1]))
-    return F.transpose(g, 0, 1) @ input
+    return F.mm(F.t(g), input)
 
 
 @linear.vjp("bias")
 def linear_vjp_bias(F, g, bias_shape):
     if g.ndim > 1:
-        g = F.sum(g, tuple(range(g.ndim - 1)))
+        g = F.sum(g, 0 if g.ndim == 2 else tuple(range(g.ndim - 1)))
     return g if g.shape == bias_shape else F.reshape(F.sum(g), bias_shape)
 
 

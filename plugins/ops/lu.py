@@ -10,7 +10,9 @@ from ._linalg import Described, adjoint, check_matrix, check_square, first_zero,
 
 @op(at=("linalg.lu_factor_ex",), returns="LU pivots info")
 def linalg_lu_factor_ex(xp, A, *, pivot=True, check_errors=False):
-    """Packed LU factors, row swaps, and which matrices are singular: a named tuple (LU, pivots, info).
+    """Packed LU factors, row swaps, and which matrices are singular.
+
+    A named tuple (LU, pivots, info).
 
     >>> import plugrad as torch
     >>> torch.linalg.lu_factor_ex(torch.eye(2)).pivots
@@ -72,7 +74,10 @@ def linalg_lu_factor_ex_samples(make):
 
 @op(at=(), vjp=None)
 def permutation_rows(xp, pivots, size, inverse):
-    """Which rows of A the row swaps bring to the top: `A[rows] = L U`; or the inverse of that permutation."""
+    """Which rows of A the row swaps bring to the top: `A[rows] = L U`.
+
+    Or the inverse of that permutation.
+    """
     batch, k = pivots.shape[:-1], pivots.shape[-1]
     swaps = pivots.reshape((-1, k) if pivots.size else (0, k))
     one = xp.arange(len(swaps))
@@ -113,7 +118,9 @@ def take_rows_vjp(F, g, rows):
 
 @composite(at=("linalg.lu_factor",), returns="LU pivots")
 def linalg_lu_factor(F, A, *, pivot=True):
-    """LU factors packed into one matrix, and the row swaps: a named tuple (LU, pivots).
+    """LU factors packed into one matrix, and the row swaps.
+
+    A named tuple (LU, pivots).
 
     Raises `RuntimeError` when a matrix is singular.
 
@@ -136,7 +143,9 @@ def lu_with_info(F, A, pivot=True):
 
 @composite(at=("lu",))
 def lu(F, A, pivot=True, get_infos=False):
-    """LU factors packed into one matrix, and the row swaps; `linalg.lu_factor` is the newer form.
+    """LU factors packed into one matrix, and the row swaps.
+
+    `linalg.lu_factor` is the newer form.
 
     >>> import plugrad as torch
     >>> torch.lu(torch.eye(2))[1]
@@ -159,7 +168,9 @@ def lu_method(F, input, pivot=True, get_infos=False):
 
 @composite(at=("lu_unpack",), returns="P L U")
 def lu_unpack(F, LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
-    """Permutation, lower and upper factor from packed LU factors: a named tuple (P, L, U).
+    """Permutation, lower and upper factor from packed LU factors.
+
+    A named tuple (P, L, U).
 
     >>> import plugrad as torch
     >>> torch.lu_unpack(*torch.linalg.lu_factor(torch.eye(2))).L
@@ -186,7 +197,9 @@ def lu_unpack(F, LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
 
 @composite(at=("linalg.lu",), returns="P L U")
 def linalg_lu(F, A, *, pivot=True):
-    """Permutation P, unit lower triangular L and upper triangular U with `A = P @ L @ U`: a named tuple.
+    """Factors of `A = P @ L @ U`: permutation, unit lower and upper triangular.
+
+    A named tuple (P, L, U).
 
     With `pivot=False`, P is empty.
 
@@ -201,7 +214,9 @@ def linalg_lu(F, A, *, pivot=True):
 
 @composite(at=("linalg.lu_solve",))
 def linalg_lu_solve(F, LU, pivots, B, *, left=True, adjoint=False, out=None):
-    """Solution of `A X = B` (or `X A = B` with `left=False`) from the packed LU factors of A.
+    """Solution of `A X = B` from the packed LU factors of A.
+
+    With `left=False` of `X A = B`.
 
     With `adjoint` the conjugate transpose of A is meant.
 
@@ -243,7 +258,9 @@ def linalg_lu_solve(F, LU, pivots, B, *, left=True, adjoint=False, out=None):
 
 @composite()
 def lu_solve(F, input, LU_data, LU_pivots):
-    """Solution of `A X = input` from the packed LU factors of A; `linalg.lu_solve` is the newer form.
+    """Solution of `A X = input` from the packed LU factors of A.
+
+    `linalg.lu_solve` is the newer form.
 
     >>> import plugrad as torch
     >>> torch.lu_solve(torch.ones(2, 1), *torch.linalg.lu_factor(2 * torch.eye(2)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, broadcast_shapes, collect, composite, hookimpl, op
+from plugrad.extend import Op, broadcast_shapes, collect, composite, conj, hookimpl, op
 
 from ._checks import dtype_word, refuse
 from .shape import sum_to_shape
@@ -80,7 +80,7 @@ def product(xp, input, other):
         if input.ndim == 2 == other.ndim:
             return input.dot(other)  # for two matrices the same as matmul, and twice as fast to call
         if input.ndim > 2 and other.ndim == 2 and input.flags.c_contiguous and input.size:
-            return xp.matmul(input.reshape(-1, input.shape[-1]), other).reshape(*input.shape[:-1], other.shape[1])
+            return input.reshape(-1, input.shape[-1]).dot(other).reshape(*input.shape[:-1], other.shape[1])
         return xp.matmul(input, other)
     except ValueError as error:
         raise _sizes_error(input.shape, other.shape) or error from None
@@ -129,25 +129,25 @@ def as_rows(F, input):
 @matmul.vjp("input")
 def matmul_vjp_input(F, g, other, input_shape):
     if len(input_shape) == 2 and other.ndim == 2:
-        return F.matmul(g, F.transpose(F.conj(other), 0, 1))
+        return F.mm(g, F.t(conj(F, other)))
     if other.ndim == 1:
-        return F.unsqueeze(g, g.ndim) * F.conj(other)
+        return F.unsqueeze(g, g.ndim) * conj(F, other)
     if len(input_shape) == 1:
         g = F.unsqueeze(g, g.ndim - 1)
-        result = F.matmul(g, F.transpose(F.conj(other), -1, -2))
+        result = F.matmul(g, F.transpose(conj(F, other), -1, -2))
         return sum_to_shape(F, F.reshape(result, result.shape[:-2] + input_shape), input_shape)
-    return sum_to_shape(F, F.matmul(g, F.transpose(F.conj(other), -1, -2)), input_shape)
+    return sum_to_shape(F, F.matmul(g, F.transpose(conj(F, other), -1, -2)), input_shape)
 
 
 @matmul.vjp("other")
 def matmul_vjp_other(F, g, input, other_shape):
-    input = F.conj(input)
+    input = conj(F, input)
     if len(other_shape) == 2:
         if input.ndim > 2:
             input, g = as_rows(F, input), as_rows(F, g)
         elif input.ndim == 1:
             return F.unsqueeze(input, 1) * g
-        return F.matmul(F.transpose(input, 0, 1), g)
+        return F.mm(F.t(input), g)
     if len(other_shape) == 1:
         if input.ndim == 1:
             return input * g
@@ -206,12 +206,12 @@ def mm_meta(input, mat2):
 
 @mm.vjp("input")
 def mm_vjp_input(F, g, mat2):
-    return F.mm(g, F.transpose(F.conj(mat2), 0, 1))
+    return F.mm(g, F.t(conj(F, mat2)))
 
 
 @mm.vjp("mat2")
 def mm_vjp_mat2(F, g, input):
-    return F.mm(F.transpose(F.conj(input), 0, 1), g)
+    return F.mm(F.t(conj(F, input)), g)
 
 
 @mm.samples
@@ -238,7 +238,8 @@ def bmm(xp, input, mat2):
     >>> torch.bmm(torch.ones(5, 2, 3), torch.ones(5, 3, 4)).shape
     torch.Size([5, 2, 4])
     """
-    check_batches(input, mat2)
+    if input.ndim != 3 or mat2.ndim != 3 or input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
+        check_batches(input, mat2)
     return product(xp, input, mat2)
 
 
@@ -250,12 +251,12 @@ def bmm_meta(input, mat2):
 
 @bmm.vjp("input")
 def bmm_vjp_input(F, g, mat2):
-    return F.bmm(g, F.transpose(F.conj(mat2), 1, 2))
+    return F.bmm(g, F.transpose(conj(F, mat2), 1, 2))
 
 
 @bmm.vjp("mat2")
 def bmm_vjp_mat2(F, g, input):
-    return F.bmm(F.transpose(F.conj(input), 1, 2), g)
+    return F.bmm(F.transpose(conj(F, input), 1, 2), g)
 
 
 @bmm.samples
@@ -289,12 +290,12 @@ def mv_meta(input, vec):
 
 @mv.vjp("input")
 def mv_vjp_input(F, g, vec):
-    return F.unsqueeze(g, 1) * F.conj(vec)
+    return F.unsqueeze(g, 1) * conj(F, vec)
 
 
 @mv.vjp("vec")
 def mv_vjp_vec(F, g, input):
-    return F.mv(F.transpose(F.conj(input), 0, 1), g)
+    return F.mv(F.t(conj(F, input)), g)
 
 
 @mv.samples
@@ -328,12 +329,12 @@ def dot_meta(input, tensor):
 
 @dot.vjp("input")
 def dot_vjp_input(F, g, tensor):
-    return g * F.conj(tensor)
+    return g * conj(F, tensor)
 
 
 @dot.vjp("tensor")
 def dot_vjp_tensor(F, g, input):
-    return g * F.conj(input)
+    return g * conj(F, input)
 
 
 @dot.samples
@@ -354,7 +355,9 @@ def vdot(F, input, other):
 
 @composite()
 def inner(F, input, other):
-    """Products of vectors along the last dimensions of `input` and `other`; 0-d tensors are factors.
+    """Products of vectors along the last dimensions of `input` and `other`.
+
+    0-d tensors are factors.
 
     >>> import plugrad as torch
     >>> torch.inner(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1., 1.]))

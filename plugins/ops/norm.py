@@ -18,7 +18,9 @@ def _is_half(array):
 
 @op(at=())
 def standardize(xp, input, dims, eps):
-    """Bring the elements along `dims` to mean 0 and variance 1; gives (result, mean, variance).
+    """Bring the elements along `dims` to mean 0 and variance 1.
+
+    Gives (result, mean, variance).
 
     The variance is the biased one, to which `eps` is added. Mean and variance keep `dims` as size 1, and have
     at least float32 precision.

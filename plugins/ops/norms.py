@@ -192,7 +192,9 @@ def linalg_norm(F, A, ord=None, dim=None, keepdim=False, *, dtype=None):
 
 @composite()
 def norm(F, input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
-    """Norm of all elements, or along `dim`, taken as a vector; `torch.linalg.norm` is the newer form.
+    """Norm of all elements, or along `dim`, taken as a vector.
+
+    `torch.linalg.norm` is the newer form.
 
     Args:
         input: float or complex tensor.

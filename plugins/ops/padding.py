@@ -111,7 +111,10 @@ def _check_reach(mode, shape, pairs):
 
 @op(at=())
 def pad_copy(xp, input, pad, mode):
-    """Pad the last dimensions with copies of elements: `mode` is reflect, replicate or circular."""
+    """Pad the last dimensions with copies of elements.
+
+    `mode` is reflect, replicate or circular.
+    """
     pairs = _pairs(pad, input.ndim)
     for axis, (a, b) in enumerate(pairs):
         if a or b:
@@ -131,7 +134,7 @@ def pad_copy_vjp(F, g, input_shape, pad, mode):
 
 @op(at=())
 def pad_copy_grad(xp, input, shape, pad, mode):
-    """Add every padded element back onto the one it is a copy of: the adjoint of `pad_copy`."""
+    """Add padded elements back onto what they copy: the adjoint of `pad_copy`."""
     pairs = _pairs(pad, input.ndim)
     for axis, (a, b) in reversed(list(enumerate(pairs))):
         if a or b:

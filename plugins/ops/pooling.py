@@ -110,7 +110,7 @@ def _hand_down(xp, g, values, most, position, axis):
 
 @op(at=())
 def max_pool_grad(xp, grad, input, axes):
-    """The gradient of `max_pool`: each window's gradient at the first of its largest elements."""
+    """Each window's gradient at the first of its largest elements."""
     dtype = grad.dtype
     if _is_half(grad):
         grad = grad.astype("float32")

@@ -241,7 +241,7 @@ def _mean_squares(xp, input, dim, keepdim, correction):
 
 @reduction(at=(), node="VarBackward0")
 def variance(xp, input, dim=None, keepdim=False, *, correction=1):
-    """Variance over `dim`, with `correction` taken off the number of elements (Bessel: 1)."""
+    """Variance over `dim`, of `correction` elements less (Bessel: 1)."""
     return _mean_squares(xp, input, dim, keepdim, correction)
 
 

@@ -79,7 +79,9 @@ def _column(xp, weight, like, after):
 
 @op(at=(), node="UpsampleBackward0")
 def resample(xp, input, size, scales, mode):
-    """Bring the last axes of `input` to `size`; `mode` is nearest, nearest-exact, linear or cubic, and flags.
+    """Bring the last axes of `input` to `size`.
+
+    `mode` is nearest, nearest-exact, linear or cubic, and flags.
 
     `scales` says how far outputs are apart, in input elements; flags after the mode: corners, antialias.
     """
@@ -111,7 +113,7 @@ def resample_vjp(F, g, input_shape, size, scales, mode):
 
 @op(at=())
 def resample_grad(xp, input, shape, scales, mode):
-    """Give every output back to the inputs that it is made of: the adjoint of `resample`."""
+    """Give every output back to the inputs it is made of: `resample`'s adjoint."""
     dtype, values = input.dtype, input
     if dtype.itemsize <= 2:
         values = values.astype("float32")

@@ -14,6 +14,22 @@ def places(xp, index, dim):
     return tuple(grid)
 
 
+def flat_places(xp, index, dim, shape):
+    """The same as positions in a C-contiguous array of `shape`: one index array is faster than several."""
+    flat, stride = None, 1
+    for d in range(index.ndim - 1, -1, -1):
+        if d == dim:
+            part = index if stride == 1 else index * stride
+        elif index.shape[d] > 1:
+            part = xp.arange(0, index.shape[d] * stride, stride).reshape((-1,) + (1,) * (index.ndim - d - 1))
+        else:
+            part = None
+        if part is not None:
+            flat = part if flat is None else flat + part
+        stride *= shape[d]
+    return flat
+
+
 def lifted(*arrays):
     """0-d arrays as 1-d ones."""
     return [a.reshape(1) if a.ndim == 0 else a for a in arrays]
@@ -59,7 +75,10 @@ def gather(xp, input, dim, index, *, sparse_grad=False):
         return xp.empty(index.shape, input.dtype)
     array, at = lifted(input, index)
     ix.check_range(xp, at, array.shape[dim], dim=dim)
-    return array[places(xp, ix.index_array(xp, at), dim)].reshape(index.shape)
+    at = ix.index_array(xp, at)
+    if array.flags.c_contiguous:
+        return array.reshape(-1).take(flat_places(xp, at, dim, array.shape)).reshape(index.shape)
+    return array[places(xp, at, dim)].reshape(index.shape)
 
 
 @gather.meta

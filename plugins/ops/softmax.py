@@ -8,6 +8,8 @@ from plugrad.extend import Op, axes, collect, composite, hookimpl, op, rng
 def _prepare(name, input, dim, dtype):
     """The input in the dtype to compute with, the dtype of the result, and the non-negative axis."""
     axis = axes(dim, input.ndim)
+    if dtype is None and input.dtype.char in "fd" and input.ndim:
+        return input, input.dtype, axis
     result = input.dtype if dtype is None else dtype
     if result.kind in "biuc":
         raise NotImplementedError(
@@ -24,12 +26,12 @@ def _prepare(name, input, dim, dtype):
 
 def _finish(values, like, dtype):
     values = values if like.ndim else values.reshape(())
-    return values if values.dtype == dtype else values.astype(dtype)
+    return values if values.dtype is dtype or values.dtype == dtype else values.astype(dtype)
 
 
 def _shift(values, axis):
     """Subtract the maximum, so that no exponential overflows."""
-    return values - values.max(axis, keepdims=True) if values.size else values.copy()
+    return values - values.max(axis, None, True) if values.size else values.copy()
 
 
 @op(aliases=("special.softmax",))
@@ -45,8 +47,8 @@ def softmax(xp, input, dim, dtype=None):
     """
     values, dtype, axis = _prepare("softmax", input, dim, dtype)
     values = _shift(values, axis)
-    xp.exp(values, out=values)
-    values /= values.sum(axis, keepdims=True)
+    xp.exp(values, values)
+    values /= values.sum(axis, None, None, True)
     return _finish(values, input, dtype)
 
 
@@ -84,7 +86,7 @@ def log_softmax(xp, input, dim, dtype=None):
     """
     values, dtype, axis = _prepare("log_softmax", input, dim, dtype)
     values = _shift(values, axis)
-    values -= xp.log(xp.exp(values).sum(axis, keepdims=True))
+    values -= xp.log(xp.exp(values).sum(axis, None, None, True))
     return _finish(values, input, dtype)
 
 

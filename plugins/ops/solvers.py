@@ -86,7 +86,9 @@ def linalg_inv_vjp(F, g, y):
 
 @op(at=("linalg.inv_ex",), returns="inverse info")
 def linalg_inv_ex(xp, A, *, check_errors=False):
-    """Inverses of square matrices, and which are singular: a named tuple (inverse, info).
+    """Inverses of square matrices, and which of those are singular.
+
+    A named tuple (inverse, info).
 
     `info` is 0, or the number of the zero pivot; the inverse is then NaN. With `check_errors` that raises.
 
@@ -201,7 +203,9 @@ def linalg_solve(F, A, B, *, left=True, out=None):
 
 @composite(at=("linalg.solve_ex",), returns="result info")
 def linalg_solve_ex(F, A, B, *, left=True, check_errors=False):
-    """Solution as of `linalg.solve`, and which matrices are singular: a named tuple (result, info).
+    """Solution as of `linalg.solve`, and which matrices are singular.
+
+    A named tuple (result, info).
 
     >>> import plugrad as torch
     >>> torch.linalg.solve_ex(2 * torch.eye(2), torch.ones(2)).result
@@ -344,7 +348,9 @@ def linalg_solve_triangular(F, A, B, *, upper, left=True, unitriangular=False, o
 
 @composite(returns="solution cloned_coefficient")
 def triangular_solve(F, input, A, upper=True, transpose=False, unitriangular=False):
-    """Solution of triangular equations with its coefficients, in an older form of `linalg.solve_triangular`.
+    """Solution of triangular equations, and their coefficients.
+
+    `linalg.solve_triangular` is the newer form.
 
     >>> import plugrad as torch
     >>> torch.triangular_solve(torch.ones(2, 1), 2 * torch.eye(2)).solution

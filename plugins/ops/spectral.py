@@ -139,7 +139,9 @@ def linalg_svdvals_samples(make):
 
 @composite(returns="U S V")
 def svd(F, input, some=True, compute_uv=True):
-    """Singular value decomposition `U @ diag(S) @ V^H`; `linalg.svd` is the newer form.
+    """Singular value decomposition `U @ diag(S) @ V^H`.
+
+    `linalg.svd` is the newer form.
 
     Without `compute_uv`, U and V are zeros.
 
@@ -168,7 +170,9 @@ def _triangle(UPLO):
 
 @op(at=("linalg.eigh",), returns="eigenvalues eigenvectors")
 def linalg_eigh(xp, A, UPLO="L"):
-    """Eigenvalues, rising, and eigenvectors of Hermitian or symmetric matrices: a named tuple.
+    """Eigenvalues, rising, and eigenvectors of Hermitian matrices.
+
+    A named tuple (eigenvalues, eigenvectors).
 
     Args:
         A: matrices (*, n, n).
@@ -200,7 +204,7 @@ def linalg_eigh_vjp(F, g, y):
 
 @op(at=("linalg.eigvalsh",))
 def linalg_eigvalsh(xp, A, UPLO="L"):
-    """Eigenvalues, rising, of Hermitian or symmetric matrices; arguments as for `eigh`.
+    """Eigenvalues, rising, of Hermitian matrices; arguments as for `eigh`.
 
     >>> import plugrad as torch
     >>> torch.linalg.eigvalsh(torch.tensor([[2., 1.], [1., 2.]]))

@@ -77,7 +77,9 @@ def _weights(F, fweights, aweights, n):
 
 @composite()
 def corrcoef(F, input):
-    """Pearson correlation coefficients of variables: the rows of `input`, observed in its columns.
+    """Pearson correlation coefficients of the rows of `input`.
+
+    Rows are variables, columns observations.
 
     >>> import plugrad as torch
     >>> torch.corrcoef(torch.tensor([[0., 1., 2.], [2., 1., 0.]]))
