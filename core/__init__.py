@@ -197,6 +197,8 @@ def __getattr__(name):
         import importlib
 
         return importlib.import_module(f"plugrad.{name}")
+    elif name == "vmap":
+        from plugrad.func import vmap as found
     elif name in _LEGACY_NAMES:
         found = _typed_tensor(name)
     else:

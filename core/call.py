@@ -108,8 +108,8 @@ def named(op: Op, values: tuple, out=None):
     return apply(op, values, out)
 
 
-def finish_many(op, values, raw, kind, result, requires, result_dtype=None):
-    """Wrap and record the results of an op that returns several."""
+def finish_many(op, values, raw, kind, result, requires, result_dtype=None, recorder=None):
+    """Wrap and record the results of an op that returns several; `recorder` makes the node on the fast road."""
     made, array_type, np = [], kind.array_type, kind.np
     for item in result:
         if type(item) is not array_type:
@@ -120,7 +120,8 @@ def finish_many(op, values, raw, kind, result, requires, result_dtype=None):
             dtype = result_dtype
         made.append(make(item, kind if dtype is np else kind.device.tensor_type(dtype)))
     if requires and op.formulas and mode.grad:
-        node = record(op, values, raw, tuple([item._data for item in made]))
+        y = tuple([item._data for item in made])
+        node = record(op, values, raw, y) if recorder is None else recorder(y, kind, values, raw)
         if node is not None:
             node.outputs = tuple([(item._data.shape, item._type) for item in made])
             for i, item in enumerate(made):

@@ -33,9 +33,12 @@ def axes(dim, ndim: int):
     >>> axes(-1, 3), axes((0, -1), 3)
     (2, (0, 2))
     """
+    limit = ndim or 1
+    if dim.__class__ is int and -limit <= dim < limit:
+        return dim + limit if dim < 0 else dim
     if isinstance(dim, (tuple, list)):
-        found = tuple(axes(one, ndim) for one in dim)
-        if len(set(found)) != len(found):
+        found = tuple([axes(one, ndim) for one in dim])
+        if len(found) > 1 and len(set(found)) != len(found):
             twice = next(one for i, one in enumerate(found) if one in found[:i])
             raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
         return found
@@ -44,7 +47,6 @@ def axes(dim, ndim: int):
             dim = dim.__index__()
         except AttributeError:
             raise TypeError(f"dim must be an int, not {type(dim).__name__}") from None
-    limit = ndim or 1
     if not -limit <= dim < limit:
         raise IndexError(f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
     return dim + limit if dim < 0 else dim

@@ -63,7 +63,7 @@ def printoptions(**options):
     """Set print options for the length of a `with` block; see `set_printoptions`.
 
     >>> import plugrad as torch
-    >>> with torch.printoptions(precision=1):
+    >>> with printoptions(precision=1):
     ...     print(torch.tensor([0.25]))
     tensor([0.2])
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
 
@@ -77,21 +78,28 @@ def _loss_class(op, name, forward, buffers, options):
             else:
                 setattr(self, option, value)
 
-    def call(self, *inputs, **named):
-        keywords = {option: getattr(self, option) for option in options}
-        return op.function(*inputs, **named, **keywords)
-
-    call.__name__ = "forward"
+    public = next(dotted for dotted in op.names if dotted.startswith("nn.functional.")).rpartition(".")[2]
+    inputs, passed = ", ".join(forward), "".join(f", {option}=self.{option}" for option in options)
     doc = (op.doc or "").strip().split("\n")[0]
     attributes = {
         "__init__": __init__,
-        "forward": call,
+        "forward": _Generated(f"def forward(self, {inputs}):\n    return F.{public}({inputs}{passed})\n"),
+        "__signature__": _signature(order, options, legacy),
         "__doc__": f"{doc}\n\nThe Module of `{op.name}`; arguments: {', '.join(order)}.",
         "__module__": op.module,
         "__qualname__": name,
         "op": op,
     }
     return type(name, (_Loss,), attributes)
+
+
+def _signature(order, options, legacy):
+    """Return the constructor's signature, for `help` and editors."""
+    parameter = inspect.Parameter
+    found = [parameter(name, parameter.POSITIONAL_OR_KEYWORD, default=options[name]) for name in order]
+    if legacy:
+        found += [parameter(name, parameter.KEYWORD_ONLY, default=None) for name in ("size_average", "reduce")]
+    return inspect.Signature(found)
 
 
 class _Loss(Module):

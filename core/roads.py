@@ -38,8 +38,17 @@ def plain(value, kind):
     return value
 
 
+def narrow(value, np) -> bool:
+    """Whether an argument that a formula uses leaves gradients of the dtype `np` in that dtype."""
+    dtype = getattr(value, "dtype", np)
+    return dtype is np or dtype.kind in "iub"
+
+
 class Recorders(dict):
-    """For every set of inputs that require grad (a mask) the function that makes the node of a call."""
+    """For every set of inputs that require grad (a mask) the function that makes the node of a call.
+
+    That of a call with several outputs is found under the negative mask.
+    """
 
     __slots__ = ("op",)
 
@@ -56,19 +65,22 @@ def _recorder(op, mask):
 
     It is given the output, the tensor type, the inputs, and all arguments as the kernel got them.
     """
+    several, mask = mask < 0, abs(mask)
     inputs = [name for bit, name in enumerate(op.inputs) if mask >> bit & 1]
     if op.sequence:
-        return _sequence_recorder(op, inputs[0])
-    node = op.node(mask, real=True)
+        return None if several else _sequence_recorder(op, inputs[0])
+    node = op.node(mask, (), several, real=not several)
     edges = "".join(f"{name} if {name}._edge is LEAF else {name}._edge, " for name in inputs)
     fit = "".join(f"({name}_.shape, {name}._type.np), " for name in inputs)
-    if op.trusted:
+    if op.trusted and not several:
         same = [f"{name}._type is _t" for name in inputs]
         same += [f"{name}_.shape == _y.shape" for name in inputs] if op.broadcasts else []
+        others = [name for name in node.saves if name in op.index and name not in op.inputs]
+        same += [f"(type({name}_) in PLAIN or narrow({name}_, _t.np))" for name in others]
         fit = f"None if {' and '.join(same)} else ({fit})"
     else:
         fit = f"({fit})"
-    return _compile_recorder(op, node, f"({edges})", fit, inputs)
+    return _compile_recorder(op, node, f"({edges})", fit, inputs, several)
 
 
 def _sequence_recorder(op, name):
@@ -79,10 +91,14 @@ def _sequence_recorder(op, name):
     return _compile_recorder(op, node, edges, fit, [name])
 
 
-def _compile_recorder(op, node, edges, fit, inputs):
+def _compile_recorder(op, node, edges, fit, inputs, several=False):
+    raw = ", ".join(f"{name}_" for name in op.parameters)
+    head, unpack = f"_y, _t, {', '.join(op.inputs)}, {raw}", ""
+    if several:  # all arguments, and all as the kernel got them, in two sequences
+        head, unpack = "_y, _t, values, raw", f"    {', '.join(op.parameters)}, = values\n    {raw}, = raw\n"
     source = f"""\
-def record(_y, _t, {', '.join(op.inputs)}, {', '.join(name + '_' for name in op.parameters)}):
-    n = new(node)
+def record({head}):
+{unpack}    n = new(node)
     n.edges = {edges}
     n.saved = ({''.join(_saved(op, name) + ', ' for name in node.saves)})
     n.fit = {fit}
@@ -90,7 +106,7 @@ def record(_y, _t, {', '.join(op.inputs)}, {', '.join(name + '_' for name in op.
     n.seq = tick()
     return n
 """
-    namespace = {"new": _new, "node": node, "LEAF": LEAF, "tick": tick, "getattr": getattr}
+    namespace = {"new": _new, "node": node, "LEAF": LEAF, "tick": tick, "PLAIN": PLAIN, "narrow": narrow}
     return codegen.compile_function(source, "record", f"node of {op.qualname} for {', '.join(inputs)}", namespace)
 
 
@@ -173,7 +189,8 @@ def {op.name}({codegen.signature_source(op)}):
         return apply(op, {codegen.values_source(op)}{', out' if op.has_out else ''})
     if type(_y) is not _t.array_type:
         if type(_y) is tuple:
-            return finish_many(op, {codegen.values_source(op)}, [{raw}], _t, _y, {mask})
+            _m = {mask}
+            return finish_many(op, {codegen.values_source(op)}, [{raw}], _t, _y, _m, None, _m and recorders[-_m])
         _y = _t.wrap(_y)
     _r = new(Tensor)
     _r._data = _y

@@ -38,7 +38,8 @@ class View:
         """Return why the view must not be written in place; None if it may."""
         if self.error is None and self.output is not None:
             return (
-                f"Output {self.output} of {self.op.node_name} is a view and is being modified inplace. This view is the "
+                f"Output {self.output} of {self.op.node_name} is a view and is being modified inplace. This view is "
+                "the "
                 "output of a function that returns multiple views. Such functions do not allow the output views to be "
                 "modified inplace. You should replace the inplace operation by an out-of-place one."
             )

@@ -1,4 +1,4 @@
-"""Devices beside the CPU: every kernel on a strict fake one, the meta device, and what is said where CUDA is missing."""
+"""Devices beside the CPU: every kernel on a strict fake one, the meta device, and CUDA where it is missing."""
 
 from __future__ import annotations
 
@@ -220,7 +220,8 @@ def without_cuda():
 def test_cuda_says_why_it_is_not_there():
     reason = without_cuda()
     assert not torch.cuda.is_available() and torch.cuda.device_count() == 0
-    for make in (lambda: torch.ones(2, device="cuda"), lambda: torch.ones(2).cuda(), lambda: torch.ones(2).to("cuda:0")):
+    x = torch.ones(2)
+    for make in (lambda: torch.ones(2, device="cuda"), x.cuda, lambda: x.to("cuda:0")):
         with pytest.raises((RuntimeError, AssertionError)) as caught:
             make()
         assert reason in str(caught.value)

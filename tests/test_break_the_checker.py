@@ -312,7 +312,7 @@ def no_docstring():
 
 @fault("docstring")
 def a_docstring_too_wide():
-    return damped(right, doc="The product of each element of the input and of the exponential of its negative.")
+    return damped(right, doc="The product of each element and its damping, " * 2)
 
 
 @fault("strides")

@@ -85,7 +85,8 @@ def _collect(values, shares, reduction, shape):
     if reduction == "sum":
         return total
     count = values.size if shares is None else shares.sum()
-    return (total / count if values.size else total * math.nan).astype(values.dtype)
+    mean = total / count if values.size else total * math.nan
+    return mean if mean.dtype is values.dtype else mean.astype(values.dtype)
 
 
 # ---------------------------------------------------------------- negative log likelihood
@@ -143,7 +144,8 @@ def nll_grad_meta(g, target, weight, ignore_index, reduction, shape):
 
 def _check_labels(input, target, weight) -> None:
     """Raise PyTorch's errors for shapes and dtypes that do not belong together."""
-    if input.ndim == 2 and target.shape == input.shape[:1] and target.dtype is plugrad.int64 and weight is None:
+    shape, given = input.shape, target.shape
+    if len(shape) == 2 and len(given) == 1 and given[0] == shape[0] and target.dtype is plugrad.int64 and weight is None:
         return
     if input.ndim == 0:
         raise ValueError("Expected 1 or more dimensions (got 0)")
@@ -351,7 +353,7 @@ def cross_entropy(F, input, target, weight=None, *, ignore_index=-100, reduction
     check_reduction(reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
-    if target.shape == input.shape:
+    if target.ndim == input.ndim and target.shape == input.shape:
         return _with_probabilities(F, input, target, weight, ignore_index, reduction, label_smoothing)
     _check_labels(input, target, weight)
     return F.cross_entropy_labels(input, target, weight, ignore_index, reduction, label_smoothing)

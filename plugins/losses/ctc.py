@@ -220,7 +220,8 @@ def ctc_samples(make):
 
 @ctc_grad.samples
 def ctc_grad_samples(make):
-    yield make(2, requires_grad=False), make(5, 2, 3, requires_grad=False).log_softmax(-1), make.ints(2, 2, low=1, high=3), (5, 4), (2, 1), 0
+    scores, labels = make(5, 2, 3, requires_grad=False).log_softmax(-1), make.ints(2, 2, low=1, high=3)
+    yield make(2, requires_grad=False), scores, labels, (5, 4), (2, 1), 0
 
 
 @hookimpl

@@ -441,9 +441,20 @@ def lerp(xp, input, end, weight):
     """
     refuse("biu", "lerp_kernel_scalar" if is_number(weight) else "lerp_kernel_tensor", input)
     span = xp.subtract(end, input)
+    if isinstance(weight, (int, float)):
+        return input + weight * span if -0.5 < weight < 0.5 else end - span * (1 - weight)
     # From the nearer end, so that a weight of 1 gives `end` exactly.
     from_start, from_end = input + weight * span, end - span * (1 - weight)
     return xp.where(xp.abs(weight) < 0.5, from_start, from_end)
+
+
+@lerp.writer
+def lerp_into(xp, out, end, weight):
+    if not isinstance(weight, float) or not -0.5 < weight < 0.5 or out.dtype.char not in "fd":
+        raise NotImplementedError("the general road serves these")
+    span = end - out
+    span *= weight
+    out += span
 
 
 @lerp.vjp("input")

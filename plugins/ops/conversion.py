@@ -29,6 +29,9 @@ def to_copy_samples(make):
     yield make.args(make(2, 3), plugrad.float64)
 
 
+_RELAID = (plugrad.channels_last, plugrad.channels_last_3d)
+
+
 def _parse(args, dtype, device):
     """Sort the positional arguments of `to`: a dtype, a device, or a tensor whose both are meant."""
     flags = []
@@ -61,6 +64,8 @@ def to(F, input, args, *, dtype=None, device=None, non_blocking=False, copy=Fals
     """
     args = args if isinstance(args, (tuple, list)) else (args,)
     dtype, device, flags = _parse(args, dtype, device)
+    if memory_format in _RELAID:
+        copy = True  # PyTorch would lay the elements out anew; here they stay row-major
     copy = copy or len(flags) > 1 and flags[1]
     result = input
     if device is not None:
@@ -111,7 +116,7 @@ def _cast(name, target):
     """Return the record of a method such as `x.float()`."""
 
     def method(F, input, memory_format=None):
-        return input.to(getattr(plugrad, target))
+        return input.to(getattr(plugrad, target), memory_format=memory_format)
 
     method.__name__ = name
     method.__doc__ = f"""Return the tensor as `{target}`.

@@ -31,10 +31,13 @@ def _basic_node(input, index):
         return "SelectBackward0"
     if index.__class__ is slice:
         return "SliceBackward0"
-    steps = [i for i in index if i is not Ellipsis and i != slice(None)]
-    last = steps[-1] if steps else slice(None)
-    kind = "Unsqueeze" if last is None else "Slice" if isinstance(last, slice) else "Select"
-    return f"{kind}Backward0"
+    for item in reversed(index):
+        if item is not Ellipsis and item != _ALL:
+            return "UnsqueezeBackward0" if item is None else "SliceBackward0" if isinstance(item, slice) else "SelectBackward0"
+    return "SliceBackward0"
+
+
+_ALL = slice(None)
 
 
 @view(at=(), node=_basic_node)
@@ -96,7 +99,7 @@ def advanced_index_vjp(F, g, input_shape, index):
 
 @op(at=(), node="IndexBackward0")
 def index_by(xp, input, index):
-    """The copy that one index array or mask selects: the short way of `advanced_index`."""
+    """What one index array or mask selects: the short way of `advanced_index`."""
     if index.dtype.char == "l" and input.ndim and input.size:
         try:
             return input.take(index, 0)

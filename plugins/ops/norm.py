@@ -1,92 +1,15 @@
 """Normalizations: batch, layer, group, instance, RMS, local response, and vectors of unit length.
 
-Batch, layer, group and instance normalization are one op, `standardize`, over different dimensions, followed
-by one `scale_shift`. S. Ioffe, C. Szegedy, "Batch normalization", arXiv:1502.03167; J. L. Ba, J. R. Kiros, G.
-E. Hinton, "Layer normalization", arXiv:1607.06450; Y. Wu, K. He, "Group normalization", arXiv:1803.08494.
+The work is done by the ops of `standardize`. S. Ioffe, C. Szegedy, "Batch normalization", arXiv:1502.03167; J. L. Ba,
+J. R. Kiros, G. E. Hinton, "Layer normalization", arXiv:1607.06450; Y. Wu, K. He, "Group normalization",
+arXiv:1803.08494.
 """
 
 from __future__ import annotations
 
 from math import prod
 
-from plugrad.extend import Op, collect, composite, elementwise, hookimpl, op
-
-
-def _is_half(array):
-    return array.dtype.itemsize == 2 and array.dtype.kind in "fV"
-
-
-@op(at=())
-def standardize(xp, input, dims, eps):
-    """Bring the elements along `dims` to mean 0 and variance 1.
-
-    Gives (result, mean, variance).
-
-    The variance is the biased one, to which `eps` is added. Mean and variance keep `dims` as size 1, and have
-    at least float32 precision.
-    """
-    dtype = input.dtype
-    if _is_half(input):
-        input = input.astype("float32")
-    count = prod(input.shape[d] for d in dims)
-    mean = input.sum(dims, keepdims=True) / count
-    centered = input - mean
-    variance = xp.square(centered).sum(dims, keepdims=True) / count
-    centered *= 1 / xp.sqrt(variance + eps)
-    result = centered if centered.dtype == dtype else centered.astype(dtype)
-    kind = input.dtype  # statistics of no elements, or NumPy scalars, keep it
-    return result, xp.asarray(mean, kind), xp.asarray(variance, kind)
-
-
-@standardize.meta
-def standardize_meta(input, dims, eps):
-    shape = tuple(1 if i in dims else n for i, n in enumerate(input.shape))
-    kind = "float32" if _is_half(input) else input.dtype
-    return [(input.shape, input.dtype), (shape, kind), (shape, kind)]
-
-
-@standardize.vjp
-def standardize_vjp(F, g, y, input_shape, dims, eps):
-    (g, g_mean, g_variance), (result, _, variance) = g, y
-    count = prod(input_shape[d] for d in dims)
-    scale = (variance + eps) ** -0.5
-    # With respect to mean and variance everything is small: only the last line works on whole arrays.
-    shift = (F.sum(g, dims, True) - g_mean / scale) / count
-    along = (F.sum(g * result, dims, True) - 2 * g_variance / scale**2) / count
-    return (g - shift - result * along) * scale
-
-
-@elementwise(tensors=("input", "weight", "bias"), at=(), inplace=False, node="NativeLayerNormBackward0")
-def scale_shift(xp, input, weight, bias):
-    """input * weight + bias, where `bias` may be None."""
-    result = input * weight
-    if bias is None:
-        return result
-    if getattr(result, "shape", ()) != input.shape:
-        return result + bias
-    result += bias
-    return result
-
-
-@scale_shift.vjp("input")
-def scale_shift_vjp_input(F, g, weight):
-    return g * weight
-
-
-@scale_shift.vjp("weight")
-def scale_shift_vjp_weight(F, g, input):
-    return g * input
-
-
-@scale_shift.vjp("bias")
-def scale_shift_vjp_bias(F, g):
-    return g
-
-
-@scale_shift.samples
-def scale_shift_samples(make):
-    yield make.args(make(3, 4), make(4), make(4))
-    yield make.args(make(2, 3, 4), make(3, 1), make(3, 1))
+from plugrad.extend import Op, collect, composite, hookimpl
 
 
 def _not_for(name, input):
@@ -94,19 +17,25 @@ def _not_for(name, input):
         raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype}': convert the input with .float()")
 
 
+def _fitting(name, result, *parts):
+    """Weight and bias with the dtype of the result; only half precision mixes with others."""
+    dtype = result.dtype
+    if all([part is None or part.dtype is dtype for part in parts]):
+        return parts
+    for part in parts:
+        if part is not None and part.dtype != dtype and dtype.itemsize != 2:
+            raise RuntimeError(
+                f"mixed dtype: {name} expects weight and bias to have the dtype of the input, {dtype}, but got {part.dtype}"
+            )
+    return [part if part is None else part.to(dtype) for part in parts]
+
+
 def _affine(F, name, result, weight, bias, shape):
     """Apply weight and bias (each may be None), laid out in `shape`, with the dtype of the result."""
-    parts = []
-    for part in (weight, bias):
-        if part is not None and part.dtype != result.dtype:
-            if result.dtype.itemsize != 2:
-                raise RuntimeError(
-                    f"mixed dtype: {name} expects weight and bias to have the dtype of the input, {result.dtype}, but "
-                    f"got {part.dtype}"
-                )
-            part = part.to(result.dtype)
-        parts.append(part if part is None or tuple(part.shape) == shape else F.reshape(part, shape))
-    weight, bias = parts
+    weight, bias = (
+        part if part is None or tuple(part.shape) == shape else F.reshape(part, shape)
+        for part in _fitting(name, result, weight, bias)
+    )
     if weight is None:
         return result if bias is None else F.add(result, bias)
     return F.scale_shift(result, weight, bias)
@@ -119,10 +48,14 @@ def _channels(input):
 def _update(running_mean, running_var, mean, variance, count, momentum):
     """Move running statistics towards those of a batch; the variance by its unbiased estimate."""
     if running_mean is not None:
-        running_mean.mul_(1 - momentum).add_(mean.detach().reshape(-1).to(running_mean.dtype), alpha=momentum)
+        _move(running_mean, mean, momentum)
     if running_var is not None:
-        unbiased = variance.detach().reshape(-1).to(running_var.dtype)
-        running_var.mul_(1 - momentum).add_(unbiased, alpha=momentum * count / max(count - 1, 1))
+        _move(running_var, variance.detach() * (count / max(count - 1, 1)), momentum)
+
+
+def _move(running, statistic, momentum):
+    statistic = statistic.detach().reshape(-1)
+    running.lerp_(statistic if statistic.dtype is running.dtype else statistic.to(running.dtype), momentum)
 
 
 @composite(at=("nn.functional.batch_norm",))
@@ -142,29 +75,26 @@ def batch_norm(
     """
     _not_for("batch_norm", input)
     channels = input.shape[1] if input.ndim > 1 else 0
-    for name, part in zip(
-        ("running_mean", "running_var", "weight", "bias"), (running_mean, running_var, weight, bias)
-    ):
-        if part is not None and tuple(part.shape) != (channels,):
+    named = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    for name, part in named.items():
+        if part is not None and part.shape != (channels,):
             raise RuntimeError(f"{name} should contain {channels} elements not {part.numel()}")
     if (running_mean is None) != (running_var is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
     if not training and running_mean is None:
         raise RuntimeError("running_mean must be defined in evaluation mode")
-    shape = _channels(input)
+    shape = (1, channels, *(1,) * (input.ndim - 2)) if input.ndim > 1 else (-1,)
     if not training:
-        scale = F.rsqrt(running_var + eps)
-        if weight is not None:
-            scale = scale * weight
-        shift = -running_mean * scale
-        return _affine(F, "batch_norm", input, scale, shift if bias is None else shift + bias, shape)
+        _fitting("batch_norm", input, running_mean, running_var, weight, bias)
+        return F.normalize_by(input, weight, bias, running_mean.detach(), running_var.detach(), shape, eps)
     count = input.numel() // channels if channels else 0
     if count == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
-    result, mean, variance = F.standardize(input, (0, *range(2, input.ndim)), eps)
+    weight, bias = _fitting("batch_norm", input, weight, bias)
+    result, mean, variance = F.normalize_affine(input, weight, bias, (0, *range(2, input.ndim)), shape, eps)
     if running_mean is not None and count:
         _update(running_mean, running_var, mean, variance, count, momentum)
-    return _affine(F, "batch_norm", result, weight, bias, shape)
+    return result
 
 
 @composite(at=("nn.functional.instance_norm",))
@@ -202,7 +132,7 @@ def _check_normalized(input, normalized_shape, weight, bias):
             "normalized_shape = []"
         )
     for name, part in (("weight", weight), ("bias", bias)):
-        if part is not None and tuple(part.shape) != shape:
+        if part is not None and part.shape != shape:
             raise RuntimeError(
                 f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
                 f"{list(part.shape)} and normalized_shape = {list(shape)}"
@@ -228,7 +158,8 @@ def layer_norm(F, input, normalized_shape, weight=None, bias=None, eps=1e-05):
     """
     dims = _check_normalized(input, normalized_shape, weight, bias)
     _not_for("layer_norm", input)
-    return _affine(F, "layer_norm", F.standardize(input, dims, eps)[0], weight, bias, tuple(normalized_shape))
+    weight, bias = _fitting("layer_norm", input, weight, bias)
+    return F.normalize_affine(input, weight, bias, dims, tuple(normalized_shape), eps)[0]
 
 
 @composite(at=("nn.functional.group_norm", "group_norm"))
@@ -405,11 +336,6 @@ def normalize_samples(make):
 @pairwise_distance.samples
 def pair_samples(make):
     yield make(3, 4), make(3, 4)
-
-
-@standardize.samples
-def standardize_samples(make):
-    yield make(3, 4), (1,), 1e-5
 
 
 @hookimpl

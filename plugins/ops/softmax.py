@@ -52,6 +52,17 @@ def softmax(xp, input, dim, dtype=None):
     return _finish(values, input, dtype)
 
 
+@softmax.kernel("cpu")
+def softmax_on_cpu(xp, input, dim, dtype=None):
+    """The same; where no exponential can overflow, nothing needs to be subtracted first, and that is cheap to find out."""
+    if dtype is None and input.dtype.char in "fd" and input.ndim and input.size:
+        if input.item(input.argmax()) < 40 and input.item(input.argmin()) > -40:
+            values = xp.exp(input)
+            values /= values.sum(axes(dim, input.ndim), None, None, True)
+            return values
+    return softmax.kernels["*"](xp, input, dim, dtype)
+
+
 def _same_shape(input, dim, dtype=None):
     axes(dim, input.ndim)
     return input.shape, input.dtype if dtype is None else dtype
