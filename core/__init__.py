@@ -182,6 +182,17 @@ def get_num_threads():
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
+_TENSOR_FUNCTIONS = frozenset(
+    {"detach", "detach_", "get_device", "is_conj", "is_inference", "is_neg", "is_nonzero", "is_same_size", "is_signed"}
+)
+_SWITCHES = frozenset(
+    {
+        "are_deterministic_algorithms_enabled",
+        "get_float32_matmul_precision",
+        "set_float32_matmul_precision",
+        "use_deterministic_algorithms",
+    }
+)
 _SUBMODULES = ("testing", "extend", "serialization", "cuda", "utils", "backends", "func")
 
 
@@ -197,6 +208,12 @@ def __getattr__(name):
         import importlib
 
         return importlib.import_module(f"plugrad.{name}")
+    elif name in _TENSOR_FUNCTIONS or (name.endswith("_") and not registry.find(name) and hasattr(Tensor, name)):
+        found = getattr(Tensor, name)
+    elif name in _SWITCHES:
+        from plugrad import backends
+
+        found = getattr(backends, name)
     elif name == "vmap":
         from plugrad.func import vmap as found
     elif name in _LEGACY_NAMES:

@@ -16,6 +16,26 @@ class _Switches(types.SimpleNamespace):
     is_built = is_available
 
 
+def use_deterministic_algorithms(mode, *, warn_only=False) -> None:
+    """Accepted: results do not depend on anything but inputs and seeds anyway."""
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Always True."""
+    return True
+
+
+def set_float32_matmul_precision(precision) -> None:
+    """Accepted: products of float32 are always computed in float32, PyTorch's "highest"."""
+    if precision not in ("highest", "high", "medium"):
+        raise ValueError(f"precision must be 'highest', 'high' or 'medium', not {precision!r}")
+
+
+def get_float32_matmul_precision() -> str:
+    """Always 'highest'."""
+    return "highest"
+
+
 cudnn = _Switches(enabled=False, benchmark=False, deterministic=True, allow_tf32=False)
 mps, mkl, mkldnn, openmp = _Switches(), _Switches(), _Switches(), _Switches()
 cuda = _Switches(matmul=_Switches(allow_tf32=False))

@@ -115,6 +115,8 @@ class Description:
 
         return construct.strided
 
+    volatile = is_mps = is_xpu = is_xla = is_ipu = is_hpu = is_vulkan = False
+    name = None
     is_sparse = is_quantized = is_mkldnn = is_nested = is_sparse_csr = False
     names = property(lambda self: (None,) * self._data.ndim)
     is_cpu = property(lambda self: self._type.device.type == "cpu", doc="Whether the tensor is in host memory.")
@@ -183,6 +185,26 @@ class Description:
     def is_neg(self) -> bool:
         """Always False: negation is never delayed."""
         return False
+
+    def is_nonzero(self) -> bool:
+        """Whether the only element is not zero."""
+        return bool(self)
+
+    def is_pinned(self, device=None) -> bool:
+        """Always False: host memory is never pinned."""
+        return False
+
+    def pin_memory(self, device=None):
+        """Return the tensor itself: host memory is never pinned."""
+        return self
+
+    def is_shared(self) -> bool:
+        """Always False: tensors live in the memory of one process."""
+        return False
+
+    def share_memory_(self):
+        """Return the tensor itself: tensors live in the memory of one process, so there is nobody to share it with."""
+        return self
 
     def is_same_size(self, other) -> bool:
         """Whether the other tensor has the same shape."""

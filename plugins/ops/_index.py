@@ -28,7 +28,8 @@ def tidy_item(item):
         if name in ("int64", "int32", "bool", "uint8"):
             return item
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-    raise IndexError(f"{KINDS} (got {type(item).__name__})")
+    # PyTorch takes a string for data of a tensor of indices, hence another class.
+    raise (TypeError if isinstance(item, str) else IndexError)(f"{KINDS} (got {type(item).__name__})")
 
 
 def is_plain(index):

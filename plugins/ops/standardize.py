@@ -88,7 +88,9 @@ def scale_shift_samples(make):
 
 @op(at=(), node="NativeLayerNormBackward0")
 def normalize_affine(xp, input, weight, bias, dims, shape, eps):
-    """`standardize`, then `scale_shift` by weight and bias, each None or laid out in `shape`: three arrays as well.
+    """`standardize`, then `scale_shift` by weight and bias: three arrays as well.
+
+    Weight and bias are None or laid out in `shape`.
 
     In one op, so that of the size of the input only the input itself is kept for backward.
     """
@@ -143,7 +145,10 @@ def normalize_affine_samples(make):
 
 @op(at=(), node="NativeBatchNormBackward0")
 def normalize_by(xp, input, weight, bias, mean, variance, shape, eps):
-    """Shift and scale by known statistics, weight and bias, the last two or None; all but `input` are laid out in `shape`."""
+    """Shift and scale by known statistics, weight and bias.
+
+    All but `input` are laid out in `shape`; weight and bias may be None.
+    """
     dtype, scale = input.dtype, variance + eps
     xp.reciprocal(xp.sqrt(scale, scale), scale)
     if weight is not None:
