@@ -151,9 +151,10 @@ def digits_sgd(T):
 
 OPS = """x.sum() | x.sum(1) | x.mean(0) | x.amax(1) | x.t() | x.reshape(20) | x[0] | x[1:3] | x[i] | x.expand(3, 4, 5)
 T.cat([x, x]) | T.stack([x, x]) | x.clone() | x.detach() | x @ W | F.linear(x, W) | F.softmax(x, -1) | F.relu(x)
-F.gelu(x) | x.tanh() | x ** 2 | x > 0 | T.where(x > 0, x, v) | x.clamp(0, 1) | v.zero_() | v.add_(c) | v.copy_(c) | x.chunk(2)
-T.zeros(4, 5) | T.tensor([1.0, 2.0]) | T.arange(5) | T.randn(4, 5) | F.layer_norm(x, (5,))
-x.std() | x.norm() | x.abs() | F.mse_loss(x, v) | x.masked_fill(v > 1, 0.0) | v.sum().item() | x.backward(v, retain_graph=True)"""
+F.gelu(x) | x.tanh() | x ** 2 | x > 0 | T.where(x > 0, x, v) | x.clamp(0, 1) | v.zero_() | v.add_(c) | v.copy_(c)
+x.chunk(2) | T.zeros(4, 5) | T.tensor([1.0, 2.0]) | T.arange(5) | T.randn(4, 5) | F.layer_norm(x, (5,))
+x.std() | x.norm() | x.abs() | F.mse_loss(x, v) | x.masked_fill(v > 1, 0.0)
+v.sum().item() | x.backward(v, retain_graph=True)"""
 
 
 def _op_step(T, expression):

@@ -145,7 +145,8 @@ def nll_grad_meta(g, target, weight, ignore_index, reduction, shape):
 def _check_labels(input, target, weight) -> None:
     """Raise PyTorch's errors for shapes and dtypes that do not belong together."""
     shape, given = input.shape, target.shape
-    if len(shape) == 2 and len(given) == 1 and given[0] == shape[0] and target.dtype is plugrad.int64 and weight is None:
+    simple = len(shape) == 2 and len(given) == 1 and given[0] == shape[0]
+    if simple and target.dtype is plugrad.int64 and weight is None:
         return
     if input.ndim == 0:
         raise ValueError("Expected 1 or more dimensions (got 0)")

@@ -33,7 +33,8 @@ def _basic_node(input, index):
         return "SliceBackward0"
     for item in reversed(index):
         if item is not Ellipsis and item != _ALL:
-            return "UnsqueezeBackward0" if item is None else "SliceBackward0" if isinstance(item, slice) else "SelectBackward0"
+            kind = "Unsqueeze" if item is None else "Slice" if isinstance(item, slice) else "Select"
+            return f"{kind}Backward0"
     return "SliceBackward0"
 
 

@@ -25,7 +25,8 @@ def _fitting(name, result, *parts):
     for part in parts:
         if part is not None and part.dtype != dtype and dtype.itemsize != 2:
             raise RuntimeError(
-                f"mixed dtype: {name} expects weight and bias to have the dtype of the input, {dtype}, but got {part.dtype}"
+                f"mixed dtype: {name} expects weight and bias to have the dtype of the input, {dtype}, but got "
+                f"{part.dtype}"
             )
     return [part if part is None else part.to(dtype) for part in parts]
 

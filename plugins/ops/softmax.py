@@ -54,7 +54,7 @@ def softmax(xp, input, dim, dtype=None):
 
 @softmax.kernel("cpu")
 def softmax_on_cpu(xp, input, dim, dtype=None):
-    """The same; where no exponential can overflow, nothing needs to be subtracted first, and that is cheap to find out."""
+    """The same; where no exponential can overflow nothing needs to be subtracted, and that is cheap to find out."""
     if dtype is None and input.dtype.char in "fd" and input.ndim and input.size:
         if input.item(input.argmax()) < 40 and input.item(input.argmin()) > -40:
             values = xp.exp(input)

@@ -15,64 +15,79 @@ import plugrad
 torch = pytest.importorskip("torch")
 
 EXPRESSIONS = """
-T.tensor([[1, 2], [3, 4]]) | T.tensor(0.5) | T.tensor([]) | T.tensor([True, False]) | T.tensor([1, 2.5]) | T.tensor(1 + 2j)
-T.tensor([1.0, float('nan'), float('inf')]) | T.tensor([1e-8, 1.0]) | T.tensor([1e10, 1.0]) | T.tensor([[]]).shape
-T.tensor(3, dtype=T.uint8) | T.tensor([300]).to(T.uint8) | T.tensor([-1.7, 1.7]).to(T.int32) | T.tensor(numpy.arange(3))
-T.tensor(numpy.float32(2)) | T.tensor([numpy.float64(1)]) | T.as_tensor([1, 2], dtype=T.float64) | T.from_numpy(numpy.ones(2))
-T.zeros(2, 3) | T.zeros((2, 3), dtype=T.int64) | T.ones(2, 0) | T.full((2,), 7) | T.full((2,), 7.0) | T.full((), True)
-T.eye(2, 3) | T.arange(5) | T.arange(1, 2, 0.25) | T.arange(5, 0, -2) | T.linspace(0, 1, 5) | T.linspace(0, 10, 3, dtype=T.int64)
-T.zeros_like(T.ones(2, dtype=T.int32)) | T.ones_like(T.zeros(2), dtype=T.float64) | T.full_like(T.ones(2), 3) | T.empty(0)
-T.arange(2000) | T.arange(12.0).reshape(3, 4) | T.ones(3, requires_grad=True) | T.ones(2, dtype=T.float64, requires_grad=True)
-T.ones(2, requires_grad=True) * 2 | (T.ones(2, requires_grad=True) * 2).sum() | T.ones(2, 2, requires_grad=True).t()
-T.ones(2, requires_grad=True).exp() | T.ones(2, requires_grad=True)[0] | T.ones(2, requires_grad=True)[:1] | T.tensor(3).item()
-T.tensor([1, 2]).tolist() | len(T.ones(3, 2)) | bool(T.tensor(1)) | int(T.tensor(2.7)) | float(T.tensor(2)) | T.ones(2, 3).size()
-T.ones(2, 3).size(1) | T.ones(2, 3).stride() | T.ones(2, 3).t().stride() | T.ones(2, 3).t().is_contiguous() | T.ones(2).dim()
-T.ones(2, 3).numel() | T.ones(2).type() | T.ones(2).long().type() | T.ones(2).dtype | T.ones(2).device | T.Size([1, 2]) + (3,)
-T.Size([2, 3]).numel() | T.ones(2) + 1 | 1 - T.ones(2) | 2 / T.tensor([1, 2]) | T.tensor([7, -7]) // 2 | T.tensor([7, -7]) % 3
-T.tensor([7.0, -7.0]) // 2 | T.tensor([-7.5]) % 2 | T.tensor([2, 3]) ** 2 | 2 ** T.tensor([2, 3]) | T.tensor([2.0]) ** -1
-T.tensor([2, 3]) / T.tensor([2, 2]) | T.tensor([5, 3]) & 1 | T.tensor([5, 3]) | ~T.tensor([True, False]) | -T.tensor([1, 2])
-abs(T.tensor([-1, 2])) | T.tensor([1, 2]) << 1 | T.tensor([True]) + T.tensor([True]) | T.tensor([True]) + 1 | T.tensor([1]) + 1.5
-T.tensor([1], dtype=T.uint8) + T.tensor([1], dtype=T.int8) | T.tensor([1.0]) + T.tensor(1.0, dtype=T.float64)
-T.tensor(1) + T.tensor([1.0], dtype=T.float16) | T.tensor([1]) * 1j | T.tensor([1, 2]) > 1 | T.tensor([1, 2]) == T.tensor([1, 3])
-T.tensor([1.0]) == None | T.ones(2) != 3 | T.ones(2, 2) @ T.ones(2) | T.arange(3) @ T.arange(3) | T.tensor([1.5]).round()
-T.tensor([0.5, 1.5, 2.5]).round() | T.tensor([1.2345]).round(decimals=2) | T.arange(6).reshape(2, 3)[1] | T.arange(6)[[0, 2]]
-T.arange(6)[T.arange(6) > 3] | T.arange(6).reshape(2, 3)[:, 1:] | T.arange(6).reshape(2, 3)[..., None].shape | T.arange(4)[-1]
-T.arange(6.0).reshape(2, 3).sum(0) | T.arange(6).sum() | T.tensor([True, True]).sum() | T.arange(6.0).mean() | T.arange(6).prod()
-T.arange(6.0).std() | T.arange(6.0).var(unbiased=False) | T.arange(6.0).reshape(2, 3).max(1) | T.tensor([3, 1, 2]).sort()
-T.tensor([3, 1, 2]).topk(2) | T.tensor([3, 1, 2]).argsort() | T.tensor([1, 1, 2]).unique() | T.tensor([3.0, 1.0]).min()
-T.tensor([1.0, 2.0]).norm() | T.tensor([[1.0, 2.0]]).logsumexp(1) | T.tensor([1, 2, 3]).cumsum(0) | T.tensor([0, 1]).any()
-T.arange(6).reshape(2, 3).all(1) | T.arange(6).chunk(4) | T.arange(5).split(2) | T.arange(5).split([1, 4]) | T.arange(4).unbind()
-T.cat([T.ones(1), T.zeros(2)]) | T.stack([T.ones(2), T.zeros(2)], 1) | T.arange(3).repeat(2) | T.arange(3).expand(2, 3)
-T.arange(3).flip(0) | T.ones(2, 3, 4).permute(2, 0, 1).shape | T.ones(2, 3).mT.shape | T.ones(1, 2, 1).squeeze().shape
-T.where(T.tensor([True, False]), 1, 0) | T.where(T.tensor([True, False]), T.ones(2), 0) | T.tensor([1.0, 5.0]).clamp(2, 4)
-T.tensor([1, 5]).clamp(max=3) | T.maximum(T.tensor([1, 5]), T.tensor([2, 2])) | T.lerp(T.zeros(2), T.ones(2), 0.25)
-T.einsum('ij,jk->ik', T.ones(2, 3), T.ones(3, 2)) | T.outer(T.arange(2), T.arange(3)) | T.tril(T.ones(3, 3)) | T.diag(T.ones(2))
-T.nn.functional.one_hot(T.tensor([0, 2])) | T.nn.functional.softmax(T.zeros(2), 0) | T.nn.functional.relu(T.tensor([-1.0, 2.0]))
-T.nn.functional.pad(T.ones(2), (1, 1)) | T.nn.functional.mse_loss(T.ones(2), T.zeros(2)) | T.special.expit(T.zeros(1))
-T.linalg.norm(T.tensor([3.0, 4.0])) | T.linalg.det(T.eye(2)) | T.isnan(T.tensor([float('nan')])) | T.finfo(T.float32).eps
-T.iinfo(T.int8).max | T.result_type(T.tensor([1]), 1.0) | T.promote_types(T.int32, T.float16) | T.can_cast(T.float64, T.int32)
-T.is_tensor(T.ones(1)) | T.allclose(T.ones(2), T.ones(2) + 1e-9) | T.equal(T.ones(2), T.ones(3)) | T.broadcast_shapes((2, 1), (3,))
-copy.copy(T.ones(2)) | copy.deepcopy(T.ones(2, requires_grad=True)) | pickle.loads(pickle.dumps(T.arange(3))) | f"{T.tensor(1.5):.3f}"
-numpy.asarray(T.arange(3)) | numpy.add(T.ones(2), 1) | T.ones(2).numpy() | T.from_dlpack(numpy.ones(2)) | list(T.arange(3))
-[int(x) for x in T.arange(3)] | 2 in T.arange(3) | T.tensor([1, 2]).float().half().dtype | T.ones(2).to(T.ones(1).double()).dtype
-T.zeros(2, device='meta') | T.device('cpu') | T.Tensor([1, 2]) | T.FloatTensor([1.5]) | T.LongTensor([1]) | T.nn.Parameter(T.ones(2))
-T.nn.Linear(2, 3) | T.nn.Sequential(T.nn.ReLU(), T.nn.Dropout(0.1)) | T.nn.Conv2d(1, 2, 3, padding=1) | T.optim.SGD([T.ones(1)], 0.1)
-T.autograd.functional.hessian(lambda x: (x ** 3).sum(), T.arange(2.0)) | T.ones(2).data | T.ones(2).grad | T.ones(2).is_leaf
-T.ones(2).add(T.ones(2), alpha=3) | T.addcmul(T.ones(1), T.ones(1), T.ones(1), value=2) | T.ones(2, 2).fill_(3) | T.ones(2).zero_()
-T.zeros(3).index_fill(0, T.tensor([1]), 2) | T.zeros(2, 2).scatter(1, T.tensor([[0], [1]]), 5.0) | T.arange(4).gather(0, T.tensor([3]))
-T.ones(2).masked_fill(T.tensor([True, False]), 0) | T.arange(4).masked_select(T.arange(4) > 1) | T.arange(6).view(2, -1)
+T.tensor([[1, 2], [3, 4]]) | T.tensor(0.5) | T.tensor([]) | T.tensor([True, False]) | T.tensor([1, 2.5])
+T.tensor(1 + 2j) | T.tensor([1.0, float('nan'), float('inf')]) | T.tensor([1e-8, 1.0]) | T.tensor([1e10, 1.0])
+T.tensor([[]]).shape | T.tensor(3, dtype=T.uint8) | T.tensor([300]).to(T.uint8) | T.tensor([-1.7, 1.7]).to(T.int32)
+T.tensor(numpy.arange(3)) | T.tensor(numpy.float32(2)) | T.tensor([numpy.float64(1)])
+T.as_tensor([1, 2], dtype=T.float64) | T.from_numpy(numpy.ones(2)) | T.zeros(2, 3) | T.zeros((2, 3), dtype=T.int64)
+T.ones(2, 0) | T.full((2,), 7) | T.full((2,), 7.0) | T.full((), True) | T.eye(2, 3) | T.arange(5)
+T.arange(1, 2, 0.25) | T.arange(5, 0, -2) | T.linspace(0, 1, 5) | T.linspace(0, 10, 3, dtype=T.int64)
+T.zeros_like(T.ones(2, dtype=T.int32)) | T.ones_like(T.zeros(2), dtype=T.float64) | T.full_like(T.ones(2), 3)
+T.empty(0) | T.arange(2000) | T.arange(12.0).reshape(3, 4) | T.ones(3, requires_grad=True)
+T.ones(2, dtype=T.float64, requires_grad=True) | T.ones(2, requires_grad=True) * 2
+(T.ones(2, requires_grad=True) * 2).sum() | T.ones(2, 2, requires_grad=True).t() | T.ones(2, requires_grad=True).exp()
+T.ones(2, requires_grad=True)[0] | T.ones(2, requires_grad=True)[:1] | T.tensor(3).item() | T.tensor([1, 2]).tolist()
+len(T.ones(3, 2)) | bool(T.tensor(1)) | int(T.tensor(2.7)) | float(T.tensor(2)) | T.ones(2, 3).size()
+T.ones(2, 3).size(1) | T.ones(2, 3).stride() | T.ones(2, 3).t().stride() | T.ones(2, 3).t().is_contiguous()
+T.ones(2).dim() | T.ones(2, 3).numel() | T.ones(2).type() | T.ones(2).long().type() | T.ones(2).dtype
+T.ones(2).device | T.Size([1, 2]) + (3,) | T.Size([2, 3]).numel() | T.ones(2) + 1 | 1 - T.ones(2)
+2 / T.tensor([1, 2]) | T.tensor([7, -7]) // 2 | T.tensor([7, -7]) % 3 | T.tensor([7.0, -7.0]) // 2
+T.tensor([-7.5]) % 2 | T.tensor([2, 3]) ** 2 | 2 ** T.tensor([2, 3]) | T.tensor([2.0]) ** -1
+T.tensor([2, 3]) / T.tensor([2, 2]) | T.tensor([5, 3]) & 1 | T.tensor([5, 3]) | ~T.tensor([True, False])
+-T.tensor([1, 2]) | abs(T.tensor([-1, 2])) | T.tensor([1, 2]) << 1 | T.tensor([True]) + T.tensor([True])
+T.tensor([True]) + 1 | T.tensor([1]) + 1.5 | T.tensor([1], dtype=T.uint8) + T.tensor([1], dtype=T.int8)
+T.tensor([1.0]) + T.tensor(1.0, dtype=T.float64) | T.tensor(1) + T.tensor([1.0], dtype=T.float16) | T.tensor([1]) * 1j
+T.tensor([1, 2]) > 1 | T.tensor([1, 2]) == T.tensor([1, 3]) | T.tensor([1.0]) == None | T.ones(2) != 3
+T.ones(2, 2) @ T.ones(2) | T.arange(3) @ T.arange(3) | T.tensor([1.5]).round() | T.tensor([0.5, 1.5, 2.5]).round()
+T.tensor([1.2345]).round(decimals=2) | T.arange(6).reshape(2, 3)[1] | T.arange(6)[[0, 2]]
+T.arange(6)[T.arange(6) > 3] | T.arange(6).reshape(2, 3)[:, 1:] | T.arange(6).reshape(2, 3)[..., None].shape
+T.arange(4)[-1] | T.arange(6.0).reshape(2, 3).sum(0) | T.arange(6).sum() | T.tensor([True, True]).sum()
+T.arange(6.0).mean() | T.arange(6).prod() | T.arange(6.0).std() | T.arange(6.0).var(unbiased=False)
+T.arange(6.0).reshape(2, 3).max(1) | T.tensor([3, 1, 2]).sort() | T.tensor([3, 1, 2]).topk(2)
+T.tensor([3, 1, 2]).argsort() | T.tensor([1, 1, 2]).unique() | T.tensor([3.0, 1.0]).min()
+T.tensor([1.0, 2.0]).norm() | T.tensor([[1.0, 2.0]]).logsumexp(1) | T.tensor([1, 2, 3]).cumsum(0)
+T.tensor([0, 1]).any() | T.arange(6).reshape(2, 3).all(1) | T.arange(6).chunk(4) | T.arange(5).split(2)
+T.arange(5).split([1, 4]) | T.arange(4).unbind() | T.cat([T.ones(1), T.zeros(2)])
+T.stack([T.ones(2), T.zeros(2)], 1) | T.arange(3).repeat(2) | T.arange(3).expand(2, 3) | T.arange(3).flip(0)
+T.ones(2, 3, 4).permute(2, 0, 1).shape | T.ones(2, 3).mT.shape | T.ones(1, 2, 1).squeeze().shape
+T.where(T.tensor([True, False]), 1, 0) | T.where(T.tensor([True, False]), T.ones(2), 0)
+T.tensor([1.0, 5.0]).clamp(2, 4) | T.tensor([1, 5]).clamp(max=3) | T.maximum(T.tensor([1, 5]), T.tensor([2, 2]))
+T.lerp(T.zeros(2), T.ones(2), 0.25) | T.einsum('ij,jk->ik', T.ones(2, 3), T.ones(3, 2))
+T.outer(T.arange(2), T.arange(3)) | T.tril(T.ones(3, 3)) | T.diag(T.ones(2))
+T.nn.functional.one_hot(T.tensor([0, 2])) | T.nn.functional.softmax(T.zeros(2), 0)
+T.nn.functional.relu(T.tensor([-1.0, 2.0])) | T.nn.functional.pad(T.ones(2), (1, 1))
+T.nn.functional.mse_loss(T.ones(2), T.zeros(2)) | T.special.expit(T.zeros(1)) | T.linalg.norm(T.tensor([3.0, 4.0]))
+T.linalg.det(T.eye(2)) | T.isnan(T.tensor([float('nan')])) | T.finfo(T.float32).eps | T.iinfo(T.int8).max
+T.result_type(T.tensor([1]), 1.0) | T.promote_types(T.int32, T.float16) | T.can_cast(T.float64, T.int32)
+T.is_tensor(T.ones(1)) | T.allclose(T.ones(2), T.ones(2) + 1e-9) | T.equal(T.ones(2), T.ones(3))
+T.broadcast_shapes((2, 1), (3,)) | copy.copy(T.ones(2)) | copy.deepcopy(T.ones(2, requires_grad=True))
+pickle.loads(pickle.dumps(T.arange(3))) | f"{T.tensor(1.5):.3f}" | numpy.asarray(T.arange(3))
+numpy.add(T.ones(2), 1) | T.ones(2).numpy() | T.from_dlpack(numpy.ones(2)) | list(T.arange(3))
+[int(x) for x in T.arange(3)] | 2 in T.arange(3) | T.tensor([1, 2]).float().half().dtype
+T.ones(2).to(T.ones(1).double()).dtype | T.zeros(2, device='meta') | T.device('cpu') | T.Tensor([1, 2])
+T.FloatTensor([1.5]) | T.LongTensor([1]) | T.nn.Parameter(T.ones(2)) | T.nn.Linear(2, 3)
+T.nn.Sequential(T.nn.ReLU(), T.nn.Dropout(0.1)) | T.nn.Conv2d(1, 2, 3, padding=1) | T.optim.SGD([T.ones(1)], 0.1)
+T.autograd.functional.hessian(lambda x: (x ** 3).sum(), T.arange(2.0)) | T.ones(2).data | T.ones(2).grad
+T.ones(2).is_leaf | T.ones(2).add(T.ones(2), alpha=3) | T.addcmul(T.ones(1), T.ones(1), T.ones(1), value=2)
+T.ones(2, 2).fill_(3) | T.ones(2).zero_() | T.zeros(3).index_fill(0, T.tensor([1]), 2)
+T.zeros(2, 2).scatter(1, T.tensor([[0], [1]]), 5.0) | T.arange(4).gather(0, T.tensor([3]))
+T.ones(2).masked_fill(T.tensor([True, False]), 0) | T.arange(4).masked_select(T.arange(4) > 1)
+T.arange(6).view(2, -1)
 """.strip()
 
 ERRORS = """
-T.ones(2) + T.ones(3) | T.ones(2, 3) @ T.ones(2, 3) | T.ones(2)[5] | T.ones(2)[0, 0] | T.ones(2).view(3) | T.ones(2).sum(3)
-T.ones(2, requires_grad=True).numpy() | T.ones(2, requires_grad=True).add_(1) | T.ones(2).backward() | T.ones(2).item()
-bool(T.ones(2)) | T.arange(2).requires_grad_() | T.tensor([[1], [1, 2]]) | T.tensor('a') | T.zeros(-1) | T.ones(2).to('nowhere')
-T.cat([T.ones(2, 1), T.ones(3)]) | T.stack([T.ones(1), T.ones(2)]) | T.ones(2).expand(3) | T.ones(2, 3).permute(0) | T.ones(2).nosuch
-T.ones(2).add_(T.ones(2, 2)) | T.arange(2).add_(1.5) | T.arange(2).div_(2) | T.ones(2) & 1 | T.tensor([True]) - T.tensor([True])
-len(T.tensor(1)) | iter(T.tensor(1)) | T.ones(2)[::-1] | T.ones(2)['a'] | T.ones(2).gather(0, T.tensor([5])) | T.ones(2, 2).t_().view(4)
+T.ones(2) + T.ones(3) | T.ones(2, 3) @ T.ones(2, 3) | T.ones(2)[5] | T.ones(2)[0, 0] | T.ones(2).view(3)
+T.ones(2).sum(3) | T.ones(2, requires_grad=True).numpy() | T.ones(2, requires_grad=True).add_(1)
+T.ones(2).backward() | T.ones(2).item() | bool(T.ones(2)) | T.arange(2).requires_grad_() | T.tensor([[1], [1, 2]])
+T.tensor('a') | T.zeros(-1) | T.ones(2).to('nowhere') | T.cat([T.ones(2, 1), T.ones(3)])
+T.stack([T.ones(1), T.ones(2)]) | T.ones(2).expand(3) | T.ones(2, 3).permute(0) | T.ones(2).nosuch
+T.ones(2).add_(T.ones(2, 2)) | T.arange(2).add_(1.5) | T.arange(2).div_(2) | T.ones(2) & 1
+T.tensor([True]) - T.tensor([True]) | len(T.tensor(1)) | iter(T.tensor(1)) | T.ones(2)[::-1] | T.ones(2)['a']
+T.ones(2).gather(0, T.tensor([5])) | T.ones(2, 2).t_().view(4)
 T.nn.functional.cross_entropy(T.ones(2, 3), T.tensor([0, 5])) | T.nn.Linear(2, 3)(T.ones(4)) | T.optim.SGD([], 0.1)
-T.ones(2).reshape(3) | T.arange(3).mean() | T.ones(2).softmax(2) | T.mm(T.ones(2), T.ones(2)) | T.ones(3).chunk(0) | T.dtype()
-T.zeros(2).copy_(T.zeros(3)) | T.zeros(2).__setitem__(0, T.zeros(2)) | T.eye(2).cholesky_inverse(1, 2, 3) | T.ones(2).squeeze(3)
+T.ones(2).reshape(3) | T.arange(3).mean() | T.ones(2).softmax(2) | T.mm(T.ones(2), T.ones(2)) | T.ones(3).chunk(0)
+T.dtype() | T.zeros(2).copy_(T.zeros(3)) | T.zeros(2).__setitem__(0, T.zeros(2)) | T.eye(2).cholesky_inverse(1, 2, 3)
+T.ones(2).squeeze(3)
 """.strip()
 
 
