@@ -119,21 +119,21 @@ def normalize_affine_meta(input, weight, bias, dims, shape, eps):
 @normalize_affine.vjp("input", "weight", "bias")
 def normalize_affine_vjp(F, g, y, input, weight, dims, shape, eps, weight_shape, bias_shape, needs):
     (g, g_mean, g_variance), (_, mean, variance) = g, y
-    deviation = F.sqrt(variance + eps)
-    unit = (input - mean) / deviation
+    centered, scale = input - mean, F.rsqrt(variance + eps)
+    scaled = g * scale
     found = [None, None, None]
     if needs[2]:
         found[2] = F.reshape(sum_to_shape(F, g, shape), bias_shape)
     if needs[1]:
-        found[1] = F.reshape(sum_to_shape(F, g * unit, shape), weight_shape)
+        found[1] = F.reshape(sum_to_shape(F, scaled * centered, shape), weight_shape)
     if needs[0]:
         if weight is not None:
-            g = g * (weight if weight_shape == shape else F.reshape(weight, shape))
+            scaled = scaled * (weight if weight_shape == shape else F.reshape(weight, shape))
         count = prod([input.shape[d] for d in dims])
         # With respect to mean and variance everything is small: only the last line works on whole arrays.
-        shift = (F.sum(g, dims, True) - g_mean * deviation) / count
-        along = (F.sum(g * unit, dims, True) - g_variance * deviation * deviation * 2) / count
-        found[0] = (g - shift - unit * along) / deviation
+        shift = (F.sum(scaled, dims, True) - g_mean) / count
+        along = (F.sum(scaled * centered, dims, True) * scale * scale - g_variance * 2) / count
+        found[0] = scaled - shift - centered * along
     return found
 
 
