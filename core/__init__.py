@@ -9,6 +9,7 @@ from __future__ import annotations
 if __name__ != "plugrad":
     raise ImportError(f"this package is `plugrad`, it can't be imported as {__name__!r}: use the installed name")
 
+import gc as _gc
 import math as _math
 import warnings as _warnings
 
@@ -91,8 +92,15 @@ ops = _loader.namespace_module("ops", "Ops of guests by namespace: plugrad.ops.N
 
 from plugrad import nn, optim
 
-_loader.discover()
-_loader.load_eager()
+# Thousands of small records are made here and all of them stay: looking for garbage among them is work in vain.
+_collecting = _gc.isenabled()
+_gc.disable()
+try:
+    _loader.discover()
+    _loader.load_eager()
+finally:
+    if _collecting:
+        _gc.enable()
 
 
 def is_tensor(obj):

@@ -302,9 +302,10 @@ class _Hooks:
     """The hook implementations of a plugin and nothing else: pluggy inspects every attribute of what it registers."""
 
     def __init__(self, module):
-        for name in dir(module):
-            if hasattr(getattr(module, name, None), "plugrad_impl"):
-                self.__dict__[name] = getattr(module, name)
+        members = vars(module) if isinstance(module, types.ModuleType) else {n: getattr(module, n) for n in dir(module)}
+        for name, value in members.items():
+            if hasattr(value, "plugrad_impl"):
+                self.__dict__[name] = value
 
     def __dir__(self):
         return list(self.__dict__)

@@ -103,7 +103,7 @@ class Op:
         )
         self.name_node = node if callable(node) else None  # PyTorch names some nodes after the arguments
         self.undifferentiable = vjp is None
-        self.returns = codegen.named_tuple(self.name, returns) if returns else None
+        self._fields, self._returns = returns, None
         self.variadic = variadic
         self.sequence = sequence  # whether the first parameter is a list of tensors
         if self.family in ("op", "composite") and "out" not in self.index:
@@ -188,6 +188,13 @@ class Op:
         """Names of the inputs that have gradient formulas, in the order of the signature."""
         served = {name for formula in self.formulas for name in formula.inputs}
         return tuple(name for name in self.parameters if name in served)
+
+    @property
+    def returns(self):
+        """The named tuple class of the results, made at first use; None for ops with one result."""
+        if self._returns is None and self._fields is not None:
+            self._returns = codegen.named_tuple(self.name, self._fields)
+        return self._returns
 
     @property
     def plan(self) -> tuple:
