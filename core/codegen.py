@@ -196,6 +196,9 @@ def variadic_lines(op) -> list[str]:
 # ---------------------------------------------------------------------------------------------------- nodes
 
 
+_PASSES_ON = (lambda F, g: g).__code__.co_code  # a formula that hands its gradient on is no call
+
+
 def _same(F, value):
     return value
 
@@ -233,6 +236,9 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
     if saves:
         lines.append(f"    {''.join(_safe(name) + ', ' for name in saves)}= saved")
     for number, formula in enumerate(formulas):
+        if formula.function.__code__.co_code == _PASSES_ON and len(formula.inputs) == 1:
+            lines.append(f"    g_{formula.inputs[0]} = g")
+            continue
         namespace[f"formula{number}"] = real_formula(formula.function) if real else formula.function
         arguments = ", ".join(["F", "g", *(_safe(name) for name in formula.wants)])
         if formula.needs:
@@ -390,7 +396,7 @@ def {op.name}({signature_source(op)}):
         return None
     source += f"""\
     e = {first}._edge
-    if e is None or not mode.grad:
+    if e is None or modes.paused and not mode.grad:
         r._edge = None
         return r
     if e is LEAF:
@@ -467,7 +473,7 @@ def {op.name}({signature_source(op)}):
     node = "node1" if op.name_node is None else f"op.node(1, (), False, op.name_node({', '.join(op.parameters)}))"
     source += f"""\
     e = {first}._edge
-    if e is None or not mode.grad or d.kind not in "fcV":
+    if e is None or modes.paused and not mode.grad or d.kind not in "fcV":
         r._edge = None
         return r
     if e is LEAF:
@@ -503,6 +509,12 @@ def binary_source(op, name=None, swapped=False, operator=False) -> str | None:
     # `held` is certainly a tensor in the common case, `free` a tensor or a number.
     held, free = (second, first) if swapped else (first, second)
     (x, ex), (z, ez) = (("b", "f"), ("a", "e")) if swapped else (("a", "e"), ("b", "f"))
+    # A kernel that is one function of the array module takes a number as a 0-d array, others see the number itself.
+    one_call = direct_name(op, 2) is not None and (operator or len(op.parameters) == 2)
+    number = f"{z} = {free}"
+    if one_call:
+        number = f"{z} = t.constants.get({free})\n                if {z} is None:\n"
+        number += f"                    {z} = t.constant({free})"
     source = f"""\
 def {name or op.name}({head}{tail}):
 {constants}    y = None
@@ -513,7 +525,7 @@ def {name or op.name}({head}{tail}):
         s = c is float or c is int
         if kernel is not None and not modes.special{out} and (s or {free}._type is t):
             if s:
-                {z} = {free}
+                {number}
                 {ez} = None
             else:
                 if {free}._view is not None:
@@ -545,13 +557,13 @@ def {name or op.name}({head}{tail}):
         source
         + f"""\
     if e is None:
-        if f is None or not mode.grad:
+        if f is None or modes.paused and not mode.grad:
             r._edge = None
             return r
         if f is LEAF:
             f = {second}
 {_indent(record(2), 4)}\
-    if not mode.grad:
+    if modes.paused and not mode.grad:
         r._edge = None
         return r
     if e is LEAF:

@@ -172,12 +172,26 @@ class TensorType:
     `array_type` and `xp` are the backend's, `np` is the NumPy dtype of the elements.
     """
 
-    __slots__ = ("device", "dtype", "np", "xp", "array_type", "backend", "symbolic")
+    __slots__ = ("device", "dtype", "np", "xp", "array_type", "backend", "symbolic", "constants")
 
     def __init__(self, place: device, element: dtypes.dtype):
         self.device, self.dtype, self.np = place, element, element.numpy
         self.backend = place.backend
         self.xp, self.array_type, self.symbolic = self.backend.xp, self.backend.array_type, self.backend.symbolic
+        self.constants: dict = {}  # Python numbers as 0-d arrays
+
+    def constant(self, value):
+        """Return a Python number in the form in which the array module computes with it fastest.
+
+        NumPy takes twice as long for an array and a Python number as for an array and a 0-d array, which is kept for
+        the next time. Zero stays a number, since 0.0 and -0.0 are one key, and so does NaN, which equals no key.
+        """
+        if self.xp is not numpy or not value or value != value:
+            return value
+        if len(self.constants) > 256:
+            self.constants.clear()
+        found = self.constants[value] = numpy.array(value, self.np)
+        return found
 
     def wrap(self, value):
         """Return the backend's array for what a kernel gave: NumPy gives scalars where 0-d arrays are meant."""

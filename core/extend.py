@@ -12,6 +12,7 @@ from plugrad.families import (
     axes,
     binary,
     broadcast_shapes,
+    complement,
     composite,
     conj,
     elementwise,
@@ -33,10 +34,9 @@ from plugrad.recipes import Kernel, kernel_for, layer, loss, loss_modules
 
 __all__ = [
     "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "Optimizer", "PLUGRAD_API", "Parameter",
-    "axes", "binary", "broadcast_shapes", "collect", "composite", "conj", "dtype_of", "elementwise", "factory",
-    "get_default_dtype", "hookimpl", "keep_dims", "kernel_for", "layer", "loss", "loss_modules", "op", "reduction",
-    "rng",
-    "type_of", "unary", "view",
+    "axes", "binary", "broadcast_shapes", "collect", "complement", "composite", "conj", "dtype_of", "elementwise",
+    "factory", "get_default_dtype", "hookimpl", "keep_dims", "kernel_for", "layer", "loss", "loss_modules", "op",
+    "reduction", "rng", "type_of", "unary", "view",
 ]  # fmt: skip
 
 

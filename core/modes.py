@@ -42,14 +42,31 @@ class _Leaf:
 LEAF = _Leaf()
 
 
+# Above zero while any thread records nothing: the fast roads ask for their own thread's mode only then.
+paused = 0
+
+
 class _Mode(threading.local):
-    grad = True
+    _grad = True
     inference = False
     anomaly = False
     check_nan = True
     saved_hooks: tuple = ()
     current = None  # the node whose backward is running
 
+
+    @property
+    def grad(self) -> bool:
+        """Whether this thread records ops."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: bool):
+        global paused
+        if value is not self._grad:
+            self._grad = value
+            with _special_lock:
+                paused += -1 if value else 1
 
 mode = _Mode()
 

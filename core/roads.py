@@ -201,7 +201,7 @@ def {op.name}({codegen.signature_source(op)}):
         return source + "    _r._edge = None\n    return _r\n"
     return source + f"""\
     _m = {mask}
-    if not _m or not _mode.grad or _y.dtype.kind not in "fcV":
+    if not _m or modes.paused and not _mode.grad or _y.dtype.kind not in "fcV":
         _r._edge = None
     elif _y.dtype is _t.np:
         _r._edge = recorders[_m](_y, _t, {', '.join(op.inputs)}, {raw})

@@ -1,7 +1,7 @@
 """Special functions against SciPy, densely over their range and at the points where implementations change or fail.
 
 An error counts against the value, and against what two units in the last place of the argument do to the value: near a
-zero that is not a float, no more can be asked. Left out are points where SciPy is wrong (judged by the formula near the pole): `gammaln` of
+zero that is not a float, no more can be asked. Left out are points where SciPy is wrong (by the formula): `gammaln` of
 subnormal numbers, `digamma` within rounding of its poles.
 """
 

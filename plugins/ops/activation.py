@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, collect, composite, conj, elementwise, hookimpl, unary
+from plugrad.extend import Op, collect, complement, composite, conj, elementwise, hookimpl, unary
 
 from ._checks import bounded, refuse
 from .erf import erf
@@ -235,7 +235,7 @@ def sigmoid(xp, input):
 
 @sigmoid.vjp
 def sigmoid_vjp(F, g, y):
-    return g * conj(F, y * (1 - y))
+    return g * conj(F, y * complement(F, y))
 
 
 @sigmoid.samples

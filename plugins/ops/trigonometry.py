@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, binary, collect, conj, hookimpl, unary
+from plugrad.extend import Op, binary, collect, complement, conj, hookimpl, unary
 
 from ._checks import refuse
 
@@ -251,7 +251,7 @@ def tanh(xp, input):
 
 @tanh.vjp
 def tanh_vjp(F, g, y):
-    return g * (1 - conj(F, y * y))
+    return g * complement(F, conj(F, y * y))
 
 
 @unary(aliases=("arcsinh",))
