@@ -165,16 +165,30 @@ def _op_step(T, expression):
     return eval(f"lambda: {expression}", names)
 
 
-def timed(step, at_least=0.004) -> float:
-    """Return the seconds of one step, the mean over enough of them to be measured."""
-    count, seconds = 1, 0.0
-    while seconds < at_least:
-        start = time.perf_counter()
+def timed(step, block=0.1) -> float:
+    """Return the median seconds of a step in a block of steps that lasts `block` seconds.
+
+    As long again before it, steps are not counted: the threads of the other library still spin for some milliseconds,
+    and two libraries that wait for each other's threads are no measurement of either.
+    """
+    now, seconds = time.perf_counter, []
+    start = now()
+    while now() - start < block:
+        step()
+    count = max(1, int(0.001 / max(_once(step), 1e-7)))  # steps of a microsecond are timed a thousand at a time
+    start = now()
+    while now() - start < block or not seconds:
+        begin = now()
         for _ in range(count):
             step()
-        seconds = time.perf_counter() - start
-        count *= 2
-    return seconds / (count // 2)
+        seconds.append((now() - begin) / count)
+    return statistics.median(seconds)
+
+
+def _once(step) -> float:
+    start = time.perf_counter()
+    step()
+    return time.perf_counter() - start
 
 
 def compare(build, rounds):

@@ -78,7 +78,7 @@ def view_as_complex_copy(F, input):
 view_as_complex_copy.samples(splitting.view_as_complex.sample_function)
 
 
-@composite(at=("detach_copy",))
+@composite(at=("detach_copy",), vjp=None)
 def detach_copy(F, input):
     """A copy of the tensor that has no history.
 
