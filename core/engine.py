@@ -78,7 +78,7 @@ def run(roots, *, retain, create, targets=None):
     heap: list = []  # nodes that are ready beside the current one, the youngest first
     captured: dict = {}
     namespace_of, fit = op.raw_namespace, call.fit
-    F, array_type = (op.F, None) if create else (None, None)
+    plain, F, array_type = not create and targets is None, None, None
     push, pop, pushpop = heapq.heappush, heapq.heappop, heapq.heappushpop
 
     def add(edge, g):
@@ -93,6 +93,32 @@ def run(roots, *, retain, create, targets=None):
             pending[edge] = have + g
             if not create:
                 owned.add(edge)
+
+    def pull_rare(node, g):
+        """Return edges and gradients of a node with hooks, of a recorded walk, or on the way to targets."""
+        edges, rare = node.edges, node.rare
+        if rare is not None and (rare.before or rare.retained or rare.pre):
+            g = _run_before(node, rare, g, create)
+        if targets is not None:
+            if node in targets:
+                captured[node] = g
+            if not needed[node]:
+                return (), ()
+        if g is None:
+            return edges, (None,) * len(edges)
+        saved = node.saved
+        if saved is None or graph.last_touch > node.seq:
+            _check_saved(node, saved)
+        if rare is not None:
+            mode.current = node
+            saved = node.values()
+        if create:
+            saved = node.tensors()
+        names = op.F if create else namespace_of(g)
+        grads = node.pull(names, g, saved, retain)
+        if node.fit is not None:
+            grads = fit(names, node, grads)
+        return edges, grads if rare is None else _run_after(node, rare, grads, g, create)
 
     for edge, g in roots:
         if needed is None or edge in needed:
@@ -110,35 +136,19 @@ def run(roots, *, retain, create, targets=None):
         g = pending.pop(node, None)
     try:
         while node is not None:
-            edges, rare = node.edges, node.rare
-            if rare is not None and (rare.before or rare.retained or rare.pre):
-                g = _run_before(node, rare, g, create)
-            if targets is not None:
-                if node in targets:
-                    captured[node] = g
-                if not needed[node]:
-                    edges = ()
-            if g is None or not edges:
-                grads = (None,) * len(edges)
-            else:
+            edges = node.edges
+            if plain and node.rare is None and g is not None:
                 saved = node.saved
-                if saved is None:
-                    raise RuntimeError(FREED)
-                if graph.last_touch > node.seq:
-                    stale_error(node, saved)
-                if rare is not None:
-                    mode.current = node
-                    saved = node.values()
-                if create:
-                    saved = node.tensors()
-                elif type(g) is not array_type:
+                if saved is None or graph.last_touch > node.seq:
+                    _check_saved(node, saved)
+                if type(g) is not array_type:
                     array_type = type(g)
                     F = namespace_of(g)
                 grads = node.pull(F, g, saved, retain)
                 if node.fit is not None:
                     grads = fit(F, node, grads)
-                if rare is not None:
-                    grads = _run_after(node, rare, grads, g, create)
+            else:
+                edges, grads = pull_rare(node, g)
             if len(edges) == 1 and targets is None and not pending:
                 # A chain: the next node is the only one, and nothing else is known of it.
                 edge = edges[0]
@@ -186,6 +196,13 @@ def run(roots, *, retain, create, targets=None):
         _explain(error, node)
         raise
     return captured
+
+
+def _check_saved(node, saved) -> None:
+    """Raise RuntimeError if what a node saved is gone, or was written in place since."""
+    if saved is None:
+        raise RuntimeError(FREED)
+    stale_error(node, saved)
 
 
 def _count_uses(roots, targets):
