@@ -39,19 +39,23 @@ def case(name):
     return enter
 
 
-def _chain(T, n=200):
-    x = w = T.ones(4, requires_grad=True)
-    c = T.full((4,), 0.5)
-    for _ in range(n // 4):
-        x = ((x * c) + c).tanh() - c
-    return w, x
+def _chain(T):
+    w, c = T.ones(4, requires_grad=True), T.full((4,), 0.5)
+
+    def run():
+        x = w
+        for _ in range(50):
+            x = ((x * c) + c).tanh() - c
+        return x
+
+    return run
 
 
 @case("chain of 200 tiny ops, forward + backward")
 def chain(T):
     """Multiply, add, tanh and subtract on 4 elements, 50 times."""
-    g = T.ones(4)
-    return lambda: _chain(T)[1].backward(g)
+    run, g = _chain(T), T.ones(4)
+    return lambda: run().backward(g)
 
 
 @case("chain of 200 multiplications, forward + backward")
@@ -85,10 +89,11 @@ def numbers(T):
 @case("chain of 200 tiny ops, forward under no_grad")
 def inference(T):
     """Nothing is recorded."""
+    run = _chain(T)
 
     def step():
         with T.no_grad():
-            _chain(T)
+            run()
 
     return step
 
