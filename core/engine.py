@@ -405,7 +405,7 @@ def _walk(tensors, gradients, *, retain, create, targets=None):
         mode.grad, mode.current = previous
 
 
-def _tuple(value, what):
+def _tuple(value):
     if value is None:
         return ()
     if isinstance(value, (tuple, list)):
@@ -425,14 +425,14 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     >>> x.grad
     tensor([2., 4.])
     """
-    tensors = _tuple(tensors, "tensors")
-    grads = _tuple(grad_tensors if grad_variables is None else grad_variables, "grad_tensors") or (None,) * len(tensors)
+    tensors = _tuple(tensors)
+    grads = _tuple(grad_tensors if grad_variables is None else grad_variables) or (None,) * len(tensors)
     if len(grads) != len(tensors):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(grads)} gradients")
     retain = create_graph if retain_graph is None else retain_graph
     targets = None
     if inputs is not None:
-        inputs = _tuple(inputs, "inputs")
+        inputs = _tuple(inputs)
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
         targets = {}
@@ -475,10 +475,10 @@ def grad(
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
-    outputs, wanted = _tuple(outputs, "outputs"), _tuple(inputs, "inputs")
+    outputs, wanted = _tuple(outputs), _tuple(inputs)
     if not wanted:
         raise ValueError("grad requires non-empty inputs.")
-    grads = _tuple(grad_outputs, "grad_outputs") or (None,) * len(outputs)
+    grads = _tuple(grad_outputs) or (None,) * len(outputs)
     if len(grads) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} outputs and {len(grads)} grad_outputs")
     edges = [_target(tensor) for tensor in wanted]

@@ -199,7 +199,7 @@ class Outputs:
 class Packed:
     """A saved array in the form that the user's saved-tensor hooks gave it."""
 
-    __slots__ = ("packed", "unpacker", "edge", "seq")
+    __slots__ = ("packed", "unpacker")
 
     def __init__(self, packed, unpacker):
         self.packed, self.unpacker = packed, unpacker

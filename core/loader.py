@@ -321,20 +321,17 @@ def _call_hooks(plugin, module) -> dict:
     if _manager is None:
         _manager = pluggy.PluginManager("plugrad")
         _manager.add_hookspecs(hookspecs)
-    module = _Hooks(module)
-    _manager.register(module, name=plugin.id)
+    hooks = _Hooks(module)
+    _manager.register(hooks, name=plugin.id)
     records: dict = {}
-    for caller in _manager.get_hookcallers(module) or ():
-        kind = caller.name.removeprefix("plugrad_")
-        if not caller.has_spec():
-            _manager.unregister(module)
-            known = [name for name in vars(hookspecs) if name.startswith("plugrad_")]
-            raise TypeError(f"unknown hook {caller.name!r}{registry.suggestion(caller.name, known)}")
-        if kind == "cli":
-            continue  # called by the CLI, with its application
-        for implementation in caller.get_hookimpls():
-            if implementation.plugin is module:
-                records.setdefault(kind, []).extend(implementation.function() or ())
+    for attribute, function in vars(hooks).items():
+        name = function.plugrad_impl.get("specname") or attribute
+        if not getattr(_manager.hook, name).has_spec():
+            _manager.unregister(hooks)
+            known = [known for known in vars(hookspecs) if known.startswith("plugrad_")]
+            raise TypeError(f"unknown hook {name!r}{registry.suggestion(name, known)}")
+        if name != "plugrad_cli":  # that one the CLI calls, with its application
+            records.setdefault(name.removeprefix("plugrad_"), []).extend(function() or ())
     return records
 
 

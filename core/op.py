@@ -307,7 +307,7 @@ class OpNode(Node):
         """Return what was saved as Tensors that are connected to the graph again, for a recorded backward."""
         values = self.values()
         if values is None:
-            raise RuntimeError(FREED_TWICE)
+            raise RuntimeError(engine.FREED)
         found = []
         for name, value in zip(self.saves, values):
             if name == "y":
@@ -333,9 +333,6 @@ class OpNode(Node):
             return _plain_tensor(value)
         fit_to = self.fit[position] if self.fit is not None else None
         return connect(edge, value, fit_to)
-
-
-FREED_TWICE = engine.FREED
 
 
 class PassNode(Node):
