@@ -1,7 +1,7 @@
 """The command line: `plugrad ops`, `plugrad gradcheck`, `plugrad plugins` and more.
 
 One file per group of commands; a command is short, calls a function that returns plain rows, and prints them. Heavy
-imports are inside of the commands. Guests add commands by the hook `plugrad_cli(app)`.
+imports are inside of the commands. Guests add commands by the hook `plugrad_cli`.
 """
 
 from __future__ import annotations
@@ -16,26 +16,44 @@ from plugrad import __version__, loader
 class _Commands(typer.core.TyperGroup):
     """The commands, those of guests included; what a guest promises is imported when it is asked for."""
 
-    _called: set = set()
+    _asked: set = set()
 
     def get_command(self, ctx, name):
-        return super().get_command(ctx, name) or self._of_guests(name)
+        if name not in self.commands:
+            self._ask_guests(name)
+        return super().get_command(ctx, name)
 
     def list_commands(self, ctx):
-        self._of_guests(None)
+        self._ask_guests(None)
         return super().list_commands(ctx)
 
-    def _of_guests(self, name):
-        for hook in loader.cli_hooks(name):
-            if hook not in self._called:
-                self._called.add(hook)
-                try:
-                    hook(app=app)
-                except Exception as error:
-                    loader.warn(f"plugrad_cli of {hook.__module__} failed: {loader.describe(error)}")
-        for added, command in typer.main.get_group(app).commands.items():
-            self.commands.setdefault(added, command)
-        return self.commands.get(name)
+    def _ask_guests(self, name):
+        """Add the commands of guests; one whose name is taken is left out, with a warning."""
+        for plugin, hook in loader.cli_hooks(name):
+            if plugin.id in self._asked:
+                continue
+            self._asked.add(plugin.id)
+            try:
+                found = _commands(hook())
+            except Exception as error:
+                loader.warn(f"plugrad_cli of {plugin.id} {plugin.version} failed: {loader.describe(error)}")
+                continue
+            for command_name, command in found.items():
+                if self.commands.setdefault(command_name, command) is not command:
+                    loader.warn(f"the command {command_name!r} of {plugin.id} is left out: there is one of that name")
+
+
+def _commands(items) -> dict:
+    """Return the commands that a guest's functions and applications stand for, by name."""
+    gathered = typer.Typer()
+    for item in items or ():
+        if isinstance(item, typer.Typer):
+            gathered.add_typer(item)
+        elif callable(item):
+            gathered.command()(item)
+        else:
+            raise TypeError(f"plugrad_cli must return functions or typer applications, not {item!r}")
+    return typer.main.get_group(gathered).commands
 
 
 app = typer.Typer(
@@ -67,10 +85,11 @@ def main() -> None:
     app()
 
 
-from plugrad.cli import gradcheck, listings, ops, plugins  # noqa: E402
+from plugrad.cli import coverage, gradcheck, listings, ops, plugins  # noqa: E402
 
 app.add_typer(ops.app, name="ops")
 app.command("gradcheck")(gradcheck.gradcheck)
+app.command("coverage")(coverage.coverage)
 app.command("plugins")(plugins.plugins)
 app.command("why")(plugins.why)
 listings.add_to(app)

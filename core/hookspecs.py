@@ -1,20 +1,22 @@
 """The plugin contract: the hooks that a plugin module may implement.
 
-Every hook takes nothing and returns an iterable of records (or classes). A plugin module usually ends with
+Every hook takes nothing and returns an iterable of records, classes or functions. A plugin module usually ends with
 
     @hookimpl
     def plugrad_ops():
         return collect(Op, globals())
 
-Hooks are called once, when the plugin is loaded; nothing calls them when an op runs. A plugin module may state the
-range of API versions that it was written for: `plugrad_api = (1, 1)`.
+Hooks are called once, when the plugin is loaded; nothing calls them when an op runs. A plugin module states the range
+of versions of this contract that it works with, `plugrad_api = (1, 2)`; see `plugrad.api`.
 """
 
 from __future__ import annotations
 
 import pluggy
 
-PLUGRAD_API = 1
+from plugrad import api
+
+PLUGRAD_API = api.CURRENT
 
 hookspec = pluggy.HookspecMarker("plugrad")
 hookimpl = pluggy.HookimplMarker("plugrad")
@@ -32,7 +34,7 @@ def plugrad_kernels():
 
 @hookspec
 def plugrad_losses():
-    """Return the Module classes of losses: they appear as `plugrad.nn.NAME`."""
+    """Return Module classes of losses, except those that `@loss` derives: they appear as `plugrad.nn.NAME`."""
 
 
 @hookspec
@@ -66,5 +68,5 @@ def plugrad_compilers():
 
 
 @hookspec
-def plugrad_cli(app):
-    """Add commands to the typer application `app`."""
+def plugrad_cli():
+    """Return commands for the command line: functions, or typer applications."""

@@ -18,7 +18,7 @@ import traceback
 import types
 import warnings
 
-from plugrad import registry
+from plugrad import api, registry
 
 GROUP = "plugrad"
 HOME = {**registry._CLASS_HOME, "ops": "", "kernels": "kernels", "backends": "backends", "cli": "cli"}
@@ -254,8 +254,8 @@ def load(plugin: Plugin) -> None:
         try:
             _run_stages(plugin)
         except BaseException as error:
-            if plugin.module is not None and _manager is not None and _manager.is_registered(plugin.module):
-                _manager.unregister(plugin.module)
+            if _manager is not None and _manager.has_plugin(plugin.id):
+                _manager.unregister(name=plugin.id)
             if isinstance(error, KeyboardInterrupt):
                 plugin.status = "not loaded"
                 raise
@@ -276,43 +276,31 @@ def _run_stages(plugin) -> None:
         module = getattr(module, part)
     plugin.module = module
     plugin.stage = "API check"
-    _check_api(plugin, module)
+    wanted = api.CURRENT if plugin.builtin else getattr(module, "plugrad_api", None)
+    version = api.negotiate(wanted, plugin.distribution)
     plugin.stage = "hooks"
-    records = _call_hooks(plugin, module)
+    records = _call_hooks(plugin, _Hooks(module, version))
     plugin.stage = "registration"
+    records = api.adapt_records(records, version)
     _check_promises(plugin, records)
     registry.commit(plugin, records)
-
-
-def _check_api(plugin, module) -> None:
-    from plugrad.hookspecs import PLUGRAD_API
-
-    wanted = getattr(module, "plugrad_api", None)
-    if wanted is None:
-        return
-    low, high = wanted
-    if not low <= PLUGRAD_API <= high:
-        raise ImportError(
-            f"it was written for plugin API {low} to {high}, this plugrad has {PLUGRAD_API}: install a version of "
-            f"{plugin.distribution} for this plugrad"
-        )
 
 
 class _Hooks:
     """The hook implementations of a plugin and nothing else: pluggy inspects every attribute of what it registers."""
 
-    def __init__(self, module):
+    def __init__(self, module, version):
         members = vars(module) if isinstance(module, types.ModuleType) else {n: getattr(module, n) for n in dir(module)}
         for name, value in members.items():
             if hasattr(value, "plugrad_impl"):
-                self.__dict__[name] = value
+                self.__dict__[name] = api.adapt_hook(value.plugrad_impl.get("specname") or name, value, version)
 
     def __dir__(self):
         return list(self.__dict__)
 
 
-def _call_hooks(plugin, module) -> dict:
-    """Register the module with pluggy and return {kind: [records]} of this plugin's hooks alone."""
+def _call_hooks(plugin, hooks) -> dict:
+    """Register the hooks with pluggy and return {kind: [records]} of this plugin's hooks alone."""
     global _manager
     import pluggy
 
@@ -321,16 +309,14 @@ def _call_hooks(plugin, module) -> dict:
     if _manager is None:
         _manager = pluggy.PluginManager("plugrad")
         _manager.add_hookspecs(hookspecs)
-    hooks = _Hooks(module)
     _manager.register(hooks, name=plugin.id)
     records: dict = {}
     for attribute, function in vars(hooks).items():
         name = function.plugrad_impl.get("specname") or attribute
         if not getattr(_manager.hook, name).has_spec():
-            _manager.unregister(hooks)
             known = [known for known in vars(hookspecs) if known.startswith("plugrad_")]
             raise TypeError(f"unknown hook {name!r}{registry.suggestion(name, known)}")
-        if name != "plugrad_cli":  # that one the CLI calls, with its application
+        if name != "plugrad_cli":  # that one the CLI calls
             records.setdefault(name.removeprefix("plugrad_"), []).extend(function() or ())
     return records
 
@@ -360,12 +346,16 @@ def _check_promises(plugin, records) -> None:
 
 
 def cli_hooks(command: str | None = None) -> list:
-    """Return the `plugrad_cli` hooks of the loaded plugins, and of those that promise `command` (None: any command)."""
+    """Return pairs (plugin, its `plugrad_cli` hook): of the loaded plugins, and of those that promise `command`.
+
+    None means any command.
+    """
     promises = [f"cli.{command}"] if command else [dotted for dotted in registry.claims if dotted.startswith("cli.")]
     for dotted in promises:
         for plugin in registry.claims.pop(dotted, ()):
             load_or_warn(plugin)
-    return [] if _manager is None else [hook.function for hook in _manager.hook.plugrad_cli.get_hookimpls()]
+    hooks = [] if _manager is None else _manager.hook.plugrad_cli.get_hookimpls()
+    return [(plugins[hook.plugin_name], hook.function) for hook in hooks]
 
 
 class LazyModule(types.ModuleType):

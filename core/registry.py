@@ -151,7 +151,8 @@ def _load_kernels(name: str) -> None:
     for plugin in claims.pop(f"kernels.{name}", ()):
         from plugrad import loader
 
-        loader.load_or_warn(plugin)
+        if plugin.status != "loading":  # it is the plugin's own registration that asks
+            loader.load_or_warn(plugin)
 
 
 # ---------------------------------------------------------------------------------------------------- preferences

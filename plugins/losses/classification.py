@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, loss, loss_modules, op
+from plugrad.extend import Op, collect, composite, hookimpl, loss, op
 
 from ._reduce import check_reduction, reduce, reduced_shape
 
@@ -420,8 +420,3 @@ def cross_entropy_mass_samples(make):
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())
-
-
-@hookimpl
-def plugrad_losses():
-    return loss_modules(globals())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, loss, loss_modules, op
+from plugrad.extend import Op, collect, composite, hookimpl, loss, op
 
 from ._reduce import check_reduction
 
@@ -227,8 +227,3 @@ def ctc_grad_samples(make):
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())
-
-
-@hookimpl
-def plugrad_losses():
-    return loss_modules(globals())

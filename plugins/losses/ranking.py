@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, collect, composite, hookimpl, loss, loss_modules, op
+from plugrad.extend import Op, collect, composite, hookimpl, loss, op
 
 from ._reduce import check_reduction, reduce
 
@@ -314,8 +314,3 @@ def label_counts_samples(make):
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())
-
-
-@hookimpl
-def plugrad_losses():
-    return loss_modules(globals())

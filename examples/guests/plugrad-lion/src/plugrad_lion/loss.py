@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, collect, composite, hookimpl, loss, loss_modules
+from plugrad.extend import Op, collect, composite, hookimpl, loss
 
 
 @loss(module="LogCoshLoss")
@@ -38,8 +38,3 @@ def log_cosh_loss_samples(make):
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())
-
-
-@hookimpl
-def plugrad_losses():
-    return loss_modules(globals())
