@@ -1,4 +1,4 @@
-"""`plugrad losses`, `layers`, `optimizers`, `schedulers`, `inits`, `backends`: what plugins brought, by kind."""
+"""`plugrad losses`, `layers`, `optimizers`, ..., `hooks`, `backends`: what plugins brought, by kind."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ KINDS = {
     "optimizers": "List the optimizers of plugrad.optim.",
     "schedulers": "List the learning-rate schedules of plugrad.optim.lr_scheduler.",
     "inits": "List the functions of plugrad.nn.init.",
+    "compilers": "List the compilers, which `plugrad.compile` takes by name.",
+    "hooks": "List the hooks on ops of plugrad.op_hooks.",
 }
 COLUMNS = {"name": "public", "signature": "signature", "provider": "provider", "description": "doc"}
 BACKEND_COLUMNS = {"device": "name", "state": "state", "reason": "reason", "provider": "provider"}
@@ -37,8 +39,11 @@ def _listing(kind):
     return listing
 
 
-def backends(as_json: bool = typer.Option(False, "--json", help="Print JSON.")):
-    """List the backends: whether each can run here, or why not."""
+def backends(
+    load: bool = typer.Option(False, "--load", help="Ask those of guests, too: this imports them."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+):
+    """List the backends: whether each can run here, or why not. Those of guests are only asked with --load."""
     from plugrad.cli import catalog
 
-    show(catalog.backend_rows(), BACKEND_COLUMNS, as_json)
+    show(catalog.backend_rows(load), BACKEND_COLUMNS, as_json)

@@ -88,19 +88,11 @@ fft = _loader.namespace_module("fft", "Discrete Fourier transforms.")
 signal = _loader.namespace_module("signal", "Signal processing.")
 signal.windows = _loader.namespace_module("signal.windows", "Window functions.")
 masked = _loader.namespace_module("masked", "Reductions and normalisations under a mask.")
+op_hooks = _loader.namespace_module("op_hooks", "Hooks on ops: timer, memory, nan_finder, call_printer, and guests'.")
+compilers = _loader.namespace_module("compilers", "Compilers, which `compile` takes by name.")
 ops = _loader.namespace_module("ops", "Ops of guests by namespace: plugrad.ops.NAMESPACE.NAME.")
 
 from plugrad import nn, optim
-
-# Thousands of small records are made here and all of them stay: looking for garbage among them is work in vain.
-_collecting = _gc.isenabled()
-_gc.disable()
-try:
-    _loader.discover()
-    _loader.load_eager()
-finally:
-    if _collecting:
-        _gc.enable()
 
 
 def is_tensor(obj):
@@ -166,11 +158,6 @@ def is_storage(obj):
     return False
 
 
-def compile(model=None, **options):
-    """Return the model or function as it is: there is nothing to compile it to but itself, the "eager" compiler."""
-    return (lambda function: function) if model is None else model
-
-
 def set_num_threads(n):
     """Set how many threads the BLAS behind NumPy uses; needs threadpoolctl, else does nothing but warn."""
     try:
@@ -201,7 +188,7 @@ _SWITCHES = frozenset(
         "use_deterministic_algorithms",
     }
 )
-_SUBMODULES = ("testing", "extend", "serialization", "cuda", "utils", "backends", "func")
+_SUBMODULES = ("testing", "extend", "serialization", "cuda", "utils", "backends", "func", "overrides", "compiler", "_C")
 
 
 def __getattr__(name):
@@ -222,6 +209,8 @@ def __getattr__(name):
         from plugrad import backends
 
         found = getattr(backends, name)
+    elif name == "compile":
+        from plugrad.compiler import compile as found
     elif name == "vmap":
         from plugrad.func import vmap as found
     elif name in _LEGACY_NAMES:
@@ -233,4 +222,16 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *registry.names_in(""), *_SUBMODULES, *_LEGACY_NAMES, "save", "load"})
+    return sorted({*globals(), *registry.names_in(""), *_SUBMODULES, *_LEGACY_NAMES, "save", "load", "compile"})
+
+
+# Last of all, since plugins may use what is above while they are imported. Thousands of small records are made here
+# and all of them stay: looking for garbage among them is work in vain.
+_collecting = _gc.isenabled()
+_gc.disable()
+try:
+    _loader.discover()
+    _loader.load_eager()
+finally:
+    if _collecting:
+        _gc.enable()

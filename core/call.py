@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy
 
-from plugrad import dtypes, graph, modes
+from plugrad import dtypes, graph, inference, interception, modes
 from plugrad.device import device
 from plugrad.graph import OutputSlot
 from plugrad.modes import LEAF, mode, tick
@@ -17,10 +17,15 @@ from plugrad.tensor import Tensor, make, write_out
 from plugrad.views import mark_view
 
 
-def apply(op: Op, values: tuple, out=None):
-    """Run an op on any mixture of Tensors and plain values: the road that every call can take."""
+def apply(op: Op, values: tuple, out=None, inside=False):
+    """Run an op on any mixture of Tensors and plain values: the road that every call can take.
+
+    `inside` says that all who may take a call over (modes, overriding arguments, hooks) had their say.
+    """
+    if modes.watched and not inside and interception.interested(op):
+        return interception.call(op, values, out)
     raw = list(values)
-    kind, requires = None, False
+    kind, requires, rare = None, False, False
     for i, value in enumerate(values):
         cls = type(value)
         if cls in PLAIN:
@@ -31,24 +36,37 @@ def apply(op: Op, values: tuple, out=None):
             raw[i] = value._data
             if value._edge is not None:
                 requires = True
+            here = value._type
+            if here.plain is not here:
+                if not inside and cls is not Tensor:
+                    return interception.call(op, values, out)
+                here, rare = here.plain, True
             if kind is None:
-                kind = value._type
-            elif value._type is not kind and value._type.device is not kind.device:
+                kind = here
+            elif here is not kind and here.device is not kind.device:
                 kind = _other_device(op, values, raw, i, kind)
         elif cls is tuple or cls is list:
+            if modes.watched and not inside and interception.overloaded(value, {}):
+                return interception.call(op, values, out)
             for item in value:
                 if isinstance(item, Tensor):
                     raw[i], kind, needs = _unwrap_sequence(op, value, kind)
                     requires = requires or needs
                     break
+        elif not inside and hasattr(cls, "__torch_function__"):
+            return interception.call(op, values, out)
         else:
             raw[i] = _unwrap_plain(op, i, value)
     if kind is None:
+        if not inside and interception.overloaded(values, {}):
+            return interception.call(op, values, out)
         kind = _no_tensor(op, values)
     if not op.complex and kind.dtype.is_complex:
         raise NotImplementedError(f"\"{op.name}\" not implemented for '{kind.dtype._label}': it is not defined there")
     result_dtype = op.prepare(values, raw, kind)
-    if kind.symbolic:
+    if modes.special and mode.dispatch_modes:
+        result = interception.dispatch(op, values)
+    elif kind.symbolic:
         result = op.shape_rule(kind, raw)
     else:
         try:
@@ -58,6 +76,8 @@ def apply(op: Op, values: tuple, out=None):
                 result = op.compute(kind, raw)
     if type(result) is tuple or type(result) is list:
         made = finish_many(op, values, raw, kind, result, requires, result_dtype)
+        if rare or mode.inference:
+            inference.settle(op, values, made)
         return made if out is None else write_out(op, made, out)
     if type(result) is not kind.array_type:
         result = kind.wrap(result)
@@ -71,8 +91,8 @@ def apply(op: Op, values: tuple, out=None):
     if op.family == "view":
         if result.base is not None or result is values[0]._data:  # else the memory did not allow a view
             made._view = mark_view(values[0], op, values[1:])
-    if mode.inference:
-        made.__dict__["_inference"] = True
+    if rare or mode.inference:
+        inference.settle(op, values, made)
     if out is not None:
         return write_out(op, made, out)
     return made
@@ -111,11 +131,13 @@ def named(op: Op, values: tuple, out=None):
 def finish_many(op, values, raw, kind, result, requires, result_dtype=None, recorder=None):
     """Wrap and record the results of an op that returns several; `recorder` makes the node on the fast road."""
     made, array_type, np = [], kind.array_type, kind.np
+    # bfloat16, of kind V, is computed in float32; indices beside the values keep their dtype
+    kind_computed = None if result_dtype is None else "f" if result_dtype.kind == "V" else result_dtype.kind
     for item in result:
         if type(item) is not array_type:
             item = kind.wrap(item)
         dtype = item.dtype
-        if result_dtype is not None and dtype.kind == result_dtype.kind and dtype != result_dtype:
+        if result_dtype is not None and dtype != result_dtype and dtype.kind == kind_computed:
             item = item.astype(result_dtype)
             dtype = result_dtype
         made.append(make(item, kind if dtype is np else kind.device.tensor_type(dtype)))
@@ -156,6 +178,8 @@ def record(op: Op, values, raw, y):
         return None
     name = op.name_node(*values) if op.name_node is not None else None
     cls = op.node(mask, sequences, type(y) is tuple, name)
+    if inference.exist:
+        inference.check_saved(op, cls, values)
     node = cls()
     node.edges, node.fit, node.rare, node.seq = tuple(edges), tuple(fits), None, tick()
     node.saved = tuple([
@@ -195,7 +219,7 @@ def _unwrap_sequence(op, value, kind):
             if item._view is not None:
                 item._refresh()
             if kind is None:
-                kind = item._type
+                kind = item._type.plain
             elif item._type.device is not kind.device:
                 raise RuntimeError(_devices_message(op, kind.device, item._type.device))
             needs = needs or item._edge is not None

@@ -97,7 +97,7 @@ def _default(op, name) -> str:
 
 def base_namespace(op) -> dict:
     """Return the globals that every generated function of an op may use."""
-    from plugrad import call
+    from plugrad import call, interception
     from plugrad import op as op_module
     from plugrad.tensor import Tensor, write_out
 
@@ -106,6 +106,7 @@ def base_namespace(op) -> dict:
         "op": op,
         "apply": call.apply,
         "finish_many": call.finish_many,
+        "composite": interception.composite,
         "named": call.named,
         "MISSING": op_module.MISSING,
         "modes": modes,
@@ -143,6 +144,8 @@ def finish(op, source: str, namespace: dict):
         # Where it is public, not where it was declared: so it reads well in help(), and can be pickled.
         home, _, function.__name__ = f"plugrad.{public}".rpartition(".")
         function.__module__, function.__qualname__ = home, function.__name__
+    else:  # its module holds the record under the kernel's name: so pickle finds the function
+        function.__qualname__ = f"{op.kernels['*'].__name__}.function"
     function.__op__ = op
     return function
 
@@ -168,6 +171,7 @@ def general_source(op) -> str:
     if op.family == "composite":
         keywords = "".join(f", {name}={name}" for name in op.keyword_only)
         call = f"kernel(F, {', '.join(op.positional)}{keywords})"
+        lines.append(f"    if modes.watched:\n        return composite(op, {values_source(op)}{out})")
         if op.has_out:
             lines.append(f"    result = {call}\n    return result if out is None else write_out(op, result, out)")
         else:
@@ -258,6 +262,7 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
         "pull": pull,
         "source": source,
         "saves": saves,
+        "scales": op.broadcasts and any(f.function.__code__.co_code != _PASSES_ON for f in formulas),
         "savers": tuple(call.saver(op, name) for name in saves),
         "wanted": wanted,
         "positions": () if sequences else tuple(inputs.index(name) for name in wanted),

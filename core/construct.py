@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy
 
-from plugrad import dtypes
+from plugrad import aliases, dtypes, inference, interception, modes
 from plugrad.device import device as _device
 from plugrad.device import resolve
 from plugrad.engine import LEAF
@@ -44,12 +44,26 @@ contiguous_format, preserve_format = memory_format("contiguous_format"), memory_
 channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
 
 
+def _new(array, kind):
+    """Return a tensor that was made from no tensor: an inference tensor while that mode is on."""
+    made = make(array, kind)
+    return inference.mark(made) if modes.mode.inference else made
+
+
 def _require_grad(tensor, requires_grad):
     return tensor.requires_grad_() if requires_grad else tensor
 
 
-def create(op, values, dtype, place, requires_grad, out=None):
-    """Run the kernel of a factory op on a device: the common part of `zeros`, `arange`, `randn`..."""
+def create(op, values, dtype, place, requires_grad, out=None, inside=False):
+    """Run the kernel of a factory op on a device: the common part of `zeros`, `arange`, `randn`...
+
+    `inside` is that of `plugrad.call.apply`.
+    """
+    if modes.watched and not inside:
+        options = {"dtype": dtype, "device": place, "requires_grad": requires_grad, "out": out}
+        return interception.factory(
+            op, values, options, lambda: create(op, values, dtype, place, requires_grad, out, True)
+        )
     home = resolve(out.device if out is not None and place is None else place)
     if dtype is None and out is not None:
         dtype = out.dtype
@@ -83,7 +97,7 @@ def create(op, values, dtype, place, requires_grad, out=None):
         result = result.astype(dtype.numpy)
     if result.__class__ is not kind.array_type:
         result = kind.wrap(result)
-    made = make(result, kind)
+    made = _new(result, kind)
     if out is not None:
         from plugrad.tensor import write_out
 
@@ -231,7 +245,7 @@ def _place(array, place):
     home = resolve(place)
     if home.type != "cpu":
         array = home.backend.from_numpy(array, home.index or 0)
-    return make(array, home.tensor_type(array.dtype))
+    return _new(array, home.tensor_type(array.dtype))
 
 
 def as_tensor(data, dtype=None, device=None):
@@ -246,7 +260,8 @@ def as_tensor(data, dtype=None, device=None):
         return data.to(device if device is not None else data.device, dtype or data.dtype)
     if isinstance(data, numpy.ndarray) and (dtype is None or dtype.numpy == data.dtype):
         dtypes.from_numpy(data.dtype)
-        return _place(data.view(numpy.ndarray) if type(data) is not numpy.ndarray else data, device)
+        made = _place(data.view(numpy.ndarray) if type(data) is not numpy.ndarray else data, device)
+        return aliases.shared(made) if made._type.array_type is numpy.ndarray else made
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -260,7 +275,7 @@ def from_numpy(ndarray):
     if not isinstance(ndarray, numpy.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     dtypes.from_numpy(ndarray.dtype)
-    return make(ndarray, _device("cpu").tensor_type(ndarray.dtype))
+    return aliases.shared(_new(ndarray, _device("cpu").tensor_type(ndarray.dtype)))
 
 
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
@@ -365,6 +380,7 @@ class Variable(metaclass=_VariableMeta):
         data = Tensor() if data is None else data
         if not isinstance(data, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
-        made = make(data._data, data._type)
+        made = make(data._data, data._type.plain)
+        aliases.inherit(made, data)
         made._edge = LEAF if requires_grad and not volatile else None
         return made

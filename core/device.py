@@ -96,7 +96,7 @@ class device:
         if name not in registry.backends:
             raise RuntimeError(
                 f"Expected one of {', '.join(sorted(registry.backends))} device type at start of device string: "
-                f"{type}; `plugrad backends` lists the backends that are installed here"
+                f"{type}; `plugrad backends` lists the backends that are installed here{registry.hint(name)}"
             )
         key = (name, index)
         self = cls._interned.get(key)
@@ -113,7 +113,7 @@ class device:
         """The backend that serves this device; imported at first use, an error with its reason if it can't run."""
         if self._backend is None:
             backend = registry.backend(self.type)
-            reason = backend.available()
+            reason = registry.reason(self.type)
             if reason is not None:
                 raise RuntimeError(f"device {self.type!r} can't be used here: {reason}")
             if self.index is not None and self.index >= backend.device_count():
@@ -169,16 +169,33 @@ class device:
 class TensorType:
     """A device and an element type: interned, so that one identity test compares both.
 
-    `array_type` and `xp` are the backend's, `np` is the NumPy dtype of the elements.
+    `array_type` and `xp` are the backend's, `np` is the NumPy dtype of the elements. Tensors with something rare about
+    them (a subclass with overrides) have a variant of their type: `plain` is the type itself there, and another one
+    everywhere else. Being another object it fails the tests of the fast roads, which costs those nothing; `home` is
+    what they compare to see whether two tensors are on one device.
     """
 
-    __slots__ = ("device", "dtype", "np", "xp", "array_type", "backend", "symbolic", "constants")
+    __slots__ = (
+        "device", "dtype", "np", "xp", "array_type", "backend", "symbolic", "constants", "plain", "home", "rare",
+        "_variant",
+    )  # fmt: skip
 
-    def __init__(self, place: device, element: dtypes.dtype):
+    def __init__(self, place: device, element: dtypes.dtype, plain: TensorType | None = None):
         self.device, self.dtype, self.np = place, element, element.numpy
+        self.plain, self.home = (self, place) if plain is None else (plain, self)
+        self._variant = None
         self.backend = place.backend
         self.xp, self.array_type, self.symbolic = self.backend.xp, self.backend.array_type, self.backend.symbolic
+        self.rare = self.symbolic or plain is not None  # whether every call takes the general road
         self.constants: dict = {}  # Python numbers as 0-d arrays
+
+    def variant(self) -> TensorType:
+        """Return the variant of this type for tensors that have something rare about them."""
+        if self.plain is not self:
+            return self
+        if self._variant is None:
+            self._variant = TensorType(self.device, self.dtype, self)
+        return self._variant
 
     def constant(self, value):
         """Return a Python number in the form in which the array module computes with it fastest.
@@ -217,12 +234,40 @@ _context = threading.local()
 _default: device | None = None
 
 
+_accelerator: str | None = None
+
+
 def default_accelerator() -> str:
-    """Return the type of the first backend beside cpu and meta that can run here; RuntimeError if there is none."""
-    for name in registry.backends:
-        if name not in ("cpu", "meta") and registry.backend(name).available() is None:
-            return name
-    raise RuntimeError("there is no accelerator here: none of the installed backends can run, use device='cpu'")
+    """Return the type of the accelerator that a device given as a number, such as `device(0)`, means.
+
+    That is the one which `plugrad.backends.set_accelerator`, PLUGRAD_ACCELERATOR or `accelerator` in pyproject.toml
+    names, else "cuda" where it can run, else the only other one that can. RuntimeError if there is none, or several.
+    """
+    from plugrad import preferences
+
+    chosen = _accelerator or preferences.setting("accelerator")[0]
+    if chosen is not None:
+        return device(chosen).type
+    others = [name for name in sorted(registry.backends) if name not in ("cpu", "meta", "cuda")]
+    reasons = {}
+    for names in (["cuda"] if "cuda" in registry.backends else []), others:
+        reasons.update({name: registry.reason(name) for name in names})
+        able = [name for name in names if reasons[name] is None]
+        if len(able) > 1:
+            raise RuntimeError(
+                f"there are several accelerators here, {' and '.join(able)}: write device='{able[0]}:0', or choose one "
+                f"with plugrad.backends.set_accelerator({able[0]!r})"
+            )
+        if able:
+            return able[0]
+    told = "".join(f"; {name}: {reason}" for name, reason in reasons.items())
+    raise RuntimeError(f"there is no accelerator here, use device='cpu'{told}")
+
+
+def set_accelerator(name: str | None) -> None:
+    """Say which device type a device given as a number means; None leaves it to the rule again."""
+    global _accelerator
+    _accelerator = None if name is None else device(name).type
 
 
 def set_default_device(place) -> None:
@@ -230,6 +275,11 @@ def set_default_device(place) -> None:
     global _default
     previous, _default = _default, None if place is None else device(place)
     modes.count_elsewhere((_default is not None) - (previous is not None))
+
+
+def default_device() -> device | None:
+    """Return what `set_default_device` set, None if nothing."""
+    return _default
 
 
 def get_default_device() -> device:

@@ -24,6 +24,7 @@ from plugrad.families import (
     view,
 )
 from plugrad.hookspecs import PLUGRAD_API, hookimpl
+from plugrad.interception import OpCall, OpHook
 from plugrad.nn.module import Module
 from plugrad.nn.parameter import Parameter
 from plugrad.op import F, Op
@@ -31,12 +32,13 @@ from plugrad.optim.lr_scheduler import LRScheduler
 from plugrad.optim.optimizer import Optimizer
 from plugrad.random import Generator, rng
 from plugrad.recipes import Kernel, kernel_for, layer, loss, loss_modules
+from plugrad.session import register
 
 __all__ = [
-    "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "Optimizer", "PLUGRAD_API", "Parameter",
-    "axes", "binary", "broadcast_shapes", "collect", "complement", "composite", "conj", "dtype_of", "elementwise",
-    "factory", "get_default_dtype", "hookimpl", "keep_dims", "kernel_for", "layer", "loss", "loss_modules", "op",
-    "reduction", "rng", "type_of", "unary", "view",
+    "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "OpCall", "OpHook", "Optimizer",
+    "PLUGRAD_API", "Parameter", "axes", "binary", "broadcast_shapes", "collect", "complement", "composite", "conj",
+    "dtype_of", "elementwise", "factory", "get_default_dtype", "hookimpl", "keep_dims", "kernel_for", "layer",
+    "loss", "loss_modules", "op", "reduction", "register", "rng", "type_of", "unary", "view",
 ]  # fmt: skip
 
 

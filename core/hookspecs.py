@@ -68,5 +68,10 @@ def plugrad_compilers():
 
 
 @hookspec
+def plugrad_hooks():
+    """Return OpHook classes, hooks on ops: they appear as `plugrad.op_hooks.NAME`."""
+
+
+@hookspec
 def plugrad_cli():
     """Return commands for the command line: functions, or typer applications."""

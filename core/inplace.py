@@ -7,7 +7,7 @@ made by a `CopySlices` node, and all views of it find their new history when the
 
 from __future__ import annotations
 
-from plugrad import call, codegen, dtypes, engine, modes, registry
+from plugrad import call, codegen, dtypes, engine, inference, interception, modes, registry
 from plugrad import op as ops
 from plugrad.engine import LEAF, Node, mode
 from plugrad.op import PLAIN
@@ -32,6 +32,8 @@ def method(name: str):
             values = record.bind(values, kwargs)
         if writer is not None and _write(writer, self, values):
             return self
+        if modes.watched:
+            return interception.in_place(in_place, record, values, lambda: run(record, self, values, True))
         return run(record, self, values)
 
     in_place.__name__ = in_place.__qualname__ = name
@@ -82,7 +84,7 @@ def _writer(op):
 def _write(writer, target, values) -> bool:
     """Write in place without a temporary when nothing is recorded; return whether that was possible."""
     kind, recording = target._type, mode.grad
-    if modes.special or kind.symbolic or (recording and target._live_edge() is not None):
+    if modes.special or kind.rare or (recording and target._live_edge() is not None):
         return False
     base = target._base
     if recording and base is not None and base._live_edge() is not None:
@@ -105,19 +107,21 @@ def _write(writer, target, values) -> bool:
 
 
 def _record(name):
-    entry = registry.find(f"Tensor.{name}") or registry.find(name)
-    if entry is not None and entry.kind == "ops":
-        return entry.value
-    return registry.ops.get(name)
+    try:
+        return registry.method_op(name)
+    except AttributeError as error:
+        if isinstance(error, registry.AmbiguousNameError):
+            raise
+        return None
 
 
-def run(op, target, values):
-    """Run an op and write its result into `target`."""
+def run(op, target, values, inside=False):
+    """Run an op and write its result into `target`; `inside` is that of `plugrad.call.apply`."""
     check_writable(target)
     if op.family == "composite":
         result = op.function(*values[: len(op.positional)], **dict(zip(op.keyword_only, values[len(op.positional) :])))
     else:
-        result = call.apply(op, values)
+        result = call.apply(op, values, None, inside)
     if op.family == "unary" and target._type.dtype.is_complex and result._type.dtype.is_floating_point:
         raise RuntimeError(
             f"In-place {op.name} is not supported for complex tensors: the result is real; write x = x.{op.name}()"
@@ -129,6 +133,8 @@ def check_writable(target) -> None:
     """Raise RuntimeError if autograd forbids to write the tensor in place."""
     if target._view is not None:
         target._refresh()
+    if target._type.rare:
+        inference.check_writable(target)
     if not mode.grad:
         return
     if target._edge is LEAF:
@@ -155,7 +161,7 @@ def store(target, result):
             f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}: an "
             "in-place result must have the shape of the tensor it is written to"
         )
-    if result._type is not target._type:
+    if result._type.plain is not target._type.plain:
         if not dtypes.can_cast(result.dtype, target.dtype):
             raise RuntimeError(
                 f"result type {result.dtype._label} can't be cast to the desired output type {target.dtype._label}: "
@@ -205,7 +211,8 @@ def rebase(target, edge) -> None:
         return
     node = CopySlices()
     node.edges = (base if base_edge is LEAF else base_edge, edge)
-    node.saved, node.rare, node.seq = (view.steps(), base._type), None, engine.tick()
+    steps = [step.alone() for step in view.steps()]  # the node belongs to the base: it must not hold it
+    node.saved, node.rare, node.seq = (steps, base._type.plain), None, engine.tick()
     node.fit = ((base._data.shape, base._type.np), (target._data.shape, target._type.np))
     base._edge = node
     next_generation(base)
@@ -255,8 +262,11 @@ class CopySlices(Node):
         return kept, taken
 
 
-def assign(target, index, value):
-    """Carry out `target[index] = value`."""
+def assign(target, index, value, inside=False):
+    """Carry out `target[index] = value`; `inside` is that of `plugrad.call.apply`."""
+    if modes.watched and not inside:
+        func = type(target).__setitem__
+        return interception.method(func, lambda: assign(target, index, value, True), target, index, value)
     check_writable(target)
     kind = target._type
     getitem = registry.op("getitem")
@@ -268,7 +278,7 @@ def assign(target, index, value):
     recorded = mode.grad and (
         target._edge is not None or target._base is not None or (not number and value._live_edge() is not None)
     )
-    if basic and not recorded and not modes.special and not kind.symbolic:
+    if basic and not recorded and not modes.special and not kind.rare:
         region = registry.op("basic_index").compute(kind, [target._data, index])
         if not number:
             value = value._data
@@ -305,4 +315,4 @@ def _as_value(target, value):
         raise RuntimeError(
             f"Expected all tensors to be on the same device, but found {target.device} and {value.device}"
         )
-    return value if value._type is target._type else value.to(target.device, target.dtype)
+    return value if value._type.plain is target._type.plain else value.to(target.device, target.dtype)

@@ -32,6 +32,21 @@ def count_elsewhere(step: int) -> None:
         elsewhere += step
 
 
+# Raised above zero while a function mode or a hook on ops is on, and for good once a tensor of an overriding class
+# exists: what calls that have no fast road, or would hide the op from a hook, ask.
+watched = 0
+installed_hooks: tuple = ()  # hooks on ops that act in every thread
+
+
+def count_watched(step: int) -> None:
+    """Tell all roads that one more (+1) or one less (-1) mode or hook wants to see calls."""
+    global watched
+    with _special_lock:
+        watched += step
+    count_special(step)
+    count_elsewhere(step)
+
+
 class _Leaf:
     """Marks, as a tensor's edge, a tensor that requires grad and was not made by an op."""
 
@@ -51,9 +66,15 @@ class _Mode(threading.local):
     inference = False
     anomaly = False
     check_nan = True
+    zero_safe = False  # whether 0 * inf is 0 in backward
     saved_hooks: tuple = ()
     current = None  # the node whose backward is running
-
+    function_modes: tuple = ()
+    dispatch_modes: tuple = ()
+    op_hooks: tuple = ()
+    depth = 0  # of the call that hooks see
+    in_hook = False
+    no_override = False  # whether the overrides of classes are not asked
 
     @property
     def grad(self) -> bool:
@@ -67,6 +88,7 @@ class _Mode(threading.local):
             self._grad = value
             with _special_lock:
                 paused += -1 if value else 1
+
 
 mode = _Mode()
 
@@ -175,6 +197,12 @@ class set_grad_enabled(_ModeContext):
         return set_grad_enabled(self._value)
 
 
+def _count_inference(on: bool) -> None:
+    """Send ops and factories to the general road while the mode is on, where their results are marked."""
+    count_special(+1 if on else -1)
+    count_elsewhere(+1 if on else -1)
+
+
 class inference_mode(_ModeContext):
     """Record nothing inside, and mark the results so that they can't enter a graph later."""
 
@@ -193,7 +221,7 @@ class inference_mode(_ModeContext):
     def __enter__(self):
         self._previous.append((mode.grad, mode.inference))
         if self._on is not mode.inference:
-            count_special(+1 if self._on else -1)
+            _count_inference(self._on)
         if self._on:
             mode.grad = False
         elif mode.inference:
@@ -204,7 +232,7 @@ class inference_mode(_ModeContext):
         was = mode.inference
         mode.grad, mode.inference = self._previous.pop()
         if was is not mode.inference:
-            count_special(+1 if mode.inference else -1)
+            _count_inference(mode.inference)
 
     def clone(self):
         return inference_mode(self._on)

@@ -43,7 +43,7 @@ class FastKernels(dict):
         self.op = op
 
     def __missing__(self, kind):
-        found = self[kind] = self.op.fast_kernel(kind)
+        found = self[kind] = self.op.fast_kernel(kind) if kind.plain is kind else None
         return found
 
 
@@ -257,8 +257,11 @@ class Op:
         return roads.tensors_namespace(self)
 
     def fast_kernel(self, kind):
-        """Return the kernel if the fast road serves tensors of this type, else None."""
-        return None if kind.symbolic or kind.np.kind == "c" else self.kernel_for(kind.device.type)
+        """Return the kernel if the fast road serves tensors of this type, else None.
+
+        Complex numbers and bfloat16 (kind V), which Python numbers widen to float32 in formulas, need `call.fit`.
+        """
+        return None if kind.symbolic or kind.np.kind in "cV" else self.kernel_for(kind.device.type)
 
     def prepare(self, values, raw, kind):
         """Change raw arguments in place before the kernel (promotion); return the NumPy dtype of the result or None."""
@@ -268,9 +271,16 @@ class Op:
         """Run the kernel on raw arguments."""
         kernel = self.kernels.get(kind.device.type) or self.kernels["*"]
         n = len(self.positional)
-        if self.keyword_only:
-            return kernel(kind.xp, *raw[:n], **dict(zip(self.keyword_only, raw[n:])))
-        return kernel(kind.xp, *raw)
+        try:
+            if self.keyword_only:
+                return kernel(kind.xp, *raw[:n], **dict(zip(self.keyword_only, raw[n:])))
+            return kernel(kind.xp, *raw)
+        except (NotImplementedError, AttributeError) as error:
+            from plugrad import fallback
+
+            if not fallback.applies(error, kind):
+                raise
+            return fallback.compute(self, kind, raw, error)
 
     def shape_rule(self, kind, raw):
         """Return symbolic results for symbolic inputs."""
@@ -412,7 +422,12 @@ class RawNamespace:
         self._name, self._xp = backend.name, backend.xp
 
     def __getattr__(self, name):
-        found = registry.op(name).raw(self)
+        record = registry.op(name)
+        found = record.raw(self)
+        if self._name != "cpu":
+            from plugrad import fallback
+
+            found = fallback.guard(record, found, self)
         self.__dict__[name] = found
         return found
 

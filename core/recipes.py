@@ -86,10 +86,12 @@ def _loss_class(op, name, forward, buffers, options):
         "forward": _Generated(f"def forward(self, {inputs}):\n    return F.{public}({inputs}{passed})\n"),
         "__signature__": _signature(order, options, legacy),
         "__doc__": f"{doc}\n\nThe Module of `{op.name}`; arguments: {', '.join(order)}.",
-        "__module__": op.module,
-        "__qualname__": name,
         "op": op,
     }
+    if op.module.startswith("plugrad."):
+        attributes.update(__module__="plugrad.nn", __qualname__=name)
+    else:  # where pickle finds the class: it stands in no module under its own name
+        attributes.update(__module__=op.module, __qualname__=f"{op.kernels['*'].__name__}.loss_module")
     return type(name, (_Loss,), attributes)
 
 

@@ -24,7 +24,7 @@ class General(Exception):
 def plain(value, kind):
     """Return as kernels want it an argument that is no plain number; General where that takes more than a look."""
     if isinstance(value, Tensor):
-        if value._type.device is not kind.device:
+        if value._type.home is not kind.home:
             raise General
         return value._data
     if isinstance(value, (tuple, list)):
@@ -145,7 +145,7 @@ def _take(op, name, lead) -> str:
             {name}_ = {name}._data
 """
     promoted = op.broadcasts and op.index[name] in op.promoted
-    same = "is not _t" if promoted else ".device is not _t.device"
+    same = "is not _t" if promoted else ".home is not _t.home"
     number = f"({name} is not None and type({name}) is not float and type({name}) is not int)" if promoted else ""
     if promoted or name in op.inputs:
         lines = f"""\

@@ -11,13 +11,13 @@ import weakref
 
 import numpy
 
-from plugrad import dtypes, engine, graph, registry
+from plugrad import aliases, dtypes, engine, graph, inference, interception, registry
 from plugrad.description import Description
 from plugrad.device import device as _device
 from plugrad.device import type_of
 from plugrad.engine import LEAF, mode
 from plugrad.protocols import Protocols
-from plugrad.views import UNTRACKED, View, generation_of
+from plugrad.views import UNTRACKED, Base, View
 
 _new = object.__new__
 
@@ -77,7 +77,7 @@ class Tensor(Description, Protocols):
     tensor([2., 4.])
     """
 
-    __slots__ = ("_data", "_type", "_edge", "_view", "_grad", "__dict__", "__weakref__")
+    __slots__ = ("_data", "_type", "_edge", "_view", "_grad", "_source", "__dict__", "__weakref__")
 
     edges = ()  # a leaf ends every walk backward
 
@@ -86,6 +86,16 @@ class Tensor(Description, Protocols):
 
         made = construct.legacy(args, dtype, device)
         return made if cls is Tensor else _subclass(cls, made)
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        """Carry out a call in which a subclass takes part: its results are of the subclass, too.
+
+        Override it, and call it by `super()`, to change what ops do; see `plugrad.overrides`.
+        """
+        if not all(issubclass(cls, one) for one in types):
+            return NotImplemented
+        return interception.as_class(interception.disabled(func, types, args, kwargs), cls)
 
     # ------------------------------------------------------------------------------------------ history
 
@@ -99,8 +109,14 @@ class Tensor(Description, Protocols):
         """Bring the history of a view up to date with in-place writes to its base."""
         view = self._view
         if type(view) is not View:
+            if type(view) is Base and view.handles is not None:
+                aliases.note_use(self, view)
             return
-        generation = generation_of(view.base)
+        mark, generation = view.base._view, 0
+        if type(mark) is Base:
+            generation = mark.generation
+            if mark.handles is not None:
+                aliases.note_use(self, mark)
         if view.generation == generation:
             return
         with engine.enable_grad():
@@ -129,6 +145,8 @@ class Tensor(Description, Protocols):
                         "only Tensors of floating point dtype can require gradients; this one is "
                         f"{self._type.dtype!r}: convert it first, as in x.float()"
                     )
+                if self._type.rare:
+                    inference.check_requires_grad(self)
                 self._edge = LEAF
         elif edge is not None:
             if edge is not LEAF:
@@ -178,7 +196,7 @@ class Tensor(Description, Protocols):
                     f"assigned grad has data of a different size: {list(value.shape)}, the tensor has "
                     f"{list(self.shape)}"
                 )
-            if value._type is not self._type:
+            if value._type.plain is not self._type.plain:
                 what = "device" if value.device is not self.device else "type"
                 raise RuntimeError(
                     f"attempting to assign a gradient with data of a different {what}: {value._type}, the tensor has "
@@ -225,13 +243,25 @@ class Tensor(Description, Protocols):
         hooks[handle.id] = hook
         return handle
 
-    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-        """Accumulate in the leaves the gradient of this tensor (times `gradient`, needed unless it is a scalar)."""
-        engine.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None, *, report=None):
+        """Accumulate in the leaves the gradient of this tensor (times `gradient`, needed unless it is a scalar).
+
+        With `report=model` a warning lists the parameters that receive none, and where the path to each ends.
+        """
+        engine.backward(self, gradient, retain_graph, create_graph, inputs=inputs, report=report)
 
     def detach(self):
         """Return a tensor that shares the data and has no history."""
-        return make(self._data, self._type)
+        kind = self._type
+        if kind.plain is not kind:
+            if type(self) is Tensor:
+                return inference.mark(make(self._data, kind))
+            return interception.method(Tensor.detach, lambda: make(self._data, kind.plain), self)
+        made = make(self._data, kind)
+        made._source = weakref.ref(self)  # NumPy's writes through `made` are writes to this tensor
+        if self._view is not None:
+            aliases.inherit(made, self)
+        return made
 
     def detach_(self):
         """Cut this tensor off from its history."""
@@ -243,15 +273,21 @@ class Tensor(Description, Protocols):
     @property
     def data(self):
         """A tensor that shares the data; writes to it are not seen by autograd."""
-        made = make(self._data, self._type)
-        made._view = UNTRACKED
-        return made
+        data = self._data
+        if type(self._view) is Base and self._view.handles is not None:
+            data = data[...]  # an array of its own: what ops saw of this tensor's says nothing of uses of that
+        made = make(data, self._type.plain)
+        made._view, made._source = UNTRACKED, weakref.ref(self)
+        return inference.mark(made) if inference.marked(self) else made
 
     @data.setter
     def data(self, value):
         if not isinstance(value, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        self._data, self._type = value._data, value._type
+        self._data = value._data
+        if self._view is None:
+            aliases.inherit(self, value)
+        self._type = value._type.plain if self._type.plain is self._type else value._type.variant()
 
     @property
     def _base(self):
@@ -262,11 +298,13 @@ class Tensor(Description, Protocols):
 
     @property
     def _version(self) -> int:
+        if inference.marked(self):
+            raise RuntimeError("Inference tensors do not track version counter: clone() it to get a normal tensor")
         return engine.version(self)
 
     def is_inference(self) -> bool:
         """Whether this tensor was made in `inference_mode`."""
-        return "_inference" in self.__dict__
+        return inference.marked(self)
 
     # ------------------------------------------------------------------------------------------ copies
 
@@ -293,9 +331,16 @@ class Tensor(Description, Protocols):
 
     def _shallow(self, data):
         made = _new(type(self))
-        made._data, made._type, made._view = data, self._type, None
+        made._data, made._view = data, None
+        made._type = self._type if type(self) is not Tensor else self._type.plain
         made._edge = LEAF if self._edge is not None else None
         return made
+
+    def as_subclass(self, cls):
+        """Return the tensor as an instance of a subclass of Tensor: the same data, the same history."""
+        if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+            raise TypeError(f"as_subclass(): argument 'cls' must be a subclass of torch.Tensor, not {cls!r}")
+        return interception.as_class(self, cls)
 
     @staticmethod
     def _make_subclass(cls, data, require_grad=False):
@@ -359,7 +404,14 @@ def _subclass(cls, tensor):
     if cls is Tensor:
         return tensor
     made = _new(cls)
-    made._data, made._type, made._edge, made._view = tensor._data, tensor._type, None, None
+    kind = tensor._type.plain
+    made._data, made._type, made._edge, made._view = tensor._data, kind, None, None
+    aliases.inherit(made, tensor)
+    if inference.marked(tensor):
+        inference.mark(made)
+    if cls.__torch_function__ is not interception.disabled:
+        made._type = kind.variant()
+        interception.watch_classes()
     return made
 
 
@@ -394,6 +446,7 @@ def write_out(op, result, out):
         )
     if out.device is not result.device:
         raise RuntimeError(f"Expected out tensor to be on {result.device}, it is on {out.device}")
+    inference.check_writable(out)
     if out.shape == result.shape:
         out._data[...] = result._data
     else:
@@ -406,7 +459,7 @@ def _operator(name: str, reflected: bool = False):
     """Return an operator method that finds its op at the first call and then replaces itself."""
 
     def first_call(self, *args):
-        function = registry.op(name).operator(reflected)
+        function = registry.operator_op(name).operator(reflected)
         setattr(Tensor, first_call.dunder, function)
         return function(self, *args)
 
@@ -435,22 +488,26 @@ def _assignment_operator(name: str):
     return assign
 
 
-def _install_operators():
+def install_operators(only: str | None = None) -> None:
+    """Put Python's operators into the class, all or those of one op: they find their op when first used."""
     for dunder, name in {**_OPERATORS, **_COMPARISONS, **_UNARY, "getitem": "getitem"}.items():
-        method = _operator(name)
-        method.dunder = f"__{dunder}__"
-        setattr(Tensor, method.dunder, method)
+        _install_operator(f"__{dunder}__", name, only)
     for dunder, name in _OPERATORS.items():
-        method = _operator(name, reflected=True)
-        method.dunder = f"__r{dunder}__"
-        setattr(Tensor, method.dunder, method)
-        if dunder != "matmul":
+        _install_operator(f"__r{dunder}__", name, only, reflected=True)
+        if dunder != "matmul" and only in (None, name):
             method = _assignment_operator(name)
             method.dunder = f"__i{dunder}__"
             setattr(Tensor, method.dunder, method)
 
 
-_install_operators()
+def _install_operator(dunder, name, only, reflected=False):
+    if only in (None, name):
+        method = _operator(name, reflected)
+        method.dunder = dunder
+        setattr(Tensor, dunder, method)
+
+
+install_operators()
 
 # Names that plugins can't take: what the class defines itself.
 CORE_NAMES = frozenset({*Tensor.__dict__, *Description.__dict__, *Protocols.__dict__})
@@ -460,3 +517,4 @@ del _name
 
 engine.Tensor, engine.make = Tensor, make
 graph.Tensor, graph.from_raw = Tensor, from_raw
+interception.Tensor, interception.make, interception.subclass_of = Tensor, make, _subclass

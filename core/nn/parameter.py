@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import plugrad
+from plugrad.interception import disabled
 from plugrad.tensor import Tensor
 
 __all__ = ["Parameter", "Buffer"]
@@ -34,6 +35,7 @@ class Parameter(Tensor, metaclass=_MarkedType):
     """
 
     _mark = "_is_param"
+    __torch_function__ = disabled  # results of ops are Tensors
 
     def __new__(cls, data=None, requires_grad=True):
         if data is None:

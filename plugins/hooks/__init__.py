@@ -1,0 +1,1 @@
+"""Our hooks on ops: what `plugrad.op_hooks` holds."""
