@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from plugrad import codegen, loader, registry
+from plugrad import codegen, loader, preferences, registry
 
 
 def first_line(doc) -> str:
@@ -133,17 +133,50 @@ def _class_row(entry, dotted, plugin) -> dict:
     }  # fmt: skip
 
 
-def backend_rows() -> list[dict]:
-    """Describe the backends: whether each can run here, or why not. Imports them."""
+def backend_rows(load=False) -> list[dict]:
+    """Describe the backends: whether each can run here, or why not. Imports those of guests only if told to."""
     rows = []
-    for name, entry in sorted(registry.backends.items()):
+    for name in sorted(registry.backends):
+        dotted = f"backends.{name}"
+        providers = " or ".join(sorted(plugin.id for plugin in registry.candidates_for(dotted)))
+        row = {"name": name, "state": "not loaded", "reason": None, "provider": providers}
         try:
-            reason = registry.backend(name).available()
-        except (ImportError, AttributeError, RuntimeError) as error:  # a guest's backend that does not load
-            reason = loader.describe(error)
-        state = "available" if reason is None else "not available"
-        rows.append({"name": name, "state": state, "reason": reason, "provider": entry.provider.id})
+            ours = registry.choose(dotted)[0].builtin
+        except registry.AmbiguousNameError:
+            ours = True  # asking imports nobody: it says who the rivals are
+        if load or ours or registry.backends[name] is not None:
+            row["reason"] = registry.reason(name)
+            row["state"] = "available" if row["reason"] is None else "not available"
+        else:
+            row["reason"] = "not asked yet; `plugrad backends --load` imports it"
+        rows.append(row)
     return rows
+
+
+def load_everything() -> None:
+    """Load all plugins that may be loaded; those that fail say so in their rows."""
+    for plugin in loader.plugins.values():
+        if plugin.status == "not loaded":
+            try:
+                loader.load(plugin)
+            except loader.PluginLoadError:
+                continue  # kept in the plugin, which is what is listed
+
+
+def remarks() -> list[str]:
+    """Return lines below the list of plugins: what was not imported, and what is blocked but not there."""
+    waiting = [plugin for plugin in loader.plugins.values() if plugin.status == "not loaded" and not plugin.builtin]
+    lines = []
+    if waiting:
+        lines.append(f"not loaded until used: {len(waiting)} of guests; `plugrad plugins --load` imports them")
+    guests = [plugin for plugin in loader.plugins.values() if not plugin.builtin]
+    for item, source in preferences.blocked_items() if guests else ():
+        names = {dotted.rpartition(".")[2] for plugin in guests for dotted in plugin.hidden}
+        names |= {dotted for plugin in guests for dotted in plugin.hidden}
+        ids = {name for plugin in guests for name in (plugin.distribution, plugin.id)}
+        if item not in names and preferences.normalise(item) not in ids:
+            lines.append(f"{item!r} is to be kept out ({source}), and nobody brings it")
+    return lines
 
 
 def plugin_row(plugin) -> dict:
@@ -162,41 +195,7 @@ def plugin_row(plugin) -> dict:
         "brings": [f"{count} {kind}" for kind, count in counts.items()] or promised,
         "names": sorted(plugin.brought),
         "shadowed": plugin.shadowed,
-        "error": None if plugin.error is None else loader.describe(plugin.error),
+        "blocked": plugin.hidden,
+        "error": plugin.reason if plugin.error is None else loader.describe(plugin.error),
         "traceback": plugin.traceback,
     }
-
-
-def explain(name: str) -> list[str]:
-    """Return lines that say where a name comes from and who else claims it; none when nobody knows the name."""
-    name = name.removeprefix("plugrad.").removeprefix("torch.")
-    everything = dict.fromkeys((*registry.public, *registry.claims))
-    places = [dotted for dotted in everything if name in (dotted, dotted.rpartition(".")[2])]
-    lines = []
-    for dotted in places:
-        entry, rivals = registry.public.get(dotted), registry.claims.get(dotted, ())
-        if entry is not None:
-            source = entry.value.module if entry.kind == "ops" else entry.value.__module__
-            lines.append(f"plugrad.{dotted}: {entry.name!r} of {entry.kind}, from {entry.provider.id} ({source})")
-        elif len(rivals) == 1:
-            lines.append(f"plugrad.{dotted}: promised by {rivals[0].id}, which is {rivals[0].status}")
-        else:
-            lines.append(f"plugrad.{dotted}: ambiguous, {' and '.join(plugin.id for plugin in rivals)} bring it")
-        wanted = registry.preferred(dotted) if rivals else None
-        if wanted:
-            lines.append(f"    you prefer {wanted}")
-        if entry is not None:
-            lines += [f"    also brought by {plugin.id}, which does not replace it" for plugin in rivals]
-    lines += _trouble(name)
-    return lines
-
-
-def _trouble(name) -> list[str]:
-    found = []
-    for plugin in loader.plugins.values():
-        if any(promised == name for _, promised in plugin.promised):
-            if plugin.status == "blocked":
-                found.append(f"{plugin.id} brings {name!r}, but PLUGRAD_PLUGINS does not let it load")
-            elif plugin.error is not None:
-                found.append(loader.describe_failure(plugin))
-    return found

@@ -1,31 +1,44 @@
-"""`plugrad plugins` and `plugrad why`: what was found, how far it got, and who brings a name."""
+"""`plugrad plugins`, `plugrad why` and `plugrad prefer`: what is installed, what runs, and what the user decided."""
 
 from __future__ import annotations
 
+import pathlib
+
 import typer
 
-from plugrad.cli.output import refuse_unknown, show
+from plugrad.cli.output import Listing, refuse_unknown, show
+
+app = typer.Typer(cls=Listing, help="List the plugins, or lock and verify what is installed. Without a command: list.")
 
 COLUMNS = {
     "plugin": "id", "version": "version", "status": "status", "failed at": "stage", "ms": "import_ms",
     "brings": "brings", "error": "error",
 }  # fmt: skip
+DIFFERENCES = {"distribution": "distribution", "what": "kind", "difference": "text"}
 
 
-def plugins(
+@app.command("list")
+def list_plugins(
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Also print names, shadowed names and tracebacks."),
     guests: bool = typer.Option(False, "--guests", help="Leave out plugrad's own."),
+    load: bool = typer.Option(False, "--load", help="Import every plugin first: this runs the code of guests."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ):
-    """List the plugins: found in entry points, loaded or not, and what went wrong."""
+    """List the plugins: found in entry points, loaded or not, blocked or broken and why. Imports none by itself."""
     from plugrad import loader
     from plugrad.cli import catalog
 
-    rows = [catalog.plugin_row(plugin) for plugin in loader.plugins.values() if not (guests and plugin.builtin)]
+    if load:
+        catalog.load_everything()
+    chosen = [plugin for plugin in loader.plugins.values() if not (guests and plugin.builtin)]
+    rows = [catalog.plugin_row(plugin) for plugin in chosen]
     show(rows, COLUMNS, as_json, "there are no plugins of guests" if guests else "there are no plugins")
-    if verbose and not as_json:
-        for row in rows:
-            _tell_more(row)
+    if as_json:
+        return
+    for row in rows if verbose else ():
+        _tell_more(row)
+    for line in catalog.remarks():
+        typer.echo(line)
 
 
 def _tell_more(row) -> None:
@@ -33,17 +46,101 @@ def _tell_more(row) -> None:
     if row["names"]:
         typer.echo(f"  names: {', '.join(row['names'])}")
     if row["shadowed"]:
-        typer.echo(f"  plugrad's own come first: {', '.join(row['shadowed'])}")
+        typer.echo(f"  something else is in force for: {', '.join(row['shadowed'])}")
+    for name, reason in row["blocked"].items():
+        typer.echo(f"  {name}: {reason}")
     if row["traceback"]:
         typer.echo(row["traceback"].rstrip())
 
 
-def why(name: str = typer.Argument(help="A name: relu, nn.functional.relu, optim.Adam, ...")):
-    """Say where a name comes from, and who else claims it."""
-    from plugrad.cli import catalog
+LOCK_FILE = typer.Argument("plugrad.lock", help="The lock file.")
 
-    lines = catalog.explain(name)
+
+@app.command("lock")
+def lock(file: str = LOCK_FILE):
+    """Write down which distributions bring plugins: their versions and the hashes of their files."""
+    from plugrad import trust
+
+    try:
+        found = trust.write(file)
+    except OSError as error:
+        raise typer.BadParameter(f"{file} can't be written: {error}") from None
+    typer.echo(f"{file}: {len(found)} distribution{'s' * (len(found) != 1)}")
+    for one in found:
+        typer.echo(f"  {one.name} {one.version}" + (f": {one.note}" if one.note else ""))
+
+
+@app.command("verify")
+def verify(file: str = LOCK_FILE, as_json: bool = typer.Option(False, "--json", help="Print JSON.")):
+    """Compare what is installed with a lock file; the exit status is 1 if anything differs."""
+    from plugrad import trust
+
+    try:
+        locked = trust.read(file)
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"{file} can't be read as a lock file: {error}") from None
+    rows = [dict(zip(("distribution", "kind", "text"), row)) for row in trust.compare(locked)]
+    same = f"{len(locked)} distribution{'s' * (len(locked) != 1)} as locked"
+    show(rows, DIFFERENCES, as_json, same)
+    for one in trust.present() if not as_json else ():
+        if one.note:
+            typer.echo(f"{one.name}: {one.note}")
+    if rows:
+        raise typer.Exit(1)
+
+
+def why(
+    name: str = typer.Argument(help="A name: relu, nn.functional.relu, optim.Adam, kernels.cuda.conv2d, ..."),
+    device: str = typer.Option(None, "--device", help="Which kernel runs there? Imports what a call would."),
+):
+    """Say which plugin a name comes from and why, who else brings it, and what keeps it from working."""
+    from plugrad.cli import explaining
+
+    try:
+        lines = explaining.explain(name, device)
+    except LookupError as error:
+        raise typer.BadParameter(str(error)) from None
     if not lines:
-        known = {dotted.rpartition(".")[2] for dotted in (*catalog.registry.public, *catalog.registry.claims)}
-        refuse_unknown(name, known, "name of a plugin's")
+        refuse_unknown(name, explaining.known_names(), "name of a plugin's")
     typer.echo("\n".join(lines))
+
+
+PREFERENCES = {"name": "name", "distribution": "distribution", "said by": "source", "": "remark"}
+
+
+def prefer(
+    name: str = typer.Argument(None, help="A name, or a kernel: swish, optim.Lion, kernels.cuda.conv2d."),
+    distribution: str = typer.Argument(None, help="The distribution to take it from, or DISTRIBUTION:PLUGIN."),
+    remove: bool = typer.Option(False, "--remove", help="Take the preference back."),
+    user: bool = typer.Option(False, "--user", help="For all projects of the user, not in the nearest pyproject.toml."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON, when listing."),
+):
+    """Choose among plugins that bring one name; without arguments list what is chosen and where."""
+    from plugrad import preferences
+    from plugrad.cli import explaining, settings
+
+    if name is None:
+        show(explaining.preference_rows(), PREFERENCES, as_json, "nothing is preferred")
+        return
+    project = None if user else preferences.project_file()
+    file = project or preferences.user_file()
+    if remove == (distribution is not None):
+        raise typer.BadParameter("write `plugrad prefer NAME DISTRIBUTION`, or `plugrad prefer NAME --remove`")
+    if not remove:
+        brought_by = explaining.bringers(name)
+        if not brought_by:
+            refuse_unknown(name, explaining.known_names(), "name of a plugin's")
+        distribution = preferences.normalise(distribution)
+        if distribution not in brought_by:
+            refuse_unknown(distribution, brought_by, f"plugin or distribution that brings {name}", list_all=True)
+    try:
+        changed = settings.change(file, settings.PROJECT if project else settings.USER, name, distribution)
+    except (settings.UneditableError, OSError) as error:
+        raise typer.BadParameter(str(error)) from None
+    if remove:
+        typer.echo(f"{file}: {name} is no longer preferred" if changed else f"{file} has no preference for {name}")
+        return
+    typer.echo(f"{file}: {name} is taken from {distribution}" + ("" if changed else " (it was already)"))
+    preferences.forget()
+    for line in explaining.objections(name, distribution, pathlib.Path(file)):
+        typer.echo(line)

@@ -1,8 +1,21 @@
-"""`plugrad.backends`: the switches that PyTorch programs set. They are kept, and change nothing here."""
+"""`plugrad.backends`: falling back to the CPU, the accelerator, and the switches that PyTorch programs set.
+
+Those switches are kept, and change nothing here.
+"""
 
 from __future__ import annotations
 
 import types
+
+from plugrad.device import default_accelerator as accelerator
+from plugrad.device import set_accelerator
+from plugrad.fallback import FallbackWarning, MissingKernelError, fallback, fallbacks, no_fallback
+
+__all__ = [
+    "FallbackWarning", "MissingKernelError", "accelerator", "are_deterministic_algorithms_enabled", "cuda", "cudnn",
+    "fallback", "fallbacks", "get_float32_matmul_precision", "mkl", "mkldnn", "mps", "no_fallback", "openmp",
+    "set_accelerator", "set_float32_matmul_precision", "use_deterministic_algorithms",
+]  # fmt: skip
 
 
 class _Switches(types.SimpleNamespace):

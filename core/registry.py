@@ -8,11 +8,18 @@ behind it, by the user's preference, or by an error that names the rivals.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 
-KINDS = ("ops", "kernels", "losses", "layers", "optimizers", "schedulers", "inits", "backends", "compilers")
+from plugrad import kernels, records
+from plugrad.preferences import keeps_out_name, prefer, preference, preferred
+from plugrad.trouble import AmbiguousNameError, PluginLoadError, describe, suggestion
+
+__all__ = ["AmbiguousNameError", "Entry", "backend", "commit", "find", "op", "prefer", "preferred", "resolve"]
+
+KINDS = (
+    "ops", "kernels", "losses", "layers", "optimizers", "schedulers", "inits", "backends", "compilers", "hooks",
+)  # fmt: skip
 _CLASS_HOME = {
     "losses": "nn",
     "layers": "nn",
@@ -20,19 +27,15 @@ _CLASS_HOME = {
     "schedulers": "optim.lr_scheduler",
     "inits": "nn.init",
     "compilers": "compilers",
+    "hooks": "op_hooks",
 }
 
 lock = threading.RLock()
 ops: dict = {}  # primary name ("relu"; a guest's: "namespace.swish") -> Op
-public: dict = {}  # dotted public name ("nn.functional.relu", "optim.SGD") -> Entry
+public: dict = {}  # dotted public name ("nn.functional.relu", "optim.SGD", "backends.cpu") -> Entry
 tables: dict[str, dict] = {kind: {} for kind in KINDS}  # kind -> name -> Entry
-backends: dict = {}  # device type -> Entry, whose value is None while only a manifest promises it
+backends: dict = {}  # device type -> its backend; None until the device is first used
 claims: dict = {}  # dotted public name -> plugins that promise or bring it, beside the provider of the public entry
-_preferences: dict | None = None
-
-
-class AmbiguousNameError(AttributeError):
-    """Two plugins bring one name, and the user has not said which to prefer."""
 
 
 class Entry:
@@ -60,7 +63,7 @@ def op(name: str):
     found = ops.get(name)
     if found is not None:
         if claims:
-            _load_kernels(name)
+            kernels.load_promised(name)
         return found
     entry = find(name) or find(f"ops.{name}")
     if entry is not None and entry.kind == "ops":
@@ -70,7 +73,19 @@ def op(name: str):
         return hidden[0]
     if hidden:
         raise AmbiguousNameError(f"{name!r} may be {' or '.join(record.qualname for record in hidden)}: write that")
-    raise AttributeError(f"there is no op named {name!r}{suggestion(name, ops)}{_hint(name)}")
+    raise AttributeError(f"there is no op named {name!r}{suggestion(name, ops)}{hint(name)}")
+
+
+def method_op(name: str):
+    """Return the record of the op behind the method `Tensor.NAME`, which its in-place form follows."""
+    entry = find(f"Tensor.{name}") or find(name)
+    return entry.value if entry is not None and entry.kind == "ops" else op(name)
+
+
+def operator_op(name: str):
+    """Return the record of the op behind one of Python's operators: ours, unless the user prefers a guest's."""
+    entry = find(f"Tensor.{name}")
+    return op(name) if entry is None or entry.provider.builtin else entry.value
 
 
 def resolve(dotted: str):
@@ -84,9 +99,7 @@ def resolve(dotted: str):
         home, _, name = dotted.rpartition(".")
         near = [known.rpartition(".")[2] for known in public if known.rpartition(".")[0] == home]
         where = "'Tensor' object" if home == "Tensor" else f"module {f'plugrad.{home}' if home else 'plugrad'!r}"
-        raise AttributeError(f"{where} has no attribute {name!r}{suggestion(name, near)}{_hint(name)}")
-    if claims and entry.kind == "ops":
-        _load_kernels(entry.name)
+        raise AttributeError(f"{where} has no attribute {name!r}{suggestion(name, near)}{hint(name)}")
     return entry.target
 
 
@@ -96,47 +109,80 @@ def find(dotted: str):
     Raises AmbiguousNameError when several plugins bring the name and none is preferred, and PluginLoadError when the
     plugin behind it does not load.
     """
-    if dotted not in claims:
+    if not claims:
         return public.get(dotted)
-    from plugrad import loader
+    while True:
+        with lock:
+            chosen = _settle(dotted)
+        if chosen is None:
+            break
+        from plugrad import loader
 
-    with lock:
-        while dotted in claims:
-            entry = public.get(dotted)
-            candidates = [*([entry.provider] if entry is not None else ()), *claims[dotted]]
-            chosen = _choose(dotted, candidates)
-            if entry is not None and chosen is entry.provider:
-                return entry
-            loader.load(chosen)
-            found = chosen.brought.get(dotted)
-            if found is None:  # the manifest promised the name, but not this place of it
-                _discard(dotted, chosen)
-                continue
-            if any(rival.builtin for rival in candidates) and not getattr(found.value, "override", False):
-                raise AmbiguousNameError(
-                    f"{dotted!r} is plugrad's own; {chosen.id} is preferred, but may replace it only if it declares "
-                    "its own with override=True"
-                )
-            public[dotted] = found
-            claims[dotted] = [rival for rival in candidates if rival is not chosen]
-            if not claims[dotted]:
-                del claims[dotted]
-    return public.get(dotted)
+        loader.load(chosen)  # outside of the lock: importing waits for other threads that may wait for it
+    entry = public.get(dotted)
+    if entry is not None and entry.kind == "ops":
+        kernels.load_promised(entry.name)
+    return entry
 
 
-def _choose(dotted, candidates):
-    """Return the plugin that a name is taken from: the preferred one, ours, or the only one."""
-    wanted = preferred(dotted) if len(candidates) > 1 else None
-    chosen = [plugin for plugin in candidates if wanted in (plugin.distribution, plugin.id)]
-    chosen = chosen or [plugin for plugin in candidates if plugin.builtin] or candidates
+def _settle(dotted):
+    """Make the chosen plugin's entry the public one; return the plugin instead if it must be loaded first."""
+    while dotted in claims:
+        entry = public.get(dotted)
+        candidates = candidates_for(dotted)
+        chosen, _ = choose(dotted)
+        if entry is not None and chosen is entry.provider:
+            return None
+        if chosen.status != "loaded" and dotted not in chosen.brought:
+            return chosen
+        found = chosen.brought.get(dotted)
+        if found is None:  # the manifest promised the name, but not this place of it
+            _discard(dotted, chosen)
+            continue
+        replaces = not chosen.builtin and any(rival.builtin for rival in candidates)
+        if replaces and not getattr(found.value, "override", False):
+            raise AmbiguousNameError(
+                f"{dotted!r} is plugrad's own; {chosen.id} is preferred, but may replace it only if it declares "
+                "its own with override=True"
+            )
+        public[dotted] = found
+        claims[dotted] = [rival for rival in candidates if rival is not chosen]
+        if not claims[dotted]:
+            del claims[dotted]
+    return None
+
+
+def candidates_for(dotted: str) -> list:
+    """Return the plugins that bring or promise a public name; the one in force, if any is, comes first."""
+    entry = public.get(dotted)
+    return [*([entry.provider] if entry is not None else ()), *claims.get(dotted, ())]
+
+
+def is_meant(plugin, wanted: str | None) -> bool:
+    """Whether a preference, "distribution" or "distribution:name", means a plugin."""
+    return wanted in (plugin.distribution, plugin.id)
+
+
+def choose(dotted: str) -> tuple:
+    """Return the plugin that a name is taken from, the preferred one, ours, or the only one, and why it is that.
+
+    Raises AmbiguousNameError if there is no telling.
+    """
+    candidates = candidates_for(dotted)
+    wanted, source = preference(dotted) if len(candidates) > 1 else (None, None)
+    preferred_ones = [plugin for plugin in candidates if is_meant(plugin, wanted)]
+    chosen = preferred_ones or [plugin for plugin in candidates if plugin.builtin] or candidates
     if len(chosen) == 1:
-        return chosen[0]
-    name = dotted.rpartition(".")[2]
+        why = "plugrad's own come first" if len(candidates) > 1 else "nobody else brings it"
+        return chosen[0], f"preferred by {source}" if preferred_ones else why
+    chosen = sorted(chosen, key=lambda plugin: plugin.id)
+    name = dotted if dotted.startswith("backends.") else dotted.rpartition(".")[2]
+    one = chosen[0].distribution if chosen[0].distribution != chosen[1].distribution else chosen[0].id
+    unhelpful = f" ({source} prefers {wanted!r}, which is none of them)" if wanted and not preferred_ones else ""
     raise AmbiguousNameError(
-        f"{dotted!r} is brought by {' and '.join(plugin.id for plugin in chosen)}: say which one you mean with "
-        f"plugrad.registry.prefer({name!r}, {chosen[0].distribution!r}), with PLUGRAD_PREFER={name}="
-        f'{chosen[0].distribution}, or with prefer = {{{name} = "{chosen[0].distribution}"}} under [tool.plugrad] in '
-        "pyproject.toml"
+        f"{dotted!r} is brought by {' and '.join(plugin.id for plugin in chosen)}{unhelpful}: say which one you mean "
+        f"with `plugrad prefer {name} {one}`, with PLUGRAD_PREFER={name}={one}, or with "
+        f"plugrad.preferences.prefer({name!r}, {one!r})"
     )
 
 
@@ -146,101 +192,90 @@ def _discard(dotted, plugin) -> None:
         del claims[dotted]
 
 
-def _load_kernels(name: str) -> None:
-    """Load the plugins that promise kernels for an op; one that fails costs a warning, the op works without it."""
-    for plugin in claims.pop(f"kernels.{name}", ()):
-        from plugrad import loader
-
-        if plugin.status != "loading":  # it is the plugin's own registration that asks
-            loader.load_or_warn(plugin)
+# ---------------------------------------------------------------------------------------------------- settling again
 
 
-# ---------------------------------------------------------------------------------------------------- preferences
+def settle_again(name: str) -> None:
+    """Forget which function stands behind a name, bare or dotted, after the user's preferences changed."""
+    with lock:
+        for dotted in list(claims):
+            if name in (dotted, dotted.rpartition(".")[2]):
+                forget(dotted)
+        kernels.settle_again(name)
 
 
-def prefer(name: str, distribution: str) -> None:
-    """Say which distribution a name is taken from when several bring it.
+def forget(dotted: str) -> None:
+    """Drop what namespaces remember for a public name, so that the registry is asked again."""
+    home, _, last = dotted.rpartition(".")
+    if home == "Tensor":
+        from plugrad.tensor import install_inplace, install_method, install_operators
 
-    `name` is a bare name ("swish": also the method and the functional form) or a dotted one ("optim.Lion"). A plugin
-    can replace something of plugrad's own only if it also declares that with `override=True`.
-    """
-    from plugrad.loader import normalise
-
-    _preference_table()[name] = normalise(distribution)
-    for dotted in claims:
-        home, _, last = dotted.rpartition(".")
-        if name not in (dotted, last):
-            continue
-        if home == "Tensor":
-            from plugrad.tensor import install_inplace, install_method
-
-            install_method(last)
-            install_inplace(last)
-        else:
-            module = sys.modules.get(f"plugrad.{home}" if home else "plugrad")
-            vars(module).pop(last, None) if module is not None else None
+        install_method(last)
+        install_inplace(last)
+        install_operators(last)
+    elif not core_has(dotted):
+        module = sys.modules.get(f"plugrad.{home}" if home else "plugrad")
+        if module is not None:
+            vars(module).pop(last, None)
 
 
-def preferred(dotted: str) -> str | None:
-    """Return the distribution that the user prefers for a name, by the dotted name or its last part."""
-    table = _preference_table()
-    return table.get(dotted) or table.get(dotted.rpartition(".")[2])
+def core_has(dotted: str) -> bool:
+    """Whether plugrad's core itself defines a name, which no plugin can then have."""
+    import plugrad
+
+    home, _, last = dotted.rpartition(".")
+    if home == "Tensor":
+        from plugrad.tensor import CORE_NAMES
+
+        return last in CORE_NAMES
+    module = sys.modules.get(f"plugrad.{home}" if home else "plugrad")
+    if module is plugrad and last in ("save", "load", "vmap", *plugrad._SUBMODULES, *plugrad._LEGACY_NAMES):
+        return True
+    if module is None or last not in vars(module):
+        return False
+    value = vars(module)[last]
+    values = [plugin.brought[dotted].value for plugin in candidates_for(dotted) if dotted in plugin.brought]
+    return not any(value is one or getattr(value, "__op__", None) is one for one in values)
 
 
-def _preference_table() -> dict:
-    """Return the user's preferences: the environment's go before those of the nearest pyproject.toml."""
-    global _preferences
-    if _preferences is None:
-        from plugrad.loader import normalise
-
-        table = _pyproject_preferences()
-        for item in os.environ.get("PLUGRAD_PREFER", "").split(","):
-            name, equals, distribution = item.partition("=")
-            if equals:
-                table[name.strip()] = distribution.strip()
-        _preferences = {name: normalise(str(distribution)) for name, distribution in table.items()}
-    return _preferences
-
-
-def _pyproject_preferences() -> dict:
-    import pathlib
-    import tomllib
-
-    for folder in (pathlib.Path.cwd(), *pathlib.Path.cwd().parents):
-        file = folder / "pyproject.toml"
-        if file.is_file():
-            with file.open("rb") as stream:
-                table = tomllib.load(stream).get("tool", {}).get("plugrad", {}).get("prefer", {})
-            return dict(table)
-    return {}
+def shadows(dotted: str, plugin) -> bool:
+    """Whether something else is in force where a plugin brings or promises a name or kernel."""
+    if dotted.startswith("kernels."):
+        return kernels.shadows(dotted, plugin)
+    if core_has(dotted):
+        return True
+    entry = public.get(dotted)
+    if entry is not None:
+        return entry.provider is not plugin
+    return not plugin.builtin and any(rival.builtin for rival in claims.get(dotted, ()))
 
 
 # ---------------------------------------------------------------------------------------------------- messages
 
 
-def _hint(name) -> str:
+def hint(name) -> str:
     """Return what an unknown name may have to do with: plugins that are blocked or failed."""
-    from plugrad import loader
+    from plugrad import discovery
 
-    for plugin in loader.plugins.values():
-        if plugin.status == "blocked" and any(promised == name for _, promised in plugin.promised):
-            return f" ({plugin.id} brings it, but PLUGRAD_PLUGINS does not let it load)"
-    failed = [plugin.id for plugin in loader.plugins.values() if plugin.error is not None]
-    return f" (these plugins failed to load: {', '.join(failed)}; see `plugrad plugins`)" if failed else ""
-
-
-def suggestion(name: str, known) -> str:
-    """Return '; did you mean ...?' for the nearest known name, or nothing."""
-    import difflib
-
-    near = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    for plugin in discovery.plugins.values():
+        named = name == plugin.namespace or any(promised == name for _, promised in plugin.promised)
+        reason = plugin.reason if named else None
+        hidden = [why for dotted, why in plugin.hidden.items() if name in (dotted, dotted.rpartition(".")[2])]
+        if reason or hidden:
+            return f" ({plugin.id} brings it, but {reason or hidden[0]})"
+    failed = [plugin.id for plugin in discovery.plugins.values() if plugin.error is not None]
+    more = f" and {len(failed) - 3} more" if len(failed) > 3 else ""
+    return f" (these plugins failed to load: {', '.join(failed[:3])}{more}; see `plugrad plugins`)" if failed else ""
 
 
-def names_in(home: str) -> list[str]:
-    """Return the public names directly under a namespace: '' is plugrad itself, 'Tensor' its methods."""
+def names_in(home: str, failed=False) -> list[str]:
+    """Return the public names directly under a namespace: '' is plugrad itself, 'Tensor' its methods.
+
+    Names that only failed plugins promise are left out, unless `failed` asks for them, too.
+    """
     prefix = f"{home}." if home else ""
-    rest = {dotted[len(prefix) :] for dotted in (*public, *claims) if dotted.startswith(prefix)}
+    living = (dotted for dotted, rivals in claims.items() if failed or any(plugin.error is None for plugin in rivals))
+    rest = {dotted[len(prefix) :] for dotted in (*public, *living) if dotted.startswith(prefix)}
     if home == "ops":  # holds the namespaces of guests
         return sorted({name.partition(".")[0] for name in rest})
     return sorted(name for name in rest if "." not in name)
@@ -250,64 +285,124 @@ def names_in(home: str) -> list[str]:
 
 
 def backend(name: str):
-    """Return the backend of a device type, importing its plugin at first use."""
-    entry = backends.get(name)
-    if entry is None:
-        raise RuntimeError(f"there is no backend for device {name!r}; known: {', '.join(sorted(backends))}")
-    if entry.value is None:
-        from plugrad import loader
+    """Return the backend of a device type, importing its plugin at first use.
 
-        chosen = _choose(f"backends.{name}", [entry.provider, *claims.get(f"backends.{name}", ())])
-        loader.load(chosen)
-        entry = backends[name]
-        if entry.value is None:
-            raise loader.PluginLoadError(f"the plugin {entry.provider.id} promises backend {name!r} but brings none")
-    if isinstance(entry.value, type):
-        entry.value = entry.value()
-    return entry.value
+    Raises RuntimeError for an unknown device, AmbiguousNameError when two plugins bring it, PluginLoadError when its
+    plugin fails.
+    """
+    found = backends.get(name)
+    if found is not None:
+        return found
+    entry = find(f"backends.{name}") if name in backends else None
+    if entry is None:
+        raise RuntimeError(f"there is no backend for device {name!r}; known: {', '.join(sorted(backends))}{hint(name)}")
+    made = entry.value
+    if isinstance(made, type):
+        try:
+            made = made()
+        except Exception as error:
+            if entry.provider.builtin:
+                raise
+            raise PluginLoadError(
+                f"the backend {name!r} of {entry.provider.id} can't be made: {describe(error)}"
+            ) from error
+    with lock:
+        if backends.get(name) is None:
+            backends[name] = made
+    return backends[name]
+
+
+def reason(name: str) -> str | None:
+    """Return why a device can't be used here, None if it can. Imports its plugin."""
+    try:
+        return backend(name).available()
+    except Exception as error:  # whatever a guest's backend does
+        return describe(error)
 
 
 def loaded_backends() -> list[str]:
-    """Return the names of the backends whose plugins are loaded."""
-    return [name for name, entry in backends.items() if entry.value is not None]
+    """Return the names of the backends that are in use."""
+    return [name for name, made in backends.items() if made is not None]
 
 
 # ---------------------------------------------------------------------------------------------------- registration
 
 
-def commit(provider, records: dict) -> None:
-    """Enter all records of one plugin, given as {kind: [record, ...]}, or none of them.
+def commit(provider, given: dict) -> list[str]:
+    """Enter all records of one plugin, given as {kind: [record, ...]}, or none of them; return what to warn of.
 
-    Raises TypeError when a record is invalid and ValueError when one clashes with what the core keeps for itself.
+    Raises TypeError when a record is invalid and ValueError when one clashes with another of its plugin's.
     """
     planned: list[tuple[str, Entry]] = []
     new_ops: dict = {}
     own = provider.builtin
-    for kind, items in records.items():
+    for kind, items in given.items():
         for item in items:
             if not own:
-                _check_record(kind, item)
+                records.check(kind, item)
             if kind == "ops":
                 _plan_op(item, provider, own, new_ops, planned)
             elif kind != "kernels":
-                planned.append(_plan(kind, item, provider))
+                name = item.name if kind == "backends" else item.__name__
+                planned.append((f"{_CLASS_HOME.get(kind, kind)}.{name}", Entry(kind, name, item, provider)))
+    _check_twice(planned)
+    found = kernels.plan(given.get("kernels", ()), provider, new_ops)
     with lock:
-        kernels = [_plan_kernel(kernel, provider, new_ops) for kernel in records.get("kernels", ())]
+        if not own:
+            planned = _without_hidden(provider, planned, new_ops)
         ops.update(new_ops)
         for dotted, entry in planned:
             _enter(dotted, entry, own)
         for name, record in new_ops.items():
+            record.provider = provider
             tables["ops"][name] = Entry("ops", name, record, provider)
             if record.inplace:
                 _install_inplace(record)
-            if record.inplace:
-                _install_inplace(record)
-        for dotted, kernel, record in filter(None, kernels):
-            kernel.apply(record)
-            provider.brought[dotted] = tables["kernels"][dotted] = Entry("kernels", dotted, kernel, provider)
         for dotted in provider.claimed:
             if dotted not in provider.brought and dotted in claims:
                 _discard(dotted, provider)
+        return kernels.enter(found, provider)
+
+
+def _plan_op(record, provider, own, new_ops, planned):
+    """Check one op record and plan its names; a guest's op also gets a name under its namespace."""
+    key = record.name if own else f"{provider.namespace}.{record.name}"
+    if key in new_ops or key in ops:
+        first = new_ops.get(key) or ops[key]
+        raise ValueError(f"op {key!r} is declared twice: in {first.module} and {record.module}")
+    if record.provider not in (None, provider):
+        raise ValueError(f"op {record.name!r} is already registered: {record.provider.id} brought it")
+    record.validate()
+    record.trusted, record.qualname = own, key
+    new_ops[key] = record
+    for dotted in record.names:
+        planned.append((dotted, Entry("ops", record.name, record, provider)))
+    if not own:
+        planned.append((f"ops.{key}", Entry("ops", record.name, record, provider)))
+
+
+def _check_twice(planned) -> None:
+    seen: dict = {}
+    for dotted, entry in planned:
+        known = seen.setdefault(dotted, entry)
+        if known.value is not entry.value:
+            raise ValueError(
+                f"{dotted!r} is declared twice: by {known.name!r} and {entry.name!r} ({entry.provider.id})"
+            )
+
+
+def _without_hidden(provider, planned, new_ops) -> list:
+    """Leave out the names that the user keeps out, and whole ops if their own name is meant."""
+    kept = []
+    for dotted, entry in planned:
+        why = keeps_out_name(provider, dotted, entry.name)
+        if why is None:
+            kept.append((dotted, entry))
+            continue
+        provider.hidden[dotted] = why
+        if entry.kind == "ops" and keeps_out_name(provider, entry.name, entry.name):
+            new_ops.pop(entry.value.qualname, None)
+    return kept
 
 
 def _install_inplace(record):
@@ -319,104 +414,24 @@ def _install_inplace(record):
         install_inplace(name)
 
 
-def _plan(kind, item, provider):
-    """Return the dotted name and the entry of anything but an op or kernel."""
-    name = getattr(item, "name", None) if kind == "backends" else item.__name__
-    dotted = f"{_CLASS_HOME.get(kind, kind)}.{name}"
-    if kind == "backends":
-        known = backends.get(name)
-        if known is not None and known.provider is not provider and known.value is not None:
-            raise ValueError(f"backend {name!r} is already brought by {known.provider.id}")
-    return dotted, Entry(kind, name, item, provider)
-
-
-def _plan_op(record, provider, own, new_ops, planned):
-    """Check one op record and plan its names; a guest's op also gets a name under its namespace."""
-    if own:
-        record.trusted = True
-        key = record.name
-    else:
-        key = record.qualname = f"{provider.namespace}.{record.name}"
-    if key in new_ops or key in ops:
-        first = new_ops.get(key) or ops[key]
-        raise ValueError(f"op {key!r} is declared twice: in {first.module} and {record.module}")
-    record.validate()
-    record.provider = provider
-    new_ops[key] = record
-    for dotted in record.names:
-        planned.append((dotted, Entry("ops", record.name, record, provider)))
-    if not own:
-        planned.append((f"ops.{key}", Entry("ops", record.name, record, provider)))
-
-
-def _install_inplace(record):
-    from plugrad.tensor import install_inplace
-
-    methods = [dotted.removeprefix("Tensor.") for dotted in record.names if dotted.startswith("Tensor.")]
-    for name in dict.fromkeys((record.name, *methods)):
-        install_inplace(name)
-
-
-def _plan_kernel(kernel, provider, new_ops):
-    """Return (dotted name, kernel, op record), or None for a replacement that the user has not asked for."""
-    record = new_ops.get(kernel.op_name) or op(kernel.op_name)
-    dotted = f"kernels.{kernel.backend}.{record.qualname}"
-    if kernel.backend in record.kernels:
-        if not kernel.override:
-            raise ValueError(
-                f"op {kernel.op_name!r} already has a kernel for {kernel.backend!r} (from "
-                f"{record.kernels[kernel.backend].__module__}); declare this one with override=True to replace it"
-            )
-        if preferred(dotted) not in (provider.distribution, provider.id):
-            provider.shadowed.append(dotted)
-            return None
-    return dotted, kernel, record
-
-
-def _check_record(kind, item) -> None:
-    """Raise TypeError when a guest's hook returned what its kind is not, or an op without its gradient."""
-    from plugrad import extend
-
-    base = {
-        "ops": extend.Op, "kernels": extend.Kernel, "losses": extend.Module, "layers": extend.Module,
-        "optimizers": extend.Optimizer, "schedulers": extend.LRScheduler, "backends": extend.Backend,
-    }.get(kind)  # fmt: skip
-    if kind in ("ops", "kernels"):
-        right = isinstance(item, base)
-    elif kind == "backends":
-        right = isinstance(item, base) or (isinstance(item, type) and issubclass(item, base))
-    else:
-        right = isinstance(item, type) and issubclass(item, base) if base else callable(item)
-    if not right:
-        plural = "records" if kind in ("ops", "kernels") else "classes"
-        wanted = "callables" if base is None else f"{base.__name__} {plural}"
-        raise TypeError(f"the hook plugrad_{kind} must return {wanted}; it returned {item!r}")
-    if kind == "ops" and item.broadcasts and item.promote in ("float", "same"):
-        if not item.formulas and not item.undifferentiable:
-            raise TypeError(f"op {item.name!r} has no gradient: declare it with @{item.name}.vjp, or say vjp=None")
-
-
 def _enter(dotted: str, entry: Entry, own: bool) -> None:
     """Give a public name to an entry, unless somebody else has or claims it: then it is settled at first use."""
     entry.provider.brought[dotted] = entry
     if entry.kind == "backends":
-        backends[entry.name] = tables["backends"][entry.name] = entry
-        return
-    known = public.get(dotted)
-    if known is not None and known.provider is entry.provider and known.value is not entry.value:
-        raise ValueError(f"{dotted!r} is declared twice: by {known.name!r} and {entry.name!r} ({entry.provider.id})")
+        backends.setdefault(entry.name, None)
     if dotted.startswith("Tensor."):
         from plugrad.tensor import install_method
 
         install_method(dotted[7:])
+    known = public.get(dotted)
     rivals = [plugin for plugin in claims.get(dotted, ()) if plugin is not entry.provider]
     if not own and (rivals or (known is not None and known.provider is not entry.provider)):
         claims[dotted] = [*rivals, entry.provider]
-        if known is not None and known.provider.builtin:
-            entry.provider.shadowed.append(dotted)
         return
     public[dotted] = entry
-    if not own:
+    if rivals:
+        claims[dotted] = rivals
+    else:
         claims.pop(dotted, None)
     if entry.kind != "ops":
         tables[entry.kind][entry.name] = entry

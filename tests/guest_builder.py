@@ -77,3 +77,35 @@ def plugrad_ops():
 def op_module(name, value="input + 1", options=""):
     """Return the source of a plugin module that brings one unary op."""
     return OP.format(name=name, value=value, options=options)
+
+
+def command(*arguments, paths=(), status=0, **options):
+    """Run `plugrad ARGUMENTS` beside guests; it must end with the given status."""
+    done = run(None, *paths, arguments=("-m", "plugrad.cli", *arguments), **options)
+    assert done.returncode == status, done.stderr + done.stdout
+    return done
+
+
+def refusal(*arguments, **options):
+    """Return what a refused command prints, without the frame and the line breaks."""
+    return " ".join(command(*arguments, status=2, **options).stderr.replace("│", " ").split())
+
+
+KERNEL = """
+from plugrad.extend import hookimpl, kernel_for
+
+@kernel_for("{op}", "cpu", override={override})
+def {op}_cpu(xp, input):
+    return {value} + 0 * input
+
+@hookimpl
+def plugrad_kernels():
+    return [{op}_cpu]
+"""
+
+
+def kernel_guest(folder, name, value, group="plugrad.kernels", op="sin", override=False):
+    """Install a guest with a kernel for an op of ours on the CPU, which returns `value` everywhere."""
+    point = op if group == "plugrad.kernels" else name
+    source = KERNEL.format(op=op, value=value, override=override)
+    return build(folder / name, f"plugrad-{name}", {group: {point: f"guest_{name}"}}, **{f"guest_{name}": source})

@@ -6,7 +6,18 @@ import numpy
 
 import plugrad
 from plugrad.extend import (
-    Backend, LRScheduler, Module, Op, Optimizer, collect, composite, hookimpl, kernel_for, loss, loss_modules, unary,
+    Backend,
+    LRScheduler,
+    Module,
+    Op,
+    Optimizer,
+    collect,
+    composite,
+    hookimpl,
+    kernel_for,
+    loss,
+    loss_modules,
+    unary,
 )  # fmt: skip
 
 plugrad_api = (1, 1)

@@ -6,7 +6,17 @@ import numpy
 
 import plugrad
 from plugrad.extend import (
-    Backend, LRScheduler, Module, Op, Optimizer, collect, composite, hookimpl, kernel_for, loss, unary,
+    Backend,
+    LRScheduler,
+    Module,
+    Op,
+    Optimizer,
+    collect,
+    composite,
+    hookimpl,
+    kernel_for,
+    loss,
+    unary,
 )  # fmt: skip
 
 plugrad_api = (2, 2)
