@@ -85,11 +85,14 @@ def main() -> None:
     app()
 
 
-from plugrad.cli import coverage, gradcheck, listings, ops, plugins  # noqa: E402
+from plugrad.cli import check, coverage, gradcheck, listings, new, ops, plugins  # noqa: E402
 
 app.add_typer(ops.app, name="ops")
+app.command("check")(check.check)
 app.command("gradcheck")(gradcheck.gradcheck)
+app.command("new")(new.new)
 app.command("coverage")(coverage.coverage)
-app.command("plugins")(plugins.plugins)
+app.add_typer(plugins.app, name="plugins")
 app.command("why")(plugins.why)
+app.command("prefer")(plugins.prefer)
 listings.add_to(app)

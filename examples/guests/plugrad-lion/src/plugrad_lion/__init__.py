@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from plugrad.extend import Optimizer, collect, hookimpl
 
+plugrad_api = (1, 2)
+
 
 class Lion(Optimizer):
     """Steps of equal size along the sign of a momentum.
@@ -43,6 +45,12 @@ class Lion(Optimizer):
         p -= group["lr"] * direction
         m *= beta2
         m += (1 - beta2) * g
+
+    @staticmethod
+    def samples(make):
+        """Yield what to test it with: options."""
+        yield make.args(lr=0.01)
+        yield make.args(lr=0.01, betas=(0.5, 0.9), weight_decay=0.1)
 
 
 @hookimpl

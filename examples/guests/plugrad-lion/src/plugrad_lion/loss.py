@@ -6,6 +6,8 @@ import math
 
 from plugrad.extend import Op, collect, composite, hookimpl, loss
 
+plugrad_api = (2, 2)
+
 
 @loss(module="LogCoshLoss")
 @composite(at=("nn.functional.log_cosh_loss",))
@@ -33,6 +35,11 @@ def log_cosh_loss_samples(make):
     yield make(3, 4), make(3, 4)
     yield make.args(make(3, 4), make(4), reduction="none")
     yield make.args(make(2, low=-800, high=800), make(2), reduction="sum")
+
+
+@log_cosh_loss.errors
+def log_cosh_loss_errors(make):
+    yield ValueError, "reduction", make.args(make(3), make(3), reduction="average")
 
 
 @hookimpl

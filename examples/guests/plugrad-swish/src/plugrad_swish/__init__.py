@@ -5,6 +5,8 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import Module, Op, Parameter, collect, elementwise, hookimpl
 
+plugrad_api = (1, 2)
+
 
 @elementwise(tensors=("input", "beta"), promote="float")
 def swish(xp, input, beta=1.0):
@@ -20,8 +22,8 @@ def swish(xp, input, beta=1.0):
     >>> torch.swish(torch.tensor([0.0, 2.0]))
     tensor([0.0000, 1.7616])
     """
-    # The logistic function by way of tanh, which does not overflow.
-    return input * (0.5 * xp.tanh(0.5 * beta * input) + 0.5)
+    # The logistic function as exp(-log(1 + exp(-x))): it does not overflow, and is exact where it is tiny, too.
+    return input * xp.exp(-xp.logaddexp(0.0, -beta * input))
 
 
 @swish.vjp("input")
@@ -67,6 +69,12 @@ class Swish(Module):
 
     def extra_repr(self):
         return f"beta={self.beta.item():g}"
+
+    @staticmethod
+    def samples(make):
+        """Yield what to test it with: the constructor's arguments, and those of the call."""
+        yield (), make(2, 3)
+        yield 2.0, make(4)
 
 
 @hookimpl

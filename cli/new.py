@@ -1,0 +1,279 @@
+"""`plugrad new`: write a package that brings an op and, on request, one thing of each other kind."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import typer
+
+# Each part of a package: its module, and the entry points (group, name) that the module stands behind.
+PARTS = {
+    "op": [("ops", "{op}")],
+    "loss": [("ops", "{op}_loss"), ("losses", "{Class}Loss")],
+    "optimizer": [("optimizers", "{Class}SGD")],
+    "scheduler": [("schedulers", "{Class}LR")],
+    "layer": [("layers", "{Class}")],
+    "init": [("inits", "{op}_")],
+    "backend": [("backends", "{op}")],
+    "compiler": [("compilers", "{op}")],
+}
+FILES = {  # template: where it goes
+    "pyproject.toml": "pyproject.toml",
+    "README.md": "README.md",
+    "gitignore": ".gitignore",
+    "workflow.yml": ".github/workflows/test.yml",
+    "test_package.py": "tests/test_package.py",
+    "package.py": "src/{module}/__init__.py",
+}
+OWN = ("annotations", "collections", "logged", "logging", "math", "numpy", "plugrad", "reference", "types")
+PLACES = {
+    "backends": 'device="{}"', "compilers": 'plugrad.compile(model, backend="{}")', "cli": "plugrad {}",
+    "kernels": "plugrad.{}",
+}  # fmt: skip
+SINGULAR = {"losses": "loss", "cli": "command"}
+LONGEST = 30  # letters of a name, so that lines which hold it stay readable
+BEGIN, END = "<!-- contributions:", "<!-- end of contributions -->"
+
+
+def new(
+    name: str = typer.Argument(metavar="NAME", help="What it is about: foo becomes the distribution plugrad-foo."),
+    op: str = typer.Option(None, help="The op's name, if it is not to be that of the package."),
+    loss: bool = typer.Option(False, "--loss", help="Bring a loss, as function and Module."),
+    optimizer: bool = typer.Option(False, "--optimizer", help="Bring an optimizer."),
+    scheduler: bool = typer.Option(False, "--scheduler", help="Bring a learning-rate schedule."),
+    layer: bool = typer.Option(False, "--layer", help="Bring a layer that uses the op."),
+    init: bool = typer.Option(False, "--init", help="Bring an initialiser made for the op."),
+    backend: bool = typer.Option(False, "--backend", help="Bring a device: NumPy as strict as an accelerator."),
+    compiler: bool = typer.Option(False, "--compiler", help="Bring a compiler for plugrad.compile."),
+    directory: pathlib.Path = typer.Option(".", help="Where the package's folder is made."),
+    readme: bool = typer.Option(False, "--readme", help="Only write the table in an existing package's README anew."),
+):
+    """Write a package: an op with gradient, samples and documentation, its tests, and what the options add."""
+    name = _checked_name(re.sub("^plugrad[-_]", "", name), "NAME").replace("_", "-")
+    op = _checked_name(name if op is None else op, "--op").replace("-", "_")
+    folder = directory / f"plugrad-{name}"
+    if readme:
+        write_table(folder)
+        return
+    asked = {"loss": loss, "optimizer": optimizer, "scheduler": scheduler, "layer": layer, "init": init}
+    asked.update(backend=backend, compiler=compiler)
+    parts = ["op", *(part for part, wanted in asked.items() if wanted)]
+    points = entry_points(op, parts)
+    _refuse_taken(op, points)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise typer.BadParameter(f"{folder} exists and is not empty; choose another name or --directory")
+    write(folder, name, op, points)
+    typer.echo(f"Wrote {folder}. Next:\n")
+    for command in (f"cd {folder}", 'pip install -e ".[test]"', f"plugrad check plugrad-{name}"):
+        typer.echo(f"    {command}")
+
+
+# ---------------------------------------------------------------------------------------------------- names
+
+
+def _checked_name(name: str, what: str) -> str:
+    """Return a name of lower-case words; else end with status 2."""
+    if not re.fullmatch(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", name):
+        near = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_0123456789")
+        hint = f", for example {near!r}" if near else ""
+        problem = f"is no name: write lower-case letters, digits, and single - or _ between them{hint}"
+    elif len(name) > LONGEST:
+        problem = f"is too long: it has {len(name)} letters, {LONGEST} are allowed"
+    else:
+        return name
+    raise typer.BadParameter(f"{name!r} {problem}", param_hint=what)
+
+
+def _refuse_taken(op: str, points) -> None:
+    """End with status 2 when the op can't have its name, or plugrad itself has one that the package would bring."""
+    import builtins
+    import keyword
+
+    from plugrad import extend
+
+    def python(name):
+        return keyword.iskeyword(name) or keyword.issoftkeyword(name) or hasattr(builtins, name)
+
+    def free():
+        names = (f"{op}{number}" for number in range(2, 99))
+        return next(name for name in names if not any(taken(group, name) for group in ("ops", "layers", "losses")))
+
+    clash = next((point for point in points if taken(*point)), None)
+    if python(op):
+        problem = f"{op!r} is a word of Python's own"
+    elif op in extend.__all__ or op in OWN:
+        problem = f"{op!r} is a name that the package's own modules use"
+    elif clash is not None:
+        problem = f"plugrad itself has {clash[1]!r} already"
+    else:
+        return
+    raise typer.BadParameter(f"{problem}; choose another name for the op, for example --op {free()}")
+
+
+def taken(group: str, name: str) -> bool:
+    """Whether plugrad itself has a name that an entry point promises; other guests do not count."""
+    import importlib
+    import importlib.util
+
+    from plugrad import Tensor, discovery, registry
+
+    homes = ("", "Tensor", "nn.functional") if group == "ops" else (discovery.HOME[group],)
+    for home in homes:
+        place = f"{home}.{name}".lstrip(".")
+        entry, rivals = registry.public.get(place), registry.claims.get(place, ())
+        if any(plugin.builtin for plugin in (*rivals, *([entry.provider] if entry else ()))):
+            return True
+        if entry is not None or rivals or group in ("backends", "compilers"):
+            continue
+        owner = Tensor if home == "Tensor" else importlib.import_module(f"plugrad.{home}".rstrip("."))
+        if name in vars(owner) or (owner is Tensor and hasattr(Tensor, name)):
+            return True
+    return group == "ops" and importlib.util.find_spec(f"plugrad.{name}") is not None
+
+
+# ---------------------------------------------------------------------------------------------------- files
+
+
+def entry_points(op: str, parts) -> dict:
+    """Return {(group, name): part}: what the package promises, and which part keeps the promise."""
+    return {
+        (group, pattern.format(op=op, Class=camel(op))): part for part in parts for group, pattern in PARTS[part]
+    }
+
+
+def camel(name: str) -> str:
+    """Return a name as those of classes are written: soft_clip becomes SoftClip."""
+    return "".join(word[0].upper() + word[1:] for word in name.split("_"))
+
+
+def write(folder: pathlib.Path, name: str, op: str, points: dict) -> None:
+    """Write all files of a package into `folder`."""
+    import string
+
+    from plugrad import __version__
+    from plugrad.extend import PLUGRAD_API
+
+    module = f"plugrad_{name.replace('-', '_')}"
+    values = {
+        "dist": f"plugrad-{name}", "module": module, "op": op, "Class": camel(op), "version": __version__,
+        "api": PLUGRAD_API, "api_range": f"({PLUGRAD_API}, {PLUGRAD_API})", "description": _description(op, points),
+        "entry_points": _manifest(module, points),
+    }  # fmt: skip
+    sources = {f"{part}.py": f"src/{{module}}/{part}.py" for part in points.values()}
+    for template, target in {**FILES, **sources}.items():
+        text = (pathlib.Path(__file__).parent / "templates" / f"{template}.txt").read_text(encoding="utf-8")
+        _write(folder / target.format(module=module), string.Template(text).substitute(values))
+    _write(folder / f"src/{module}/py.typed", "")
+    write_table(folder)
+
+
+def _write(file, text):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _description(op, points) -> str:
+    """Return what the package brings, in words."""
+    others = [part for part in dict.fromkeys(points.values()) if part != "op"]
+    words = [f"the op {op}", *(f"{'an' if part[0] in 'oi' else 'a'} {part}" for part in others)]
+    listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return listed[0].upper() + listed[1:]
+
+
+def _manifest(module, points) -> str:
+    """Return the tables of entry points."""
+    groups: dict = {}
+    for (group, name), part in points.items():
+        groups.setdefault(group, []).append(f'{name} = "{module}.{part}"\n')
+    return "\n".join(f'[project.entry-points."plugrad.{group}"]\n{"".join(groups[group])}' for group in groups)
+
+
+# ---------------------------------------------------------------------------------------------------- the table
+
+
+def write_table(folder: pathlib.Path) -> None:
+    """Write the table of contributions into a package's README, between its two marks."""
+    file = folder / "README.md"
+    if not file.is_file():
+        raise typer.BadParameter(f"{file} does not exist; without --readme the package is written")
+    text = file.read_text(encoding="utf-8")
+    start, end = text.find(BEGIN), text.find(END)
+    if not 0 <= start < end:
+        raise typer.BadParameter(f"{file} has no place for the table: a line {BEGIN} ... --> and a line {END}")
+    lines = ["| name | kind | where it appears | what it is |", "|---|---|---|---|"]
+    lines += [f"| {' | '.join(row)} |" for row in contributions(folder)]
+    first = text.index("\n", start) + 1
+    _write(file, text[:first] + "\n" + "\n".join(lines) + "\n\n" + text[end:])
+
+
+def contributions(folder: pathlib.Path) -> list[tuple]:
+    """Return (name, kind, places, first line of the documentation) of what a package brings, without importing it."""
+    import ast
+    import tomllib
+
+    with (folder / "pyproject.toml").open("rb") as stream:
+        groups = tomllib.load(stream)["project"].get("entry-points", {})
+    rows = []
+    for group, points in groups.items():
+        kind = group.removeprefix("plugrad.")
+        for name, value in points.items() if kind != group else ():
+            node = _definition(ast.parse(_source(folder, value)), kind, name)
+            doc = (ast.get_docstring(node) if node is not None else None) or ""
+            first = doc.partition("\n")[0].replace("|", "\\|")
+            rows.append((name, SINGULAR.get(kind, kind[:-1]), _places(kind, name, node), first))
+    return rows
+
+
+def _source(folder, value) -> str:
+    """Return the source of the module that an entry point names."""
+    path = value.partition(":")[0].replace(".", "/")
+    for file in (folder / top / f"{path}{end}" for top in ("src", "") for end in (".py", "/__init__.py")):
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
+    raise typer.BadParameter(f"pyproject.toml names the module {value!r}, but there is no src/{path}.py in {folder}")
+
+
+def _definition(tree, kind, name):
+    """Return the function or class in a module's source that brings a name; None where the source does not show it."""
+    import ast
+
+    for node in tree.body:
+        if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            continue
+        named = [node.name, *(_keyword(node, "module") if kind == "losses" else _keyword(node, "name"))]
+        if kind == "backends":
+            named = [
+                getattr(line.value, "value", None)
+                for line in node.body
+                if isinstance(line, ast.Assign) and getattr(line.targets[0], "id", None) == "name"
+            ]
+        if name in named:
+            return node
+    return None
+
+
+def _keyword(node, wanted) -> list:
+    """Return the values that a definition's decorators have for a keyword argument, those that are literals."""
+    import ast
+
+    keywords = [keyword for call in node.decorator_list if isinstance(call, ast.Call) for keyword in call.keywords]
+    found = []
+    for keyword in keywords:
+        if keyword.arg == wanted:
+            try:
+                found.append(ast.literal_eval(keyword.value))
+            except ValueError:  # computed: only running it would tell
+                continue
+    return found
+
+
+def _places(kind, name, node) -> str:
+    """Return where users find a name, as Markdown."""
+    from plugrad.discovery import HOME
+
+    if kind != "ops":
+        return f"`{PLACES[kind].format(name) if kind in PLACES else f'plugrad.{HOME[kind]}.{name}'}`"
+    at = _keyword(node, "at")
+    places = [f"plugrad.{place}" for place in at[0]] if at else [f"plugrad.{name}", f"Tensor.{name}"]
+    return ", ".join(f"`{place.removeprefix('plugrad.') if '.Tensor.' in place else place}`" for place in places)
