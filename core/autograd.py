@@ -22,6 +22,7 @@ from plugrad.engine import (
     set_grad_enabled,
 )
 from plugrad.function import Function, FunctionCtx, once_differentiable
+from plugrad.safety import is_zero_safe_enabled, set_zero_safe, zero_safe
 
 graph = types.SimpleNamespace(Node=Node, saved_tensors_hooks=saved_tensors_hooks, save_on_cpu=save_on_cpu)
 function = types.SimpleNamespace(Function=Function, FunctionCtx=FunctionCtx, once_differentiable=once_differentiable)
@@ -29,12 +30,27 @@ grad_mode = types.SimpleNamespace(
     no_grad=no_grad, enable_grad=enable_grad, set_grad_enabled=set_grad_enabled, inference_mode=inference_mode
 )
 
+
+
+def _no_dual_tensors(*args, **kwargs):
+    raise NotImplementedError(
+        "there are no dual tensors in plugrad: derivatives along a direction are those of plugrad.func.jvp(f, (x,), "
+        "(tangent,)), and plugrad.func.linearize for many directions"
+    )
+
+
+forward_ad = types.SimpleNamespace(
+    dual_level=_no_dual_tensors, make_dual=_no_dual_tensors, unpack_dual=_no_dual_tensors,
+    enter_dual_level=_no_dual_tensors, exit_dual_level=_no_dual_tensors,
+)  # fmt: skip
+
 sys.modules["plugrad.autograd.functional"] = functional
 
 __all__ = [
-    "Function", "FunctionCtx", "Node", "Variable", "backward", "detect_anomaly", "enable_grad", "grad", "gradcheck",
-    "gradgradcheck", "inference_mode", "is_anomaly_enabled", "no_grad", "once_differentiable", "save_on_cpu",
-    "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled",
+    "Function", "FunctionCtx", "Node", "Variable", "backward", "detect_anomaly", "enable_grad", "explain_missing",
+    "grad", "gradcheck", "gradgradcheck", "inference_mode", "is_anomaly_enabled", "is_zero_safe_enabled", "no_grad",
+    "once_differentiable", "save_on_cpu", "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled",
+    "set_zero_safe", "trace_breaks", "zero_safe",
 ]  # fmt: skip
 
 
@@ -44,4 +60,8 @@ def __getattr__(name):
         from plugrad import testing
 
         return getattr(testing, name)
+    if name in ("explain_missing", "trace_breaks"):
+        from plugrad import missing
+
+        return getattr(missing, name)
     raise AttributeError(f"module 'plugrad.autograd' has no attribute {name!r}")

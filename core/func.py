@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 
 import plugrad
-from plugrad import engine, random, tree
+from plugrad import engine, tree
+from plugrad.mapping import vmap
 from plugrad.nn.utils.stateless import functional_call, stack_module_state
 from plugrad.tensor import Tensor
 
 __all__ = [
-    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "stack_module_state",
-    "value_and_grad", "vjp", "vmap",
+    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+    "stack_module_state", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
 
@@ -71,16 +72,45 @@ class _Recorded:
         return False
 
 
+def _dependence(outputs, inputs, weights, create_graph, retain_graph=None):
+    """Return the gradients of the outputs; None where there is no dependence."""
+    pairs = [(output, weight) for output, weight in zip(outputs, weights) if output.requires_grad]
+    if not pairs:
+        return [None] * len(inputs)
+    return engine.grad(
+        [output for output, _ in pairs], inputs, [weight for _, weight in pairs], create_graph=create_graph,
+        retain_graph=retain_graph or create_graph, allow_unused=True,
+    )  # fmt: skip
+
+
 def _gradients(outputs, inputs, weights, create_graph, retain_graph=None):
     """Return the gradients of the outputs; zeros where there is no dependence."""
-    pairs = [(output, weight) for output, weight in zip(outputs, weights) if output.requires_grad]
-    found = [None] * len(inputs)
-    if pairs:
-        found = engine.grad(
-            [output for output, _ in pairs], inputs, [weight for _, weight in pairs], create_graph=create_graph,
-            retain_graph=retain_graph or create_graph, allow_unused=True,
-        )  # fmt: skip
+    found = _dependence(outputs, inputs, weights, create_graph, retain_graph)
     return [plugrad.zeros_like(tensor) if grad is None else grad for grad, tensor in zip(found, inputs)]
+
+
+def _results(value, has_aux, name):
+    """Return (what a function returned, its tensors, what came beside it)."""
+    aux = None
+    if has_aux:
+        if not (isinstance(value, tuple) and len(value) == 2):
+            raise RuntimeError(f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True")
+        value, aux = value
+    outputs = [*tree.leaves(value)]
+    for output in outputs:
+        if not isinstance(output, Tensor):
+            raise RuntimeError(f"{name}: expected f to return only tensors, got unsupported type {type(output)}")
+    return value, outputs, aux
+
+
+def _refuse_complex(tensors, what, name):
+    """Raise RuntimeError for complex tensors: a Jacobian of theirs is two matrices, not one."""
+    for number, tensor in enumerate(tensors):
+        if tensor.is_complex():
+            raise RuntimeError(
+                f"{name}: Expected all {what}s to be real but received complex tensor at flattened {what} idx: "
+                f"{number}; use torch.view_as_real"
+            )
 
 
 def _select(args, argnums, name):
@@ -141,6 +171,11 @@ def grad_and_value(func, argnums=0, has_aux=False):
                     "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
                     f"{value.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
                 )
+            if value.is_complex():
+                raise RuntimeError(
+                    f"grad can be implicitly created only for real scalar outputs but got {value.dtype}: take .real or "
+                    ".abs() of it, or use vjp"
+                )
             lasting = recorded.lasting([value])
             found = _gradients([value], recorded.inputs, [plugrad.ones_like(value)], lasting)
         grads = tree.rebuild(chosen, iter(found))
@@ -191,12 +226,10 @@ def vjp(func, *primals, has_aux=False):
     (tensor([2., 4.]),)
     """
     with _Recorded(primals) as recorded, engine.enable_grad():
-        value = func(*recorded.arguments)
-        value, aux = value if has_aux else (value, None)
-        outputs = [*tree.leaves(value)]
+        value, outputs, aux = _results(func(*recorded.arguments), has_aux, "vjp(f, *primals)")
         lasting = recorded.lasting(outputs)
 
-    def pull(cotangents):
+    def pull(cotangents, retain_graph=True, create_graph=None):
         weights = [*tree.leaves(cotangents)]
         if len(weights) != len(outputs) or isinstance(cotangents, Tensor) != isinstance(value, Tensor):
             raise RuntimeError(
@@ -204,46 +237,108 @@ def vjp(func, *primals, has_aux=False):
                 "the function: "
                 f"there are {len(outputs)} outputs and {len(weights)} cotangents"
             )
-        create = engine.is_grad_enabled() and (lasting or any(weight.requires_grad for weight in weights))
+        create = create_graph
+        if create is None:
+            create = engine.is_grad_enabled() and (lasting or any(weight.requires_grad for weight in weights))
         with engine.enable_grad():
-            found = _gradients(outputs, recorded.inputs, weights, create, retain_graph=True)
+            found = _gradients(outputs, recorded.inputs, weights, create, retain_graph)
         return tree.rebuild(primals, iter(found))
 
     shown = _detached(value, lasting)
-    return (shown, pull, aux) if has_aux else (shown, pull)
+    return (shown, pull, _detached(aux, lasting)) if has_aux else (shown, pull)
+
+
+class _Linearized:
+    """A function at a point: its value, and tangents of that for tangents of the point.
+
+    By two reverse passes: the gradient of the vector-Jacobian product by its vector, J. Townsend, "A new trick for
+    calculating Jacobian vector products", 2017. The first is done here, the second for each tangent.
+    """
+
+    def __init__(self, func, primals, has_aux, name):
+        with _Recorded(primals) as recorded, engine.enable_grad():
+            self.value, self.outputs, self.aux = _results(func(*recorded.arguments), has_aux, name)
+            self.lasting = recorded.lasting(self.outputs)
+            self.floats = [y for y in self.outputs if y.is_floating_point() or y.is_complex()]
+            # Ones: the first pass is linear in them, but a formula may look for zeros in the gradient it is given.
+            self.weights = [plugrad.ones_like(y).requires_grad_() for y in self.floats]
+            self.pulled = _gradients(self.floats, recorded.inputs, self.weights, True)
+
+    def push(self, tangents, retain_graph=True, strict=False):
+        """Return the tangents of all outputs, a list; zeros for what is constant, an error for that if `strict`."""
+        create = self.lasting or any(tangent.requires_grad for tangent in tangents)
+        with engine.enable_grad():
+            found = _dependence(self.pulled, self.weights, tangents, create, retain_graph)
+        if strict and (len(found) < len(self.outputs) or None in found):
+            raise RuntimeError(
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not "
+                "allowed with strict=True."
+            )
+        given = iter(found)
+        pairs = ((y, next(given) if y.is_floating_point() or y.is_complex() else None) for y in self.outputs)
+        made = [plugrad.zeros_like(y) if tangent is None else tangent for y, tangent in pairs]
+        return made if create else _detached(made, False)
+
+
+def _checked_tangents(primals, tangents, name):
+    """Return the tensors of the tangents; RuntimeError unless they fit the primals."""
+    given, directions = [*tree.leaves(primals)], [*tree.leaves(tangents)]
+    if len(given) != len(directions):
+        raise RuntimeError(
+            f"{name}: Expected primals and tangents to have the same python structure: there are {len(given)} and "
+            f"{len(directions)} tensors in them"
+        )
+    for number, (tensor, direction) in enumerate(zip(given, directions)):
+        if not isinstance(direction, Tensor) or tensor.shape != direction.shape:
+            size = list(direction.shape) if isinstance(direction, Tensor) else type(direction)
+            raise RuntimeError(f"{name}: tangent {number} has size {size}, its primal {list(tensor.shape)}")
+    return directions
 
 
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     """Return `func(*primals)` and its derivative in the direction of the tangents.
 
-    By two reverse passes: the gradient of the vector-Jacobian product by its vector, J. Townsend, "A new trick for
-    calculating Jacobian vector products", 2017.
+    Ops need no rule of their own for that: two reverse passes give it. So what runs under `no_grad` inside of `func`
+    is a constant, and an op without second derivatives has none in forward mode, either.
+
+    Args:
+        func: returns tensors, nested; results of integers have tangents of zeros.
+        primals, tangents: tuples of the same structure and sizes.
+        strict: raise RuntimeError for a result that does not depend on the primals.
+        has_aux: func returns (result, anything), which is handed on as third result.
 
     >>> import plugrad as torch
     >>> torch.func.jvp(lambda x: x**2, (torch.tensor(3.0),), (torch.tensor(1.0),))
     (tensor(9.), tensor(6.))
     """
+    name = "jvp(f, primals, tangents)"
     if not isinstance(primals, tuple):
-        raise RuntimeError("jvp(f, primals, tangents): Expected primals to be a tuple: write (x,) for one primal")
-    given, directions = [*tree.leaves(primals)], [*tree.leaves(tangents)]
-    if len(given) != len(directions):
-        raise RuntimeError(
-            "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure: there are "
-            f"{len(given)} and {len(directions)} tensors in them"
-        )
-    for tensor, direction in zip(given, directions):
-        if tensor.shape != direction.shape:
-            raise RuntimeError(f"jvp: a tangent has size {list(direction.shape)}, its primal {list(tensor.shape)}")
-    with _Recorded(primals) as recorded, engine.enable_grad():
-        value = func(*recorded.arguments)
-        value, aux = value if has_aux else (value, None)
-        outputs = [*tree.leaves(value)]
-        lasting = recorded.lasting(outputs) or any(direction.requires_grad for direction in directions)
-        weights = [plugrad.zeros_like(output).requires_grad_() for output in outputs]
-        pulled = _gradients(outputs, recorded.inputs, weights, True)
-        found = _gradients(pulled, weights, directions, lasting)
-    results = _detached(value, lasting), tree.rebuild(value, iter(_detached(found, lasting)))
-    return (*results, aux) if has_aux else results
+        raise RuntimeError(f"{name}: Expected primals to be a tuple: write (x,) for one primal")
+    directions = _checked_tangents(primals, tangents, name)
+    at = _Linearized(func, primals, has_aux, name)
+    found = at.push(directions, retain_graph=False, strict=strict)
+    lasting = at.lasting or any(direction.requires_grad for direction in directions)
+    results = _detached(at.value, lasting), tree.rebuild(at.value, iter(found))
+    return (*results, _detached(at.aux, lasting)) if has_aux else results
+
+
+def linearize(func, *primals):
+    """Return `func(*primals)` and the function from tangents to the derivative in their direction.
+
+    The function runs once, however many tangents follow.
+
+    >>> import plugrad as torch
+    >>> value, push = torch.func.linearize(lambda x: x**2, torch.tensor(3.0))
+    >>> value, push(torch.tensor(1.0)), push(torch.tensor(2.0))
+    (tensor(9.), tensor(6.), tensor(12.))
+    """
+    name = "linearize(f, *primals)"
+    at = _Linearized(func, primals, False, name)
+
+    def push(*tangents):
+        return tree.rebuild(at.value, iter(at.push(_checked_tangents(primals, tangents, name))))
+
+    return _detached(at.value, at.lasting), push
 
 
 def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
@@ -267,12 +362,9 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
     def transformed(*args, **kwargs):
         chosen, put = _select(args, argnums, "jacrev")
         with _Recorded(chosen) as recorded, engine.enable_grad():
-            value = func(*put(recorded.arguments), **kwargs)
-            value, aux = value if has_aux else (value, None)
-            outputs = [*tree.leaves(value)]
-            for output in outputs:
-                if not isinstance(output, Tensor):
-                    raise RuntimeError(f"jacrev: expected f(*args) to return Tensors, got {type(output)}")
+            _refuse_complex(recorded.inputs, "input", "jacrev")
+            value, outputs, aux = _results(func(*put(recorded.arguments), **kwargs), has_aux, "jacrev(f)(*args)")
+            _refuse_complex(outputs, "output", "jacrev")
             lasting = recorded.lasting(outputs)
             blocks = [_jacobian(output, recorded.inputs, lasting) for output in outputs]
         found = []
@@ -297,9 +389,51 @@ def _jacobian(output, inputs, lasting):
     return [plugrad.stack(column).reshape((*output.shape, *tensor.shape)) for column, tensor in zip(zip(*rows), inputs)]
 
 
-def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
-    """Return the same as jacrev: there is no forward mode here."""
-    return jacrev(func, argnums, has_aux=has_aux)
+def jacfwd(func, argnums=0, has_aux=False, *, chunk_size=None, randomness="error"):
+    """Return the function that computes the Jacobian of a function column by column.
+
+    The result is that of jacrev, after as many passes as the arguments (not the results) have elements.
+
+    Args:
+        func, argnums, has_aux: as for jacrev.
+        chunk_size, randomness: accepted; columns are computed one by one, and func runs once.
+
+    >>> import plugrad as torch
+    >>> torch.func.jacfwd(lambda x: x**2)(torch.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+
+    @functools.wraps(func)
+    def transformed(*args, **kwargs):
+        chosen, put = _select(args, argnums, "jacfwd")
+        inputs = [*tree.leaves(chosen)]
+        _refuse_complex(inputs, "input", "jacfwd")
+        at = _Linearized(lambda *values: func(*put(values), **kwargs), chosen, has_aux, "jacfwd(f)(*args)")
+        _refuse_complex(at.outputs, "output", "jacfwd")
+        columns = [[at.push(direction) for direction in _unit_tangents(inputs, i)] for i in range(len(inputs))]
+        found = []
+        for number, output in enumerate(at.outputs):
+            blocks = [
+                plugrad.stack([tangents[number] for tangents in column], -1).reshape((*output.shape, *tensor.shape))
+                if column
+                else output.new_zeros((*output.shape, *tensor.shape))
+                for column, tensor in zip(columns, inputs)
+            ]
+            nest = tree.rebuild(chosen, iter(blocks))
+            found.append(nest[0] if isinstance(argnums, int) else nest)
+        result = tree.rebuild(at.value, iter(found))
+        return (result, _detached(at.aux, at.lasting)) if has_aux else result
+
+    return transformed
+
+
+def _unit_tangents(inputs, chosen):
+    """Yield tangents of which one element of one input is 1, element by element."""
+    for number in range(inputs[chosen].numel()):
+        tangents = [plugrad.zeros_like(tensor).detach() for tensor in inputs]
+        tangents[chosen].view(-1)[number] = 1
+        yield tangents
 
 
 def hessian(func, argnums=0):
@@ -311,114 +445,3 @@ def hessian(func, argnums=0):
             [ 0., 12.]])
     """
     return jacrev(jacrev(func, argnums), argnums)
-
-
-# ---------------------------------------------------------------------------------------------------- vmap
-
-
-def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
-    """Return the function that applies `func` to slices and stacks the results.
-
-    A loop: as general as Python, and not faster than one.
-
-    Args:
-        func: takes slices.
-        in_dims: dimension along which each argument is sliced, None for one that is passed whole; nested as the
-            arguments are.
-        out_dims: dimension along which each result is stacked.
-        randomness: 'same' draws the same random numbers for each slice; otherwise they differ.
-        chunk_size: accepted.
-
-    Raises ValueError when sizes differ or there is nothing to slice.
-
-    >>> import plugrad as torch
-    >>> torch.func.vmap(torch.dot)(torch.ones(2, 3), torch.ones(2, 3))
-    tensor([3., 3.])
-    """
-    if randomness not in ("error", "different", "same"):
-        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
-
-    @functools.wraps(func)
-    def transformed(*args, **kwargs):
-        name = f"vmap({getattr(func, '__name__', func)}, in_dims={in_dims}, ...)(<inputs>)"
-        if not isinstance(in_dims, (int, tuple, list)):
-            raise ValueError(
-                f"{name}: expected `in_dims` to be int or a (potentially nested) tuple matching the inputs"
-            )
-        if isinstance(in_dims, (tuple, list)) and len(in_dims) != len(args):
-            raise ValueError(
-                f"{name}: in_dims is not compatible with the structure of `inputs`: {len(in_dims)} dims for "
-                f"{len(args)} inputs"
-            )
-        values = [*tree.leaves(args)]
-        dims = [*_spread(in_dims, args)]
-        size = _size(values, dims, name)
-        slices = [value if dim is None else value.unbind(dim) for value, dim in zip(values, dims)]
-        # Keyword arguments are sliced along their first dimension.
-        named = {key: value.unbind(0) if isinstance(value, Tensor) else value for key, value in kwargs.items()}
-        results = []
-        state = random.get_rng_state() if randomness == "same" else None
-        for number in range(size):
-            if state is not None and number:
-                random.set_rng_state(state)
-            items = (part if dim is None else part[number] for part, dim in zip(slices, dims))
-            chosen = {key: part[number] if isinstance(part, tuple) else part for key, part in named.items()}
-            results.append(func(*tree.rebuild(args, items), **chosen))
-        return _stacked(results, out_dims, func)
-
-    return transformed
-
-
-def _spread(dims, value):
-    """Yield the dim of every leaf; one number serves all that are below it."""
-    if isinstance(value, (list, tuple)):
-        for number, item in enumerate(value):
-            yield from _spread(dims[number] if isinstance(dims, (list, tuple)) else dims, item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _spread(dims[key] if isinstance(dims, dict) else dims, item)
-    else:
-        yield dims
-
-
-def _size(values, dims, name) -> int:
-    sizes = []
-    for value, dim in zip(values, dims):
-        if dim is None:
-            continue
-        if not isinstance(value, Tensor):
-            raise ValueError(
-                f"{name}: Got in_dim={dim} for an input but the input is of type {type(value)}. We cannot vmap over "
-                "non-Tensor arguments, please use None as the respective in_dim"
-            )
-        if not -value.ndim <= dim < value.ndim:
-            raise ValueError(
-                f"{name}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
-                f"{value.ndim} so "
-                f"expected in_dim to satisfy -{value.ndim} <= in_dim < {value.ndim}."
-            )
-        sizes.append(value.shape[dim])
-    if not sizes:
-        raise ValueError(f"{name}: at least one input must have an in_dim that is not None")
-    if len(set(sizes)) > 1:
-        raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for "
-            "the mapped "
-            "dimension"
-        )
-    return sizes[0]
-
-
-def _stacked(results, out_dims, func):
-    if not results:
-        raise NotImplementedError(
-            "vmap over a dimension of size 0: the function is never called, so shapes are not known"
-        )
-    first = results[0]
-    columns = []
-    for parts, dim in zip(zip(*map(tree.leaves, results)), _spread(out_dims, first)):
-        if not isinstance(parts[0], Tensor):
-            name = getattr(func, "__name__", func)
-            raise ValueError(f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(parts[0])}.")
-        columns.append(parts[0] if dim is None else plugrad.stack(parts, dim))
-    return tree.rebuild(first, iter(columns))

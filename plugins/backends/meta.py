@@ -89,10 +89,14 @@ class Meta(Backend):
         try:
             made = op.compute(self.host_type(source.dtype), [outline, *raw[1:]])
         except ValueError:  # this view needs a copy, which would be contiguous
-            made = op.compute(self.host_type(source.dtype), [empty(source.shape, source.dtype).outline, *raw[1:]])
+            whole = empty(source.shape, source.dtype).outline
+            made = op.compute(self.host_type(source.dtype), [whole, *raw[1:]])
+            if not isinstance(made, (tuple, list)):
+                return empty(made.shape, made.dtype)
         if isinstance(made, (tuple, list)):
             return tuple(MetaArray(item, source) for item in made)
-        return MetaArray(made, source)
+        # What NumPy computed anew has no base: it is no view.
+        return empty(made.shape, made.dtype) if made.base is None else MetaArray(made, source)
 
 
 @hookimpl

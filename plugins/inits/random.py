@@ -158,7 +158,7 @@ def sparse_(tensor, sparsity, std=0.01, generator=None):
     with plugrad.no_grad():
         tensor.normal_(0, std, generator=generator)
         for column in range(columns):
-            tensor[plugrad.randperm(rows)[:zeros], column] = 0
+            tensor[plugrad.randperm(rows, generator=generator)[:zeros], column] = 0
     return tensor
 
 

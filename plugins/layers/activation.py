@@ -63,6 +63,14 @@ Softmin = layer("Softmin", "softmin", "dim=None", shown="dim={dim}", doc="Softma
 LogSoftmax = layer(
     "LogSoftmax", "log_softmax", "dim=None", shown="dim={dim}", doc="The logarithm of the softmax along `dim`."
 )
+
+def _along_a_dimension(make):
+    yield 1, make(2, 4, 3)
+
+
+for _kind in (Softmax, Softmin, LogSoftmax):
+    _kind.samples = staticmethod(_along_a_dimension)
+
 GLU = layer(
     "GLU", "glu", "dim=-1", shown="dim={dim}",
     doc="The first half along `dim` times the sigmoid of the second. arXiv:1612.08083.",

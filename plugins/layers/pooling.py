@@ -292,6 +292,11 @@ class _MaxUnpool(Module):
     n: int
     function: str
 
+    @classmethod
+    def samples(cls, make):
+        pool = getattr(F, f"max_pool{cls.n}d")
+        yield 2, pool(make(2, 3, *(4, 6, 4)[: cls.n]).detach(), 2, return_indices=True)
+
     def __init__(self, kernel_size, stride=None, padding=0):
         super().__init__()
         self.kernel_size = per_dimension(kernel_size, self.n)

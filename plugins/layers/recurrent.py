@@ -28,6 +28,12 @@ class RNNBase(Module):
     Raises ValueError and TypeError for sizes that can't be. Parameters start uniform on +-1 / sqrt(hidden_size).
     """
 
+    @classmethod
+    def samples(cls, make):
+        mode = ("GRU",) if cls is RNNBase else ()
+        yield (*mode, 4, 3), make(5, 2, 4)
+        yield make.args(*mode, 4, 3, num_layers=2, batch_first=True, bidirectional=True), make(2, 3, 4)
+
     def __init__(
         self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
         bidirectional=False,

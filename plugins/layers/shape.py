@@ -35,6 +35,10 @@ class Unflatten(Module):
     torch.Size([5, 2, 3])
     """
 
+    @staticmethod
+    def samples(make):
+        yield (1, (2, 2)), make(3, 4)
+
     def __init__(self, dim, unflattened_size):
         super().__init__()
         if isinstance(dim, str):
@@ -67,6 +71,11 @@ class Unfold(Module):
     >>> torch.nn.Unfold(2)(torch.ones(1, 3, 4, 4)).shape
     torch.Size([1, 12, 9])
     """
+
+    @classmethod
+    def samples(cls, make):
+        size = (2, 8, 12) if issubclass(cls, Fold) else (2, 3, 4, 5)
+        yield make.args(*([(4, 5)] if issubclass(cls, Fold) else []), 2), make(*size)
 
     def __init__(self, kernel_size, dilation=1, padding=0, stride=1):
         super().__init__()
@@ -173,6 +182,11 @@ class Upsample(Module):
     >>> torch.nn.Upsample(scale_factor=2)(torch.tensor([[[1.0, 2.0]]]))
     tensor([[[1., 1., 2., 2.]]])
     """
+
+    @classmethod
+    def samples(cls, make):
+        yield make.args(scale_factor=2), make(2, 3, 4, 5)
+        yield make.args(size=(5, 3)), make(1, 2, 4, 4)
 
     def __init__(self, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None):
         super().__init__()

@@ -29,6 +29,12 @@ class _Block(Module):
 
     attentions: tuple  # names of the attention modules, in order
 
+    @classmethod
+    def samples(cls, make):
+        memory = () if issubclass(cls, TransformerEncoderLayer) else (make(2, 2, 4),)
+        yield (4, 2, 6, 0.0), (make(3, 2, 4), *memory)
+        yield make.args(4, 2, 6, 0.0, batch_first=True, norm_first=True), (make(2, 3, 4), *memory)
+
     def __init__(
         self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu", layer_norm_eps=1e-5,
         batch_first=False,
@@ -148,6 +154,10 @@ class TransformerEncoder(Module):
     torch.Size([5, 3, 8])
     """
 
+    @staticmethod
+    def samples(make):
+        yield (TransformerEncoderLayer(4, 2, 6, dropout=0.0), 2), make(3, 2, 4)
+
     def __init__(self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True):
         super().__init__()
         self.layers = _copies(encoder_layer, num_layers)
@@ -169,6 +179,10 @@ class TransformerDecoder(Module):
     >>> decoder(torch.ones(5, 3, 8), torch.ones(7, 3, 8)).shape
     torch.Size([5, 3, 8])
     """
+
+    @staticmethod
+    def samples(make):
+        yield (TransformerDecoderLayer(4, 2, 6, dropout=0.0), 1), (make(3, 2, 4), make(2, 2, 4))
 
     def __init__(self, decoder_layer, num_layers, norm=None):
         super().__init__()
@@ -212,6 +226,10 @@ class Transformer(Module):
     >>> model(torch.ones(7, 3, 8), torch.ones(5, 3, 8)).shape
     torch.Size([5, 3, 8])
     """
+
+    @staticmethod
+    def samples(make):
+        yield (4, 2, 1, 1, 6, 0.0), (make(3, 2, 4), make(2, 2, 4))
 
     def __init__(
         self, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048, dropout=0.1,

@@ -227,7 +227,7 @@ def cross_entropy_labels(xp, input, target, weight, ignore_index, reduction, lab
             spread = normalizer * classes - shifted.sum(axis=1)
         else:
             spread = normalizer * weight.sum() - (shifted * weight).sum(axis=1)
-        values = values * (1 - label_smoothing) + spread * (label_smoothing / classes)
+        values = (values * (1 - label_smoothing) + spread * (label_smoothing / classes)).astype(input.dtype, copy=False)
     if kept is not None:
         values = xp.where(kept, values, 0)
     return _collect(values, shares, reduction, target.shape)

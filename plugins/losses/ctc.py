@@ -77,7 +77,7 @@ def ctc(xp, log_probs, targets, input_lengths, target_lengths, blank):
     """Negative log likelihood of padded targets (N, S), one for each sample."""
     inputs, lengths = xp.asarray(input_lengths), xp.asarray(target_lengths)
     _, emissions, skip = _paths(xp, log_probs, targets, lengths, blank)
-    return -_likelihood(xp, _forward(xp, emissions, skip, inputs), lengths)
+    return -_likelihood(xp, _forward(xp, emissions, skip, inputs), lengths).astype(log_probs.dtype, copy=False)
 
 
 @ctc.vjp("log_probs")
@@ -211,6 +211,14 @@ def _of_logits(function, logits, *args):
 @ctc_loss.samples
 def ctc_loss_samples(make):
     yield make.through(_of_logits, make(5, 2, 3), make.ints(2, 2, low=1, high=3), (5, 4), (2, 1))
+
+
+def _ctc_module_samples(make):
+    scores = make(5, 2, 3).log_softmax(-1).detach()
+    yield (), (scores, make.ints(2, 2, low=1, high=3), plugrad.tensor((5, 4)), plugrad.tensor((2, 1)))
+
+
+ctc_loss.loss_module.samples = staticmethod(_ctc_module_samples)
 
 
 @ctc.samples

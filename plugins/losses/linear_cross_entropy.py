@@ -77,7 +77,7 @@ def linear_cross_entropy_errors(make):
 
 
 class LinearCrossEntropyLoss(Module):
-    """Cross entropy of the logits of a linear map, the module of `linear_cross_entropy`.
+    """Cross entropy of the logits of a linear map; see `linear_cross_entropy`.
 
     Args:
         in_features: size of the input.
@@ -93,6 +93,11 @@ class LinearCrossEntropyLoss(Module):
     >>> torch.nn.LinearCrossEntropyLoss(4, 3)(torch.ones(2, 4), torch.tensor([0, 2])).shape
     torch.Size([])
     """
+
+    @staticmethod
+    def samples(make):
+        yield (4, 3), (make(2, 4), make.ints(2, low=0, high=3))
+        yield make.args(4, 3, bias=True, label_smoothing=0.25), (make(2, 4), make.ints(2, low=0, high=3))
 
     def __init__(
         self, in_features, num_classes, *, out_features=(), bias=False, device=None, dtype=None, reduction="mean",

@@ -206,7 +206,7 @@ def multi_margin_loss(F, input, target, p=1, margin=1.0, weight=None, *, reducti
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
     labels = F.reshape(target, (count, 1))
-    if count and bool(F.any((labels < 0) | (labels >= classes))):
+    if count and not labels.is_meta and bool(F.any((labels < 0) | (labels >= classes))):
         raise RuntimeError("target out of range")
     terms = F.clamp_min(margin - F.gather(rows, 1, labels) + rows, 0)
     if p == 2:

@@ -278,7 +278,7 @@ def gaussian_nll_loss(F, input, target, var, full=False, eps=1e-6, reduction="me
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = F.full_like(input, float(var))
-    elif bool(F.any(var < 0)):
+    elif not var.is_meta and bool(F.any(var < 0)):
         raise ValueError("var has negative entry/entries")
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 
+from plugrad.extend import broadcast_shapes
+
 KINDS = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices"
 
 
@@ -68,6 +70,38 @@ def as_array(xp, item):
     if item.dtype.kind not in "ib":
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     return xp.asarray(item)
+
+
+def indexed_shape(shape, index):
+    """The shape of `x[index]` for a tidy index with tensors of integers, from shapes alone.
+
+    Raises NotImplementedError for masks: how much they select depends on their values.
+    """
+    used = sum(item is not None and item is not Ellipsis for item in index)
+    if used > len(shape):
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
+    made, arrays, places, dim = [], [], [], 0
+    for item in index:
+        if item is None:
+            made.append(1)
+        elif item is Ellipsis:
+            skip, used = len(shape) - used, len(shape)  # a second Ellipsis is empty
+            made += shape[dim : dim + skip]
+            dim += skip
+        elif item.__class__ is slice:
+            made.append(len(range(*item.indices(shape[dim]))))
+            dim += 1
+        elif item.__class__ is int:
+            dim += 1
+        elif hasattr(item, "dtype") and item.dtype.kind in "iu":
+            arrays.append(tuple(item.shape))
+            places.append(len(made))
+            dim += 1
+        else:
+            raise NotImplementedError("indexing with a mask has no result shape on meta: it depends on values")
+    made += shape[dim:]
+    place = places[0] if len(set(places)) == 1 else 0  # dimensions of tensors that are apart come first
+    return (*made[:place], *broadcast_shapes(*arrays), *made[place:])
 
 
 def two_steps(xp, shape, index):

@@ -127,7 +127,7 @@ def hardswish(xp, input):
 
 @hardswish.vjp
 def hardswish_vjp(F, g, input):
-    inner = F.where(input <= -3, 0.0, g * (input * (1 / 3) + 0.5))
+    inner = F.where(input <= -3, 0.0, g * (F.clamp(input, -3.0, 3.0) * (1 / 3) + 0.5))
     return F.where(input < 3, inner, g)
 
 

@@ -39,14 +39,14 @@ def _check_expands(shape, target) -> None:
 
 def added(input, result, beta, alpha):
     """`beta * input + alpha * result`; with `beta=0` a NaN in `input` doesn't count."""
-    integral = result.dtype.kind in "iu"
+    dtype, integral = result.dtype, result.dtype.kind in "iu"
     beta, alpha = (int(beta), int(alpha)) if integral else (beta, alpha)
     _check_expands(input.shape, result.shape)
     if alpha != 1:
         result = result * alpha
-    if beta == 0:
-        return result
-    return result + (input if beta == 1 else input * beta)
+    if beta != 0:
+        result = result + (input if beta == 1 else input * beta)
+    return result if result.dtype == dtype else result.astype(dtype)  # bfloat16 times a Python number is float32
 
 
 @op(inplace=True)

@@ -174,6 +174,7 @@ def cuda(F, input, device=None, non_blocking=False, memory_format=None):
 
 
 cpu.samples(_cast_samples)
+cuda.samples(_cast_samples)
 
 
 @to.samples

@@ -221,6 +221,11 @@ def empty_permuted(xp, size, physical_layout, *, dtype):
     return xp.empty([size[d] for d in physical_layout], dtype).transpose(order)
 
 
+@empty_permuted.samples
+def empty_permuted_samples(make):
+    yield make.args((2, 3), (1, 0))
+
+
 @hookimpl
 def plugrad_ops():
     return [*collect(Op, globals()), *_copies]

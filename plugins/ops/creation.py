@@ -409,6 +409,52 @@ def new_empty_strided_samples(make):
     yield make(2, requires_grad=False), (0, 3), (3, 1)
 
 
+@zeros.samples
+@ones.samples
+@empty.samples
+def sized_samples(make):
+    yield make.args((2, 3))
+    yield make.args(())
+
+
+@full.samples
+def full_samples(make):
+    yield make.args((2, 3), 1)
+
+
+@empty_strided.samples
+def empty_strided_samples(make):
+    yield make.args((2, 3), (1, 2))
+
+
+@scalar_tensor.samples
+def scalar_tensor_samples(make):
+    yield make.args(1)
+
+
+@eye.samples
+def eye_samples(make):
+    yield make.args(3)
+    yield make.args(2, 3)
+
+
+@arange.samples
+def arange_samples(make):
+    yield make.args(5)
+    yield make.args(1, 9, 2)
+
+
+@closed_range.samples
+def closed_range_samples(make):
+    yield make.args(1, 5)
+
+
+@linspace.samples
+@logspace.samples
+def spaced_samples(make):
+    yield make.args(0, 4, 5)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -338,6 +338,14 @@ def _best_order(sizes):
     return split
 
 
+def _chained(F, chain, split, i, j):
+    """Multiply the matrices from number i to number j of a chain, in the order that `_best_order` found."""
+    if i == j:
+        return chain[i]
+    middle = split[i][j]
+    return F.mm(_chained(F, chain, split, i, middle), _chained(F, chain, split, middle + 1, j))
+
+
 @composite(at=("linalg.multi_dot",))
 def multi_dot(F, tensors, *, out=None):
     """Product of two or more matrices in the order that costs least.
@@ -376,10 +384,7 @@ def multi_dot(F, tensors, *, out=None):
             )
     split = _best_order([chain[0].shape[0], *(matrix.shape[1] for matrix in chain)])
 
-    def chained(i, j):
-        return chain[i] if i == j else F.mm(chained(i, split[i][j]), chained(split[i][j] + 1, j))
-
-    result = chained(0, last)
+    result = _chained(F, chain, split, 0, last)
     if row or column:
         result = F.reshape(result, tuple(result.shape[row : 2 - column]))
     return result if out is None else out.copy_(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
 from . import _index as ix
@@ -56,7 +57,13 @@ def embedding_vjp(F, g, indices, weight_shape, padding_idx, scale_grad_by_freq):
 @embedding.samples
 def embedding_samples(make):
     yield make.args(make(5, 3), make.ints(2, 4, low=0, high=5))
-    yield make.args(make(5, 3), make.ints(4, low=0, high=5), 1)
+    yield make.through(_padded, make(5, 3), make.ints(4, low=0, high=5), 1)
+
+
+def _padded(function, weight, indices, padding_idx):
+    """The row at `padding_idx` is a constant: its gradient is zero by definition, whatever the slope is."""
+    rows = plugrad.arange(weight.shape[0], device=weight.device).unsqueeze(1)
+    return function(plugrad.where(rows == padding_idx, 0.0, weight), indices, padding_idx)
 
 
 @embedding.errors

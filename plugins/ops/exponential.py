@@ -6,7 +6,7 @@ import math
 
 from plugrad.extend import Op, binary, collect, conj, hookimpl, unary
 
-from ._checks import refuse
+from ._checks import is_number, refuse
 
 # ---------------------------------------------------------------- exponentials
 
@@ -88,7 +88,7 @@ def logaddexp_vjp_other(F, g, input, other):
     return g / conj(F, F.exp(input - other) + 1)
 
 
-@binary(inplace=False, numbers="none")
+@binary(inplace=False, numbers="none", complex=False)
 def logaddexp2(xp, input, other):
     """Base 2 logarithm of the sum of two powers of two.
 
@@ -185,7 +185,8 @@ def xlogy(xp, input, other):
     >>> torch.xlogy(torch.tensor([0., 2.]), torch.tensor([0., 1.]))
     tensor([0., 0.])
     """
-    return xp.where((input == 0) & (other == other), 0, input * xp.log(other))
+    log = float(xp.log(other)) if is_number(other) else xp.log(other)  # NumPy's scalars would widen a float32
+    return xp.where((input == 0) & (other == other), 0, input * log)
 
 
 @xlogy.vjp("input")
@@ -211,7 +212,8 @@ def xlog1py(xp, input, other):
     >>> torch.special.xlog1py(torch.tensor([0., 2.]), torch.tensor([-1., 1.]))
     tensor([0.0000, 1.3863])
     """
-    return xp.where((input == 0) & (other == other), 0, input * xp.log1p(other))
+    log = float(xp.log1p(other)) if is_number(other) else xp.log1p(other)
+    return xp.where((input == 0) & (other == other), 0, input * log)
 
 
 @xlog1py.vjp("input")

@@ -358,6 +358,13 @@ def rfftfreq(xp, n, d=1.0, *, dtype):
     return (xp.fft.rfftfreq(n) / d).astype(dtype)
 
 
+@fftfreq.samples
+@rfftfreq.samples
+def frequency_samples(make):
+    yield make.args(5)
+    yield make.args(6, 0.5)
+
+
 @hookimpl
 def plugrad_ops():
     return [*collect(Op, globals()), *_transforms]

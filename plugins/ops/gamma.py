@@ -178,7 +178,9 @@ def _check_order(n) -> None:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
 
 
-@elementwise(tensors=("input",), promote="float", at=("polygamma", "special.polygamma"), inplace=False)
+@elementwise(
+    tensors=("input",), promote="float", at=("polygamma", "special.polygamma"), inplace=False, complex=False
+)  # fmt: skip
 def polygamma(xp, n, input):
     """Derivative of order `n` of the digamma function.
 

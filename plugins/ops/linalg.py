@@ -270,6 +270,12 @@ def _check_cross(input, other, dim) -> None:
     broadcast_shapes(tuple(input.shape), tuple(other.shape))
 
 
+@linalg_cross.meta
+def linalg_cross_meta(input, other, *, dim=-1):
+    _check_cross(input, other, dim)
+    return broadcast_shapes(tuple(input.shape), tuple(other.shape)), input.dtype
+
+
 @linalg_cross.vjp("input")
 def linalg_cross_vjp_input(F, g, other, dim):
     return F.linalg_cross(F.expand(F.conj(other), g.shape), g, dim=dim)

@@ -373,6 +373,13 @@ def polar_samples(make):
     yield make(3), make(3)
 
 
+@tril_indices.samples
+@triu_indices.samples
+def triangle_indices_samples(make):
+    yield make.args(3, 4)
+    yield make.args(3, 3, -1)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -157,8 +157,10 @@ def _to(operand, dtype):
 @pow.vjp("input")
 def pow_vjp_input(F, g, input, exponent):
     if not is_number(exponent):
-        slope = conj(F, exponent * F.pow(input, exponent - 1))
-        return F.where(exponent == 0, 0.0, g * slope)
+        flat = exponent == 0
+        # Masked before the product, too: the derivative by `g` must not meet what is left out, which may be NaN.
+        slope = F.where(flat, 0.0, conj(F, exponent * F.pow(input, exponent - 1)))
+        return F.where(flat, 0.0, g * slope)
     if exponent == 2:
         return g * (conj(F, input) * 2)
     if exponent == 0:
@@ -171,7 +173,8 @@ def pow_vjp_exponent(F, g, input, exponent, y):
     flat = F.real(exponent) >= 0
     if is_number(input):
         return g * conj(F, y * _log_number(input)) if input != 0 else F.where(flat, 0.0, g * y * -math.inf)
-    return F.where((input == 0) & flat, 0.0, g * conj(F, y * F.log(input)))
+    flat = (input == 0) & flat
+    return F.where(flat, 0.0, g * F.where(flat, 0.0, conj(F, y * F.log(input))))
 
 
 def _log_number(number):

@@ -447,6 +447,27 @@ def binomial_samples(make):
     yield make.ints(3, low=0, high=9).double(), make(3, low=0, high=1)
 
 
+@rand.samples
+@randn.samples
+def sized_samples(make):
+    yield make.args((2, 3))
+
+
+@randint_sized.samples
+def randint_sized_samples(make):
+    yield make.args(0, 2, (2, 3))
+
+
+@randperm.samples
+def randperm_samples(make):
+    yield make.args(5)
+
+
+@normal_sized.samples
+def normal_sized_samples(make):
+    yield make.args((2, 3), 1.0, 0.5)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -26,7 +26,8 @@ def lstm_gates(xp, gates, cell):
     i, f, g, o = _lstm(xp, gates, cell.shape[-1])
     after = f * cell
     after += i * g
-    return o * xp.tanh(after), after
+    hidden = o * xp.tanh(after)  # in float32 where the cell is bfloat16
+    return hidden.astype(cell.dtype, copy=False), after.astype(cell.dtype, copy=False)
 
 
 @lstm_gates.vjp("gates", "cell")
@@ -69,7 +70,7 @@ def gru_gates(xp, of_input, of_hidden, hidden):
     both *= 0.5
     both += 0.5
     new = xp.tanh(of_input[..., 2 * n :] + both[..., :n] * of_hidden[..., 2 * n :])
-    return new + both[..., n:] * (hidden - new)
+    return (new + both[..., n:] * (hidden - new)).astype(hidden.dtype, copy=False)
 
 
 @gru_gates.vjp("of_input", "of_hidden", "hidden")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from plugrad import bfloat16, finfo
 from plugrad.extend import Op, binary, collect, conj, hookimpl, op, unary
 
-from ._checks import refuse
+from ._checks import is_number, refuse
 
 
 def _refuse_bool(name, input):
@@ -177,7 +178,7 @@ def signbit(xp, input):
     return xp.signbit(input) if input.dtype.kind == "f" else xp.less(input, 0)
 
 
-@binary(promote="float")
+@binary(promote="float", complex=False)
 def copysign(xp, input, other):
     """Magnitude of `input` with the sign of `other`.
 
@@ -255,7 +256,7 @@ def ldexp(xp, input, other):
 
 @ldexp.vjp("input")
 def ldexp_vjp_input(F, g, other):
-    return g * conj(F, F.pow(2.0, other))
+    return g * (2.0**other if is_number(other) else conj(F, F.pow(2.0, other)))
 
 
 @ldexp.vjp("other")
@@ -309,10 +310,10 @@ def nan_to_num(xp, input, nan=None, posinf=None, neginf=None):
         output.real = nan_to_num.kernels["*"](xp, input.real, nan, posinf, neginf)
         output.imag = nan_to_num.kernels["*"](xp, input.imag, nan, posinf, neginf)
         return output
-    limits = xp.finfo(input.dtype)
+    largest = finfo(bfloat16).max if input.dtype.kind == "V" else xp.finfo(input.dtype).max
     finite = xp.where(input != input, 0.0 if nan is None else nan, input)
-    finite = xp.where(input == math.inf, limits.max if posinf is None else posinf, finite)
-    finite = xp.where(input == -math.inf, limits.min if neginf is None else neginf, finite)
+    finite = xp.where(input == math.inf, largest if posinf is None else posinf, finite)
+    finite = xp.where(input == -math.inf, -largest if neginf is None else neginf, finite)
     return finite.astype(input.dtype, copy=False)
 
 

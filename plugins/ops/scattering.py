@@ -219,7 +219,7 @@ def combine(xp, reduce):
 def identity(xp, reduce, dtype):
     """What leaves every number as it is under `reduce`."""
     if reduce in ("amax", "amin"):
-        if dtype.kind == "f":
+        if dtype.kind in "fV":  # V: bfloat16
             return -xp.inf if reduce == "amax" else xp.inf
         if dtype.kind == "b":
             return reduce == "amin"
@@ -303,11 +303,12 @@ def scatter_prod_grads(F, g, input, dim, index, src, include_self, y):
     """
     part = src[tuple([slice(n) for n in index.shape])] if src.ndim else src
     base = input if include_self else F.scatter(input, dim, index, 1)
-    safe_base, safe_part = F.where(base == 0, 1.0, base), F.where(part == 0, 1.0, part)
+    safe_base = F.where(base == 0, F.ones_like(base), base)
+    safe_part = F.where(part == 0, F.ones_like(part), part)
     of_input = g * F.scatter_reduce(safe_base, dim, index, part, "prod") / safe_base
     if not include_self:
         of_input = F.scatter(of_input, dim, index, 0)
-    is_zero = F.where(part == 0, 1.0, F.zeros_like(part))
+    is_zero = F.where(part == 0, F.ones_like(part), F.zeros_like(part))
     zeros = F.gather(F.scatter_add(F.zeros_like(base), dim, index, is_zero), dim, index)
     others = F.gather(F.scatter_reduce(base, dim, index, safe_part, "prod"), dim, index)
     of_zero = F.where(zeros == 1, others, F.zeros_like(others))

@@ -203,6 +203,26 @@ def kaiser(xp, M, *, beta=12.0, sym=True, dtype):
     return (xp.i0(beta * xp.sqrt(inside)) / xp.i0(xp.asarray(float(beta)))).astype(dtype)
 
 
+@general_cosine.samples
+def general_cosine_samples(make):
+    yield make.args(5, a=[0.5, 0.5])
+
+
+@general_hamming.samples
+@hamming.samples
+@hann.samples
+@blackman.samples
+@nuttall.samples
+@bartlett.samples
+@cosine.samples
+@exponential.samples
+@gaussian.samples
+@kaiser.samples
+def window_samples(make):
+    yield make.args(5)
+    yield make.args(6, sym=False)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -213,7 +213,7 @@ def linalg_solve_ex(F, A, B, *, left=True, check_errors=False):
     """
     check_square("linalg.solve", Described(A))
     info = F.linalg_inv_ex(A).info
-    if check_errors or not bool(F.any(info)):
+    if check_errors or info.is_meta or not bool(F.any(info)):
         return linalg_solve_ex.returns(F.linalg_solve(A, B, left=left), info)
     bad = F.reshape(info > 0, (*info.shape, 1, 1))
     return linalg_solve_ex.returns(F.linalg_solve(F.where(bad, math.nan, A), B, left=left), info)

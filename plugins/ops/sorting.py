@@ -406,6 +406,8 @@ def bincount(xp, input, weights=None, minlength=0):
         raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype}'; convert with .long()")
     if input.ndim != 1 or (input.size and int(input.min()) < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is not None and weights.dtype.kind == "c":
+        raise NotImplementedError(f"\"bincount_cpu\" not implemented for weights of '{weights.dtype}'; use their .real")
     if weights is not None and weights.shape != input.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     counts = xp.bincount(input.astype("int64"), weights, minlength)

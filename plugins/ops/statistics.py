@@ -68,7 +68,7 @@ def _weights(F, fweights, aweights, n):
                 f"cov(): expected {name} to have the same numel as there are observations in the input "
                 f"but got {weights.numel()} != {n}"
             )
-        if n and bool(F.any(weights < 0)):
+        if n and not weights.is_meta and bool(F.any(weights < 0)):
             raise RuntimeError(f"cov(): {name} cannot be negative")
     if fweights is None:
         return aweights

@@ -129,7 +129,7 @@ def atan2_vjp_other(F, g, input, other):
     return g * (-input / (input * input + other * other))
 
 
-@binary(numbers="none")
+@binary(numbers="none", complex=False)
 def hypot(xp, input, other):
     """Length of the hypotenuse with the given legs, without overflow.
 

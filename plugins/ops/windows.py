@@ -88,6 +88,16 @@ def kaiser_window(xp, window_length, periodic=True, beta=12.0, *, dtype):
     return window(xp, "kaiser_window", window_length, periodic, dtype, shape)
 
 
+@hann_window.samples
+@hamming_window.samples
+@bartlett_window.samples
+@blackman_window.samples
+@kaiser_window.samples
+def window_samples(make):
+    yield make.args(5)
+    yield make.args(6, False)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -6,7 +6,7 @@ from plugrad.extend import Optimizer, collect, hookimpl
 
 
 class ASGD(Optimizer):
-    r"""Gradient descent with a decaying rate that also keeps an average of the parameters.
+    r"""Gradient descent with a decaying rate that also averages the parameters.
 
     With the gradient `g` (to which `weight_decay * p` is added), step `t` does
 

@@ -8,7 +8,7 @@ from plugrad.extend import Optimizer, collect, hookimpl
 
 
 class RAdam(Optimizer):
-    r"""Adam with a rectified start: plain momentum until the variance of its scaling is bounded.
+    r"""Adam with a rectified start: momentum alone until its scaling is certain.
 
     With the gradient `g` (to which `weight_decay * p` is added, unless `decoupled_weight_decay`), step `t`
     moves the averages `m` and `v` of Adam, and with

@@ -6,7 +6,7 @@ from plugrad.extend import Optimizer, collect, hookimpl
 
 
 class Rprop(Optimizer):
-    r"""Resilient backpropagation: steps whose size follows the signs of the gradients only.
+    r"""Resilient backpropagation: steps that follow the signs of gradients only.
 
     Each element has a step size, `lr` at first. It grows by `etas[1]` while the gradient keeps its sign,
     shrinks by `etas[0]` where the sign has changed, and stays within `step_sizes`. The element moves by its

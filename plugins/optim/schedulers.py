@@ -94,7 +94,7 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Multiply the rate by `gamma` at each epoch in `milestones`, twice where one stands twice."""
+    """Multiply the rate by `gamma` at each of `milestones`, twice if it is twice."""
 
     def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
         self.milestones, self.gamma = Counter(milestones), gamma
@@ -126,7 +126,7 @@ class ExponentialLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Multiply the rate by `factor` until the epoch `total_iters`; `factor` lies between 0 and 1."""
+    """Multiply the rate by `factor`, from 0 to 1, until the epoch `total_iters`."""
 
     def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
         if not 0 <= factor <= 1:
@@ -146,9 +146,9 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Let a factor of the rate go in a line from `start_factor` to `end_factor`, in `total_iters` epochs.
+    """Move a factor of the rate in a line, in `total_iters` epochs.
 
-    Both lie between 0 and 1, and the first is not 0.
+    It goes from `start_factor` to `end_factor`; both lie between 0 and 1, and the first is not 0.
 
     >>> import plugrad as torch
     >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=8.0)
@@ -183,7 +183,7 @@ class LinearLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Let the rate fall to 0 in `total_iters` epochs, as `(1 - epoch / total_iters) ** power`."""
+    """Let the rate fall to 0, as `(1 - epoch / total_iters) ** power`."""
 
     def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
         self.total_iters, self.power = total_iters, power
@@ -203,7 +203,7 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Let the rate fall along a cosine, to `eta_min` in `T_max` epochs, and rise again in as many.
+    """Let the rate fall along a cosine to `eta_min` in `T_max` epochs, and rise.
 
     After Loshchilov and Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts" (ICLR 2017), without
     the restarts.
@@ -235,13 +235,13 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Multiply the rate by `factor` when a measure has not improved for more than `patience` epochs.
+    """Cut the rate when a measure has not improved for `patience` epochs.
 
-    `step(metrics)` is given the measure, which is to fall (`mode="min"`) or to rise (`"max"`), by more than
-    `threshold`, relative to the best value (`threshold_mode="rel"`) or absolutely (`"abs"`). After a cut
-    `cooldown` epochs pass before bad ones are counted again. The rate does not fall below `min_lr`, one
-    number or a list with one for each group, and not by less than `eps`. Raises ValueError for a factor of 1
-    or more and for other modes.
+    The rate is multiplied by `factor`. `step(metrics)` is given the measure, which is to fall (`mode="min"`)
+    or to rise (`"max"`), by more than `threshold`, relative to the best value (`threshold_mode="rel"`) or
+    absolutely (`"abs"`). After a cut `cooldown` epochs pass before bad ones are counted again. The rate does not fall
+    below `min_lr`, one number or a list with one for each group, and not by less than `eps`. Raises ValueError for a
+    factor of 1 or more and for other modes.
 
     >>> import plugrad as torch
     >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=8.0)

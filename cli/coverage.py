@@ -1,0 +1,151 @@
+"""`plugrad coverage`: what each op can do on each device and dtype, measured, as table, JSON or page."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+
+import typer
+
+from plugrad.cli.output import refuse_unknown
+
+LETTERS = {
+    "bool": "b", "int64": "i", "float16": "h", "bfloat16": "B", "float32": "f", "float64": "d", "complex64": "F",
+    "complex128": "D",
+}  # fmt: skip
+MARKS = {
+    "works": "", "fallback": "^", "partly": "~", "refused": "-", "error": "!", "not applicable": "·", "no samples": " ",
+}  # fmt: skip
+STYLES = {"works": "green", "fallback": "magenta", "partly": "yellow", "refused": "red", "error": "bold red"}
+HOLES = ("fallback", "partly", "refused", "error")
+
+
+def coverage(
+    names: list[str] = typer.Argument(None, help="Ops, plugins or distributions; all registered ops by default."),
+    device: list[str] = typer.Option(None, "--device", help="Only this device; may be repeated."),
+    dtype: list[str] = typer.Option(None, "--dtype", help="Only this dtype, such as float16; may be repeated."),
+    holes: bool = typer.Option(False, "--holes", help="In the table, only ops that do not do everything."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    html: pathlib.Path = typer.Option(None, "--html", help="Write one self-contained page to this file."),
+    jobs: int = typer.Option(1, "--jobs", "-j", min=1, help="Processes to measure in."),
+):
+    """Measure what ops can do: call, gradients, second gradients, jvp, vmap and shapes without data.
+
+    Every cell is an attempt with the op's samples, on each available backend and each dtype. Whether results are right
+    is told by `plugrad check`.
+    """
+    from plugrad.cli import gradcheck, measuring
+
+    chosen = _chosen(names)
+    dtypes = _of(dtype, measuring.dtypes(), "dtype")
+    backends = measuring.backends(device)
+    devices = [row["name"] for row in backends if row["covered"]]
+    if device:
+        _refuse_unavailable(device, backends)
+    measured = measuring.measure_all(chosen, dtypes, devices, jobs)
+    rows = []
+    for found in gradcheck.progress(measured, len(chosen), quiet=as_json, text="measuring"):
+        rows += found
+    report = {"backends": backends, "dtypes": dtypes, "summary": measuring.summary(rows), "rows": rows}
+    if html is not None:
+        html.write_text(measuring.page(report), encoding="utf-8")
+    if as_json:
+        typer.echo(json.dumps(report, indent=1))
+    elif html is not None:
+        typer.echo(f"{html}: {len(chosen)} ops, {len(rows)} rows")
+    else:
+        _print(report, dtypes, devices, holes)
+
+
+def _of(asked, known, what) -> list[str]:
+    for name in asked or ():
+        if name not in known:
+            refuse_unknown(name, known, what)
+    return [name for name in known if not asked or name in asked]
+
+
+def _chosen(names) -> list[str]:
+    """Return the records' names of the ops that are meant, by their names or by who brings them."""
+    from plugrad.cli import catalog, measuring
+
+    if not names:
+        return measuring.ops_of(None)
+    chosen: list = []
+    for name in names:
+        found = measuring.ops_of(name)
+        if not found:
+            try:
+                op = catalog.find_op(name)
+            except (AttributeError, ImportError) as error:  # ambiguous, or its plugin does not load
+                raise typer.BadParameter(str(error)) from None
+            if op is None:
+                refuse_unknown(name, [*catalog.names_of_ops(), *measuring.providers()], "op, plugin or distribution")
+            found = [op.qualname]
+        chosen += found
+    return list(dict.fromkeys(chosen))
+
+
+def _refuse_unavailable(asked, backends) -> None:
+    known = {row["name"]: row for row in backends}
+    for name in asked:
+        if name not in known:
+            refuse_unknown(name, known, "device")
+        if known[name]["reason"]:
+            raise typer.BadParameter(f"device {name!r} can't be covered: {known[name]['reason']}")
+
+
+# ---------------------------------------------------------------------------------------------------- the table
+
+
+def _print(report, dtypes, devices, holes) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from plugrad.cli.measuring import TRIALS, by_op
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("op", *(["device"] if len(devices) > 1 else []), *TRIALS, "provider"):
+        table.add_column(heading, no_wrap=heading != "provider", overflow="fold")
+    for (op, device), rows in by_op(report["rows"]).items():
+        if holes and not any(row["cells"][trial] in HOLES for row in rows for trial in TRIALS):
+            continue
+        cells = [_cell([(row["dtype"], row["cells"][trial]) for row in rows]) for trial in TRIALS]
+        table.add_row(op, *([device] if len(devices) > 1 else []), *cells, rows[0]["provider"])
+    # Piped output has no width of its own; a wide one keeps rows on one line for grep.
+    console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 240)
+    if table.row_count:
+        console.print(table)
+    console.print("\n" + _legend(dtypes))
+    _print_summary(console, report)
+
+
+def _cell(found):
+    from rich.text import Text
+
+    text = Text()
+    for dtype, status in found:
+        text.append(MARKS[status] or LETTERS[dtype], STYLES.get(status, "dim"))
+    return text
+
+
+def _legend(dtypes) -> str:
+    letters = ", ".join(f"{LETTERS[dtype]} {dtype}" for dtype in dtypes)
+    marks = ", ".join(f"{mark} {status}" for status, mark in MARKS.items() if mark.strip())
+    return f"works: {letters}\nelse: {marks}, blank: no samples"
+
+
+def _print_summary(console, report) -> None:
+    from rich.table import Table
+
+    for group, counts in report["summary"].items():
+        table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
+        for heading in (f"by {group}", *MARKS):
+            table.add_column(heading, justify="left" if heading.startswith("by ") else "right")
+        for name, found in counts.items():
+            table.add_row(name, *(str(found.get(status, 0)) for status in MARKS))
+        console.print("")
+        console.print(table)
+    for row in report["backends"]:
+        if not row["covered"]:
+            console.print(f"not covered: {row['name']}, {row['reason']}")
