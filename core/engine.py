@@ -12,7 +12,7 @@ import warnings
 
 import numpy
 
-from plugrad import graph
+from plugrad import aliases, graph, safety
 from plugrad.graph import (
     FREED,
     AccumulateGrad,
@@ -78,7 +78,9 @@ def run(roots, *, retain, create, targets=None):
     heap: list = []  # nodes that are ready beside the current one, the youngest first
     captured: dict = {}
     namespace_of, fit = op.raw_namespace, call.fit
+    safe = mode.zero_safe
     plain, F, array_type = not create and targets is None, None, None
+    chained, plain = plain and safe, plain and not safe
     push, pop, pushpop = heapq.heappush, heapq.heappop, heapq.heappushpop
 
     def add(edge, g):
@@ -112,10 +114,13 @@ def run(roots, *, retain, create, targets=None):
         if rare is not None:
             mode.current = node
             saved = node.values()
+        arrays = saved
         if create:
             saved = node.tensors()
         names = op.F if create else namespace_of(g)
         grads = node.pull(names, g, saved, retain)
+        if safe and node.scales and not (create and g._type.symbolic):
+            grads = safety.zeroed(names, namespace_of(g._data) if create else names, node, g, arrays, grads)
         if node.fit is not None:
             grads = fit(names, node, grads)
         return edges, grads if rare is None else _run_after(node, rare, grads, g, create)
@@ -147,6 +152,11 @@ def run(roots, *, retain, create, targets=None):
                 grads = node.pull(F, g, saved, retain)
                 if node.fit is not None:
                     grads = fit(F, node, grads)
+            elif chained and node.rare is None and g is not None and node.op is not None:
+                if type(g) is not array_type:
+                    array_type = type(g)
+                    F = namespace_of(g)
+                edges, grads = safety.pull_chain(node, g, F, fit, _check_saved, retain, uses)
             else:
                 edges, grads = pull_rare(node, g)
             if len(edges) == 1 and targets is None and not pending:
@@ -273,7 +283,7 @@ def accumulate(leaf, g, create, holders) -> None:
             data = old._data
             data += g
         return
-    kind = leaf._type
+    kind = leaf._type.plain
     if g.__class__ is not kind.array_type:
         g = kind.wrap(g)
     # 3: this frame's `g`, that of `_finish_leaf`, and getrefcount's own argument.
@@ -375,7 +385,7 @@ def _walk(tensors, gradients, *, retain, create, targets=None):
                 raise RuntimeError(
                     "grad can be implicitly created only for real scalar outputs but got " + repr(tensor.dtype)
                 )
-            kind = tensor._type
+            kind = tensor._type.plain
             gradient = make(kind.ones(tensor._data.shape), kind)
         elif not isinstance(gradient, Tensor):
             raise TypeError(
@@ -386,7 +396,7 @@ def _walk(tensors, gradients, *, retain, create, targets=None):
                 f"Mismatch in shape: grad_output[{len(roots)}] has a shape of {gradient.shape} and output"
                 f"[{len(roots)}] has a shape of {tensor.shape}."
             )
-        elif gradient._type is not tensor._type:
+        elif gradient._type.plain is not tensor._type.plain:
             if gradient.dtype.is_complex and not tensor.dtype.is_complex:
                 raise RuntimeError(
                     f"For complex Tensors, both grad_output and output are required to have the same dtype: got "
@@ -394,10 +404,12 @@ def _walk(tensors, gradients, *, retain, create, targets=None):
                 )
             gradient = gradient.to(tensor.device, tensor.dtype)
         # Symbolic arrays know no operators: formulas run on tensors then, recorded or not.
-        tensorial = create or tensor._type.symbolic
+        tensorial = create or tensor._type.symbolic or bool(mode.dispatch_modes)
         roots.append((tensor if edge is LEAF else edge, gradient if tensorial else gradient._data))
     previous = mode.grad, mode.current
     mode.grad = create
+    if aliases._seen:
+        aliases.settle()
     try:
         with numpy.errstate(all="ignore"):
             return run(roots, retain=retain, create=tensorial, targets=targets)
@@ -413,11 +425,14 @@ def _tuple(value):
     return (value,)
 
 
-def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
+def backward(
+    tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None, *, report=None
+):
     """Accumulate the gradient of `tensors` in the leaves that they depend on.
 
     `grad_tensors` are the gradients of a scalar function of `tensors`; None for scalars. With `inputs` only these
-    leaves are filled.
+    leaves are filled. With `report`, a Module or a dict of tensors by name, a warning lists those that receive no
+    gradient, and where the path to each ends (see `explain_missing`).
 
     >>> import plugrad as torch
     >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -430,6 +445,10 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     if len(grads) != len(tensors):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(grads)} gradients")
     retain = create_graph if retain_graph is None else retain_graph
+    if report is not None:
+        from plugrad import missing
+
+        missing.warn_missing(tensors, report)
     targets = None
     if inputs is not None:
         inputs = _tuple(inputs)
@@ -499,7 +518,7 @@ def grad(
         elif not create_graph:
             g = as_tensor(g)
             if any(g._data is other._data for other in results if other is not None):
-                g = make(g._data.copy(), g._type)
+                g = make(g._data.copy(), g._type.plain)
         results.append(g)
     return tuple(results)
 

@@ -11,7 +11,7 @@ import warnings
 
 import numpy
 
-from plugrad import engine
+from plugrad import aliases, engine, graph, inference
 from plugrad import op as ops
 from plugrad.engine import LEAF, Node, OutputSlot, mode
 from plugrad.views import alias as alias_view
@@ -158,10 +158,17 @@ def _run(node, args, kwargs):
     node.needs_input_grad, node.num_inputs = needs, len(parts)
     node.edges, node.saved, node.fit, node.rare, node.seq = (), (), None, None, 0
     split = "setup_context" in _all_names(cls)
-    with engine.no_grad():
-        output = cls.forward(*args, **kwargs) if split else cls.forward(node, *args, **kwargs)
-        if split:
-            cls.setup_context(node, args, output)
+    start = engine.tick()
+    aliases.inside += 1
+    try:
+        with engine.no_grad():
+            output = cls.forward(*args, **kwargs) if split else cls.forward(node, *args, **kwargs)
+            if split:
+                cls.setup_context(node, args, output)
+    finally:
+        aliases.inside -= 1
+    if mode.grad:
+        _check_inputs(node, inputs, start)
     single = not isinstance(output, (tuple, list))
     outputs = [output] if single else list(output)
     node.num_outputs = len(outputs)
@@ -179,6 +186,25 @@ def _run(node, args, kwargs):
         node.saved = tuple(None if t is None else _Saved(t) for t in node._to_save)
     node.__dict__.pop("_to_save", None)
     return outputs[0] if single else tuple(outputs)
+
+
+def _changed(tensors, start) -> list:
+    """Return those of the tensors that were written in place, by an op or through NumPy, since the tick `start`."""
+    if graph.last_touch <= start and not aliases._exports:
+        return []
+    return [t for t in tensors if graph._written_since(t._data, start) or aliases.changed_since(t._data, start)]
+
+
+def _check_inputs(node, inputs, start) -> None:
+    """Raise RuntimeError if forward wrote to an input that requires grad without saying so."""
+    marked = [tensor._type.backend.storage(tensor._data) for tensor in node._dirty]
+    for tensor in _changed([t for t in inputs if t._edge is not None], start):
+        if not any(tensor._type.backend.storage(tensor._data) is storage for storage in marked):
+            number = next(i for i, t in enumerate(inputs) if t is tensor)
+            raise RuntimeError(
+                f"{node.user.__name__}.forward changed its input number {number} ({tensor.dtype} {list(tensor.shape)}) "
+                "in place without saying so: write ctx.mark_dirty(x) and return x, or work on x.clone()"
+            )
 
 
 def _all_names(cls):
@@ -217,7 +243,7 @@ def _connect(node, cls, parts, inputs, outputs):
         floating = kinds[number].dtype.is_floating_point or kinds[number].dtype.is_complex
         alias = None if dirty else next((t for t in inputs if output is t), None)
         if alias is not None:
-            output = make(output._data, output._type)
+            output = make(output._data, output._type.plain)
         if floating and not any(outputs[number] is t for t in excluded):
             edge = node if len(outputs) == 1 else OutputSlot(node, number)
             if dirty:
@@ -256,6 +282,8 @@ class _FunctionNode(Node):
                 saved.append(None)
                 continue
             number = next((i for i, o in enumerate(outputs) if o is tensor), None)
+            if inference.marked(tensor):
+                raise RuntimeError(inference.not_saved(f"{self.user.__name__} saved a tensor"))
             if number is None:
                 intermediate = intermediate or not any(tensor is t for t in inputs)
             saved.append(_Saved(tensor, number))
@@ -334,7 +362,7 @@ class _FunctionNode(Node):
         create = F is ops.F
         ctx = self._recompute() if create and self._replay is not None else self
         backward = getattr(self.user, "vjp", None) or self.user.backward
-        grads = backward(ctx, *self.materialize(g))
+        grads = self._call(backward, ctx, self.materialize(g))
         if not isinstance(grads, (tuple, list)) or hasattr(grads, "_data"):
             grads = (grads,)
         grads = list(grads)
@@ -373,6 +401,21 @@ class _FunctionNode(Node):
         if create:
             return flat
         return [None if grad is None else grad._data for grad in flat]
+
+    def _call(self, backward, ctx, arrived):
+        """Return what the user's backward returns; RuntimeError if it changed in place what it was given."""
+        start = engine.tick()
+        aliases.inside += 1
+        try:
+            grads = backward(ctx, *arrived)
+        finally:
+            aliases.inside -= 1
+        if _changed([grad for grad in arrived if grad is not None], start):
+            raise RuntimeError(
+                f"{self.user.__name__}.backward changed a gradient that it was given in place; other paths may share "
+                "its memory: work on grad.clone(), or write the operation out of place"
+            )
+        return grads
 
     def _recompute(self):
         """Run forward again, recorded, and return a context whose intermediates are connected to the inputs."""

@@ -40,6 +40,22 @@ def touch(tensor) -> None:
         entry[2] += 1
 
 
+def touch_array(array, when: int) -> None:
+    """Record that NumPy wrote to an array behind autograd's back: what was saved before the tick `when` is stale."""
+    global last_touch
+    from plugrad.device import device_of
+
+    storage = device_of(array).backend.storage(array)
+    key = id(storage)
+    entry = _touched.get(key)
+    if entry is None or entry[0]() is not storage:
+        entry = _touched[key] = [weakref.KeyedRef(storage, _forget, key), when, 0]
+    entry[1] = max(entry[1], when)
+    entry[2] += 1
+    entry[3:] = [when]
+    last_touch = max(last_touch, when)
+
+
 def version(tensor) -> int:
     """Return how often the storage of a tensor was written in place."""
     entry = _touched.get(id(tensor._type.backend.storage(tensor._data)))
@@ -82,6 +98,7 @@ class Node:
     __slots__ = ("edges", "saved", "fit", "rare", "seq", "__weakref__")
 
     op = None
+    scales = False  # whether its formulas are elementwise, and may multiply the gradient by infinity or NaN
     positions: tuple = ()  # for each edge, the number of the op's differentiable input it belongs to
     inputs = 1
 
@@ -281,6 +298,7 @@ FREED = (
 
 def stale_error(node: Node, saved) -> None:
     """Raise if an array that `node` saved was written in place after the node was made."""
+    from plugrad import aliases
     from plugrad.device import type_of
 
     for value in saved:
@@ -288,15 +306,22 @@ def stale_error(node: Node, saved) -> None:
             if not hasattr(array, "dtype") or not hasattr(array, "base"):
                 continue
             entry = _written_since(array, node.seq)
-            if entry is not None:
-                kind = type_of(array)
+            if entry is None and not aliases.changed_since(array, node.seq):
+                continue
+            what = f"[{type_of(array).dtype!r} {list(array.shape)}], saved by {node.name()}, "
+            if entry is None or entry[1] in entry[3:]:
                 raise RuntimeError(
-                    "one of the variables needed for gradient computation has been modified by an inplace "
-                    f"operation: [{kind.dtype!r} {list(array.shape)}], saved by {node.name()}, is at version "
-                    f"{entry[2]}; it was written after it was saved. Hint: write the in-place operation out of place "
-                    "(x = x + 1 instead of x += 1) or clone() the tensor first; with "
-                    "torch.autograd.set_detect_anomaly(True) the error shows the forward call."
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"{what}was written through a NumPy array that shares its memory, after it was saved. Hint: let "
+                    "NumPy write to a copy (x.detach().clone().numpy(), torch.tensor(array)), or write by "
+                    "`with torch.no_grad(): x.copy_(...)` before the forward pass"
                 )
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an inplace "
+                f"operation: {what}is at version {entry[2]}; it was written after it was saved. Hint: write the "
+                "in-place operation out of place (x = x + 1 instead of x += 1) or clone() the tensor first; with "
+                "torch.autograd.set_detect_anomaly(True) the error shows the forward call."
+            )
 
 
 def as_tensor(g):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy
 
-from plugrad import dtypes, printing
+from plugrad import aliases, dtypes, graph, printing
 from plugrad.modes import mode
 
 
@@ -31,6 +31,13 @@ class Protocols:
 
     def numpy(self, *, force=False) -> numpy.ndarray:
         """Return the tensor as a NumPy array that shares its memory; with `force` detached and copied to the CPU."""
+        array = self._shared(force)
+        if array is not self._data:
+            return array
+        del array  # so that it does not count among those who hold the memory
+        return aliases.export(self)
+
+    def _shared(self, force=False):
         if not force:
             if self._live_edge() is not None:
                 raise RuntimeError(
@@ -61,10 +68,13 @@ class Protocols:
                     f"numpy.{ufunc.__name__} on a Tensor that requires grad would lose its gradient: write "
                     f"torch.{_TORCH_NAMES.get(ufunc.__name__, ufunc.__name__)}(...), or x.detach() if that is meant"
                 )
-        arrays = [value.numpy() if isinstance(value, Protocols) else value for value in inputs]
+        arrays = [value._shared() if isinstance(value, Protocols) else value for value in inputs]
         if out is not None:
-            kwargs["out"] = tuple(value.numpy() if isinstance(value, Protocols) else value for value in out)
+            kwargs["out"] = tuple(value._shared() if isinstance(value, Protocols) else value for value in out)
         result = getattr(ufunc, method)(*arrays, **kwargs)
+        for value in (*(out or ()), *inputs[: method == "at"]):
+            if isinstance(value, Protocols):
+                graph.touch(value)
         if isinstance(result, tuple):
             return tuple(_from_raw(numpy.asarray(item)) for item in result)
         return _from_raw(numpy.asarray(result))
@@ -72,7 +82,8 @@ class Protocols:
     def __dlpack__(self, *, stream=None, **options):
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        return self._data.__dlpack__(**options) if stream is None else self._data.__dlpack__(stream=stream, **options)
+        data = aliases.export(self) if self._type.array_type is numpy.ndarray else self._data
+        return data.__dlpack__(**options) if stream is None else data.__dlpack__(stream=stream, **options)
 
     def __dlpack_device__(self):
         return self._data.__dlpack_device__()

@@ -10,12 +10,15 @@ _new = object.__new__
 
 
 class Base:
-    """Marks a tensor that was written in place while views of it may exist: `generation` counts the writes."""
+    """Marks a tensor that was written in place while views of it may exist: `generation` counts the writes.
 
-    __slots__ = ("generation",)
+    Or one whose memory NumPy can write: `handles` are weak references to the arrays that can (`plugrad.aliases`).
+    """
+
+    __slots__ = ("generation", "handles")
 
     def __init__(self, generation: int):
-        self.generation = generation
+        self.generation, self.handles = generation, None
 
 
 class Untracked:
@@ -54,6 +57,14 @@ class View:
             view = view.parent
         return found[::-1]
 
+    def alone(self) -> View:
+        """Return this one step, without the base it leads from."""
+        step = _new(View)
+        step.base = step.parent = None
+        step.generation = self.generation
+        step.op, step.rest, step.output, step.error = self.op, self.rest, self.output, self.error
+        return step
+
     def step_tensor(self, tensor):
         """Take this step on a Tensor, recorded."""
         from plugrad.call import apply
@@ -65,12 +76,6 @@ class View:
         """Take this step on a raw array."""
         made = self.op.compute(kind, [array, *self.rest])
         return made if self.output is None else made[self.output]
-
-
-def generation_of(base) -> int:
-    """Return how often a base was written in place."""
-    mark = base._view
-    return mark.generation if type(mark) is Base else 0
 
 
 def mark_view(source, op, rest, output=None):
