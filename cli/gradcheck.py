@@ -29,9 +29,8 @@ def gradcheck(
     from plugrad.cli import judging
 
     chosen = _chosen(names) if names else _all()
-    rows = []
-    for found in _progress(judging.judge_all(chosen, not first_order, fast, jobs), len(chosen), quiet=as_json):
-        rows += found
+    found = dict(progress(judging.judge_all(chosen, not first_order, fast, jobs), len(chosen), quiet=as_json))
+    rows = [row for number in sorted(found) for row in found[number]]
     faulty = [row for row in rows if row["status"] in judging.FAULTY]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
@@ -65,7 +64,7 @@ def _chosen(names) -> list[str]:
     return chosen
 
 
-def _progress(results, total, quiet):
+def progress(results, total, quiet, text="checking"):
     """Pass results on, with a bar on stderr where somebody is looking."""
     if quiet or not sys.stderr.isatty():
         yield from results
@@ -73,7 +72,7 @@ def _progress(results, total, quiet):
     from rich.console import Console
     from rich.progress import track
 
-    yield from track(results, "checking", total, console=Console(stderr=True), transient=True)
+    yield from track(results, text, total, console=Console(stderr=True), transient=True)
 
 
 def _summary(chosen, rows) -> str:

@@ -25,17 +25,12 @@ def judge(name: str, second: bool = True, fast: bool = False) -> list[dict]:
 
 
 def _judge_one(op, sample, order, fast) -> dict:
-    import plugrad
-    from plugrad.testing import Sample, check
+    from plugrad.testing import check
     from plugrad.testing.gradcheck import gradient_function
-
-    def function(*values):
-        plugrad.manual_seed(0)
-        given = dict(zip(sample.kwargs, values[len(sample.args) :]))
-        return Sample(values[: len(sample.args)], given, sample.through).call(op.function)
+    from plugrad.testing.subject import function_of
 
     try:
-        prepared = function, (*sample.args, *sample.kwargs.values())
+        prepared = function_of(op, sample)
         if order == 2:
             prepared = gradient_function(*prepared)
         verdict = check(*prepared, fast_mode=fast)
@@ -75,16 +70,34 @@ def _row(op, order, sample, status, verdict=None, message="") -> dict:
     }
 
 
+def cost(name: str) -> int:
+    """Return about how much there is to measure for an op: the number of elements to differentiate by."""
+    from plugrad import registry
+    from plugrad.testing import samples_of
+    from plugrad.testing.structure import tensors_in
+
+    try:
+        tensors = [t for s in samples_of(registry.op(name)) for t in tensors_in((s.args, s.kwargs))]
+    except Exception:  # the author's generator of samples; `judge` tells what it raised
+        return 1
+    return 1 + sum(t.numel() for t in tensors if t.requires_grad)
+
+
 def judge_all(names, second=True, fast=False, jobs=1):
-    """Yield the rows of each op, in order; with `jobs` > 1 they are checked in as many processes."""
+    """Yield (number, rows) of each op as it is finished, `number` being its place among the names.
+
+    With `jobs` > 1 they are checked in as many processes, the largest first, so that none is left at the end.
+    """
     if jobs <= 1 or len(names) < 2:
-        for name in names:
-            yield judge(name, second, fast)
+        for number, name in enumerate(names):
+            yield number, judge(name, second, fast)
         return
-    import functools
     import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures import ProcessPoolExecutor, as_completed
 
     # Spawned, not forked: a fork of a process with threads (BLAS has some) may hang.
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(functools.partial(judge, second=second, fast=fast), names, chunksize=4)
+        order = sorted(range(len(names)), key=lambda number: -cost(names[number]))
+        waiting = {pool.submit(judge, names[number], second, fast): number for number in order}
+        for done in as_completed(waiting):
+            yield waiting[done], done.result()

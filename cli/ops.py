@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 import typer
-import typer.core
 
-from plugrad.cli.output import refuse_unknown, show
+from plugrad.cli.output import Listing, refuse_unknown, show
 
-
-class _Listing(typer.core.TyperGroup):
-    """`plugrad ops ...` without a command's name means `plugrad ops list ...`."""
-
-    def parse_args(self, ctx, args):
-        if not args or args[0] not in (*self.commands, "-h", "--help"):
-            args = ["list", *args]
-        return super().parse_args(ctx, args)
-
-
-app = typer.Typer(cls=_Listing, help="List the ops, or show one. Without a command: list.")
+app = typer.Typer(cls=Listing, help="List the ops, or show one. Without a command: list.")
 
 COLUMNS = {
     "name": "name", "signature": "signature", "aliases": "aliases", "backends": "backends", "orders": "orders",

@@ -6,6 +6,16 @@ import json
 import sys
 
 import typer
+import typer.core
+
+
+class Listing(typer.core.TyperGroup):
+    """A group of commands whose command `list` is meant when none is named."""
+
+    def parse_args(self, ctx, args):
+        if not args or args[0] not in (*self.commands, "-h", "--help"):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
 
 
 def show(rows: list[dict], columns: dict, as_json: bool, empty: str = "nothing found") -> None:
@@ -36,10 +46,12 @@ def _cell(value) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def refuse_unknown(name: str, known, what: str):
-    """End the command with status 2: there is no such name; the nearest ones are suggested."""
+def refuse_unknown(name: str, known, what: str, list_all=False):
+    """End the command with status 2: there is no such name; the nearest ones are suggested, or all."""
     import difflib
 
     near = difflib.get_close_matches(name, sorted(set(known)), 3)
     hint = f"; did you mean {', '.join(near)}?" if near else ""
+    if list_all and not near:
+        hint = f"; there {'is' if len(known) == 1 else 'are'} {', '.join(known)}"
     raise typer.BadParameter(f"there is no {what} named {name!r}{hint}")

@@ -39,7 +39,7 @@ def test_a_plugin_of_every_version_works(version):
     "stated, outcome",
     [
         ("(1, 1)", None), ("(1, 9)", None), ("2", None), ("[2, 2]", None),
-        ("(3, 4)", "written for plugin API 3 to 4, this plugrad has 1 to 2: install a newer plugrad, or an older plugrad-v"),
+        ("(3, 4)", "written for plugin API 3 to 4, this plugrad has 1 to 2: install a newer plugrad, or"),
         ("(0, 0)", "written for plugin API 0 to 0, this plugrad has 1 to 2: install a newer plugrad-v"),
         ("(2, 1)", "plugrad_api must be a pair of versions such as (1, 2), not (2, 1)"),
         ("'>=1'", "plugrad_api must be a pair of versions such as (1, 2), not '>=1'"),

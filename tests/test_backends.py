@@ -62,7 +62,9 @@ def test_op_on_the_fake_device(name):
     for number, sample in enumerate(samples_of(op)):
         try:
             compare(op, sample)
-        except NotImplementedError:
+        except NotImplementedError as error:
+            if isinstance(error.__cause__, AttributeError):  # a name that CuPy lacks
+                failures["value"] = f"{name}, sample {number} {sample}: {error}"
             continue  # said aloud, on the CPU too
         except Exception as error:
             failures["value"] = f"{name}, sample {number} {sample}: {type(error).__name__}: {error}"

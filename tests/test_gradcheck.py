@@ -218,8 +218,10 @@ def test_gradcheck_is_called_as_in_pytorch():
     assert gradcheck(WRONG["off by 0.05 %"], (point(3, 3),), rtol=1e-2)  # a tolerance that is given is kept
     with pytest.raises(ValueError, match="expects at least one input tensor to require gradient"):
         gradcheck(torch.sin, (torch.ones(3),))
-    with pytest.raises(NotImplementedError, match="vmap"):
-        gradcheck(torch.sin, x, check_batched_grad=True)
+    with pytest.raises(AssertionError, match="requires check_backward_ad to be True"):
+        gradcheck(torch.sin, x, check_batched_grad=True, check_backward_ad=False, check_forward_ad=True)
+    with pytest.raises(AssertionError, match="at least one of"):
+        gradcheck(torch.sin, x, check_backward_ad=False)
 
 
 def test_second_order():
@@ -231,6 +233,138 @@ def test_second_order():
     with pytest.raises(GradcheckError, match="nothing arrives"):
         gradgradcheck(wrong, (point(3),))
     assert check(*gradient_function(torch.sin, point(3), torch.ones(3, dtype=torch.float64))).status == "PASS"
+
+
+def test_gradients_at_kinks_are_checked_beside_them():
+    """A kink in one element hides nothing that is wrong with the others, and several kinks at once blame nobody."""
+    x = exactly(0.0, 0.7, -0.4, 0.0)
+    for fast in (False, True):
+        assert check(torch.relu, (x,), fast_mode=fast).status == "NONDIFFERENTIABLE"
+        wrong = custom(torch.relu, lambda g, x: g * (x > 0) * 1.0005)
+        assert check(wrong, (x,), fast_mode=fast).status == "FAIL"
+    ties = torch.from_numpy(numpy.round(numpy.random.default_rng(0).uniform(-1, 1, (6, 20)), 1)).requires_grad_()
+    for function in (lambda x: x.max(0).values, lambda x: x.sort(1).values, lambda x: x.amax(1) - x.amin(0).sum()):
+        for fast in (False, True):
+            assert check(function, (ties,), fast_mode=fast).status == "NONDIFFERENTIABLE"
+
+
+def test_jumps_are_told_from_noise():
+    assert check(lambda x: x.sign() + x, (exactly(0.0, 1.0),)).status == "NONDIFFERENTIABLE"
+    noisy = check(lambda x: x + 1e-3 * (1e14 * x).sin().detach(), (exactly(0.3),))
+    assert noisy.status != "PASS" and noisy.status != "NONDIFFERENTIABLE"
+
+
+def test_rounding_is_not_blamed():
+    """What cancels inside backward leaves rounding where the gradient is all but zero; errors still show."""
+    x = exactly(*[[0.1 * i * j for i in range(1, 4)] for j in range(1, 4)])
+    cancels = custom(lambda x: (x - x.mean(0)).sum(0), lambda g, x: (1e3 * g + x - x - 1e3 * g).expand(3, 3) + 0 * x)
+    assert check(cancels, (x,)).status != "FAIL"
+    assert check(custom(lambda x: 1e-9 * x.sin(), lambda g, x: 1.0005e-9 * g * x.cos()), (x,)).status == "FAIL"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_low_precision_formulas_are_judged_in_float64(dtype):
+    x = point(3, 3, dtype=dtype)
+    assert check(WRONG["off by 0.05 %"], (x,)).status == "FAIL"
+    only_low = custom(torch.sin, lambda g, x: g * x.cos() * (1.0 if x.dtype == torch.float64 else 1.2))
+    verdict = check(only_low, (x,))
+    assert verdict.status == "FAIL" and "in float64 at the same point" in verdict.message
+    cancelling = custom(torch.tanh, lambda g, x: g * (1 - x.tanh() * x.tanh()))
+    assert check(cancelling, (point(20, dtype=dtype, low=2.0, high=4.0),)).status == "PASS"
+
+
+def test_gradients_must_not_depend_on_memory_layout():
+    formula = lambda g, x: g * x.cos() * (1.0 if x.is_contiguous() else 1.01)  # noqa: E731
+    for x in (point(4), point(3, 4), point(3, 4, dtype=torch.float32)):
+        verdict = check(custom(torch.sin, formula), (x,))
+        assert verdict.status == "FAIL" and "not contiguous" in verdict.message
+
+    def insists(x):
+        return x.view(-1) * 2
+
+    assert check(insists, (point(3, 4),)).status == "PASS"
+
+
+def test_batched_gradients():
+    assert gradcheck(lambda x: (x @ x.T, x.softmax(0)), (point(3, 3),), check_batched_grad=True)
+    merging = custom(torch.sin, lambda g, x: (g.view(-1) * x.cos().view(-1)).view(3, 3))
+    assert gradcheck(merging, (point(3, 3),))
+    with pytest.raises(GradcheckError, match="While computing batched gradients, got"):
+        gradcheck(merging, (point(3, 3),), check_batched_grad=True)
+    assert gradgradcheck(torch.tanh, (point(3),), check_batched_grad=True)
+
+
+def test_forward_mode():
+    for fast in (False, True):
+        options = {"check_forward_ad": True, "check_batched_forward_grad": True, "fast_mode": fast}
+        assert gradcheck(lambda x: (x @ x.T, x.softmax(0)), (point(3, 3),), **options)
+        assert gradcheck(Scaled(torch.sin), (point(3),), **options)
+        assert gradcheck(torch.sin, (point(3),), check_backward_ad=False, check_forward_ad=True, fast_mode=fast)
+        assert gradgradcheck(torch.tanh, (point(3),), check_fwd_over_rev=True, fast_mode=fast)
+    z = torch.from_numpy(numpy.array([0.3 + 1.0j, -0.7 + 0.2j])).requires_grad_()
+    assert gradcheck(lambda z: z * z.conj() * z.sin(), (z,), check_forward_ad=True)
+    blind = custom(torch.sin, lambda g, x: g.detach() * x.cos())  # right backward; forward mode goes through it
+    assert gradcheck(blind, (point(3),))
+    with pytest.raises(GradcheckError, match="in forward mode"):
+        gradcheck(blind, (point(3),), check_forward_ad=True)
+
+
+def test_the_other_options_of_pytorch():
+    x = point(3)
+    assert gradcheck(torch.sin, (x,), masked=True)  # dense inputs have no mask: as in PyTorch nothing changes
+    random = numpy.random.default_rng(0)
+    shaky = custom(torch.sin, lambda g, x: g * x.cos() * (1 + 1e-9 * random.uniform()))
+    with pytest.raises(GradcheckError, match="not reentrant"):
+        gradcheck(shaky, (x,))
+    assert gradcheck(shaky, (x,), nondet_tol=1e-6)
+    assert gradcheck(torch.sin, (point(3, dtype=torch.float32),), check_grad_dtypes=True)
+
+
+def test_random_functions_with_a_seed_and_indices():
+    def dropped(x):
+        torch.manual_seed(7)
+        return torch.nn.functional.dropout(x, 0.4) * torch.rand_like(x)
+
+    generator = torch.Generator()
+
+    def sampled(x):
+        return x * torch.rand(x.shape, generator=generator.manual_seed(3), dtype=x.dtype)
+
+    for function in (dropped, sampled):
+        for dtype in (torch.float64, torch.float32):
+            verdict = check(function, (point(6, dtype=dtype),))
+            assert verdict.status in ("PASS", "INCONCLUSIVE"), verdict
+        assert check(function, (point(6),)).status == "PASS"
+        assert check(lambda x, f=function: f(x) * x.detach(), (point(6),)).status == "FAIL"
+    index = torch.tensor([[0, 2], [1, 1]])
+    for function in (
+        lambda x, i: torch.gather(x, 1, i),
+        lambda x, i: torch.nn.functional.embedding(i, x),
+        lambda x, i: x.index_add(0, i[1], x[:2]),
+        lambda x, i: x * i.sum() + (i > 0).sum(),
+    ):
+        assert check(function, (point(3, 3), index)).status == "PASS"
+        assert check(lambda x, i, f=function: f(x, i) * x.sum().detach(), (point(3, 3), index)).status == "FAIL"
+
+
+def test_results_that_are_not_unique():
+    """Eigenvectors have an arbitrary phase, singular vectors an arbitrary sign; the rest is checked."""
+    random = numpy.random.default_rng(4)
+    z = torch.from_numpy(random.normal(size=(3, 3)) + 1j * random.normal(size=(3, 3))).requires_grad_()
+    x = point(3, 4, low=-1, high=1)
+
+    def vectors(z):
+        values, found = torch.linalg.eigh(z + z.mH)
+        return values, found.abs()
+
+    def projector(x):
+        u, s, vh = torch.linalg.svd(x, full_matrices=False)
+        return s, u[:, :1] @ vh[:1]
+
+    assert check(vectors, (z,)).status == "PASS"
+    assert check(projector, (x,)).status == "PASS"
+    assert check(lambda x: (x @ x.T).det() + torch.linalg.qr(x)[1].abs().sum(), (x,)).status == "PASS"
+    assert check(lambda z: vectors(z)[1] * z.abs().sum().detach(), (z,)).status == "FAIL"
 
 
 def test_undefined_gradients_of_outputs():
@@ -247,6 +381,17 @@ def test_undefined_gradients_of_outputs():
     with pytest.raises(TypeError):
         gradcheck(Two.apply, (point(3),))
     assert gradcheck(Two.apply, (point(3),), check_undefined_grad=False)
+
+    class Forgetful(Two):
+        @staticmethod
+        def backward(ctx, one, other):
+            if one is None or other is None:
+                return torch.zeros(3, dtype=torch.float64)
+            return one * 2 + other * 3
+
+    with pytest.raises(GradcheckError, match="when only output 0 has a gradient"):
+        gradcheck(Forgetful.apply, (point(3),))
+    assert gradcheck(Forgetful.apply, (point(3),), check_undefined_grad=False, fast_mode=True)
 
 
 # ----------------------------------------------------------------------------------------------- conformance

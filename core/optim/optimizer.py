@@ -367,7 +367,7 @@ class Optimizer(Hooked):
             if not hasattr(value, "__array__"):
                 return value
             value = from_raw(batching.from_foreign(value))  # a torch.Tensor, or a NumPy array
-        if key == "step" or (len(value.shape) == 0 and len(p.shape) > 0):
+        if key == "step" or (len(value.shape) == 0 and (len(p.shape) > 0 or self._is_scalar(key))):
             return value.detach().clone()  # a counter: it keeps its dtype, and stays where reading it is cheap
         if self.elementwise and tuple(value.shape) != tuple(p.shape):
             raise ValueError(
@@ -376,6 +376,11 @@ class Optimizer(Hooked):
             )
         dtype = p.dtype if p.is_floating_point() else value.dtype
         return value.detach().to(device=p.device, dtype=dtype).clone()
+
+    def _is_scalar(self, key) -> bool:
+        """Whether a kind of state is one number, by what `slots` says; of a 0-d parameter its shape doesn't tell."""
+        slots = self.slots(batching.plain(self.param_groups[0]))
+        return key in slots and not callable(slots[key])
 
 
 def _split_names(params):

@@ -1,17 +1,18 @@
-"""Tools for testing: gradients, values, and whole ops; for authors of extensions as for ourselves.
+"""Tools for testing: gradients, values, and whole packages; for authors of extensions as for ourselves.
 
-`check` and `gradcheck` judge gradients, `assert_close` compares values, `make_tensor` makes random tensors,
-and `cases` yields all tests that follow from the declaration of an op.
+`check` and `gradcheck` judge gradients, `assert_close` compares values, `make_tensor` makes random tensors. `checks_of`
+lists all tests that follow from what a package declares, `conformance_tests` makes a test function for pytest of them,
+and `cases` yields those of one record.
 """
 
 from __future__ import annotations
 
 from .comparison import assert_close, make_tensor
-from .conformance import Case, cases
+from .conformance import Case, cases, checks_of, conformance_tests
 from .gradcheck import GradcheckError, Verdict, check, gradcheck, gradgradcheck
 from .samples import Sample, samples_of
 
 __all__ = [
-    "Case", "GradcheckError", "Sample", "Verdict", "assert_close", "cases", "check", "gradcheck",
-    "gradgradcheck", "make_tensor", "samples_of",
+    "Case", "GradcheckError", "Sample", "Verdict", "assert_close", "cases", "check", "checks_of", "conformance_tests",
+    "gradcheck", "gradgradcheck", "make_tensor", "samples_of",
 ]  # fmt: skip

@@ -13,6 +13,15 @@ class Skip(Exception):
     """Raised inside a check which does not apply; the case then returns the reason."""
 
 
+def described(error) -> str:
+    """Return an exception as text, with the place that raised it."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    text = f"{type(error).__name__}: {error}"
+    return text if place is None else f"{text} ({place.tb_frame.f_code.co_filename}:{place.tb_lineno})"
+
+
 def call(op, sample):
     """Call an op with a sample's arguments, its random numbers seeded."""
     plugrad.manual_seed(0)
@@ -21,7 +30,10 @@ def call(op, sample):
 
 def each(op, device):
     """Yield (what to call it, sample) for the samples of an op; skip where there are none."""
-    found = samples_of(op, device=device)
+    try:
+        found = samples_of(op, device=device)
+    except Exception as error:  # the check "samples" reports it, once
+        raise Skip(f"its samples can't be made: {described(error)}") from error
     if not found:
         raise Skip("no samples")
     for number, sample in enumerate(found):
@@ -33,16 +45,16 @@ def leaves(sample) -> list:
     return [t for t in tensors_in((sample.args, sample.kwargs)) if t.requires_grad]
 
 
-def argument(sample, op, number) -> str:
+def named_tensors(op, sample) -> list:
+    """Return pairs (name of the argument, tensor) for the tensors of a sample."""
+    rest = [f"argument {i}" for i in range(len(op.parameters), len(sample.args))]
+    named = [*zip([*op.parameters, *rest], sample.args, strict=False), *sample.kwargs.items()]
+    return [(name, tensor) for name, value in named for tensor in tensors_in(value)]
+
+
+def argument_of(op, sample, number) -> str:
     """Name the argument that holds the tensor at a place among those that require grad."""
-    wanted = leaves(sample)[number]
-    positional = zip(
-        [*op.parameters, *[f"argument {i}" for i in range(len(sample.args))]], sample.args, strict=False
-    )
-    for name, value in [*positional, *sample.kwargs.items()]:
-        if any(t is wanted for t in tensors_in(value)):
-            return name
-    return f"input {number}"
+    return [name for name, tensor in named_tensors(op, sample) if tensor.requires_grad][number]
 
 
 def agree(actual, expected, label, *, rtol=1e-10, atol=1e-12, **options):
@@ -53,19 +65,37 @@ def agree(actual, expected, label, *, rtol=1e-10, atol=1e-12, **options):
         raise AssertionError(f"{label}: {error}") from None
 
 
+def same_bits(one, other) -> bool:
+    """Whether two tensors, or None, are the same to the bit: NaN equals NaN, and 0.0 is not -0.0."""
+    if one is None or other is None:
+        return one is other
+    arrays = [t.detach().cpu()._data for t in (one, other)]
+    return arrays[0].dtype == arrays[1].dtype and arrays[0].tobytes() == arrays[1].tobytes()
+
+
 def differentiable_outputs(op, sample) -> list:
     """Return the outputs of an op that require grad."""
     return [y for y in tensors_in(call(op, sample)) if is_float(y) and y.requires_grad]
 
 
+def graded(op, sample):
+    """Return (outputs, leaves) of a call that can be differentiated, else None."""
+    wanted = leaves(sample)
+    outputs = differentiable_outputs(op, sample) if wanted else []
+    return (outputs, wanted) if outputs else None
+
+
+def cotangents_of(op, outputs, name="cotangent") -> list:
+    """Return a fixed random grad_output for each output."""
+    make = Maker(f"{op.name} {name}")
+    return [make(*y.shape, dtype=y.dtype, requires_grad=False).to(y.device) for y in outputs]
+
+
 def gradients(op, sample, create_graph=False):
     """Return the gradients of an op's leaves for a fixed random grad_output."""
-    outputs = differentiable_outputs(op, sample)
-    wanted = leaves(sample)
-    if not outputs or not wanted:
+    found = graded(op, sample)
+    if not found:
         raise Skip("no output requires grad")
-    make = Maker(op.name + " cotangent")
-    cotangents = [make(*y.shape, dtype=y.dtype, requires_grad=False).to(y.device) for y in outputs]
-    return list(
-        plugrad.autograd.grad(outputs, wanted, cotangents, create_graph=create_graph, allow_unused=True)
-    )
+    outputs, wanted = found
+    given = cotangents_of(op, outputs)
+    return list(plugrad.autograd.grad(outputs, wanted, given, create_graph=create_graph, allow_unused=True))

@@ -20,6 +20,7 @@ RATIO = (
 )  # each next step is this much smaller; irrational, so that steps never fit a lattice of jumps
 SHORT, LONG = 6, 14  # steps tried at first, and when those do not settle the matter (down to 1e-10)
 DEPTH = 4  # how many times a table is extrapolated: further columns only amplify rounding
+NEARBY = 8  # points on each side at which noise is looked for once more
 TRUST = 5.0  # an error bar is believed up to this factor
 
 
@@ -27,11 +28,11 @@ class Slopes:
     """What :func:`measure` found, one entry per value of the probe.
 
     Attributes: `value` and `error` of the slope; the `left` and the `right` slope; `kink`, whether those
-    differ for good; `edge`, whether one side was outside the domain; `bend`, the size of the second
-    derivative, about.
+    differ for good; `jump`, whether the value does; `edge`, whether one side was outside the domain; `bend`,
+    the size of the second derivative, about.
     """
 
-    __slots__ = ("value", "error", "left", "right", "kink", "edge", "bend")
+    __slots__ = ("value", "error", "left", "right", "kink", "jump", "edge", "bend")
 
     def __init__(self, **found):
         for name, values in found.items():
@@ -79,6 +80,21 @@ def _noise(probe):
     return numpy.nan_to_num(numpy.fmax(*sides), nan=0.0, posinf=0.0)
 
 
+def noise(probe, random):
+    """Return the rounding noise seen at many points close by: what `measure` should have been told, at the cost of more
+    values. Each side is fitted by a line, and what is left is noise."""
+    found = []
+    for side in (1e-10, -1e-10):
+        t = side * numpy.sort(random.uniform(1.0, 2.0, NEARBY))
+        values = numpy.array([probe(step) for step in t])
+        line = numpy.stack([numpy.ones(NEARBY), t / side], axis=1)
+        known = numpy.isfinite(values).all(axis=0)
+        values = numpy.where(known, values, 0.0)
+        rest = values - line @ numpy.linalg.lstsq(line, values, rcond=None)[0]
+        found.append(2 * numpy.abs(rest).max(axis=0))
+    return numpy.maximum(*found)
+
+
 def _quantum(values, base):
     """Smallest change seen in a value which stops changing at all under smaller steps.
 
@@ -112,12 +128,14 @@ def _analyse(values, base, noise):
         value, error = numpy.where(alone, other, value), numpy.where(alone, its_error, error)
     gap = right - left
     kink = numpy.array([_is_kink(gap[:, k], blur[:, k]) for k in range(gap.shape[1])], dtype=bool)
+    jump = _jumps(values[:, 0] - base, noise) | _jumps(values[:, 1] - base, noise)
     return Slopes(
         value=value,
         error=error,
         left=_limit(left, left_value),
         right=_limit(right, right_value),
-        kink=kink,
+        kink=kink | jump,
+        jump=jump,
         edge=edge,
         bend=numpy.nan_to_num(numpy.abs(gap / h)[:5].min(axis=0), nan=0.0, posinf=0.0),
     )
@@ -173,6 +191,14 @@ def _is_kink(gap, blur) -> bool:
     open_all_along = all(size[b] >= 0.6 * size[a] for a, b in zip(tail, tail[1:], strict=False))
     one_sign = numpy.all(gap[tail] > 0) or numpy.all(gap[tail] < 0)
     return bool(open_all_along and one_sign and size[tail[-1]] >= 0.5 * size[tail[0]])
+
+
+def _jumps(changes, noise):
+    """Where the value changes by as much, however short the step: over the last three decades of steps."""
+    late = changes[-6:]
+    least, most = numpy.abs(late).min(axis=0), numpy.abs(late).max(axis=0)
+    steady = (most <= 1.1 * least) & (least > 10 * noise)  # False for nan
+    return steady & (len(changes) == LONG) & (numpy.abs(numpy.sign(late).sum(axis=0)) == len(late))
 
 
 def _limit(side, value):

@@ -18,9 +18,13 @@ import numpy
 
 import plugrad
 
-from .jacobian import Backward, Comparison
+from .backward import CAPTURED, Backward, natural_steps
+from .jacobian import Comparison
+from .layouts import differs, relaid
+from .precision import agreement
 from .structure import is_float, like, map_tensors, tensors_in, wide_dtype
 from .subject import NOTHING_TO_CHECK, Misfit, Subject
+from .transforms import ForwardComparison, batched_backward, batched_forward
 from .verdict import ATOL, EPS, FAIL, INCONCLUSIVE, NONDIFFERENTIABLE, PASS, RTOL, Tolerance, Verdict, worse
 
 __all__ = [
@@ -78,20 +82,95 @@ def check(
     >>> check(lambda x: x * x.detach(), (x,)).element
     (0,)
     """
+    options = Options(
+        eps=eps, atol=atol, rtol=rtol, nondet_tol=nondet_tol, undefined=check_undefined_grad, dtypes=check_grad_dtypes,
+        fast=fast_mode, seed=seed,
+    )  # fmt: skip
+    return _verdict(func, inputs, options)
+
+
+class Options:
+    """What to check, and how strictly."""
+
+    __slots__ = (
+        "largest", "atol", "rtol", "given", "nondet_tol", "undefined", "dtypes", "fast", "seed", "backward", "forward",
+        "batched", "batched_forward",
+    )  # fmt: skip
+
+    def __init__(
+        self, eps, atol, rtol, nondet_tol, undefined, dtypes, fast, seed=0, backward=True, forward=False, batched=False,
+        batched_forward=False,
+    ):  # fmt: skip
+        self.largest = None if eps == EPS else eps
+        self.atol, self.rtol, self.given = atol, rtol, (atol, rtol) != (ATOL, RTOL)
+        self.nondet_tol, self.undefined, self.dtypes = nondet_tol, undefined, dtypes
+        self.fast, self.seed = fast, seed
+        self.backward, self.forward, self.batched, self.batched_forward = backward, forward, batched, batched_forward
+
+
+def _verdict(func, inputs, options) -> Verdict:
     subject = Subject(func, inputs)
-    try:
-        with numpy.errstate(all="ignore"):
-            backward = Backward(subject, numpy.random.default_rng(seed), fast_mode, check_undefined_grad)
-            verdict = backward.sound(nondet_tol, check_grad_dtypes)
-            if verdict:
-                largest = None if eps == EPS else eps
-                comparison = Comparison(backward, Tolerance(subject, atol, rtol), largest, fast_mode)
-                verdict = worse(verdict, comparison.verdict(nondet_tol))
-    except Misfit as error:
-        verdict = Verdict(FAIL, str(error), input=error.label)
-    finally:
-        subject.restore()
+    with numpy.errstate(all="ignore"):
+        verdict = _judged(subject, options)
+        if verdict and options.backward and (other := relaid(subject)) is not None and differs(subject, other):
+            again = _judged(other, options)
+            again.message = f"with inputs that are not contiguous: {again.message}"
+            verdict = worse(verdict, again)
     return verdict
+
+
+def _judged(subject, options) -> Verdict:
+    """Return the verdict on a subject: on its own precision if that is low, and on its formula in float64."""
+    random = numpy.random.default_rng(options.seed)
+    copied = subject.low or isinstance(subject.func, plugrad.nn.Module)
+    try:
+        backward = Backward(subject, random, options.fast or copied, options.undefined)
+        verdict = backward.sound(options.nondet_tol, options.dtypes)
+        if not verdict:
+            return verdict
+        if options.batched:
+            verdict = batched_backward(backward, options.nondet_tol)
+        if copied:
+            try:
+                wide = Backward(subject.widened(), random, options.fast, options.undefined)
+            except Exception as error:  # func is the user's: in float64 it may fail in any way
+                reason = f"func could not be evaluated in float64: {type(error).__name__}: {error}"
+                return worse(verdict, Verdict(INCONCLUSIVE, reason))
+            slack = (options.atol, options.rtol) if options.given else (0.0, 0.0)
+            verdict = worse(verdict, agreement(backward, wide, *slack, options.nondet_tol))
+            backward = wide
+        if options.backward:
+            verdict = worse(verdict, _measured(backward, options, Comparison))
+        if options.forward and backward.differentiable and subject.captured(backward.grads, unwritable=False):
+            verdict = worse(verdict, Verdict(INCONCLUSIVE, CAPTURED))
+        elif options.forward:
+            verdict = worse(verdict, _measured(backward, options, ForwardComparison))
+        return verdict
+    except Misfit as error:
+        return Verdict(FAIL, str(error), input=error.label)
+
+
+def _measured(backward, options, kind) -> Verdict:
+    """Compare derivatives with measured slopes; where kinks hide them, beside the inputs as well."""
+    subject, start = backward.subject, backward.subject.start
+    tolerance = Tolerance(options.atol, options.rtol)
+    try:
+        comparison = kind(backward, tolerance, options.largest, options.fast)
+        verdict = comparison.verdict(options.nondet_tol)
+        if options.batched_forward and kind is ForwardComparison:
+            verdict = worse(verdict, batched_forward(comparison, options.nondet_tol))
+        if comparison.tangled and verdict and all(leaf.memory is not None for leaf in subject.leaves):
+            random = backward.random
+            steps = random.uniform(5e-4, 1e-3, start.shape) * random.choice([-1.0, 1.0], start.shape)
+            subject.move(start + steps * natural_steps(subject))
+            beside = Backward(subject, random, options.fast, options.undefined)
+            again = kind(beside, tolerance, options.largest, options.fast).verdict(options.nondet_tol)
+            if again.status == FAIL:
+                again.message = f"beside the inputs, which are at a kink: {again.message}"
+                verdict = again
+        return verdict
+    finally:
+        subject.move(start)
 
 
 def gradcheck(
@@ -117,52 +196,38 @@ def gradcheck(
     The arguments are PyTorch's; `check` tells how the tolerances are read, and returns more than yes or no.
     At a kink any subgradient is right. Parameters of a Module are checked as well.
 
-    Raises GradcheckError (or returns False, without `raise_exception`) when a gradient is wrong or cannot be
-    judged, ValueError when nothing requires grad, and NotImplementedError for the checks that need vmap,
-    forward mode or sparse tensors.
+    Args:
+        func, inputs, eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode: see `check`.
+        raise_exception: raise instead of returning False.
+        check_batched_grad: `func.vmap` over backward must give what single calls give.
+        check_forward_ad: `func.jvp`, forward mode by two reverse passes, must agree with the slopes as well.
+        check_batched_forward_grad: `func.vmap` over `func.jvp`, too; asks for `check_forward_ad`.
+        check_backward_ad: False checks forward mode alone.
+        masked: accepted; it concerns sparse inputs, and there are none here.
+
+    Raises GradcheckError when a gradient is wrong or cannot be judged, ValueError when nothing requires grad, and
+    AssertionError for arguments that exclude each other.
 
     >>> import plugrad as torch
     >>> x = torch.tensor([0.0, 1.5], dtype=torch.float64, requires_grad=True)
     >>> gradcheck(torch.relu, (x,)), gradcheck(torch.exp, (x,))
     (True, True)
     """
-    _refuse(check_batched_grad, "check_batched_grad", "it needs vmap, which plugrad does not have")
-    _refuse(
-        check_batched_forward_grad, "check_batched_forward_grad", "it needs vmap, which plugrad does not have"
-    )
-    _refuse(
-        check_forward_ad,
-        "check_forward_ad",
-        "there are no forward-mode rules; gradgradcheck covers second order",
-    )
-    _refuse(
-        not check_backward_ad, "check_backward_ad=False", "backward is the only mode of differentiation here"
-    )
-    _refuse(masked, "masked", "it is about sparse tensors, which plugrad does not have")
-    try:
-        verdict = check(
-            func,
-            inputs,
-            eps=eps,
-            atol=atol,
-            rtol=rtol,
-            nondet_tol=nondet_tol,
-            check_undefined_grad=check_undefined_grad,
-            check_grad_dtypes=check_grad_dtypes,
-            fast_mode=fast_mode,
-        )
-    except GradcheckError:
-        if raise_exception:
-            raise
-        return False
+    if not (check_forward_ad or check_backward_ad):
+        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
+    if check_batched_grad and not check_backward_ad:
+        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
+    options = Options(
+        eps=eps, atol=atol, rtol=rtol, nondet_tol=nondet_tol, undefined=check_undefined_grad, dtypes=check_grad_dtypes,
+        fast=fast_mode, backward=check_backward_ad, forward=check_forward_ad, batched=check_batched_grad,
+        batched_forward=check_batched_forward_grad,
+    )  # fmt: skip
+    verdict = _verdict(func, inputs, options)
     if raise_exception and not verdict:
         raise GradcheckError(verdict.message)
     return bool(verdict)
-
-
-def _refuse(asked, name, reason):
-    if asked:
-        raise NotImplementedError(f"gradcheck({name}) is not available: {reason}")
 
 
 def gradgradcheck(
@@ -194,12 +259,6 @@ def gradgradcheck(
     >>> gradgradcheck(torch.exp, (x,))
     True
     """
-    _refuse(check_fwd_over_rev, "check_fwd_over_rev", "there are no forward-mode rules")
-    _refuse(
-        not check_rev_over_rev,
-        "check_rev_over_rev=False",
-        "backward is the only mode of differentiation here",
-    )
     gradient, arguments = gradient_function(
         func, inputs, grad_outputs, noncontiguous=gen_non_contig_grad_outputs
     )
@@ -214,6 +273,8 @@ def gradgradcheck(
         check_undefined_grad=check_undefined_grad,
         check_grad_dtypes=check_grad_dtypes,
         check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
         fast_mode=fast_mode,
         masked=masked,
     )
@@ -278,7 +339,7 @@ def _widened(tensor):
 def _random_like(tensor, random, noncontiguous):
     """Return a random gradient for an output; a strided view if `noncontiguous`."""
     count = tensor.numel() * (2 if tensor.dtype.is_complex else 1)
-    made = like(tensor, random.uniform(-1.0, 1.0, count)).to(tensor.dtype)
+    made = like(tensor, random.uniform(-1.0, 1.0, count)).to(tensor.dtype, copy=True)  # memory of its own
     if noncontiguous and made.ndim:
         made = plugrad.stack([made, made], -1)[..., 0]
     return made.detach().requires_grad_()

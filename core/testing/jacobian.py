@@ -1,4 +1,4 @@
-"""The two sides of a gradient check: what backward says, and what values say.
+"""The measured side of a gradient check, and its comparison with what backward says.
 
 Small functions are looked at element by element. Large ones are looked at along random dense directions,
 each within one input: a right gradient agrees there to ten digits, so that even one wrong element among tens
@@ -12,120 +12,26 @@ import numpy
 import plugrad
 
 from . import differences
+from .backward import SAMPLED, natural_steps, same
 from .differences import TRUST
-from .structure import like, reals
 from .verdict import FAIL, INCONCLUSIVE, NONDIFFERENTIABLE, PASS, Verdict, worse
 
-ALL_COORDINATES, ALL_OUTPUTS = 96, 64  # up to these sizes every element is looked at on its own
-SAMPLED = 12  # elements looked at on their own beyond those sizes
-
-
-class Backward:
-    """The analytic side: outputs, and gradients (rows of `gradient`) for a choice of `cotangents`."""
-
-    def __init__(self, subject, random, fast, one_by_one):
-        self.subject, self.random = subject, random
-        self.outputs = subject.forward()
-        self.sizes = [y.numel() * (2 if y.dtype.is_complex else 1) for y in self.outputs]
-        self.ends = numpy.cumsum([0, *self.sizes])
-        self.differentiable = any(y.requires_grad for y in self.outputs)
-        self.value = numpy.concatenate([reals(y) for y in self.outputs] or [numpy.zeros(0)])
-        self.one_by_one = one_by_one
-        self.cotangents, self.labels = self._choose(fast)
-        self.grads = None
-        self.gradient = numpy.array(
-            [self._pull(row, label) for row, label in zip(self.cotangents, self.labels)]
-        )
-
-    def _choose(self, fast):
-        """Dense random cotangents, which see everything at once, and single output elements."""
-        total, finite = len(self.value), numpy.isfinite(self.value)
-        alone = numpy.flatnonzero(finite)
-        limit, several = (4, 1) if fast else (ALL_OUTPUTS, SAMPLED)
-        dense = 1 if len(alone) <= limit else 3
-        if len(alone) > limit:
-            alone = numpy.sort(self.random.choice(alone, several, replace=False))
-        sizes = numpy.abs(self.value[finite])
-        typical = (float(numpy.median(sizes)) if sizes.size else 0.0) or 1.0
-        weights = self.random.uniform(0.5, 1.5, (dense, total)) * self.random.choice(
-            [-1.0, 1.0], (dense, total)
-        )
-        weights /= numpy.sqrt((self.value / typical) ** 2 + 0.01)  # outputs of all sizes have a say
-        weights[:, ~finite] = 0.0
-        single = numpy.zeros((len(alone), total))
-        single[numpy.arange(len(alone)), alone] = 1.0
-        return numpy.concatenate([weights, single]), [None] * dense + [int(i) for i in alone]
-
-    def add_output(self, element):
-        """Look at one more output element on its own."""
-        row = numpy.zeros(len(self.value))
-        row[element] = 1.0
-        self.cotangents = numpy.concatenate([self.cotangents, row[None]])
-        self.gradient = numpy.concatenate([self.gradient, self._pull(row, element)[None]])
-        self.labels.append(element)
-
-    def _cotangent(self, row, number):
-        y = self.outputs[number]
-        return like(y, row[self.ends[number] : self.ends[number + 1]]).to(y.dtype)
-
-    def _pull(self, row, label=None):
-        if not self.differentiable:
-            return numpy.zeros(len(self.subject.start))
-        chosen = range(len(self.outputs))
-        if label is not None and self.one_by_one:  # the other outputs' gradients stay undefined
-            chosen = [int(numpy.searchsorted(self.ends, label, side="right")) - 1]
-        pieces = [(self.outputs[i], self._cotangent(row, i)) for i in chosen]
-        pieces = [(y, g) for y, g in pieces if y.requires_grad]
-        if not pieces:
-            return numpy.zeros(len(self.subject.start))
-        outputs, cotangents = zip(*pieces, strict=True)
-        flat, grads = self.subject.pull(list(outputs), list(cotangents))
-        if label is None:
-            self.grads = grads
-        return flat
-
-    def sound(self, nondet_tol, check_dtypes) -> Verdict:
-        """Check what needs no measurement: same answers twice, linear in the cotangent, shapes and dtypes."""
-        if not self.differentiable or not len(self.value) or not len(self.subject.start):
-            return Verdict(PASS)
-        again = self._pull(self.cotangents[0])
-        if not _same(again, self.gradient[0], nondet_tol):
-            return Verdict(
-                FAIL,
-                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple "
-                "times gives different values; write into new tensors, seed what is random, or raise "
-                f"nondet_tol={nondet_tol}",
-            )
-        if numpy.isfinite(self.gradient[0]).all() and numpy.any(self._pull(numpy.zeros_like(self.value))):
-            return Verdict(
-                FAIL, "backward not multiplied by grad_output: it gives something for a zero gradient"
-            )
-        for leaf, g in zip(self.subject.leaves, self.grads, strict=True):
-            if check_dtypes and g is not None and g.dtype != leaf.tensor.dtype:
-                return Verdict(
-                    FAIL,
-                    f"grad is incorrect type: {g.dtype} for input {leaf.label} of {leaf.tensor.dtype}",
-                    input=leaf.label,
-                )
-        if self.subject.captured(self.grads):
-            return Verdict(
-                INCONCLUSIVE,
-                "func uses an input through its closure, which cannot be measured for this dtype or layout; "
-                "use the argument that func is given, or float64 leaves",
-            )
-        return Verdict(PASS)
+ALL_COORDINATES = 96  # up to so many elements of an input each is looked at on its own
 
 
 class Comparison:
     """The measured side, and the comparison of the two."""
 
+    mode = "backward"
+
     def __init__(self, backward, tolerance, eps, fast):
         self.backward, self.tolerance, self.fast = backward, tolerance, fast
         self.subject = subject = backward.subject
-        self.scale = numpy.concatenate([_scale(subject.start[leaf.span]) for leaf in subject.leaves])
+        self.scale = natural_steps(subject)
         if eps is not None:
             self.scale = numpy.full_like(self.scale, eps / differences.STEP)
         self.finite = numpy.isfinite(backward.value)
+        self.tangled = False  # whether a direction met several kinks, so that nothing can be said of its slope
         terms = numpy.abs(backward.gradient * self.scale)
         self.steepest = float(terms.max(initial=0.0, where=numpy.isfinite(terms)))
 
@@ -146,15 +52,8 @@ class Comparison:
     def _take_base(self, nondet_tol):
         """Evaluate at the inputs themselves; return a verdict if that shows that nothing can be measured."""
         subject, expected = self.subject, self.backward.value
-        try:
-            value, dtypes = subject.value(subject.start)
-        except Exception as error:  # func is the user's: in float64 it may fail in any way
-            if not subject.low:
-                raise
-            return Verdict(
-                INCONCLUSIVE, f"func could not be evaluated in float64: {type(error).__name__}: {error}"
-            )
-        if value.shape != expected.shape or not _same(value, subject.value(subject.start)[0], nondet_tol):
+        value, dtypes = subject.value(subject.start)
+        if value.shape != expected.shape or not same(value, subject.value(subject.start)[0], nondet_tol):
             return Verdict(
                 INCONCLUSIVE,
                 "func gives different results when it is called twice with the same inputs; seed its random "
@@ -166,9 +65,7 @@ class Comparison:
         apart = numpy.abs(value - expected)[self.finite]
         allowed = 1e4 * max(subject.epsilon, epsilon.max(initial=0.0)) + nondet_tol
         if apart.size and apart.max() > allowed * (1 + numpy.abs(expected[self.finite]).max()):
-            return Verdict(
-                INCONCLUSIVE, "func gives another result under no_grad or in float64 than with grad"
-            )
+            return Verdict(INCONCLUSIVE, "func gives another result under no_grad than with grad")
         self.at_base, self.epsilon = value, epsilon
         if epsilon.max(initial=0.0) > 1e-10:  # outputs stay in low precision: only long steps rise above it
             self.scale = 32 * self.scale
@@ -247,15 +144,16 @@ class Comparison:
 
     def _screen_limit(self, count):
         relative = self.tolerance.relative
-        return relative / 4 if count == 1 or self.subject.low else min(relative / 4, 5e-5 / count)
+        return relative / 4 if count == 1 else min(relative / 4, 1e-8, 5e-5 / count)
 
     def _measure(self, coordinates, amounts):
+        """Return the slopes along a direction, which of them are suspect, and how much."""
         slopes = differences.measure(self._probe(coordinates, amounts), self.base, self.rounding)
         expected, size = self._expected(coordinates, amounts)
         apart = numpy.abs(slopes.value - expected) - TRUST * slopes.error
         suspect = ~(apart <= self._screen_limit(len(coordinates)) * size) | slopes.kink
-        score = numpy.where(slopes.kink, numpy.inf, apart / numpy.maximum(size, 1e-300))
-        return slopes, suspect, numpy.nan_to_num(score, nan=numpy.inf, posinf=1e300).max(initial=0.0)
+        scores = numpy.where(slopes.kink, numpy.inf, apart / numpy.maximum(size, 1e-300))
+        return slopes, suspect, numpy.nan_to_num(scores, nan=numpy.inf, posinf=1e300)
 
     def _investigate(self, leaf, coordinates, amounts) -> Verdict:
         """Measure a direction properly; narrow a dense one down to the coordinate that disagrees most."""
@@ -265,12 +163,27 @@ class Comparison:
         whole = self._judge(leaf, coordinates, amounts, slopes)
         if not suspect.any():
             return whole
+        straight = suspect & ~slopes.kink
+        followed = straight if straight.any() else suspect
         while len(coordinates) > 1:
             half = len(coordinates) // 2
             parts = [(coordinates[:half], amounts[:half]), (coordinates[half:], amounts[half:])]
-            scores = [self._measure(*part)[2] for part in parts]
-            coordinates, amounts = parts[int(scores[1] > scores[0])]
+            found = [self._measure(*part) for part in parts]
+            if (straight & self._bends(coordinates, amounts, slopes, found[0][0], found[1][0])).any():
+                self.tangled = True
+                text = f"not differentiable with respect to input {leaf.label}: the slopes along two directions do not "
+                return Verdict(NONDIFFERENTIABLE, text + "add up to that along their sum", input=leaf.label)
+            larger = int(found[1][2][followed].max() > found[0][2][followed].max())
+            (coordinates, amounts), slopes = parts[larger], found[larger][0]
         return worse(self._investigate(leaf, coordinates, amounts), whole)
+
+    def _bends(self, coordinates, amounts, whole, one, other):
+        """Where a mismatch comes with kinks along the halves of its direction, or with slopes that do not add up: the
+        median of three equal numbers has both."""
+        apart = numpy.abs(whole.value - self._expected(coordinates, amounts)[0])
+        gap = numpy.abs(one.value + other.value - whole.value)
+        blur = 3 * TRUST * (whole.error + one.error + other.error) + 1e-6 * numpy.abs(whole.value)
+        return one.kink | other.kink | ((apart > blur) & (gap > blur + 0.1 * apart))
 
     def _judge_element(self, leaf, coordinates, amounts) -> Verdict:
         """Return the verdict on one coordinate, told for one output element wherever possible."""
@@ -288,7 +201,7 @@ class Comparison:
             self.backward.add_output(int(change.argmax()))
             self._set_base()
             single = self._judge(leaf, coordinates, amounts, self._measure(coordinates, amounts)[0])
-            verdict = single if single.status == verdict.status else verdict
+            verdict = single if single.status in (FAIL, verdict.status) else verdict
         return verdict
 
     def _judge(self, leaf, coordinates, amounts, slopes) -> Verdict:
@@ -316,12 +229,23 @@ class Comparison:
             (expected >= numpy.fmin(slopes.left, slopes.right) - allowed - 1e-3 * row)
             & (expected <= numpy.fmax(slopes.left, slopes.right) + allowed + 1e-3 * row)
         )
+        inside |= slopes.jump
+        if kink.any():  # where several meet backward may give more than the slopes left and right, and errors hide
+            single = len(coordinates) == 1
+            alone = numpy.array([single and (i is not None or len(self.finite) == 1) for i in self.backward.labels])
+            self.tangled |= bool((kink & ~alone).any())
+            inside |= ~alone
+        failed, drowned = wrong & ~kink, numpy.zeros(len(wrong), bool)
+        if failed.any():
+            slopes, blur, failed, drowned = self._confirm(coordinates, amounts, slopes, failed, expected, allowed)
         vague = unknown | ~(blur <= numpy.maximum(allowed, self.tolerance.needed(largest, row, self.size)))
         vague &= (slopes.value != 0) | (expected != 0)  # locally constant, and known to be
-        vague &= numpy.maximum(blur, largest) > 1e-11  # nothing but noise on both sides
+        vague &= numpy.maximum(blur, largest) > 1e-10  # nothing but noise on both sides
+        vague &= numpy.maximum(blur, largest) > 1e-9 * self.steepest  # nothing beside the gradient elsewhere
+        vague |= drowned
         found = Verdict(PASS)
         for status, where in (
-            (FAIL, (wrong & ~kink) | (kink & ~inside)),
+            (FAIL, failed | (kink & ~inside)),
             (INCONCLUSIVE, vague & ~kink),
             (NONDIFFERENTIABLE, kink),
         ):
@@ -330,6 +254,35 @@ class Comparison:
                 found = self._tell(status, leaf, coordinates, amounts, k, slopes, expected[k], bool(kink[k]))
                 break
         return found
+
+    def _confirm(self, coordinates, amounts, slopes, failed, expected, allowed) -> tuple:
+        """Look at mismatches once more, with the noise of the values and of backward measured at more points.
+
+        Returns the slopes, their error bars, which mismatches remain, and which of those rounding may explain.
+        """
+        probe = self._probe(coordinates, amounts)
+        noise = numpy.maximum(self.rounding, differences.noise(probe, numpy.random.default_rng(0)))
+        better = differences.measure(probe, self.base, noise)
+        better.kink, better.left, better.right = slopes.kink, slopes.left, slopes.right
+        blur = TRUST * better.error
+        excess = numpy.abs(better.value - expected) - allowed - blur
+        rows = numpy.flatnonzero(failed & ~(excess <= 0))
+        self.subject.restore()  # backward reads what was saved of the inputs
+        for some in (rows[-2:], rows):  # two at first: one that remains is enough
+            if len(some):
+                labels = [self.backward.labels[k] for k in some]
+                known = self.backward.spread(self.backward.cotangents[some], labels, 2.0**-52)
+                some = some[~(excess[some] <= known[:, coordinates] @ numpy.abs(amounts))]
+            if len(some):
+                break
+        confirmed = numpy.isin(numpy.arange(len(failed)), some)
+        drowned = confirmed & (excess <= self._floor())
+        return better, blur, confirmed & ~drowned, drowned
+
+    def _floor(self):
+        """Return the rounding of sums of numbers as large as the inputs, which values may hide by cancellation."""
+        largest = numpy.abs(self.subject.start).max(initial=0.0)
+        return 64 * 2.0**-52 * largest * numpy.abs(self.backward.cotangents).max(axis=1)
 
     @staticmethod
     def _blows_up(slopes, expected):
@@ -360,18 +313,18 @@ class Comparison:
         place = f"for output {output} with respect to input {leaf.label} {where}{cotangent}"
         if kink:
             numeric = (float(slopes.left[k]) / unit, float(slopes.right[k]) / unit)
-            text = f"slope {numeric[0]:.6g} on the left, {numeric[1]:.6g} on the right, backward gives "
+            text = f"slope {numeric[0]:.6g} on the left, {numeric[1]:.6g} on the right, {self.mode} gives "
             text += f"{analytic:.6g}"
             text = f"not differentiable {place}: {text}" + (", not in between" if status == FAIL else "")
         elif status == INCONCLUSIVE:
-            text = f"cannot measure the slope {place}: {numeric:.6g} +- {error:.1g}, backward gives "
+            text = f"cannot measure the slope {place}: {numeric:.6g} +- {error:.1g}, {self.mode} gives "
             text += f"{analytic:.6g}"
         elif not self.backward.differentiable:
             text = f"Numerical gradient for function expected to be zero {place}: no output requires grad, "
             text += f"yet the measured slope is {numeric:.10g}; is something detached?"
         else:
             text = f"Jacobian mismatch {place}: numerical {numeric:.10g} +- {error:.1g}, analytical "
-            text += f"{analytic:.10g}" + _hint(numeric, analytic)
+            text += f"{analytic:.10g}" + " in forward mode" * (self.mode != "backward") + _hint(numeric, analytic)
         return Verdict(status, text, input=leaf.label, element=element, numeric=numeric, analytic=analytic)
 
     def _name_output(self, label):
@@ -386,15 +339,6 @@ class Comparison:
         return number, f" (output element {index}{part})"
 
 
-def _scale(x):
-    """Natural step sizes: the size of each element, less if it is large, more if it is tiny."""
-    finite = numpy.where(numpy.isfinite(x), numpy.abs(x), 0.0)
-    typical = float(numpy.sqrt(numpy.mean(finite**2))) if finite.size else 0.0
-    least = min(max(0.1 * typical, 1e-3), 1.0) if typical else 1.0
-    large = numpy.maximum(numpy.sqrt(finite), 1e-4 * finite)
-    return numpy.where(finite > 1, large, numpy.maximum(finite, least))
-
-
 def _hint(numeric, analytic) -> str:
     """Say what kind of mistake a wrong number looks like."""
     if analytic == 0:
@@ -406,9 +350,3 @@ def _hint(numeric, analytic) -> str:
     if abs(numeric + analytic) <= 1e-3 * abs(numeric):
         return "; the sign is flipped"
     return f"; off by a factor of {analytic / numeric:.6g}"
-
-
-def _same(one, other, tolerance) -> bool:
-    return bool(
-        numpy.all((one == other) | (numpy.abs(one - other) <= tolerance) | ((one != one) & (other != other)))
-    )

@@ -8,8 +8,9 @@ import numpy
 import plugrad
 
 from .calls import Skip, agree, call
+from .op_values import reference
 from .samples import Maker, Sample, inside, samples_of
-from .structure import is_float, tensors_in
+from .structure import is_float, map_tensors, tensors_in, to_numpy
 
 SHAPES = ((), (0,), (2, 0, 3), (1,), (1, 1), (5,))
 PAIRS = (((3, 4), (4,)), ((3, 1), (1, 4)), ((3, 4), ()), ((), (2,)), ((0, 3), (1,)), ((2, 1, 3), (4, 1)))
@@ -74,8 +75,67 @@ def shapes(op, device):
                 )
 
 
+def slices(op, device):
+    """A reduction along a dimension is that of each row alone: in the middle, of size 1, and of a 0-d tensor."""
+    make = Maker(op.name + " slices", device=device)
+    x = make(2, 3, 4, **inside(op)).detach()
+    options = _other_options(op)
+    whole = tensors_in(op.function(x, dim=1, **options))
+    rows = [[tensors_in(op.function(x[i, :, k], dim=0, **options)) for k in range(4)] for i in range(2)]
+    for number, result in enumerate(whole):
+        assert tuple(result.shape) in ((2, 4), (2, 3, 4)), (
+            f"result {number} of shape (2, 3, 4) along argument 'dim'=1 has shape {tuple(result.shape)}"
+        )
+        alone = plugrad.stack([plugrad.stack([row[number] for row in part]) for part in rows])
+        result = result.movedim(1, 2) if result.ndim == 3 else result  # cumulative: the dimension is still there
+        agree(result, alone, f"shape (2, 3, 4), argument 'dim'=1, result {number} against each row alone", rtol=1e-9)
+    for shape in ((1,), (1, 1), ()):
+        x = make(*shape, **inside(op)).detach()
+        try:
+            single = tensors_in(op.function(x, dim=-1, **options))
+        except UserWarning:  # said aloud, as for the deviation of a single number
+            continue
+        flat = tensors_in(op.function(x.reshape(1), dim=0, **options))
+        for one, other in zip(single, flat, strict=True):
+            agree(one.reshape(other.shape), other, f"shape {shape}, argument 'dim'=-1, against shape (1,)")
+
+
+def reduced_dtypes(op, device):
+    """The dtype of a reduction's result is the one that its `promote` says."""
+    make = Maker(op.name + " dtypes", device=device)
+    options = _other_options(op)
+    if "dim" in op.parameters and "dim" not in op.defaults:
+        options["dim"] = 1
+    for dtype in map(_dtype, DTYPES):
+        x = make(2, 3, dtype=dtype, requires_grad=False, **_bounds(op, dtype))
+        try:
+            result = tensors_in(op.function(x, **options))[0]
+        except (NotImplementedError, RuntimeError, TypeError) as error:
+            if dtype in (plugrad.float32, plugrad.float64):
+                raise AssertionError(f"dtype {dtype}: {type(error).__name__}: {error}") from error
+            continue  # an op may refuse bools, integers, half precision or complex numbers
+        counted = {"int64": plugrad.int64, "float": plugrad.get_default_dtype()}.get(op.promote)
+        expected = {"bool": plugrad.bool, "index": plugrad.int64}.get(op.promote, dtype)
+        if counted is not None and not is_float_dtype(dtype):
+            expected = counted
+        real = dtype.is_complex and result.dtype is dtype.to_real()  # norms: told by the kernel
+        byte = op.promote == "bool" and result.dtype is dtype is plugrad.uint8  # as in PyTorch
+        right = result.dtype is expected or real or byte
+        assert right, f"dtype {dtype}: the result is {result.dtype}, expected is {expected}"
+
+
+def _other_options(op) -> dict:
+    """Return the arguments of a reduction beside the tensor, `dim` and `keepdim`, from a sample of a float tensor."""
+    for sample in samples_of(op):
+        named = {**dict(zip(op.parameters, sample.args, strict=False)), **sample.kwargs}
+        first = named.pop(op.parameters[0], None)
+        if isinstance(first, plugrad.Tensor) and is_float(first) and not tensors_in(named):
+            return {name: value for name, value in named.items() if name not in ("dim", "keepdim")}
+    raise Skip("no sample is made of one float tensor")
+
+
 def extremes(op, device):
-    """Zeros, infinities, nan, smallest and largest numbers neither raise nor warn."""
+    """Zeros, infinities, nan, smallest and largest numbers neither raise nor warn, and agree with the reference."""
     count, sample = _operands(op)
     for dtype in (plugrad.float64, plugrad.float32):
         with numpy.errstate(all="ignore"):
@@ -85,11 +145,36 @@ def extremes(op, device):
         if op.family == "reduction":
             tensors = [t.detach().reshape(-1, 1).expand(-1, 3).clone().requires_grad_() for t in tensors]
         result = call(op, _with(sample, count, tensors))
+        if op.family != "reduction" and dtype is plugrad.float64:
+            _against_reference(op, _with(sample, count, tensors), result)
         outputs = [y for y in tensors_in(result) if is_float(y) and y.requires_grad]
         if outputs:
             plugrad.autograd.grad(
                 outputs, tensors, [plugrad.ones_like(y) for y in outputs], allow_unused=True
             )
+
+
+def _against_reference(op, sample, result):
+    """Compare a result with the reference where that is finite; it may say otherwise what happens at infinity."""
+    if op.ref is None:
+        return
+    try:
+        function = reference(op.ref)
+    except Skip:
+        return
+    given = Sample(map_tensors(sample.args, to_numpy), map_tensors(sample.kwargs, to_numpy))
+    with numpy.errstate(all="ignore"):
+        expected, found = numpy.asarray(given.call(function)), to_numpy(result)
+    columns = [array for array in given.args if isinstance(array, numpy.ndarray)]
+    plain = numpy.isfinite(expected)
+    for array in columns:  # subnormal numbers are nothing to many libraries
+        plain = plain & ((array == 0) | (numpy.abs(array) > 1e-305) | numpy.isnan(array))
+    # Nothing is asked of numbers so small: a Bessel function of 1e300 has no phase in double precision.
+    wrong = plain & ~numpy.isclose(found, expected, rtol=1e-7, atol=1e-100)
+    if wrong.any():
+        place = int(wrong.argmax())
+        inputs = ", ".join(f"{array[place]:g}" for array in columns)
+        raise AssertionError(f"at {inputs}: the value is {found[place]:.9g}, the reference gives {expected[place]:.9g}")
 
 
 def promotion(op, device):

@@ -61,6 +61,7 @@ class Maker:
     Args:
         name: what to seed by, usually that of the op.
         dtype, device: of the tensors; float64 on the CPU by default.
+        seed: another one gives other values.
 
     >>> make = Maker("doc")
     >>> make(2, 3).shape, make.ints(4, low=0, high=3).dtype, make.bool(2).dtype
@@ -69,8 +70,9 @@ class Maker:
 
     __slots__ = ("random", "dtype", "device")
 
-    def __init__(self, name="", dtype=None, device="cpu"):
-        self.random = numpy.random.default_rng(zlib.crc32(name.encode()))
+    def __init__(self, name="", dtype=None, device="cpu", *, seed=0):
+        named = zlib.crc32(name.encode())
+        self.random = numpy.random.default_rng((named, seed) if seed else named)
         self.dtype, self.device = dtype or plugrad.float64, device
 
     def __call__(self, *shape, low=None, high=None, dtype=None, requires_grad=True, noncontiguous=False):
@@ -147,15 +149,16 @@ def as_sample(value) -> Sample:
     return Sample(value if isinstance(value, tuple) and not hasattr(value, "_fields") else (value,))
 
 
-def samples_of(op, dtype=None, device="cpu") -> list:
+def samples_of(op, dtype=None, device="cpu", *, seed=0) -> list:
     """Return the samples of an op: its own, or those of its family; empty where neither has any.
 
     Args:
         op: the op record.
         dtype, device: of the tensors that samples functions make without saying; float64 on the CPU by
             default.
+        seed: of the random values; each gives samples of the same shapes with other values.
     """
-    make = Maker(op.name, dtype, device)
+    make = Maker(op.name, dtype, device, seed=seed)
     source = op.sample_function or FAMILIES.get(op.family)
     if source is None or (op.sample_function is None and _asks_more(op)):
         return []

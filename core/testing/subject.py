@@ -21,6 +21,18 @@ NOTHING_TO_CHECK = (
 )
 
 
+def function_of(op, sample) -> tuple:
+    """Return an op's call with a sample as ``(function, arguments)``, ready for `check`; random numbers are seeded."""
+    from .samples import Sample
+
+    def function(*values):
+        plugrad.manual_seed(0)
+        given = dict(zip(sample.kwargs, values[len(sample.args) :], strict=True))
+        return Sample(values[: len(sample.args)], given, sample.through).call(op.function)
+
+    return function, (*sample.args, *sample.kwargs.values())
+
+
 class Misfit(Exception):
     """Raised for a gradient that cannot belong to its tensor."""
 
@@ -32,23 +44,23 @@ class Misfit(Exception):
 class Leaf:
     """One differentiable tensor of the subject.
 
-    `tensor` is differentiated; `probe` stands for it when values are measured, and is rewritten in place
-    through `memory` where it can be, so that closures over it see the change. Where it cannot (low
-    precision, overlapping memory, a non-leaf, another device), a new tensor is made for each probe and
-    `memory` is None.
+    It is rewritten in place through `memory` where it can be, so that closures over it see the change. Where it
+    cannot (low precision, overlapping memory, a non-leaf, another device), a new tensor is made for each probe
+    and `memory` is None.
     """
 
-    __slots__ = ("tensor", "probe", "memory", "span", "label")
+    __slots__ = ("tensor", "memory", "span", "label")
 
-    def __init__(self, tensor, probe, span, label):
-        self.tensor, self.probe, self.span, self.label = tensor, probe, span, label
+    def __init__(self, tensor, span, label):
+        self.tensor, self.span, self.label = tensor, span, label
         writable = (
-            probe.is_leaf
-            and probe.dtype is wide_dtype(probe.dtype)
-            and probe.device.type == "cpu"
-            and not _may_overlap(probe)
+            tensor.is_leaf
+            and tensor.dtype is wide_dtype(tensor.dtype)
+            and tensor.device.type == "cpu"
+            and not _may_overlap(tensor)
         )
-        self.memory = probe.detach().numpy() if writable else None
+        # The raw array: what `numpy()` hands out is watched, and writes to it are errors where backward saved it.
+        self.memory = tensor.detach()._data if writable else None
 
     def name(self, position: int) -> tuple:
         """Return the index within the tensor of a coordinate counted from the start of its span."""
@@ -66,7 +78,7 @@ class Leaf:
             raise Misfit(f"grad is incorrect type: {g.dtype} for input {self.label} of {t.dtype}", self.label)
 
     def write(self, flat) -> None:
-        """Put values into the memory of `probe`."""
+        """Put values into the memory of the tensor."""
         values = flat.view("complex128") if self.tensor.dtype.is_complex else flat
         numpy.copyto(self.memory, values.reshape(self.memory.shape))
 
@@ -85,13 +97,15 @@ def _may_overlap(tensor) -> bool:
 class Subject:
     """`func` with its inputs, its differentiable leaves, and the point at which it is looked at.
 
+    `low` tells whether anything is in less than double precision; then only `widened()` can be measured.
+
     Raises ValueError when no input and no module parameter requires grad.
     """
 
     def __init__(self, func, inputs):
         if isinstance(func, type) and issubclass(func, plugrad.autograd.Function):
             func = func.apply
-        self.func = self.probed = func
+        self.func = func
         self.inputs = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
         self.leaves: list[Leaf] = []
         self.outputs = None  # positions of the differentiable outputs
@@ -99,37 +113,49 @@ class Subject:
         if not self.leaves:
             raise ValueError(NOTHING_TO_CHECK)
         self.start = numpy.concatenate([reals(leaf.tensor) for leaf in self.leaves])
-        self.low = any(leaf.tensor.dtype is not leaf.probe.dtype for leaf in self.leaves) or any(
-            leaf.tensor.dtype is not wide_dtype(leaf.tensor.dtype) for leaf in self.leaves
-        )
         self.epsilon = max(plugrad.finfo(leaf.tensor.dtype).eps for leaf in self.leaves)
-        self._mended = {id(leaf.tensor) for leaf in self.leaves if leaf.memory is None}
-        self._fixed = (
-            {id(t): t.detach().to(wide_dtype(t.dtype)) for t in self._constants()} if self.low else {}
-        )
+        self.low = self.epsilon > plugrad.finfo(plugrad.float64).eps
 
     def _find_leaves(self):
-        seen: dict = {}
-        position = 0
-        for number, argument in enumerate(self.inputs):
-            for tensor in tensors_in(argument):
-                if tensor.requires_grad and is_float(tensor) and id(tensor) not in seen:
-                    seen[id(tensor)] = tensor
-                    position = self._add(tensor, tensor, position, number)
+        seen: set = set()
+        named = [(number, t) for number, argument in enumerate(self.inputs) for t in tensors_in(argument)]
         if isinstance(self.func, plugrad.nn.Module):
-            self.probed = copy.deepcopy(self.func).double()
-            pairs = zip(self.func.named_parameters(), self.probed.parameters(), strict=True)
-            for (name, parameter), probe in pairs:
-                if parameter.requires_grad and id(parameter) not in seen:
-                    position = self._add(parameter, probe, position, name)
+            named += self.func.named_parameters()
+        position = 0
+        for label, tensor in named:
+            if tensor.requires_grad and is_float(tensor) and id(tensor) not in seen:
+                seen.add(id(tensor))
+                size = tensor.numel() * (2 if tensor.dtype.is_complex else 1)
+                self.leaves.append(Leaf(tensor, slice(position, position + size), label))
+                position += size
 
-    def _add(self, tensor, probe, position, label):
-        size = tensor.numel() * (2 if tensor.dtype.is_complex else 1)
-        self.leaves.append(Leaf(tensor, probe, slice(position, position + size), label))
-        return position + size
+    def widened(self) -> Subject:
+        """Return the same subject on copies of all its tensors in double precision; of a Module, a copy of it."""
+        return self._copied(lambda t: t.detach().to(wide_dtype(t.dtype), copy=True), lambda module: module.double())
 
-    def _constants(self):
-        return [t for t in tensors_in(self.inputs) if is_float(t) and id(t) not in self._mended]
+    def at(self, point) -> Subject:
+        """Return the same subject on copies of its tensors, the leaves with values of a point; of a Module, a copy."""
+        made = self._copied(lambda t: t.detach().clone(), lambda module: module)
+        with plugrad.no_grad():
+            for leaf, there in zip(self.leaves, made.leaves, strict=True):
+                there.tensor.copy_(like(leaf.tensor, point[leaf.span]))
+        return made
+
+    def _copied(self, change, change_module) -> Subject:
+        """A tensor that is used twice stays one tensor."""
+        func = self.func
+        if isinstance(func, plugrad.nn.Module):
+            func = change_module(copy.deepcopy(func))
+        copies: dict = {}
+
+        def new(tensor):
+            if not is_float(tensor):
+                return tensor
+            if id(tensor) not in copies:
+                copies[id(tensor)] = change(tensor).requires_grad_(tensor.requires_grad)
+            return copies[id(tensor)]
+
+        return Subject(func, map_tensors(self.inputs, new))
 
     def forward(self) -> list:
         """Call `func` with grad; return its differentiable outputs, all float ones if there are none."""
@@ -153,7 +179,7 @@ class Subject:
         return numpy.concatenate(flat), grads
 
     def value(self, point) -> tuple:
-        """Return the outputs at a point as a flat real vector, and their dtypes; both wide where possible."""
+        """Return the outputs at a point as a flat real vector, and their dtypes."""
         fresh: dict = {}
         for leaf in self.leaves:
             if leaf.memory is not None:
@@ -161,13 +187,17 @@ class Subject:
             else:
                 fresh[id(leaf.tensor)] = like(leaf.tensor, point[leaf.span])
         arguments = self.inputs
-        if fresh or self._fixed:
-            stand_ins = {**self._fixed, **fresh}
-            arguments = map_tensors(self.inputs, lambda t: stand_ins.get(id(t), t))
+        if fresh:
+            arguments = map_tensors(self.inputs, lambda t: fresh.get(id(t), t))
         with plugrad.no_grad():
-            found = tensors_in(self.probed(*arguments))
+            found = tensors_in(self.func(*arguments))
         outputs = [found[i] for i in self.outputs]
         return numpy.concatenate([reals(y) for y in outputs] or [numpy.zeros(0)]), [y.dtype for y in outputs]
+
+    def move(self, point) -> None:
+        """Look at the function at another point from now on; the leaves must have `memory`."""
+        self.start = point
+        self.restore()
 
     def restore(self) -> None:
         """Put the inputs back as they were."""
@@ -175,17 +205,17 @@ class Subject:
             if leaf.memory is not None:
                 leaf.write(self.start[leaf.span])
 
-    def captured(self, grads) -> bool:
+    def captured(self, grads, unwritable=True) -> bool:
         """Whether `func` uses the tensors themselves (through a closure) rather than the arguments it is
         given.
 
-        Such tensors cannot be replaced by wide copies, so the subject cannot be measured. `grads` are the
-        gradients that the tensors themselves got.
+        Where such tensors cannot be written in place the subject cannot be measured. `grads` are the gradients
+        that the tensors themselves got. `unwritable` asks about tensors alone that cannot be written in place.
         """
         suspects = [
             leaf.tensor
             for leaf, g in zip(self.leaves, grads, strict=True)
-            if g is not None and id(leaf.tensor) in self._mended
+            if g is not None and isinstance(leaf.label, int) and (leaf.memory is None or not unwritable)
         ]
         if not suspects:
             return False

@@ -7,11 +7,7 @@ import numpy
 PASS, FAIL = "PASS", "FAIL"
 NONDIFFERENTIABLE, INCONCLUSIVE = "NONDIFFERENTIABLE", "INCONCLUSIVE"
 
-EPS, ATOL, RTOL = (
-    1e-6,
-    1e-5,
-    1e-3,
-)  # PyTorch's defaults: when left so, tolerances follow from what was measured
+EPS, ATOL, RTOL = 1e-6, 1e-5, 1e-3  # PyTorch's defaults: when left so, tolerances follow from what was measured
 RELATIVE = 1e-6  # a right gradient agrees with the slope at least this well, relative to the element
 VISIBLE = 2e-4  # an error this large, relative to the element, must be visible for a verdict
 
@@ -47,21 +43,17 @@ def worse(one: Verdict, other: Verdict) -> Verdict:
 
 
 class Tolerance:
-    """How far an analytic slope may be from a measured one."""
+    """How far an analytic slope may be from a measured one; both in double precision."""
 
-    def __init__(self, subject, atol, rtol):
-        self.given = (atol, rtol) != (ATOL, RTOL)
-        low = subject.epsilon if subject.low else 0.0
-        self.relative = rtol if self.given else max(RELATIVE, 32 * low)
-        self.absolute = atol if self.given else 0.0
-        self.of_row = max(
-            1e-12, 32 * low
-        )  # of the largest element beside it: what backward's own rounding may do
-        self.of_all = (
-            64 * 2.0**-52
-        )  # of the largest element anywhere: what cancels inside backward leaves so much
-        self.of_value = max(16 * 2.0**-52, 8 * low)  # of the function's value, for the same reason
-        self.of_bend = 8 * max(low, 2.0**-52)  # of the second derivative: backward sees its inputs rounded
+    def __init__(self, atol, rtol):
+        given = (atol, rtol) != (ATOL, RTOL)
+        epsilon = 2.0**-52
+        self.relative = rtol if given else RELATIVE
+        self.absolute = atol if given else 0.0
+        self.of_row = 1e-12  # of the largest element beside it: what backward's own rounding may do
+        self.of_all = 64 * epsilon  # of the largest element anywhere: what cancels inside backward leaves so much
+        self.of_value = 16 * epsilon  # of the function's value, for the same reason
+        self.of_bend = 8 * epsilon  # of the second derivative: backward sees its inputs rounded
         self.visible = max(VISIBLE, self.relative)  # an error bar beyond this tells nothing
 
     def allowed(self, largest, row, size, step):

@@ -1,0 +1,122 @@
+"""`plugrad check`: everything that follows from what a package declares, as one command."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import typer
+
+from plugrad.cli.output import show
+
+COLUMNS = {"subject": "subject", "kind": "kind", "check": "check", "from": "origin"}
+SKIPPED = {"subject": "subject", "check": "check", "does not apply:": "message"}
+
+
+def check(
+    target: str = typer.Argument(
+        None,
+        metavar="[PACKAGE | PLUGIN | NAME | FILE.py]",
+        help="What to check: a distribution, a plugin, an op or public name, or a file. Default: all of guests'.",
+    ),
+    expression: str = typer.Option("", "-k", metavar="EXPR", help="Only checks of such names: gradient and not sin."),
+    device: str = typer.Option("cpu", help="Where the samples are put."),
+    jobs: int = typer.Option(1, "--jobs", "-j", min=1, help="Processes to check in."),
+    resume: bool = typer.Option(
+        False, "--resume", help="Keep finished checks in .plugrad_check; do not repeat them until sources change."
+    ),
+    junit: str = typer.Option(None, metavar="FILE", help="Also write a JUnit report."),
+    as_json: bool = typer.Option(False, "--json", help="Print all checks as JSON."),
+    listing: bool = typer.Option(False, "--list", help="List the checks without running them."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Also print which checks do not apply, and why."),
+):
+    """Check ops, layers, losses, optimizers, schedules, inits, backends and compilers, from their samples alone.
+
+    Exit status: 0 if nothing is wrong, 1 if something is, 2 for what does not exist.
+    """
+    from plugrad.cli import checking
+
+    cases = _chosen(target, device, expression)
+    if listing:
+        rows = [checking.row_of(case) for case in cases]
+        show(rows, COLUMNS, as_json, "there is nothing to check")
+        return
+    if not cases:
+        typer.echo("there are no plugins of guests to check; `plugrad check plugrad` checks plugrad's own")
+        return
+    job = checking.Job(target, device, cases, jobs)
+    kept = checking.State(job) if resume else None
+    if kept is not None and kept.note:
+        typer.echo(kept.note, err=True)
+    rows, interrupted = _run(job, kept, quiet=as_json)
+    if junit:
+        checking.write_junit(junit, rows)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+    else:
+        _report(rows, len(cases), kept, verbose)
+    if interrupted:
+        advice = "; the same command goes on" if resume else "; with --resume it could be gone on with"
+        typer.echo(f"interrupted after {len(rows)} of {len(cases)} checks{advice}", err=True)
+        raise typer.Exit(130)
+    raise typer.Exit(1 if any(row["status"] == "failed" for row in rows) else 0)
+
+
+def _chosen(target, device, expression) -> list:
+    from plugrad.cli import checking
+    from plugrad.testing import checks_of
+
+    try:
+        cases = checks_of(target, device)
+        wanted = checking.matcher(expression)
+    except (LookupError, ValueError, SyntaxError) as error:
+        raise typer.BadParameter(str(error)) from None
+    chosen = [case for case in cases if wanted(case.id)]
+    if cases and not chosen:
+        raise typer.BadParameter(f"none of {len(cases)} checks matches -k {expression!r}")
+    return chosen
+
+
+def _run(job, kept, quiet) -> tuple:
+    """Run the checks with a bar on stderr where somebody is looking; return the rows, and whether it was broken off."""
+    rows = [] if kept is None else kept.rows
+    results = job.run(rows)
+    if not quiet and sys.stderr.isatty():
+        results = _bar(results, len(job.cases), len(rows))
+    try:
+        for row in results:
+            rows.append(row)
+            if kept is not None:
+                kept.add(row)
+    except KeyboardInterrupt:
+        return rows, True
+    return rows, False
+
+
+def _bar(results, total, done):
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task, failed = bar.add_task("checking", total=total, completed=done), 0
+        for row in results:
+            failed += row["status"] == "failed"
+            said = f"{row['subject']}" + (f", {failed} failed" if failed else "")
+            bar.update(task, advance=1, description=f"{said:<40}")
+            yield row
+
+
+def _report(rows, total, kept, verbose) -> None:
+    for row in rows:
+        if row["status"] == "failed":
+            typer.echo(f"FAILED {row['id']}\n    " + row["message"].replace("\n", "\n    "))
+    skipped = [row for row in rows if row["status"] == "skipped"]
+    if verbose and skipped:
+        show(skipped, SKIPPED, False)
+    counts = {word: sum(row["status"] == word for row in rows) for word in ("passed", "failed", "skipped")}
+    words = {"passed": "passed", "failed": "failed", "skipped": "do not apply"}
+    found = ", ".join(f"{count} {words[word]}" for word, count in counts.items() if count)
+    origins = sorted({row["origin"] for row in rows if row["origin"]})
+    again = f" ({kept.known} of them before)" if kept is not None and kept.known else ""
+    typer.echo(f"{', '.join(origins) or 'nothing'}: {len(rows)} checks{again}: {found or 'none finished'}")

@@ -1,0 +1,75 @@
+"""Checks of compilers: what `plugrad.compile(model, backend=NAME)` gives against the model itself."""
+
+from __future__ import annotations
+
+import plugrad
+
+from . import documents
+from .calls import agree
+from .samples import Maker
+from .structure import tensors_in
+
+
+def checks(compiler) -> dict:
+    """Return the checks of a compiler by name."""
+    return documents.checks(compiler) | {f"model {name}": _check_of(name) for name in MODELS}
+
+
+def _perceptron():
+    return plugrad.nn.Sequential(plugrad.nn.Linear(4, 5), plugrad.nn.Tanh(), plugrad.nn.Linear(5, 4)).double()
+
+
+def _branching():
+    def function(x):
+        return (x * x).sum() if float(x.sum()) > 0 else x.exp().mean()
+
+    return function
+
+
+def _several():
+    def function(x):
+        y = x @ x.transpose(-1, -2)
+        return y.relu(), {"norm": y.norm(), "part": x[0]}
+
+    return function
+
+
+def _writing():
+    def function(x):
+        y = x.clone()
+        y[0] *= 2
+        y += 1
+        return y.sigmoid()
+
+    return function
+
+
+MODELS = {"perceptron": _perceptron, "branching": _branching, "several results": _several, "writing": _writing}
+
+
+def _check_of(name):
+    def check(compiler, device):
+        """Results and gradients are those of the model, for each input, of this shape or another."""
+        plugrad.manual_seed(0)
+        model = MODELS[name]()
+        compiled = plugrad.compile(model, backend=compiler.__name__)
+        for number, shape in enumerate(((3, 4), (3, 4), (2, 4))):
+            for sign in (1, -1):
+                x = sign * Maker(f"compiled {number}", device=device)(*shape).detach().abs()
+                expected, found = _run(model, x), _run(compiled, x)
+                for what, ones, others in zip(("result", "gradient"), found, expected, strict=True):
+                    assert len(ones) == len(others), f"input {number}: {len(ones)} {what}s, eagerly {len(others)}"
+                    for one, other in zip(ones, others, strict=True):
+                        agree(one, other, f"input {number} of shape {shape}, compiled against eager, {what}")
+
+    return check
+
+
+def _run(model, x):
+    """Return the results for an input, and the gradients of it and of the model's parameters."""
+    x = x.clone().requires_grad_()
+    parameters = list(model.parameters()) if hasattr(model, "parameters") else []
+    outputs = tensors_in(model(x))
+    total = sum((y * y).sum() for y in outputs)
+    grads = plugrad.autograd.grad(total, [x, *parameters])
+    return [y.detach() for y in outputs], list(grads)

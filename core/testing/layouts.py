@@ -1,0 +1,77 @@
+"""The same inputs laid out otherwise in memory: a gradient must not depend on that."""
+
+from __future__ import annotations
+
+import numpy
+
+import plugrad
+
+from .structure import is_float, map_tensors, to_numpy
+from .subject import Subject
+
+
+def relaid(subject) -> Subject | None:
+    """Return the subject with its contiguous inputs transposed and strided in memory; None where none is to lay out.
+
+    Parameters of a Module stay as they are.
+    """
+    copies: dict = {}
+
+    def lay(tensor):
+        if id(tensor) not in copies and tensor.requires_grad and is_float(tensor):
+            if tensor.ndim and tensor.numel() > 1 and tensor.is_contiguous():
+                copies[id(tensor)] = _strided(tensor)
+        return copies.get(id(tensor), tensor)
+
+    inputs = map_tensors(subject.inputs, lay)
+    return Subject(subject.func, inputs) if copies else None
+
+
+def _strided(tensor):
+    """Return a leaf with the same values whose rows and columns lie the other way round, two elements apart."""
+    memory = tensor.detach().new_empty((*tensor.shape[::-1], 2))[..., 0]
+    made = memory.permute(*range(memory.ndim - 1, -1, -1))
+    made.copy_(tensor.detach())
+    return made.requires_grad_()
+
+
+def differs(subject, other) -> bool:
+    """Whether gradients of two subjects with equal values differ; not where func refuses the other's layout.
+
+    Where values differ func is about memory itself, as `as_strided` is.
+    """
+    try:
+        (values, grads), (their_values, their_grads) = _run(subject), _run(other)
+    except Exception:  # func is the user's: it may insist on a layout, and refuse others in any way
+        return False
+    tolerance = max(1e-9, 64 * subject.epsilon)
+    same = len(values) == len(their_values) and all(map(_close, values, their_values, [tolerance] * len(values)))
+    return same and not all(map(_close, grads, their_grads, [tolerance] * len(grads)))
+
+
+def _close(ours, theirs, tolerance) -> bool:
+    if ours is None or theirs is None:  # func uses the input through its closure
+        return True
+    ours, theirs = to_numpy(ours), to_numpy(theirs)
+    if ours.shape != theirs.shape:
+        return False
+    known = numpy.isfinite(ours)
+    sizes = numpy.where(known, abs(ours), 0.0)
+    allowed = tolerance * (sizes + 1e-3 * sizes.max(initial=0.0))
+    return bool((abs(ours - theirs)[known] <= allowed[known]).all())
+
+
+def _run(subject) -> tuple:
+    """Return the outputs, and the gradients for a growing number in each output element."""
+    outputs = subject.forward()
+    weighed = [(y, _weights(y)) for y in outputs if y.requires_grad]
+    leaves = [leaf.tensor for leaf in subject.leaves]
+    if not weighed:
+        return outputs, []
+    return outputs, plugrad.autograd.grad([y for y, _ in weighed], leaves, [g for _, g in weighed], allow_unused=True)
+
+
+def _weights(output):
+    weights = numpy.linspace(0.5, 1.5, output.numel()).reshape(tuple(output.shape))
+    weights = weights * (1 + 0.7j) if output.dtype.is_complex else weights
+    return plugrad.from_numpy(weights).to(output.device, output.dtype)

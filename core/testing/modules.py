@@ -1,0 +1,244 @@
+"""Checks of layers: Modules, constructed and called as they declare, or as is usual."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import io
+import pickle
+
+import plugrad
+
+from . import documents
+from .calls import Skip, agree, same_bits
+from .gradcheck import check
+from .guesses import NoGuess, build, declared, trials
+from .structure import is_float, tensors_in
+from .verdict import FAIL, INCONCLUSIVE
+
+
+def checks(cls) -> dict:
+    """Return the checks of a Module class by name."""
+    return documents.checks(cls) | CHECKS
+
+
+def each(cls, device):
+    """Yield (label, trial) for the ways to construct and call a Module."""
+    for number, trial in enumerate(found_trials(cls, device)):
+        yield f"sample {number} {cls.__name__}{trial}", trial
+
+
+def found_trials(cls, device):
+    """Return the trials of a Module class; skip where there are none: the check "samples" says so."""
+    try:
+        return _trials(cls, device)
+    except NoGuess as reason:
+        raise Skip(f"nothing to check it with: {reason}") from None
+
+
+def _trials(cls, device):
+    from . import losses
+
+    derived = hasattr(cls, "op") and declared(cls) is None
+    return losses.trials_of_op(cls, device) if derived else trials(cls, device)
+
+
+def has_samples(cls, device):
+    """It can be constructed and called, and shows itself."""
+    if cls.forward is plugrad.nn.Module.forward:
+        raise Skip("it has no `forward`, and is there for others to derive from")
+    try:
+        found = _trials(cls, device)
+    except NoGuess as reason:
+        raise AssertionError(
+            f"nothing to check it with: {reason}; declare a static method `samples(make)` that yields pairs of the "
+            "constructor's arguments and those of the call, such as `yield (4,), make(2, 4)`"
+        ) from None
+    assert found, "its `samples` yields nothing"
+    for trial in found:
+        module = build(cls, trial, device)
+        run(module, trial)
+        assert type(module).__name__ in repr(module), f"its repr {repr(module)!r} does not name {cls.__name__}"
+
+
+def run(module, trial, training=None) -> list:
+    """Call a module with the inputs of a trial, seeded, and return the tensors of the result."""
+    if training is not None:
+        module.train(training)
+    plugrad.manual_seed(0)
+    given = trial.given.map(lambda t: t.detach().clone().requires_grad_(t.requires_grad))
+    return tensors_in(module(*given.args, **given.kwargs))
+
+
+def same(one, other, label):
+    """Assert that two lists of results are equal."""
+    assert len(one) == len(other), f"{label}: {len(one)} results, {len(other)} before"
+    for first, second in zip(one, other, strict=True):
+        agree(first.detach(), second.detach(), label)
+
+
+def state_dict(cls, device):
+    """A state dict, saved and loaded, makes another module give the same."""
+    for label, trial in each(cls, device):
+        first, second = build(cls, trial, device, seed=0), build(cls, trial, device, seed=1)
+        run(first, trial)  # moves running statistics
+        file = io.BytesIO()
+        plugrad.save(first.state_dict(), file)
+        file.seek(0)
+        told = second.load_state_dict(plugrad.load(file))
+        assert not told.missing_keys and not told.unexpected_keys, f"{label}: {told}"
+        for (name, one), other in zip(first.state_dict().items(), second.state_dict().values(), strict=True):
+            assert same_bits(one, other), f"{label}, argument {name!r}: its state dict does not bring it back"
+        same(run(second, trial, False), run(first, trial, False), f"{label} with the loaded state dict")
+
+
+def device_and_dtype(cls, device):
+    """The keywords `device` and `dtype` of the constructor say where parameters are, and of which type."""
+    done = 0
+    for label, trial in each(cls, device):
+        plain = cls(*trial.construct.args, **trial.construct.kwargs)
+        parts = [*trial.construct.args, *trial.construct.kwargs.values()]
+        if not list(plain.parameters()) or any(isinstance(part, plugrad.nn.Module) for part in parts):
+            continue
+        known = inspect.signature(cls).parameters
+        for name in ("device", "dtype"):
+            free = any(p.kind is p.VAR_KEYWORD for p in known.values())
+            assert name in known or free, f"its constructor has parameters to make, but no argument {name!r}"
+        wide = cls(*trial.construct.args, **{**trial.construct.kwargs, "dtype": plugrad.float64})
+        for name, tensor in wide.named_parameters():
+            assert not is_float(tensor) or tensor.dtype in (plugrad.float64, plugrad.complex128), (
+                f"{label}, argument 'dtype'=float64: {name} is {tensor.dtype}"
+            )
+        far = cls(*trial.construct.args, **{**trial.construct.kwargs, "device": "meta"})
+        for name, tensor in [*far.named_parameters(), *far.named_buffers()]:
+            assert tensor.device.type == "meta", f"{label}, argument 'device'='meta': {name} is on {tensor.device}"
+        done += 1
+    if not done:
+        raise Skip("it has no parameters of its own")
+
+
+def gradient(cls, device):
+    """The gradients of inputs and parameters agree with measured slopes."""
+    done, vague = 0, None
+    for label, trial in each(cls, device):
+        for training in (True, False):  # in training it may be random, and then nothing can be measured
+            module = build(cls, trial, device).train(training)
+            named = [*trial.given.args, *trial.given.kwargs.values()]
+            graded = [t for t in [*tensors_in(named), *module.parameters()] if is_float(t) and t.requires_grad]
+            outputs = [y for y in run(module, trial) if is_float(y) and y.requires_grad]
+            if not graded or not outputs:
+                break
+            verdict = check(_called(module, trial), tuple(named), fast_mode=True)
+            if verdict.status == INCONCLUSIVE:
+                vague = f"{label}: {verdict.message}"
+                continue
+            place = verdict.input
+            name = _name_of(cls, place) if isinstance(place, int) else place
+            assert verdict.status != FAIL, f"{label}, argument {name!r}: {verdict.message}"
+            done += 1
+            break
+    assert done or vague is None, vague
+    if not done:
+        raise Skip("nothing in it requires grad")
+
+
+def _called(module, trial):
+    """Return the module, or one that calls it with the trial's keyword arguments."""
+    if not trial.given.kwargs:
+        return module
+    count, names = len(trial.given.args), list(trial.given.kwargs)
+
+    class ByKeyword(plugrad.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.module = module
+
+        def forward(self, *values):
+            return self.module(*values[:count], **dict(zip(names, values[count:], strict=True)))
+
+    return ByKeyword()
+
+
+def _name_of(cls, place) -> str:
+    names = list(inspect.signature(cls.forward).parameters)[1:]
+    return names[place] if place < len(names) else f"input {place}"
+
+
+def train_and_eval(cls, device):
+    """`train` and `eval` reach all submodules, and in evaluation the result does not depend on the seed."""
+    for label, trial in each(cls, device):
+        module = build(cls, trial, device)
+        assert all(part.training for part in module.modules()), f"{label}: it does not start in training mode"
+        assert module.eval() is module, f"{label}: eval() does not return the module"
+        assert not any(part.training for part in module.modules()), f"{label}: eval() does not reach all submodules"
+        before = {name: t.clone() for name, t in module.state_dict().items()}
+        first = run(module, trial)
+        plugrad.manual_seed(1)
+        given = trial.given.map(lambda t: t.detach().clone())
+        second = tensors_in(module(*given.args, **given.kwargs))
+        same(second, first, f"{label} in evaluation, with another seed")
+        for name, t in module.state_dict().items():
+            assert same_bits(t, before[name]), f"{label}: a call in evaluation changes {name!r}"
+        assert all(part.training for part in module.train().modules()), f"{label}: train() does not reach all"
+
+
+def pickling(cls, device):
+    """A pickled module comes back as the same class, and gives the same."""
+    for label, trial in each(cls, device):
+        module = build(cls, trial, device)
+        again = pickle.loads(pickle.dumps(module))
+        assert type(again) is type(module), f"{label}: unpickling gives a {type(again).__name__}"
+        same(run(again, trial), run(build(cls, trial, device), trial), f"{label}, unpickled")
+
+
+def deepcopy(cls, device):
+    """A deep copy gives the same, and shares no parameter with the original."""
+    for label, trial in each(cls, device):
+        module = build(cls, trial, device)
+        again = copy.deepcopy(module)
+        for (name, one), (_, other) in zip(module.named_parameters(), again.named_parameters(), strict=True):
+            assert one is not other and one.data_ptr() != other.data_ptr(), f"{label}: the copy shares {name!r}"
+        same(run(again, trial), run(module, trial), f"{label}, copied")
+
+
+def functional_form(cls, device):
+    """Called with its parameters as arguments (`func.functional_call`) it gives the same."""
+    for label, trial in each(cls, device):
+        module = build(cls, trial, device)
+        tensors = {name: t.detach().clone() for name, t in [*module.named_parameters(), *module.named_buffers()]}
+        expected = run(build(cls, trial, device), trial)
+        for t in module.parameters():
+            t.data = t.detach() * 0  # what it computes with must be what it was given
+        plugrad.manual_seed(0)
+        given = trial.given.map(lambda t: t.detach().clone())
+        found = plugrad.func.functional_call(module, tensors, given.args, given.kwargs)
+        same(tensors_in(found), expected, f"{label}, by functional_call")
+
+
+def inputs_unchanged(cls, device):
+    """Neither the call nor its backward writes into its inputs, unless it is told to by `inplace=True`."""
+    for label, trial in each(cls, device):
+        if trial.construct.kwargs.get("inplace"):
+            continue
+        module = build(cls, trial, device)
+        given = trial.given.map(lambda t: t.detach().clone().requires_grad_(t.requires_grad))
+        before = [t.detach().clone() for t in tensors_in((given.args, given.kwargs))]
+        outputs = [y for y in tensors_in(module(*given.args, **given.kwargs)) if is_float(y) and y.requires_grad]
+        for stage in ("the call", "backward"):
+            if stage == "backward" and outputs:
+                plugrad.autograd.backward(outputs, [plugrad.ones_like(y) for y in outputs])
+            for number, (t, then) in enumerate(zip(tensors_in((given.args, given.kwargs)), before, strict=True)):
+                assert same_bits(t, then), f"{label}, argument {_name_of(cls, number)!r} was written by {stage}"
+
+
+CHECKS = {
+    "samples": has_samples,
+    "state dict": state_dict,
+    "device and dtype": device_and_dtype,
+    "gradient": gradient,
+    "train and eval": train_and_eval,
+    "pickling": pickling,
+    "deepcopy": deepcopy,
+    "functional form": functional_form,
+    "inputs unchanged": inputs_unchanged,
+}

@@ -1,0 +1,225 @@
+"""Checks of an op's values: that it runs, agrees with its reference, writes nowhere, repeats itself, refuses well."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+import threading
+
+import numpy
+
+import plugrad
+
+from .calls import (
+    Skip,
+    agree,
+    argument_of,
+    call,
+    cotangents_of,
+    described,
+    each,
+    leaves,
+    named_tensors,
+    same_bits,
+)
+from .samples import Maker, Sample, as_sample, samples_of
+from .structure import map_tensors, tensors_in, to_numpy
+
+THREADS = 8
+
+
+def has_samples(op, device):
+    """There is something to run the op with, and it runs."""
+    found = samples_of(op, device=device)
+    for sample in found:
+        call(op, sample.map(lambda t: t.detach()))
+    assert found, (
+        f"nothing to check it with; declare `@{op.name}.samples`, a generator function of `make` that "
+        "yields inputs, such as make(3, 4)"
+    )
+
+
+def reference(ref):
+    """Return the function that a reference names ('numpy.add'); skip where its module is not installed."""
+    if ref is None:
+        raise Skip("no reference")
+    if callable(ref):
+        return ref
+    parts = ref.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[cut:]:
+            found = getattr(found, name)
+        return found
+    raise Skip(f"{parts[0]} is not installed")
+
+
+def value(op, device):
+    """The value is that of the reference."""
+    function = reference(op.ref)
+    for label, sample in each(op, device):
+        if sample.through is not None:
+            continue
+        given = sample if callable(op.ref) else _renamed(op, sample)
+        args, kwargs = map_tensors(given.args, to_numpy), map_tensors(given.kwargs, to_numpy)
+        with numpy.errstate(all="ignore"):
+            expected = function(*args, **kwargs)
+        results = tensors_in(call(op, sample))
+        wanted = list(expected) if isinstance(expected, tuple) else [expected]
+        assert len(results) == len(wanted), f"{label}: {len(results)} results, the reference gives {len(wanted)}"
+        for result, right in zip(results, wanted, strict=True):
+            agree(to_numpy(result), numpy.asarray(right), label, rtol=1e-7, atol=1e-9, check_dtype=False)
+
+
+def _renamed(op, sample):
+    """Return a sample whose `dim` and `keepdim` are keywords, by the names of NumPy and SciPy."""
+    names = {"dim": "axis", "keepdim": "keepdims"}
+    named = dict(zip(op.parameters, sample.args, strict=False))
+    args = [item for name, item in named.items() if name not in names]
+    kwargs = {names[name]: item for name, item in named.items() if name in names}
+    kwargs.update((names.get(name, name), item) for name, item in sample.kwargs.items())
+    if isinstance(kwargs.get("axis"), list):
+        kwargs["axis"] = tuple(kwargs["axis"])
+    return Sample(args, kwargs)
+
+
+def inputs_unchanged(op, device):
+    """Neither the call nor its backward writes into its arguments."""
+    for label, sample in each(op, device):
+        tensors = named_tensors(op, sample)
+        before = [(name, t.detach().clone()) for name, t in tensors]
+        results = tensors_in(call(op, sample))
+        _assert_unchanged(tensors, before, f"{label}, %s was written by the call")
+        outputs, wanted = [y for y in results if y.requires_grad], leaves(sample)
+        if not outputs or not wanted:
+            continue
+        given = [plugrad.ones_like(y) for y in outputs]
+        ones = [("grad_output", g.clone()) for g in given]
+        plugrad.autograd.grad(outputs, wanted, given, allow_unused=True)
+        _assert_unchanged(tensors, before, f"{label}, %s was written by backward")
+        _assert_unchanged([("grad_output", g) for g in given], ones, f"{label}, %s was written by backward")
+
+
+def _assert_unchanged(now, before, message):
+    for (name, one), (_, other) in zip(now, before, strict=True):
+        agree(one.detach(), other, message % f"argument {name!r}", rtol=0, atol=0)
+
+
+def inplace(op, device):
+    """The in-place method gives what the op gives, and returns its input."""
+    names = [name.removeprefix("Tensor.") for name in op.names if name.startswith("Tensor.")]
+    names = [f"{name}_" for name in names if getattr(plugrad.Tensor, f"{name}_", None) is not None]
+    if not names:
+        raise Skip("not a method of Tensor")
+    done = 0
+    for label, sample in each(op, device):
+        if not sample.args or not isinstance(sample.args[0], plugrad.Tensor):
+            continue
+        expected = call(op, sample)
+        first = sample.args[0].detach().clone()
+        if expected.shape != first.shape or expected.dtype != first.dtype:
+            continue  # the result does not fit into the input: PyTorch refuses as well
+        plugrad.manual_seed(0)
+        result = getattr(first, names[0])(*sample.map(lambda t: t.detach()).args[1:], **sample.kwargs)
+        assert result is first, f"{label}: {names[0]} does not return its input"
+        agree(first, expected.detach(), f"{label}, {names[0]}")
+        done += 1
+    if not done:
+        raise Skip("no sample's result fits into its first input")
+
+
+def error_samples(op, device):
+    """Wrong inputs raise what the op's declaration says."""
+    for number, (kind, pattern, given) in enumerate(op.error_function(Maker(op.name, device=device))):
+        sample = as_sample(given)
+        label = f"error sample {number} {sample}"
+        try:
+            call(op, sample)
+        except Exception as error:
+            assert isinstance(error, kind), (
+                f"{label}: raises {type(error).__name__}, declared is {kind.__name__}: {error}"
+            )
+            assert re.search(pattern, str(error)), f"{label}: the message {str(error)!r} does not match {pattern!r}"
+        else:
+            raise AssertionError(f"{label}: raises nothing, declared is {kind.__name__}")
+
+
+def _outcome(op, sample) -> tuple:
+    """Return the results of a call, and the gradients where it has any."""
+    results, wanted = tensors_in(call(op, sample)), leaves(sample)
+    outputs = [y for y in results if wanted and y.requires_grad]
+    grads = ()
+    if outputs:
+        try:
+            grads = plugrad.autograd.grad(outputs, wanted, cotangents_of(op, outputs), allow_unused=True)
+        except NotImplementedError:  # said aloud; the check of gradients reports it
+            grads = ()
+    return [y.detach() for y in results], list(grads)
+
+
+def deterministic(op, device):
+    """Twice the same call with the same seed gives the same bits, and so does its backward."""
+    for label, sample in each(op, device):
+        first, second = _outcome(op, sample), _outcome(op, sample)
+        for what, ones, others in zip(("result", "gradient"), first, second, strict=True):
+            about = [f"result {i}" for i in range(len(ones))]
+            if what == "gradient":
+                about = [f"the gradient of argument {argument_of(op, sample, i)!r}" for i in range(len(ones))]
+            for name, one, other in zip(about, ones, others, strict=True):
+                assert same_bits(one, other), f"{label}: two calls with one seed differ in {name}"
+
+
+def is_random(op, sample) -> bool:
+    """Whether the result depends on the seed of the random numbers."""
+    results = []
+    for seed in (0, 1):
+        plugrad.manual_seed(seed)
+        results.append([t.detach() for t in tensors_in(sample.call(op.function))])
+    return not all(map(same_bits, *results))
+
+
+def threads(op, device):
+    """Eight threads at once get what each gets alone: each has inputs of its own."""
+    jobs, expected = [], []
+    for seed in range(THREADS):
+        own = samples_of(op, device=device, seed=seed)
+        if not seed and any(is_random(op, sample) for sample in own):
+            raise Skip("the result is random, and threads share the generator")
+        jobs.append(own)
+        expected.append([_outcome(op, sample) for sample in own])
+    found, barrier = [None] * THREADS, threading.Barrier(THREADS)
+
+    def work(number):
+        barrier.wait()
+        try:
+            found[number] = [_outcome(op, sample) for sample in jobs[number]]
+        except Exception as error:
+            found[number] = error
+
+    _run_together(work)
+    for got, right in zip(found, expected, strict=True):
+        if isinstance(got, Exception):
+            raise AssertionError(f"a call beside others raises {described(got)}") from got
+        for number, (one, other) in enumerate(zip(got, right, strict=True)):
+            for ours, theirs in zip(one, other, strict=True):
+                assert all(map(same_bits, ours, theirs)), (
+                    f"sample {number}: a call beside others in {THREADS} threads gives another result than alone"
+                )
+
+
+def _run_together(work) -> None:
+    """Run `work(number)` in as many threads, which are made to take turns as often as possible."""
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        sys.setswitchinterval(interval)
