@@ -115,8 +115,7 @@ class State:
         wanted = {case.id for case in job.cases}
         self.rows = [row for row in kept if row["id"] in wanted]
         self.known = len(self.rows)
-        if not kept:
-            self._start()
+        self._write(kept)
 
     def _read(self) -> list:
         if not self.file.is_file():
@@ -133,10 +132,11 @@ class State:
             return []
         return rows[1:]
 
-    def _start(self) -> None:
+    def _write(self, rows) -> None:
+        """Write the file anew: what was kept of it, or nothing but the key."""
         self.file.parent.mkdir(exist_ok=True)
         (self.file.parent / ".gitignore").write_text("*\n")
-        self.file.write_text(json.dumps({"key": self.key}) + "\n")
+        self.file.write_text("".join(json.dumps(row) + "\n" for row in ({"key": self.key}, *rows)))
 
     def add(self, row) -> None:
         """Note a finished check."""

@@ -140,6 +140,25 @@ def test_a_file(tmp_path, factor, status):
     assert ("argument 'input'" in done.stdout) == bool(status)
 
 
+def test_a_file_that_fails_is_a_finding_and_an_empty_one_a_mistake(tmp_path):
+    (tmp_path / "torn.py").write_text("import nowhere_at_all\n")
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    torn = command(str(tmp_path / "torn.py"))
+    assert torn.exit_code == 1 and "No module named 'nowhere_at_all'" in torn.output
+    assert command(str(tmp_path / "empty.py")).exit_code == 2
+    del loader.plugins["torn.py:torn"]
+    assert not [name for name in loader.plugins if "empty" in name]
+
+
+REGISTERING = FILE.format(factor="2") + "\nfrom plugrad.extend import register\nregister(bent)\n"
+
+
+def test_a_file_that_registers_its_records_itself(tmp_path):
+    (tmp_path / "cell.py").write_text(REGISTERING)
+    done = guest_builder.run(None, arguments=["-m", "plugrad.cli", "check", str(tmp_path / "cell.py")])
+    assert done.returncode == 0 and "20 checks" in done.stdout, done.stdout + done.stderr
+
+
 # ---------------------------------------------------------------------------------------------------- options
 
 
@@ -198,6 +217,7 @@ def test_resume_repeats_nothing_until_sources_change(tmp_path, monkeypatch):
     monkeypatch.setattr(checking, "run_case", lambda case: ran.append(case.id) or original(case))
     second = json.loads(command(*arguments).stdout)
     assert len(ran) == 1 and sorted(row["id"] for row in second) == sorted(row["id"] for row in first)
+    assert len(json.loads(command(*arguments).stdout)) == len(first) and len(ran) == 1
     monkeypatch.setattr(checking, "_key", lambda job: "other sources")
     result = command(*arguments)
     assert len(ran) == 1 + len(first) and "have changed" in result.output

@@ -477,3 +477,53 @@ def test_write_to_grad_output(change):
     clone = function(lambda ctx, x: x * 1, lambda ctx, g: change(g.clone()))
     (clone.apply(x) ** 2).sum().backward()
     assert x.grad.tolist() == [4.0, 8.0, 12.0]
+
+
+def _reported_missing_targets():
+    """Targets that are missing count for nothing, masked after the loss."""
+    x, y = leaf([[0.0, 0.5]]), torch.tensor([[NAN, 0.0]], dtype=torch.float64)
+    torch.square(x - y)[~torch.isnan(y)].sum().backward()
+    return x.grad
+
+
+def _reported_reassignment():
+    x = leaf([0.0, 100.0])
+    f = torch.log(torch.exp(10 * x) + 1)
+    f[1] = 0
+    f[:] = 0
+    return torch.autograd.grad(f[1], x)[0]
+
+
+def _reported_where(condition, one, other, values):
+    x = leaf(values)
+    torch.where(condition(x), one(x), other(x)).sum().backward()
+    return x.grad
+
+
+def _masked_by_finite(x):
+    return torch.isfinite(x.log())
+
+
+REPORTED = {  # what users of PyTorch reported as wrong, and what they expected
+    "pytorch#187297": (lambda: _reported_where(lambda x: x > 0, torch.sqrt, lambda x: x, [-1.0, -4.0]), [1.0, 1.0]),
+    "pytorch#156212": (
+        lambda: _reported_where(lambda x: x <= 10, torch.exp, lambda x: torch.tensor(1), [1.0, NAN, 1e10]),
+        [math.e, 0.0, 0.0],
+    ),
+    "pytorch#108618": (
+        lambda: _reported_where(lambda x: x > 2, torch.log2, lambda x: 2 * x, [0.0, 2.0, 3.0]),
+        [2.0, 2.0, 1 / (3 * math.log(2))],
+    ),
+    "pytorch#68425": (lambda: _reported_where(lambda x: x <= 0, torch.exp, lambda x: 1 + x, [1000.0]), [1.0]),
+    "pytorch#52248": (lambda: _reported_where(_masked_by_finite, torch.log, lambda x: 3 * x, [0.0, 2.0]), [3.0, 0.5]),
+    "pytorch#64305": (_reported_missing_targets, [[0.0, 1.0]]),
+    "pytorch#17455": (_reported_reassignment, [0.0, 0.0]),
+}
+
+
+@pytest.mark.parametrize("name", REPORTED)
+def test_what_was_reported_gives_the_expected_numbers(name):
+    program, expected = REPORTED[name]
+    assert program().isnan().any()
+    with autograd.zero_safe():
+        assert torch.allclose(program(), torch.tensor(expected, dtype=torch.float64))

@@ -121,7 +121,7 @@ def checks_of(target=None, device="cpu") -> list:
     Raises LookupError, naming the nearest known names, when there is no such target.
 
     >>> [case.name for case in checks_of("optim.SGD")][:3]
-    ['docstring', 'example', 'samples']
+    ['docstring', 'example', 'signature']
     """
     from .targets import subjects_of
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import traceback
 
 from plugrad import loader, registry
 from plugrad.op import Op
@@ -167,21 +168,28 @@ def load_file(path) -> loader.Plugin:
     spec = importlib.util.spec_from_file_location(file.stem, file)
     module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(file.parent))
+    loader.plugins[plugin.id] = plugin
     try:
         spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # a finding, as with an installed plugin
+        plugin.stage = "import"
+        plugin.fail(error, traceback.format_exc())
+        return plugin
     finally:
         sys.path.remove(str(file.parent))
     own = loader.plugins.get("session:main")
     if own is not None and len(own.brought) > before:  # it registered its records itself
+        del loader.plugins[plugin.id]
         return own
     if not any(hasattr(value, "plugrad_impl") for value in vars(module).values()):
         _give_hooks(module, path)
-    loader.plugins[plugin.id] = plugin
     return plugin
 
 
 def _give_hooks(module, path) -> None:
     """Let a module without hooks hand over the records that it defines."""
+    import pathlib
+
     from plugrad import extend
 
     bases = {
@@ -190,6 +198,7 @@ def _give_hooks(module, path) -> None:
     }  # fmt: skip
     found = {kind: extend.collect(base, vars(module)) for kind, base in bases.items()}
     if not any(found.values()):
+        del loader.plugins[f"{pathlib.Path(path).name}:{module.__name__}"]
         raise LookupError(f"{path} defines no op, layer, optimizer, schedule or backend")
     for kind, records in found.items():
         if records:
