@@ -32,13 +32,13 @@ from plugrad.optim.lr_scheduler import LRScheduler
 from plugrad.optim.optimizer import Optimizer
 from plugrad.random import Generator, rng
 from plugrad.recipes import Kernel, kernel_for, layer, loss, loss_modules
-from plugrad.session import register
+from plugrad.session import register, unregister
 
 __all__ = [
     "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "OpCall", "OpHook", "Optimizer",
     "PLUGRAD_API", "Parameter", "axes", "binary", "broadcast_shapes", "collect", "complement", "composite", "conj",
     "dtype_of", "elementwise", "factory", "get_default_dtype", "hookimpl", "keep_dims", "kernel_for", "layer",
-    "loss", "loss_modules", "op", "reduction", "register", "rng", "type_of", "unary", "view",
+    "loss", "loss_modules", "op", "reduction", "register", "rng", "type_of", "unary", "unregister", "view",
 ]  # fmt: skip
 
 

@@ -34,6 +34,7 @@ def register(*given, **by_kind):
     <Op session.doubled (unary)>
     >>> torch.ones(2).doubled()
     tensor([2., 2.])
+    >>> unregister(doubled)
     """
     groups = {kind: list(items) for kind, items in by_kind.items()}
     unknown = set(groups) - set(registry.KINDS)
@@ -60,6 +61,23 @@ def register(*given, **by_kind):
     for message in [*messages, *_shadowed(plugin, groups)]:
         warn(message)
     return next(iter((*given, *(item for items in by_kind.values() for item in items))), None)
+
+
+def unregister(*given) -> None:
+    """Take back what `register` entered: each of these records and classes, under all of its names.
+
+    Raises LookupError for what was not registered by the program.
+    """
+    with registry.lock:
+        plugin = _session()
+        for item in given:
+            entries = [entry for entry in plugin.brought.values() if entry.value is item]
+            if not entries:
+                raise LookupError(f"{item!r} was not registered by this program, or was replaced since")
+            for entry in entries:
+                _withdraw(plugin, entry)
+        if not plugin.brought:
+            discovery.plugins.pop(plugin.id, None)
 
 
 def kind_of(item) -> str:
@@ -90,7 +108,7 @@ def _session():
         _plugin = discovery.Plugin("session", "-", "main", "__main__", False)
         _plugin.kinds.add("plugin")
         _plugin.status = "loaded"
-        discovery.plugins[_plugin.id] = _plugin
+    discovery.plugins[_plugin.id] = _plugin
     return _plugin
 
 

@@ -143,3 +143,23 @@ for n in (2, 3):
 
 def test_the_command_line_does_not_see_sessions():
     assert "session" not in run(None, GUESTS, arguments=("-m", "plugrad.cli", "plugins")).stdout
+
+
+def test_what_was_registered_can_be_taken_back():
+    program = """
+from plugrad.extend import unregister
+op = register(times(2))
+assert torch.mine(one).item() == one.mine().item() == 2
+unregister(op)
+assert not hasattr(torch, "mine") and not hasattr(one, "mine") and not hasattr(torch.ops, "session")
+assert "session:main" not in torch.loader.plugins and "mine" not in dir(torch)
+try:
+    unregister(op)
+except LookupError as error:
+    assert "was not registered by this program" in str(error)
+else:
+    raise SystemExit("no error")
+register(times(3))
+assert uses() == [3]
+"""
+    output(SETUP + program, GUESTS)
