@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from plugrad import codegen, loader, preferences, registry
+from plugrad.trouble import suggestion
 
 
 def first_line(doc) -> str:
@@ -48,9 +49,9 @@ def _parameters(op) -> str:
 
 
 def _promised_op(plugin, name) -> dict:
-    names = loader.promised_names(plugin, "ops", name)
+    names, last = loader.promised_names(plugin, "ops", name), name.rpartition(".")[2]
     return {
-        "name": name, "record": f"{plugin.namespace}.{name}", "signature": f"{name}(...)", "public": list(names),
+        "name": name, "record": f"{plugin.namespace}.{last}", "signature": f"{last}(...)", "public": list(names),
         "aliases": [], "backends": [], "orders": None, "family": None, "provider": plugin.id, "loaded": False,
         "doc": f"promised by {plugin.distribution} {plugin.version}, {plugin.status}",
     }  # fmt: skip
@@ -102,9 +103,12 @@ def names_of_ops() -> list[str]:
 
 
 def entries(kind: str) -> list[dict]:
-    """Describe what plugins brought or promise of one kind other than ops and backends."""
+    """Describe what plugins brought or promise of one kind other than ops and backends; imports no guest."""
     rows = []
     for plugin in loader.plugins.values():
+        mine = any(kind == promised for promised, _ in plugin.promised)
+        if mine and plugin.builtin and plugin.status == "not loaded":
+            loader.load(plugin)
         for dotted, entry in plugin.brought.items():
             if entry.kind == kind:
                 rows.append(_class_row(entry, dotted, plugin))
@@ -141,7 +145,8 @@ def backend_rows(load=False) -> list[dict]:
         providers = " or ".join(sorted(plugin.id for plugin in registry.candidates_for(dotted)))
         row = {"name": name, "state": "not loaded", "reason": None, "provider": providers}
         try:
-            ours = registry.choose(dotted)[0].builtin
+            chosen = registry.choose(dotted)[0]
+            ours, row["provider"] = chosen.builtin, chosen.id
         except registry.AmbiguousNameError:
             ours = True  # asking imports nobody: it says who the rivals are
         if load or ours or registry.backends[name] is not None:
@@ -174,9 +179,16 @@ def remarks() -> list[str]:
         names = {dotted.rpartition(".")[2] for plugin in guests for dotted in plugin.hidden}
         names |= {dotted for plugin in guests for dotted in plugin.hidden}
         ids = {name for plugin in guests for name in (plugin.distribution, plugin.id)}
-        if item not in names and preferences.normalise(item) not in ids:
-            lines.append(f"{item!r} is to be kept out ({source}), and nobody brings it")
+        if preferences.bare(item) not in names and preferences.normalise(item) not in ids:
+            lines.append(f"{item!r} is to be kept out ({source}), and nobody brings it{suggestion(item, names | ids)}")
+    ids = {name for plugin in guests for name in (plugin.distribution, plugin.id)}
+    for item in preferences.allowed_items():
+        if preferences.normalise(item) not in ids:
+            lines.append(f"{item!r} may load (PLUGRAD_PLUGINS), and nobody is called so{suggestion(item, ids)}")
     return lines
+
+
+_SHOWN = 12  # promised names in the table; `--verbose` has all
 
 
 def plugin_row(plugin) -> dict:
@@ -185,6 +197,8 @@ def plugin_row(plugin) -> dict:
     for entry in {id(entry.value): entry for entry in plugin.brought.values()}.values():
         counts[entry.kind] = counts.get(entry.kind, 0) + 1
     promised = [f"{kind}: {name}" for kind, name in plugin.promised if not plugin.brought]
+    if len(promised) > _SHOWN:
+        promised[_SHOWN:] = [f"{len(promised) - _SHOWN} more"]
     return {
         "id": plugin.id,
         "distribution": plugin.distribution,
@@ -193,7 +207,7 @@ def plugin_row(plugin) -> dict:
         "stage": plugin.stage,
         "import_ms": round(plugin.seconds * 1000, 2),
         "brings": [f"{count} {kind}" for kind, count in counts.items()] or promised,
-        "names": sorted(plugin.brought),
+        "names": sorted(plugin.brought or plugin.claimed),
         "shadowed": plugin.shadowed,
         "blocked": plugin.hidden,
         "error": plugin.reason if plugin.error is None else loader.describe(plugin.error),

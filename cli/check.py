@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 
@@ -67,7 +68,8 @@ def _chosen(target, device, expression) -> list:
     from plugrad.testing import checks_of
 
     try:
-        cases = checks_of(target, device)
+        with contextlib.redirect_stdout(sys.stderr):  # what a file prints is no part of the report
+            cases = checks_of(target, device)
         wanted = checking.matcher(expression)
     except (LookupError, ValueError, SyntaxError) as error:
         raise typer.BadParameter(str(error)) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -38,7 +39,8 @@ def run_case(case) -> dict:
     """Run one case and return its row."""
     started = time.perf_counter()
     try:
-        reason = case.run()
+        with contextlib.redirect_stdout(sys.stderr):  # what a plugin prints is no part of the report
+            reason = case.run()
     except AssertionError as error:
         return row_of(case, "failed", str(error), time.perf_counter() - started)
     return row_of(case, "passed" if reason is None else "skipped", reason or "", time.perf_counter() - started)

@@ -7,7 +7,7 @@ from plugrad import fallback, kernels, loader, preferences, registry
 
 def places(name: str) -> list[str]:
     """Return the dotted public names that a name, bare or dotted, may mean."""
-    name = name.removeprefix("plugrad.").removeprefix("torch.")
+    name = preferences.bare(name)
     hidden = [dotted for plugin in loader.plugins.values() for dotted in plugin.hidden]
     everything = dict.fromkeys((*registry.public, *registry.claims, *kernels.brought, *hidden))
     return [dotted for dotted in everything if name in (dotted, dotted.rpartition(".")[2])]
@@ -28,7 +28,8 @@ def explain(name: str, device: str | None = None) -> list[str]:
     if device is not None:
         return _on_device(name, device)
     lines = []
-    for dotted in places(name):
+    short = preferences.bare(name)
+    for dotted in places(name) or [one for one in (short, f"Tensor.{short}") if registry.core_has(one)]:
         lines += _of_kernel(dotted) if dotted.startswith("kernels.") else _of_place(dotted)
     return lines + _trouble(name.rpartition(".")[2])
 

@@ -101,7 +101,7 @@ def why(
     except LookupError as error:
         raise typer.BadParameter(str(error)) from None
     if not lines:
-        refuse_unknown(name, explaining.known_names(), "name of a plugin's")
+        refuse_unknown(name, explaining.known_names(), "function, class or device")
     typer.echo("\n".join(lines))
 
 
@@ -129,7 +129,7 @@ def prefer(
     if not remove:
         brought_by = explaining.bringers(name)
         if not brought_by:
-            refuse_unknown(name, explaining.known_names(), "name of a plugin's")
+            refuse_unknown(name, explaining.known_names(), "function, class or device")
         distribution = preferences.normalise(distribution)
         if distribution not in brought_by:
             refuse_unknown(distribution, brought_by, f"plugin or distribution that brings {name}", list_all=True)

@@ -11,6 +11,7 @@ if __name__ != "plugrad":
 
 import gc as _gc
 import math as _math
+import sys as _sys
 import warnings as _warnings
 
 from plugrad import dtypes, engine, printing, registry
@@ -91,6 +92,8 @@ masked = _loader.namespace_module("masked", "Reductions and normalisations under
 op_hooks = _loader.namespace_module("op_hooks", "Hooks on ops: timer, memory, nan_finder, call_printer, and guests'.")
 compilers = _loader.namespace_module("compilers", "Compilers, which `compile` takes by name.")
 ops = _loader.namespace_module("ops", "Ops of guests by namespace: plugrad.ops.NAMESPACE.NAME.")
+ops.__path__ = []  # so that namespaces can be imported
+_sys.meta_path.append(_loader.Namespaces)
 
 from plugrad import nn, optim
 

@@ -74,13 +74,13 @@ def apply(op: Op, values: tuple, out=None, inside=False):
         except RuntimeWarning:  # NumPy's, where the user made warnings errors
             with numpy.errstate(all="ignore"):
                 result = op.compute(kind, raw)
-    if type(result) is tuple or type(result) is list:
+    if type(result) is tuple or (type(result) is list and op.trusted):
         made = finish_many(op, values, raw, kind, result, requires, result_dtype)
         if rare or mode.inference:
             inference.settle(op, values, made)
         return made if out is None else write_out(op, made, out)
     if type(result) is not kind.array_type:
-        result = kind.wrap(result)
+        result = kind.wrap(result) if op.trusted else wrapped(op, kind, result)
     dtype = result.dtype
     if result_dtype is not None and dtype != result_dtype:
         result = result.astype(result_dtype)
@@ -126,6 +126,17 @@ def named(op: Op, values: tuple, out=None):
     """The general road of a binary op called by name, which takes numbers in fewer places than its operator does."""
     op.check_numbers(values)
     return apply(op, values, out)
+
+
+def wrapped(op, kind, value):
+    """Return what the kernel of a guest's op gave as an array; TypeError when it is neither that nor a number."""
+    made = None if value is None or isinstance(value, (list, Tensor)) else kind.wrap(value)
+    if made is None or made.dtype.kind in "OSU":
+        raise TypeError(
+            f"the kernel of op {op.qualname!r} returned {value!r}: it must return an array, or a tuple of arrays. It "
+            "gets arrays, not Tensors, and computes with `xp`; what is written in other ops is declared by @composite"
+        )
+    return made
 
 
 def finish_many(op, values, raw, kind, result, requires, result_dtype=None, recorder=None):

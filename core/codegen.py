@@ -9,6 +9,7 @@ what this op needs. Each is made at the first use of the op, so importing costs 
 from __future__ import annotations
 
 import linecache
+import re
 import types
 
 from plugrad import modes
@@ -106,6 +107,7 @@ def base_namespace(op) -> dict:
         "op": op,
         "apply": call.apply,
         "finish_many": call.finish_many,
+        "wrapped": call.wrapped,
         "composite": interception.composite,
         "named": call.named,
         "MISSING": op_module.MISSING,
@@ -136,6 +138,8 @@ def public_function(op):
 
 def finish(op, source: str, namespace: dict):
     """Compile a public function and give it the op's name, documentation and defaults."""
+    if not op.trusted:
+        source = re.sub(r"\b(_?t)\.wrap\(", r"wrapped(op, \1, ", source)
     function = compile_function(source, op.name, f"op {op.qualname}", namespace)
     function.__doc__ = op.doc
     function.__module__ = op.module

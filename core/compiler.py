@@ -192,6 +192,9 @@ class _Compiled:
         previous, _state.compiling = _state.compiling, True
         try:
             made = self.compiler(self.graph, examples)
+        except Exception as error:
+            error.add_note(f"raised by the compiler {self.name!r}; backend='eager' runs without one")
+            raise
         finally:
             _state.compiling = previous
         if not callable(made):

@@ -27,8 +27,7 @@ def is_available() -> bool:
     >>> torch.cuda.is_available() in (True, False)
     True
     """
-    backend = _backend()
-    return backend is not None and backend.available() is None
+    return "cuda" in registry.backends and registry.reason("cuda") is None
 
 
 def is_initialized() -> bool:

@@ -12,12 +12,14 @@ import re
 import threading
 import warnings
 
-from plugrad import preferences, registry
+from plugrad import preferences, records, registry
 from plugrad.preferences import normalise
 from plugrad.trouble import describe, suggestion, warn
 
 GROUP = "plugrad"
 HOME = {**registry._CLASS_HOME, "ops": "", "kernels": "kernels", "backends": "backends", "cli": "cli"}
+
+_GROUPS = {f"{GROUP}.{kind}" for kind in HOME}
 
 
 class Plugin:
@@ -135,11 +137,12 @@ def _points(distribution) -> list[tuple]:
     text = _text(distribution, "entry_points.txt") or ""
     if f"[{GROUP}" not in text:
         return []
-    points, group = [], ""
+    points, group, ours = [], "", False
     for line in map(str.strip, text.splitlines()):
         if line.startswith("["):
             group = line.strip("[]").strip()
-        elif "=" in line and not line.startswith("#") and (group == GROUP or group.startswith(f"{GROUP}.")):
+            ours = group == GROUP or group.startswith(f"{GROUP}.") or re.sub(r"[-_]", ".", group) in _GROUPS
+        elif ours and "=" in line and line[0] not in "#=":
             name, _, value = line.partition("=")
             points.append((group, name.strip(), value.partition("[")[0].strip()))
     return points
@@ -171,17 +174,33 @@ def _note(one, group, name, value) -> None:
         known = [f"{GROUP}.{known}" for known in HOME]
         plugin.stage = "discovery"
         plugin.fail(TypeError(f"there is no entry point group {group!r}{suggestion(group, known)}"))
-    if plugin.status == "blocked":
+    wrong = _wrong_name(kind, name)
+    if wrong and plugin.status != "blocked":
+        plugin.stage = "discovery"
+        plugin.fail(TypeError(f"its entry point {name!r} of {group} {wrong}"))
+    if plugin.status == "blocked" or wrong:
         return
     owner = _owners[value]
     for dotted in promised_names(plugin, kind, name):
         reason = preferences.keeps_out_name(plugin, dotted, name)
         if reason is not None:
             plugin.hidden[dotted] = reason
+        elif dotted in plugin.claimed:
+            continue
         elif owner is plugin or owner not in registry.claims.get(dotted, ()):
             plugin.claimed.append(dotted)
             registry.claims.setdefault(dotted, []).append(plugin)
             _prepare(kind, dotted, name)
+
+
+def _wrong_name(kind, name) -> str | None:
+    """Return what is wrong with the name of an entry point, as the end of a sentence."""
+    parts = name.split(".") if kind in ("ops", "kernels") else [name]
+    if kind not in ("plugin", "cli") and not all(map(records.is_name, parts)):
+        return "is no Python name"
+    if kind == "ops" and name.rpartition(".")[0] not in records.PLACES:
+        return f"can't be: {records.no_place(name)}"
+    return None
 
 
 def _add(one, kind, name, value) -> Plugin:
@@ -199,11 +218,12 @@ def _add(one, kind, name, value) -> Plugin:
         plugin.status = "blocked"
     elif _owners.setdefault(value, plugin) is not plugin:
         owner = _owners[value]
+        loser = (plugin if owner.builtin else owner).distribution
         plugin.stage = "discovery"
         plugin.fail(
             ImportError(
                 f"its module {value!r} is also that of {owner.id}: two distributions install one file, and only one "
-                f"of them can be there; uninstall one, or keep one out with PLUGRAD_BLOCK={owner.distribution}"
+                f"of them can be there; uninstall one, or keep one out with PLUGRAD_BLOCK={loser}"
             )
         )
     return plugin
@@ -222,6 +242,8 @@ def _prepare(kind, dotted, name) -> None:
 
 def promised_names(plugin, kind, name) -> tuple:
     """Return the dotted public names that an entry point of a kind promises."""
+    if kind == "ops" and "." in name:
+        return name, f"ops.{plugin.namespace}.{name.rpartition('.')[2]}"
     if kind == "ops":
         return name, f"Tensor.{name}", f"nn.functional.{name}", f"ops.{plugin.namespace}.{name}"
     return (f"{HOME[kind]}.{name}",) if kind in HOME else ()

@@ -10,6 +10,7 @@ import numpy
 
 from plugrad import codegen, dtypes
 from plugrad.op import PLAIN, Op
+from plugrad.trouble import suggestion
 from plugrad.views import mark_view
 
 _COMPUTE_IN = {"float16": "float32", "bfloat16": "float32"}  # as PyTorch's kernels on the CPU do
@@ -492,11 +493,26 @@ class Factory(Op):
         return call
 
 
+def _check_options(cls, options) -> None:
+    """Raise TypeError, with the nearest name, for an option that a family does not have."""
+    inits = [base.__init__.__code__ for base in cls.__mro__[:-1]]
+    known = {name for code in inits for name in code.co_varnames[2 : code.co_argcount + code.co_kwonlyargcount]}
+    for name in options:
+        if name not in known:
+            family = cls.__name__.lower()
+            raise TypeError(f"@{family} has {', '.join(sorted(known))}, no option {name!r}{suggestion(name, known)}")
+
+
 def _decorator(cls, doc):
     def family(function=None, **options):
-        if function is not None:
+        return make(function, options) if function is not None else lambda function: make(function, options)
+
+    def make(function, options):
+        try:
             return cls(function, **options)
-        return lambda function: cls(function, **options)
+        except TypeError:
+            _check_options(cls, options)
+            raise
 
     family.__doc__ = doc
     return family

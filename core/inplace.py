@@ -36,9 +36,7 @@ def method(name: str):
             return interception.in_place(in_place, record, values, lambda: run(record, self, values, True))
         return run(record, self, values)
 
-    in_place.__name__ = in_place.__qualname__ = name
-    in_place.__doc__ = f"In-place version of `{record.name}`."
-    return in_place
+    return _named(in_place, name, f"In-place version of `{record.name}`.")
 
 
 # View ops whose in-place form gives the tensor another shape of the same memory.
@@ -58,9 +56,14 @@ def _reshaping_method(name, record):
             self._view = made._view
         return self
 
-    in_place.__name__ = in_place.__qualname__ = name
-    in_place.__doc__ = f"In-place version of `{record.name}`: the tensor gets the shape of that view of it."
-    return in_place
+    return _named(in_place, name, f"In-place version of `{record.name}`: the tensor gets the shape of that view of it.")
+
+
+def _named(function, name, doc):
+    """Give a method its name, its documentation, and the place where pickle finds it."""
+    function.__name__, function.__qualname__, function.__doc__ = name, f"Tensor.{name}", doc
+    function.__module__ = "plugrad.tensor"
+    return function
 
 
 def _writer(op):

@@ -217,6 +217,11 @@ def below_autograd(func, args, kwargs):
         mode.dispatch_modes, mode.grad = stack, grad
     if result is NotImplemented:
         raise TypeError(f"{type(stack[-1]).__name__}.__torch_dispatch__ does not implement {func.__name__}")
+    if not isinstance(result, (Tensor, tuple, list)):
+        raise TypeError(
+            f"{type(stack[-1]).__name__}.__torch_dispatch__ returned {result!r} for {func.__name__}, not a tensor: "
+            "write `return func(*args, **(kwargs or {}))`"
+        )
     return result
 
 
@@ -300,6 +305,8 @@ class OpHook:
 
     def __exit__(self, *exc):
         found = list(mode.op_hooks)
+        if self not in found:
+            raise RuntimeError(f"{type(self).__name__} was left more often than entered in this thread")
         found.remove(self)
         mode.op_hooks = tuple(found)
         modes.count_watched(-1)

@@ -32,7 +32,18 @@ _here = threading.local()  # .depth: how many plugins this thread is loading
 
 def strict() -> bool:
     """Whether the failure of a guest is to end the program."""
-    return os.environ.get("PLUGRAD_STRICT") == "1"
+    word = os.environ.get("PLUGRAD_STRICT", "").strip().lower()
+    if word not in ("", "0", "1", "false", "true", "no", "yes", "off", "on"):
+        warn(f"PLUGRAD_STRICT must be 1 or 0, not {word!r}; it is taken for 1")
+    return word not in ("", "0", "false", "no", "off")
+
+
+def comparing() -> bool:
+    """Whether this process is `plugrad plugins lock` or `verify`, which must not run what they look at."""
+    words = sys.orig_argv[1:]
+    script = os.path.basename(words[0]).partition(".")[0] if words else ""
+    called = words[:2] == ["-m", "plugrad.cli"] or script == "plugrad"
+    return called and any(words[i : i + 2] in (["plugins", "lock"], ["plugins", "verify"]) for i in (1, 2))
 
 
 def load_eager() -> None:
@@ -45,6 +56,8 @@ def load_eager() -> None:
             continue
         if plugin.builtin:
             load(plugin)
+        elif comparing():
+            continue
         elif _importing_here(plugin):  # the program imports the guest itself, and that imports plugrad
             _deferred.append(plugin)
         else:
@@ -218,15 +231,35 @@ def _call_hooks(plugin, hooks) -> dict:
     if _manager is None:
         _manager = pluggy.PluginManager("plugrad")
         _manager.add_hookspecs(hookspecs)
+    named = [(function.plugrad_impl.get("specname") or name, function) for name, function in vars(hooks).items()]
+    for name, function in named:
+        if name not in _hook_names():
+            raise TypeError(f"unknown hook {name!r}{suggestion(name, _hook_names())}")
+        _check_callable(name, function)
     _manager.register(hooks, name=plugin.id)
     given: dict = {}
-    for attribute, function in vars(hooks).items():
-        name = function.plugrad_impl.get("specname") or attribute
-        if not getattr(_manager.hook, name).has_spec():
-            raise TypeError(f"unknown hook {name!r}{suggestion(name, _hook_names())}")
+    for name, function in named:
         if name != "plugrad_cli":  # that one the CLI calls
-            given.setdefault(name.removeprefix("plugrad_"), []).extend(function() or ())
+            given.setdefault(name.removeprefix("plugrad_"), []).extend(_returned(name, function()))
     return given
+
+
+def _check_callable(name, function) -> None:
+    """Raise TypeError for a hook that can't be called without arguments."""
+    import inspect
+
+    try:
+        inspect.signature(function).bind()
+    except TypeError as error:
+        raise TypeError(f"the hook {name} is called without arguments: {error}") from None
+
+
+def _returned(name, value):
+    """Return what a hook returned, if that is a list or another iterable of records."""
+    if isinstance(value, (str, dict, type)) or not hasattr(type(value), "__iter__"):
+        forgotten = "its `return` is missing" if value is None else "write `return [...]`"
+        raise TypeError(f"the hook {name} must return a list, it returned {value!r}: {forgotten}")
+    return value
 
 
 def _check_promises(plugin, given) -> None:
@@ -242,20 +275,39 @@ def _check_promises(plugin, given) -> None:
         if kind == "kernels":
             own = {item.name for item in given.get("ops", ()) if hasattr(item, "name")}
             brought = [item.op_name for item in items if hasattr(item, "op_name") and item.op_name not in own]
+        elif kind == "ops":
+            brought = [name for item in items for name in _names_to_promise(item)]
         else:
             brought = [getattr(item, "name", None) or getattr(item, "__name__", "") for item in items]
+        others = [item.name for item in items if kind == "ops" and hasattr(item, "name")]
         for name in promised:
-            if name not in brought:
+            if name not in brought and name not in others:
+                hint = name.rstrip("_")
                 raise TypeError(
                     f"its entry point promises {name!r} in {GROUP}.{kind}, but it brings "
                     f"{', '.join(map(repr, brought)) or 'nothing of that kind'}"
+                    + (f" (in-place forms come with their ops: promise {hint!r})" if hint in others else "")
                 )
         for name in brought:
             if plugin.lazy and name not in promised:
                 raise TypeError(
-                    f"it brings {name!r}, which no entry point promises: add `{name} = \"{plugin.value}\"` to "
+                    f"it brings {name!r}, which no entry point promises: add `{_key(name)} = \"{plugin.value}\"` to "
                     f'[project.entry-points."{GROUP}.{kind}"] of {plugin.distribution}'
                 )
+
+
+def _key(name: str) -> str:
+    return f'"{name}"' if "." in name else name  # in TOML a bare dotted key is a table in a table
+
+
+def _names_to_promise(op) -> list[str]:
+    """Return the names of the entry points that an op needs: the last part of plain places, others in full."""
+    names = getattr(op, "names", None)
+    if names is None:
+        return [getattr(op, "__name__", repr(op))]
+    plain = ("", "Tensor", "nn.functional")
+    parts = [dotted.rpartition(".") for dotted in names]
+    return list(dict.fromkeys(last if home in plain else f"{home}.{last}" for home, _, last in parts))
 
 
 def cli_hooks(command: str | None = None) -> list:
@@ -297,3 +349,26 @@ def namespace_module(home: str, doc: str) -> LazyModule:
     if module is None:
         module = sys.modules[f"plugrad.{home}"] = LazyModule(home, doc)
     return module
+
+
+class Namespaces:
+    """Finds `plugrad.ops.NAMESPACE` for import statements; a namespace becomes a module when it is first asked for."""
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        """Return the spec of a namespace that some guest has, None for everything else."""
+        home, _, namespace = name.rpartition(".")
+        if home != "plugrad.ops" or not registry.names_in(f"ops.{namespace}", failed=True):
+            return None
+        from importlib.machinery import ModuleSpec
+
+        return ModuleSpec(name, cls)
+
+    @staticmethod
+    def create_module(spec):
+        """Return the module."""
+        return getattr(sys.modules["plugrad.ops"], spec.name.rpartition(".")[2])
+
+    @staticmethod
+    def exec_module(module):
+        """Do nothing: names are looked up when they are used."""

@@ -78,7 +78,9 @@ class Op:
         sequence=False,
         override=False,
     ):
-        code = function.__code__
+        code = getattr(function, "__code__", None)
+        if code is None or code.co_flags & 0x0C:
+            raise TypeError(_not_a_kernel(function, code))
         self.name = name or function.__name__.rstrip("_")
         self.doc = function.__doc__ or ""
         self.kernels = {"*": function}
@@ -103,6 +105,8 @@ class Op:
         )
         self.name_node = node if callable(node) else None  # PyTorch names some nodes after the arguments
         self.undifferentiable = vjp is None
+        if vjp is not None and vjp is not MISSING:
+            raise TypeError(f"op {self.name!r}: vjp= can only be None (no gradient); declare one by @{self.name}.vjp")
         self._fields, self._returns = returns, None
         self.variadic = variadic
         self.sequence = sequence  # whether the first parameter is a list of tensors
@@ -130,6 +134,8 @@ class Op:
         for name in names:
             if name not in self.index:
                 raise TypeError(f"op {self.name!r} has no parameter {name!r}; it has {', '.join(self.parameters)}")
+            if any(name in formula.inputs for formula in self.formulas):
+                raise TypeError(f"op {self.name!r} has a gradient formula for {name!r} already")
 
         def declare(function):
             formula = Formula(names, function)
@@ -242,6 +248,14 @@ class Op:
     def __repr__(self):
         return f"<Op {self.qualname} ({self.family})>"
 
+    def __reduce__(self):
+        if registry.ops.get(self.qualname) is not self:
+            raise TypeError(f"{self!r} can't be pickled: it is not registered")
+        return registry.op, (self.qualname,)
+
+    def __deepcopy__(self, memo):
+        return self
+
     # ------------------------------------------------------------------------------------------ hooks of families
 
     def fast_source(self):
@@ -304,6 +318,13 @@ class Op:
         if found is None:
             found = self._nodes[key] = codegen.node_class(self, *key, OpNode)
         return found
+
+
+def _not_a_kernel(function, code) -> str:
+    name = getattr(function, "__name__", type(function).__name__)
+    if code is None:
+        return f"an op is declared by a function written `def {name}(xp, input, ...)`, not by {function!r}"
+    return f"op {name!r} takes *args or **kwargs: name its parameters, since everything is derived from them"
 
 
 class OpNode(Node):

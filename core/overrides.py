@@ -129,4 +129,9 @@ def resolve_name(f) -> str:
     >>> torch.overrides.resolve_name(torch.nn.functional.relu)
     'plugrad.nn.functional.relu'
     """
+    op = getattr(f, "__op__", None)
+    if op is not None:  # a guest's function is not public where its module is
+        return f"plugrad.{op.names[0] if op.names else f'ops.{op.qualname}'}"
+    if f.__name__.startswith("__") or f.__qualname__.startswith("Tensor."):
+        return f"plugrad.Tensor.{f.__name__}"
     return f"{f.__module__}.{f.__name__}"

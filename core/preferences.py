@@ -39,6 +39,11 @@ def normalise(name: str) -> str:
     return re.sub(r"[-_.]+", "-", distribution).lower() + colon + plugin
 
 
+def bare(name: str) -> str:
+    """Return a public name as settings have it: `plugrad.swish` and `torch.swish` are "swish"."""
+    return name.strip().removeprefix("plugrad.").removeprefix("torch.")
+
+
 # ---------------------------------------------------------------------------------------------------- reading
 
 
@@ -97,7 +102,7 @@ def _environment() -> Source:
     for item in _split("PLUGRAD_PREFER"):
         name, equals, distribution = item.partition("=")
         if equals and name.strip() and distribution.strip():
-            prefer[name.strip()] = normalise(distribution)
+            prefer[bare(name)] = normalise(distribution)
         else:
             warn(f"PLUGRAD_PREFER is a list of NAME=DISTRIBUTION with commas between; {item!r} is left out")
     settings = {"prefer": prefer, "block": _split("PLUGRAD_BLOCK")}
@@ -140,7 +145,7 @@ def _prefer(table) -> dict:
     prefer = table.get("prefer")
     if not isinstance(prefer, dict) or not all(isinstance(value, str) for value in prefer.values()):
         return {}
-    return {"prefer": {name: normalise(value) for name, value in prefer.items()}}
+    return {"prefer": {bare(name): normalise(value) for name, value in prefer.items()}}
 
 
 def _fits(file, key, value) -> bool:
@@ -189,6 +194,7 @@ def prefer(name: str, distribution: str | None) -> None:
 
     if loader.loading_here():
         raise RuntimeError("a plugin can't set the user's preferences while it is loaded")
+    name = bare(name)
     last = name.rpartition(".")[2]
     if name in (last, f"backends.{last}") and registry.backends.get(last) is not None:
         if f"backends.{last}" in registry.claims:
@@ -244,7 +250,7 @@ def keeps_out_name(plugin, dotted: str, name: str) -> str | None:
     """
     if plugin.builtin or plugin.distribution == "session":
         return None
-    return _blocked((dotted, name, dotted.rpartition(".")[2]), str)
+    return _blocked((dotted, name, dotted.rpartition(".")[2]), bare)
 
 
 def _blocked(names, form) -> str | None:
@@ -253,6 +259,11 @@ def _blocked(names, form) -> str | None:
             where = "PLUGRAD_BLOCK" if source.label == "the environment" else f"`block` in {source.label}"
             return f"{where} keeps it out"
     return None
+
+
+def allowed_items() -> list[str]:
+    """Return what PLUGRAD_PLUGINS lets load."""
+    return _split("PLUGRAD_PLUGINS")
 
 
 def blocked_items() -> list[tuple[str, str]]:

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 
 # Families whose gradient follows from the ops that they are written in, or that make tensors from none.
 _NEED_NO_GRADIENT = ("composite", "factory")
 _WITHOUT_GRADIENT = ("bool", "int", "index")  # kinds of results that have none
+
+
+# Where ops can be public: in plugrad itself, and in these.
+PLACES = ("", "Tensor", "nn.functional", "special", "linalg", "fft", "signal.windows", "masked")
+
+
+def no_place(dotted: str) -> str:
+    """Return why an op can't have a dotted name."""
+    places = ", ".join(f"plugrad.{place}".rstrip(".") for place in PLACES)
+    return f"ops are public in {places}, not in plugrad.{dotted.rpartition('.')[0]}"
+
+
+def is_name(text: str) -> bool:
+    """Whether something can be called so: no keyword, and none of Python's own `__names__`."""
+    return text.isidentifier() and not keyword.iskeyword(text) and not (text[:2] == text[-2:] == "__")
 
 
 def check(kind: str, item) -> None:
@@ -31,22 +47,31 @@ def check(kind: str, item) -> None:
     if kind == "kernels":
         return
     name = item.name if kind == "ops" else getattr(item, "name" if kind == "backends" else "__name__", None)
-    if not isinstance(name, str) or not name.isidentifier():
+    if not isinstance(name, str) or not is_name(name):
         where = f"`name = ...` in {item!r}" if kind == "backends" else f"{item!r}: give it a name of its own"
         raise TypeError(f"what plugrad_{kind} returns needs a name that is a Python name, not {name!r}; see {where}")
     _FURTHER.get(kind, lambda item: None)(item)
 
 
 def _check_op(op) -> None:
-    wrong = [name for name in op.names if not all(part.isidentifier() for part in name.split("."))]
-    if wrong:
-        raise TypeError(f"op {op.name!r} can't be public as {wrong[0]!r}: that is no dotted Python name")
+    for dotted in op.names:
+        if not all(map(is_name, dotted.split("."))):
+            raise TypeError(f"op {op.name!r} can't be public as {dotted!r}: that is no dotted Python name")
+        if dotted.rpartition(".")[0] not in PLACES:
+            raise TypeError(f"op {op.name!r} can't be public as {dotted!r}: {no_place(dotted)}")
     if not op.parameters and op.family != "factory":
         raise TypeError(f"op {op.name!r} takes no tensor: its kernel must be `def {op.name}(xp, input, ...)`")
     if op.family in _NEED_NO_GRADIENT or op.promote in _WITHOUT_GRADIENT:
         return
     if not op.formulas and not op.undifferentiable:
         raise TypeError(f"op {op.name!r} has no gradient: declare it with @{op.name}.vjp, or say vjp=None")
+    missing = set(op.tensors) - set(op.inputs) if op.family == "binary" and op.formulas else ()
+    if missing:
+        (name,) = missing
+        raise TypeError(
+            f"op {op.name!r} has no gradient for {name!r}: declare it with @{op.name}.vjp({name!r}); if there is none "
+            "the formula returns None"
+        )
 
 
 def _check_backend(backend) -> None:

@@ -78,6 +78,7 @@ def op(name: str):
 
 def method_op(name: str):
     """Return the record of the op behind the method `Tensor.NAME`, which its in-place form follows."""
+    _refuse_to_load(f"Tensor.{name}")
     entry = find(f"Tensor.{name}") or find(name)
     return entry.value if entry is not None and entry.kind == "ops" else op(name)
 
@@ -90,6 +91,7 @@ def operator_op(name: str):
 
 def resolve(dotted: str):
     """Return what a public name refers to, loading the plugin that promises it; AttributeError if there is none."""
+    _refuse_to_load(dotted)
     entry = find(dotted)
     if entry is None:
         from plugrad import loader
@@ -101,6 +103,25 @@ def resolve(dotted: str):
         where = "'Tensor' object" if home == "Tensor" else f"module {f'plugrad.{home}' if home else 'plugrad'!r}"
         raise AttributeError(f"{where} has no attribute {name!r}{suggestion(name, near)}{hint(name)}")
     return entry.target
+
+
+# Modules that ask for every name that dir() has, or every one that begins with some letters.
+_LOOKING_ROUND = frozenset({"inspect", "pydoc", "rlcompleter"})
+
+
+def _refuse_to_load(dotted) -> None:
+    """Raise AttributeError for a name that is only promised, when all names are asked for, as `help(plugrad)` does."""
+    promised = dotted in claims and dotted not in public
+    if promised and all(one.status == "not loaded" for one in claims[dotted]) and _caller() in _LOOKING_ROUND:
+        raise AttributeError(f"plugrad.{dotted} is not loaded")
+
+
+def _caller() -> str:
+    """Return the name of the module outside of plugrad that asks."""
+    frame, name = sys._getframe(1), "plugrad"
+    while frame is not None and f"{name}.".startswith("plugrad."):
+        name, frame = frame.f_globals.get("__name__", ""), frame.f_back
+    return name
 
 
 def find(dotted: str):
@@ -258,7 +279,7 @@ def hint(name) -> str:
     from plugrad import discovery
 
     for plugin in discovery.plugins.values():
-        named = name == plugin.namespace or any(promised == name for _, promised in plugin.promised)
+        named = name == plugin.namespace or any(name == promised.rpartition(".")[2] for _, promised in plugin.promised)
         reason = plugin.reason if named else None
         hidden = [why for dotted, why in plugin.hidden.items() if name in (dotted, dotted.rpartition(".")[2])]
         if reason or hidden:
@@ -300,8 +321,8 @@ def backend(name: str):
     if isinstance(made, type):
         try:
             made = made()
-        except Exception as error:
-            if entry.provider.builtin:
+        except BaseException as error:
+            if entry.provider.builtin or isinstance(error, KeyboardInterrupt):
                 raise
             raise PluginLoadError(
                 f"the backend {name!r} of {entry.provider.id} can't be made: {describe(error)}"
@@ -315,9 +336,14 @@ def backend(name: str):
 def reason(name: str) -> str | None:
     """Return why a device can't be used here, None if it can. Imports its plugin."""
     try:
-        return backend(name).available()
-    except Exception as error:  # whatever a guest's backend does
+        why = backend(name).available()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a guest's backend does, sys.exit() included
         return describe(error)
+    if why is None or isinstance(why, str):
+        return why
+    return f"its available() must return None where it can be used, else the reason as text; it returned {why!r}"
 
 
 def loaded_backends() -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plugrad import api, discovery, kernels, records, registry
-from plugrad.trouble import warn
+from plugrad.trouble import suggestion, warn
 
 _plugin = None
 
@@ -36,10 +36,16 @@ def register(*given, **by_kind):
     tensor([2., 2.])
     >>> unregister(doubled)
     """
-    groups = {kind: list(items) for kind, items in by_kind.items()}
-    unknown = set(groups) - set(registry.KINDS)
+    unknown = set(by_kind) - set(registry.KINDS)
     if unknown:
-        raise TypeError(f"there is no kind {min(unknown)!r}; kinds are {', '.join(registry.KINDS)}")
+        raise TypeError(
+            f"there is no kind {min(unknown)!r}{suggestion(min(unknown), registry.KINDS)}; kinds are "
+            f"{', '.join(registry.KINDS)}"
+        )
+    for kind, items in by_kind.items():
+        if not isinstance(items, (list, tuple)):
+            raise TypeError(f"register({kind}=...) takes a list: write register({kind}=[...]), not {items!r}")
+    groups = {kind: list(items) for kind, items in by_kind.items()}
     for item in given:
         groups.setdefault(kind_of(item), []).append(item)
     groups = api.adapt_records(groups, api.CURRENT)

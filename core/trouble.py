@@ -24,8 +24,11 @@ def warn(message: str, category=PluginWarning) -> None:
 
 
 def describe(error) -> str:
-    """Return an exception as one line; also one whose own text can't be made."""
-    return " ".join(traceback.format_exception_only(error)[-1].split())
+    """Return an exception as one line, without its notes; also one whose own text can't be made."""
+    lines = traceback.format_exception_only(error)
+    notes = getattr(error, "__notes__", None)
+    after = sum(str(note).count("\n") + 1 for note in notes) if isinstance(notes, (list, tuple)) else 0
+    return " ".join(lines[-1 - after].removeprefix("plugrad.trouble.").split())
 
 
 def suggestion(name: str, known) -> str:

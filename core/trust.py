@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
+import importlib.machinery
 import importlib.util
 import json
 import pathlib
@@ -44,6 +45,8 @@ def _describe(one) -> Locked:
         note = "it has no RECORD (not installed by pip), so its files can't be verified"
     elif _editable(one.distribution):
         note = "it is an editable install: its source is not in RECORD and can't be verified"
+    elif not isinstance(one.distribution.locate_file(""), pathlib.Path):
+        note = "it is in an archive, whose files can't be verified one by one"
     digest = None if data is None else hashlib.sha256(data).hexdigest()
     return Locked(one.name, one.version, digest, note, one)
 
@@ -54,8 +57,8 @@ def _record(distribution) -> bytes | None:
     if text is None:
         return None
     for path, _ in _files(text):
-        if path.endswith(".dist-info/RECORD"):
-            file = pathlib.Path(distribution.locate_file(path))
+        file = distribution.locate_file(path)
+        if path.endswith(".dist-info/RECORD") and isinstance(file, pathlib.Path):
             return file.read_bytes() if file.is_file() else text.encode()
     return text.encode()
 
@@ -134,7 +137,7 @@ def check_files(found: Locked) -> list[tuple[str, str]]:
     """Return ("file" or "elsewhere", text) for the files of a distribution that are not as its RECORD says."""
     distribution = found.installed.distribution
     text = distribution.read_text("RECORD")
-    if text is None:
+    if text is None or not isinstance(distribution.locate_file(""), pathlib.Path):
         return []
     differences, places = [], set()
     for path, expected in _files(text):
@@ -151,7 +154,23 @@ def check_files(found: Locked) -> list[tuple[str, str]]:
             actual = base64.urlsafe_b64encode(hashlib.new(algorithm, file.read_bytes()).digest()).decode().rstrip("=")
             if actual != digest.rstrip("="):
                 differences.append(("file", f"{path} is not what RECORD says"))
-    return differences if found.note else differences + _elsewhere(found, places)
+    return differences if found.note else differences + _unlisted(places) + _elsewhere(found, places)
+
+
+def _unlisted(places) -> list[tuple[str, str]]:
+    """Return what could be imported from the distribution's packages and is not in its RECORD.
+
+    Such a file may stand before one that is: `op/__init__.py` is imported in the place of `op.py`.
+    """
+    suffixes = tuple(importlib.machinery.all_suffixes())
+    packages = {str(pathlib.Path(place).parent) for place in places if place.endswith("__init__.py")}
+    tops = {package for package in packages if str(pathlib.Path(package).parent) not in packages}
+    return [
+        ("file", f"{file} is not in RECORD")
+        for package in sorted(tops)
+        for file in sorted(pathlib.Path(package).rglob("*"))
+        if file.name.endswith(suffixes) and file.parent.name != "__pycache__" and _resolved(file) not in places
+    ]
 
 
 def _elsewhere(found, places) -> list[tuple[str, str]]:

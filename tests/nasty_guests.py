@@ -140,6 +140,11 @@ def _after(name, code):
     return f"import plugrad\n{code}\n" + op_module(name)
 
 
+def _kernel(arguments):
+    """A plugin whose op is declared by something else than a plain function, or with odd options."""
+    return f"import numpy\nfrom plugrad.extend import unary\n{{name}} = unary({arguments}, name='{{name}}')\n"
+
+
 # name -> (kind of entry point, source, stage, text of the error)
 FAULTS = {
     "missing_import": ("ops", "import nowhere_at_all", "import", "No module named 'nowhere_at_all'"),
@@ -161,6 +166,32 @@ FAULTS = {
     "misspelt_hook": ("ops", GOOD.replace("plugrad_ops", "plugrad_opss"), "hooks",
                       "unknown hook 'plugrad_opss'; did you mean 'plugrad_ops'?"),
     "unmarked_hook": ("ops", GOOD.replace("@hookimpl", ""), "hooks", "plugrad_ops looks like the hook plugrad_ops but"),
+    "record_alone": ("ops", GOOD.replace("collect(Op, globals())", "{name}"), "hooks",
+                "must return a list, it returned <Op"),
+    "dict_of_records": ("ops", GOOD.replace("collect(Op, globals())", "{'{name}': {name}}"), "hooks",
+                "must return a list"),
+    "no_return": ("ops", GOOD.replace("return collect", "collect"), "hooks",
+                "it returned None: its `return` is missing"),
+    "hook_with_argument": ("ops", GOOD.replace("ops()", "ops(registry)"), "hooks", "is called without arguments"),
+    "note_on_error": ("ops", "e = ValueError('itself')\ne.add_note('a\\nnote')\nraise e", "import",
+                "ValueError: itself"),
+    "ufunc": ("ops", _kernel("numpy.cbrt"), "import",
+                "is declared by a function written `def cbrt(xp, input, ...)`, not"),
+    "variadic": ("ops", _kernel("lambda xp, *args: args[0]"), "import", "takes *args or **kwargs: name its parameters"),
+    "misspelt_option": ("ops", _kernel("lambda xp, x: x, vjpp=None"), "import",
+                "no option 'vjpp'; did you mean 'vjp'?"),
+    "formula_as_option": ("ops", _kernel("lambda xp, x: x, vjp=abs"), "import",
+                "declare one by @formula_as_option.vjp"),
+    "two_formulas": ("ops", GOOD + "{name}.vjp(lambda F, g: g)\n", "import",
+                "has a gradient formula for 'input' already"),
+    "trailing_": ("ops", op_module("trailing_"), "registration",
+                "in-place forms come with their ops: promise 'trailing'"),
+    "aliased": ("ops", op_module("aliased", options="aliases=('unpromised',)"), "registration",
+                "it brings 'unpromised', which no entry point promises"),
+    "misplaced": ("ops", op_module("misplaced", options="at=('special.misplaced',)"), "registration",
+                  """add `"special.misplaced" = "plugrad_misplaced"` to"""),
+    "nowhere": ("ops", op_module("nowhere", options="at=('nowhere', 'no.nowhere')"), "registration",
+                "it brings 'no.nowhere'"),
     "no_hooks": ("ops", "x = 1", "hooks", "'plugrad_no_hooks' has no hooks"),
     "lying": ("ops", op_module("something_else"), "registration", "promises 'lying' in plugrad.ops, but it brings"),
     "more_than_promised": ("ops", GOOD + op_module("unpromised"), "registration", "no entry point promises: add"),
@@ -169,6 +200,8 @@ FAULTS = {
     "record_of_another_kind": ("ops", GOOD.replace("collect(Op, globals())", "[print]"), "registration", "promises"),
     "no_gradient": ("ops", NO_GRADIENT.format(family="unary", more=""), "registration", "op 'no_gradient' has no"),
     "no_gradient_of_op": ("ops", NO_GRADIENT.format(family="op", more=", dim=0"), "registration", "has no gradient"),
+    "half_a_gradient": ("ops", NO_GRADIENT.format(family="binary", more=", other").replace(
+        "@hookimpl", "{name}.vjp(lambda F, g: g)\n\n@hookimpl"), "registration", "has no gradient for 'other': declare it"),
     "twice": ("ops", GOOD.replace("collect(Op, globals())", "[twice, twice]"), "registration", "is declared twice"),
     "odd_place": ("ops", op_module("odd_place", options="at=('odd_place', 'no name')"), "registration", "'no name'"),
     "kernel_parameters": ("kernels", KERNEL.format(op="sin", name="kernel_parameters", parameters="input"),

@@ -127,6 +127,16 @@ def test_a_blocked_device_is_named_in_the_error(tmp_path):
         assert "(plugrad-npu:npu brings it, but PLUGRAD_BLOCK keeps it out)" in error, error
 
 
+def test_names_that_match_nothing_are_pointed_out(tmp_path):
+    build(tmp_path, "plugrad-one", {"plugrad.ops": {"one": "guest_one"}}, guest_one=op_module("one"))
+    options = {"PLUGRAD_PLUGINS": "plugrad-one,plugrad-onne", "PLUGRAD_BLOCK": "plugrad.onee"}
+    said = command("plugins", "--guests", paths=[tmp_path], **options).stdout
+    assert "'plugrad.onee' is to be kept out (the environment), and nobody brings it; did you mean 'plugrad-one" in said
+    assert "'plugrad-onne' may load (PLUGRAD_PLUGINS), and nobody is called so; did you mean 'plugrad-one'?" in said
+    for word in ("plugrad.one", "torch.one", "one"):
+        assert "PLUGRAD_BLOCK keeps it out" in run("import plugrad; plugrad.one", tmp_path, PLUGRAD_BLOCK=word).stderr
+
+
 def test_our_own_plugins_can_not_be_blocked():
     program = "import plugrad; print(plugrad.relu(plugrad.ones(1)).item())"
     assert output(program, PLUGRAD_BLOCK="plugrad,relu,plugrad:ops-activation") == "1.0\n"
@@ -226,6 +236,46 @@ def test_a_module_that_would_come_from_elsewhere_is_found(site, tmp_path):
     (tmp_path / "first" / "guest_one.py").write_text("print('evil')")
     ((_, kind, text),) = verify(site, 1, tmp_path / "first")
     assert kind == "elsewhere" and f"would be imported from {tmp_path / 'first' / 'guest_one.py'}" in text
+
+
+def test_files_that_stand_before_those_of_the_record_are_found(site, tmp_path):
+    info = site / "plugrad_one-1.0.dist-info"
+    package = site / "guest_package"
+    package.mkdir()
+    for name in ("__init__.py", "op.py"):
+        (package / name).write_text("")
+    text = (info / "RECORD").read_text() + "guest_package/__init__.py,,\r\nguest_package/op.py,,\r\n"
+    (info / "RECORD").write_bytes(text.encode())
+    command("plugins", "lock", paths=[site], cwd=tmp_path)
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__" / "op.cpython-311.pyc").write_bytes(b"")
+    (package / "notes.txt").write_text("no module")
+    assert verify(site, 0) == []
+    (package / "op").mkdir()
+    (package / "op" / "__init__.py").write_text("print('evil')")
+    assert verify(site) == [("plugrad-one", "file", f"{package / 'op' / '__init__.py'} is not in RECORD")]
+
+
+def test_lock_and_verify_run_nothing(tmp_path):
+    source = "print('evil')\nraise SystemExit"
+    build(tmp_path, "plugrad-eager", {"plugrad": {"eager": "guest_eager"}}, guest_eager=source)
+    assert "failed at import: SystemExit" in command("plugins", paths=[tmp_path], cwd=tmp_path).stderr
+    for arguments in (["plugins", "lock"], ["plugins", "verify"]):
+        done = command(*arguments, paths=[tmp_path], cwd=tmp_path)
+        assert done.stderr == "" and "evil" not in done.stdout and "1 distribution" in done.stdout
+
+
+def test_a_distribution_in_an_archive_can_be_locked(tmp_path):
+    import zipfile
+
+    install(tmp_path / "site", "one", text=op_module("one"))
+    with zipfile.ZipFile(tmp_path / "site.zip", "w") as archive:
+        for file in (tmp_path / "site").rglob("*"):
+            archive.write(file, file.relative_to(tmp_path / "site"))
+    paths = {"paths": [tmp_path / "site.zip"], "cwd": tmp_path}
+    assert output("import plugrad; print(plugrad.one(plugrad.ones(1)).item())", *paths["paths"]) == "2.0\n"
+    assert "plugrad-one 1.0: it is in an archive" in command("plugins", "lock", **paths).stdout
+    assert "1 distribution as locked" in command("plugins", "verify", **paths).stdout
 
 
 def test_what_can_not_be_verified_is_said(tmp_path):

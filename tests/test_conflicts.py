@@ -356,6 +356,33 @@ assert torch.zeros(1).device.type == "one"
     assert "ModuleNotFoundError" in found["bad"]["reason"] and found["two"]["provider"] == "plugrad-two:two"
 
 
+@pytest.mark.parametrize(
+    ("method", "code", "said"),
+    [
+        ("available", "raise SystemExit(9)", "RuntimeError: device 'odd' can't be used here: SystemExit: 9"),
+        ("available", "return True", "RuntimeError: device 'odd' can't be used here: its available()"),
+        ("__init__", "raise SystemExit(9)", "PluginLoadError: the backend 'odd' of plugrad-odd:odd can't be made: Syst"),
+    ],
+)
+def test_a_backend_that_ends_the_program_or_lies_is_a_reason(tmp_path, method, code, said):
+    folder = device_guest(tmp_path, "odd", "odd")
+    file = folder / "guest_odd.py"
+    file.write_text(f"{file.read_text()}\ndef _odd(self):\n    {code}\nDeviceOdd.{method} = _odd\n")
+    program = """
+import plugrad
+for ask in (lambda: plugrad.ones(1, device="odd"), lambda: plugrad.ones(1, device=0)):
+    try:
+        ask()
+    except (RuntimeError, ImportError) as error:
+        print(f"{type(error).__name__}: {error}")
+"""
+    one, number = output(program, folder).splitlines()
+    assert one.startswith(said) and number.startswith("RuntimeError") and "odd" in number
+    (row,) = [row for row in json.loads(command("backends", "--load", "--json", paths=[folder]).stdout)
+              if row["name"] == "odd"]  # fmt: skip
+    assert row["state"] == "not available" and row["reason"] in said + row["reason"]
+
+
 @pytest.mark.parametrize("group", ["plugrad", "plugrad.backends"])
 def test_two_backends_with_one_device_name(tmp_path, group):
     both = device_guest(tmp_path, "a", "npu", group=group), device_guest(tmp_path, "b", "npu", group=group)

@@ -406,7 +406,7 @@ def declare(kernel=None, formula=None, **options):
         return kernel(xp, input) if kernel else input * input
 
     square_.vjp(
-        (lambda F, g, input: formula(F, g, input)) if formula else (lambda F, g, input: 2 * g * input)
+        (lambda F, g, input: formula(F, g, input)) if formula else (lambda F, g, input: 2 * g * F.conj(input))
     )
     return square_
 

@@ -377,6 +377,25 @@ def test_compiled_modules_and_decorators():
     assert torch.compile(triple, disable=True) is triple
 
 
+def test_a_compiler_that_fails_is_named():
+    def fails(graph, example_inputs):
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="^no") as caught:
+        torch.compile(torch.exp, backend=fails)(torch.ones(1))
+    assert "raised by the compiler 'fails'" in caught.value.__notes__[0], caught.value.__notes__
+
+
+def test_a_dispatch_mode_that_returns_nothing_is_refused():
+    class Forgetful(torch.overrides.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            func(*args, **(kwargs or {}))
+
+    for use in (lambda: torch.ones(2) + 1, lambda: torch.ones(2)):
+        with Forgetful(), pytest.raises(TypeError, match="__torch_dispatch__ returned None for .*write `return"):
+            use()
+
+
 def test_too_many_signatures_run_op_by_op():
     made = []
     double = torch.compile(lambda x: x * 2, backend=lambda graph, inputs: made.append(1) or graph)

@@ -53,6 +53,36 @@ assert torch.nn.functional.log_cosh_loss(w, w).item() == 0
     output(program, *example(tmp_path, "plugrad-lion"))
 
 
+@pytest.mark.parametrize("family", ["op", "unary", "binary", "reduction"])
+@pytest.mark.parametrize("returned", ["None", "'text'", "[input, input]", "plugrad.ones(2)"])
+def test_what_a_kernel_returns_must_be_arrays(tmp_path, family, returned):
+    source = f"""
+import plugrad
+from plugrad.extend import *
+
+@{family}(vjp=None)
+def odd(xp, input{", other" * (family == "binary")}):
+    return {returned}
+
+@hookimpl
+def plugrad_ops():
+    return [odd]
+"""
+    build(tmp_path, "plugrad-odd", {"plugrad.ops": {"odd": "guest_odd"}}, guest_odd=source)
+    program = f"""
+import plugrad
+for dtype in (plugrad.float32, plugrad.int64, plugrad.complex64):
+    x = plugrad.ones(2, dtype=dtype)
+    try:
+        plugrad.odd(x{", x" * (family == "binary")})
+    except TypeError as error:
+        assert "the kernel of op 'odd.odd' returned" in str(error) and "must return an array" in str(error), error
+    else:
+        raise SystemExit(f"nothing said for {{dtype}}")
+"""
+    output(program, tmp_path)
+
+
 def test_a_guest_that_is_imported_before_plugrad_registers_itself(tmp_path):
     build(tmp_path, "plugrad-first", {"plugrad": {"first": "plugrad_first"}}, plugrad_first=op_module("first"))
     output("import plugrad_first, plugrad; assert plugrad.first(plugrad.ones(1)).item() == 2", tmp_path)

@@ -1,5 +1,6 @@
 """Records registered by the program itself: running a notebook's cell again replaces them, and nothing else."""
 
+import pytest
 from guest_builder import GUESTS, build, op_module, output, run
 
 SETUP = """
@@ -139,6 +140,18 @@ for n in (2, 3):
     assert torch.compile(torch.exp, backend="compiler")(0 * one).item() == n
 """
     output(SETUP + program, GUESTS)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("register(inits=lambda tensor: tensor)", "TypeError: register(inits=...) takes a list: write register(in"),
+        ("register(opps=[1])", "TypeError: there is no kind 'opps'; did you mean 'ops'?"),
+        ("register('abc')", "TypeError: register() can't tell what 'abc' is: write its kind"),
+    ],
+)
+def test_what_can_not_be_registered_is_refused(code, said):
+    assert said in run(f"from plugrad.extend import register; {code}", GUESTS).stderr
 
 
 def test_the_command_line_does_not_see_sessions():

@@ -91,11 +91,12 @@ def cotangents_of(op, outputs, name="cotangent") -> list:
     return [make(*y.shape, dtype=y.dtype, requires_grad=False).to(y.device) for y in outputs]
 
 
-def gradients(op, sample, create_graph=False):
-    """Return the gradients of an op's leaves for a fixed random grad_output."""
+def gradients(op, sample, create_graph=False, lay=None):
+    """Return the gradients of an op's leaves for a fixed random grad_output, laid out in memory by `lay`."""
     found = graded(op, sample)
     if not found:
         raise Skip("no output requires grad")
     outputs, wanted = found
     given = cotangents_of(op, outputs)
+    given = given if lay is None else [lay(g) for g in given]
     return list(plugrad.autograd.grad(outputs, wanted, given, create_graph=create_graph, allow_unused=True))

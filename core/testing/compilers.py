@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import plugrad
 
 from . import documents
@@ -21,7 +23,7 @@ def _perceptron():
 
 def _branching():
     def function(x):
-        return (x * x).sum() if float(x.sum()) > 0 else x.exp().mean()
+        return (x * x + x).sum() if float(x.sum()) > 0 else x.exp().mean()
 
     return function
 
@@ -44,7 +46,14 @@ def _writing():
     return function
 
 
-MODELS = {"perceptron": _perceptron, "branching": _branching, "several results": _several, "writing": _writing}
+def _normalising():
+    return plugrad.nn.Sequential(plugrad.nn.Linear(4, 5), plugrad.nn.BatchNorm1d(5)).double()
+
+
+MODELS = {
+    "perceptron": _perceptron, "normalising": _normalising, "branching": _branching, "several results": _several,
+    "writing": _writing,
+}  # fmt: skip
 
 
 def _check_of(name):
@@ -52,9 +61,13 @@ def _check_of(name):
         """Results and gradients are those of the model, for each input, of this shape or another."""
         plugrad.manual_seed(0)
         model = MODELS[name]()
-        compiled = plugrad.compile(model, backend=compiler.__name__)
+        twin = copy.deepcopy(model)  # statistics move with each call
+        compiled = plugrad.compile(twin, backend=compiler.__name__)
         for number, shape in enumerate(((3, 4), (3, 4), (2, 4))):
             for sign in (1, -1):
+                if isinstance(model, plugrad.nn.Module):
+                    assert twin.training is model.training, "the compiler changes the mode of the model"
+                    _change(model, twin, number < 2)
                 x = sign * Maker(f"compiled {number}", device=device)(*shape).detach().abs()
                 expected, found = _run(model, x), _run(compiled, x)
                 for what, ones, others in zip(("result", "gradient"), found, expected, strict=True):
@@ -63,6 +76,15 @@ def _check_of(name):
                         agree(one, other, f"input {number} of shape {shape}, compiled against eager, {what}")
 
     return check
+
+
+def _change(model, twin, training):
+    """Change parameters and mode of both, as training and evaluation do; statistics may have moved by tracing."""
+    with plugrad.no_grad():
+        for p in model.parameters():
+            p.mul_(1.25)
+    twin.load_state_dict(model.state_dict())
+    model.train(training), twin.train(training)
 
 
 def _run(model, x):

@@ -51,10 +51,13 @@ class Case:
 
         Raises AssertionError naming subject, check and where it is from, made of whatever error came up.
         """
+        before = _program_state()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 self._check(self._value, self._device)
+            changed = [what for what, value in _program_state().items() if value != before[what]]
+            assert not changed or self.name == "example", f"it changes {changed[0]}, for the whole program"
         except Skip as reason:
             return str(reason)
         except NotImplementedError as reason:  # said aloud; that the subject works at all is the case "samples"
@@ -66,6 +69,8 @@ class Case:
                 return str(error)
             told = error if isinstance(error, AssertionError) else described(error)
             raise AssertionError(f"{self.title}: {told}") from error
+        finally:
+            _restore(before)
         return None
 
     __call__ = run
@@ -88,6 +93,29 @@ class Case:
 
     def __repr__(self):
         return self.id
+
+
+def _program_state() -> dict:
+    """Return the settings of the program that no op may change."""
+    import numpy
+
+    import plugrad
+
+    return {
+        "the default dtype": plugrad.get_default_dtype(),
+        "the grad mode": plugrad.is_grad_enabled(),
+        "numpy.seterr": numpy.geterr(),
+    }
+
+
+def _restore(state) -> None:
+    import numpy
+
+    import plugrad
+
+    plugrad.set_default_dtype(state["the default dtype"])
+    plugrad.set_grad_enabled(state["the grad mode"])
+    numpy.seterr(**state["numpy.seterr"])
 
 
 def cases(record, device="cpu"):

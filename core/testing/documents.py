@@ -91,6 +91,11 @@ def _check_names(op):
     for dotted in op.names:
         entry = op.provider.brought.get(dotted)
         assert entry is not None and entry.value is op, f"the name {dotted!r} is not registered for it"
+        taken = registry.public.get(dotted)
+        own = taken is not None and taken is not entry and taken.provider is not None and taken.provider.builtin
+        assert not own or op.override, (
+            f"plugrad.{dotted} is plugrad's own and stays so: choose another name, or declare override=True"
+        )
         if dotted in registry.claims or registry.public.get(dotted) is not entry:
             continue  # another plugin has or claims the name: which one it is, the user says
         found = registry.resolve(dotted)

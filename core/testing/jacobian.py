@@ -16,6 +16,7 @@ from .backward import SAMPLED, natural_steps, same
 from .differences import TRUST
 from .verdict import FAIL, INCONCLUSIVE, NONDIFFERENTIABLE, PASS, Verdict, worse
 
+CERTAIN = 10 * TRUST  # a mismatch of so many error bars is no accident of the measurement
 ALL_COORDINATES = 96  # up to so many elements of an input each is looked at on its own
 
 
@@ -235,9 +236,12 @@ class Comparison:
             alone = numpy.array([single and (i is not None or len(self.finite) == 1) for i in self.backward.labels])
             self.tangled |= bool((kink & ~alone).any())
             inside |= ~alone
+        outside = kink & ~inside
         failed, drowned = wrong & ~kink, numpy.zeros(len(wrong), bool)
-        if failed.any():
-            slopes, blur, failed, drowned = self._confirm(coordinates, amounts, slopes, failed, expected, allowed)
+        if failed.any() or outside.any():
+            slopes, failed, drowned = self._confirm(coordinates, amounts, slopes, failed | outside, expected, allowed)
+            blur, kink = TRUST * slopes.error, kink & (slopes.kink | ~outside)
+            failed, outside = failed & ~kink, outside & kink
         vague = unknown | ~(blur <= numpy.maximum(allowed, self.tolerance.needed(largest, row, self.size)))
         vague &= (slopes.value != 0) | (expected != 0)  # locally constant, and known to be
         vague &= numpy.maximum(blur, largest) > 1e-10  # nothing but noise on both sides
@@ -245,7 +249,7 @@ class Comparison:
         vague |= drowned
         found = Verdict(PASS)
         for status, where in (
-            (FAIL, failed | (kink & ~inside)),
+            (FAIL, failed | outside),
             (INCONCLUSIVE, vague & ~kink),
             (NONDIFFERENTIABLE, kink),
         ):
@@ -258,14 +262,13 @@ class Comparison:
     def _confirm(self, coordinates, amounts, slopes, failed, expected, allowed) -> tuple:
         """Look at mismatches once more, with the noise of the values and of backward measured at more points.
 
-        Returns the slopes, their error bars, which mismatches remain, and which of those rounding may explain.
+        Returns the slopes, which mismatches remain, and which rounding or a wide error bar may explain.
         """
         probe = self._probe(coordinates, amounts)
         noise = numpy.maximum(self.rounding, differences.noise(probe, numpy.random.default_rng(0)))
         better = differences.measure(probe, self.base, noise)
-        better.kink, better.left, better.right = slopes.kink, slopes.left, slopes.right
-        blur = TRUST * better.error
-        excess = numpy.abs(better.value - expected) - allowed - blur
+        apart = numpy.abs(better.value - expected)
+        excess = apart - allowed - TRUST * better.error
         rows = numpy.flatnonzero(failed & ~(excess <= 0))
         self.subject.restore()  # backward reads what was saved of the inputs
         for some in (rows[-2:], rows):  # two at first: one that remains is enough
@@ -276,8 +279,8 @@ class Comparison:
             if len(some):
                 break
         confirmed = numpy.isin(numpy.arange(len(failed)), some)
-        drowned = confirmed & (excess <= self._floor())
-        return better, blur, confirmed & ~drowned, drowned
+        drowned = confirmed & ((excess <= self._floor()) | (apart <= CERTAIN * better.error))
+        return better, confirmed & ~drowned, drowned
 
     def _floor(self):
         """Return the rounding of sums of numbers as large as the inputs, which values may hide by cancellation."""

@@ -53,7 +53,7 @@ def functional_form(cls, device):
 
 def reductions(cls, device):
     """`sum` is the sum of `none`, `mean` is one number among those, and another word is refused."""
-    done = 0
+    done, several = 0, False
     for label, trial in modules.each(cls, device):
         each, mean, total = (
             tensors_in(modules.run(build(cls, trial, device, reduction=word), trial))[0].detach()
@@ -69,9 +69,11 @@ def reductions(cls, device):
                 f"{label}, argument 'reduction'='mean': {mean.item():.6g} is not between the least and the largest of "
                 f"'none', {low:.6g} and {high:.6g}"
             )
+        several = several or each.numel() > 1
         done += 1
     if not done:
         raise Skip("no samples")
+    assert several, "argument 'reduction'='none' never gives more than one number"
     try:
         modules.run(build(cls, trial, device, reduction="avg"), trial)
     except ValueError:

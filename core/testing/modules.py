@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
+import gc
 import inspect
 import io
 import pickle
+import weakref
 
 import plugrad
 
 from . import documents
-from .calls import Skip, agree, same_bits
+from .calls import Skip, agree, described, same_bits
 from .gradcheck import check
-from .guesses import NoGuess, build, declared, trials
+from .guesses import NoGuess, Trial, build, declared, trials
+from .samples import Sample
 from .structure import is_float, tensors_in
 from .verdict import FAIL, INCONCLUSIVE
 
@@ -134,9 +137,9 @@ def gradient(cls, device):
                 continue
             place = verdict.input
             name = _name_of(cls, place) if isinstance(place, int) else place
-            assert verdict.status != FAIL, f"{label}, argument {name!r}: {verdict.message}"
+            mode = "" if training else " in evaluation"
+            assert verdict.status != FAIL, f"{label}{mode}, argument {name!r}: {verdict.message}"
             done += 1
-            break
     assert done or vague is None, vague
     if not done:
         raise Skip("nothing in it requires grad")
@@ -162,6 +165,112 @@ def _called(module, trial):
 def _name_of(cls, place) -> str:
     names = list(inspect.signature(cls.forward).parameters)[1:]
     return names[place] if place < len(names) else f"input {place}"
+
+
+def parameters_known(cls, device):
+    """What a result depends on is registered: no Parameter outside of `parameters()`, and none changed by a call."""
+    for label, trial in each(cls, device):
+        module = build(cls, trial, device)
+        before = [(name, p.requires_grad, p.detach().clone()) for name, p in module.named_parameters()]
+        outputs = run(module, trial)
+        for (name, graded, values), p in zip(before, module.parameters(), strict=True):
+            assert p.requires_grad is graded, f"{label}, argument {name!r}: the call changes its requires_grad"
+            assert same_bits(p, values), f"{label}, argument {name!r} was written by the call"
+        known = {id(p) for p in [*module.parameters(), *tensors_in((trial.construct.args, trial.construct.kwargs))]}
+        for leaf in _leaves(outputs):
+            assert id(leaf) in known or not isinstance(leaf, plugrad.nn.Parameter), (
+                f"{label}: a Parameter of shape {tuple(leaf.shape)} is used that `parameters()` does not have: put it "
+                "into an attribute of its own, or into a ParameterList"
+            )
+
+
+def _leaves(outputs):
+    """Yield the leaf tensors that results depend on."""
+    waiting, seen = [y.grad_fn for y in outputs if y.grad_fn is not None], set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if hasattr(node, "variable"):
+            yield node.variable
+        waiting += [following for following, _ in node.next_functions]
+
+
+def reset(cls, device):
+    """`reset_parameters` writes all of the layer's own parameters anew, and the seed decides what."""
+    done = 0
+    for label, trial in each(cls, device):
+        module = build(cls, trial, device)
+        own = list(module.named_parameters(recurse=False))
+        if not hasattr(module, "reset_parameters") or not own:
+            continue
+        found = []
+        for seed in (0, 0):
+            for _, p in own:
+                p.data.fill_(7.5)
+            plugrad.manual_seed(seed)
+            module.reset_parameters()
+            found.append([p.detach().clone() for _, p in own])
+        for (name, _), one, other in zip(own, *found, strict=True):
+            assert not bool((one == 7.5).any()), f"{label}, argument {name!r} is not written by reset_parameters"
+            assert same_bits(one, other), f"{label}, argument {name!r}: reset_parameters does not keep to the seed"
+        done += 1
+    if not done:
+        raise Skip("it has no reset_parameters, or nothing to reset")
+
+
+def options(cls, device):
+    """With each bool option the other way round it can be constructed, called and differentiated, or says why not."""
+    done = 0
+    for label, trial in each(cls, device):
+        parameters = inspect.signature(cls).parameters
+        said = {*list(parameters)[: len(trial.construct.args)], *trial.construct.kwargs}
+        for name, parameter in parameters.items():
+            if not isinstance(parameter.default, bool) or name in said:
+                continue
+            changed = {**trial.construct.kwargs, name: not parameter.default}
+            other = Trial(Sample(trial.construct.args, changed), trial.given)
+            where = f"{label} with argument {name!r}={not parameter.default}"
+            try:
+                module = build(cls, other, device)
+                outputs = [y for y in run(module, other) if is_float(y) and y.requires_grad]
+            except (ValueError, RuntimeError, NotImplementedError, AssertionError):  # a refusal
+                continue
+            except Exception as error:
+                raise AssertionError(f"{where}: {described(error)}") from error
+            done += 1
+            if not outputs:
+                continue
+            verdict = check(_called(module.eval(), other), tuple([*other.given.args, *other.given.kwargs.values()]),
+                            fast_mode=True)  # fmt: skip
+            assert verdict.status != FAIL, f"{where}: {verdict.message}"
+    if not done:
+        raise Skip("it has no option that is on or off")
+
+
+def memory(cls, device):
+    """What a call was given dies with its results."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for label, trial in each(cls, device):
+            module = build(cls, trial, device)
+            alive = [i for i, reference in enumerate(_called_once(module, trial)) if reference() is not None]
+            assert not alive, (
+                f"{label}, argument {_name_of(cls, alive[0])!r}: the layer still holds its memory when all results are "
+                "gone"
+            )
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _called_once(module, trial) -> list:
+    given = trial.given.map(lambda t: t.detach().clone().requires_grad_(t.requires_grad))
+    references = [weakref.ref(t._data) for t in tensors_in((given.args, given.kwargs))]
+    module(*given.args, **given.kwargs)
+    return references
 
 
 def train_and_eval(cls, device):
@@ -236,6 +345,10 @@ CHECKS = {
     "state dict": state_dict,
     "device and dtype": device_and_dtype,
     "gradient": gradient,
+    "parameters": parameters_known,
+    "reset": reset,
+    "options": options,
+    "memory": memory,
     "train and eval": train_and_eval,
     "pickling": pickling,
     "deepcopy": deepcopy,

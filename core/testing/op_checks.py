@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import documents, op_gradients, op_layouts, op_values, parity, probes
+from . import documents, op_gradients, op_layouts, op_values, parity, probes, variations
 
 ELEMENTWISE = ("unary", "binary", "elementwise")
 NO_SAMPLES = ("factory",)  # families whose ops take no tensors: nothing to derive
@@ -36,10 +36,21 @@ def checks(op) -> dict:
             "forward mode": op_gradients.forward_mode,
             "batched": op_gradients.batched,
         }
+    chosen["precision"] = variations.precision
+    if op.family in variations.DERIVED:
+        chosen["whole numbers"] = variations.whole_numbers
+        if op.differentiable and op.complex and op.names:
+            chosen["complex gradient"] = variations.complex_gradient
+    if op.defaults:
+        chosen["options"] = variations.options
+    if "cpu" in op.kernels:
+        chosen["general kernel"] = variations.general_kernel
     if op.inplace:
         chosen["in-place"] = op_values.inplace
     if op.family in ELEMENTWISE and "dim" not in op.parameters:
-        chosen |= {"shapes": probes.shapes, "promotion": probes.promotion}
+        chosen |= {"shapes": probes.shapes, "promotion": probes.promotion, "large inputs": variations.large}
+        if op.differentiable and op.names:
+            chosen["special points"] = variations.special_points
     if op.family == "reduction":
         chosen["promotion"] = probes.reduced_dtypes
         if "dim" in op.parameters:

@@ -176,8 +176,8 @@ def saved_tensors(op, device):
             given = _used(op, sample, label)
             alive = [name for name, reference in given if reference() is not None]
             assert not alive, (
-                f"{label}, argument {alive[0]!r}: its memory is still held after the call and its backward, when all "
-                "results are gone"
+                f"{label}, {alive[0]}: its memory is still held after the call and its backward, when all results are "
+                "gone"
             )
     finally:
         if collecting:
@@ -185,15 +185,17 @@ def saved_tensors(op, device):
 
 
 def _used(op, sample, label) -> list:
-    """Call an op and its backward with copies of a sample; return weak references to the copies' arrays, by name."""
+    """Call an op and its backward with copies of a sample; return weak references to all arrays in it, by name."""
     fresh = sample.map(lambda t: t.detach().clone().requires_grad_(t.requires_grad))
-    references = [(name, weakref.ref(t._data)) for name, t in named_tensors(op, fresh)]
+    references = [(f"argument {name!r}", weakref.ref(t._data)) for name, t in named_tensors(op, fresh)]
     found = graded(op, fresh)
+    results = found[0] if found else tensors_in(call(op, fresh))
+    references += [(f"result {i}", weakref.ref(y._data)) for i, y in enumerate(results)]
     if not found:
-        call(op, fresh)
         return references
     outputs, leaves = found
-    plugrad.autograd.grad(outputs, leaves, cotangents_of(op, outputs), allow_unused=True)
+    grads = plugrad.autograd.grad(outputs, leaves, cotangents_of(op, outputs), allow_unused=True)
+    references += [(f"gradient {i}", weakref.ref(g._data)) for i, g in enumerate(grads) if g is not None]
     waiting, seen = [y.grad_fn for y in outputs], set()
     while waiting:
         node = waiting.pop()

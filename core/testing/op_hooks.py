@@ -31,8 +31,9 @@ def _program() -> list:
     """Return results and gradients of a few ops: plain ones, a view, one with several results, a composite."""
     x = Maker("watched")(3, 4)
     values, places = plugrad.nn.functional.tanhshrink(x * 2).t().max(0)
-    (values * values).sum().backward()
-    return [values.detach(), places, x.grad]
+    mixed = plugrad.cat([x.exp(), x.sigmoid() - x / 3]).softmax(1) @ x.clone().clamp_(min=0).t()
+    ((values * values).sum() + mixed[1:].mean()).backward()
+    return [values.detach(), places, mixed.detach(), x.grad]
 
 
 def transparency(cls, device):
@@ -40,7 +41,7 @@ def transparency(cls, device):
     expected = _program()
     with contextlib.redirect_stdout(io.StringIO()), _built(cls):
         found = _program()
-    for what, one, other in zip(("result", "second result", "gradient"), found, expected, strict=True):
+    for what, one, other in zip(("result", "second result", "third result", "gradient"), found, expected, strict=True):
         assert same_bits(one, other), f"watched by it, a {what} is another"
 
 

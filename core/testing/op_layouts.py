@@ -27,9 +27,14 @@ def strides(op, device):
                     continue
                 raise
             agree(_plain(result), _plain(expected), f"{label}, {name} inputs")
-            for number, pair in enumerate(zip(gradients(op, other) if grads else [], grads, strict=True)):
-                if pair[1] is not None:
-                    agree(*pair, f"{label}, argument {argument_of(op, sample, number)!r}, gradient for {name} inputs")
+            for what, found in (
+                ("inputs", gradients(op, other) if grads else []),
+                ("grad_output", gradients(op, sample, lay=change) if grads else []),
+            ):
+                for number, pair in enumerate(zip(found, grads, strict=True)):
+                    if pair[1] is not None:
+                        about = f"{label}, argument {argument_of(op, sample, number)!r}"
+                        agree(*pair, f"{about}, gradient for {name} {what}")
 
 
 def _relaid(lay):

@@ -6,6 +6,7 @@ import importlib
 import re
 import sys
 import threading
+import time
 
 import numpy
 
@@ -19,6 +20,7 @@ from .calls import (
     cotangents_of,
     described,
     each,
+    graded,
     leaves,
     named_tensors,
     same_bits,
@@ -29,11 +31,27 @@ from .structure import map_tensors, tensors_in, to_numpy
 THREADS = 8
 
 
+def relaid(tensor):
+    """Return a copy whose elements lie two apart in memory, rows and columns exchanged."""
+    memory = tensor.new_empty((*tensor.shape[::-1], 2))[..., 0]
+    made = memory.permute(*range(memory.ndim - 1, -1, -1))
+    made.copy_(tensor.detach())
+    return made
+
+
 def has_samples(op, device):
-    """There is something to run the op with, and it runs."""
+    """There is something to run the op with, each time the same, and it runs: at first as later."""
     found = samples_of(op, device=device)
-    for sample in found:
-        call(op, sample.map(lambda t: t.detach()))
+    for number, (sample, again) in enumerate(zip(found, samples_of(op, device=device), strict=True)):
+        pairs = zip(*(tensors_in((s.args, s.kwargs)) for s in (sample, again)), strict=True)
+        assert all(same_bits(*pair) for pair in pairs), (
+            f"sample {number} {sample} is another each time: draw random numbers from `make`, or seed them"
+        )
+        first, second = (tensors_in(call(op, sample.map(lambda t: t.detach()))) for _ in range(2))
+        assert all(map(same_bits, first, second)), f"sample {number} {sample}: the first call gives another result"
+    assert not (op.formulas and op.names) or any(graded(op, sample) for sample in found) or not found, (
+        "it has gradient formulas, and none of its samples requires grad: nothing checks them"
+    )
     assert found, (
         f"nothing to check it with; declare `@{op.name}.samples`, a generator function of `make` that "
         "yields inputs, such as make(3, 4)"
@@ -62,17 +80,21 @@ def value(op, device):
     """The value is that of the reference."""
     function = reference(op.ref)
     for label, sample in each(op, device):
-        if sample.through is not None:
-            continue
-        given = sample if callable(op.ref) else _renamed(op, sample)
-        args, kwargs = map_tensors(given.args, to_numpy), map_tensors(given.kwargs, to_numpy)
-        with numpy.errstate(all="ignore"):
-            expected = function(*args, **kwargs)
-        results = tensors_in(call(op, sample))
-        wanted = list(expected) if isinstance(expected, tuple) else [expected]
-        assert len(results) == len(wanted), f"{label}: {len(results)} results, the reference gives {len(wanted)}"
-        for result, right in zip(results, wanted, strict=True):
-            agree(to_numpy(result), numpy.asarray(right), label, rtol=1e-7, atol=1e-9, check_dtype=False)
+        if sample.through is None:
+            against_reference(op, function, sample, label)
+
+
+def against_reference(op, function, sample, label):
+    """Assert that an op gives what a reference gives for a sample."""
+    given = sample if callable(op.ref) else _renamed(op, sample)
+    args, kwargs = map_tensors(given.args, to_numpy), map_tensors(given.kwargs, to_numpy)
+    with numpy.errstate(all="ignore"):
+        expected = function(*args, **kwargs)
+    results = tensors_in(call(op, sample))
+    wanted = list(expected) if isinstance(expected, tuple) else [expected]
+    assert len(results) == len(wanted), f"{label}: {len(results)} results, the reference gives {len(wanted)}"
+    for result, right in zip(results, wanted, strict=True):
+        agree(to_numpy(result), numpy.asarray(right), label, rtol=1e-9, atol=1e-11, check_dtype=False)
 
 
 def _renamed(op, sample):
@@ -97,11 +119,12 @@ def inputs_unchanged(op, device):
         outputs, wanted = [y for y in results if y.requires_grad], leaves(sample)
         if not outputs or not wanted:
             continue
-        given = [plugrad.ones_like(y) for y in outputs]
-        ones = [("grad_output", g.clone()) for g in given]
-        plugrad.autograd.grad(outputs, wanted, given, allow_unused=True)
-        _assert_unchanged(tensors, before, f"{label}, %s was written by backward")
-        _assert_unchanged([("grad_output", g) for g in given], ones, f"{label}, %s was written by backward")
+        for lay in (lambda g: g, relaid):
+            given = [lay(plugrad.ones_like(y)) for y in outputs]
+            ones = [("grad_output", g.clone()) for g in given]
+            plugrad.autograd.grad(outputs, wanted, given, retain_graph=True, allow_unused=True)
+            _assert_unchanged(tensors, before, f"{label}, %s was written by backward")
+            _assert_unchanged([("grad_output", g) for g in given], ones, f"{label}, %s was written by backward")
 
 
 def _assert_unchanged(now, before, message):
@@ -120,13 +143,14 @@ def inplace(op, device):
         if not sample.args or not isinstance(sample.args[0], plugrad.Tensor):
             continue
         expected = call(op, sample)
-        first = sample.args[0].detach().clone()
-        if expected.shape != first.shape or expected.dtype != first.dtype:
+        if expected.shape != sample.args[0].shape or expected.dtype != sample.args[0].dtype:
             continue  # the result does not fit into the input: PyTorch refuses as well
-        plugrad.manual_seed(0)
-        result = getattr(first, names[0])(*sample.map(lambda t: t.detach()).args[1:], **sample.kwargs)
-        assert result is first, f"{label}: {names[0]} does not return its input"
-        agree(first, expected.detach(), f"{label}, {names[0]}")
+        for lay in (lambda t: t.clone(), relaid):
+            first = lay(sample.args[0].detach())
+            plugrad.manual_seed(0)
+            result = getattr(first, names[0])(*sample.map(lambda t: t.detach()).args[1:], **sample.kwargs)
+            assert result is first, f"{label}: {names[0]} does not return its input"
+            agree(first, expected.detach(), f"{label}, {names[0]}" + ("" if first.is_contiguous() else ", strided"))
         done += 1
     if not done:
         raise Skip("no sample's result fits into its first input")
@@ -165,12 +189,23 @@ def deterministic(op, device):
     """Twice the same call with the same seed gives the same bits, and so does its backward."""
     for label, sample in each(op, device):
         first, second = _outcome(op, sample), _outcome(op, sample)
+        _assert_not_seeding(op, sample, label)
         for what, ones, others in zip(("result", "gradient"), first, second, strict=True):
             about = [f"result {i}" for i in range(len(ones))]
             if what == "gradient":
                 about = [f"the gradient of argument {argument_of(op, sample, i)!r}" for i in range(len(ones))]
             for name, one, other in zip(about, ones, others, strict=True):
                 assert same_bits(one, other), f"{label}: two calls with one seed differ in {name}"
+
+
+def _assert_not_seeding(op, sample, label):
+    """Assert that a call does not seed the random numbers of the program."""
+    states = []
+    for seed in (1, 2):
+        plugrad.manual_seed(seed)
+        sample.call(op.function)
+        states.append(plugrad.get_rng_state())
+    assert not same_bits(*states), f"{label}: the call seeds the random numbers of the program"
 
 
 def is_random(op, sample) -> bool:
@@ -193,12 +228,17 @@ def threads(op, device):
         expected.append([_outcome(op, sample) for sample in own])
     found, barrier = [None] * THREADS, threading.Barrier(THREADS)
 
+    own = {op.kernels["*"].__code__.co_filename, *(f.function.__code__.co_filename for f in op.formulas)}
+
     def work(number):
         barrier.wait()
+        sys.settrace(_turn_at_lines_of(own))
         try:
             found[number] = [_outcome(op, sample) for sample in jobs[number]]
         except Exception as error:
             found[number] = error
+        finally:
+            sys.settrace(None)
 
     _run_together(work)
     for got, right in zip(found, expected, strict=True):
@@ -209,6 +249,16 @@ def threads(op, device):
                 assert all(map(same_bits, ours, theirs)), (
                     f"sample {number}: a call beside others in {THREADS} threads gives another result than alone"
                 )
+
+
+def _turn_at_lines_of(files):
+    """Return a trace function that lets other threads run before each line of code in some files."""
+
+    def line(frame, event, argument):
+        time.sleep(0)
+        return line
+
+    return lambda frame, event, argument: line if frame.f_code.co_filename in files else None
 
 
 def _run_together(work) -> None:

@@ -194,6 +194,43 @@ def groups(cls, device):
             agree(*[t.detach() for t in pair], where, rtol=1e-11, atol=1e-14)
 
 
+def group_options(cls, device):
+    """Every number among the options of a parameter group is that group's own."""
+    done = 0
+    for given in each(cls):
+        defaults = build(cls, given, parameters(device)).defaults
+        for name, value in defaults.items():
+            if isinstance(value, bool) or not isinstance(value, float) or name in ("lr", "eps"):
+                continue  # the rate has a check of its own
+            changed = 0.5 * value if value else 0.1
+            mine, alone = parameters(device), parameters(device)
+            try:
+                optimizer = build(cls, given, [{"params": mine[:2]}, {"params": mine[2:], name: changed}])
+                parts = [build(cls, given, alone[:2]), build(cls, given, alone[2:], **{name: changed})]
+            except (TypeError, ValueError):  # options may exclude each other, and not all are the constructor's
+                continue
+            for _ in range(3):
+                steps(optimizer, mine, 1)
+                steps(parts[0], alone[:2], 1), steps(parts[1], alone[2:], 1)
+            for number, pair in enumerate(zip(mine, alone, strict=True)):
+                where = f"options {given}, argument {name!r}={changed} of a parameter group: parameter {number}"
+                agree(*[t.detach() for t in pair], where, rtol=1e-11, atol=1e-14)
+            done += 1
+    if not done:
+        raise Skip("it has no other numbers among its options")
+
+
+def precision(cls, device):
+    """In float32 it does what it does in float64, but for rounding."""
+    for given in each(cls):
+        wide, narrow = parameters(device), [t.detach().float().requires_grad_() for t in parameters(device)]
+        steps(build(cls, given, wide), wide, 5), steps(build(cls, given, narrow), narrow, 5)
+        for number, (one, other) in enumerate(zip(narrow, wide, strict=True)):
+            assert one.dtype is plugrad.float32, f"options {given}: a step changes the dtype of parameter {number}"
+            label = f"options {given}: parameter {number} in float32 against float64"
+            agree(one.detach().double(), other.detach(), label, rtol=1e-4, atol=1e-5)
+
+
 def closure(cls, device):
     """`step(closure)` calls it with gradients enabled, and returns the loss."""
     for given in each(cls):
@@ -215,9 +252,11 @@ def closure(cls, device):
 
 def gradients_unchanged(cls, device):
     """A step leaves gradients as they are, passes over parameters without one, and is not recorded."""
-    for given in each(cls):
-        tensors = parameters(device)
-        optimizer = build(cls, given, tensors)
+    known = inspect.signature(cls).parameters
+    more = {name: value for name, value in {"weight_decay": 0.1, "maximize": True}.items() if name in known}
+    for given, chosen in [(given, chosen) for given in each(cls) for chosen in ({}, more)]:
+        tensors = parameters(device, ((2 * BLOCK + 3,), *SIZES))  # a large one is not joined with others
+        optimizer = build(cls, given, tensors, **chosen)
         before = [t.detach().clone() for t in tensors]
 
         def closure(tensors=tensors):
@@ -266,6 +305,8 @@ CHECKS = {
     "maximize": maximize,
     "weight decay": weight_decay,
     "parameter groups": groups,
+    "group options": group_options,
+    "precision": precision,
     "closure": closure,
     "gradients unchanged": gradients_unchanged,
     "validation": validation,

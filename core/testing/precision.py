@@ -59,6 +59,7 @@ def _compare(narrow, wide, rows, given, expected, atol, rtol) -> Verdict:
     scale = natural_steps(wide.subject)
     terms = numpy.where(known, numpy.abs(expected * scale), 0.0).max(axis=1, initial=0.0)
     sizes = numpy.abs(rows) @ numpy.where(numpy.isfinite(wide.value), numpy.abs(wide.value), 0.0)
+    sizes += numpy.abs(rows).max(axis=1, initial=0.0) * numpy.abs(wide.subject.start).max(initial=0.0)
     rounding = UNITS * narrow.subject.epsilon * (numpy.abs(expected) + (terms + sizes)[:, None] / scale)
     allowed = rounding + UNITS * tiny + atol + rtol * numpy.abs(expected)
     wrong = known & (numpy.abs(given - expected) > allowed)

@@ -58,10 +58,10 @@ def _arguments(cls) -> list:
     return [Sample((), chosen)]
 
 
-def build(cls, given):
+def build(cls, given, start=START):
     """Return (optimizer, schedule) over two parameter groups with rates of their own."""
-    tensors = [plugrad.ones(2, dtype=plugrad.float64, requires_grad=True) for _ in START]
-    groups = [{"params": [t], "lr": rate} for t, rate in zip(tensors, START, strict=True)]
+    tensors = [plugrad.ones(2, dtype=plugrad.float64, requires_grad=True) for _ in start]
+    groups = [{"params": [t], "lr": rate} for t, rate in zip(tensors, start, strict=True)]
     optimizer = plugrad.optim.SGD(groups, lr=START[0], momentum=0.5)
     given = copy.deepcopy(given.args), copy.deepcopy(given.kwargs)
     return optimizer, cls(optimizer, *given[0], **given[1])
@@ -102,6 +102,20 @@ def rates(cls, device):
             told = [float(rate) for rate in schedule.get_last_lr()]
             actual = [float(group["lr"]) for group in optimizer.param_groups]
             assert told == actual, f"arguments {given}: get_last_lr() is {told}, the groups have {actual}"
+
+
+def groups(cls, device):
+    """The rate of a parameter group does not depend on which group comes first."""
+    for given in each(cls):
+        per_group = [*given.args, *given.kwargs.values()]
+        if any(isinstance(value, (list, tuple)) and len(value) == len(START) for value in per_group):
+            continue  # arguments for each group
+        one, other = (advance(*build(cls, given, start), 12) for start in (START, START[::-1]))
+        for step, (rates, exchanged) in enumerate(zip(one, other, strict=True), 1):
+            assert rates == exchanged[::-1], (
+                f"arguments {given}: of rates {list(START)} it makes {rates} in step {step}, of {list(START[::-1])} "
+                f"{exchanged}: each group must have its own"
+            )
 
 
 def does_something(cls, device):
@@ -154,6 +168,7 @@ def functions_kept(cls, device):
 CHECKS = {
     "samples": has_samples,
     "rates": rates,
+    "groups": groups,
     "effect": does_something,
     "resume": resume,
     "functions kept": functions_kept,

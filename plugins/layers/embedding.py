@@ -71,6 +71,12 @@ class Embedding(Module):
         _check_table(embeddings)
         return cls(*embeddings.shape, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, freeze)
 
+    @staticmethod
+    def samples(make):
+        """Yield what to test it with; what `scale_grad_by_freq` makes of its gradient is no slope."""
+        yield make.args(5, 3, scale_grad_by_freq=False), make.ints(2, 3, high=5)
+        yield make.args(5, 3, padding_idx=1, scale_grad_by_freq=False), make.ints(4, high=5)
+
 
 def _row(padding_idx, rows):
     """Return the row that `padding_idx` names, counted from the start."""

@@ -177,7 +177,7 @@ def log1p_vjp(F, g, input):
     return g / (conj(F, input) + 1)
 
 
-@binary(promote="float", aliases=("special.xlogy",), numbers="both")
+@binary(promote="float", aliases=("special.xlogy",), complex=False, numbers="both")
 def xlogy(xp, input, other):
     """`input * log(other)`, zero where `input` is zero.
 

@@ -1,0 +1,311 @@
+"""Checks of an op beyond its samples: options at other values, special points, other dtypes, its other kernel."""
+
+from __future__ import annotations
+
+import numpy
+
+import plugrad
+
+from .calls import Skip, agree, call, each
+from .gradcheck import check
+from .op_values import against_reference, is_random, reference
+from .probes import _operands, _with, is_float_dtype
+from .samples import Maker, Sample, inside
+from .structure import is_float, reals, tensors_in, to_numpy
+from .verdict import FAIL
+
+POINTS = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0)  # where samples do not go, and formulas divide by nothing
+DERIVED = ("unary", "binary", "elementwise", "reduction")
+LARGE = 70_000  # elements: more than any block or index of 16 bits
+REFUSED = (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError)  # what an op may say of its options
+
+
+def _judge(op, sample, label):
+    """Assert that gradcheck does not fail for a sample."""
+    inputs, names = (*sample.args, *sample.kwargs.values()), [*op.parameters[: len(sample.args)], *sample.kwargs]
+    count, keywords = len(sample.args), tuple(sample.kwargs)
+
+    def function(*values):
+        given = dict(zip(keywords, values[count:], strict=True))
+        return call(op, Sample(values[:count], given, sample.through))
+
+    verdict = check(function, inputs, fast_mode=True)
+    if verdict.status == FAIL:
+        known = isinstance(verdict.input, int) and verdict.input < len(names)
+        about = f", argument {names[verdict.input]!r}" if known else ""
+        raise AssertionError(f"{label}{about}: {verdict.message}")
+
+
+def _has_gradient(op, sample) -> bool:
+    wanted = any(t.requires_grad for t in tensors_in((sample.args, sample.kwargs)))
+    return wanted and any(is_float(y) and y.requires_grad for y in tensors_in(call(op, sample)))
+
+
+# ---------------------------------------------------------------------------------------------------- options
+
+
+def options(op, device):
+    """With each option at another value its value, gradient and meta result are right, too."""
+    done = 0
+    for label, sample in _varied(op, device):
+        try:
+            real = tensors_in(call(op, sample.map(lambda t: t.detach())))
+            graded = op.differentiable and _has_gradient(op, sample)
+        except (*REFUSED, AssertionError):  # options may exclude each other, and `inplace` a gradient
+            continue
+        done += 1
+        _against_reference(op, sample, label)
+        _against_meta(op, sample, real, label)
+        if graded:
+            _judge(op, sample, label)
+    if not done:
+        raise Skip("no option has a default that tells other values")
+
+
+def _varied(op, device):
+    """Yield (label, sample) with one option at another value; of two samples, of which one has most dimensions."""
+    found = [sample for _, sample in each(op, device) if any(map(is_float, tensors_in(sample.args)))]
+    chosen = [*found[:1], *sorted(found, key=_dimensions)[-1:]]
+    for sample in {id(sample): sample for sample in chosen}.values():
+        for name, default in op.defaults.items():
+            if name == op.variadic or (name not in op.keyword_only and name not in op.positional):
+                continue
+            for value in _others(op, name, _now(op, sample, name, default), sample):
+                label = f"{sample} with argument {name!r}={value!r}"
+                yield label, _changed(op, sample, name, value)
+
+
+def _dimensions(sample) -> int:
+    return max((t.ndim for t in tensors_in(sample.args)), default=0)
+
+
+def _now(op, sample, name, default):
+    return {**dict(zip(op.positional, sample.args, strict=False)), **sample.kwargs}.get(name, default)
+
+
+def _others(op, name, value, sample) -> list:
+    """Return other values that an option may have, seen from the one that it has.
+
+    Of ops of no family a bool may mean anything: that a matrix is symmetric, or a gradient other than the slope.
+    """
+    first = next((t for t in sample.args if isinstance(t, plugrad.Tensor)), None)
+    if name == "dim" and isinstance(value, (int, type(None))) and first is not None:
+        several = [(0, 1), (-1, 0)] if op.family == "reduction" and first.ndim > 1 else []
+        return [dim for dim in (*range(-first.ndim, first.ndim), *several) if dim != value]
+    if isinstance(value, bool):
+        return [not value] if op.family in DERIVED else []
+    if isinstance(value, float):
+        return [0.75 * value if value else 0.25]
+    return []
+
+
+def _changed(op, sample, name, value) -> Sample:
+    args, kwargs = list(sample.args), dict(sample.kwargs)
+    place = op.positional.index(name) if name in op.positional else len(args)
+    if place < len(args):
+        args[place] = value
+    else:
+        kwargs[name] = value
+    return Sample(args, kwargs, sample.through)
+
+
+def _against_reference(op, sample, label):
+    if op.ref is None or sample.through is not None:
+        return
+    try:
+        against_reference(op, reference(op.ref), sample, label)
+    except (Skip, *REFUSED):  # the reference may not have the option
+        return
+
+
+def _against_meta(op, sample, real, label):
+    try:
+        symbolic = tensors_in(call(op, sample.map(lambda t: t.detach().to("meta"))))
+    except (NotImplementedError, RuntimeError):  # the check "meta device" says why
+        return
+    for number, (one, other) in enumerate(zip(real, symbolic, strict=True)):
+        facts = [(tuple(t.shape), t.dtype) for t in (one, other)]
+        assert facts[0] == facts[1], f"{label}, result {number}: meta says {facts[1]}, it is {facts[0]}"
+
+
+# ---------------------------------------------------------------------------------------------------- special points
+
+
+def special_points(op, device):
+    """Gradients are right at 0, 1, 1/2 and 2 and their negatives, where that is inside of the domain, too."""
+    count, sample = _operands(op)
+    low, high = (None, None) if op.domain is None else op.domain
+    points = [x for x in POINTS if (low is None or x > low) and (high is None or x < high)]
+    make = Maker(op.name + " points", device=device)
+    for place in range(count):
+        for x in points:
+            tensors = [make(**inside(op)).detach().requires_grad_() for _ in range(count)]
+            tensors[place] = plugrad.tensor(x, dtype=plugrad.float64, device=device, requires_grad=True)
+            given = _with(sample, count, tensors)
+            if _has_gradient(op, given):
+                _judge(op, given, f"argument {op.parameters[place]!r} at {x}")
+
+
+def large(op, device):
+    """Of many elements the result is what it is for the first and the last of them alone."""
+    count, sample = _operands(op)
+    make = Maker(op.name + " large", device=device)
+    low, high = (0.1, 0.9) if op.domain is None else op.domain
+    low, high = (high - 1 if low is None else low), (low + 1 if high is None else high)
+    tensors = [make(LARGE, low=low, high=high).detach() for _ in range(count)]
+    whole = call(op, _with(sample, count, tensors))
+    if is_random(op, _with(sample, count, [t[:8] for t in tensors])):
+        raise Skip("the result is random")
+    half = LARGE // 2 + 1
+    for part in (slice(None, half), slice(half, None)):
+        alone = call(op, _with(sample, count, [t[part] for t in tensors]))
+        agree(whole[part], alone, f"inputs of {LARGE} elements against half of them", rtol=1e-9)
+
+
+# ---------------------------------------------------------------------------------------------------- dtypes
+
+
+def precision(op, device):
+    """In float32 values and gradients are those of float64 at the same point, but for rounding."""
+    for label, sample in each(op, device):
+        narrow = sample.map(lambda t: _cast(t, _NARROW))
+        wide = narrow.map(lambda t: _cast(t, _WIDE))
+        try:
+            found = tensors_in(call(op, narrow.map(lambda t: t.detach())))
+        except REFUSED:  # the check "promotion" says which dtypes must do
+            continue
+        if is_random(op, sample):
+            continue
+        _assert_rounded(op, found, wide, f"{label} in float32")
+        if op.differentiable and _has_gradient(op, narrow):
+            _judge(op, narrow, f"{label} in float32")
+
+
+_NARROW = {plugrad.float64: plugrad.float32, plugrad.complex128: plugrad.complex64}
+_WIDE = {narrow: wide for wide, narrow in _NARROW.items()}
+
+
+def _cast(tensor, table):
+    if tensor.dtype not in table:
+        return tensor
+    return tensor.detach().to(table[tensor.dtype]).requires_grad_(tensor.requires_grad)
+
+
+def _assert_rounded(op, found, wide, label):
+    """Assert that results differ from those in float64 by no more than rounding, of the inputs or on the way."""
+    plain = wide.map(lambda t: t.detach())
+    expected = tensors_in(call(op, plain))
+    size = max((numpy.abs(_finite(t)).max(initial=0.0) for t in tensors_in((plain.args, plain.kwargs))), default=0.0)
+    for number, (one, right) in enumerate(zip(found, expected, strict=True)):
+        if not is_float(right) or not is_float(one) or one.dtype is right.dtype:
+            continue
+        assert one.shape == right.shape, f"{label}, result {number}: its shape is {tuple(one.shape)}"
+        values, exact = reals(one), reals(right)
+        known = numpy.isfinite(exact)
+        scale = numpy.abs(exact[known]).max(initial=0.0)
+        with numpy.errstate(all="ignore"):
+            allowed = 64 * plugrad.finfo(one.dtype).eps * (numpy.abs(exact) + scale + min(size, 1 + scale))
+            wrong = known & ~(numpy.abs(values - exact) <= allowed)
+            if wrong.any():
+                wrong &= ~(numpy.abs(values - exact) <= allowed + 16 * _spread(op, plain, number, exact))
+        if wrong.any():
+            place = int(wrong.argmax())
+            raise AssertionError(
+                f"{label}, result {number}: value {place} is {values[place]:.9g}, and in float64, at the same point, "
+                f"{exact[place]:.9g}"
+            )
+
+
+def _finite(tensor):
+    values = reals(tensor) if is_float(tensor) else numpy.zeros(0)
+    return values[numpy.isfinite(values)]
+
+
+def _spread(op, sample, number, exact):
+    """Return how much results move when float inputs do, by some units in the last place of float32."""
+    random, far = numpy.random.default_rng(0), numpy.zeros(len(exact))
+    for _ in range(3):
+        moved = sample.map(lambda t: t * (1 + 2e-7 * float(random.uniform(-1, 1))) if is_float(t) else t)
+        other = reals(tensors_in(call(op, moved))[number])
+        with numpy.errstate(invalid="ignore"):
+            far = numpy.fmax(far, numpy.abs(other - exact)) if other.shape == exact.shape else far + numpy.inf
+    return far
+
+
+def complex_gradient(op, device):
+    """Gradients of complex inputs agree with measured slopes, where the op takes them."""
+    done = 0
+    for label, sample in each(op, device):
+        if sample.through is not None or any(t.dtype.is_complex for t in tensors_in((sample.args, sample.kwargs))):
+            continue
+        turned = sample.map(_turned)
+        try:
+            if is_random(op, turned) or not _has_gradient(op, turned):
+                continue
+        except REFUSED:  # it does not take complex numbers
+            continue
+        try:
+            _judge(op, turned, f"{label}, complex")
+        except AssertionError as error:
+            advice = "write conj(F, ...) around factors of the formula, or declare complex=False"
+            raise AssertionError(f"{error}; {advice}") from None
+        done += 1
+    if not done:
+        raise Skip("it does not take complex numbers")
+
+
+def _turned(tensor):
+    """Return a complex tensor for a float tensor that requires grad; imaginary parts are less than a half."""
+    if not (tensor.requires_grad and is_float(tensor)):
+        return tensor
+    array = to_numpy(tensor)
+    slant = 0.25 * numpy.random.default_rng(array.size).uniform(-1, 1, array.shape)
+    return plugrad.from_numpy(numpy.asarray(array + 1j * slant)).to(tensor.device).requires_grad_()
+
+
+def whole_numbers(op, device):
+    """Of whole numbers the value is the same in int64, where the op takes them, as in float64."""
+    done = 0
+    for label, sample in each(op, device):
+        if any(isinstance(value, float) for value in (*sample.args, *sample.kwargs.values())):
+            continue  # integers may not be able to hold it
+        whole = sample.map(lambda t: t.detach().round() + 0.0 if is_float(t) else t)  # + 0.0: not -0.0
+        rest = Sample(whole.args[1:], whole.kwargs).map(lambda t: t.abs())  # integers have no power of -1
+        whole = Sample((*whole.args[:1], *rest.args), rest.kwargs)
+        counted = whole.map(lambda t: t.to(plugrad.int64) if is_float_dtype(t.dtype) else t)
+        if any(t.dtype.is_complex for t in tensors_in((sample.args, sample.kwargs))) or sample.through is not None:
+            continue
+        try:
+            found, expected = tensors_in(call(op, counted)), tensors_in(call(op, whole))
+        except (*REFUSED, ArithmeticError):
+            continue
+        for number, (one, right) in enumerate(zip(found, expected, strict=True)):
+            values, exact = to_numpy(one), to_numpy(right)
+            if one.dtype.is_floating_point or one.dtype.is_complex:
+                agree(values, exact, f"{label} in int64, result {number}", rtol=1e-4, atol=1e-5, check_dtype=False)
+            elif numpy.isfinite(exact).all():
+                agree(values.astype("float64"), exact.astype("float64"), f"{label} in int64, result {number}")
+        done += 1
+    if not done:
+        raise Skip("it does not take integers")
+
+
+# ---------------------------------------------------------------------------------------------------- kernels
+
+
+def general_kernel(op, device):
+    """The general kernel gives what the CPU's own gives."""
+    own = op.kernels["cpu"]
+    function = op.function
+    for label, sample in each(op, device):
+        expected = tensors_in(call(op, sample.map(lambda t: t.detach())))
+        del op.kernels["cpu"]
+        op.changed()
+        try:
+            found = tensors_in(call(op, sample.map(lambda t: t.detach())))
+        finally:
+            op.kernels["cpu"] = own
+            op.changed()
+            op._function = function  # names that were looked up before must go on meaning the same function
+        for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+            agree(one, other, f"{label}, result {number} of the general kernel against that for 'cpu'")
