@@ -23,6 +23,7 @@ def check(
     expression: str = typer.Option("", "-k", metavar="EXPR", help="Only checks of such names: gradient and not sin."),
     device: str = typer.Option("cpu", help="Where the samples are put."),
     jobs: int = typer.Option(1, "--jobs", "-j", min=1, help="Processes to check in."),
+    timeout: float = typer.Option(None, metavar="SECONDS", min=0, help="A check that takes longer has failed."),
     resume: bool = typer.Option(
         False, "--resume", help="Keep finished checks in .plugrad_check; do not repeat them until sources change."
     ),
@@ -43,9 +44,10 @@ def check(
         show(rows, COLUMNS, as_json, "there is nothing to check")
         return
     if not cases:
-        typer.echo("there are no plugins of guests to check; `plugrad check plugrad` checks plugrad's own")
+        none = "there are no plugins of guests to check; `plugrad check plugrad` checks plugrad's own"
+        typer.echo("[]" if as_json else none)
         return
-    job = checking.Job(target, device, cases, jobs)
+    job = checking.Job(target, device, cases, jobs, timeout)
     kept = checking.State(job) if resume else None
     if kept is not None and kept.note:
         typer.echo(kept.note, err=True)

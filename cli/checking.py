@@ -49,55 +49,27 @@ def run_case(case) -> dict:
 class Job:
     """The cases of one command."""
 
-    def __init__(self, target, device, cases, jobs=1):
-        self.target, self.device, self.cases, self.jobs = target, device, cases, jobs
+    def __init__(self, target, device, cases, jobs=1, timeout=None):
+        self.target, self.device, self.cases, self.jobs, self.timeout = target, device, cases, jobs, timeout
 
     def run(self, finished=()):
         """Yield the row of each case that is not among the finished rows."""
         done = {row["id"] for row in finished}
         waiting = [case for case in self.cases if case.id not in done]
-        if self.jobs == 1 or len(waiting) < 2:
+        if self.jobs == 1 and self.timeout is None:
             yield from map(run_case, waiting)
             return
-        import multiprocessing
-        from concurrent.futures import ProcessPoolExecutor, as_completed
+        from plugrad.cli import workers
 
-        # Spawned, not forked: a fork of a process with threads (BLAS has some) may hang.
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(self.jobs, context, _prepare, (self.target, self.device)) as pool:
-            try:
-                futures = [pool.submit(_run_ids, ids) for ids in self._shares(waiting)]
-                for future in as_completed(futures):
-                    yield from future.result()
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        yield from workers.run(self, self._shares(waiting))
 
     @staticmethod
     def _shares(cases) -> list:
         """Divide cases by subject: a process finishes all of one."""
         shares: dict = {}
         for case in cases:
-            shares.setdefault((case.kind, case.subject), []).append(case.id)
+            shares.setdefault((case.kind, case.subject), []).append(case)
         return list(shares.values())
-
-
-@functools.cache
-def _cases(target, device) -> dict:
-    from plugrad.testing import checks_of
-
-    return {case.id: case for case in checks_of(target, device)}
-
-
-_mine: dict = {}
-
-
-def _prepare(target, device) -> None:
-    _mine.update(_cases(target, device))
-
-
-def _run_ids(ids) -> list:
-    return [run_case(_mine[name]) for name in ids]
 
 
 # ---------------------------------------------------------------------------------------------------- state
@@ -176,14 +148,18 @@ def _folders() -> list:
 
 
 def _sources(plugin) -> list:
-    """Return the Python files of the package or module that a plugin is in."""
+    """Return the Python files of the package that a plugin is in, or of its module and those loaded beside it."""
     name = plugin.value.partition(":")[0].partition(".")[0]
     module = sys.modules.get(name)
     if module is None:
         return []
     if hasattr(module, "__path__"):
         return [file for folder in module.__path__ for file in pathlib.Path(folder).rglob("*.py")]
-    return [pathlib.Path(module.__file__)] if getattr(module, "__file__", None) else []
+    if not getattr(module, "__file__", None):
+        return []
+    folder = pathlib.Path(module.__file__).parent  # what it imports may lie beside it
+    loaded = [pathlib.Path(other.__file__) for other in list(sys.modules.values()) if getattr(other, "__file__", None)]
+    return [file for file in loaded if file.parent == folder and file.suffix == ".py"]
 
 
 # ---------------------------------------------------------------------------------------------------- expressions

@@ -19,11 +19,11 @@ def dtypes() -> list[str]:
 
 
 def backends(asked=None) -> list[dict]:
-    """Describe the backends: `covered`, or the `reason` why not."""
+    """Describe the backends, those of guests included: `covered`, or the `reason` why not."""
     from plugrad.cli import catalog
 
     rows = []
-    for row in catalog.backend_rows():
+    for row in catalog.backend_rows(load=True):
         reason = row["reason"]
         if reason is None and registry.backend(row["name"]).symbolic:
             reason = SYMBOLIC

@@ -7,6 +7,7 @@ import re
 
 # Families whose gradient follows from the ops that they are written in, or that make tensors from none.
 _NEED_NO_GRADIENT = ("composite", "factory")
+_PROMOTIONS = (None, "same", "float", "int", "int64", "bool", "index")
 _WITHOUT_GRADIENT = ("bool", "int", "index")  # kinds of results that have none
 
 
@@ -61,6 +62,9 @@ def _check_op(op) -> None:
             raise TypeError(f"op {op.name!r} can't be public as {dotted!r}: {no_place(dotted)}")
     if not op.parameters and op.family != "factory":
         raise TypeError(f"op {op.name!r} takes no tensor: its kernel must be `def {op.name}(xp, input, ...)`")
+    if op.promote not in _PROMOTIONS:
+        known = ", ".join(repr(one) for one in _PROMOTIONS if one)
+        raise TypeError(f"op {op.name!r} has promote={op.promote!r}, it must be one of {known}")
     if op.family in _NEED_NO_GRADIENT or op.promote in _WITHOUT_GRADIENT:
         return
     if not op.formulas and not op.undifferentiable:

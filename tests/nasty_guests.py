@@ -201,7 +201,7 @@ FAULTS = {
     "no_gradient": ("ops", NO_GRADIENT.format(family="unary", more=""), "registration", "op 'no_gradient' has no"),
     "no_gradient_of_op": ("ops", NO_GRADIENT.format(family="op", more=", dim=0"), "registration", "has no gradient"),
     "half_a_gradient": ("ops", NO_GRADIENT.format(family="binary", more=", other").replace(
-        "@hookimpl", "{name}.vjp(lambda F, g: g)\n\n@hookimpl"), "registration", "has no gradient for 'other': declare it"),
+        "@hookimpl", "{name}.vjp(lambda F, g: g)\n\n@hookimpl"), "registration", "has no gradient for 'other'"),
     "twice": ("ops", GOOD.replace("collect(Op, globals())", "[twice, twice]"), "registration", "is declared twice"),
     "odd_place": ("ops", op_module("odd_place", options="at=('odd_place', 'no name')"), "registration", "'no name'"),
     "kernel_parameters": ("kernels", KERNEL.format(op="sin", name="kernel_parameters", parameters="input"),

@@ -41,7 +41,7 @@ def wave(formula=None, kernel=None, doc="The product of each element and its dam
 
     kernel = kernel or damped
     kernel.__doc__ = doc
-    made = unary(kernel, name="damped", **options)
+    made = unary(kernel, name="damped", **{"complex": False, **options})
     made.vjp(formula or right)
     return made
 

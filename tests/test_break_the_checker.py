@@ -31,7 +31,7 @@ def damped(formula, *, kernel=None, doc=None, **options):
         return input * xp.exp(-input)
 
     damped_wave.__doc__ = doc or "The product of each element and its damping."
-    made = unary(kernel or damped_wave, name="damped_wave", **options)
+    made = unary(kernel or damped_wave, name="damped_wave", **{"complex": False, **options})
     made.vjp(formula)
     return made
 

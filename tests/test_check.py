@@ -12,6 +12,7 @@ import guest_builder
 import pytest
 import seeded_bugs
 import seeded_ops
+import seeded_variations
 from typer.testing import CliRunner
 
 from plugrad import loader, registry, session
@@ -54,6 +55,9 @@ def install():
 
 
 # ---------------------------------------------------------------------------------------------------- seeded bugs
+
+
+assert seeded_variations  # imported for the bugs that it enters
 
 
 @pytest.mark.parametrize("name", seeded_ops.BUGS)
@@ -121,7 +125,7 @@ def test_an_unknown_target_ends_with_2_and_suggests_the_nearest():
 FILE = '''
 from plugrad.extend import unary
 
-@unary()
+@unary(complex=False)
 def bent(xp, input):
     """The square of each element."""
     return input * input

@@ -279,6 +279,10 @@ def test_gradients_must_not_depend_on_memory_layout():
         verdict = check(custom(torch.sin, formula), (x,))
         assert verdict.status == "FAIL" and "not contiguous" in verdict.message
 
+    z = torch.from_numpy(numpy.array([1.0 + 2.0j, -0.5j, 0.3 + 0j])).requires_grad_()
+    conjugated = custom(lambda z: (z * z).sum(), lambda g, z: 2 * g * z.conj() * (1.0 if z.is_contiguous() else 1.01))
+    assert check(conjugated, (z,)).status == "FAIL"
+
     def insists(x):
         return x.view(-1) * 2
 

@@ -22,7 +22,12 @@ from .verdict import FAIL, INCONCLUSIVE
 
 def checks(cls) -> dict:
     """Return the checks of a Module class by name."""
-    return documents.checks(cls) | CHECKS
+    chosen = documents.checks(cls) | CHECKS
+    if not hasattr(cls, "reset_parameters"):
+        del chosen["reset"]
+    if not any(isinstance(p.default, bool) for p in inspect.signature(cls).parameters.values()):
+        del chosen["options"]
+    return chosen
 
 
 def each(cls, device):
@@ -203,7 +208,7 @@ def reset(cls, device):
     for label, trial in each(cls, device):
         module = build(cls, trial, device)
         own = list(module.named_parameters(recurse=False))
-        if not hasattr(module, "reset_parameters") or not own:
+        if not own:
             continue
         found = []
         for seed in (0, 0):
@@ -217,7 +222,7 @@ def reset(cls, device):
             assert same_bits(one, other), f"{label}, argument {name!r}: reset_parameters does not keep to the seed"
         done += 1
     if not done:
-        raise Skip("it has no reset_parameters, or nothing to reset")
+        raise Skip("it has no parameters of its own")
 
 
 def options(cls, device):

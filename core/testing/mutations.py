@@ -25,7 +25,7 @@ import plugrad
 from .backward import Backward, natural_steps
 from .gradcheck import gradient_function
 from .layouts import relaid
-from .samples import Maker, Sample, inside, samples_of
+from .samples import Maker, Sample, samples_of
 from .structure import is_float, like, map_tensors, reals, tensors_in
 from .subject import Misfit, Subject, function_of
 
@@ -317,7 +317,14 @@ def _large(op, samples, seed):
     sample = _simple(op, samples)
     if sample is not None:
         make = Maker(f"{op.name} large", seed=seed)
-        yield sample.map(lambda t: make(LARGE, **inside(op)) if t.requires_grad else t.detach().new_ones(LARGE))
+
+        def enlarge(t):
+            if not t.requires_grad:
+                return t.detach().new_ones(LARGE)
+            low, high = reals(t).min(), reals(t).max()  # the sample's own range: inside the domain, declared or not
+            return make(LARGE, low=low, high=high, dtype=t.dtype)
+
+        yield sample.map(enlarge)
 
 
 def _extreme(op, samples):

@@ -41,7 +41,7 @@ def checks(op) -> dict:
         chosen["whole numbers"] = variations.whole_numbers
         if op.differentiable and op.complex and op.names:
             chosen["complex gradient"] = variations.complex_gradient
-    if op.defaults:
+    if variations.has_options(op):
         chosen["options"] = variations.options
     if "cpu" in op.kernels:
         chosen["general kernel"] = variations.general_kernel

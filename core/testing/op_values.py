@@ -11,6 +11,7 @@ import time
 import numpy
 
 import plugrad
+from plugrad import registry
 
 from .calls import (
     Skip,
@@ -134,7 +135,9 @@ def _assert_unchanged(now, before, message):
 
 def inplace(op, device):
     """The in-place method gives what the op gives, and returns its input."""
-    names = [name.removeprefix("Tensor.") for name in op.names if name.startswith("Tensor.")]
+    brought = None if op.provider is None else op.provider.brought
+    own = [name for name in op.names if brought is None or registry.public.get(name) is brought.get(name)]
+    names = [name.removeprefix("Tensor.") for name in own if name.startswith("Tensor.")]
     names = [f"{name}_" for name in names if getattr(plugrad.Tensor, f"{name}_", None) is not None]
     if not names:
         raise Skip("not a method of Tensor")

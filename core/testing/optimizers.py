@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import io
+import itertools
 
 import numpy
 
@@ -253,8 +254,8 @@ def closure(cls, device):
 def gradients_unchanged(cls, device):
     """A step leaves gradients as they are, passes over parameters without one, and is not recorded."""
     known = inspect.signature(cls).parameters
-    more = {name: value for name, value in {"weight_decay": 0.1, "maximize": True}.items() if name in known}
-    for given, chosen in [(given, chosen) for given in each(cls) for chosen in ({}, more)]:
+    more = [{name: value} for name, value in (("weight_decay", 0.1), ("maximize", True)) if name in known]
+    for given, chosen in itertools.product(each(cls), ({}, *more)):
         tensors = parameters(device, ((2 * BLOCK + 3,), *SIZES))  # a large one is not joined with others
         optimizer = build(cls, given, tensors, **chosen)
         before = [t.detach().clone() for t in tensors]

@@ -163,11 +163,14 @@ def load_file(path) -> loader.Plugin:
         return known
     own = loader.plugins.get("session:main")
     before = len(own.brought) if own is not None else 0
-    plugin = loader.Plugin(file.name, "(a file)", file.stem, file.stem, False)
+    name, folder = file.stem, file.parent
+    while (folder / "__init__.py").is_file():  # in a package, for its relative imports
+        name, folder = f"{folder.name}.{name}", folder.parent
+    plugin = loader.Plugin(file.name, "(a file)", file.stem, name, False)
     plugin.kinds.add("plugin")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(file.parent))
+    spec = importlib.util.spec_from_file_location(name, file)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(folder))
     loader.plugins[plugin.id] = plugin
     try:
         spec.loader.exec_module(module)
@@ -176,7 +179,7 @@ def load_file(path) -> loader.Plugin:
         plugin.fail(error, traceback.format_exc())
         return plugin
     finally:
-        sys.path.remove(str(file.parent))
+        sys.path.remove(str(folder))
     own = loader.plugins.get("session:main")
     if own is not None and len(own.brought) > before:  # it registered its records itself
         del loader.plugins[plugin.id]
@@ -198,7 +201,7 @@ def _give_hooks(module, path) -> None:
     }  # fmt: skip
     found = {kind: extend.collect(base, vars(module)) for kind, base in bases.items()}
     if not any(found.values()):
-        del loader.plugins[f"{pathlib.Path(path).name}:{module.__name__}"]
+        del loader.plugins[f"{pathlib.Path(path).name}:{pathlib.Path(path).stem}"]
         raise LookupError(f"{path} defines no op, layer, optimizer, schedule or backend")
     for kind, records in found.items():
         if records:

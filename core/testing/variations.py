@@ -6,9 +6,9 @@ import numpy
 
 import plugrad
 
-from .calls import Skip, agree, call, each
+from .calls import Skip, agree, argument_of, call, each
 from .gradcheck import check
-from .op_values import against_reference, is_random, reference
+from .op_values import _outcome, against_reference, is_random, reference
 from .probes import _operands, _with, is_float_dtype
 from .samples import Maker, Sample, inside
 from .structure import is_float, reals, tensors_in, to_numpy
@@ -42,6 +42,11 @@ def _has_gradient(op, sample) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------------- options
+
+
+def has_options(op) -> bool:
+    """Whether an op has an option that tells by its default which other values there are."""
+    return "dim" in op.defaults or any(isinstance(value, (bool, float)) for value in op.defaults.values())
 
 
 def options(op, device):
@@ -143,7 +148,7 @@ def special_points(op, device):
             tensors[place] = plugrad.tensor(x, dtype=plugrad.float64, device=device, requires_grad=True)
             given = _with(sample, count, tensors)
             if _has_gradient(op, given):
-                _judge(op, given, f"argument {op.parameters[place]!r} at {x}")
+                _judge(op, given, f"operand {place} at {x}")
 
 
 def large(op, device):
@@ -169,16 +174,21 @@ def precision(op, device):
     """In float32 values and gradients are those of float64 at the same point, but for rounding."""
     for label, sample in each(op, device):
         narrow = sample.map(lambda t: _cast(t, _NARROW))
-        wide = narrow.map(lambda t: _cast(t, _WIDE))
         try:
-            found = tensors_in(call(op, narrow.map(lambda t: t.detach())))
+            found = _everything(op, narrow)
         except REFUSED:  # the check "promotion" says which dtypes must do
             continue
-        if is_random(op, sample):
-            continue
-        _assert_rounded(op, found, wide, f"{label} in float32")
-        if op.differentiable and _has_gradient(op, narrow):
-            _judge(op, narrow, f"{label} in float32")
+        if not is_random(op, sample):
+            _assert_rounded(op, found, narrow.map(lambda t: _cast(t, _WIDE)), f"{label} in float32")
+
+
+def _everything(op, sample) -> list:
+    """Return pairs (what, tensor) of the results of a call and its gradients."""
+    results, grads = _outcome(op, sample)
+    named = [(f"result {i}", y) for i, y in enumerate(results)]
+    return named + [
+        (f"the gradient of argument {argument_of(op, sample, i)!r}", g) for i, g in enumerate(grads) if g is not None
+    ]
 
 
 _NARROW = {plugrad.float64: plugrad.float32, plugrad.complex128: plugrad.complex64}
@@ -192,14 +202,14 @@ def _cast(tensor, table):
 
 
 def _assert_rounded(op, found, wide, label):
-    """Assert that results differ from those in float64 by no more than rounding, of the inputs or on the way."""
-    plain = wide.map(lambda t: t.detach())
-    expected = tensors_in(call(op, plain))
-    size = max((numpy.abs(_finite(t)).max(initial=0.0) for t in tensors_in((plain.args, plain.kwargs))), default=0.0)
-    for number, (one, right) in enumerate(zip(found, expected, strict=True)):
+    """Assert that tensors differ from those in float64 by no more than rounding, of the inputs or on the way."""
+    expected = _everything(op, wide)
+    given = tensors_in((wide.args, wide.kwargs))
+    size = max((numpy.abs(_finite(t)).max(initial=0.0) for t in given), default=0.0)
+    for number, ((what, one), (_, right)) in enumerate(zip(found, expected, strict=True)):
         if not is_float(right) or not is_float(one) or one.dtype is right.dtype:
             continue
-        assert one.shape == right.shape, f"{label}, result {number}: its shape is {tuple(one.shape)}"
+        assert one.shape == right.shape, f"{label}, {what}: its shape is {tuple(one.shape)}"
         values, exact = reals(one), reals(right)
         known = numpy.isfinite(exact)
         scale = numpy.abs(exact[known]).max(initial=0.0)
@@ -207,11 +217,11 @@ def _assert_rounded(op, found, wide, label):
             allowed = 64 * plugrad.finfo(one.dtype).eps * (numpy.abs(exact) + scale + min(size, 1 + scale))
             wrong = known & ~(numpy.abs(values - exact) <= allowed)
             if wrong.any():
-                wrong &= ~(numpy.abs(values - exact) <= allowed + 16 * _spread(op, plain, number, exact))
+                wrong &= ~(numpy.abs(values - exact) <= allowed + 16 * _spread(op, wide, number, exact))
         if wrong.any():
             place = int(wrong.argmax())
             raise AssertionError(
-                f"{label}, result {number}: value {place} is {values[place]:.9g}, and in float64, at the same point, "
+                f"{label}, {what}: value {place} is {values[place]:.9g}, and in float64, at the same point, "
                 f"{exact[place]:.9g}"
             )
 
@@ -225,11 +235,17 @@ def _spread(op, sample, number, exact):
     """Return how much results move when float inputs do, by some units in the last place of float32."""
     random, far = numpy.random.default_rng(0), numpy.zeros(len(exact))
     for _ in range(3):
-        moved = sample.map(lambda t: t * (1 + 2e-7 * float(random.uniform(-1, 1))) if is_float(t) else t)
-        other = reals(tensors_in(call(op, moved))[number])
+        moved = sample.map(lambda t: _moved(t, random))
+        other = reals(_everything(op, moved)[number][1])
         with numpy.errstate(invalid="ignore"):
             far = numpy.fmax(far, numpy.abs(other - exact)) if other.shape == exact.shape else far + numpy.inf
     return far
+
+
+def _moved(tensor, random):
+    if not is_float(tensor):
+        return tensor
+    return (tensor.detach() * (1 + 2e-7 * float(random.uniform(-1, 1)))).requires_grad_(tensor.requires_grad)
 
 
 def complex_gradient(op, device):
