@@ -20,8 +20,20 @@ def judge(name: str, second: bool = True, fast: bool = False) -> list[dict]:
         samples = [s for s in samples_of(op) if any(t.requires_grad for t in tensors_in((s.args, s.kwargs)))]
     except Exception as error:  # the author's generator of samples
         return [_row(op, 1, "samples", "ERROR", message=_described(error))]
+    samples = [sample for sample in samples if _gives_tensors(op, sample)]
     rows = [_judge_one(op, sample, order, fast) for sample in samples for order in (1, 2)[: 1 + second]]
     return rows or [_row(op, 1, None, "NO SAMPLES")]
+
+
+def _gives_tensors(op, sample) -> bool:
+    """Whether there is a tensor in what a call returns: `equal` gives a bool."""
+    from plugrad.testing.calls import call
+    from plugrad.testing.structure import tensors_in
+
+    try:
+        return bool(tensors_in(call(op, sample)))
+    except Exception:  # told where it is judged
+        return True
 
 
 def _judge_one(op, sample, order, fast) -> dict:

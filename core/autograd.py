@@ -24,12 +24,20 @@ from plugrad.engine import (
 from plugrad.function import Function, FunctionCtx, once_differentiable
 from plugrad.safety import is_zero_safe_enabled, set_zero_safe, zero_safe
 
-graph = types.SimpleNamespace(Node=Node, saved_tensors_hooks=saved_tensors_hooks, save_on_cpu=save_on_cpu)
-function = types.SimpleNamespace(Function=Function, FunctionCtx=FunctionCtx, once_differentiable=once_differentiable)
-grad_mode = types.SimpleNamespace(
-    no_grad=no_grad, enable_grad=enable_grad, set_grad_enabled=set_grad_enabled, inference_mode=inference_mode
-)
 
+def _module(name, **members):
+    """Return a module of this one, which `from plugrad.autograd.NAME import` finds as well."""
+    made = sys.modules[f"plugrad.autograd.{name}"] = types.ModuleType(f"plugrad.autograd.{name}")
+    made.__dict__.update(members)
+    return made
+
+
+graph = _module("graph", Node=Node, saved_tensors_hooks=saved_tensors_hooks, save_on_cpu=save_on_cpu)
+function = _module("function", Function=Function, FunctionCtx=FunctionCtx, once_differentiable=once_differentiable)
+grad_mode = _module(
+    "grad_mode", no_grad=no_grad, enable_grad=enable_grad, set_grad_enabled=set_grad_enabled,
+    inference_mode=inference_mode,
+)  # fmt: skip
 
 
 def _no_dual_tensors(*args, **kwargs):
@@ -39,8 +47,8 @@ def _no_dual_tensors(*args, **kwargs):
     )
 
 
-forward_ad = types.SimpleNamespace(
-    dual_level=_no_dual_tensors, make_dual=_no_dual_tensors, unpack_dual=_no_dual_tensors,
+forward_ad = _module(
+    "forward_ad", dual_level=_no_dual_tensors, make_dual=_no_dual_tensors, unpack_dual=_no_dual_tensors,
     enter_dual_level=_no_dual_tensors, exit_dual_level=_no_dual_tensors,
 )  # fmt: skip
 

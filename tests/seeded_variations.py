@@ -7,7 +7,7 @@ from seeded_bugs import Scale, layer, optimizer, schedule
 from seeded_ops import bug, general, right, wave
 
 import plugrad
-from plugrad.extend import Module, OpHook, Parameter, keep_dims, op, reduction, unary
+from plugrad.extend import Module, OpHook, Parameter, keep_dims, op, unary
 
 # ---------------------------------------------------------------------------------------------------- ops
 

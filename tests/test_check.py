@@ -154,6 +154,43 @@ def test_a_file_that_fails_is_a_finding_and_an_empty_one_a_mistake(tmp_path):
     assert not [name for name in loader.plugins if "empty" in name]
 
 
+def test_a_file_in_a_package_may_import_from_it(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "constants.py").write_text("FACTOR = 2\n")
+    (folder / "bent_ops.py").write_text("from .constants import FACTOR\n" + FILE.format(factor="FACTOR"))
+    done = guest_builder.run(None, arguments=["-m", "plugrad.cli", "check", str(folder / "bent_ops.py")])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_a_file_prints_is_no_part_of_the_report(tmp_path):
+    printing = "    print('kernel')\n    return input * input + 0"
+    source = FILE.format(factor="2").replace("    return input * input", printing)
+    (tmp_path / "loud.py").write_text("print('import')\n" + source)
+    done = guest_builder.run(None, arguments=["-m", "plugrad.cli", "check", str(tmp_path / "loud.py"), "--json"])
+    assert done.returncode == 0 and json.loads(done.stdout) and "kernel" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line, options, said",
+    [
+        ("import os; os.abort()", ["-j", "2"], "the process that ran it died (signal SIGABRT)"),
+        ("import os; os._exit(0)", ["-j", "2"], "the process that ran it died (exit status 0)"),
+        ("import time; time.sleep(60)", ["--timeout", "0.5"], "it did not end within 0.5 seconds (--timeout)"),
+    ],
+)
+def test_a_check_that_ends_its_process_is_a_finding_and_the_others_go_on(tmp_path, line, options, said):
+    deadly = f"    if input.shape == (1, 1): {line}\n    return input"
+    (tmp_path / "deadly.py").write_text(FILE.format(factor="2").replace("    return input", deadly))
+    arguments = ["check", str(tmp_path / "deadly.py"), "-k", "gradient or shapes", "--json", *options]
+    done = guest_builder.run(None, arguments=["-m", "plugrad.cli", *arguments])
+    rows = {row["check"]: row for row in json.loads(done.stdout)}
+    assert done.returncode == 1 and {row["status"] for row in rows.values()} == {"passed", "failed"}, done.stderr
+    assert rows["shapes"]["message"].endswith(said) and "'deadly_py.bent'" in rows["shapes"]["message"]
+    assert rows["gradient"]["status"] == "passed"
+
+
 REGISTERING = FILE.format(factor="2") + "\nfrom plugrad.extend import register\nregister(bent)\n"
 
 
@@ -245,6 +282,15 @@ def test_an_interrupted_run_keeps_what_is_finished(tmp_path, monkeypatch):
     whole = command("cos", "--resume")
     assert whole.exit_code == 0 and "(3 of them before)" in whole.output
     assert 1000 - left[0] == len(checks_of("cos")) - 3
+
+
+def test_a_module_beside_a_file_is_one_of_its_sources(tmp_path):
+    (tmp_path / "constants_beside.py").write_text("FACTOR = 2\n")
+    (tmp_path / "bent_ops.py").write_text("import constants_beside\n" + FILE.format(factor="constants_beside.FACTOR"))
+    arguments = ["-m", "plugrad.cli", "check", "bent_ops.py", "--resume", "-k", "gradient"]
+    assert guest_builder.run(None, arguments=arguments, cwd=tmp_path).returncode == 0
+    (tmp_path / "constants_beside.py").write_text("FACTOR = 3\n")
+    assert guest_builder.run(None, arguments=arguments, cwd=tmp_path).returncode == 1
 
 
 def test_the_key_of_a_state_changes_with_the_source(tmp_path, monkeypatch):

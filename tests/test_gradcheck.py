@@ -552,3 +552,10 @@ def test_make_tensor():
         make_tensor(2, dtype=torch.int64, device="cpu", low=3, high=2)
     with pytest.raises(ValueError, match="not supported for boolean and integral"):
         make_tensor(2, dtype=torch.int64, device="cpu", requires_grad=True)
+
+
+@pytest.mark.parametrize("result", [3.0, None, "text"])
+def test_a_function_without_tensors_is_no_pass(result):
+    x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(TypeError, match="func must return a tensor"):
+        torch.autograd.gradcheck(lambda a: result, (x,))

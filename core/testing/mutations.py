@@ -16,6 +16,7 @@ import ast
 import copy
 import inspect
 import textwrap
+import time
 import zlib
 
 import numpy
@@ -30,6 +31,7 @@ from .structure import is_float, like, map_tensors, reals, tensors_in
 from .subject import Misfit, Subject, function_of
 
 LARGE = 20_000
+SLOW = 0.1  # seconds; ops that take longer for 20,000 elements are not asked for that many
 TERMS = 6  # dropped terms tried per op, at most
 FAR = 30.0  # numbers larger than this count as extreme
 ELEMENTWISE = ("unary", "binary", "elementwise")
@@ -58,8 +60,7 @@ class Mutant:
     """A function with a wrong gradient: `function`, its `arguments`, and the `original`, whose gradient is right.
 
     `op`, `kind`, `sample` (the `number`-th) and `place` (the number of the input, or where the term was) say what it
-    is. `shown` are
-    the arguments at which the gradients differ, if they do: the same, or these in another layout.
+    is. `shown` are the arguments at which the gradients differ, if they do: the same, or these in another layout.
     """
 
     __slots__ = ("op", "kind", "sample", "number", "place", "original", "function", "arguments", "shown")
@@ -241,7 +242,8 @@ def dropped_terms(op):
     count = 0
     for number, formula in enumerate(op.formulas):
         for place, function in _without_a_term(formula.function):
-            made = copy.copy(op)
+            made = object.__new__(type(op))  # not copy.copy, which takes a record for what its name stands for
+            made.__dict__.update(op.__dict__)
             made.formulas = list(op.formulas)
             made.formulas[number] = Formula(formula.inputs, function)
             made._function = made._binder = made._plan = None
@@ -313,7 +315,7 @@ def _square(op, samples):
 
 
 def _large(op, samples, seed):
-    """Yield a sample of 20,000 elements for an elementwise op."""
+    """Yield a sample of 20,000 elements for an elementwise op, if it is not one that takes seconds for a few values."""
     sample = _simple(op, samples)
     if sample is not None:
         make = Maker(f"{op.name} large", seed=seed)
@@ -324,7 +326,11 @@ def _large(op, samples, seed):
             low, high = reals(t).min(), reals(t).max()  # the sample's own range: inside the domain, declared or not
             return make(LARGE, low=low, high=high, dtype=t.dtype)
 
-        yield sample.map(enlarge)
+        large = sample.map(enlarge)
+        start = time.perf_counter()
+        large.call(op.function)
+        if time.perf_counter() - start < SLOW:
+            yield large
 
 
 def _extreme(op, samples):

@@ -160,7 +160,10 @@ class Subject:
     def forward(self) -> list:
         """Call `func` with grad; return its differentiable outputs, all float ones if there are none."""
         with plugrad.enable_grad():
-            found = tensors_in(self.func(*self.inputs))
+            result = self.func(*self.inputs)
+        found = tensors_in(result)
+        if not found and not (isinstance(result, (tuple, list, dict)) and not result):
+            raise TypeError(f"func must return a tensor, or several; it returned {result!r}")
         self.outputs = [i for i, y in enumerate(found) if is_float(y) and y.requires_grad]
         if not self.outputs:
             self.outputs = [i for i, y in enumerate(found) if is_float(y)]
