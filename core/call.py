@@ -61,8 +61,8 @@ def apply(op: Op, values: tuple, out=None, inside=False):
         if not inside and interception.overloaded(values, {}):
             return interception.call(op, values, out)
         kind = _no_tensor(op, values)
-    if not op.complex and kind.dtype.is_complex:
-        raise NotImplementedError(f"\"{op.name}\" not implemented for '{kind.dtype._label}': it is not defined there")
+    if op.complex is not True and kind.dtype.is_complex:
+        _refuse_complex(op, kind, requires)
     result_dtype = op.prepare(values, raw, kind)
     if modes.special and mode.dispatch_modes:
         result = interception.dispatch(op, values)
@@ -96,6 +96,17 @@ def apply(op: Op, values: tuple, out=None, inside=False):
     if out is not None:
         return write_out(op, made, out)
     return made
+
+
+def _refuse_complex(op, kind, requires) -> None:
+    """Raise NotImplementedError for an op that is not for complex numbers, or whose gradient may not be."""
+    if op.complex is False:
+        raise NotImplementedError(f"\"{op.name}\" not implemented for '{kind.dtype._label}': it is not defined there")
+    if requires and op.formulas and mode.grad:
+        raise NotImplementedError(
+            f"op {op.qualname!r} does not say whether its gradient is right for complex numbers, where most formulas need "
+            "`conj`: write complex=True in its decorator if it is, complex=False if they are not for it"
+        )
 
 
 def _unwrap_plain(op, position, value):

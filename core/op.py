@@ -69,7 +69,7 @@ class Op:
         ref=None,
         inplace=None,
         node=None,
-        complex=True,
+        complex=None,
         domain=None,
         promote=None,
         vjp=MISSING,
@@ -96,7 +96,9 @@ class Op:
         for alias in aliases:
             more += [alias] if "." in alias else [alias, f"Tensor.{alias}"]
         self.names = tuple(dict.fromkeys((*bare, *more)))
-        self.ref, self.complex, self.domain, self.promote = ref, complex, domain, promote
+        self.ref, self.domain, self.promote = ref, domain, promote
+        # None: values yes, gradients no, since nobody has said that the formula holds there. Ours hold, by tests.
+        self.complex = True if complex is None and self.family in ("view", "composite", "factory") else complex
         self.inplace = self.default_inplace if inplace is None else inplace
         self.node_name = (
             node

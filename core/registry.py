@@ -400,6 +400,8 @@ def _plan_op(record, provider, own, new_ops, planned):
         raise ValueError(f"op {record.name!r} is already registered: {record.provider.id} brought it")
     record.validate()
     record.trusted, record.qualname = own, key
+    if own and record.complex is None:
+        record.complex = True
     new_ops[key] = record
     for dotted in record.names:
         planned.append((dotted, Entry("ops", record.name, record, provider)))
