@@ -179,7 +179,7 @@ def _judge_mutant(mutant: Mutant, order, rivals, counts, misses):
 
 
 def judge_right(name, orders, seeds, rivals, dtype) -> tuple:
-    """Return counts by (dtype, column, verdict) for the right gradients of an op, and a row for each other than PASS."""
+    """Return counts by (dtype, column, verdict) for right gradients of an op, and a row for each other than PASS."""
     counts, alarms = collections.Counter(), []
     op = registry.op(name)
     for seed in range(seeds):

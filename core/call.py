@@ -104,8 +104,8 @@ def _refuse_complex(op, kind, requires) -> None:
         raise NotImplementedError(f"\"{op.name}\" not implemented for '{kind.dtype._label}': it is not defined there")
     if requires and op.formulas and mode.grad:
         raise NotImplementedError(
-            f"op {op.qualname!r} does not say whether its gradient is right for complex numbers, where most formulas need "
-            "`conj`: write complex=True in its decorator if it is, complex=False if they are not for it"
+            f"op {op.qualname!r} does not say whether its gradient is right for complex numbers, where most formulas "
+            "need `conj`: write complex=True in its decorator if it is, complex=False if they are not for it"
         )
 
 
