@@ -189,9 +189,6 @@ def _forget(reference) -> None:
     _seen.pop(reference.key, None)
 
 
-_ONLY_OURS = 3  # references to an array that only its tensor holds, counted in `note_use`
-
-
 def note_use(tensor, mark) -> None:
     """Keep the fingerprint of a tensor that is about to be used by an op, if it may be recorded."""
     if not mode.grad:
@@ -202,9 +199,6 @@ def note_use(tensor, mark) -> None:
         return
     array = tensor._data
     if type(array) is not numpy.ndarray:
-        return
-    if handles[0] is forever and array.base is None and sys.getrefcount(array) == _ONLY_OURS:
-        mark.handles = None  # the array that was given has no other holder (any more), and so nobody can write to it
         return
     entry, now = _seen.get(id(array)), _glance(array)
     if entry is None or entry.array() is not array:
