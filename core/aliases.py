@@ -7,9 +7,9 @@ telling. Nothing on the road of an op looks for that; what is done is done where
   fingerprint of the bytes if somebody beside the tensor holds them, as nodes that saved them do. Every further view,
   buffer or capsule made of a handle keeps it alive. When it dies, or when a node that saved the memory before the
   export runs backward, the bytes are compared: what was written in between was written after the node saved it.
-- *A use* of a tensor known to share its memory (with a living handle, or because it was made by `from_numpy`) takes
-  the fingerprint of what this op sees. That happens where a tensor that is a view is brought up to date, which tensors
-  that share nothing never are. Backward compares.
+- *A use* of a tensor known to share its memory (with a living handle, or because it was made by `from_numpy` of an
+  array that somebody holds) takes the fingerprint of what this op sees. That happens where a tensor that is a view is
+  brought up to date, which tensors that share nothing never are. Backward compares.
 
 So a write before the op that saves is no error, and one after it is.
 """
@@ -154,6 +154,20 @@ def watch(tensor, handle):
         tensor._view = mark = Base(0)
         mark.handles = (handle,)
     return tensor
+
+
+def references(array) -> int:
+    """Return how many references there are to an argument, this one included."""
+    return sys.getrefcount(array)
+
+
+_held = numpy.empty(0)
+_COUNTS = references(_held) == 3 and references(numpy.empty(0)) == 2  # interpreters may borrow references, uncounted
+
+
+def handed_over(array, count) -> bool:
+    """Whether an array with so many `references`, seen by the function it was passed to, belongs to nobody else."""
+    return _COUNTS and count == 2 and array.base is None and not weakref.getweakrefcount(array)
 
 
 def shared(tensor):

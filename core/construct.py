@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy
 
 from plugrad import aliases, dtypes, inference, interception, modes
@@ -275,7 +277,9 @@ def from_numpy(ndarray):
     if not isinstance(ndarray, numpy.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     dtypes.from_numpy(ndarray.dtype)
-    return aliases.shared(_new(ndarray, _device("cpu").tensor_type(ndarray.dtype)))
+    count = sys.getrefcount(ndarray)  # before a tensor holds it, too
+    made = _new(ndarray, _device("cpu").tensor_type(ndarray.dtype))
+    return made if aliases.handed_over(ndarray, count) else aliases.shared(made)
 
 
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import threading
+import weakref
 
 import numpy
 import pytest
@@ -272,6 +273,18 @@ def test_the_array_of_from_numpy():
         loss = (w * x).sum()
         write(array)
         with pytest.raises(RuntimeError, match="MulBackward0, was " + STALE):
+            loss.backward()
+
+
+def test_an_array_is_watched_unless_it_is_handed_over():
+    made, w = numpy.ones(3, "float32"), param(3)
+    seen = weakref.ref(made)
+    x, y = torch.from_numpy(made), torch.from_numpy(numpy.ones(3, "float32"))
+    assert x._view is not None and y._view is None
+    del made
+    for write_to, loss in (seen, (w * x).sum()), (y.numpy, (w * y).sum()):
+        write(write_to())
+        with pytest.raises(RuntimeError, match=STALE):
             loss.backward()
 
 
