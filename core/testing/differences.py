@@ -21,6 +21,7 @@ RATIO = (
 SHORT, LONG = 6, 14  # steps tried at first, and when those do not settle the matter (down to 1e-10)
 DEPTH = 4  # how many times a table is extrapolated: further columns only amplify rounding
 NEARBY = 8  # points on each side at which noise is looked for once more
+GROWTH = 4.0  # a gap that grows by more over its six steps is no kink: a cusp, a jump, or rounding
 TRUST = 5.0  # an error bar is believed up to this factor
 
 
@@ -44,23 +45,24 @@ def steps(count: int) -> numpy.ndarray:
     return STEP * RATIO ** -numpy.arange(count)
 
 
-def measure(probe, base, rounding) -> Slopes:
+def measure(probe, base, rounding, floor=0.0) -> Slopes:
     """Measure the slopes of `probe` at 0.
 
     Args:
         probe: function of a step ``t`` to a float64 vector; nan where undefined.
         base: ``probe(0)``.
         rounding: the rounding to expect in each value, at least.
+        floor: the rounding that a value may hold at most; a jump has to be larger.
     """
     count = SHORT
     values = _ladder(probe, steps(count))
     noise = numpy.maximum(rounding, _noise(probe))
-    slopes = _analyse(values, base, noise)
+    slopes = _analyse(values, base, noise, floor)
     unsettled = ~(TRUST * slopes.error <= 1e-8 * numpy.abs(slopes.value))
     if unsettled.any() or _open_gap(values, base, noise).any():
         values = numpy.concatenate([values, _ladder(probe, steps(LONG)[count:])])
         noise = numpy.maximum(noise, _quantum(values, base))
-        slopes = _analyse(values, base, noise)
+        slopes = _analyse(values, base, noise, floor)
     return slopes
 
 
@@ -115,7 +117,7 @@ def _one_sided(values, base):
     return (values[:, 0] - base) / h, (base - values[:, 1]) / h
 
 
-def _analyse(values, base, noise):
+def _analyse(values, base, noise, floor):
     h = steps(len(values))[:, None]
     right, left = _one_sided(values, base)
     blur = noise / h
@@ -127,7 +129,9 @@ def _analyse(values, base, noise):
         alone = ~numpy.isfinite(error) & numpy.isfinite(its_error)
         value, error = numpy.where(alone, other, value), numpy.where(alone, its_error, error)
     gap = right - left
-    kink = numpy.array([_is_kink(gap[:, k], blur[:, k]) for k in range(gap.shape[1])], dtype=bool)
+    least = numpy.broadcast_to(floor / h, gap.shape)
+    kink = numpy.array([_is_kink(gap[:, k], blur[:, k], least[:, k]) for k in range(gap.shape[1])], dtype=bool)
+    noise = numpy.maximum(noise, floor / 10)
     jump = _jumps(values[:, 0] - base, noise) | _jumps(values[:, 1] - base, noise)
     return Slopes(
         value=value,
@@ -172,11 +176,13 @@ def _open_gap(values, base, noise):
     return seen & (gap[-1] > gap[-2] / 2)
 
 
-def _is_kink(gap, blur) -> bool:
+def _is_kink(gap, blur, least) -> bool:
     """Whether the gap between right and left slope stays open over three decades of steps.
 
     Only steps at which the largest gap so far would stand out of the rounding have a say; a kink beside the
-    point closes there, curvature closes everywhere, and rounding never stands out of itself.
+    point closes there, curvature closes everywhere, and rounding never stands out of itself. Except for the rounding
+    of the value at the point, which is in every gap, and makes it grow as a jump does: a gap that grows has to be
+    `least` at first.
     """
     size = numpy.abs(gap)
     widest, tail = 0.0, []
@@ -190,7 +196,8 @@ def _is_kink(gap, blur) -> bool:
         return False
     open_all_along = all(size[b] >= 0.6 * size[a] for a, b in zip(tail, tail[1:], strict=False))
     one_sign = numpy.all(gap[tail] > 0) or numpy.all(gap[tail] < 0)
-    return bool(open_all_along and one_sign and size[tail[-1]] >= 0.5 * size[tail[0]])
+    steady = size[tail[-1]] <= GROWTH * size[tail[0]] or size[tail[0]] > least[tail[0]]
+    return bool(open_all_along and one_sign and steady and size[tail[-1]] >= 0.5 * size[tail[0]])
 
 
 def _jumps(changes, noise):

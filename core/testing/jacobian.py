@@ -83,6 +83,8 @@ class Comparison:
         self.base = self._project(self.at_base)
         self.size = weights @ sizes
         self.rounding = 2 * weights @ (self.epsilon * sizes)
+        largest = numpy.abs(self.subject.start).max(initial=0.0)
+        self.floor = 64 * 2.0**-52 * largest * weights.max(axis=1, initial=0.0)  # of sums of such numbers that cancel
 
     def _project(self, value):
         return self.backward.cotangents @ numpy.where(self.finite, value, 0.0)
@@ -149,7 +151,7 @@ class Comparison:
 
     def _measure(self, coordinates, amounts):
         """Return the slopes along a direction, which of them are suspect, and how much."""
-        slopes = differences.measure(self._probe(coordinates, amounts), self.base, self.rounding)
+        slopes = differences.measure(self._probe(coordinates, amounts), self.base, self.rounding, self.floor)
         expected, size = self._expected(coordinates, amounts)
         apart = numpy.abs(slopes.value - expected) - TRUST * slopes.error
         suspect = ~(apart <= self._screen_limit(len(coordinates)) * size) | slopes.kink
@@ -266,7 +268,7 @@ class Comparison:
         """
         probe = self._probe(coordinates, amounts)
         noise = numpy.maximum(self.rounding, differences.noise(probe, numpy.random.default_rng(0)))
-        better = differences.measure(probe, self.base, noise)
+        better = differences.measure(probe, self.base, noise, self.floor)
         apart = numpy.abs(better.value - expected)
         excess = apart - allowed - TRUST * better.error
         rows = numpy.flatnonzero(failed & ~(excess <= 0))
@@ -279,13 +281,8 @@ class Comparison:
             if len(some):
                 break
         confirmed = numpy.isin(numpy.arange(len(failed)), some)
-        drowned = confirmed & ((excess <= self._floor()) | (apart <= CERTAIN * better.error))
+        drowned = confirmed & ((excess <= self.floor) | (apart <= CERTAIN * better.error))
         return better, confirmed & ~drowned, drowned
-
-    def _floor(self):
-        """Return the rounding of sums of numbers as large as the inputs, which values may hide by cancellation."""
-        largest = numpy.abs(self.subject.start).max(initial=0.0)
-        return 64 * 2.0**-52 * largest * numpy.abs(self.backward.cotangents).max(axis=1)
 
     @staticmethod
     def _blows_up(slopes, expected):
