@@ -63,6 +63,9 @@ def measure(probe, base, rounding, floor=0.0) -> Slopes:
         values = numpy.concatenate([values, _ladder(probe, steps(LONG)[count:])])
         noise = numpy.maximum(noise, _quantum(values, base))
         slopes = _analyse(values, base, noise, floor)
+    if slopes.kink.any():  # rounding may look like one, if few values of it were seen
+        noise = numpy.maximum(noise, scatter(probe, numpy.random.default_rng(0)))
+        slopes = _analyse(values, base, noise, floor)
     return slopes
 
 
@@ -82,7 +85,7 @@ def _noise(probe):
     return numpy.nan_to_num(numpy.fmax(*sides), nan=0.0, posinf=0.0)
 
 
-def noise(probe, random):
+def scatter(probe, random):
     """Return the rounding noise seen at many points close by: what `measure` should have been told, at the cost of more
     values. Each side is fitted by a line, and what is left is noise."""
     found = []

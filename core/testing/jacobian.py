@@ -267,7 +267,7 @@ class Comparison:
         Returns the slopes, which mismatches remain, and which rounding or a wide error bar may explain.
         """
         probe = self._probe(coordinates, amounts)
-        noise = numpy.maximum(self.rounding, differences.noise(probe, numpy.random.default_rng(0)))
+        noise = numpy.maximum(self.rounding, differences.scatter(probe, numpy.random.default_rng(0)))
         better = differences.measure(probe, self.base, noise, self.floor)
         apart = numpy.abs(better.value - expected)
         excess = apart - allowed - TRUST * better.error
