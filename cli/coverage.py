@@ -37,7 +37,8 @@ def coverage(
     """
     from plugrad.cli import gradcheck, measuring
 
-    chosen = _chosen(names)
+    chosen, homes = _chosen(names)
+    device = device or homes
     dtypes = _of(dtype, measuring.dtypes(), "dtype")
     backends = measuring.backends(device)
     devices = [row["name"] for row in backends if row["covered"]]
@@ -65,15 +66,22 @@ def _of(asked, known, what) -> list[str]:
     return [name for name in known if not asked or name in asked]
 
 
-def _chosen(names) -> list[str]:
-    """Return the records' names of the ops that are meant, by their names or by who brings them."""
+def _chosen(names) -> tuple:
+    """Return the records' names of the ops that are meant, by their names or by who brings them; and devices.
+
+    Of a plugin that brings no ops but backends, all ops are meant, on these devices.
+    """
     from plugrad.cli import catalog, measuring
 
     if not names:
-        return measuring.ops_of(None)
+        return measuring.ops_of(None), []
     chosen: list = []
+    devices: list = []
     for name in names:
         found = measuring.ops_of(name)
+        if not found and (homes := measuring.backends_of(name)):
+            devices += homes
+            found = measuring.ops_of(None)
         if not found:
             try:
                 op = catalog.find_op(name)
@@ -83,7 +91,7 @@ def _chosen(names) -> list[str]:
                 refuse_unknown(name, [*catalog.names_of_ops(), *measuring.providers()], "op, plugin or distribution")
             found = [op.qualname]
         chosen += found
-    return list(dict.fromkeys(chosen))
+    return list(dict.fromkeys(chosen)), devices
 
 
 def _refuse_unavailable(asked, backends) -> None:

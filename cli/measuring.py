@@ -38,8 +38,9 @@ def backends(asked=None) -> list[dict]:
 
 
 def providers() -> list[str]:
-    """Return the names by which plugins that bring ops may be asked for: distributions and plugins."""
-    found = [plugin for plugin in loader.plugins.values() if plugin.builtin or "ops" in dict(plugin.promised)]
+    """Return the names by which plugins that bring ops or backends may be asked for: distributions and plugins."""
+    kinds = {"ops", "backends"}
+    found = [plugin for plugin in loader.plugins.values() if plugin.builtin or kinds & set(dict(plugin.promised))]
     return list(dict.fromkeys(name for plugin in found for name in (plugin.distribution, plugin.id)))
 
 
@@ -52,6 +53,12 @@ def ops_of(provider) -> list[str]:
     return [
         name for name, op in registry.ops.items() if provider in (None, op.provider.id, op.provider.distribution)
     ]
+
+
+def backends_of(provider) -> list[str]:
+    """Return the device types whose backends a plugin or distribution brings."""
+    candidates = {name: registry.candidates_for(f"backends.{name}") for name in sorted(registry.backends)}
+    return [name for name, plugins in candidates.items() if any(provider in (p.id, p.distribution) for p in plugins)]
 
 
 def measure(name: str, dtypes, devices) -> list[dict]:

@@ -164,7 +164,7 @@ class Op:
         return declare
 
     def meta(self, function):
-        """Declare the shape rule: the public signature, returning (shape, NumPy dtype) or a list of such pairs."""
+        """Declare the shape rule: the public signature, returning (shape, NumPy dtype), or several such pairs."""
         self.meta_function = function
         return function
 
@@ -307,7 +307,7 @@ class Op:
             )
         n = len(self.positional)
         result = self.meta_function(*raw[:n], **dict(zip(self.keyword_only, raw[n:])))
-        if isinstance(result, list):
+        if isinstance(result, list) or isinstance(result[-1], tuple):
             return tuple(kind.backend.empty(shape, dtype) for shape, dtype in result)
         return kind.backend.empty(*result)
 
