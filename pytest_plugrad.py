@@ -36,7 +36,9 @@ def pytest_collection_modifyitems(session, config, items):
         except LookupError as error:
             raise pytest.UsageError(f"--plugrad {target}: {error}") from None
         holder = Target.from_parent(session, name=target, nodeid=target)
-        items.extend(Check.from_parent(holder, name=case.id, case=case) for case in cases)
+        checks = [Check.from_parent(holder, name=case.id, case=case) for case in cases]
+        items.extend(checks)
+        config.hook.pytest_collectreport(report=pytest.CollectReport(holder.nodeid, "passed", None, checks))
 
 
 class Target(pytest.Collector):
