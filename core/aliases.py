@@ -188,7 +188,7 @@ def inherit(tensor, source) -> None:
 
 
 class _Seen:
-    """What ops saw of one array: pairs (tick, fingerprint) in order, one for each change."""
+    """What ops saw of one array: pairs (tick, fingerprint) in order, one for each change; (tick, None) at the end."""
 
     __slots__ = ("array", "history")
 
@@ -207,22 +207,25 @@ def note_use(tensor, mark) -> None:
     """Keep the fingerprint of a tensor that is about to be used by an op, if it may be recorded."""
     if not mode.grad:
         return
-    handles = mark.handles
-    if handles[0] is not forever and not any([handle() is not None for handle in handles]):
+    handles, array = mark.handles, tensor._data
+    entry = _seen.get(id(array))
+    known = entry is not None and entry.array() is array
+    ended = handles[0] is not forever and not any([handle() is not None for handle in handles])
+    if ended:
         mark.handles = None
+    if type(array) is not numpy.ndarray or ended and not known:
         return
-    array = tensor._data
-    if type(array) is not numpy.ndarray:
-        return
-    entry, now = _seen.get(id(array)), _glance(array)
-    if entry is None or entry.array() is not array:
+    if not known:
         entry = _seen[id(array)] = _Seen(array)
+    now = _glance(array)
     history = entry.history
     if not history or history[-1][1] != now:
         history.append((tick(), now))
         del history[:-16]
         if len(history) > 1:
             graph.last_touch = history[-1][0]  # nodes older than this look twice
+    if ended:  # whatever is written from now on plugrad writes, and later nodes are not to be compared with this
+        history.append((tick(), None))
 
 
 # ---------------------------------------------------------------------------------------------------- backward
@@ -234,7 +237,7 @@ def settle() -> None:
         for entry in list(_seen.values()):
             array = entry.array()
             history = entry.history  # empty for a moment, while another thread makes the entry
-            if array is not None and history and _glance(array) != history[-1][1]:
+            if array is not None and history and history[-1][1] not in (None, _glance(array)):
                 break
         else:
             return
@@ -246,7 +249,7 @@ def changed_since(array, seq: int) -> bool:
     entry = _seen.get(id(array))
     if entry is not None and entry.array() is array:
         before = [look for made, look in entry.history if made < seq]
-        if before and before[-1] != _glance(array):
+        if before and before[-1] not in (None, _glance(array)):
             return True
     if _exports and type(array) is numpy.ndarray:
         from plugrad.device import device_of

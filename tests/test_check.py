@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import guest_builder
 import pytest
 import seeded_bugs
+import seeded_edges
 import seeded_ops
 import seeded_variations
 from typer.testing import CliRunner
@@ -73,6 +74,30 @@ def test_a_seeded_bug_is_found_and_named(name, install):
     assert repr(row["subject"]) in row["message"]
     assert (row["distribution"], row["version"]) == (distribution, "1.2")
     assert argument is None or row["argument"] == argument, row["message"]
+
+
+@pytest.mark.parametrize("check, make", seeded_edges.TWINS, ids=lambda value: getattr(value, "__name__", None))
+def test_what_is_like_a_bug_and_none_passes(check, make, install):
+    install("plugrad-twin", {"ops": [make()]})
+    (case,) = (case for case in checks_of("plugrad-twin") if case.name == check)
+    assert case.run() is None
+
+
+@pytest.mark.parametrize(
+    "kept, told",
+    [
+        ("values by shape", "result 0"),
+        ("gradients by shape", "the gradient of argument 'input'"),
+        ("weights by length", None),
+    ],
+)
+def test_results_kept_from_earlier_calls(tmp_path, kept, told):
+    (tmp_path / "kept.py").write_text(seeded_edges.KEPT_RESULTS[kept])
+    arguments = ["-m", "plugrad.cli", "check", "kept.py", "-k", "earlier-calls", "--json"]
+    done = guest_builder.run(None, arguments=arguments, cwd=tmp_path)
+    (row,) = json.loads(done.stdout)
+    assert row["status"] == ("passed" if told is None else "failed"), row
+    assert told is None or f"with other values of the same shapes {told} is another than" in row["message"]
 
 
 def test_what_the_bugs_are_seeded_in_is_clean(install):
@@ -327,5 +352,7 @@ def test_the_pytest_plugin(tmp_path):
     done = guest_builder.run(None, arguments=[*run, "--plugrad", "bent_ops.py", "-k", "gradient"], cwd=tmp_path)
     assert done.returncode == 1 and "bent_ops_py.bent-gradient" in done.stdout, done.stdout + done.stderr
     assert "argument 'input'" in done.stdout and "test_other" not in done.stdout
+    listed = guest_builder.run(None, arguments=[*run, "--plugrad", "sin", "--collect-only"], cwd=tmp_path)
+    assert f"{listed.stdout.count('sin::sin-')} tests collected" in listed.stdout, listed.stdout + listed.stderr
     unknown = guest_builder.run(None, arguments=[*run, "--plugrad", "nowhere"], cwd=tmp_path)
     assert unknown.returncode == 4 and "nothing named 'nowhere'" in unknown.stdout + unknown.stderr

@@ -8,6 +8,7 @@ from plugrad.extend import reduction, unary
 from plugrad.testing import assert_close, cases, check, gradcheck, gradgradcheck, make_tensor, samples_of
 from plugrad.testing.gradcheck import GradcheckError, gradient_function
 from plugrad.testing.samples import Maker
+from plugrad.testing.unregistered import unregistered
 
 
 def point(*shape, seed=0, dtype=torch.float64, low=0.3, high=2.3):
@@ -159,11 +160,21 @@ def test_random_functions_are_inconclusive():
 def test_shapes_and_layouts():
     for x in (point(), point(0, 3), point(3, 4).detach().t().requires_grad_()):
         assert check(torch.sin, (x,)).status == "PASS"
-    overlapping = point(3, 1).detach().expand(3, 4).requires_grad_()
+    overlapping = point(5).detach().unfold(0, 3, 1).requires_grad_()
     assert check(torch.sin, (overlapping,)).status == "PASS"
     x = point(3)
     assert check(lambda a, b: a * b, (x, x)).status == "PASS"
     assert check(lambda x, i: x[i], (point(5), torch.tensor([1, 1, 2]))).status == "PASS"
+
+
+def test_expanded_inputs_are_refused_as_in_pytorch():
+    leaf, base = point(3, 1).detach().expand(3, 4).requires_grad_(), point(3, 1)
+    for x in (leaf, base.expand(3, 4)):
+        for judge in (check, gradcheck, gradgradcheck):
+            with pytest.raises(RuntimeError, match=r"input 1 has a dimension with stride 0.*\.contiguous\(\)"):
+                judge(torch.mul, (point(3, 4), x))
+        assert gradcheck(torch.mul, (point(3, 4), x.contiguous()))
+    assert check(torch.mul, (point(3, 4), leaf.detach())).status == "PASS"  # one that is not looked at
 
 
 def test_inputs_are_left_as_they_were():
@@ -199,6 +210,48 @@ def test_modules_are_checked_with_their_parameters():
     assert check(Scaled(torch.sin), (x,)).status == "PASS"
     verdict = check(Scaled(WRONG["sign"]), (x,))
     assert verdict.status == "FAIL" and verdict.input == "weight"
+
+
+class Holding(torch.nn.Module):
+    """Holds a parameter where a Module does not look for it, and its input, too."""
+
+    def __init__(self, function, hold, find):
+        super().__init__()
+        weight = torch.nn.Parameter(torch.tensor([0.5, 1.5, -0.7]))
+        self.held, self.find, self.function = hold(weight), find, function
+
+    def forward(self, x):
+        self.seen = x
+        return x * self.function(self.find(self.held))
+
+
+HELD = {
+    "held[0]": (lambda weight: [weight], lambda held: held[0]),
+    "held['a'][1]": (lambda weight: {"a": (None, weight)}, lambda held: held["a"][1]),
+    "held": (lambda weight: weight.detach().requires_grad_(), lambda held: held),
+    "held[0].inner[0].weight": (lambda weight: [_nested()], lambda held: held[0].inner[0].weight),
+}
+
+
+def _nested():
+    outer = torch.nn.Module()
+    outer.inner = [torch.nn.LayerNorm(3)]
+    return outer
+
+
+@pytest.mark.parametrize("path", HELD)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_parameters_that_a_module_does_not_know_are_checked(path, dtype):
+    x = point(3, dtype=dtype)
+    right, wrong = (Holding(function, *HELD[path]) for function in (torch.sin, WRONG["off by 0.05 %"]))
+    for _ in range(2):  # in the second call the module holds the first one's input
+        assert check(right, (x,)).status == "PASS"
+        verdict = check(wrong, (x,))
+        assert verdict.status == "FAIL" and verdict.input == path
+    assert gradgradcheck(right, (x,)) and not gradgradcheck(wrong, (x,), raise_exception=False)
+    with pytest.raises(GradcheckError, match="forward mode does not reach the parameter .* is not registered"):
+        gradcheck(right, (x,), check_forward_ad=True)
+    assert dict(unregistered(right))[path].dtype is torch.float32  # the module is left as it was
 
 
 def test_closures():

@@ -12,8 +12,6 @@ error bar (`differences`), the tolerance is relative to each Jacobian element, a
 
 from __future__ import annotations
 
-import copy
-
 import numpy
 
 import plugrad
@@ -25,6 +23,7 @@ from .precision import agreement
 from .structure import is_float, like, map_tensors, tensors_in, wide_dtype
 from .subject import NOTHING_TO_CHECK, Misfit, Subject
 from .transforms import ForwardComparison, batched_backward, batched_forward
+from .unregistered import used, widened
 from .verdict import ATOL, EPS, FAIL, INCONCLUSIVE, NONDIFFERENTIABLE, PASS, RTOL, Tolerance, Verdict, worse
 
 __all__ = [
@@ -38,6 +37,12 @@ __all__ = [
     "gradcheck",
     "gradgradcheck",
 ]
+
+
+UNKNOWN = (
+    "forward mode does not reach the parameter {!r}, which is not registered: assign it as an attribute, or in a "
+    "ParameterList, ParameterDict, ModuleList or ModuleDict"
+)
 
 
 class GradcheckError(RuntimeError):
@@ -73,7 +78,8 @@ def check(
         fast_mode: look along a few random directions instead of at every element.
         seed: of the directions.
 
-    Raises ValueError when no input requires grad; whatever `func` or its backward raises passes through.
+    Raises ValueError when no input requires grad, RuntimeError for an input that `expand` made, whose elements share
+    memory; whatever `func` or its backward raises passes through.
 
     >>> import plugrad as torch
     >>> x = torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
@@ -141,7 +147,9 @@ def _judged(subject, options) -> Verdict:
             backward = wide
         if options.backward:
             verdict = worse(verdict, _measured(backward, options, Comparison))
-        if options.forward and backward.differentiable and subject.captured(backward.grads, unwritable=False):
+        if options.forward and subject.unknown:
+            verdict = worse(verdict, Verdict(INCONCLUSIVE, UNKNOWN.format(subject.unknown[0])))
+        elif options.forward and backward.differentiable and subject.captured(backward.grads, unwritable=False):
             verdict = worse(verdict, Verdict(INCONCLUSIVE, CAPTURED))
         elif options.forward:
             verdict = worse(verdict, _measured(backward, options, ForwardComparison))
@@ -194,7 +202,8 @@ def gradcheck(
     """Check gradients of `func` against slopes measured from its values.
 
     The arguments are PyTorch's; `check` tells how the tolerances are read, and returns more than yes or no.
-    At a kink any subgradient is right. Parameters of a Module are checked as well.
+    At a kink any subgradient is right. Parameters of a Module are checked as well, also those
+    that it holds in plain lists, tuples and dicts and does not know.
 
     Args:
         func, inputs, eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode: see `check`.
@@ -296,9 +305,10 @@ def gradient_function(func, inputs, grad_outputs=None, *, noncontiguous=False, s
     inputs = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     parameters = ()
     if isinstance(func, plugrad.nn.Module):
-        func = copy.deepcopy(func).double()
+        func = widened(func)
         inputs = map_tensors(inputs, lambda t: _widened(t) if is_float(t) else t)
-        parameters = tuple(p for p in func.parameters() if p.requires_grad)
+        found = [*func.parameters(), *(t for _, t in used(func, inputs) if all(t is not x for x in tensors_in(inputs)))]
+        parameters = tuple(p for p in found if p.requires_grad)
     wanted = [is_float(t) and t.requires_grad for t in tensors_in(inputs)]
     if not any(wanted) and not parameters:
         raise ValueError(NOTHING_TO_CHECK)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import documents, op_gradients, op_layouts, op_values, parity, probes, variations
+from . import documents, edges, fresh, op_gradients, op_layouts, op_values, parity, probes, variations
 
 ELEMENTWISE = ("unary", "binary", "elementwise")
 NO_SAMPLES = ("factory",)  # families whose ops take no tensors: nothing to derive
@@ -25,6 +25,7 @@ def checks(op) -> dict:
     chosen["aliasing"] = op_layouts.aliasing
     chosen["meta device"] = op_layouts.meta
     chosen["determinism"] = op_values.deterministic
+    chosen["earlier calls"] = fresh.earlier_calls
     chosen["threads"] = op_values.threads
     chosen["saved tensors"] = op_gradients.saved_tensors
     if op.differentiable:
@@ -35,12 +36,13 @@ def checks(op) -> dict:
             "formula modes": op_gradients.formula_modes,
             "forward mode": op_gradients.forward_mode,
             "batched": op_gradients.batched,
+            "nan": edges.nan,
         }
     chosen["precision"] = variations.precision
-    if op.family in variations.DERIVED:
-        chosen["whole numbers"] = variations.whole_numbers
-        if op.differentiable and op.complex and op.names:
-            chosen["complex gradient"] = variations.complex_gradient
+    chosen["whole numbers"] = variations.whole_numbers
+    chosen["empty inputs"] = edges.empty
+    if op.family in variations.DERIVED and op.differentiable and op.complex and op.names:
+        chosen["complex gradient"] = variations.complex_gradient
     if variations.has_options(op):
         chosen["options"] = variations.options
     if "cpu" in op.kernels:

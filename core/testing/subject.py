@@ -14,6 +14,7 @@ import numpy
 import plugrad
 
 from .structure import is_float, like, map_tensors, reals, tensors_in, wide_dtype
+from .unregistered import used, widened
 
 NOTHING_TO_CHECK = (
     "gradcheck expects at least one input tensor to require gradient, but none of them have "
@@ -94,12 +95,25 @@ def _may_overlap(tensor) -> bool:
     return False
 
 
+def _refuse_expanded(tensor, label) -> None:
+    if any(step == 0 and size > 1 for step, size in zip(tensor.stride(), tensor.shape)):
+        name = f"input {label}" if isinstance(label, int) else f"parameter {label!r}"
+        raise RuntimeError(
+            f"{name} has a dimension with stride 0: elements that share memory, as `expand` makes them, can't be "
+            "changed one by one; give gradcheck a copy of it, by .contiguous() or .clone()"
+        )
+
+
 class Subject:
     """`func` with its inputs, its differentiable leaves, and the point at which it is looked at.
 
     `low` tells whether anything is in less than double precision; then only `widened()` can be measured.
 
-    Raises ValueError when no input and no module parameter requires grad.
+    Of a Module its parameters are leaves as well, and those it holds in plain lists and dicts: `unknown` are the paths
+    of these.
+
+    Raises ValueError when no input and no module parameter requires grad, RuntimeError when elements of an input share
+    memory along a whole dimension.
     """
 
     def __init__(self, func, inputs):
@@ -108,6 +122,7 @@ class Subject:
         self.func = func
         self.inputs = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
         self.leaves: list[Leaf] = []
+        self.unknown: list[str] = []
         self.outputs = None  # positions of the differentiable outputs
         self._find_leaves()
         if not self.leaves:
@@ -120,32 +135,32 @@ class Subject:
         seen: set = set()
         named = [(number, t) for number, argument in enumerate(self.inputs) for t in tensors_in(argument)]
         if isinstance(self.func, plugrad.nn.Module):
-            named += self.func.named_parameters()
+            more = [(path, t) for path, t in used(self.func, self.inputs) if all(t is not other for _, other in named)]
+            named += [*self.func.named_parameters(), *more]
+            self.unknown = [path for path, _ in more]
         position = 0
         for label, tensor in named:
             if tensor.requires_grad and is_float(tensor) and id(tensor) not in seen:
                 seen.add(id(tensor))
+                _refuse_expanded(tensor, label)
                 size = tensor.numel() * (2 if tensor.dtype.is_complex else 1)
                 self.leaves.append(Leaf(tensor, slice(position, position + size), label))
                 position += size
 
     def widened(self) -> Subject:
         """Return the same subject on copies of all its tensors in double precision; of a Module, a copy of it."""
-        return self._copied(lambda t: t.detach().to(wide_dtype(t.dtype), copy=True), lambda module: module.double())
+        return self._copied(lambda t: t.detach().to(wide_dtype(t.dtype), copy=True), widened)
 
     def at(self, point) -> Subject:
         """Return the same subject on copies of its tensors, the leaves with values of a point; of a Module, a copy."""
-        made = self._copied(lambda t: t.detach().clone(), lambda module: module)
+        made = self._copied(lambda t: t.detach().clone(), copy.deepcopy)
         with plugrad.no_grad():
             for leaf, there in zip(self.leaves, made.leaves, strict=True):
                 there.tensor.copy_(like(leaf.tensor, point[leaf.span]))
         return made
 
-    def _copied(self, change, change_module) -> Subject:
+    def _copied(self, change, copy_module) -> Subject:
         """A tensor that is used twice stays one tensor."""
-        func = self.func
-        if isinstance(func, plugrad.nn.Module):
-            func = change_module(copy.deepcopy(func))
         copies: dict = {}
 
         def new(tensor):
@@ -155,7 +170,10 @@ class Subject:
                 copies[id(tensor)] = change(tensor).requires_grad_(tensor.requires_grad)
             return copies[id(tensor)]
 
-        return Subject(func, map_tensors(self.inputs, new))
+        inputs, func = map_tensors(self.inputs, new), self.func
+        if isinstance(func, plugrad.nn.Module):
+            func = copy_module(func, dict(copies))  # a Module may keep its input
+        return Subject(func, inputs)
 
     def forward(self) -> list:
         """Call `func` with grad; return its differentiable outputs, all float ones if there are none."""

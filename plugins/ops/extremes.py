@@ -415,7 +415,7 @@ def nanmedian_of(F, input, dim=None, keepdim=False, *, out=None):
 def mode(xp, input, dim=-1, keepdim=False):
     """Most frequent value along `dim`, and the index where it stands last.
 
-    Of several the smallest.
+    Of several the smallest. NaN equals no other NaN.
 
     >>> import plugrad as torch
     >>> torch.mode(torch.tensor([3, 1, 1, 2])).values

@@ -66,9 +66,14 @@ def add_points_samples(make):
     yield make.args(make(2, 3, 4), make.ints(2, 4, low=0, high=5), 5)
 
 
+def _place(F, x):
+    """`x`, with -1, which is outside of the image, for NaN."""
+    return F.where(x == x, x, -1)
+
+
 def _clipped(F, x, high):
     """`x` restricted to [0, high]; no gradient at and outside the ends."""
-    return F.where((x > 0) & (x < high), x, F.clamp(x.detach(), 0, high))
+    return F.where((x > 0) & (x < high), x, F.clamp(_place(F, x.detach()), 0, high))
 
 
 def _reflected(F, x, low, span):
@@ -106,14 +111,14 @@ def _keys(F, t):
 def _taps(F, x, size, mode, padding, align_corners):
     """The neighbours along an axis that a point is made of: pairs of positions, whole numbers, and weights."""
     if mode == "bicubic":
-        low = F.floor(x.detach())
+        low = _place(F, F.floor(x.detach()))
         weights = _keys(F, x - low)
         return [(_padded(F, low + k, size, padding, align_corners), w) for k, w in zip((-1, 0, 1, 2), weights)]
     x = _padded(F, x, size, padding, align_corners)
     if mode == "nearest":
         place = F.round(x)
-        return [(place.detach(), place - place.detach() + 1)]  # a one whose gradient is zero, not absent
-    low = F.floor(x.detach())
+        return [(_place(F, place.detach()), place - place.detach() + 1)]  # a one whose gradient is zero, not absent
+    low = _place(F, F.floor(x.detach()))
     return [(low, low + 1 - x), (low + 1, x - low)]
 
 
@@ -184,7 +189,7 @@ def grid_sample(F, input, grid, mode="bilinear", padding_mode="zeros", align_cor
     Args:
         input: images (N, C, H, W) or volumes (N, C, D, H, W).
         grid: points (N, H', W', 2) or (N, D', H', W', 3), of which the first coordinate goes along W; -1 and 1 are
-            the two ends of the image.
+            the two ends of the image. NaN gives NaN, and where no weights depend on it is outside of the image.
         mode: "bilinear", "nearest", or for images "bicubic".
         padding_mode: what lies outside: "zeros", "border" (the nearest element) or "reflection".
         align_corners: the ends are the middles of the outermost elements, not their outer edges (default).

@@ -89,7 +89,7 @@ def msort(F, input):
 def topk(xp, input, k, dim=-1, largest=True, sorted=True):
     """The `k` largest (or smallest) elements along `dim`, and where they were.
 
-    Raises `RuntimeError` when `k` exceeds the dimension.
+    NaN is larger than any number. Raises `RuntimeError` when `k` exceeds the dimension.
 
     >>> import plugrad as torch
     >>> torch.topk(torch.tensor([3, 1, 2]), 2).values
@@ -141,7 +141,7 @@ def topk_errors(make):
 def kthvalue(xp, input, k, dim=-1, keepdim=False):
     """The `k`-th smallest element along `dim` (counted from 1), and where it was.
 
-    Raises `RuntimeError` when `k` is out of range.
+    NaN is larger than any number. Raises `RuntimeError` when `k` is out of range.
 
     >>> import plugrad as torch
     >>> torch.kthvalue(torch.tensor([3, 1, 2]), 2).values

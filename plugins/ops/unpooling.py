@@ -171,7 +171,7 @@ def max_unpool3d(F, input, indices, kernel_size, stride=None, padding=0, output_
 
 def _lp_pool(F, n, input, norm_type, kernel_size, stride, ceil_mode):
     kernel = per_axis(kernel_size, n, "kernel_size", f"lp_pool{n}d")
-    powers = F.pow(input, norm_type)
+    powers = F.pow(input, float(norm_type))  # of a float: means of whole numbers are none (PyTorch cuts them off)
     if n == 1:
         mean = F.avg_pool1d(powers, kernel, stride, 0, ceil_mode)
     else:

@@ -115,3 +115,16 @@ def test_raises_the_same(expression):
         _run(expression, plugrad)
     assert isinstance(ours.value, type(theirs.value)), f"{ours.value!r} is not a {type(theirs.value).__name__}"
     assert str(ours.value)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align", [False, True])
+def test_a_grid_with_nan(mode, padding, align):
+    image = numpy.arange(1.0, 10.0).reshape(1, 1, 3, 3)
+    grid = numpy.array([[math.nan, 0.3], [0.2, math.nan], [math.nan, math.nan], [0.1, -0.4], [2.0, 3.0]])
+    theirs, ours = (
+        T.nn.functional.grid_sample(T.tensor(image), T.tensor(grid).reshape(1, 1, 5, 2), mode, padding, align).numpy()
+        for T in (torch, plugrad)
+    )
+    numpy.testing.assert_allclose(ours, theirs, rtol=1e-12)
