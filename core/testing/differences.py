@@ -20,7 +20,7 @@ RATIO = (
 )  # each next step is this much smaller; irrational, so that steps never fit a lattice of jumps
 SHORT, LONG = 6, 14  # steps tried at first, and when those do not settle the matter (down to 1e-10)
 DEPTH = 4  # how many times a table is extrapolated: further columns only amplify rounding
-NEARBY = 8  # points on each side at which noise is looked for once more
+NEARBY, FAR = 8, 24  # points on each side at which noise is looked for once more, close by and as far as steps go
 GROWTH = 4.0  # a gap that grows by more over its six steps is no kink: a cusp, a jump, or rounding
 TRUST = 5.0  # an error bar is believed up to this factor
 
@@ -86,18 +86,28 @@ def _noise(probe):
 
 
 def scatter(probe, random):
-    """Return the rounding noise seen at many points close by: what `measure` should have been told, at the cost of more
-    values. Each side is fitted by a line, and what is left is noise."""
+    """Return the rounding noise seen at many points: what `measure` should have been told, at the cost of more values.
+
+    It is what a polynomial leaves on each side: of points close by, where nothing is curved, and of points as far away
+    as the largest step. There noise is told from a function that is no polynomial by how often it changes its sign.
+    Close by there may be none: values that saturate move in steps, and seem flat, or have a wrong slope, within one.
+    """
     found = []
-    for side in (1e-10, -1e-10):
-        t = side * numpy.sort(random.uniform(1.0, 2.0, NEARBY))
-        values = numpy.array([probe(step) for step in t])
-        line = numpy.stack([numpy.ones(NEARBY), t / side], axis=1)
-        known = numpy.isfinite(values).all(axis=0)
-        values = numpy.where(known, values, 0.0)
-        rest = values - line @ numpy.linalg.lstsq(line, values, rcond=None)[0]
-        found.append(2 * numpy.abs(rest).max(axis=0))
-    return numpy.maximum(*found)
+    for side in (1.0, -1.0):
+        found.append(2 * numpy.abs(_residue(probe, side * 1e-10, NEARBY, 1, random)).max(axis=0))
+        rest = _residue(probe, side * STEP / 2, FAR, 4, random)
+        rough = (numpy.diff(numpy.signbit(rest), axis=0) != 0).sum(axis=0) >= FAR // 3
+        found.append(numpy.where(rough, 2 * numpy.abs(rest).max(axis=0), 0.0))
+    return numpy.max(found, axis=0)
+
+
+def _residue(probe, start, count, degree, random):
+    """Return what a polynomial of a degree leaves of values at points from `start` to twice that; 0 where it can't."""
+    t = numpy.sort(random.uniform(-1.0, 1.0, count))
+    values = numpy.array([probe(start * (3 + x) / 2) for x in t])
+    known = numpy.isfinite(values).all(axis=0)
+    values, powers = numpy.where(known, values, 0.0), numpy.vander(t, degree + 1)
+    return values - powers @ numpy.linalg.lstsq(powers, values, rcond=None)[0]
 
 
 def _quantum(values, base):
