@@ -267,6 +267,7 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
         "source": source,
         "saves": saves,
         "scales": op.broadcasts and any(f.function.__code__.co_code != _PASSES_ON for f in formulas),
+        "pure": op.trusted,
         "savers": tuple(call.saver(op, name) for name in saves),
         "wanted": wanted,
         "positions": () if sequences else tuple(inputs.index(name) for name in wanted),

@@ -60,12 +60,12 @@ __all__ = [
 Tensor = make = None
 
 
-def run(roots, *, retain, create, targets=None):
+def run(roots, *, retain, create, targets=None, trial=None):
     """Walk backward from `roots`, pairs (edge, gradient).
 
     Gradients are raw arrays, or with `create` Tensors, so that the walk itself is recorded. Without `targets`
     gradients accumulate in the leaves; else `targets`, edges (nodes or leaf tensors), are all that is computed, and
-    a dict from edge to gradient is returned.
+    a dict from edge to gradient is returned. A `trial` (see `plugrad.safety`) is told what the walk does.
     """
     from plugrad import call, op
 
@@ -76,11 +76,19 @@ def run(roots, *, retain, create, targets=None):
     pending: dict = {}  # edge -> sum of the gradients that arrived, while more are to come
     owned: set = set()  # edges whose pending gradient is a sum that this walk made and may add to in place
     heap: list = []  # nodes that are ready beside the current one, the youngest first
-    captured: dict = {}
+    captured: dict = {} if trial is None else trial.captured
     namespace_of, fit = op.raw_namespace, call.fit
     safe = mode.zero_safe
-    plain, F, array_type = not create and targets is None, None, None
-    chained, plain = plain and safe, plain and not safe
+    plain, F, array_type = not create and targets is None and (trial is not None or not safe), None, None
+    finish_leaf, held, limit, log = _finish_leaf, 0, safety.HELD, None
+    if trial is not None:
+        finish_leaf, log = trial.leaf, trial.log.append
+
+        def hold(elements):
+            nonlocal held
+            held += elements
+
+        trial.hold = hold
     push, pop, pushpop = heapq.heappush, heapq.heappop, heapq.heappushpop
 
     def add(edge, g):
@@ -111,6 +119,10 @@ def run(roots, *, retain, create, targets=None):
         saved = node.saved
         if saved is None or graph.last_touch > node.seq:
             _check_saved(node, saved)
+        if log is not None:
+            log(node)
+            log(saved)
+            trial.arrived = g
         if rare is not None:
             mode.current = node
             saved = node.values()
@@ -119,7 +131,8 @@ def run(roots, *, retain, create, targets=None):
             saved = node.tensors()
         names = op.F if create else namespace_of(g)
         grads = node.pull(names, g, saved, retain)
-        if safe and node.scales and not (create and g._type.symbolic):
+        looks = safe and node.scales and (trial is None or rare is not None or not node.pure)
+        if looks and not (create and g._type.symbolic):
             grads = safety.zeroed(names, namespace_of(g._data) if create else names, node, g, arrays, grads)
         if node.fit is not None:
             grads = fit(names, node, grads)
@@ -134,7 +147,7 @@ def run(roots, *, retain, create, targets=None):
         if edge.edges:
             push(heap, (-edge.seq, edge))
         else:
-            _finish_leaf(edge, pending.pop(edge), create, targets, captured, 0)
+            finish_leaf(edge, pending.pop(edge), create, targets, captured, 0)
     node = g = None
     if heap:
         node = pop(heap)[1]
@@ -142,21 +155,27 @@ def run(roots, *, retain, create, targets=None):
     try:
         while node is not None:
             edges = node.edges
-            if plain and node.rare is None and g is not None:
+            if log is not None and (node.rare is not None or not node.pure or held > limit):
+                grads = grad = None
+                held = trial.pause(node, g, pending, heap, owned, held)
+                if held is None:
+                    break
+                edges, grads = pull_rare(node, g)
+            elif plain and node.rare is None and g is not None:
                 saved = node.saved
                 if saved is None or graph.last_touch > node.seq:
                     _check_saved(node, saved)
+                if log is not None:
+                    log(node)
+                    log(saved)
+                    held += g.size
+                    trial.arrived = g
                 if type(g) is not array_type:
                     array_type = type(g)
                     F = namespace_of(g)
                 grads = node.pull(F, g, saved, retain)
                 if node.fit is not None:
                     grads = fit(F, node, grads)
-            elif chained and node.rare is None and g is not None and node.op is not None:
-                if type(g) is not array_type:
-                    array_type = type(g)
-                    F = namespace_of(g)
-                edges, grads = safety.pull_chain(node, g, F, fit, _check_saved, retain, uses)
             else:
                 edges, grads = pull_rare(node, g)
             if len(edges) == 1 and targets is None and not pending:
@@ -186,7 +205,7 @@ def run(roots, *, retain, create, targets=None):
                     grad = pending.pop(edge)
                     holders = 1
                 if not edge.edges:
-                    _finish_leaf(edge, grad, create, targets, captured, holders)
+                    finish_leaf(edge, grad, create, targets, captured, holders)
                 elif node is None:
                     node, g = edge, grad
                 else:
@@ -203,8 +222,10 @@ def run(roots, *, retain, create, targets=None):
                     node = pushpop(heap, (-node.seq, node))[1]
                     g = pending.pop(node, None)
     except Exception as error:
-        _explain(error, node)
-        raise
+        if trial is None or trial.roots is None:
+            _explain(error, node)
+            raise
+        trial.failed = True  # with NaN on its way or not: the repetition will tell
     return captured
 
 
@@ -412,9 +433,17 @@ def _walk(tensors, gradients, *, retain, create, targets=None):
         aliases.settle()
     try:
         with numpy.errstate(all="ignore"):
+            if mode.zero_safe and not (tensorial and _observed(roots)):
+                return safety.walk(run, _finish_leaf, roots, retain=retain, create=tensorial, targets=targets)
             return run(roots, retain=retain, create=tensorial, targets=targets)
     finally:
         mode.grad, mode.current = previous
+
+
+def _observed(roots) -> bool:
+    """Whether somebody sees the ops of a recorded walk, so that they must run once."""
+    watched = mode.dispatch_modes or mode.function_modes or mode.op_hooks
+    return bool(watched) or any(g._type.symbolic for _, g in roots)
 
 
 def _tuple(value):

@@ -270,6 +270,7 @@ class _FunctionNode(Node):
 
     user = Function
     broadcasts = True
+    pure = False
     parts: list = []
     outputs: list = []
     _replay = None

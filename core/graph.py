@@ -99,6 +99,7 @@ class Node:
 
     op = None
     scales = False  # whether its formulas are elementwise, and may multiply the gradient by infinity or NaN
+    pure = True  # whether it may run twice, pass NaN on, and go without a look under `zero_safe`
     positions: tuple = ()  # for each edge, the number of the op's differentiable input it belongs to
     inputs = 1
 
@@ -200,6 +201,7 @@ class Outputs:
     """Gradients of some outputs of a multi-output op, by number; adding two merges them."""
 
     __slots__ = ("grads",)
+    size = 0
 
     def __init__(self, grads: dict):
         self.grads = grads

@@ -3,6 +3,11 @@
 `where(x > 0, log(x), 0)` hands the logarithm a gradient of exactly 0 where it was not taken; times its derivative,
 infinity at 0, that is NaN by IEEE 754. Under `zero_safe` the product is 0 in the gradients of elementwise ops. Only
 elements that came out NaN are looked at, so what is finite stays bit for bit what it was, in every order.
+
+Formulas are linear in the gradient. So a NaN that comes up in a walk is still there in the leaves, or it was selected
+away and does not matter. Therefore a walk is a *trial*: it runs as if the mode were off, and what it ends with is
+looked at before it is accumulated. If there is NaN, the walk is repeated with a look at every elementwise node. The
+classes of nodes where that found something to repair are suspects: from then on trials look at these.
 """
 
 from __future__ import annotations
@@ -14,8 +19,12 @@ from plugrad.modes import _ModeContext, mode
 
 __all__ = ["is_zero_safe_enabled", "set_zero_safe", "zero_safe"]
 
-_TINY = 32
-_LONGEST = 64  # small nodes of a chain whose gradients are looked at together
+_TINY = 32  # elements up to which Python adds quicker than NumPy
+_FEW = 1024  # elements up to which NumPy's assignment by mask is quick, and an array is worth gathering with others
+_SEVERAL = 8  # arrays from which on gathering pays
+HELD = 1 << 22  # elements of gradients that a trial passes on before it frees what it saved for a repetition
+_CREDIT = 256  # looks at a suspect that find nothing until it is trusted again; twice as many the next time
+_PATIENCE = 1000  # gradients under way that pauses for hooks look at, beyond eight each
 
 
 class zero_safe(_ModeContext):
@@ -81,71 +90,153 @@ def is_zero_safe_enabled() -> bool:
 # ---------------------------------------------------------------------------------------------------- in the walk
 
 
-def has_nan(array) -> bool:
-    """Whether a raw array may hold NaN; surely so where it does."""
-    if type(array) is numpy.ndarray and array.dtype.char in "fd":
-        # Squares never cancel, so their sum is NaN only if an element is; `dot` needs a third of the time of `isnan`.
-        flat = array if array.ndim == 1 else array.ravel("K")
-        total = flat.dot(flat)
-        return total != total
-    return bool((array != array).any())
+def walk(run, finish, roots, *, retain, create, targets):
+    """Have the engine `run` as a trial; if that ends in NaN again, with care, from where it was last right."""
+    trial = Trial(roots, (finish, create, targets))
+    run(roots, retain=retain, create=create, targets=targets, trial=trial)
+    if trial.failed or not trial.commit():
+        log = trial.log
+        for node, saved in zip(log[::2], log[1::2]):
+            node.saved = saved
+        trial.results.update(run(trial.roots, retain=retain, create=create, targets=targets))
+    return trial.results
 
 
-def pull_chain(node, g, F, fit, check, retain, uses):
-    """Pull a gradient through a node, and on through those that nothing else leads to, up to `_LONGEST` of them.
+class Trial:
+    """A walk that may have to be repeated: where it started, and what it did since.
 
-    A NaN that comes up on the way is still there at the end, or does not matter. So the end is all that is looked at;
-    if there is one, the way is gone again from its start, with a look at every elementwise node. Returns the last
-    node's edges and their gradients.
+    Hooks and custom Functions must run once and see what is right. So before one of them the trial pauses: what is
+    under way is looked at, and what is done is accumulated. After it the trial starts anew. It also pauses when it
+    holds much memory.
     """
-    saved = node.saved
-    if saved is None or graph.last_touch > node.seq:
-        check(node, saved)
-    grads = node.pull(F, g, saved, retain)
-    if node.fit is not None:
-        grads = fit(F, node, grads)
-    edges, scales = node.edges, node.scales
-    way = None
-    while len(edges) == 1:
-        edge, arrived = edges[0], grads[0]
-        if arrived is None or not edge.edges or edge.op is None or edge.rare is not None:
-            break
-        if uses is not None and uses[edge] != 1:
-            break
-        if way is None:
-            way, longest = [(node, g, saved)], _LONGEST if arrived.size < 4096 else _LONGEST // 8
-        elif len(way) == longest:
-            break
-        saved = edge.saved
-        if saved is None or graph.last_touch > edge.seq:
-            check(edge, saved)
-        way.append((edge, arrived, saved))
-        grads = edge.pull(F, arrived, saved, retain)
-        if edge.fit is not None:
-            grads = fit(F, edge, grads)
-        edges = edge.edges
-        if edge.scales:
-            scales = True
-    if scales and _any_nan(grads):
-        for step, _, values in way or ((node, g, saved),):
-            grads = step.pull(F, g, values, True)
-            if step.scales:
-                grads = zeroed(F, F, step, g, values, grads)
-            if step.fit is not None:
-                grads = fit(F, step, grads)
-            g = grads[0]
-    return edges, grads
+
+    failed = False
+    patience = _PATIENCE
+    arrived = None  # the gradient that the current node was given
+
+    def __init__(self, roots, how):
+        self.roots = roots  # pairs (edge, gradient) to start from again; None while there is no going back
+        self.log = []  # the nodes that ran since then, each followed by what it had saved
+        self.leaves = []  # the leaves that are complete since then, each followed by its gradient
+        self.small, self.looks = [], []  # what to look at for these: small raw arrays, and the rest
+        self.captured, self.results = {}, {}  # gradients of targets: since then, and from before
+        self.how = how
+
+    def leaf(self, leaf, g, create, targets, captured, holders):
+        """Keep the complete gradient of a leaf until it was looked at."""
+        self.leaves += leaf, g
+        if create or g is None or g.size > _FEW:
+            if holders == 3 and not create and g is not None:
+                # Straight from the current node. Of a matrix product look at the smaller gradient that it was given.
+                arrived, node = self.arrived, self.log[-2]
+                if not node.scales and arrived.__class__ is g.__class__ and 4 * arrived.size < g.size:
+                    g = arrived
+            self.looks.append(g)
+            if g is not None and not create:
+                self.hold(self.leaves[-1].size)
+        else:
+            self.small.append(g)
+
+    def pause(self, node, g, pending, heap, owned, held):
+        """Look at what must be right before this node runs; return how much is held now, None to end the trial."""
+        hooked = node.rare is not None or node.op is None and not node.pure
+        if not hooked and held <= HELD:
+            if node.op.trusted:
+                _trust_later(type(node))
+            elif _has_nan(g):  # formulas of others may make anything of a NaN
+                self.failed = True
+            return None if self.failed else held
+        known = {id(grad) for _, grad in self.roots or ()}
+        if not self.commit([grad for grad in (g, *pending.values()) if id(grad) not in known]):
+            self.failed = True
+            return None
+        owned.clear()  # sums that are under way are what a repetition starts from: they may not change
+        if hooked:
+            self.patience -= len(pending) - 8
+            if self.patience > 0:
+                return HELD + 1  # so that the next node, after the hooks, starts anew
+            self.failed = True
+        waiting = [(edge, None) for _, edge in heap if edge not in pending]
+        self.roots = [(node, g), *pending.items(), *waiting]
+        return None if self.failed else 0
+
+    def commit(self, under_way=()) -> bool:
+        """Accumulate what is complete and forget how it came about; False, and nothing done, if anything holds NaN."""
+        leaves, captured = self.leaves, self.captured
+        if self.roots is not None:
+            looks = [*self.looks, *captured.values(), *under_way]
+            if self.small and _joint_nan(self.small) or looks and any([_has_nan(look) for look in looks]):
+                return False
+            self.roots = looks = None
+        self.small.clear()
+        self.looks.clear()
+        finish, create, targets = self.how
+        self.arrived = None
+        self.log.clear()
+        if captured:
+            self.results.update(captured)
+            captured.clear()
+        leaves.reverse()
+        pop = leaves.pop
+        while leaves:
+            finish(pop(), pop(), create, targets, self.results, 0)
+        return True
 
 
-def _any_nan(grads) -> bool:
-    for grad in grads:
-        if type(grad) is numpy.ndarray and grad.size <= _TINY:  # Python adds few numbers faster than NumPy
-            total = sum(grad.ravel().tolist())
-            if total != total:
-                return True
-        elif grad is not None and has_nan(grad):
+def _joint_nan(arrays) -> bool:
+    """Whether any of some small raw arrays holds NaN."""
+    if len(arrays) > _SEVERAL and {type(array) for array in arrays} == {numpy.ndarray}:
+        try:
+            flat = numpy.concatenate(arrays, None)
+        except TypeError:  # dtypes that have none in common
+            flat = None
+        if flat is not None and flat.dtype.char in "fd":
+            total = flat.dot(flat)
+            return bool(total != total)
+    for array in arrays:
+        if _has_nan(array):
             return True
     return False
+
+
+def _has_nan(grad) -> bool:
+    if type(grad) is not numpy.ndarray:
+        if grad is None:
+            return False
+        if type(grad) is graph.Outputs:
+            return any([_has_nan(part) for part in grad.grads.values()])
+        grad = getattr(grad, "_data", grad)
+    elif grad.size <= _TINY:
+        total = sum(grad.ravel().tolist())
+        if total == total:
+            return False
+    elif grad.dtype.char in "fd":
+        # Squares never cancel: their sum is NaN only if an element is. `dot` takes a third of the time of `isnan`.
+        flat = grad if grad.ndim == 1 else grad.ravel("K")
+        total = flat.dot(flat)
+        return bool(total != total)
+    return bool((grad != grad).any())
+
+
+# ---------------------------------------------------------------------------------------------------- repair
+
+_suspects: dict = {}  # class of nodes -> [looks left, credit]
+
+
+def _suspect(cls) -> None:
+    """Gradients of such a node were repaired: have trials look at them."""
+    record = _suspects.setdefault(cls, [0, _CREDIT])
+    if cls.pure and cls.op.trusted:
+        cls.pure = False
+    record[0] = record[1]
+
+
+def _trust_later(cls) -> None:
+    """A trial looks at a suspect; one that has needed no repair for long is trusted again."""
+    record = _suspects[cls]
+    record[0] -= 1
+    if record[0] <= 0:
+        cls.pure, record[1] = True, 2 * record[1]
 
 
 def zeroed(F, raw_F, node, g, saved, grads):
@@ -155,18 +246,55 @@ def zeroed(F, raw_F, node, g, saved, grads):
     walk. Elements that are not NaN keep their history: where the gradient is 0 and the derivative finite, a second
     derivative comes through them.
     """
-    incoming, slopes, found = getattr(g, "_data", g), None, []
+    recorded = type(g) is not numpy.ndarray
+    incoming = getattr(g, "_data", g) if recorded else g
+    zero = infinite = slopes = found = None
     for position, grad in enumerate(grads):
-        raw = getattr(grad, "_data", grad)
-        if raw is not None and raw.shape == incoming.shape and has_nan(raw):
-            bad = raw != raw
-            safe = bad & (incoming == 0)
-            infinite = bad & (abs(incoming) == numpy.inf)
-            if infinite.any():
-                if slopes is None:  # formulas are linear in g, and here element by element
+        raw = getattr(grad, "_data", grad) if recorded else grad
+        if raw is None or raw is incoming or raw.shape != incoming.shape:
+            continue
+        bad = raw != raw
+        number = _count(bad)
+        if not number:
+            continue
+        if zero is None:
+            zero = incoming == 0
+        safe = bad & zero
+        repaired = _count(safe)
+        if repaired != number:
+            if infinite is None:
+                infinite = abs(incoming) == numpy.inf
+                if _count(infinite):  # formulas are linear in g, and here element by element
                     slopes = node.pull(raw_F, infinite.astype(incoming.dtype), saved, True)
-                safe = safe | infinite & (slopes[position] == 0)
-            if safe.any():
-                grad = F.where(safe if grad is raw else graph.as_tensor(safe), 0.0, grad)
-        found.append(grad)
-    return tuple(found)
+            if slopes is not None:
+                safe |= bad & infinite & (slopes[position] == 0)
+                repaired = _count(safe)
+        if not repaired:
+            continue
+        _suspect(type(node))
+        if found is None:
+            found = list(grads)
+        if grad is raw:
+            found[position] = _cleared(F, raw, safe, (incoming, *saved))
+        else:
+            found[position] = F.where(graph.as_tensor(safe), 0.0, grad)
+    return grads if found is None else tuple(found)
+
+
+def _count(mask) -> int:
+    return numpy.count_nonzero(mask) if type(mask) is numpy.ndarray else int(mask.sum())
+
+
+def _cleared(F, array, mask, others):
+    """Return an array with 0 where the mask is set; it is the same one if it is none of the others, nor a view."""
+    size = array.itemsize
+    if type(array) is not numpy.ndarray or size > 8:
+        return F.where(mask, 0.0, array)
+    if array.base is not None or not array.flags.writeable or any([array is other for other in others]):
+        array = array.copy()
+    if array.size <= _FEW:
+        array[mask] = 0
+    else:  # the bits times 0 or 1: NumPy's assignments by mask go element by element
+        bits = array.view(f"i{size}")
+        bits *= ~mask
+    return array

@@ -267,7 +267,8 @@ def plugrad_backends():
 
 def test_of_a_package_that_brings_a_backend_all_ops_are_measured_there(tmp_path):
     build(tmp_path, "plugrad-plain", {"plugrad.backends": {"plain": "plugrad_plain"}}, plugrad_plain=BACKEND)
-    done = run(None, tmp_path, arguments=("-m", "plugrad.cli", "coverage", "plugrad-plain", "--dtype", "bool", "--json"))
+    arguments = ["-m", "plugrad.cli", "coverage", "plugrad-plain", "--dtype", "bool", "--json"]
+    done = run(None, tmp_path, arguments=arguments)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]
     assert {row["op"] for row in rows} == set(registry.ops) and {row["device"] for row in rows} == {"plain"}
