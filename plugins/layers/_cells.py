@@ -1,10 +1,12 @@
-"""One step of each kind of recurrent layer, and the walk of a step along a sequence.
+"""One step of each kind of recurrent layer, and the walk along sequences.
 
 A step takes the input's share of the gates, the state (a tuple of tensors (batch, size)), the hidden weight transposed,
 the hidden bias and the projection, and returns the next state, whose first tensor is the output.
 """
 
 from __future__ import annotations
+
+import itertools
 
 import plugrad
 from plugrad.extend import F as Ops
@@ -33,8 +35,8 @@ def relu_step(share, state, weight, bias, projection):
 
 def lstm_step(share, state, weight, bias, projection):
     """Long short-term memory: S. Hochreiter, J. Schmidhuber, 1997; forget gate F. Gers et al., 2000."""
-    hidden, cell = Ops.lstm_gates(plugrad.addmm(share, state[0], weight), state[1])
-    return (hidden if projection is None else F.linear(hidden, projection)), cell
+    outputs, cells = Ops.lstm_sequence(share[None], *state, weight)
+    return (outputs[0] if projection is None else F.linear(outputs[0], projection)), cells[0]
 
 
 def gru_step(share, state, weight, bias, projection):
@@ -47,27 +49,62 @@ def gru_step(share, state, weight, bias, projection):
 STEPS = {"RNN_TANH": tanh_step, "RNN_RELU": relu_step, "LSTM": lstm_step, "GRU": gru_step}
 
 
-def walk(step, shares, state, weights, reverse):
-    """Take a step for each share; return (outputs, last state).
+def along(step):
+    """Return the function that takes a step for each of several shares, and returns (outputs, last state)."""
 
-    Later shares may belong to fewer sequences, when shorter ones have ended: the first of the batch go on. Backwards,
-    sequences begin with their first state when their end is reached.
+    def run(shares, state, *weights):
+        outputs = []
+        for share in shares.unbind(0):
+            state = step(share, state, *weights)
+            outputs.append(state[0])
+        return plugrad.stack(outputs), state
+
+    return run
+
+
+def lstm_run(shares, state, weight, bias, projection):
+    """Take a step of an LSTM for each share: one op, unless a projection comes between the steps."""
+    if projection is not None:
+        return along(lstm_step)(shares, state, weight, bias, projection)
+    outputs, cells = Ops.lstm_sequence(shares, *state, weight)
+    return outputs, (outputs[-1], cells[-1])
+
+
+RUNS = {**{mode: along(step) for mode, step in STEPS.items()}, "LSTM": lstm_run}
+
+
+def walk(run, blocks, state, weights, reverse):
+    """Take a step for each share of the gates; return (outputs of each block, last state).
+
+    `blocks` (steps, batch, gates) hold the shares of steps with the same batch. Later blocks may have fewer sequences,
+    when shorter ones have ended: the first of the batch go on. Backwards, sequences begin with their first state when
+    their end is reached.
     """
     outputs, ended, first = [], [], state
     if reverse:
-        shares = shares[::-1]
-        state = tuple(part[: shares[0].shape[0]] for part in first)
-    size = shares[0].shape[0]
-    for share in shares:
-        now = share.shape[0]
+        blocks = [block.flip(0) for block in blocks[::-1]]
+        state = tuple(part[: blocks[0].shape[1]] for part in first)
+    size = blocks[0].shape[1]
+    for block in blocks:
+        now = block.shape[1]
         if now < size:
             ended.append(tuple(part[now:] for part in state))
             state = tuple(part[:now] for part in state)
         elif now > size:
             state = tuple(plugrad.cat([part, begin[size:now]]) for part, begin in zip(state, first))
         size = now
-        state = step(share, state, *weights)
-        outputs.append(state[0])
+        output, state = run(block, state, *weights)
+        outputs.append(output)
     if ended:
         state = tuple(plugrad.cat(parts) for parts in zip(state, *ended[::-1]))
-    return (outputs[::-1] if reverse else outputs), state
+    return ([output.flip(0) for output in outputs[::-1]] if reverse else outputs), state
+
+
+def blocks_of(share, sizes):
+    """Return packed rows as blocks (steps, batch, gates), one for each run of steps with the same batch."""
+    blocks, start = [], 0
+    for batch, steps in itertools.groupby(sizes):
+        count = len(list(steps))
+        blocks.append(share[start : start + count * batch].view(count, batch, -1))
+        start += count * batch
+    return blocks

@@ -8,7 +8,7 @@ import plugrad
 from plugrad.extend import Module, hookimpl
 from plugrad.nn import functional as F
 
-from ._cells import GATES, STEPS, share_of_input, walk
+from ._cells import GATES, RUNS, blocks_of, share_of_input, walk
 from ._common import parameter, within
 
 
@@ -154,6 +154,8 @@ class RNNBase(Module):
         elif self.batch_first:
             input = input.transpose(0, 1)
         length, batch = input.shape[:2]
+        if not length:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         result, state = self._run(input, None, self._state(hx, batched, batch, input))
         if not batched:
             return result[:, 0], self._shown(tuple(part[:, 0] for part in state))
@@ -164,7 +166,7 @@ class RNNBase(Module):
 
     def _run(self, data, sizes, state):
         """Return the last layer's output and the last states; `sizes` are those of the steps' batches if packed."""
-        step, last, directions = STEPS[self.mode], [], 1 + self.bidirectional
+        run, last, directions = RUNS[self.mode], [], 1 + self.bidirectional
         states = list(zip(*(part.unbind(0) for part in state)))
         for layer in range(self.num_layers):
             sides = []
@@ -174,10 +176,10 @@ class RNNBase(Module):
                 projection = rest.pop() if self.proj_size else None
                 bias, hidden_bias = rest or (None, None)
                 share = share_of_input(self.mode, data, weight, bias, hidden_bias)
-                shares = share.unbind(0) if sizes is None else share.split(sizes)
+                blocks = [share] if sizes is None else blocks_of(share, sizes)
                 weights = (hidden_weight.T, hidden_bias, projection)
-                outputs, final = walk(step, shares, states[number], weights, direction == 1)
-                sides.append(plugrad.stack(outputs) if sizes is None else plugrad.cat(outputs))
+                outputs, final = walk(run, blocks, states[number], weights, direction == 1)
+                sides.append(outputs[0] if sizes is None else plugrad.cat([part.flatten(0, 1) for part in outputs]))
                 last.append(final)
             data = sides[0] if directions == 1 else plugrad.cat(sides, -1)
             if self.dropout and layer < self.num_layers - 1:

@@ -1,61 +1,79 @@
-"""What an LSTM and a GRU do with their gates in one step, each as one op: a step has a dozen small ones otherwise."""
+"""An LSTM along a sequence, and a step of a GRU, each as one op: a step has a dozen small ones otherwise."""
 
 from __future__ import annotations
 
 from plugrad.extend import Op, collect, hookimpl, op
 
 
-def _lstm(xp, gates, n):
-    """Return the gates i, f, g, o: one call of tanh serves all, since sigmoid(x) = (1 + tanh(x / 2)) / 2."""
-    half = gates * 0.5
-    half[..., 2 * n : 3 * n] = gates[..., 2 * n : 3 * n]
-    active = xp.tanh(half)
-    for part in (active[..., : 2 * n], active[..., 3 * n :]):
-        part *= 0.5
-        part += 0.5
-    return active[..., :n], active[..., n : 2 * n], active[..., 2 * n : 3 * n], active[..., 3 * n :]
+def _slopes(xp, n, dtype):
+    """Return rows that make sigmoid or tanh of each gate from one tanh: sigmoid(x) = tanh(x / 2) / 2 + 1 / 2."""
+    half = xp.full((4 * n,), 0.5, dtype=dtype)
+    half[2 * n : 3 * n] = 1
+    return half, 1 - half
 
 
 @op(at=())
-def lstm_gates(xp, gates, cell):
-    """Return (hidden, cell) after one step of an LSTM.
+def lstm_sequence(xp, gates, hidden, cell, weight):
+    """Return (outputs, cells) of an LSTM after each step of a sequence.
 
-    `gates` (batch, 4 * size) holds the sums before the input, forget, cell and output gates, `cell` (batch, size) what
-    the cells hold before. S. Hochreiter, J. Schmidhuber, 1997; F. Gers, J. Schmidhuber, F. Cummins, 2000.
+    Both are (steps, batch, size). `gates` (steps, batch, 4 * size) holds the input's shares of the sums before the
+    input, forget, cell and output gates, `hidden` and `cell` (batch, size) the first state; `weight` (size, 4 * size)
+    leads from each step's hidden state to the next one's gates. Of a single step `hidden` may have another size.
+    S. Hochreiter, J. Schmidhuber, 1997; F. Gers, J. Schmidhuber, F. Cummins, 2000.
     """
-    i, f, g, o = _lstm(xp, gates, cell.shape[-1])
-    after = f * cell
-    after += i * g
-    hidden = o * xp.tanh(after)  # in float32 where the cell is bfloat16
-    return hidden.astype(cell.dtype, copy=False), after.astype(cell.dtype, copy=False)
-
-
-@lstm_gates.vjp("gates", "cell")
-def lstm_gates_vjp(F, grads, y, gates, cell):
     n = cell.shape[-1]
-    i, f = F.sigmoid(gates[..., :n]), F.sigmoid(gates[..., n : 2 * n])
-    g, o = F.tanh(gates[..., 2 * n : 3 * n]), F.sigmoid(gates[..., 3 * n :])
-    of_hidden, of_cell = grads
+    half, rest = _slopes(xp, n, gates.dtype)
+    shares, inner = gates * half, weight * half
+    outputs = xp.empty((len(gates), *cell.shape), dtype=cell.dtype)
+    cells = xp.empty_like(outputs)
+    for share, output, after in zip(shares, outputs, cells):
+        active = xp.matmul(hidden, inner)
+        active += share
+        xp.tanh(active, out=active)
+        active *= half
+        active += rest
+        xp.multiply(active[..., n : 2 * n], cell, out=after)
+        after += active[..., :n] * active[..., 2 * n : 3 * n]
+        xp.multiply(active[..., 3 * n :], xp.tanh(after), out=output)
+        hidden, cell = output, after
+    return outputs, cells
+
+
+@lstm_sequence.vjp("gates", "hidden", "cell", "weight")
+def lstm_sequence_vjp(F, grads, y, gates, hidden, cell, weight):
+    n, steps = cell.shape[-1], gates.shape[0]
+    before, cells_before = F.reshape(hidden, (1, *hidden.shape)), F.reshape(cell, (1, *cell.shape))
+    if steps > 1:
+        before, cells_before = F.cat([before, y[0][:-1]], 0), F.cat([cells_before, y[1][:-1]], 0)
+    sums = F.matmul(before, weight) + gates
+    i, f = F.sigmoid(sums[..., :n]), F.sigmoid(sums[..., n : 2 * n])
+    g, o = F.tanh(sums[..., 2 * n : 3 * n]), F.sigmoid(sums[..., 3 * n :])
     squashed = F.tanh(y[1])
-    of_cell = of_cell + of_hidden * o * (1 - squashed * squashed)
-    parts = [
-        of_cell * g * i * (1 - i),
-        of_cell * cell * f * (1 - f),
-        of_cell * i * (1 - g * g),
-        of_hidden * squashed * o * (1 - o),
-    ]
-    return F.cat(parts, -1), of_cell * f
+    by_hidden = o * (1 - squashed * squashed)  # a cell's share of the output
+    of_cell = F.cat([g * i * (1 - i), cells_before * f * (1 - f), i * (1 - g * g)], -1)
+    of_output = squashed * o * (1 - o)
+    back = F.transpose(weight, 0, 1)
+    to_hidden, to_cell, found = 0.0, 0.0, []
+    for t in range(steps - 1, -1, -1):
+        to_hidden = grads[0][t] + to_hidden
+        to_cell = grads[1][t] + to_cell + to_hidden * by_hidden[t]
+        found.append(F.cat([F.cat([to_cell, to_cell, to_cell], -1) * of_cell[t], to_hidden * of_output[t]], -1))
+        to_hidden, to_cell = F.matmul(found[-1], back), to_cell * f[t]
+    found = F.stack(found[::-1], 0)
+    rows = F.transpose(F.reshape(before, (-1, weight.shape[0])), 0, 1)
+    return found, to_hidden, to_cell, F.matmul(rows, F.reshape(found, (-1, 4 * n)))
 
 
-@lstm_gates.meta
-def lstm_gates_meta(gates, cell):
-    return [(cell.shape, cell.dtype), (cell.shape, cell.dtype)]
+@lstm_sequence.meta
+def lstm_sequence_meta(gates, hidden, cell, weight):
+    shape = (gates.shape[0], *cell.shape)
+    return [(shape, cell.dtype), (shape, cell.dtype)]
 
 
-@lstm_gates.samples
-def lstm_gates_samples(make):
-    yield make(2, 12), make(2, 3)
-    yield make(4), make(1)
+@lstm_sequence.samples
+def lstm_sequence_samples(make):
+    yield make(3, 2, 12), make(2, 3), make(2, 3), make(3, 12)
+    yield make(1, 4), make(1), make(1), make(1, 4)
 
 
 @op(at=())
