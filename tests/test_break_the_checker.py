@@ -396,6 +396,23 @@ def test_mutated_second_gradients_are_caught():
     assert count >= 5 and not missed, missed
 
 
+def test_mistakes_in_some_layouts_do_not_cancel_between_outputs():
+    # The second gradients of mse are each other's opposites: where both count alike nothing is left of a mistake.
+    found = list(mutants(registry.op("mse"), order=2, kinds=("off by 1 % if not contiguous, seen elsewhere",)))
+    assert len(found) > 2
+    for mutant in found:
+        assert check(mutant.function, mutant.arguments).status == "FAIL", mutant
+
+
+@pytest.mark.parametrize("name", ["sqrt", "log", "acosh"])
+def test_large_samples_stay_in_the_domain(name):
+    (mutant,) = mutants(registry.op(name), kinds=("one element of 20,000 off by 1 %",))
+    assert mutant.arguments[0].numel() == 20_000
+    assert plugrad.isfinite(mutant.function(*mutant.arguments)).all()
+    assert check(mutant.original, mutant.arguments).status == "PASS"
+    assert check(mutant.function, mutant.arguments).status == "FAIL"
+
+
 def test_mutants_leave_the_registry_alone():
     made = registry.op("tanh")
     before, function = list(made.formulas), made.function

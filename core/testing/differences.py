@@ -45,7 +45,7 @@ def steps(count: int) -> numpy.ndarray:
     return STEP * RATIO ** -numpy.arange(count)
 
 
-def measure(probe, base, rounding, floor=0.0) -> Slopes:
+def measure(probe, base, rounding, floor=0.0, far=False) -> Slopes:
     """Measure the slopes of `probe` at 0.
 
     Args:
@@ -53,6 +53,7 @@ def measure(probe, base, rounding, floor=0.0) -> Slopes:
         base: ``probe(0)``.
         rounding: the rounding to expect in each value, at least.
         floor: the rounding that a value may hold at most; a jump has to be larger.
+        far: whether the noise of what looks like a kink is looked for at long steps as well, see `scatter`.
     """
     count = SHORT
     values = _ladder(probe, steps(count))
@@ -64,7 +65,7 @@ def measure(probe, base, rounding, floor=0.0) -> Slopes:
         noise = numpy.maximum(noise, _quantum(values, base))
         slopes = _analyse(values, base, noise, floor)
     if slopes.kink.any():  # rounding may look like one, if few values of it were seen
-        noise = numpy.maximum(noise, scatter(probe, numpy.random.default_rng(0)))
+        noise = numpy.maximum(noise, scatter(probe, numpy.random.default_rng(0), far))
         slopes = _analyse(values, base, noise, floor)
     return slopes
 
@@ -85,20 +86,36 @@ def _noise(probe):
     return numpy.nan_to_num(numpy.fmax(*sides), nan=0.0, posinf=0.0)
 
 
-def scatter(probe, random):
+def scatter(probe, random, far=False):
     """Return the rounding noise seen at many points: what `measure` should have been told, at the cost of more values.
 
     It is what a polynomial leaves on each side: of points close by, where nothing is curved, and of points as far away
     as the largest step. There noise is told from a function that is no polynomial by how often it changes its sign.
     Close by there may be none: values that saturate move in steps, and seem flat, or have a wrong slope, within one.
+    `far` asks for the latter: not along a direction through many elements, where many kinks look like noise.
     """
     found = []
     for side in (1.0, -1.0):
         found.append(2 * numpy.abs(_residue(probe, side * 1e-10, NEARBY, 1, random)).max(axis=0))
-        rest = _residue(probe, side * STEP / 2, FAR, 4, random)
-        rough = (numpy.diff(numpy.signbit(rest), axis=0) != 0).sum(axis=0) >= FAR // 3
-        found.append(numpy.where(rough, 2 * numpy.abs(rest).max(axis=0), 0.0))
+        if far:
+            rest = _residue(probe, side * STEP / 2, FAR, 4, random)
+            rough = (numpy.diff(numpy.signbit(rest), axis=0) != 0).sum(axis=0) >= FAR // 3
+            found.append(numpy.where(rough, 2 * numpy.abs(rest).max(axis=0), 0.0))
     return numpy.max(found, axis=0)
+
+
+def frozen(probe, measured, expected):
+    """Where long steps have the slope expected, and shorter ones, abruptly and for good, quite another.
+
+    A value that saturates, 1 - tanh(x)**2 of a large x, is a staircase, and within one stair its share of a slope is
+    exactly 0. A smooth function gets from one slope to the other by degrees.
+    """
+    mismatch = numpy.abs(measured - expected)
+    near, far = [[(probe(t) - probe(-t)) / (2 * t) for t in some] for some in (steps(8), STEP * 2.0 ** numpy.arange(5))]
+    agrees = (numpy.abs(numpy.array(far) - expected) <= mismatch / 6).sum(axis=0) >= 2
+    change = numpy.abs(numpy.diff(near, axis=0))
+    abrupt = ((change[:-1] > mismatch / 2) & (change[1:] < change[:-1] / 300)).any(axis=0)
+    return agrees & abrupt & (mismatch > 0.1 * numpy.fmax(numpy.abs(measured), numpy.abs(expected)))
 
 
 def _residue(probe, start, count, degree, random):

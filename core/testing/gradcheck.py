@@ -118,7 +118,8 @@ def _verdict(func, inputs, options) -> Verdict:
     subject = Subject(func, inputs)
     with numpy.errstate(all="ignore"):
         verdict = _judged(subject, options)
-        if verdict and options.backward and (other := relaid(subject)) is not None and differs(subject, other):
+        unsettled = verdict.status != FAIL and options.backward  # INCONCLUSIVE: a wrong layout is clear even so
+        if unsettled and (other := relaid(subject)) is not None and differs(subject, other):
             again = _judged(other, options)
             again.message = f"with inputs that are not contiguous: {again.message}"
             verdict = worse(verdict, again)

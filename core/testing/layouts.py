@@ -63,16 +63,16 @@ def _close(ours, theirs, tolerance) -> bool:
 
 
 def _run(subject) -> tuple:
-    """Return the outputs, and the gradients for a growing number in each output element."""
-    outputs = subject.forward()
-    weighed = [(y, _weights(y)) for y in outputs if y.requires_grad]
+    """Return the outputs, and the gradients for random numbers in the outputs: in regular ones parts may cancel."""
+    outputs, random = subject.forward(), numpy.random.default_rng(0)
+    weighed = [(y, _weights(y, random)) for y in outputs if y.requires_grad]
     leaves = [leaf.tensor for leaf in subject.leaves]
     if not weighed:
         return outputs, []
     return outputs, plugrad.autograd.grad([y for y, _ in weighed], leaves, [g for _, g in weighed], allow_unused=True)
 
 
-def _weights(output):
-    weights = numpy.linspace(0.5, 1.5, output.numel()).reshape(tuple(output.shape))
-    weights = weights * (1 + 0.7j) if output.dtype.is_complex else weights
+def _weights(output, random):
+    weights = random.uniform(0.5, 1.5, tuple(output.shape))
+    weights = weights + 1j * random.uniform(0.5, 1.5, weights.shape) if output.dtype.is_complex else weights
     return plugrad.from_numpy(numpy.asarray(weights)).to(output.device, output.dtype)

@@ -174,13 +174,16 @@ def unsafe_chunk_samples(make):
 def as_strided_scatter(F, input, src, size, stride, storage_offset=None):
     """A copy of `input` with `src` written where `as_strided` looks.
 
-    The other arguments are those of it. Raises `RuntimeError` when `src` has another shape than `size`.
+    The other arguments are those of it. Raises `RuntimeError` when `src` has another shape than `size`, and for an input
+    that requires grad and is not contiguous.
 
     >>> import plugrad as torch
     >>> torch.as_strided_scatter(torch.zeros(2, 2), torch.ones(2), (2,), (3,))
     tensor([[1., 0.],
             [0., 1.]])
     """
+    if input.requires_grad and plugrad.is_grad_enabled() and not input.is_contiguous():
+        raise RuntimeError("as_strided_scatter is only supported for contiguous inputs: write input.contiguous()")
     result = F.clone(input)
     region = F.as_strided(result, size, stride, storage_offset)
     if tuple(region.shape) != tuple(src.shape):
