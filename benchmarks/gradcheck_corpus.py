@@ -1,7 +1,7 @@
 """Check the gradient checker: which wrong gradients of all registered ops it catches, and which right ones it blames.
 
     python benchmarks/gradcheck_corpus.py [--ops sin mul ...] [--seeds 20] [-j 2] [--order 1 2] [--rivals 50]
-                                          [--only mutants|alarms] [--misses FILE]
+                                          [--only mutants|alarms] [--kinds "zero" ...] [--misses FILE]
 
 The first table: wrong gradients made by `plugrad.testing.mutations`, in float64, by the way in which they are wrong.
 A cell is the share that got the verdict FAIL. Mutants whose gradient is the right one at their sample ("equivalent"),
@@ -146,13 +146,13 @@ def rival_verdicts(function, arguments, kind="") -> dict:
 # -------------------------------------------------------------------------------------------------------- judging
 
 
-def judge_mutants(name, orders, rivals) -> tuple:
+def judge_mutants(name, orders, rivals, kinds) -> tuple:
     """Return counts by (kind, column, verdict) for the mutants of an op, and a row for each of ours that got away."""
     counts, misses = collections.Counter(), []
     op = registry.op(name)
     for order in orders:
         try:
-            for mutant in mutants(op, order=order):
+            for mutant in mutants(op, order=order, kinds=kinds):
                 _judge_mutant(mutant, order, rivals, counts, misses)
         except NotImplementedError:  # the op says that its gradient is not implemented
             counts["", "ops refused", order] += 1
@@ -289,6 +289,7 @@ def main():
     parser.add_argument("--order", type=int, nargs="+", default=[1, 2], help="gradients, gradients of gradients")
     parser.add_argument("--rivals", type=int, default=50, help="how many ops PyTorch and JAX judge")
     parser.add_argument("--only", choices=("mutants", "alarms"))
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of wrong gradients; all by default")
     parser.add_argument("--misses", help="JSON file for the mutants that got away and the right gradients not passed")
     options = parser.parse_args()
     names = options.ops or [name for name, op in registry.ops.items() if op.differentiable]
@@ -296,7 +297,7 @@ def main():
     judged_too = set(sorted(names)[:: max(len(names) // options.rivals, 1)]) if options.rivals else set()
     misses, bad = [], False
     if options.only != "alarms":
-        jobs = [("judge_mutants", name, options.order, name in judged_too) for name in names]
+        jobs = [("judge_mutants", name, options.order, name in judged_too, options.kinds) for name in names]
         counts, misses = run(jobs, options.jobs, "mutants")
         print(table_of_mutants(counts), "\n")
         for column in OURS:
