@@ -6,11 +6,14 @@ import copy
 
 import numpy
 
+import plugrad
+
 from .structure import like, reals
 from .verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 
 ALL_OUTPUTS = 64  # up to so many output elements each is looked at on its own
 SAMPLED = 12  # else so many
+AGAIN = 4  # times that backward runs once more, to see whether it counts its calls
 NEARBY = 8  # points at which backward's rounding is measured
 CAPTURED = (
     "func uses an input through its closure, which cannot be measured for this dtype or layout; use the argument "
@@ -62,17 +65,18 @@ class Backward:
         self.gradient = numpy.concatenate([self.gradient, self._pull(row, element)[None]])
         self.labels.append(element)
 
-    def _cotangent(self, row, number):
+    def _cotangent(self, row, number, spaced):
         y = self.outputs[number]
-        return like(y, row[self.ends[number] : self.ends[number + 1]]).to(y.dtype)
+        made = like(y, row[self.ends[number] : self.ends[number + 1]]).to(y.dtype)
+        return plugrad.stack([made, made], -1)[..., 1] if spaced else made
 
-    def _pull(self, row, label=None):
+    def _pull(self, row, label=None, spaced=False):
         if not self.differentiable:
             return numpy.zeros(len(self.subject.start))
         chosen = range(len(self.outputs))
         if label is not None and self.one_by_one:  # the other outputs' gradients stay undefined
             chosen = [int(numpy.searchsorted(self.ends, label, side="right")) - 1]
-        pieces = [(self.outputs[i], self._cotangent(row, i)) for i in chosen]
+        pieces = [(self.outputs[i], self._cotangent(row, i, spaced)) for i in chosen]
         pieces = [(y, g) for y, g in pieces if y.requires_grad]
         if not pieces:
             return numpy.zeros(len(self.subject.start))
@@ -86,8 +90,8 @@ class Backward:
         """Check what needs no measurement: same answers twice, linear in the cotangent, shapes and dtypes."""
         if not self.differentiable or not len(self.value) or not len(self.subject.start):
             return Verdict(PASS)
-        again = self._pull(self.cotangents[0])
-        if not same(again, self.gradient[0], nondet_tol):
+        again = [self._pull(self.cotangents[0]) for _ in range(AGAIN)]
+        if not all(same(gradient, self.gradient[0], nondet_tol) for gradient in again):
             return Verdict(
                 FAIL,
                 "Backward is not reentrant, i.e., running backward with same input and grad_output multiple "
@@ -98,6 +102,9 @@ class Backward:
             return Verdict(
                 FAIL, "backward not multiplied by grad_output: it gives something for a zero gradient"
             )
+        spaced, allowed = self._pull(self.cotangents[0], spaced=True), 1e4 * self._rounding(self.gradient[0]) + nondet_tol
+        if numpy.isfinite(self.gradient[0]).all() and not same(spaced, self.gradient[0], allowed):
+            return Verdict(FAIL, "backward gives something else for a grad_output that is not contiguous")
         if self.one_by_one and len(self.sizes) > 1 and (number := self._undefined_differs()) is not None:
             text = f"backward gives something else when only output {number} has a gradient"
             return Verdict(FAIL, text + " than with zeros for the others")
@@ -120,10 +127,13 @@ class Backward:
             row = numpy.zeros(len(self.value))
             row[first:last] = self.cotangents[0][first:last]
             alone, among = self._pull(row, int(first)), self._pull(row, None)
-            allowed = 1e-12 * max(1.0, self.subject.epsilon / 2.0**-52) * numpy.abs(among).max(initial=0.0)
-            if not same(alone, among, allowed) and numpy.isfinite(among).all():
+            if not same(alone, among, self._rounding(among)) and numpy.isfinite(among).all():
                 return number
         return None
+
+    def _rounding(self, gradient) -> float:
+        """Return by how much gradients that are the same may differ, when parts of them are summed otherwise."""
+        return 1e-12 * max(1.0, self.subject.epsilon / 2.0**-52) * numpy.abs(gradient).max(initial=0.0)
 
     def pulled(self, rows, labels) -> numpy.ndarray:
         """Return the gradients for other cotangents."""

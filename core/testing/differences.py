@@ -118,6 +118,18 @@ def frozen(probe, measured, expected):
     return agrees & abrupt & (mismatch > 0.1 * numpy.fmax(numpy.abs(measured), numpy.abs(expected)))
 
 
+def beside_pole(probe, measured, expected):
+    """Where steps shorter than most have the slope expected, which is steeper than the one measured.
+
+    Central differences across a pole, of 1 / x at 1e-8, are small and agree with each other; only those that do not
+    reach it tell how steep the value is.
+    """
+    sizes = numpy.concatenate([steps(LONG)[8:], [1e-11, 1e-12, 1e-13]])
+    near = numpy.array([(probe(t) - probe(-t)) / (2 * t) for t in sizes])
+    agrees = numpy.abs(near - expected) <= numpy.abs(measured - expected) / 6
+    return (agrees.sum(axis=0) >= 3) & (numpy.abs(expected) > numpy.abs(measured))
+
+
 def _residue(probe, start, count, degree, random):
     """Return what a polynomial of a degree leaves of values at points from `start` to twice that; 0 where it can't."""
     t = numpy.sort(random.uniform(-1.0, 1.0, count))

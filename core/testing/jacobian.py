@@ -196,7 +196,7 @@ class Comparison:
         """Return the verdict on one coordinate, told for one output element wherever possible."""
         verdict = self._judge(leaf, coordinates, amounts, self._measure(coordinates, amounts)[0])
         distance = numpy.abs(self.subject.start[coordinates])
-        if verdict.status == INCONCLUSIVE and 0 < distance[0] < amounts[0]:  # close to a singularity at 0, perhaps
+        if verdict.status != PASS and 0 < distance[0] < amounts[0]:  # close to a singularity at 0, perhaps
             self.scale[coordinates] = amounts = distance
             verdict = self._judge(leaf, coordinates, amounts, self._measure(coordinates, amounts)[0])
         if verdict.status in (FAIL, NONDIFFERENTIABLE) and len(self.backward.labels) < len(self.finite):
@@ -277,8 +277,10 @@ class Comparison:
         excess = apart - allowed - TRUST * better.error
         rows = numpy.flatnonzero(failed & ~(excess <= 0))
         faint = (excess <= self.floor) | (apart <= CERTAIN * better.error)
-        if alone and (failed & ~faint).any():
-            faint |= differences.frozen(probe, better.value, expected)
+        if (failed & ~faint).any():
+            faint |= differences.beside_pole(probe, better.value, expected)
+            if alone:
+                faint |= differences.frozen(probe, better.value, expected)
         self.subject.restore()  # backward reads what was saved of the inputs
         for some in (rows[~faint[rows]][-2:], rows):  # two clear ones at first: one that remains is enough
             if len(some):

@@ -140,11 +140,14 @@ def extremes(op, device):
     for dtype in (plugrad.float64, plugrad.float32):
         with numpy.errstate(all="ignore"):
             values = numpy.array(EXTREMES).astype("float32" if dtype is plugrad.float32 else "float64")
-        columns = [numpy.roll(values, 2 * i) for i in range(count)]
-        tensors = [plugrad.from_numpy(v.copy()).to(device).requires_grad_() for v in columns]
-        if op.family == "reduction":
-            tensors = [t.detach().reshape(-1, 1).expand(-1, 3).clone().requires_grad_() for t in tensors]
-        result = call(op, _with(sample, count, tensors))
+        tensors = _columns(op, values, count, device)
+        try:
+            result = call(op, _with(sample, count, tensors))
+        except (RuntimeError, ValueError):
+            if op.domain is None:
+                raise
+            tensors = _columns(op, numpy.clip(values, *op.domain), count, device)  # it refuses what is outside
+            result = call(op, _with(sample, count, tensors))
         if op.family != "reduction" and dtype is plugrad.float64:
             _against_reference(op, _with(sample, count, tensors), result)
         outputs = [y for y in tensors_in(result) if is_float(y) and y.requires_grad]
@@ -152,6 +155,14 @@ def extremes(op, device):
             plugrad.autograd.grad(
                 outputs, tensors, [plugrad.ones_like(y) for y in outputs], allow_unused=True
             )
+
+
+def _columns(op, values, count, device):
+    """Return tensors for so many operands, in which values meet others; for a reduction each three times in a row."""
+    columns = [numpy.roll(values, 2 * i) for i in range(count)]
+    if op.family == "reduction":
+        columns = [numpy.repeat(column[:, None], 3, 1) for column in columns]
+    return [plugrad.from_numpy(column.copy()).to(device).requires_grad_() for column in columns]
 
 
 def _against_reference(op, sample, result):

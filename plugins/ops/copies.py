@@ -174,8 +174,8 @@ def unsafe_chunk_samples(make):
 def as_strided_scatter(F, input, src, size, stride, storage_offset=None):
     """A copy of `input` with `src` written where `as_strided` looks.
 
-    The other arguments are those of it. Raises `RuntimeError` when `src` has another shape than `size`, and for an input
-    that requires grad and is not contiguous.
+    The other arguments are those of it. Raises `RuntimeError` when `src` has another shape than `size`, and for an
+    input that requires grad and is not contiguous.
 
     >>> import plugrad as torch
     >>> torch.as_strided_scatter(torch.zeros(2, 2), torch.ones(2), (2,), (3,))
