@@ -274,8 +274,12 @@ def from_numpy(ndarray):
     >>> torch.from_numpy(numpy.array([1.0, 2.0]))
     tensor([1., 2.], dtype=torch.float64)
     """
-    if not isinstance(ndarray, numpy.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    if ndarray.__class__ is not numpy.ndarray:
+        if not isinstance(ndarray, numpy.ndarray):
+            raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+        dtypes.from_numpy(ndarray.dtype)  # a memmap, or a matrix, for which `*` is another operation
+        plain = ndarray.view(numpy.ndarray)
+        return aliases.shared(_new(plain, _device("cpu").tensor_type(plain.dtype)))
     dtypes.from_numpy(ndarray.dtype)
     count = sys.getrefcount(ndarray)  # before a tensor holds it, too
     made = _new(ndarray, _device("cpu").tensor_type(ndarray.dtype))

@@ -142,6 +142,11 @@ class Op:
         def declare(function):
             formula = Formula(names, function)
             for want in formula.wants:
+                if want == "y" and want in self.index:
+                    raise TypeError(
+                        f"formula {function.__name__} of op {self.name!r} asks for 'y', which is the output, and its "
+                        "parameter 'y': give the parameter another name"
+                    )
                 base = want.removesuffix("_shape").removesuffix("_dtype")
                 if want != "y" and want not in self.index and base not in self.index:
                     raise TypeError(

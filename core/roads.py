@@ -263,6 +263,9 @@ def {op.name}({', '.join(positional + keywords)}):
     return _r.requires_grad_() if requires_grad else _r
 """
     cpu = device("cpu")
+    if "generator" in op.parameters:  # a dtype not met before would send the call to `create`, which draws once more
+        for kind in dtypes._from_numpy:
+            cpu.tensor_type(kind)
     namespace = codegen.base_namespace(op)
     namespace.update(
         create=construct.create, cpu=cpu, types=cpu._types, dtypes=dtypes, kernel=op.kernel_for("cpu"), PLAIN=PLAIN,

@@ -371,7 +371,8 @@ class Tensor(Description, Protocols):
                 "Cannot pickle a Tensor that is not a leaf: its history would be lost; pickle tensor.detach()"
             )
         extra = {key: value for key, value in self.__dict__.items() if not key.startswith("_")}
-        host = self._type.backend.to_numpy(self._data)
+        plain = self._type.array_type is numpy.ndarray  # a pickle may hand out its memory, and copy.copy does
+        host = aliases.export(self) if plain else self._type.backend.to_numpy(self._data)
         return _rebuild, (type(self), host, str(self.device), self._edge is not None, extra)
 
 

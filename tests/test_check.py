@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import guest_builder
 import pytest
 import seeded_bugs
+import seeded_corners
 import seeded_edges
 import seeded_ops
 import seeded_variations
@@ -58,7 +59,7 @@ def install():
 # ---------------------------------------------------------------------------------------------------- seeded bugs
 
 
-assert seeded_variations  # imported for the bugs that it enters
+assert seeded_variations and seeded_corners  # imported for the bugs that they enter
 
 
 @pytest.mark.parametrize("name", seeded_ops.BUGS)

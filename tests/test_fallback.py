@@ -287,3 +287,13 @@ def test_the_environment_and_files_allow_it(tmp_path):
     done = run(loud, folder, cwd=ROOT, PLUGRAD_FALLBACK="all")
     (line,) = done.stderr.splitlines()
     assert "FallbackWarning: plugrad: op 'poor.cubed' can't run on 'poor'" in line
+
+
+def test_a_formula_can_not_tell_a_parameter_y_from_the_output():
+    @op()
+    def product(xp, x, y):
+        """The product."""
+        return x * y
+
+    with pytest.raises(TypeError, match="'y', which is the output, and its parameter 'y'"):
+        product.vjp("x", "y")(lambda F, g, x, y: (g * y, g * x))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import pickle
 import weakref
 
 import numpy
@@ -322,3 +323,27 @@ def test_write_to_grad_output(change):
     clone = function(lambda ctx, x: x * 1, lambda ctx, g: change(g.clone()))
     (clone.apply(x) ** 2).sum().backward()
     assert x.grad.tolist() == [4.0, 8.0, 12.0]
+
+
+def test_arrays_of_subclasses_become_plain_ones_of_the_same_memory(tmp_path):
+    mapped = numpy.memmap(tmp_path / "numbers", dtype="float64", mode="w+", shape=(3,))
+    mapped[:] = 2.0
+    x = torch.from_numpy(mapped)
+    w = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    loss = (x * w).sum()
+    mapped[0] = 5.0
+    assert x.tolist() == [5.0, 2.0, 2.0]
+    with pytest.raises(RuntimeError, match="MulBackward0"):
+        loss.backward()
+    square = torch.from_numpy(numpy.array([[1.0, 2.0], [3.0, 4.0]]).view(numpy.matrix))
+    assert (square * square).tolist() == [[1.0, 4.0], [9.0, 16.0]]
+
+
+def test_a_write_into_the_buffers_of_a_pickle_is_found():
+    x = torch.ones(4, dtype=torch.float64)
+    loss = (x * torch.ones(4, dtype=torch.float64, requires_grad=True)).sum()
+    buffers = []
+    pickle.dumps(x, protocol=5, buffer_callback=buffers.append)
+    buffers[0].raw()[:8] = numpy.float64(9).tobytes()
+    with pytest.raises(RuntimeError, match="MulBackward0"):
+        loss.backward()

@@ -7,6 +7,7 @@ import itertools
 import math
 import warnings
 
+import guest_builder
 import numpy
 import pytest
 
@@ -356,3 +357,13 @@ def test_cuda_without_a_device():
     cuda.empty_cache()
     with pytest.raises(RuntimeError, match="CUDA can't be used here: "):
         cuda.synchronize()
+
+
+def test_the_first_random_numbers_of_a_process_are_those_of_its_seed():
+    program = (
+        "import plugrad as torch\n"
+        "for draw in (torch.rand, torch.randn, torch.randperm):\n"
+        "    found = [(torch.manual_seed(0), draw(5))[1].tolist() for _ in range(2)]\n"
+        "    assert found[0] == found[1], draw\n"
+    )
+    assert guest_builder.output(program) == ""

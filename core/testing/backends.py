@@ -83,6 +83,15 @@ def round_trip(backend, device):
                 f"{name}, {label}: {array.dtype}{list(array.shape)} comes back as {back.dtype}{list(back.shape)}"
             )
             assert (back == array).all(), f"{name}, {label}: values change on the way"
+            if backend.name == "cpu" or not array.size:  # the CPU's memory may be NumPy's
+                continue
+            given = array.copy()
+            moved = found.from_numpy(given, 0)
+            for what, memory in (("from_numpy keeps", given), ("to_numpy hands out", found.to_numpy(moved))):
+                if memory.flags.writeable:
+                    memory[...] = ~memory if memory.dtype == bool else memory + memory.dtype.type(1)
+                told = found.to_numpy(moved)
+                assert (told == array).all(), f"{name}, {label}: {what} the device's memory, and NumPy can write to it"
 
 
 def tensors(backend, device):

@@ -102,7 +102,8 @@ class Backward:
             return Verdict(
                 FAIL, "backward not multiplied by grad_output: it gives something for a zero gradient"
             )
-        spaced, allowed = self._pull(self.cotangents[0], spaced=True), 1e4 * self._rounding(self.gradient[0]) + nondet_tol
+        spaced = self._pull(self.cotangents[0], spaced=True)
+        allowed = 1e4 * self._rounding(self.gradient[0]) + nondet_tol
         if numpy.isfinite(self.gradient[0]).all() and not same(spaced, self.gradient[0], allowed):
             return Verdict(FAIL, "backward gives something else for a grad_output that is not contiguous")
         if self.one_by_one and len(self.sizes) > 1 and (number := self._undefined_differs()) is not None:

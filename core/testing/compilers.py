@@ -46,13 +46,20 @@ def _writing():
     return function
 
 
+def _optional():
+    def function(x, *, scale=1.0, shift=None):
+        return x * scale if shift is None else x * scale + shift
+
+    return function
+
+
 def _normalising():
     return plugrad.nn.Sequential(plugrad.nn.Linear(4, 5), plugrad.nn.BatchNorm1d(5)).double()
 
 
 MODELS = {
     "perceptron": _perceptron, "normalising": _normalising, "branching": _branching, "several results": _several,
-    "writing": _writing,
+    "writing": _writing, "options": _optional,
 }  # fmt: skip
 
 
@@ -69,7 +76,8 @@ def _check_of(name):
                     assert twin.training is model.training, "the compiler changes the mode of the model"
                     _change(model, twin, number < 2)
                 x = sign * Maker(f"compiled {number}", device=device)(*shape).detach().abs()
-                expected, found = _run(model, x), _run(compiled, x)
+                options = {"scale": 2.5, "shift": -x} if name == "options" and number else {}
+                expected, found = _run(model, x, options), _run(compiled, x, options)
                 for what, ones, others in zip(("result", "gradient"), found, expected, strict=True):
                     assert len(ones) == len(others), f"input {number}: {len(ones)} {what}s, eagerly {len(others)}"
                     for one, other in zip(ones, others, strict=True):
@@ -87,11 +95,11 @@ def _change(model, twin, training):
     model.train(training), twin.train(training)
 
 
-def _run(model, x):
+def _run(model, x, options):
     """Return the results for an input, and the gradients of it and of the model's parameters."""
     x = x.clone().requires_grad_()
     parameters = list(model.parameters()) if hasattr(model, "parameters") else []
-    outputs = tensors_in(model(x))
+    outputs = tensors_in(model(x, **options))
     total = sum((y * y).sum() for y in outputs)
     grads = plugrad.autograd.grad(total, [x, *parameters])
     return [y.detach() for y in outputs], list(grads)

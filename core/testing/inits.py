@@ -46,11 +46,13 @@ def each(function) -> list:
         raise Skip(f"nothing to check it with: {reason}") from None
 
 
-def fill(function, given, dtype=plugrad.float64, seed=0):
+def fill(function, given, dtype=plugrad.float64, seed=0, strided=False):
     """Call an initialiser on a fresh tensor of sevens that requires grad; return (tensor, result)."""
     plugrad.manual_seed(seed)
     first, *rest = given.args
-    tensor = plugrad.full(tuple(first.shape), 7.0, dtype=dtype, device=first.device, requires_grad=True)
+    shape = tuple(first.shape)
+    tensor = plugrad.full(shape[::-1] if strided else shape, 7.0, dtype=dtype, device=first.device)
+    tensor = (tensor.permute(*range(tensor.ndim - 1, -1, -1)) if strided else tensor).detach().requires_grad_()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.simplefilter("ignore", FutureWarning)  # old names of others
@@ -71,9 +73,9 @@ def has_samples(function, device):
 def in_place(function, device):
     """It returns the tensor that it filled, records nothing, and keeps dtype and shape."""
     for given in each(function):
-        for dtype in (plugrad.float64, plugrad.float32):
-            tensor, result = fill(function, given, dtype)
-            label = f"call {given}"
+        for dtype, strided in ((plugrad.float64, False), (plugrad.float32, False), (plugrad.float64, True)):
+            tensor, result = fill(function, given, dtype, strided=strided)
+            label = f"call {given}" + (", the tensor transposed in memory" if strided else "")
             assert result is tensor, f"{label}: it does not return the tensor that it was given"
             assert tensor.is_leaf and tensor.grad_fn is None, f"{label}: it records a gradient; write under no_grad"
             assert tensor.requires_grad, f"{label}: the tensor no longer requires grad"

@@ -176,6 +176,10 @@ def parameters_known(cls, device):
     """What a result depends on is registered: no Parameter outside of `parameters()`, and none changed by a call."""
     for label, trial in each(cls, device):
         module = build(cls, trial, device)
+        for name, value in vars(module).items():
+            assert not isinstance(value, plugrad.Tensor), (
+                f"{label}, argument {name!r}: `to` and `state_dict` do not know this tensor; register_buffer it"
+            )
         before = [(name, p.requires_grad, p.detach().clone()) for name, p in module.named_parameters()]
         outputs = run(module, trial)
         for (name, graded, values), p in zip(before, module.parameters(), strict=True):
@@ -300,19 +304,23 @@ def pickling(cls, device):
     """A pickled module comes back as the same class, and gives the same."""
     for label, trial in each(cls, device):
         module = build(cls, trial, device)
+        run(module, trial)  # moves running statistics
         again = pickle.loads(pickle.dumps(module))
         assert type(again) is type(module), f"{label}: unpickling gives a {type(again).__name__}"
-        same(run(again, trial), run(build(cls, trial, device), trial), f"{label}, unpickled")
+        for training in (False, True):
+            same(run(again, trial, training), run(module, trial, training), f"{label}, unpickled")
 
 
 def deepcopy(cls, device):
     """A deep copy gives the same, and shares no parameter with the original."""
     for label, trial in each(cls, device):
         module = build(cls, trial, device)
+        run(module, trial)  # moves running statistics
         again = copy.deepcopy(module)
         for (name, one), (_, other) in zip(module.named_parameters(), again.named_parameters(), strict=True):
             assert one is not other and one.data_ptr() != other.data_ptr(), f"{label}: the copy shares {name!r}"
-        same(run(again, trial), run(module, trial), f"{label}, copied")
+        for training in (False, True):
+            same(run(again, trial, training), run(module, trial, training), f"{label}, copied")
 
 
 def functional_form(cls, device):

@@ -51,6 +51,10 @@ def checks(op) -> dict:
         chosen["in-place"] = op_values.inplace
     if op.family in ELEMENTWISE and "dim" not in op.parameters:
         chosen |= {"shapes": probes.shapes, "promotion": probes.promotion, "large inputs": variations.large}
+        if op.family == "binary":
+            chosen["numbers"] = variations.python_numbers
+        if op.promote == "same":
+            chosen["bytes"] = variations.bytes_
         if op.differentiable and op.names:
             chosen["special points"] = variations.special_points
     if op.family == "reduction":

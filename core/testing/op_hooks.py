@@ -33,7 +33,9 @@ def _program() -> list:
     values, places = plugrad.nn.functional.tanhshrink(x * 2).t().max(0)
     mixed = plugrad.cat([x.exp(), x.sigmoid() - x / 3]).softmax(1) @ x.clone().clamp_(min=0).t()
     ((values * values).sum() + mixed[1:].mean()).backward()
-    return [values.detach(), places, mixed.detach(), x.grad]
+    plugrad.manual_seed(0)
+    drawn = plugrad.cat([plugrad.rand(2), plugrad.nn.functional.dropout(plugrad.ones(9)), plugrad.rand(2)])
+    return [values.detach(), places, mixed.detach(), x.grad, drawn]
 
 
 def transparency(cls, device):
@@ -41,7 +43,8 @@ def transparency(cls, device):
     expected = _program()
     with contextlib.redirect_stdout(io.StringIO()), _built(cls):
         found = _program()
-    for what, one, other in zip(("result", "second result", "third result", "gradient"), found, expected, strict=True):
+    names = ("result", "second result", "third result", "gradient", "random number")
+    for what, one, other in zip(names, found, expected, strict=True):
         assert same_bits(one, other), f"watched by it, a {what} is another"
 
 
@@ -49,8 +52,12 @@ def removal(cls, device):
     """After its block, left by an error or not, it is gone."""
     before = _present()
     with contextlib.redirect_stdout(io.StringIO()):
-        with contextlib.suppress(ZeroDivisionError), _built(cls):
-            _ = plugrad.ones(2) * 2 + 1 / 0
+        raised = False
+        try:
+            with _built(cls):
+                _ = plugrad.ones(2) * 2 + 1 / 0
+        except ZeroDivisionError:
+            raised = True
         hook = _built(cls).install()
         hook.remove()
     here, everywhere = ([h for h in now if h not in then] for now, then in zip(_present(), before, strict=True))
@@ -59,6 +66,7 @@ def removal(cls, device):
     for hook in everywhere:
         plugrad.extend.OpHook.remove(hook)
     assert not here and not everywhere, "it is still there after its block"
+    assert raised, "an error raised in its block is lost: `__exit__` returns something true"
 
 
 def _present() -> tuple:

@@ -54,6 +54,7 @@ LAYOUTS = {
     "strided": _relaid(lambda array: numpy.repeat(array, 2, axis=-1)[..., ::2]),
     "transposed": _relaid(lambda array: numpy.ascontiguousarray(array.T).T),
     "negative-stride": _relaid(lambda array: numpy.ascontiguousarray(array[..., ::-1])[..., ::-1]),
+    "upside-down": _relaid(lambda array: numpy.ascontiguousarray(array[::-1])[::-1]),
 }
 
 

@@ -150,10 +150,14 @@ def inplace(op, device):
             continue  # the result does not fit into the input: PyTorch refuses as well
         for lay in (lambda t: t.clone(), relaid):
             first = lay(sample.args[0].detach())
+            beside = None if first._base is None else first._base.select(-1, 1)
+            if beside is not None:
+                beside.fill_(True)
             plugrad.manual_seed(0)
             result = getattr(first, names[0])(*sample.map(lambda t: t.detach()).args[1:], **sample.kwargs)
             assert result is first, f"{label}: {names[0]} does not return its input"
             agree(first, expected.detach(), f"{label}, {names[0]}" + ("" if first.is_contiguous() else ", strided"))
+            assert beside is None or bool((beside == 1).all()), f"{label}: {names[0]} writes beside its input"
         done += 1
     if not done:
         raise Skip("no sample's result fits into its first input")
@@ -227,7 +231,8 @@ def threads(op, device):
         own = samples_of(op, device=device, seed=seed)
         if not seed and any(is_random(op, sample) for sample in own):
             raise Skip("the result is random, and threads share the generator")
-        jobs.append(own)
+        jobs.append(own + _large(op, device, seed))
+        own = jobs[-1]
         expected.append([_outcome(op, sample) for sample in own])
     found, barrier = [None] * THREADS, threading.Barrier(THREADS)
 
@@ -252,6 +257,18 @@ def threads(op, device):
                 assert all(map(same_bits, ours, theirs)), (
                     f"sample {number}: a call beside others in {THREADS} threads gives another result than alone"
                 )
+
+
+def _large(op, device, seed) -> list:
+    """Return a sample of many elements for an elementwise op, for which kernels may have another way."""
+    if op.family not in ("unary", "binary", "elementwise") or "dim" in op.parameters:
+        return []
+    from .variations import large_sample
+
+    try:
+        return [large_sample(op, device, seed)]
+    except Skip:
+        return []
 
 
 def _turn_at_lines_of(files):

@@ -195,6 +195,41 @@ def groups(cls, device):
             agree(*[t.detach() for t in pair], where, rtol=1e-11, atol=1e-14)
 
 
+def later_changes(cls, device):
+    """A group added by `add_param_group`, and a rate that a schedule sets, count as if they had been there before."""
+    for given in each(cls):
+        mine, alone = parameters(device), parameters(device)
+        optimizer, other = build(cls, given, mine[:2]), build(cls, given, alone)
+        optimizer.add_param_group({"params": mine[2:]})
+        for _ in range(3):
+            steps(optimizer, mine, 1), steps(other, alone, 1)
+        for number, pair in enumerate(zip(mine, alone, strict=True)):
+            where = f"options {given}: parameter {number}, some added by add_param_group, against all at once"
+            agree(*[t.detach() for t in pair], where, rtol=1e-11, atol=1e-14)
+        mine, alone = parameters(device), parameters(device)
+        optimizer = build(cls, given, mine)
+        rate = optimizer.param_groups[0].get("lr")
+        if not isinstance(rate, float):
+            continue
+        optimizer.param_groups[0]["lr"] = rate / 4
+        other = build(cls, given, alone, lr=rate / 4)
+        for _ in range(3):
+            steps(optimizer, mine, 1), steps(other, alone, 1)
+        for number, pair in enumerate(zip(mine, alone, strict=True)):
+            where = f"options {given}, argument 'lr' set in param_groups before the first step: parameter {number}"
+            agree(*[t.detach() for t in pair], where, rtol=1e-11, atol=1e-14)
+
+
+def shapes(cls, device):
+    """A parameter without dimensions moves as one of shape (1,) does."""
+    for given in each(cls):
+        (single,), (row,) = parameters(device, ((),)), parameters(device, ((1,),))
+        with plugrad.no_grad():
+            row.fill_(single.item())
+        steps(build(cls, given, [single]), [single], 4), steps(build(cls, given, [row]), [row], 4)
+        agree(single.detach(), row.detach()[0], f"options {given}: a parameter of shape () against one of shape (1,)")
+
+
 def group_options(cls, device):
     """Every number among the options of a parameter group is that group's own."""
     done = 0
@@ -306,6 +341,8 @@ CHECKS = {
     "maximize": maximize,
     "weight decay": weight_decay,
     "parameter groups": groups,
+    "later changes": later_changes,
+    "shapes": shapes,
     "group options": group_options,
     "precision": precision,
     "closure": closure,
@@ -313,4 +350,7 @@ CHECKS = {
     "validation": validation,
     "deepcopy": deepcopy,
 }
-OFFERED = {"maximize": ("maximize",), "weight_decay": ("weight decay",), "lr": ("parameter groups", "validation")}
+OFFERED = {
+    "maximize": ("maximize",), "weight_decay": ("weight decay",),
+    "lr": ("parameter groups", "later changes", "validation"),
+}  # fmt: skip

@@ -58,13 +58,13 @@ def _arguments(cls) -> list:
     return [Sample((), chosen)]
 
 
-def build(cls, given, start=START):
+def build(cls, given, start=START, **more):
     """Return (optimizer, schedule) over two parameter groups with rates of their own."""
     tensors = [plugrad.ones(2, dtype=plugrad.float64, requires_grad=True) for _ in start]
-    groups = [{"params": [t], "lr": rate} for t, rate in zip(tensors, start, strict=True)]
+    groups = [{"params": [t], "lr": rate, "initial_lr": rate} for t, rate in zip(tensors, start, strict=True)]
     optimizer = plugrad.optim.SGD(groups, lr=START[0], momentum=0.5)
     given = copy.deepcopy(given.args), copy.deepcopy(given.kwargs)
-    return optimizer, cls(optimizer, *given[0], **given[1])
+    return optimizer, cls(optimizer, *given[0], **{**given[1], **more})
 
 
 def advance(optimizer, schedule, count, start=0) -> list:
@@ -144,6 +144,20 @@ def resume(cls, device):
         assert again.last_epoch == schedule.last_epoch, f"arguments {given}: last_epoch is lost in loading"
         before, after = advance(optimizer, schedule, 5, 3), advance(other, again, 5, 3)
         assert before == after, f"arguments {given}: after loading the rates go on as {after}, and should as {before}"
+        told = schedule.last_epoch
+        schedule.state_dict()
+        assert schedule.last_epoch == told, f"arguments {given}: state_dict() changes last_epoch"
+        if "last_epoch" in inspect.signature(cls).parameters:
+            _goes_on(cls, given)
+
+
+def _goes_on(cls, given):
+    """Assert that a schedule built with `last_epoch` takes the next epoch from there."""
+    try:
+        told = build(cls, given, last_epoch=4)[1].last_epoch
+    except KeyError:  # it needs more from the groups than a first rate
+        return
+    assert told == 5, f"arguments {given}, argument 'last_epoch'=4: it goes on at epoch {told}, and not at 5"
 
 
 def functions_kept(cls, device):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy
 
 import plugrad
 
-from .calls import Skip, agree, argument_of, call, each
+from .calls import Skip, agree, argument_of, call, described, each
+from .documents import text_of
 from .gradcheck import check
 from .op_values import _outcome, against_reference, is_random, reference
 from .probes import _operands, _with, is_float_dtype
@@ -16,6 +19,7 @@ from .verdict import FAIL
 
 POINTS = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0)  # where samples do not go, and formulas divide by nothing
 DERIVED = ("unary", "binary", "elementwise", "reduction")
+BYTES = ([3, 5, 5, 200, 1, 255, 0, 7], [5, 3, 5, 100, 255, 1, 9, 2], [2, 2, 1, 3, 9, 4, 1, 7])
 LARGE = 70_000  # elements: more than any block or index of 16 bits
 REFUSED = (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError)  # what an op may say of its options
 
@@ -151,19 +155,24 @@ def special_points(op, device):
                 _judge(op, given, f"operand {place} at {x}")
 
 
-def large(op, device):
-    """Of many elements the result is what it is for the first and the last of them alone."""
+def large_sample(op, device, seed=0) -> Sample:
+    """Return a sample of an elementwise op with many elements."""
     count, sample = _operands(op)
-    make = Maker(op.name + " large", device=device)
+    make = Maker(op.name + " large", device=device, seed=seed)
     low, high = (0.1, 0.9) if op.domain is None else op.domain
     low, high = (high - 1 if low is None else low), (low + 1 if high is None else high)
-    tensors = [make(LARGE, low=low, high=high).detach() for _ in range(count)]
-    whole = call(op, _with(sample, count, tensors))
-    if is_random(op, _with(sample, count, [t[:8] for t in tensors])):
+    return _with(sample, count, [make(LARGE, low=low, high=high).detach() for _ in range(count)])
+
+
+def large(op, device):
+    """Of many elements the result is what it is for the first and the last of them alone."""
+    given = large_sample(op, device)
+    whole = call(op, given)
+    if is_random(op, given.map(lambda t: t[:8])):
         raise Skip("the result is random")
     half = LARGE // 2 + 1
     for part in (slice(None, half), slice(half, None)):
-        alone = call(op, _with(sample, count, [t[part] for t in tensors]))
+        alone = call(op, given.map(lambda t, part=part: t[part]))
         agree(whole[part], alone, f"inputs of {LARGE} elements against half of them", rtol=1e-9)
 
 
@@ -178,6 +187,7 @@ def precision(op, device):
             found = _everything(op, narrow)
         except REFUSED:  # the check "promotion" says which dtypes must do
             continue
+        _assert_narrow(op, sample, found, f"{label} in float32")
         if not is_random(op, sample):
             _assert_rounded(op, found, narrow.map(lambda t: _cast(t, _WIDE)), f"{label} in float32")
 
@@ -189,6 +199,18 @@ def _everything(op, sample) -> list:
     return named + [
         (f"the gradient of argument {argument_of(op, sample, i)!r}", g) for i, g in enumerate(grads) if g is not None
     ]
+
+
+def _assert_narrow(op, sample, found, label):
+    """Assert that a result of float32 inputs is no float64, where all that is not float is left as it was."""
+    given = tensors_in((sample.args, sample.kwargs))
+    said = "dtype" in op.parameters or re.search(r"float64|double|complex128", text_of(op))
+    if said or sample.through is not None or any(t.dtype not in _NARROW for t in given):
+        return
+    for what, one in found:
+        assert one.dtype not in _NARROW, (
+            f"{label}, {what}: it is {one.dtype}; keep the dtype of the input, or say float64 in the docstring"
+        )
 
 
 _NARROW = {plugrad.float64: plugrad.float32, plugrad.complex128: plugrad.complex64}
@@ -319,6 +341,46 @@ def _assert_counted(op, values, exact, label):
         agree(values, exact, label, rtol=1e-4, atol=1e-5, check_dtype=False)
     elif numpy.isfinite(exact).all() and (op.family in DERIVED or (exact == numpy.round(exact)).all()):
         agree(values.astype("float64"), exact.astype("float64"), label)
+
+
+def bytes_(op, device):
+    """In uint8 a result is what it is in float64, wherever that is a whole number which fits."""
+    count, sample = _operands(op)
+    given = _with(sample, count, [plugrad.tensor(row, dtype=plugrad.uint8, device=device) for row in BYTES[:count]])
+    try:
+        found, expected = call(op, given), call(op, given.map(lambda t: t.double()))
+    except (*REFUSED, ArithmeticError):
+        raise Skip("it does not take bytes") from None
+    values, exact = to_numpy(found), to_numpy(expected)
+    if values.dtype != numpy.uint8 or is_random(op, given):
+        raise Skip("it does not give bytes")
+    fits = (exact == numpy.round(exact)) & (exact >= 0) & (exact < 256)
+    agree(values[fits].astype("float64"), exact[fits].astype("float64"), "whole numbers in uint8 against float64")
+
+
+def python_numbers(op, device):
+    """A Python number in the place of an operand gives what a tensor without dimensions gives there."""
+    done = 0
+    count, sample = _operands(op)
+    make = Maker(op.name + " numbers", device=device)
+    for place in range(count):
+        tensors = [make(3, **inside(op)) for _ in range(count)]
+        number = make(**inside(op)).item()
+        single, plain = list(tensors), list(tensors)
+        single[place], plain[place] = plugrad.tensor(number, dtype=plugrad.float64, device=device), number
+        single, plain = _with(sample, count, single), _with(sample, count, plain)
+        try:
+            found = _everything(op, plain)
+        except REFUSED:  # not every operand may be a number
+            continue
+        except Exception as error:
+            name = op.parameters[place]
+            raise AssertionError(f"argument {name!r} a Python number: it raises {described(error)}") from error
+        for (what, one), (_, other) in zip(found, _everything(op, single), strict=True):
+            agree(one, other, f"argument {op.parameters[place]!r} a Python number, {what}")
+        done += 1
+    if not done:
+        raise Skip("it takes no Python numbers")
 
 
 # ---------------------------------------------------------------------------------------------------- kernels
