@@ -7,12 +7,12 @@ through formulas, on raw arrays or, when the walk itself is recorded, on Tensors
 from __future__ import annotations
 
 import heapq
-import sys
 import warnings
 
 import numpy
 
 from plugrad import aliases, graph, safety
+from plugrad.arrivals import finish_leaf, run_after, run_before
 from plugrad.graph import (
     FREED,
     AccumulateGrad,
@@ -80,9 +80,9 @@ def run(roots, *, retain, create, targets=None, trial=None):
     namespace_of, fit = op.raw_namespace, call.fit
     safe = mode.zero_safe
     plain, F, array_type = not create and targets is None and (trial is not None or not safe), None, None
-    finish_leaf, held, limit, log = _finish_leaf, 0, safety.HELD, None
+    arrive, held, limit, log = finish_leaf, 0, safety.HELD, None
     if trial is not None:
-        finish_leaf, log = trial.leaf, trial.log.append
+        arrive, log = trial.leaf, trial.log.append
 
         def hold(elements):
             nonlocal held
@@ -108,7 +108,7 @@ def run(roots, *, retain, create, targets=None, trial=None):
         """Return edges and gradients of a node with hooks, of a recorded walk, or on the way to targets."""
         edges, rare = node.edges, node.rare
         if rare is not None and (rare.before or rare.retained or rare.pre):
-            g = _run_before(node, rare, g, create)
+            g = run_before(node, rare, g, create)
         if targets is not None:
             if node in targets:
                 captured[node] = g
@@ -136,7 +136,7 @@ def run(roots, *, retain, create, targets=None, trial=None):
             grads = safety.zeroed(names, namespace_of(g._data) if create else names, node, g, arrays, grads)
         if node.fit is not None:
             grads = fit(names, node, grads)
-        return edges, grads if rare is None else _run_after(node, rare, grads, g, create)
+        return edges, grads if rare is None else run_after(node, rare, grads, g, create)
 
     for edge, g in roots:
         if needed is None or edge in needed:
@@ -147,7 +147,7 @@ def run(roots, *, retain, create, targets=None, trial=None):
         if edge.edges:
             push(heap, (-edge.seq, edge))
         else:
-            finish_leaf(edge, pending.pop(edge), create, targets, captured, 0)
+            arrive(edge, pending.pop(edge), create, targets, captured, 0)
     node = g = None
     if heap:
         node = pop(heap)[1]
@@ -205,7 +205,7 @@ def run(roots, *, retain, create, targets=None, trial=None):
                     grad = pending.pop(edge)
                     holders = 1
                 if not edge.edges:
-                    finish_leaf(edge, grad, create, targets, captured, holders)
+                    arrive(edge, grad, create, targets, captured, holders)
                 elif node is None:
                     node, g = edge, grad
                 else:
@@ -264,113 +264,6 @@ def _count_uses(roots, targets):
                 if edge in needed:
                     uses[edge] += 1
     return uses, needed
-
-
-def _finish_leaf(leaf, g, create, targets, captured, holders) -> None:
-    """The gradient of a leaf is complete: run its hooks, then accumulate or capture it.
-
-    `holders` is how many references to `g` the caller knows of.
-    """
-    rare = leaf.__dict__.get("_hooks")
-    if rare is not None and g is not None and (rare.before or rare.pre):
-        g = _run_before(leaf, rare, g, create)
-    if targets is not None:
-        if leaf in targets:
-            captured[leaf] = g
-        if not targets.get(leaf):
-            return
-    if g is None:
-        return
-    accumulate(leaf, g, create, holders)
-    if rare is not None and rare.after:
-        for hook in list(rare.after.values()):
-            hook((), (as_tensor(g),))
-    post = leaf.__dict__.get("_post_accumulate_grad_hooks")
-    if post:
-        for hook in list(post.values()):
-            hook(leaf)
-
-
-def accumulate(leaf, g, create, holders) -> None:
-    """Add a finished gradient to `leaf.grad`. The first one is taken if nobody else holds it, else copied."""
-    old = leaf.grad
-    if create:
-        leaf._grad = g if old is None else old + g
-        return
-    if old is not None:
-        if old._edge is not None or old._data.__class__ is not g.__class__:
-            leaf._grad = as_tensor(old._data + g)
-        else:
-            data = old._data
-            data += g
-        return
-    kind = leaf._type.plain
-    if g.__class__ is not kind.array_type:
-        g = kind.wrap(g)
-    # 3: this frame's `g`, that of `_finish_leaf`, and getrefcount's own argument.
-    elif g.base is not None or sys.getrefcount(g) > 3 + holders:
-        g = g.copy()
-    leaf._grad = make(g, kind)
-
-
-def _run_before(owner, rare: Rare, g, create):
-    """Run tensor hooks (in order of registration), keep a retained gradient, run node pre-hooks."""
-    if isinstance(g, Outputs):
-        g = owner.materialize(g)
-        tensors = tuple(as_tensor(item) for item in g)
-        for hook in list((rare.pre or {}).values()):
-            result = hook(tensors)
-            if result is not None:
-                tensors = tuple(result)
-        return Outputs({i: t if create or t is None else t._data for i, t in enumerate(tensors) if t is not None})
-    tensor = as_tensor(g)
-    for hook in list((rare.before or {}).values()):
-        result = hook(tensor)
-        if result is not None:
-            tensor = _checked(result, tensor, "tensor hook")
-    if rare.retained is not None and tensor is not None:
-        keeper = rare.retained()
-        if keeper is not None:
-            keeper._grad = tensor if keeper.grad is None else keeper.grad + tensor
-    for hook in list((rare.pre or {}).values()):
-        result = hook((tensor,))
-        if result is not None:
-            tensor = result[0] if isinstance(result, (tuple, list)) else result
-    return tensor if create or tensor is None else tensor._data
-
-
-def _checked(result, grad, what):
-    if not isinstance(result, Tensor):
-        raise TypeError(f"a {what} must return None or a Tensor, not {type(result).__name__}")
-    if grad is not None and result.shape != grad.shape:
-        raise RuntimeError(
-            f"hook '{what}' has changed the size of value: it got {list(grad.shape)} and returned {list(result.shape)}"
-        )
-    return result
-
-
-def _run_after(node, rare: Rare, grads, g, create):
-    if mode.anomaly and mode.check_nan:
-        for number, grad in enumerate(grads):
-            if grad is not None and bool(as_tensor(grad).isnan().any()):
-                raise RuntimeError(f"Function '{node.name()}' returned nan values in its {number}th output.")
-    if not rare.after:
-        return grads
-    outs = g if isinstance(g, Outputs) else (g,)
-    if isinstance(g, Outputs):
-        outs = node.materialize(g)
-    grad_outputs = tuple(as_tensor(item) for item in outs)
-    tensors = [None] * max(node.inputs, len(grads))
-    positions = node.positions or range(len(grads))
-    for position, item in zip(positions, grads):
-        tensors[position] = as_tensor(item)
-    tensors = tuple(tensors)
-    for hook in list(rare.after.values()):
-        result = hook(tensors, grad_outputs)
-        if result is not None:
-            tensors = result if isinstance(result, tuple) else (result,)
-    grads = [tensors[position] for position in positions]
-    return tuple(t if create or t is None else t._data for t in grads)
 
 
 def _explain(error: Exception, node) -> None:
@@ -434,7 +327,7 @@ def _walk(tensors, gradients, *, retain, create, targets=None):
     try:
         with numpy.errstate(all="ignore"):
             if mode.zero_safe and not (tensorial and _observed(roots)):
-                return safety.walk(run, _finish_leaf, roots, retain=retain, create=tensorial, targets=targets)
+                return safety.walk(run, finish_leaf, roots, retain=retain, create=tensorial, targets=targets)
             return run(roots, retain=retain, create=tensorial, targets=targets)
     finally:
         mode.grad, mode.current = previous

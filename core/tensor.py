@@ -11,7 +11,7 @@ import weakref
 
 import numpy
 
-from plugrad import aliases, dtypes, engine, graph, inference, interception, registry
+from plugrad import aliases, arrivals, dtypes, engine, graph, inference, interception, registry
 from plugrad.description import Description
 from plugrad.device import device as _device
 from plugrad.device import type_of
@@ -516,6 +516,6 @@ for _name in ("as_strided", "squeeze", "swapaxes", "swapdims", "t", "transpose",
     install_inplace(_name)
 del _name
 
-engine.Tensor, engine.make = Tensor, make
+arrivals.Tensor, arrivals.make = engine.Tensor, engine.make = Tensor, make
 graph.Tensor, graph.from_raw = Tensor, from_raw
 interception.Tensor, interception.make, interception.subclass_of = Tensor, make, _subclass

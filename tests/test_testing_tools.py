@@ -1,0 +1,160 @@
+"""Conformance cases, samples and comparison tools: do they pass what is right, and catch what is not?"""
+
+import numpy
+import pytest
+
+import plugrad as torch
+from plugrad.extend import reduction, unary
+from plugrad.testing import assert_close, cases, make_tensor, samples_of
+from plugrad.testing.samples import Maker
+
+# ----------------------------------------------------------------------------------------------- conformance
+
+
+def declare(kernel=None, formula=None, **options):
+    """An op that squares, with a kernel and a gradient of one's own."""
+
+    @unary(promote="same", **options)
+    def square_(xp, input):
+        """Square of each element."""
+        return kernel(xp, input) if kernel else input * input
+
+    square_.vjp((lambda F, g, input: formula(F, g, input)) if formula else (lambda F, g, input: 2 * g * F.conj(input)))
+    return square_
+
+
+def failed(op) -> set:
+    found = set()
+    for case in cases(op):
+        if case.name.startswith("parity "):  # on devices that other test modules have registered in this process
+            continue
+        try:
+            case()
+        except AssertionError as error:
+            assert op.name in str(error) and case.name in str(error)
+            found.add(case.name)
+    return found
+
+
+def test_a_right_op_passes_all_cases():
+    assert failed(declare(ref="numpy.square")) == set()
+
+
+def write(xp, input):
+    result = input * input
+    input[...] = 0
+    return result
+
+
+@pytest.mark.parametrize(
+    "broken, caught",
+    [
+        ({"formula": lambda F, g, input: 2.002 * g * input}, "gradient"),
+        ({"formula": lambda F, g, input: g * input}, "gradient"),
+        (
+            {"formula": lambda F, g, input: 2 * g * (input.detach() if hasattr(input, "detach") else input)},
+            "second gradient",
+        ),
+        ({"formula": lambda F, g, input: (2 + hasattr(g, "detach")) * g * input}, "formula modes"),
+        ({"kernel": write}, "inputs unchanged"),
+        ({"kernel": lambda xp, input: input * input * 1.001, "ref": "numpy.square"}, "value"),
+        ({"kernel": lambda xp, input: input * input.flat[0] if input.ndim else input * input}, "shapes"),
+        ({"kernel": lambda xp, input: (input * input).astype("float32")}, "promotion"),
+        (
+            {"kernel": lambda xp, input: (input * input)[..., ::-1] if input.strides[-1:] < (0,) else input * input},
+            "strides",
+        ),
+    ],
+)
+def test_conformance_catches(broken, caught):
+    assert caught in failed(declare(**broken))
+
+
+def test_conformance_catches_a_wrong_meta_rule_and_wrong_error_samples():
+    @reduction()
+    def total(xp, input, dim=None, keepdim=False):
+        """Sum."""
+        return xp.sum(input, axis=dim, keepdims=keepdim)
+
+    total.vjp(
+        lambda F, g, input_shape, dim, keepdim: F.expand(
+            torch.extend.keep_dims(F, g, input_shape, dim, keepdim), input_shape
+        )
+    )
+    total.meta(lambda input, dim=None, keepdim=False: (input.shape, input.dtype))
+
+    @total.errors
+    def total_errors(make):
+        yield ValueError, "no such thing", make.args(make(3), dim=7)
+
+    assert failed(total) >= {"meta device", "error samples"}
+
+
+def test_samples_are_the_same_each_time_and_keep_away_from_kinks():
+    op = declare()
+    one, other = samples_of(op), samples_of(op)
+    assert [s.args[0].tolist() for s in one] == [s.args[0].tolist() for s in other]
+    values = Maker("kinks")(1000).detach().numpy()
+    assert numpy.abs(2 * values - numpy.round(2 * values)).min() > 0.09
+    assert set(Maker("ints").ints(100, low=1, high=3).tolist()) == {1, 2}
+
+
+# ------------------------------------------------------------------------------------------------ comparison
+
+
+def test_assert_close():
+    assert_close(torch.ones(2), torch.ones(2) + 1e-7)
+    assert_close({"a": [1, None, True]}, {"a": [1, None, True]})
+    assert_close(float("nan"), float("nan"), equal_nan=True)
+    for actual, expected, text in [
+        (
+            torch.tensor([1.0, 2.0]),
+            torch.tensor([1.0, 3.0]),
+            r"Mismatched elements: 1 / 2 \(50.0%\)\nGreatest absolute",
+        ),
+        (torch.ones(2), torch.ones(3), "'shape' do not match: \\(2,\\) != \\(3,\\)"),
+        (torch.ones(2), torch.ones(2, dtype=torch.float64), "'dtype' do not match"),
+        ([1, 2], [1], "length of the sequences mismatch: 2 != 1"),
+        ([1, [2, 3]], [1, [2, 4]], r"Expected 4 but got 3(.|\n)*for item \[1\]\[1\]"),
+        (1.0, 1, "types do not match"),
+        ({"a": 1}, {"b": 1}, "keys of the mappings do not match"),
+    ]:
+        with pytest.raises(AssertionError, match=text):
+            assert_close(actual, expected)
+    with pytest.raises(ValueError, match="but got no atol"):
+        assert_close(1.0, 1.0, rtol=0.1)
+    with pytest.raises(TypeError):
+        assert_close("a", torch.ones(1))
+    with pytest.raises(AssertionError, match="^mine$"):
+        assert_close(1, 2, msg="mine")
+
+
+def test_assert_close_speaks_as_pytorch():
+    reference = pytest.importorskip("torch")
+    pairs = [
+        ([1.0, 2.0], [1.0, 2.5]),
+        ([[1, 2], [3, 4]], [[1, 2], [5, 4]]),
+        (1, 2),
+        (1.5, 2.5),
+        ([1.0], [float("nan")]),
+    ]
+    for one, other in pairs:
+        messages = []
+        for library in (torch, reference):
+            given = [library.tensor(v) if isinstance(v, list) else v for v in (one, other)]
+            with pytest.raises(AssertionError) as error:
+                library.testing.assert_close(*given)
+            messages.append(str(error.value))
+        assert messages[0] == messages[1]
+
+
+def test_make_tensor():
+    t = make_tensor(3, 4, dtype=torch.float32, device="cpu", low=1, high=2, requires_grad=True)
+    assert t.requires_grad and t.min() >= 1 and t.max() < 2
+    assert not make_tensor((3, 4), dtype=torch.float64, device="cpu", noncontiguous=True).is_contiguous()
+    assert make_tensor(50, dtype=torch.uint8, device="cpu").max() < 10
+    assert make_tensor(50, dtype=torch.bool, device="cpu", exclude_zero=True).all()
+    with pytest.raises(ValueError, match="must be less than"):
+        make_tensor(2, dtype=torch.int64, device="cpu", low=3, high=2)
+    with pytest.raises(ValueError, match="not supported for boolean and integral"):
+        make_tensor(2, dtype=torch.int64, device="cpu", requires_grad=True)
