@@ -196,7 +196,7 @@ class Elementwise(Op):
         elif dtype.kind == "c":  # abs of complex numbers is real: the kernel knows
             probe = [kind.backend.probe(item) if hasattr(item, "dtype") else item for item in raw]
             dtype = Op.compute(self, kind.backend.host_type(dtype), probe).dtype
-        return kind.backend.empty(shape, dtype)
+        return kind.backend.empty(shape, dtype, [raw[i] for i in self.operands if hasattr(raw[i], "dtype")])
 
 
 def _scalar_dtype(op, position, value):

@@ -169,7 +169,10 @@ class Op:
         return declare
 
     def meta(self, function):
-        """Declare the shape rule: the public signature, returning (shape, NumPy dtype), or several such pairs."""
+        """Declare the shape rule: the public signature, returning (shape, NumPy dtype), or several such pairs.
+
+        A third item is a list of arrays whose order of dimensions in memory the result has, as NumPy's ufuncs do it.
+        """
         self.meta_function = function
         return function
 
@@ -313,7 +316,7 @@ class Op:
         n = len(self.positional)
         result = self.meta_function(*raw[:n], **dict(zip(self.keyword_only, raw[n:])))
         if isinstance(result, list) or isinstance(result[-1], tuple):
-            return tuple(kind.backend.empty(shape, dtype) for shape, dtype in result)
+            return tuple(kind.backend.empty(*one) for one in result)
         return kind.backend.empty(*result)
 
     # ------------------------------------------------------------------------------------------ nodes

@@ -23,6 +23,11 @@ def rows_from_the_last_to_the_first():
     return wave(kernel=kernel)
 
 
+@bug("meta device")
+def results_that_forget_the_layout_of_their_input():
+    return wave(kernel=lambda xp, input: numpy.array(input * xp.exp(-input), order="C", ndmin=input.ndim))
+
+
 @bug("threads")
 def a_buffer_shared_by_large_inputs():
     scratch = numpy.empty(100_000)

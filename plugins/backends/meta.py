@@ -28,30 +28,43 @@ class MetaArray:
     flags = property(lambda self: self.outline.flags)
 
     def astype(self, dtype):
-        """Return contiguous elements of another dtype."""
-        return empty(self.shape, dtype)
+        """Return elements of another dtype, in the same order of dimensions."""
+        return empty(self.shape, dtype, (self.outline,))
 
     def copy(self):
-        """Return a contiguous array of the same shape and dtype."""
-        return empty(self.shape, self.dtype)
+        """Return another array of the same shape and dtype, in the same order of dimensions."""
+        return empty(self.shape, self.dtype, (self.outline,))
 
     def __repr__(self):
         return f"MetaArray({self.shape}, {self.dtype})"
 
 
-def _strides(shape, itemsize):
-    steps, step = [], itemsize
-    for n in reversed(shape):
-        steps.append(step)
-        step *= max(n, 1)
-    return tuple(reversed(steps))
+def _order(shape, operands):
+    """Return the dimensions as NumPy lays out an elementwise result in memory, the outermost first.
+
+    NumPy is asked for the result of the first two elements along each dimension, which takes next to no memory.
+    """
+    few = tuple(slice(2) for _ in shape)
+    inputs = [numpy.broadcast_to(operand, shape)[few] for operand in operands]
+    flags = [["readonly"]] * len(inputs) + [["writeonly", "allocate"]]
+    walk = numpy.nditer([*inputs, None], op_flags=flags, op_dtypes=[None] * len(inputs) + ["B"], order="K")
+    steps = walk.operands[-1].strides
+    return sorted(range(len(shape)), key=lambda axis: -steps[axis])
 
 
-def empty(shape, dtype) -> MetaArray:
-    """Return a contiguous array without data."""
+def empty(shape, dtype, operands=()) -> MetaArray:
+    """Return an array without data: contiguous, or laid out as NumPy does an elementwise result of operands."""
     shape = tuple(int(n) for n in shape)
     dtype = numpy.dtype(dtype)
-    return MetaArray(numpy.lib.stride_tricks.as_strided(numpy.empty(1, dtype), shape, _strides(shape, dtype.itemsize)))
+    if 0 in shape or all(operand.flags.c_contiguous for operand in operands):
+        order = range(len(shape))
+    else:
+        order = _order(shape, operands)
+    strides, step = [0] * len(shape), dtype.itemsize
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return MetaArray(numpy.lib.stride_tricks.as_strided(numpy.empty(1, dtype), shape, strides))
 
 
 class Meta(Backend):
@@ -63,16 +76,16 @@ class Meta(Backend):
     symbolic = True
 
     def from_numpy(self, array, index):
-        return empty(array.shape, array.dtype)
+        return empty(array.shape, array.dtype, (array,))
 
     def to_numpy(self, array):
         raise NotImplementedError(
             "Cannot copy out of meta tensor; no data! A module is given memory by `module.to_empty(device='cpu')`"
         )
 
-    def empty(self, shape, dtype):
-        """Return a contiguous array without data."""
-        return empty(shape, dtype)
+    def empty(self, shape, dtype, operands=()):
+        """Return an array without data, laid out as an elementwise result of operands if there are any."""
+        return empty(shape, dtype, [operand.outline for operand in operands])
 
     def probe(self, array):
         """Return a NumPy array of one element per dimension: for asking a kernel for its result's dtype."""

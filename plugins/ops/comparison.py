@@ -214,7 +214,7 @@ def isreal(xp, input):
     """
     if input.dtype.kind == "c":
         return xp.equal(input.imag, 0)
-    return xp.ones(input.shape, dtype=bool)
+    return xp.ones_like(input, dtype=bool)
 
 
 # ---------------------------------------------------------------- logic

@@ -252,7 +252,7 @@ def clone(xp, input, *, memory_format=None):
 
 @clone.meta
 def clone_meta(input, *, memory_format=None):
-    return input.shape, input.dtype
+    return input.shape, input.dtype, [] if str(memory_format) == "torch.contiguous_format" else [input]
 
 
 @clone.vjp
