@@ -315,7 +315,7 @@ def test_a_module_beside_a_file_is_one_of_its_sources(tmp_path):
     (tmp_path / "bent_ops.py").write_text("import constants_beside\n" + FILE.format(factor="constants_beside.FACTOR"))
     arguments = ["-m", "plugrad.cli", "check", "bent_ops.py", "--resume", "-k", "gradient"]
     assert guest_builder.run(None, arguments=arguments, cwd=tmp_path).returncode == 0
-    (tmp_path / "constants_beside.py").write_text("FACTOR = 3\n")
+    (tmp_path / "constants_beside.py").write_text("FACTOR = 3.0\n")  # bytecode is told stale by second and size
     assert guest_builder.run(None, arguments=arguments, cwd=tmp_path).returncode == 1
 
 
