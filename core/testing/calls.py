@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+
 import plugrad
 
 from .comparison import assert_close
@@ -100,3 +102,17 @@ def gradients(op, sample, create_graph=False, lay=None):
     given = cotangents_of(op, outputs)
     given = given if lay is None else [lay(g) for g in given]
     return list(plugrad.autograd.grad(outputs, wanted, given, create_graph=create_graph, allow_unused=True))
+
+
+def place_of(error):
+    """Return the innermost step of the traceback of an exception."""
+    place = error.__traceback__
+    while place.tb_next is not None:
+        place = place.tb_next
+    return place
+
+
+def by_statement(error) -> bool:
+    """Whether a `raise` or `assert` raised an exception, and not an operation that failed."""
+    place = place_of(error)
+    return dis.opname[place.tb_frame.f_code.co_code[place.tb_lasti]] == "RAISE_VARARGS"

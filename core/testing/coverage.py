@@ -6,11 +6,11 @@ results are right is the business of the checks, not of this.
 
 from __future__ import annotations
 
-import dis
 import warnings
 
 import plugrad
 
+from .calls import by_statement, place_of
 from .samples import Sample, samples_of
 from .structure import is_float, tensors_in
 
@@ -140,12 +140,9 @@ def _deliberate(error) -> bool:
     """Whether an exception was raised by a `raise` of plugrad or a plugin, not by Python or an array library."""
     if isinstance(error, NotImplementedError):
         return True
-    step = error.__traceback__
-    while step.tb_next is not None:
-        step = step.tb_next
-    if step.tb_frame.f_globals.get("__name__", "").partition(".")[0] in _ARRAY_LIBRARIES:
+    if place_of(error).tb_frame.f_globals.get("__name__", "").partition(".")[0] in _ARRAY_LIBRARIES:
         return False
-    return dis.opname[step.tb_frame.f_code.co_code[step.tb_lasti]] == "RAISE_VARARGS"
+    return by_statement(error)
 
 
 def _described(error) -> str:

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import dis
 import re
 
 import numpy
 
 import plugrad
 
-from .calls import Skip, argument_of, call, cotangents_of, described, each, graded, leaves
+from .calls import Skip, argument_of, by_statement, call, cotangents_of, described, each, graded, leaves
 from .documents import text_of
 from .structure import is_float, like, reals, tensors_in
 
-RAISE = dis.opmap["RAISE_VARARGS"]
 NO_ELEMENTS = ("zero-size", "empty")  # how NumPy and Python begin to complain where nobody thought of it
 
 
 def _refusal(error) -> bool:
     """Whether an exception refuses an input: raised by a statement, or because sizes do not fit each other."""
-    if isinstance(error, (RuntimeError, Warning)) or _by_statement(error):
+    if isinstance(error, (RuntimeError, Warning)) or by_statement(error):
         return True
     return isinstance(error, ValueError) and not any(word in str(error) for word in NO_ELEMENTS)
-
-
-def _by_statement(error) -> bool:
-    """Whether a `raise` or `assert` raised an exception, and not an operation that failed."""
-    place = error.__traceback__
-    while place.tb_next is not None:
-        place = place.tb_next
-    return place.tb_frame.f_code.co_code[place.tb_lasti] == RAISE
 
 
 def empty(op, device):
