@@ -277,9 +277,7 @@ def from_numpy(ndarray):
     if ndarray.__class__ is not numpy.ndarray:
         if not isinstance(ndarray, numpy.ndarray):
             raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-        dtypes.from_numpy(ndarray.dtype)  # a memmap, or a matrix, for which `*` is another operation
-        plain = ndarray.view(numpy.ndarray)
-        return aliases.shared(_new(plain, _device("cpu").tensor_type(plain.dtype)))
+        ndarray = ndarray.view(numpy.ndarray)  # of a memmap, or a matrix, for which `*` is another operation
     dtypes.from_numpy(ndarray.dtype)
     count = sys.getrefcount(ndarray)  # before a tensor holds it, too
     made = _new(ndarray, _device("cpu").tensor_type(ndarray.dtype))

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from guest_builder import ROOT, build, op_module, output, run
+from test_conflicts import device_guest
 from typer.testing import CliRunner
 
 import plugrad
@@ -243,32 +244,10 @@ def test_the_device_of_a_guest_is_covered_beside_ours():
     assert "add.at does not take complex64" in rows["embedding", "fake"]["messages"]["first"]
 
 
-BACKEND = """
-import numpy
-from plugrad.extend import Backend, hookimpl
-
-class Array(numpy.ndarray):
-    pass
-
-class Plain(Backend):
-    name, xp, array_type = "plain", numpy, Array
-
-    def from_numpy(self, array, index):
-        return array.copy().view(Array)
-
-    def to_numpy(self, array):
-        return array.view(numpy.ndarray)
-
-@hookimpl
-def plugrad_backends():
-    return [Plain]
-"""
-
-
 def test_of_a_package_that_brings_a_backend_all_ops_are_measured_there(tmp_path):
-    build(tmp_path, "plugrad-plain", {"plugrad.backends": {"plain": "plugrad_plain"}}, plugrad_plain=BACKEND)
+    path = device_guest(tmp_path, "plain", "plain")
     arguments = ["-m", "plugrad.cli", "coverage", "plugrad-plain", "--dtype", "bool", "--json"]
-    done = run(None, tmp_path, arguments=arguments)
+    done = run(None, path, arguments=arguments)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]
     assert {row["op"] for row in rows} == set(registry.ops) and {row["device"] for row in rows} == {"plain"}

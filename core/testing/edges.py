@@ -11,6 +11,7 @@ import plugrad
 from .calls import Skip, argument_of, by_statement, call, cotangents_of, described, each, graded, leaves
 from .documents import text_of
 from .structure import is_float, like, reals, tensors_in
+from .variations import against_meta
 
 NO_ELEMENTS = ("zero-size", "empty")  # how NumPy and Python begin to complain where nobody thought of it
 
@@ -39,7 +40,7 @@ def empty(op, device):
                 )
                 continue
             _backward(op, given, results, where)
-            _against_meta(op, given, results, where)
+            against_meta(op, given, results, where)
             done += 1
     if not done:
         raise Skip("it refuses inputs without elements")
@@ -75,16 +76,6 @@ def _backward(op, sample, results, where):
         return
     except Exception as error:
         raise AssertionError(f"{where}: its backward raises {described(error)}") from error
-
-
-def _against_meta(op, sample, results, where):
-    try:
-        symbolic = tensors_in(call(op, sample.map(lambda t: t.detach().to("meta"))))
-    except (NotImplementedError, RuntimeError):  # the check "meta device" says why
-        return
-    for number, (one, other) in enumerate(zip(results, symbolic, strict=True)):
-        facts = [(tuple(t.shape), t.dtype) for t in (one, other)]
-        assert facts[0] == facts[1], f"{where}, result {number}: meta says {facts[1]}, it is {facts[0]}"
 
 
 def nan(op, device):

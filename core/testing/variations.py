@@ -64,7 +64,7 @@ def options(op, device):
             continue
         done += 1
         _against_reference(op, sample, label)
-        _against_meta(op, sample, real, label)
+        against_meta(op, sample, real, label)
         if graded:
             _judge(op, sample, label)
     if not done:
@@ -127,7 +127,8 @@ def _against_reference(op, sample, label):
         return
 
 
-def _against_meta(op, sample, real, label):
+def against_meta(op, sample, real, label):
+    """Assert that the meta device tells shape and dtype of the results; what it refuses is another check's."""
     try:
         symbolic = tensors_in(call(op, sample.map(lambda t: t.detach().to("meta"))))
     except (NotImplementedError, RuntimeError):  # the check "meta device" says why
