@@ -10,7 +10,8 @@ import typer
 import typer.core
 import typer.main
 
-from plugrad import __version__, loader
+from plugrad import __version__
+from plugrad.registry import loader
 
 
 class _Commands(typer.core.TyperGroup):

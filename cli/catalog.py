@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
-from plugrad import codegen, loader, preferences, registry
-from plugrad.trouble import suggestion
+from plugrad import registry
+from plugrad.dispatch import codegen
+from plugrad.errors import suggestion
+from plugrad.registry import loader, preferences
 
 
 def first_line(doc) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from plugrad import fallback, kernels, loader, preferences, registry
+from plugrad import errors, registry
+from plugrad.dispatch import fallback
+from plugrad.registry import kernels, loader, preferences
 
 
 def places(name: str) -> list[str]:
@@ -93,7 +95,7 @@ def _on_device(name, device) -> list[str]:
     """Say which kernel runs on a device; what a call would load is loaded."""
     if device not in registry.backends:
         raise LookupError(
-            f"there is no device {device!r}{registry.suggestion(device, registry.backends)}; known: "
+            f"there is no device {device!r}{errors.suggestion(device, registry.backends)}; known: "
             f"{', '.join(sorted(registry.backends))}{registry.hint(device)}"
         )
     try:

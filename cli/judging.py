@@ -63,7 +63,7 @@ def _argument(op, sample, position) -> str | None:
 
 
 def _described(error) -> str:
-    from plugrad.loader import describe
+    from plugrad.registry.loader import describe
 
     return describe(error)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import pathlib
 
-from plugrad import __version__, loader, registry
+from plugrad import __version__, registry
+from plugrad.registry import loader
 from plugrad.testing.coverage import DTYPES, STATUSES, TRIALS, coverage
 
 SYMBOLIC = "its shape rules are the column `meta`"

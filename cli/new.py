@@ -116,9 +116,10 @@ def taken(group: str, name: str) -> bool:
     import importlib
     import importlib.util
 
-    from plugrad import Tensor, discovery, registry
+    from plugrad import Tensor, registry
+    from plugrad.registry import entry_points
 
-    homes = ("", "Tensor", "nn.functional") if group == "ops" else (discovery.HOME[group],)
+    homes = ("", "Tensor", "nn.functional") if group == "ops" else (entry_points.HOME[group],)
     for home in homes:
         place = f"{home}.{name}".lstrip(".")
         entry, rivals = registry.public.get(place), registry.claims.get(place, ())
@@ -270,7 +271,7 @@ def _keyword(node, wanted) -> list:
 
 def _places(kind, name, node) -> str:
     """Return where users find a name, as Markdown."""
-    from plugrad.discovery import HOME
+    from plugrad.registry.entry_points import HOME
 
     if kind != "ops":
         return f"`{PLACES[kind].format(name) if kind in PLACES else f'plugrad.{HOME[kind]}.{name}'}`"

@@ -25,8 +25,8 @@ def list_plugins(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ):
     """List the plugins: found in entry points, loaded or not, blocked or broken and why. Imports none by itself."""
-    from plugrad import loader
     from plugrad.cli import catalog
+    from plugrad.registry import loader
 
     if load:
         catalog.load_everything()
@@ -59,10 +59,10 @@ LOCK_FILE = typer.Argument("plugrad.lock", help="The lock file.")
 @app.command("lock")
 def lock(file: str = LOCK_FILE):
     """Write down which distributions bring plugins: their versions and the hashes of their files."""
-    from plugrad import trust
+    from plugrad.registry import lockfile
 
     try:
-        found = trust.write(file)
+        found = lockfile.write(file)
     except OSError as error:
         raise typer.BadParameter(f"{file} can't be written: {error}") from None
     typer.echo(f"{file}: {len(found)} distribution{'s' * (len(found) != 1)}")
@@ -73,16 +73,16 @@ def lock(file: str = LOCK_FILE):
 @app.command("verify")
 def verify(file: str = LOCK_FILE, as_json: bool = typer.Option(False, "--json", help="Print JSON.")):
     """Compare what is installed with a lock file; the exit status is 1 if anything differs."""
-    from plugrad import trust
+    from plugrad.registry import lockfile
 
     try:
-        locked = trust.read(file)
+        locked = lockfile.read(file)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"{file} can't be read as a lock file: {error}") from None
-    rows = [dict(zip(("distribution", "kind", "text"), row)) for row in trust.compare(locked)]
+    rows = [dict(zip(("distribution", "kind", "text"), row)) for row in lockfile.compare(locked)]
     same = f"{len(locked)} distribution{'s' * (len(locked) != 1)} as locked"
     show(rows, DIFFERENCES, as_json, same)
-    for one in trust.present() if not as_json else ():
+    for one in lockfile.present() if not as_json else ():
         if one.note:
             typer.echo(f"{one.name}: {one.note}")
     if rows:
@@ -116,8 +116,8 @@ def prefer(
     as_json: bool = typer.Option(False, "--json", help="Print JSON, when listing."),
 ):
     """Choose among plugins that bring one name; without arguments list what is chosen and where."""
-    from plugrad import preferences
     from plugrad.cli import explaining, settings
+    from plugrad.registry import preferences
 
     if name is None:
         show(explaining.preference_rows(), PREFERENCES, as_json, "nothing is preferred")

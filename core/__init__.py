@@ -14,10 +14,19 @@ import math as _math
 import sys as _sys
 import warnings as _warnings
 
-from plugrad import dtypes, engine, printing, registry
-from plugrad.description import Size
-from plugrad.device import device, get_default_device, set_default_device
-from plugrad.dtypes import (
+from plugrad import registry
+from plugrad.autograd import engine
+from plugrad.autograd.engine import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from plugrad.devices import dtypes
+from plugrad.devices.device import device, get_default_device, set_default_device
+from plugrad.devices.dtypes import (
     can_cast,
     dtype,
     finfo,
@@ -26,18 +35,12 @@ from plugrad.dtypes import (
     promote_types,
     set_default_dtype,
 )
-from plugrad.engine import (
-    enable_grad,
-    inference_mode,
-    is_grad_enabled,
-    is_inference_mode_enabled,
-    no_grad,
-    set_grad_enabled,
-)
-from plugrad.printing import set_printoptions
-from plugrad.tensor import Tensor
+from plugrad.tensor import printing
+from plugrad.tensor.description import Size
+from plugrad.tensor.printing import set_printoptions
+from plugrad.tensor.tensor import Tensor
 
-from plugrad.construct import (  # isort: skip
+from plugrad.tensor.creation import (  # isort: skip
     LEGACY_NAMES as _LEGACY_NAMES,
     as_tensor,
     asarray,
@@ -55,8 +58,7 @@ from plugrad.construct import (  # isort: skip
     typed_tensor as _typed_tensor,
 )
 from plugrad import autograd, return_types
-from plugrad.families import broadcast_shapes as _broadcast_shapes
-from plugrad.random import (
+from plugrad.devices.random import (
     Generator,
     default_generator,
     get_rng_state,
@@ -65,6 +67,7 @@ from plugrad.random import (
     seed,
     set_rng_state,
 )
+from plugrad.dispatch.families import broadcast_shapes as _broadcast_shapes
 
 __version__ = "0.1.0"
 
@@ -81,7 +84,7 @@ for _name, _dtype in dtypes.ALL.items():
 globals().update(bool=dtypes.bool_, int=dtypes.int32, float=dtypes.float32)
 del _name, _dtype
 
-from plugrad import loader as _loader
+from plugrad.registry import loader as _loader
 
 linalg = _loader.namespace_module("linalg", "Linear algebra.")
 special = _loader.namespace_module("special", "Special functions.")

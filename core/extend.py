@@ -5,10 +5,11 @@ Our own plugins import from here and from `plugrad` alone; whatever they can do,
 
 from __future__ import annotations
 
-from plugrad.device import Backend, type_of
-from plugrad.dtypes import from_numpy as dtype_of
-from plugrad.dtypes import get_default_dtype
-from plugrad.families import (
+from plugrad.devices.device import Backend, type_of
+from plugrad.devices.dtypes import from_numpy as dtype_of
+from plugrad.devices.dtypes import get_default_dtype
+from plugrad.devices.random import Generator, rng
+from plugrad.dispatch.families import (
     axes,
     binary,
     broadcast_shapes,
@@ -23,16 +24,15 @@ from plugrad.families import (
     unary,
     view,
 )
-from plugrad.hookspecs import PLUGRAD_API, hookimpl
-from plugrad.interception import OpCall, OpHook
+from plugrad.dispatch.interception import OpCall, OpHook
+from plugrad.dispatch.op import F, Op
 from plugrad.nn.module import Module
 from plugrad.nn.parameter import Parameter
-from plugrad.op import F, Op
 from plugrad.optim.lr_scheduler import LRScheduler
 from plugrad.optim.optimizer import Optimizer
-from plugrad.random import Generator, rng
 from plugrad.recipes import Kernel, kernel_for, layer, loss, loss_modules
-from plugrad.session import register, unregister
+from plugrad.registry.hookspecs import PLUGRAD_API, hookimpl
+from plugrad.registry.session import register, unregister
 
 __all__ = [
     "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "OpCall", "OpHook", "Optimizer",

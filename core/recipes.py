@@ -6,9 +6,9 @@ import inspect
 import sys
 import warnings
 
-from plugrad import codegen
+from plugrad.dispatch import codegen
+from plugrad.dispatch.op import Op
 from plugrad.nn.module import Module
-from plugrad.op import Op
 
 
 class Kernel:

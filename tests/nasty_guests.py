@@ -226,7 +226,7 @@ FAULTS = {
                           "it changed Tensor.backward"),
     "changing_defaults": ("ops", _after("changing_defaults", "plugrad.set_default_dtype(plugrad.float64)"), "hooks",
                           "it changed the default dtype"),
-    "preferring_itself": ("ops", _after("preferring_itself", "plugrad.preferences.prefer('relu', 'me')"), "import",
+    "preferring_itself": ("ops", _after("preferring_itself", "plugrad.registry.prefer('relu', 'me')"), "import",
                           "can't set the user's preferences"),
 }  # fmt: skip
 PLACES = {"layers": "nn", "optimizers": "optim", "schedulers": "optim.lr_scheduler", "inits": "nn.init"}

@@ -3,7 +3,7 @@
 import pytest
 from guest_builder import GUESTS, build, op_module, output, run
 
-from plugrad import api
+from plugrad.registry import contract
 
 GOLDEN = """
 import plugrad as torch
@@ -27,7 +27,7 @@ assert torch.compile(torch.nn.Cube{v}(), backend="plain{v}")(x.detach()).tolist(
 """
 
 
-@pytest.mark.parametrize("version", range(api.OLDEST, api.CURRENT + 1))
+@pytest.mark.parametrize("version", range(contract.OLDEST, contract.CURRENT + 1))
 def test_a_plugin_of_every_version_works(version):
     home = GUESTS / f"api{version}"
     output(GOLDEN.format(v=version), home)

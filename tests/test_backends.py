@@ -10,7 +10,8 @@ import known_failures
 import pytest
 
 import plugrad as torch
-from plugrad import loader, registry
+from plugrad import registry
+from plugrad.registry import loader
 from plugrad.testing import assert_close, samples_of
 from plugrad.testing.calls import call, differentiable_outputs, gradients, leaves
 from plugrad.testing.structure import tensors_in

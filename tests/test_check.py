@@ -17,9 +17,10 @@ import seeded_ops
 import seeded_variations
 from typer.testing import CliRunner
 
-from plugrad import loader, registry, session
+from plugrad import registry
 from plugrad.cli import app, checking
 from plugrad.extend import hookimpl
+from plugrad.registry import loader, session
 from plugrad.testing import cases, checks_of, conformance_tests
 
 

@@ -26,27 +26,27 @@ for use in (lambda: plugrad.twice, lambda: plugrad.ones(1).twice(), lambda: plug
         use()
     except plugrad.registry.AmbiguousNameError as error:
         for part in ("plugrad-clash-a:twice and plugrad-clash-b:twice", "PLUGRAD_PREFER=twice=plugrad-clash-a",
-                     "plugrad prefer twice plugrad-clash-a", "plugrad.preferences.prefer('twice', 'plugrad-clash-a')"):
+                     "plugrad prefer twice plugrad-clash-a", "plugrad.registry.prefer('twice', 'plugrad-clash-a')"):
             assert part in str(error), error
     else:
         raise SystemExit("no error")
 assert not {"plugrad_clash_a", "plugrad_clash_b"} & set(sys.modules)
 assert plugrad.ops.clash_b.twice(plugrad.ones(1)).item() == 2 and "plugrad_clash_a" not in sys.modules
 assert not hasattr(plugrad, "twice")
-plugrad.preferences.prefer("twice", "plugrad-clash-a")
+plugrad.registry.prefer("twice", "plugrad-clash-a")
 assert plugrad.twice.__module__ == "plugrad_clash_a" and plugrad.ones(1).twice().item() == 2
 assert plugrad.Tensor.twice.__module__ == "plugrad_clash_a"
-plugrad.preferences.prefer("twice", "plugrad_clash.b")
+plugrad.registry.prefer("twice", "plugrad_clash.b")
 assert plugrad.twice.__module__ == plugrad.Tensor.twice.__module__ == "plugrad_clash_b"
-plugrad.preferences.prefer("twice", "plugrad-clash-a:twice")
+plugrad.registry.prefer("twice", "plugrad-clash-a:twice")
 assert plugrad.twice.__module__ == "plugrad_clash_a"
-plugrad.preferences.prefer("twice", None)
+plugrad.registry.prefer("twice", None)
 assert not hasattr(plugrad, "twice") and not hasattr(plugrad.ones(1), "twice")
-plugrad.preferences.prefer("twice", "plugrad-nobody")
+plugrad.registry.prefer("twice", "plugrad-nobody")
 try:
     plugrad.twice
 except AttributeError as error:
-    assert "plugrad.preferences.prefer prefers 'plugrad-nobody', which is none of them" in str(error), error
+    assert "plugrad.registry.prefer prefers 'plugrad-nobody', which is none of them" in str(error), error
 """
     output(program, *paths)
 
@@ -71,7 +71,7 @@ def test_the_user_settles_a_clash(tmp_path, winner):
 def test_which_preference_goes_first(tmp_path):
     project, config = tmp_path / "pyproject.toml", tmp_path / "config" / "plugrad" / "config.toml"
     config.parent.mkdir(parents=True)
-    program = "import plugrad; print(plugrad.twice.__module__[-1], plugrad.preferences.preference('twice')[1])"
+    program = "import plugrad; print(plugrad.twice.__module__[-1], plugrad.registry.preferences.preference('twice')[1])"
     options = {"cwd": tmp_path, "XDG_CONFIG_HOME": str(tmp_path / "config")}
     config.write_text('[prefer]\ntwice = "plugrad-clash-a"\n')
     assert output(program, *CLASH, **options).split() == ["a", str(config)]
@@ -79,8 +79,8 @@ def test_which_preference_goes_first(tmp_path):
     assert output(program, *CLASH, **options).split() == ["b", str(project)]
     options["PLUGRAD_PREFER"] = "other=x, twice = plugrad_clash_a"
     assert output(program, *CLASH, **options) == "a the environment\n"
-    said = "import plugrad; plugrad.preferences.prefer('twice', 'plugrad-clash-b'); "
-    assert output(said + program, *CLASH, **options) == "b plugrad.preferences.prefer\n"
+    said = "import plugrad; plugrad.registry.prefer('twice', 'plugrad-clash-b'); "
+    assert output(said + program, *CLASH, **options) == "b plugrad.registry.prefer\n"
     # In one place the dotted name goes first.
     project.write_text('[tool.plugrad.prefer]\ntwice = "plugrad-clash-b"\n"Tensor.twice" = "plugrad-clash-a"\n')
     del options["PLUGRAD_PREFER"]
@@ -115,7 +115,7 @@ def test_equal_entry_point_names_and_namespaces(tmp_path):
           foo_too=op_module("main", "input + 2"), foo_layer="raise ValueError")  # fmt: skip
     program = """
 import plugrad
-found = [name for name in plugrad.loader.plugins if "foo" in name]
+found = [name for name in plugrad.registry.loader.plugins if "foo" in name]
 assert sorted(found) == ["foo:main", "plugrad-foo:main", "plugrad-foo:ops.main"]
 x = plugrad.zeros(1)
 assert plugrad.ops.foo.main(x).item() == 1 and plugrad.ops.plugrad_foo.main(x).item() == 2
@@ -162,7 +162,7 @@ assert plugrad.relu(x).item() == x.relu().item() == plugrad.nn.functional.relu(x
 assert "plugrad_relu" not in sys.modules
 assert plugrad.ops.relu.relu(x).item() == 0 and plugrad.ops.relu.relu.__op__.provider.builtin is False
 assert plugrad.relu.__op__.provider.builtin and x.clone().relu_().item() == 0
-assert plugrad.loader.plugins["plugrad-relu:relu"].shadowed == ["relu", "Tensor.relu"]
+assert plugrad.registry.loader.plugins["plugrad-relu:relu"].shadowed == ["relu", "Tensor.relu"]
 """
     output(program, tmp_path)
     assert "override=True" in run("import plugrad; plugrad.relu", tmp_path, PLUGRAD_PREFER="relu=plugrad-relu").stderr
@@ -202,9 +202,9 @@ def found():
     return [y.item() for y in (x + 1, 1 + x, x.add(1), plugrad.add(x, 1), x.clone().add_(1))]
 ours, theirs = [2.0] * 5, [102.0] * 5
 assert found() == START
-plugrad.preferences.prefer("add", "plugrad-add")
+plugrad.registry.prefer("add", "plugrad-add")
 assert found() == theirs, found()
-plugrad.preferences.prefer("add", "plugrad")
+plugrad.registry.prefer("add", "plugrad")
 assert found() == ours, found()
 """
     output(program.replace("START", "ours"), tmp_path)
@@ -219,7 +219,7 @@ def test_names_of_the_core_are_nobody_elses(tmp_path):
 import plugrad
 assert plugrad.tensor([2.0]).item() == 2 and plugrad.Tensor.backward.__module__ == "plugrad.tensor"
 assert plugrad.ops.t.tensor(plugrad.ones(1)).item() == 2 == plugrad.backward(plugrad.ones(1)).item()
-assert plugrad.loader.plugins["plugrad-t:backward"].shadowed == ["tensor", "Tensor.backward"]
+assert plugrad.registry.loader.plugins["plugrad-t:backward"].shadowed == ["tensor", "Tensor.backward"]
 """
     output(program, tmp_path)
     text = command("why", "tensor", paths=[tmp_path]).stdout
@@ -264,7 +264,7 @@ def test_of_two_kernels_neither_runs_until_one_is_preferred(tmp_path, groups):
 import plugrad
 x = plugrad.zeros(1)
 for choice, value in (("plugrad-a", 7), ("plugrad-b", 8), (None, 0), ("plugrad-a", 7)):
-    plugrad.preferences.prefer("kernels.cpu.sin", choice)
+    plugrad.registry.prefer("kernels.cpu.sin", choice)
     assert [x.sin().item(), plugrad.sin(x).item(), x.clone().sin_().item()] == [value] * 3, (choice, x.sin())
 """
     done = run(changing, *both)
@@ -279,7 +279,9 @@ def test_an_ops_own_kernel_is_replaced_by_both_words_only(tmp_path):
     done = run(program, timid, bold, PLUGRAD_PREFER="kernels.cpu.relu=plugrad-timid")
     assert done.stdout == "0.0\n" and "its kernel does not say override=True" in done.stderr
     assert output(program, timid, bold, PLUGRAD_PREFER="kernels.cpu.relu=plugrad-bold") == "8.0\n"
-    listed = "import plugrad; plugrad.relu; p = plugrad.loader.plugins; print(p['plugrad-timid:relu'].shadowed)"
+    listed = (
+        "import plugrad; plugrad.relu; p = plugrad.registry.loader.plugins; print(p['plugrad-timid:relu'].shadowed)"
+    )
     assert output(listed, timid, bold) == "['kernels.cpu.relu']\n"
 
 
@@ -395,7 +397,7 @@ def test_two_backends_with_one_device_name(tmp_path, group):
             expected = f"Device{choice.upper()}\n"
             assert output(program, *paths, PLUGRAD_PREFER=f"backends.npu=plugrad-{choice}") == expected
             assert output(program, *paths, PLUGRAD_PREFER=f"npu=plugrad-{choice}") == expected
-    late = "plugrad.preferences.prefer('backends.npu', 'plugrad-b')"
+    late = "plugrad.registry.prefer('backends.npu', 'plugrad-b')"
     done = run(f"{program}; {late}", *both, PLUGRAD_PREFER="npu=plugrad-a")
     assert "RuntimeError: device 'npu' is in use already" in done.stderr
 

@@ -6,6 +6,7 @@ import doctest
 import importlib
 import inspect
 import pathlib
+import tomllib
 
 import pytest
 
@@ -13,7 +14,8 @@ import plugrad
 from plugrad import registry
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDERS = {"core": "plugrad", "plugins": "plugrad.plugins", "cli": "plugrad.cli"}
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+FOLDERS = {folder: package for package, folder in SETTINGS["package-dir"].items()}
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

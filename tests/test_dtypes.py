@@ -9,7 +9,7 @@ import sys
 import numpy
 import pytest
 
-from plugrad import dtypes
+from plugrad.devices import dtypes
 
 ALL = sorted({each.name for each in dtypes.ALL.values()})
 REAL = [name for name in ALL if name not in ("bfloat16", "complex32")]

@@ -8,9 +8,11 @@ from fake_backend import Fake, FakeArray
 from guest_builder import ROOT, build, output, run
 
 import plugrad as torch
-from plugrad import fallback, loader, registry
+from plugrad import registry
+from plugrad.dispatch import fallback
 from plugrad.extend import op, reduction, unary, view
 from plugrad.extend import rng as rng_of
+from plugrad.registry import loader
 
 
 class Poor(Fake):
@@ -186,7 +188,7 @@ def test_errors_of_the_cpu_are_left_alone():
     assert torch.backends.fallbacks() == {}
 
 
-@pytest.mark.filterwarnings("ignore::plugrad.fallback.FallbackWarning")
+@pytest.mark.filterwarnings("ignore::plugrad.dispatch.fallback.FallbackWarning")
 def test_the_last_rule_decides():
     def runs():
         try:
@@ -210,7 +212,7 @@ def test_the_last_rule_decides():
         torch.backends.fallback(torch.poorly)
 
 
-@pytest.mark.filterwarnings("ignore::plugrad.fallback.FallbackWarning")
+@pytest.mark.filterwarnings("ignore::plugrad.dispatch.fallback.FallbackWarning")
 def test_the_second_derivative_and_composites():
     x = there(2.0, requires_grad=True)
     with torch.backends.fallback():

@@ -7,8 +7,8 @@ import numpy
 import pytest
 
 import plugrad as torch
-from plugrad import mapping, registry
-from plugrad.func import grad, jacfwd, jacrev, jvp, linearize, vmap
+from plugrad import registry
+from plugrad.func import batching, grad, jacfwd, jacrev, jvp, linearize, vmap
 from plugrad.testing import assert_close, samples_of
 from plugrad.testing.structure import tensors_in
 
@@ -93,8 +93,8 @@ def batches(sample):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
 def test_an_op_on_the_whole_batch_is_the_loop(dtype, monkeypatch):
-    found, whole = mapping._at_once, []
-    monkeypatch.setattr(mapping, "_at_once", lambda *a: whole.append(found(*a)) or whole[-1])
+    found, whole = batching._at_once, []
+    monkeypatch.setattr(batching, "_at_once", lambda *a: whole.append(found(*a)) or whole[-1])
     compared = 0
     for name, op in registry.ops.items():
         if op.family not in FAMILIES or not op.provider.builtin:
@@ -121,16 +121,16 @@ def test_an_op_on_the_whole_batch_is_the_loop(dtype, monkeypatch):
 
 
 def test_a_loop_says_once_that_it_is_one(monkeypatch):
-    monkeypatch.setattr(mapping, "_warned", False)
+    monkeypatch.setattr(batching, "_warned", False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        vmap(lambda a: a.sin())(torch.ones(mapping.MANY - 1, 2))
+        vmap(lambda a: a.sin())(torch.ones(batching.MANY - 1, 2))
         vmap(torch.sin)(torch.ones(1000, 2))
     with pytest.warns(UserWarning, match="once for each of 64 slices"):
-        vmap(lambda a: a.sin())(torch.ones(mapping.MANY, 2))
+        vmap(lambda a: a.sin())(torch.ones(batching.MANY, 2))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        vmap(lambda a: a.sin())(torch.ones(mapping.MANY, 2))
+        vmap(lambda a: a.sin())(torch.ones(batching.MANY, 2))
 
 
 def test_slices_may_branch_on_values():

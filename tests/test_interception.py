@@ -5,9 +5,9 @@ import threading
 import pytest
 
 import plugrad as torch
-from plugrad import modes
 from plugrad.compiler import Graph
 from plugrad.extend import OpHook
+from plugrad.graph import modes
 
 
 class Names(OpHook):

@@ -11,7 +11,7 @@ import pytest
 
 import plugrad as torch
 from plugrad import nn
-from plugrad.hooks import RemovableHandle
+from plugrad.graph.hooks import RemovableHandle
 
 ours = pytest.mark.skipif(torch.__name__ != "plugrad", reason="where plugrad does more than PyTorch")
 everywhere = nn.modules.module  # registers the hooks of all modules

@@ -62,7 +62,7 @@ def test_wrong_entry_points_are_said(tmp_path, entry, said):
 
 def test_groups_of_others_are_not_ours(tmp_path):
     build(tmp_path, "plugrad-own", {"plugrad_own.strategies": {"a": "b"}, "plugradder.ops": {"c": "d"}})
-    output("import plugrad; assert not any('own' in name for name in plugrad.loader.plugins)", tmp_path)
+    output("import plugrad; assert not any('own' in name for name in plugrad.registry.loader.plugins)", tmp_path)
 
 
 def test_a_distribution_with_one_of_our_modules_is_told_to_go(tmp_path):

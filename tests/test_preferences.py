@@ -7,8 +7,8 @@ import tomllib
 import pytest
 from guest_builder import GUESTS, build, command, kernel_guest, op_module, output, refusal
 
-from plugrad import preferences
 from plugrad.cli import settings
+from plugrad.registry import preferences
 
 CLASH = GUESTS / "clash_a", GUESTS / "clash_b"
 SIN = "import plugrad; print(plugrad.zeros(1).sin().item(), plugrad.sin(plugrad.zeros(1)).item())"

@@ -19,7 +19,7 @@ USE_EACH = """
 import json, sys
 import plugrad
 from plugrad import loader, registry
-from plugrad.loader import PluginLoadError
+from plugrad.registry.loader import PluginLoadError
 
 def state():
     return (
@@ -110,7 +110,7 @@ except RuntimeError as error:
 
 BROKEN = """
 import plugrad
-from plugrad.loader import PluginLoadError
+from plugrad.registry.loader import PluginLoadError
 assert plugrad.ones(2).sum().item() == 2
 assert "broken" in dir(plugrad)
 for _ in range(2):
@@ -241,7 +241,7 @@ def test_threads_that_need_one_plugin_at_once(tmp_path):
     build(tmp_path, "plugrad-bad", {"plugrad.ops": {"bad": "plugrad_bad"}}, plugrad_bad=slow + "1 + []")
     program = """
 import importlib, threading, plugrad
-from plugrad.loader import PluginLoadError
+from plugrad.registry.loader import PluginLoadError
 def use(i):
     if i % 3 == 0:
         importlib.import_module("plugrad_slow")

@@ -201,7 +201,7 @@ def test_readable_without_plugrad(tmp_path):
 
 
 def test_checkpoints_know_their_plugins(monkeypatch):
-    from plugrad import loader
+    from plugrad.registry import loader
 
     guest = loader.Plugin("plugrad-swish", "1.2", "swish", "plugrad_swish", False)
     guest.status = "loaded"

@@ -12,7 +12,9 @@ import numpy
 import pytest
 
 import plugrad as torch
-from plugrad import autograd, loader, registry, safety
+from plugrad import autograd, registry
+from plugrad.autograd import nan_guard
+from plugrad.registry import loader
 
 INF, NAN = math.inf, math.nan
 
@@ -261,7 +263,7 @@ def careful(monkeypatch):
 
     def switch(on):
         if on:
-            monkeypatch.setattr(safety, "walk", lambda run, finish, roots, **how: run(roots, **how))
+            monkeypatch.setattr(nan_guard, "walk", lambda run, finish, roots, **how: run(roots, **how))
         else:
             monkeypatch.undo()
 
@@ -273,9 +275,9 @@ def nobody_is_suspected():
     """Start and end without suspects, so that trials do fail."""
 
     def forget():
-        for cls in safety._suspects:
+        for cls in nan_guard._suspects:
             cls.pure = cls.op.trusted
-        safety._suspects.clear()
+        nan_guard._suspects.clear()
 
     forget()
     yield
@@ -357,14 +359,14 @@ def test_trials_give_what_a_look_at_every_node_gives(careful, how):
                     create = how == "create_graph"
                     grads = autograd.grad(result, [a, b], create_graph=create, allow_unused=True)
             found.append(repr(([None if g is None else g.detach().numpy().tobytes() for g in grads], log)))
-        failed += bool(safety._suspects)
+        failed += bool(nan_guard._suspects)
         assert found[0] == found[1], seed
     assert failed
 
 
 def counting(monkeypatch):
     """Count the walks that trials had to repeat."""
-    repeated, walk = [], safety.walk
+    repeated, walk = [], nan_guard.walk
 
     def watched(run, finish, roots, **how):
         def spy(roots, trial=None, **how):
@@ -374,7 +376,7 @@ def counting(monkeypatch):
 
         return walk(spy, finish, roots, **how)
 
-    monkeypatch.setattr(safety, "walk", watched)
+    monkeypatch.setattr(nan_guard, "walk", watched)
     return repeated
 
 
@@ -388,18 +390,18 @@ def test_the_second_trial_knows_where_to_look(monkeypatch):
 
 
 def test_a_suspect_that_behaves_is_trusted_again(monkeypatch):
-    monkeypatch.setattr(safety, "_CREDIT", 4)
+    monkeypatch.setattr(nan_guard, "_CREDIT", 4)
     x = leaf([0.0, 4.0])
     with autograd.zero_safe():
         (x.sqrt() * 0).sum().backward()
-        (cls,) = safety._suspects
+        (cls,) = nan_guard._suspects
         assert not cls.pure
         for _ in range(4):
             leaf([1.0]).sqrt().backward()
         assert cls.pure
         x.grad = None
         (x.sqrt() * 0).sum().backward()
-    assert x.grad.tolist() == [0.0, 0.0] and safety._suspects[cls] == [8, 8]
+    assert x.grad.tolist() == [0.0, 0.0] and nan_guard._suspects[cls] == [8, 8]
 
 
 def test_hooks_run_once_and_see_repaired_gradients(monkeypatch):
@@ -420,7 +422,7 @@ def test_hooks_run_once_and_see_repaired_gradients(monkeypatch):
 
 
 def test_many_hooks_with_much_under_way(monkeypatch):
-    monkeypatch.setattr(safety.Trial, "patience", 3)
+    monkeypatch.setattr(nan_guard.Trial, "patience", 3)
     x, seen = leaf([0.0, 4.0]), []
     roots = [x.sqrt() * 1.0 for _ in range(40)]
     for root in roots:
@@ -432,7 +434,7 @@ def test_many_hooks_with_much_under_way(monkeypatch):
 
 def test_memory_is_let_go_on_the_way(monkeypatch):
     """What nodes saved is free before the walk ends, though a trial may need it again."""
-    held, alive, commit = [], [], safety.Trial.commit
+    held, alive, commit = [], [], nan_guard.Trial.commit
 
     def watched(self, *args):
         held.append(len(self.log) // 2)
@@ -440,8 +442,8 @@ def test_memory_is_let_go_on_the_way(monkeypatch):
         alive.append(sum(reference() is not None for reference in kept))
         return done
 
-    monkeypatch.setattr(safety, "HELD", 40)
-    monkeypatch.setattr(safety.Trial, "commit", watched)
+    monkeypatch.setattr(nan_guard, "HELD", 40)
+    monkeypatch.setattr(nan_guard.Trial, "commit", watched)
     x, kept = leaf([0.0, *[4.0] * 9]), []
     y = x.sqrt()
     for _ in range(20):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from plugrad import loader, registry
+from plugrad import registry
 from plugrad.nn import containers, module, parameter
 from plugrad.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from plugrad.nn.module import Module
 from plugrad.nn.parameter import Buffer, Parameter
+from plugrad.registry import loader
 
 __all__ = [
     "Buffer",

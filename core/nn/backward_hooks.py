@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 
-from plugrad import engine
-from plugrad.function import Function
-from plugrad.tensor import Tensor
+from plugrad.autograd import engine
+from plugrad.autograd.function import Function
+from plugrad.tensor.tensor import Tensor
 
 __all__ = ["BackwardHook", "BackwardHookFunction"]
 

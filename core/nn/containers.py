@@ -10,7 +10,7 @@ from itertools import chain
 from plugrad.nn.module import Module
 from plugrad.nn.parameter import Parameter
 from plugrad.nn.tables import addindent
-from plugrad.tensor import Tensor
+from plugrad.tensor.tensor import Tensor
 
 __all__ = ["Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"]
 

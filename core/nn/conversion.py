@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from plugrad import engine
-from plugrad.tensor import Tensor
+from plugrad.autograd import engine
+from plugrad.tensor.tensor import Tensor
 
 __all__ = ["Conversion"]
 
@@ -109,7 +109,7 @@ def _set_data(tensor, data) -> None:
 
 def _parse_to(*args, tensor=None, memory_format=None, **kwargs):
     """Return what Module.to was given: device, dtype, non_blocking, memory_format."""
-    from plugrad.dtypes import dtype
+    from plugrad.devices.dtypes import dtype
 
     def to(device=None, dtype=None, non_blocking=False):
         return device, dtype, non_blocking, memory_format

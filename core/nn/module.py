@@ -11,7 +11,7 @@ from plugrad.nn.module_hooks import HookedCall
 from plugrad.nn.parameter import Buffer, Parameter
 from plugrad.nn.state import StateDict, _IncompatibleKeys
 from plugrad.nn.tables import Table, addindent, typename
-from plugrad.tensor import Tensor
+from plugrad.tensor.tensor import Tensor
 
 __all__ = ["Module", "_IncompatibleKeys", *module_hooks.__all__]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 
-from plugrad.hooks import RemovableHandle
+from plugrad.graph.hooks import RemovableHandle
 from plugrad.nn.tables import Table
 
 __all__ = [

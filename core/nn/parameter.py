@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.interception import disabled
-from plugrad.tensor import Tensor
+from plugrad.dispatch.interception import disabled
+from plugrad.tensor.tensor import Tensor
 
 __all__ = ["Parameter", "Buffer"]
 

@@ -6,11 +6,11 @@ import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 
-from plugrad import engine
-from plugrad.hooks import RemovableHandle
+from plugrad.autograd import engine
+from plugrad.graph.hooks import RemovableHandle
 from plugrad.nn.parameter import Parameter
 from plugrad.nn.tables import Table
-from plugrad.tensor import Tensor
+from plugrad.tensor.tensor import Tensor
 
 __all__ = ["StateDict"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.tensor import Tensor
+from plugrad.tensor.tensor import Tensor
 
 
 class Table:

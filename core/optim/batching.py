@@ -12,8 +12,8 @@ from operator import is_
 
 import numpy
 
-from plugrad import engine
-from plugrad.tensor import Tensor, from_raw
+from plugrad.autograd import engine
+from plugrad.tensor.tensor import Tensor, from_raw
 
 BLOCK = 1 << 17  # elements updated at once; more would fall out of the cache between two passes
 FEW = 6  # parameters without state, up to here, are not joined

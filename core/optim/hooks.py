@@ -6,7 +6,7 @@ import functools
 from collections import OrderedDict
 from collections.abc import Callable
 
-from plugrad.hooks import RemovableHandle
+from plugrad.graph.hooks import RemovableHandle
 
 _global_step_pre_hooks: dict[int, Callable] = OrderedDict()
 _global_step_post_hooks: dict[int, Callable] = OrderedDict()

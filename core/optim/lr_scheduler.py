@@ -6,7 +6,7 @@ import warnings
 
 from plugrad import registry
 from plugrad.optim.optimizer import Optimizer
-from plugrad.tensor import Tensor
+from plugrad.tensor.tensor import Tensor
 
 __all__ = ["LRScheduler"]
 

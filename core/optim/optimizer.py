@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
 
-from plugrad import engine
+from plugrad.autograd import engine
 from plugrad.optim import batching
 from plugrad.optim.hooks import (
     Hooked,
@@ -20,7 +20,7 @@ from plugrad.optim.hooks import (
     register_optimizer_step_pre_hook,
     with_hooks,
 )
-from plugrad.tensor import Tensor, from_raw
+from plugrad.tensor.tensor import Tensor, from_raw
 
 __all__ = [
     "Optimizer",

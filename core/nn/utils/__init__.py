@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import plugrad
-from plugrad import engine
+from plugrad.autograd import engine
 from plugrad.nn.utils import rnn, stateless
-from plugrad.tensor import Tensor
+from plugrad.tensor.tensor import Tensor
 
 __all__ = [
     "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector", "rnn",

@@ -1,0 +1,317 @@
+"""Why a parameter received no gradient: where the path from the loss to it ends.
+
+The graph of the loss tells which leaves it leads to, and a walk tells which nodes hand on no gradient. What was cut off
+before (`detach`, `no_grad`, `argmax`, a conversion to NumPy) left no trace in the graph; `trace_breaks` writes it
+down while the forward pass runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import weakref
+from collections import namedtuple
+
+from plugrad.autograd import engine
+from plugrad.dispatch.interception import OpHook
+from plugrad.graph.modes import LEAF, mode
+
+Missing = namedtuple("Missing", "name why")
+Missing.__doc__ = "A tensor without gradient: its `name`, and `why` in words."
+
+_active = threading.local()  # .trace: the `trace_breaks` that is on in this thread
+
+
+def explain_missing(loss, model, trace=None) -> list:
+    """Return, for each parameter that gets no gradient from a loss, its name and why.
+
+    Call it before `loss.backward()`: it walks backward itself, with hooks, leaving the graph and every `.grad` as they
+    are. To learn where a path was cut off, run the forward pass under `trace_breaks`.
+
+    Args:
+        loss: the tensor that `backward` is going to be called on; or a tuple of several.
+        model: a Module, a dict of tensors by name, or an iterable of tensors.
+        trace: a `trace_breaks` that has ended; by default the one that is on.
+
+    Returns a list of pairs (name, why), empty when all is well.
+
+    >>> import plugrad as torch
+    >>> w, b = torch.ones(2, requires_grad=True), torch.zeros(2, requires_grad=True)
+    >>> with torch.autograd.trace_breaks():
+    ...     loss = (w.detach() + b).sum()
+    ...     for name, why in torch.autograd.explain_missing(loss, {"w": w, "b": b}):
+    ...         print(name, "-", why.partition(" at ")[0])
+    w - its path to the loss ends in detach()
+    """
+    trace = trace or getattr(_active, "trace", None)
+    losses = loss if isinstance(loss, tuple) else (loss,)
+    reached = _behind([_edge(one) for one in losses])
+    named = _named(model)
+    got, ends = _walk(losses, [tensor for _, tensor in named if _edge(tensor) in reached], reached)
+    found = []
+    for name, tensor in named:
+        edge, why = _edge(tensor), None
+        if edge is None:
+            why = "its requires_grad is False: call requires_grad_() on it if it is to be trained"
+        elif edge in reached:
+            if edge in got:
+                continue
+            why = _why_none(edge, ends)
+        elif trace is not None:
+            why = trace.why(edge, losses, reached)
+        found.append(Missing(name, why or _why_unreached(reached, trace)))
+    return found
+
+
+def warn_missing(loss, model) -> None:
+    """Warn of the parameters that `explain_missing` finds."""
+    import warnings
+
+    found = explain_missing(loss, model)
+    if found:
+        lines = "".join(f"\n  {name}: {why}" for name, why in found)
+        warnings.warn(f"{len(found)} parameter(s) receive no gradient from this backward:{lines}", stacklevel=4)
+
+
+def _edge(tensor):
+    edge = tensor._live_edge()
+    return tensor if edge is LEAF else edge
+
+
+def _behind(edges) -> dict:
+    """Return all edges that some edges lead to, themselves included, as the keys of a dict."""
+    found = engine._count_uses([edge for edge in edges if edge is not None], None)[0]
+    del found[None]
+    return found
+
+
+def _named(model) -> list:
+    if hasattr(model, "named_parameters"):
+        return list(model.named_parameters())
+    if hasattr(model, "items"):
+        return list(model.items())
+    return [(f"tensor {number}", tensor) for number, tensor in enumerate(model)]
+
+
+def _walk(losses, wanted, reached):
+    """Return the edges that get a gradient, and pairs (node, edge) where a custom Function handed on None."""
+    if not wanted:
+        return set(), []
+    nodes = [node for node in reached if node.edges]
+    if any(node.saved is None for node in nodes):  # the graph was used up: what arrived is all that is left
+        return {_edge(tensor) for tensor in wanted if tensor.grad is not None}, []
+    ends, handles = [], []
+
+    def note(node):
+        def hook(grad_inputs, grad_outputs):
+            ends.extend((node, edge) for edge, g in zip(node.edges, grad_inputs) if edge is not None and g is None)
+
+        return hook
+
+    for node in nodes:
+        if hasattr(node, "user"):  # the formulas of ops never leave a gradient out
+            handles.append(node.register_hook(note(node)))
+    try:
+        roots = [one for one in losses if _edge(one) is not None]
+        ones = [one._type.plain.ones(one._data.shape) for one in roots]
+        grads = engine.grad(roots, wanted, [engine.as_tensor(one) for one in ones], True, allow_unused=True)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return {_edge(tensor) for tensor, g in zip(wanted, grads) if g is not None}, ends
+
+
+def _why_none(edge, ends) -> str:
+    names = dict.fromkeys(node.name() for node, start in ends if edge in _behind([start]))
+    if names:
+        return f"the loss depends on it, but the backward of {', '.join(names)} returned None on the way to it"
+    return "the loss depends on it, but no gradient arrived when backward ran"
+
+
+def _why_unreached(reached, trace) -> str:
+    if not reached:
+        why = "the loss itself has no history: it does not require grad"
+    else:
+        why = "the loss does not depend on it"
+    if trace is not None:
+        return f"{why}; no op that was traced used it"
+    return f"{why}, or the path was cut off before (a forward pass under autograd.trace_breaks() tells where)"
+
+
+# ---------------------------------------------------------------------------------------------------- tracing
+
+
+class _Break:
+    """A place where something that requires grad went in, and something that does not came out."""
+
+    __slots__ = ("what", "why", "where", "edges")
+
+    def __init__(self, what, why, edges):
+        self.what, self.why, self.edges, self.where = what, why, edges, _caller()
+
+    def __str__(self):
+        return f"{self.what} at {self.where}{self.why and ': ' + self.why}"
+
+
+class trace_breaks(OpHook):
+    """Write down where history ends while a forward pass runs, for `explain_missing`; a context manager.
+
+    Noticed are ops without gradient (`argmax`, comparisons, conversions to integers), ops under `no_grad`, and the
+    ways out of the graph: `detach()`, `.data`, `item()`, `tolist()`, `numpy()`. Everything runs on the slow road
+    meanwhile, and what was traced keeps the graph alive. It acts in its thread.
+
+    >>> import plugrad as torch
+    >>> layer = torch.nn.Linear(3, 2)
+    >>> with torch.autograd.trace_breaks() as breaks:
+    ...     loss = layer(torch.ones(1, 3)).argmax(1).float().sum()
+    >>> [name for name, why in torch.autograd.explain_missing(loss, layer, breaks) if "argmax" in why]
+    ['weight', 'bias']
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.breaks: list[_Break] = []
+        self._depends: dict = {}  # id of a tensor without history -> (weak reference, breaks that it comes from)
+        self._leads: dict = {}  # node -> breaks that its inputs without history come from
+        self._uses: dict = {}  # leaf -> name of the last recorded op that used it
+
+    def __enter__(self):
+        self._previous = getattr(_active, "trace", None)
+        _active.trace = self
+        _patch(+1)
+        return super().__enter__()
+
+    def __exit__(self, *exc):
+        super().__exit__(*exc)
+        _patch(-1)
+        _active.trace = self._previous
+
+    def after(self, call):
+        if call.op.family == "composite":
+            return
+        results = list(_tensors(call.result))
+        inputs = list(_tensors((call.args, call.kwargs)))
+        edges = [edge for edge in map(_edge, inputs) if edge is not None]
+        for edge in edges:
+            if not edge.edges:
+                self._uses[edge] = call.name
+        come = {one: None for tensor in inputs for one in self._of(tensor)}
+        live = [edge for edge in map(_edge, results) if edge is not None]
+        if edges and not live:
+            come[self._add(call.name, _reason(call, results), edges)] = None
+        if come:
+            for edge in live:
+                self._leads.setdefault(edge, {}).update(come)
+            for tensor in results:
+                self._depend(tensor, come)
+
+    def left(self, tensor, what, made=None) -> None:
+        """Note that a tensor left the graph by a method that is no op, as another tensor or as plain values."""
+        edge, come = _edge(tensor), self._of(tensor)
+        if edge is not None:
+            come = {**come, self._add(what, "", [edge]): None}
+        if made is not None:
+            self._depend(made, come)
+        else:
+            for one in come:
+                one.why = f"{what} made plain values of it, which carry no gradient"
+
+    def _add(self, what, why, edges):
+        self.breaks.append(_Break(what, why, edges))
+        return self.breaks[-1]
+
+    def _of(self, tensor) -> dict:
+        reference, come = self._depends.get(id(tensor), (None, {}))
+        return come if reference is not None and reference() is tensor else {}
+
+    def _depend(self, tensor, come) -> None:
+        self._depends[id(tensor)] = weakref.ref(tensor), come
+
+    def why(self, edge, losses, reached):
+        """Return where the path of a leaf ends, in words; None if nothing that was traced used it."""
+        used = {one: None for loss in losses for one in self._of(loss)}
+        for node in reached:
+            used.update(self._leads.get(node, {}))
+        mine = [one for one in self.breaks if edge in _behind(one.edges)]
+        for one in reversed(mine):
+            if one in used:
+                return f"its path to the loss ends in {one}"
+        for one in reversed(mine):
+            return f"no gradient leads to it from the loss; its history ends in {one}"
+        if edge in self._uses:
+            return f"{self._uses[edge]} used it, but the loss does not depend on the result"
+        return None
+
+
+def _reason(call, results) -> str:
+    """Return why the results of an op on tensors that require grad have no history."""
+    if not mode.grad:
+        return "it ran under no_grad()"
+    if not call.op.formulas:
+        return f"{call.name} has no gradient"
+    kinds = {str(tensor.dtype) for tensor in results}
+    return f"its result is {' and '.join(sorted(kinds))}, and only floating point numbers have gradients"
+
+
+def _tensors(value):
+    if hasattr(value, "_live_edge"):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+
+
+_HOME = os.path.dirname(__file__) + os.sep
+
+
+def _caller() -> str:
+    """Return file and line of the innermost frame that is the program's own."""
+    import plugrad.plugins
+
+    homes = (_HOME, os.path.dirname(plugrad.plugins.__file__) + os.sep, "<plugrad")
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(homes):
+        frame = frame.f_back
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+_patches = 0
+_originals: dict = {}
+_lock = threading.Lock()
+
+
+def _patch(step: int) -> None:
+    """Have the methods that lead out of the graph tell the trace of their thread, while any thread traces."""
+    global _patches
+    from plugrad.tensor.tensor import Tensor
+
+    with _lock:
+        _patches += step
+        if _patches == 1 and step == 1:
+            _originals["data"] = Tensor.__dict__["data"]
+            Tensor.data = property(_telling(Tensor.data.fget, ".data"), Tensor.data.fset)
+            for name in ("detach", "item", "tolist", "_shared"):
+                own = Tensor.__dict__.get(name)
+                _originals[name] = own
+                setattr(Tensor, name, _telling(getattr(Tensor, name), "numpy()" if name == "_shared" else f"{name}()"))
+        elif _patches == 0:
+            for name, own in _originals.items():
+                if own is None:
+                    delattr(Tensor, name)
+                else:
+                    setattr(Tensor, name, own)
+            _originals.clear()
+
+
+def _telling(function, what):
+    def method(self, *args, **kwargs):
+        made = function(self, *args, **kwargs)
+        trace = getattr(_active, "trace", None)
+        if trace is not None and not mode.in_hook:
+            trace.left(self, what, made if hasattr(made, "_live_edge") else None)
+        return made
+
+    return method

@@ -1,0 +1,300 @@
+"""`zero_safe`: backward in which zero times infinity is zero, so that no NaN comes from the branch not taken.
+
+`where(x > 0, log(x), 0)` hands the logarithm a gradient of exactly 0 where it was not taken; times its derivative,
+infinity at 0, that is NaN by IEEE 754. Under `zero_safe` the product is 0 in the gradients of elementwise ops. Only
+elements that came out NaN are looked at, so what is finite stays bit for bit what it was, in every order.
+
+Formulas are linear in the gradient. So a NaN that comes up in a walk is still there in the leaves, or it was selected
+away and does not matter. Therefore a walk is a *trial*: it runs as if the mode were off, and what it ends with is
+looked at before it is accumulated. If there is NaN, the walk is repeated with a look at every elementwise node. The
+classes of nodes where that found something to repair are suspects: from then on trials look at these.
+"""
+
+from __future__ import annotations
+
+import numpy
+
+from plugrad.graph import nodes
+from plugrad.graph.modes import _ModeContext, mode
+
+__all__ = ["is_zero_safe_enabled", "set_zero_safe", "zero_safe"]
+
+_TINY = 32  # elements up to which Python adds quicker than NumPy
+_FEW = 1024  # elements up to which NumPy's assignment by mask is quick, and an array is worth gathering with others
+_SEVERAL = 8  # arrays from which on gathering pays
+HELD = 1 << 22  # elements of gradients that a trial passes on before it frees what it saved for a repetition
+_CREDIT = 256  # looks at a suspect that find nothing until it is trusted again; twice as many the next time
+_PATIENCE = 1000  # gradients under way that pauses for hooks look at, beyond eight each
+
+
+class zero_safe(_ModeContext):
+    """Let 0 * inf and 0 * nan be 0 in the gradients of elementwise ops; a context manager or a decorator.
+
+    It acts on every backward that *runs* inside of it, in its thread, whether the graph was recorded inside or not. In
+    the gradient of an elementwise op (families unary, binary and elementwise) an element that comes out NaN becomes 0
+    where the incoming gradient is exactly 0, whatever the derivative is there, and where the incoming gradient
+    is infinite and the derivative exactly 0. All other NaNs propagate: those of an incoming gradient that is NaN
+    itself, and of a NaN derivative times a gradient that is not 0. For second derivatives, run both walks inside.
+
+    Args:
+        enabled: False switches the mode off inside.
+
+    >>> import plugrad as torch
+    >>> x = torch.tensor([0.0, 2.0], requires_grad=True)
+    >>> y = torch.where(x > 0, torch.log(x), 0.0).sum()
+    >>> torch.autograd.grad(y, x, retain_graph=True)
+    (tensor([   nan, 0.5000]),)
+    >>> with torch.autograd.zero_safe():
+    ...     torch.autograd.grad(y, x)
+    (tensor([0.0000, 0.5000]),)
+    """
+
+    __slots__ = ("_value",)
+
+    def __new__(cls, enabled=True):
+        if callable(enabled):  # written as `@zero_safe` without parentheses
+            return cls()(enabled)
+        return object.__new__(cls)
+
+    def __init__(self, enabled=True):
+        self._value, self._previous = bool(enabled), []
+
+    def __enter__(self):
+        self._previous.append(mode.zero_safe)
+        mode.zero_safe = self._value
+
+    def __exit__(self, *exc):
+        mode.zero_safe = self._previous.pop()
+
+    def clone(self):
+        return zero_safe(self._value)
+
+
+def set_zero_safe(enabled: bool) -> None:
+    """Switch `zero_safe` on or off for this thread, until it is switched again.
+
+    >>> import plugrad as torch
+    >>> torch.autograd.set_zero_safe(True)
+    >>> torch.autograd.is_zero_safe_enabled()
+    True
+    >>> torch.autograd.set_zero_safe(False)
+    """
+    mode.zero_safe = bool(enabled)
+
+
+def is_zero_safe_enabled() -> bool:
+    """Whether backward treats 0 * inf as 0 in this thread."""
+    return mode.zero_safe
+
+
+# ---------------------------------------------------------------------------------------------------- in the walk
+
+
+def walk(run, finish, roots, *, retain, create, targets):
+    """Have the engine `run` as a trial; if that ends in NaN again, with care, from where it was last right."""
+    trial = Trial(roots, (finish, create, targets))
+    run(roots, retain=retain, create=create, targets=targets, trial=trial)
+    if trial.failed or not trial.commit():
+        log = trial.log
+        for node, saved in zip(log[::2], log[1::2]):
+            node.saved = saved
+        trial.results.update(run(trial.roots, retain=retain, create=create, targets=targets))
+    return trial.results
+
+
+class Trial:
+    """A walk that may have to be repeated: where it started, and what it did since.
+
+    Hooks and custom Functions must run once and see what is right. So before one of them the trial pauses: what is
+    under way is looked at, and what is done is accumulated. After it the trial starts anew. It also pauses when it
+    holds much memory.
+    """
+
+    failed = False
+    patience = _PATIENCE
+    arrived = None  # the gradient that the current node was given
+
+    def __init__(self, roots, how):
+        self.roots = roots  # pairs (edge, gradient) to start from again; None while there is no going back
+        self.log = []  # the nodes that ran since then, each followed by what it had saved
+        self.leaves = []  # the leaves that are complete since then, each followed by its gradient
+        self.small, self.looks = [], []  # what to look at for these: small raw arrays, and the rest
+        self.captured, self.results = {}, {}  # gradients of targets: since then, and from before
+        self.how = how
+
+    def leaf(self, leaf, g, create, targets, captured, holders):
+        """Keep the complete gradient of a leaf until it was looked at."""
+        self.leaves += leaf, g
+        if create or g is None or g.size > _FEW:
+            if holders == 3 and not create and g is not None:
+                # Straight from the current node. Of a matrix product look at the smaller gradient that it was given.
+                arrived, node = self.arrived, self.log[-2]
+                if not node.scales and arrived.__class__ is g.__class__ and 4 * arrived.size < g.size:
+                    g = arrived
+            self.looks.append(g)
+            if g is not None and not create:
+                self.hold(self.leaves[-1].size)
+        else:
+            self.small.append(g)
+
+    def pause(self, node, g, pending, heap, owned, held):
+        """Look at what must be right before this node runs; return how much is held now, None to end the trial."""
+        hooked = node.rare is not None or node.op is None and not node.pure
+        if not hooked and held <= HELD:
+            if node.op.trusted:
+                _trust_later(type(node))
+            elif _has_nan(g):  # formulas of others may make anything of a NaN
+                self.failed = True
+            return None if self.failed else held
+        known = {id(grad) for _, grad in self.roots or ()}
+        if not self.commit([grad for grad in (g, *pending.values()) if id(grad) not in known]):
+            self.failed = True
+            return None
+        owned.clear()  # sums that are under way are what a repetition starts from: they may not change
+        if hooked:
+            self.patience -= len(pending) - 8
+            if self.patience > 0:
+                return HELD + 1  # so that the next node, after the hooks, starts anew
+            self.failed = True
+        waiting = [(edge, None) for _, edge in heap if edge not in pending]
+        self.roots = [(node, g), *pending.items(), *waiting]
+        return None if self.failed else 0
+
+    def commit(self, under_way=()) -> bool:
+        """Accumulate what is complete and forget how it came about; False, and nothing done, if anything holds NaN."""
+        leaves, captured = self.leaves, self.captured
+        if self.roots is not None:
+            looks = [*self.looks, *captured.values(), *under_way]
+            if self.small and _joint_nan(self.small) or looks and any([_has_nan(look) for look in looks]):
+                return False
+            self.roots = looks = None
+        self.small.clear()
+        self.looks.clear()
+        finish, create, targets = self.how
+        self.arrived = None
+        self.log.clear()
+        if captured:
+            self.results.update(captured)
+            captured.clear()
+        leaves.reverse()
+        pop = leaves.pop
+        while leaves:
+            finish(pop(), pop(), create, targets, self.results, 0)
+        return True
+
+
+def _joint_nan(arrays) -> bool:
+    """Whether any of some small raw arrays holds NaN."""
+    if len(arrays) > _SEVERAL and {type(array) for array in arrays} == {numpy.ndarray}:
+        try:
+            flat = numpy.concatenate(arrays, None)
+        except TypeError:  # dtypes that have none in common
+            flat = None
+        if flat is not None and flat.dtype.char in "fd":
+            total = flat.dot(flat)
+            return bool(total != total)
+    for array in arrays:
+        if _has_nan(array):
+            return True
+    return False
+
+
+def _has_nan(grad) -> bool:
+    if type(grad) is not numpy.ndarray:
+        if grad is None:
+            return False
+        if type(grad) is nodes.Outputs:
+            return any([_has_nan(part) for part in grad.grads.values()])
+        grad = getattr(grad, "_data", grad)
+    elif grad.size <= _TINY:
+        total = sum(grad.ravel().tolist())
+        if total == total:
+            return False
+    elif grad.dtype.char in "fd":
+        # Squares never cancel: their sum is NaN only if an element is. `dot` takes a third of the time of `isnan`.
+        flat = grad if grad.ndim == 1 else grad.ravel("K")
+        total = flat.dot(flat)
+        return bool(total != total)
+    return bool((grad != grad).any())
+
+
+# ---------------------------------------------------------------------------------------------------- repair
+
+_suspects: dict = {}  # class of nodes -> [looks left, credit]
+
+
+def _suspect(cls) -> None:
+    """Gradients of such a node were repaired: have trials look at them."""
+    record = _suspects.setdefault(cls, [0, _CREDIT])
+    if cls.pure and cls.op.trusted:
+        cls.pure = False
+    record[0] = record[1]
+
+
+def _trust_later(cls) -> None:
+    """A trial looks at a suspect; one that has needed no repair for long is trusted again."""
+    record = _suspects[cls]
+    record[0] -= 1
+    if record[0] <= 0:
+        cls.pure, record[1] = True, 2 * record[1]
+
+
+def zeroed(F, raw_F, node, g, saved, grads):
+    """Return the gradients of an elementwise node with 0 where they are NaN as the product of 0 and inf or NaN.
+
+    `saved` and `raw_F` are the raw arrays and their namespace, also where `F`, `g` and `grads` are those of a recorded
+    walk. Elements that are not NaN keep their history: where the gradient is 0 and the derivative finite, a second
+    derivative comes through them.
+    """
+    recorded = type(g) is not numpy.ndarray
+    incoming = getattr(g, "_data", g) if recorded else g
+    zero = infinite = slopes = found = None
+    for position, grad in enumerate(grads):
+        raw = getattr(grad, "_data", grad) if recorded else grad
+        if raw is None or raw is incoming or raw.shape != incoming.shape:
+            continue
+        bad = raw != raw
+        number = _count(bad)
+        if not number:
+            continue
+        if zero is None:
+            zero = incoming == 0
+        safe = bad & zero
+        repaired = _count(safe)
+        if repaired != number:
+            if infinite is None:
+                infinite = abs(incoming) == numpy.inf
+                if _count(infinite):  # formulas are linear in g, and here element by element
+                    slopes = node.pull(raw_F, infinite.astype(incoming.dtype), saved, True)
+            if slopes is not None:
+                safe |= bad & infinite & (slopes[position] == 0)
+                repaired = _count(safe)
+        if not repaired:
+            continue
+        _suspect(type(node))
+        if found is None:
+            found = list(grads)
+        if grad is raw:
+            found[position] = _cleared(F, raw, safe, (incoming, *saved))
+        else:
+            found[position] = F.where(nodes.as_tensor(safe), 0.0, grad)
+    return grads if found is None else tuple(found)
+
+
+def _count(mask) -> int:
+    return numpy.count_nonzero(mask) if type(mask) is numpy.ndarray else int(mask.sum())
+
+
+def _cleared(F, array, mask, others):
+    """Return an array with 0 where the mask is set; it is the same one if it is none of the others, nor a view."""
+    size = array.itemsize
+    if type(array) is not numpy.ndarray or size > 8:
+        return F.where(mask, 0.0, array)
+    if array.base is not None or not array.flags.writeable or any([array is other for other in others]):
+        array = array.copy()
+    if array.size <= _FEW:
+        array[mask] = 0
+    else:  # the bits times 0 or 1: NumPy's assignments by mask go element by element
+        bits = array.view(f"i{size}")
+        bits *= ~mask
+    return array

@@ -1,0 +1,323 @@
+"""Devices and the backends behind them.
+
+A backend is a plugin: it brings an array module, says whether it can run here, and converts to and from NumPy. The
+core asks for one by name, at the first use of its device, and never looks at an array's insides itself.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy
+
+from plugrad import registry
+from plugrad.devices import dtypes
+from plugrad.graph import modes
+
+
+class Backend:
+    """What a device plugin must bring; subclass it and register the instance or the class.
+
+    `name` is the device's type ("cuda"), `xp` its array module, `array_type` the class of its arrays. `symbolic`
+    backends hold no data: ops on them run shape rules instead of kernels.
+    """
+
+    name: str
+    xp = None
+    array_type: type
+    symbolic = False
+
+    def available(self) -> str | None:
+        """Return None when the device works here, else the reason why not."""
+        return None
+
+    def device_count(self) -> int:
+        """Number of devices of this type."""
+        return 1
+
+    def from_numpy(self, array: numpy.ndarray, index: int):
+        """Return the array on device number `index`."""
+        raise NotImplementedError(f"backend {self.name!r} does not say how to copy from NumPy")
+
+    def to_numpy(self, array) -> numpy.ndarray:
+        """Return the array as a NumPy array in host memory."""
+        raise NotImplementedError(f"backend {self.name!r} does not say how to copy to NumPy")
+
+    def synchronize(self, index: int) -> None:
+        """Wait until all work on the device is done."""
+
+    def generator(self, seed: int):
+        """Return a new random generator with NumPy's `Generator` interface."""
+        return self.xp.random.default_rng(seed)
+
+    def storage(self, array):
+        """Return the object that owns the array's memory: equal for an array and all its views."""
+        base = array.base
+        while base is not None:  # NumPy's as_strided puts an object of its own between a view and its base
+            if isinstance(base, self.array_type):
+                array = base
+            base = getattr(base, "base", None)
+        return array
+
+    def owns_index(self, array) -> int | None:
+        """Return the device number of an array, or None where there is only one device."""
+        return None
+
+
+class device:
+    """Where a tensor lives: a type such as "cpu" or "cuda", and optionally a number.
+
+    >>> import plugrad as torch
+    >>> torch.device("cuda:1"), torch.device("cpu").type
+    (device(type='cuda', index=1), 'cpu')
+    """
+
+    __slots__ = ("type", "index", "_backend", "_types")
+    _interned: dict = {}
+
+    def __new__(cls, type, index=None):
+        key = (type, index)
+        found = cls._interned.get(key)
+        if found is not None:
+            return found
+        if isinstance(type, device):
+            return type if index is None else cls(type.type, index)
+        if isinstance(type, int) and not isinstance(type, bool):
+            type, index = default_accelerator(), type
+        if not isinstance(type, str):
+            raise TypeError(f"device(): a device is a string such as 'cpu' or 'cuda:0', not {type!r}")
+        name, colon, number = type.partition(":")
+        if colon:
+            if index is not None:
+                raise RuntimeError(
+                    f"type (string) must not include an index because index was passed explicitly: {type}"
+                )
+            if not number.isdigit():
+                raise RuntimeError(f"Invalid device string: '{type}'; write a type and a number, such as 'cuda:0'")
+            index = int(number)
+        if name not in registry.backends:
+            raise RuntimeError(
+                f"Expected one of {', '.join(sorted(registry.backends))} device type at start of device string: "
+                f"{type}; `plugrad backends` lists the backends that are installed here{registry.hint(name)}"
+            )
+        key = (name, index)
+        self = cls._interned.get(key)
+        if self is None:
+            self = object.__new__(cls)
+            self.type, self.index, self._backend, self._types = name, index, None, {}
+            cls._interned[key] = self
+        if colon:
+            cls._interned[type, None] = self
+        return self
+
+    @property
+    def backend(self) -> Backend:
+        """The backend that serves this device; imported at first use, an error with its reason if it can't run."""
+        if self._backend is None:
+            backend = registry.backend(self.type)
+            reason = registry.reason(self.type)
+            if reason is not None:
+                raise RuntimeError(f"device {self.type!r} can't be used here: {reason}")
+            if self.index is not None and self.index >= backend.device_count():
+                raise RuntimeError(
+                    f"device {self} does not exist: there are {backend.device_count()} devices of type {self.type!r}"
+                )
+            self._backend = backend
+        return self._backend
+
+    def tensor_type(self, np_dtype) -> TensorType:
+        """Return the interned pair of this device and an element type, given as a NumPy dtype."""
+        found = self._types.get(np_dtype)
+        if found is None:
+            home = self
+            if self.index is None and self.type not in ("cpu", "meta"):
+                home = device(self.type, 0)
+            found = home._types.get(np_dtype) if home is not self else None
+            if found is None:
+                found = TensorType(home, dtypes.from_numpy(np_dtype))
+                home._types[np_dtype] = found
+            self._types[np_dtype] = found
+        return found
+
+    def __repr__(self):
+        return (
+            f"device(type='{self.type}')" if self.index is None else f"device(type='{self.type}', index={self.index})"
+        )
+
+    def __str__(self):
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other):
+        if isinstance(other, device):
+            return self is other
+        return NotImplemented
+
+    def __hash__(self):
+        return hash((self.type, self.index))
+
+    def __reduce__(self):
+        return device, (self.type, self.index)
+
+    def __enter__(self):
+        _context.__dict__.setdefault("stack", []).append(self)
+        modes.count_elsewhere(+1)
+        return self
+
+    def __exit__(self, *exc):
+        _context.stack.pop()
+        modes.count_elsewhere(-1)
+
+
+class TensorType:
+    """A device and an element type: interned, so that one identity test compares both.
+
+    `array_type` and `xp` are the backend's, `np` is the NumPy dtype of the elements. Tensors with something rare about
+    them (a subclass with overrides) have a variant of their type: `plain` is the type itself there, and another one
+    everywhere else. Being another object it fails the tests of the fast roads, which costs those nothing; `home` is
+    what they compare to see whether two tensors are on one device.
+    """
+
+    __slots__ = (
+        "device", "dtype", "np", "xp", "array_type", "backend", "symbolic", "constants", "plain", "home", "rare",
+        "_variant",
+    )  # fmt: skip
+
+    def __init__(self, place: device, element: dtypes.dtype, plain: TensorType | None = None):
+        self.device, self.dtype, self.np = place, element, element.numpy
+        self.plain, self.home = (self, place) if plain is None else (plain, self)
+        self._variant = None
+        self.backend = place.backend
+        self.xp, self.array_type, self.symbolic = self.backend.xp, self.backend.array_type, self.backend.symbolic
+        self.rare = self.symbolic or plain is not None  # whether every call takes the general road
+        self.constants: dict = {}  # Python numbers as 0-d arrays
+
+    def variant(self) -> TensorType:
+        """Return the variant of this type for tensors that have something rare about them."""
+        if self.plain is not self:
+            return self
+        if self._variant is None:
+            self._variant = TensorType(self.device, self.dtype, self)
+        return self._variant
+
+    def constant(self, value):
+        """Return a Python number in the form in which the array module computes with it fastest.
+
+        NumPy takes twice as long for an array and a Python number as for an array and a 0-d array, which is kept for
+        the next time. Zero stays a number, since 0.0 and -0.0 are one key, and so does NaN, which equals no key.
+        """
+        if self.xp is not numpy or not value or value != value:
+            return value
+        if len(self.constants) > 256:
+            self.constants.clear()
+        found = self.constants[value] = numpy.array(value, self.np)
+        return found
+
+    def wrap(self, value):
+        """Return the backend's array for what a kernel gave: NumPy gives scalars where 0-d arrays are meant."""
+        return self.xp.asarray(value)
+
+    def ones(self, shape):
+        """Return a new array of ones; without data on a symbolic device."""
+        return self.backend.empty(shape, self.np) if self.symbolic else self.xp.ones(shape, self.np)
+
+    def zeros(self, shape):
+        """Return a new array of zeros; without data on a symbolic device."""
+        return self.backend.empty(shape, self.np) if self.symbolic else self.xp.zeros(shape, self.np)
+
+    def to(self, element: dtypes.dtype) -> TensorType:
+        """Return the type with other elements on the same device."""
+        return self.device.tensor_type(element.numpy)
+
+    def __repr__(self):
+        return f"TensorType({self.device}, {self.dtype})"
+
+
+_context = threading.local()
+_default: device | None = None
+
+
+_accelerator: str | None = None
+
+
+def default_accelerator() -> str:
+    """Return the type of the accelerator that a device given as a number, such as `device(0)`, means.
+
+    That is the one which `plugrad.backends.set_accelerator`, PLUGRAD_ACCELERATOR or `accelerator` in pyproject.toml
+    names, else "cuda" where it can run, else the only other one that can. RuntimeError if there is none, or several.
+    """
+    from plugrad.registry import preferences
+
+    chosen = _accelerator or preferences.setting("accelerator")[0]
+    if chosen is not None:
+        return device(chosen).type
+    others = [name for name in sorted(registry.backends) if name not in ("cpu", "meta", "cuda")]
+    reasons = {}
+    for names in (["cuda"] if "cuda" in registry.backends else []), others:
+        reasons.update({name: registry.reason(name) for name in names})
+        able = [name for name in names if reasons[name] is None]
+        if len(able) > 1:
+            raise RuntimeError(
+                f"there are several accelerators here, {' and '.join(able)}: write device='{able[0]}:0', or choose one "
+                f"with plugrad.backends.set_accelerator({able[0]!r})"
+            )
+        if able:
+            return able[0]
+    told = "".join(f"; {name}: {reason}" for name, reason in reasons.items())
+    raise RuntimeError(f"there is no accelerator here, use device='cpu'{told}")
+
+
+def set_accelerator(name: str | None) -> None:
+    """Say which device type a device given as a number means; None leaves it to the rule again."""
+    global _accelerator
+    _accelerator = None if name is None else device(name).type
+
+
+def set_default_device(place) -> None:
+    """Set the device that new tensors are made on; None sets it back to the CPU."""
+    global _default
+    previous, _default = _default, None if place is None else device(place)
+    modes.count_elsewhere((_default is not None) - (previous is not None))
+
+
+def default_device() -> device | None:
+    """Return what `set_default_device` set, None if nothing."""
+    return _default
+
+
+def get_default_device() -> device:
+    """Return the device that new tensors are made on.
+
+    >>> import plugrad as torch
+    >>> torch.get_default_device()
+    device(type='cpu')
+    """
+    stack = _context.__dict__.get("stack")
+    return stack[-1] if stack else _default or device("cpu")
+
+
+def resolve(place) -> device:
+    """Return the device that a `device=` argument means; None is the default device."""
+    return get_default_device() if place is None else device(place)
+
+
+_by_array_type: dict[type, TensorType | device] = {}
+
+
+def device_of(array) -> device:
+    """Return the device of a raw array."""
+    found = _by_array_type.get(array.__class__)
+    if found is None:
+        for name in registry.loaded_backends():
+            backend = registry.backend(name)
+            if array.__class__ is backend.array_type:
+                found = _by_array_type[array.__class__] = device(name)
+                break
+        else:
+            raise TypeError(f"no backend knows arrays of type {type(array).__module__}.{type(array).__qualname__}")
+    index = found.backend.owns_index(array)
+    return found if index is None else device(found.type, index)
+
+
+def type_of(array) -> TensorType:
+    """Return the tensor type of a raw array."""
+    return device_of(array).tensor_type(array.dtype)

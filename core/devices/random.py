@@ -1,0 +1,141 @@
+"""Random number generators: one per device, seeded together."""
+
+from __future__ import annotations
+
+import numpy
+
+from plugrad import registry
+from plugrad.devices.device import device as _device
+
+_seed: int | None = None
+_default: dict = {}
+
+
+class Generator:
+    """A source of random numbers on one device.
+
+    >>> import plugrad as torch
+    >>> g = torch.Generator().manual_seed(0)
+    >>> a = torch.rand(2, generator=g)
+    >>> torch.equal(a, torch.rand(2, generator=g.manual_seed(0)))
+    True
+    """
+
+    __slots__ = ("device", "_seed", "source")
+
+    def __init__(self, device="cpu"):
+        self.device = _device(device)
+        self.seed()
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the sequence that belongs to `seed`; return the generator."""
+        self._seed = int(seed)
+        self.source = self.device.backend.generator(self._seed % 2**64)
+        return self
+
+    def seed(self) -> int:
+        """Start a sequence that nobody can foresee; return its seed."""
+        seed = int(numpy.random.SeedSequence().generate_state(1, numpy.uint64)[0])
+        self.manual_seed(seed)
+        return seed
+
+    def initial_seed(self) -> int:
+        """Return the seed of the current sequence."""
+        return self._seed
+
+    def get_state(self):
+        """Return the state as a uint8 tensor."""
+        import pickle
+
+        from plugrad.tensor.creation import from_numpy
+
+        data = pickle.dumps((self._seed, self.source.bit_generator.state))
+        return from_numpy(numpy.frombuffer(data, numpy.uint8).copy())
+
+    def set_state(self, state) -> Generator:
+        """Return to a state that `get_state` returned."""
+        import pickle
+
+        seed, inner = pickle.loads(state.numpy().tobytes())
+        self.manual_seed(seed)
+        self.source.bit_generator.state = inner
+        return self
+
+    def clone_state(self) -> Generator:
+        """Return a new generator in the same state."""
+        return Generator(self.device).set_state(self.get_state())
+
+
+def default_generator(place="cpu") -> Generator:
+    """Return the generator that a device uses when none is given."""
+    key = str(place)
+    found = _default.get(key)
+    if found is None:
+        found = _default[key] = Generator(place)
+        if _seed is not None:
+            found.manual_seed(_seed)
+    return found
+
+
+def rng(xp, generator: Generator | None = None):
+    """Return the NumPy-like generator for kernels on the array module `xp`."""
+    if generator is not None:
+        return generator.source
+    found = _default.get("cpu") if xp is numpy else None
+    if found is None:
+        name = next((n for n in registry.loaded_backends() if registry.backend(n).xp is xp), "cpu")
+        found = default_generator(name)
+    return found.source
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the generators of all devices; return the CPU's.
+
+    >>> import plugrad as torch
+    >>> _ = torch.manual_seed(0)
+    >>> a = torch.randn(3)
+    >>> _ = torch.manual_seed(0)
+    >>> torch.equal(a, torch.randn(3))
+    True
+    """
+    global _seed
+    _seed = int(seed)
+    for generator in _default.values():
+        generator.manual_seed(_seed)
+    return default_generator("cpu")
+
+
+def seed() -> int:
+    """Seed all generators so that nobody can foresee them; return the seed."""
+    value = int(numpy.random.SeedSequence().generate_state(1, numpy.uint64)[0])
+    manual_seed(value)
+    return value
+
+
+def initial_seed() -> int:
+    """Return the seed of the CPU's generator."""
+    return default_generator("cpu").initial_seed()
+
+
+def get_rng_state():
+    """Return the state of the CPU's generator as a uint8 tensor."""
+    return default_generator("cpu").get_state()
+
+
+def set_rng_state(state) -> None:
+    """Set the state of the CPU's generator."""
+    default_generator("cpu").set_state(state)
+
+
+class fork_rng:
+    """Restore the CPU generator's state when the block ends."""
+
+    def __init__(self, devices=None, enabled=True):
+        self._enabled = enabled
+
+    def __enter__(self):
+        self._state = get_rng_state()
+
+    def __exit__(self, *exc):
+        if self._enabled:
+            set_rng_state(self._state)

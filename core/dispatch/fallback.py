@@ -1,0 +1,199 @@
+"""Computing on the CPU what a device's backend can't do: never unasked, always counted.
+
+It concerns ops whose kernel does not exist on a device: it raises NotImplementedError, or uses a name that the device's
+array module lacks. Without permission that is an error which says how to give it. With permission the arguments are
+copied to the CPU and the results back; one warning is given for each op and device, and `fallbacks()` has the counts.
+"""
+
+from __future__ import annotations
+
+import types
+
+import numpy
+
+from plugrad.devices.device import device as _device
+from plugrad.devices.random import Generator
+from plugrad.errors import describe, warn
+from plugrad.registry import preferences
+
+_rules: list = []  # of `fallback` and `no_fallback`; the last one that concerns an op decides
+_counts: dict[tuple[str, str], int] = {}
+
+
+class MissingKernelError(NotImplementedError):
+    """An op can't run on a device, and falling back to the CPU is not allowed or not possible."""
+
+
+class FallbackWarning(UserWarning):
+    """An op runs on the CPU instead of its tensors' device, as the user allowed."""
+
+
+class _Rule:
+    """Permission or prohibition, in force at once, and as a context manager until the block ends."""
+
+    allow = True
+
+    def __init__(self, *names):
+        for name in names:
+            if not isinstance(name, str):
+                raise TypeError(f"write names of ops, such as 'conv2d', not {name!r}")
+        self.names = frozenset(names)
+        _rules.append(self)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.end()
+
+    def end(self) -> None:
+        """Take the rule back."""
+        if self in _rules:
+            _rules.remove(self)
+
+    def __repr__(self):
+        return f"<{type(self).__name__} for {', '.join(sorted(self.names)) or 'all ops'}>"
+
+
+class fallback(_Rule):
+    """Allow ops to fall back to the CPU: those named, or all; in the whole process, at once.
+
+    As a context manager it ends with the block, else with `end()`.
+
+    >>> import plugrad as torch
+    >>> with torch.backends.fallback("conv2d", "max_pool2d"):
+    ...     torch.ones(2) + 1
+    tensor([2., 2.])
+    """
+
+
+class no_fallback(_Rule):
+    """Forbid falling back to the CPU, whatever else allows it; for the ops named, or all."""
+
+    allow = False
+
+
+def fallbacks() -> dict[tuple[str, str], int]:
+    """Return how often each op fell back to the CPU in this process: {(op, device): count}.
+
+    >>> import plugrad as torch
+    >>> torch.backends.fallbacks()
+    {}
+    """
+    return dict(_counts)
+
+
+def _names(op, in_formula=False) -> set[str]:
+    """Return the names under which an op may be allowed or forbidden.
+
+    In a gradient formula, or without a public name, it goes by the names of the ops that it serves, too.
+    """
+    from plugrad import registry
+
+    names = {op.name, op.qualname, *op.names}
+    if in_formula or not op.names:
+        for user in registry.ops.values():
+            if any(op.name in formula.function.__code__.co_names for formula in user.formulas):
+                names |= {user.name, user.qualname, *user.names}
+    return names
+
+
+def allowed(op, in_formula=False) -> tuple[bool, str]:
+    """Return whether an op may fall back, and who says so."""
+    names = _names(op, in_formula)
+    for rule in reversed(_rules):
+        if not rule.names or not rule.names.isdisjoint(names):
+            return rule.allow, f"plugrad.backends.{type(rule).__name__}"
+    value, source = preferences.setting("fallback")
+    if value is None:
+        return False, "it is off unless you allow it"
+    return value is True or (value is not False and not names.isdisjoint(value)), str(source)
+
+
+def applies(error, kind) -> bool:
+    """Whether an error means that a device's kernel does not exist."""
+    if kind.device.type == "cpu" or kind.symbolic or isinstance(error, MissingKernelError):
+        return False
+    return isinstance(error, NotImplementedError) or _is_part_of(getattr(error, "obj", None), kind.xp)
+
+
+def _is_part_of(holder, xp) -> bool:
+    """Whether the object that lacks an attribute is the array module, or a module in it."""
+    if holder is None or holder is xp:
+        return holder is not None
+    if isinstance(xp, types.ModuleType):
+        root = xp.__name__.partition(".")[0]
+        return isinstance(holder, types.ModuleType) and holder.__name__.partition(".")[0] == root
+    return type(holder) is type(xp)
+
+
+def compute(op, kind, raw, error):
+    """Do on the CPU what a kernel could not do; MissingKernelError unless that is allowed."""
+    from plugrad.dispatch.op import Op
+
+    host = _device("cpu").tensor_type(kind.np)
+    index = kind.device.index
+    return _instead(op, kind, raw, index, error, False, lambda arguments: Op.compute(op, host, arguments))
+
+
+def guard(op, function, namespace):
+    """Return an op on raw arrays of a device, as formulas call it, with the way to the CPU when it fails."""
+    kind = _device(namespace._name).tensor_type(numpy.dtype("float32"))
+
+    def guarded(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except (NotImplementedError, AttributeError) as error:
+            if not applies(error, kind):
+                raise
+            from plugrad.dispatch.op import raw_namespace
+
+            on_host = op.raw(raw_namespace(numpy.float32()))
+            index = next((kind.backend.owns_index(a) for a in args if isinstance(a, kind.array_type)), None)
+
+            def run(given):
+                return on_host(*given[0], **given[1])
+
+            return _instead(op, kind, (args, kwargs), index, error, True, run)
+
+    return guarded
+
+
+def _instead(op, kind, arguments, index, error, in_formula, run):
+    """Run on copies of the arguments in host memory, and return the results on the device."""
+    place, backend = kind.device.type, kind.backend
+    permitted, _ = allowed(op, in_formula)
+    if not permitted:
+        raise MissingKernelError(
+            f"op {op.qualname!r} can't run on device {place!r}: {describe(error)}. It does not fall back to the CPU "
+            f"unless you allow it: with plugrad.backends.fallback({op.name!r}), with PLUGRAD_FALLBACK={op.name}, or "
+            f'with fallback = ["{op.name}"] under [tool.plugrad] in pyproject.toml'
+        ) from error
+    why = None
+    if op.family == "view" and not in_formula:
+        why = "its result has to share the memory of its input"
+    elif any(isinstance(value, Generator) for value in arguments):
+        why = "it draws from a generator of the device"
+    if why is not None:
+        raise MissingKernelError(f"op {op.qualname!r} can't run on {place!r}, nor on the CPU instead: {why}") from error
+    count = _counts[op.qualname, place] = _counts.get((op.qualname, place), 0) + 1
+    if count == 1:
+        warn(
+            f"op {op.qualname!r} can't run on {place!r} ({describe(error)}): it runs on the CPU, with copies there and "
+            "back; plugrad.backends.fallbacks() counts how often",
+            FallbackWarning,
+        )
+    result = run(_mapped(arguments, kind.array_type, backend.to_numpy))
+    return _mapped(result, (numpy.ndarray, numpy.generic), lambda a: backend.from_numpy(numpy.asarray(a), index or 0))
+
+
+def _mapped(value, cls, function):
+    """Apply a function to the arrays of a class in a value, or in its tuples, lists and dicts."""
+    if isinstance(value, cls):
+        return function(value)
+    if isinstance(value, dict):
+        return {key: _mapped(item, cls, function) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        items = [_mapped(item, cls, function) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value

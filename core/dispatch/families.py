@@ -1,0 +1,529 @@
+"""The families of ops and their decorators: what can be derived once for all ops of a kind.
+
+A family knows how arguments are promoted, which shape comes out, whether an in-place form exists, and which fast road
+a call may take. `op` is the family of everything else.
+"""
+
+from __future__ import annotations
+
+import numpy
+
+from plugrad.devices import dtypes
+from plugrad.dispatch import codegen
+from plugrad.dispatch.op import PLAIN, Op
+from plugrad.errors import suggestion
+from plugrad.tensor.views import mark_view
+
+_COMPUTE_IN = {"float16": "float32", "bfloat16": "float32"}  # as PyTorch's kernels on the CPU do
+
+
+class _BoolTypes(dict):
+    """The tensor type of bools on the device of a tensor type."""
+
+    def __missing__(self, kind):
+        found = self[kind] = kind.to(dtypes.bool)
+        return found
+
+
+BOOL_TYPE = _BoolTypes()
+
+
+def axes(dim, ndim: int):
+    """Return `dim` (an int or a sequence) as non-negative ints; IndexError when out of range or repeated.
+
+    >>> from plugrad.extend import axes
+    >>> axes(-1, 3), axes((0, -1), 3)
+    (2, (0, 2))
+    """
+    limit = ndim or 1
+    if dim.__class__ is int and -limit <= dim < limit:
+        return dim + limit if dim < 0 else dim
+    if isinstance(dim, (tuple, list)):
+        found = tuple([axes(one, ndim) for one in dim])
+        if len(found) > 1 and len(set(found)) != len(found):
+            twice = next(one for i, one in enumerate(found) if one in found[:i])
+            raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
+        return found
+    if dim.__class__ is not int:
+        try:
+            dim = dim.__index__()
+        except AttributeError:
+            raise TypeError(f"dim must be an int, not {type(dim).__name__}") from None
+    if not -limit <= dim < limit:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
+    return dim + limit if dim < 0 else dim
+
+
+def keep_dims(F, g, shape, dim, keepdim):
+    """Return the gradient `g` of a reduction with the reduced dimensions of `shape` restored as size 1.
+
+    >>> import numpy, plugrad
+    >>> from plugrad.extend import keep_dims
+    >>> keep_dims(plugrad.extend.F, plugrad.ones(2), (2, 3), 1, False).shape
+    torch.Size([2, 1])
+    """
+    if keepdim or not len(shape):
+        return g
+    if dim is None or (isinstance(dim, (tuple, list)) and not len(dim)):
+        return F.reshape(g, (1,) * len(shape))
+    reduced = axes(dim, len(shape))
+    reduced = reduced if isinstance(reduced, tuple) else (reduced,)
+    return F.reshape(g, tuple(1 if i in reduced else n for i, n in enumerate(shape)))
+
+
+def conj(F, value):
+    """Return the complex conjugate of a tensor or number, for gradient formulas; real ones come back as they are.
+
+    In the formulas of the fast roads, which are real, the call is replaced by one that does nothing.
+    """
+    dtype = getattr(value, "dtype", None)
+    if dtype is None:
+        return value.conjugate()
+    # Only raw arrays have a dtype with a `kind`; asking it is cheaper than a call that does nothing.
+    return value if getattr(dtype, "kind", "c") != "c" else F.conj(value)
+
+
+_ONES: dict = {}  # NumPy dtype -> 1 as a 0-d array
+
+
+def complement(F, value):
+    """Return 1 - value, for gradient formulas: on real NumPy arrays in half the time of the operator.
+
+    >>> import numpy
+    >>> from plugrad.extend import F, complement
+    >>> complement(F, numpy.array([0.25, 1.0]))
+    array([0.75, 0.  ])
+    """
+    if type(value) is not numpy.ndarray:
+        return 1 - value
+    one = _ONES.get(value.dtype)
+    if one is None:
+        one = _ONES[value.dtype] = numpy.ones((), value.dtype)
+    return one - value
+
+
+def broadcast_shapes(*shapes):
+    """Return the shape that the shapes broadcast to; RuntimeError when they don't fit.
+
+    >>> import plugrad as torch
+    >>> torch.broadcast_shapes((2, 1), (3,))
+    torch.Size([2, 3])
+    """
+    ndim = max(map(len, shapes), default=0)
+    result = [1] * ndim
+    for shape in shapes:
+        for i in range(1, len(shape) + 1):
+            size, have = shape[-i], result[-i]
+            if size != have:
+                if have == 1:
+                    result[-i] = size
+                elif size != 1:
+                    raise RuntimeError(
+                        f"The size of tensor a ({have}) must match the size of tensor b ({size}) at non-singleton "
+                        f"dimension {ndim - i}; shapes {', '.join(str(list(s)) for s in shapes)} do not broadcast"
+                    )
+    return tuple(result)
+
+
+class Elementwise(Op):
+    """Broadcasting ops: any number of tensor operands, one result."""
+
+    family = "elementwise"
+    broadcasts = True
+    default_inplace = True
+    has_out = True
+
+    def __init__(self, function, *, tensors=None, same=None, promote="same", **options):
+        super().__init__(function, promote=promote, **options)
+        self.tensors = tuple(tensors) if tensors else self.parameters[: self.arity]
+        self.operands = tuple(self.index[name] for name in self.tensors)
+        self.promoted = tuple(self.index[name] for name in (same or self.tensors))
+
+    arity = 1
+
+    def fast_kernel(self, kind):
+        """Return the kernel if the fast road serves tensors of this type; None sends them to the general road."""
+        serves = kind.np.char in "fd" and not kind.symbolic
+        return self.kernel_for(kind.device.type) if serves else None
+
+    def prepare(self, values, raw, kind):
+        described = []
+        for position in self.promoted:
+            value = raw[position]
+            if value is None:
+                continue
+            if hasattr(value, "dtype"):
+                described.append((dtypes.from_numpy(value.dtype), "dim" if value.ndim else "zero"))
+            else:
+                described.append((_scalar_dtype(self, position, value), "scalar"))
+        result = dtypes.result_type(*described)
+        if result is dtypes.complex32:
+            result = dtypes.complex64  # the narrowest complex type that NumPy has
+        promote = self.promote
+        if promote == "float" and not (result.is_floating_point or result.is_complex):
+            result = dtypes.get_default_dtype()
+        elif promote == "int" and (result.is_floating_point or result.is_complex):
+            raise NotImplementedError(
+                f"\"{self.name}\" not implemented for '{result._label}': it is defined for integers and bool"
+            )
+        compute = getattr(dtypes, _COMPUTE_IN[result.name]).numpy if result.name in _COMPUTE_IN else result.numpy
+        for position in self.promoted:
+            value = raw[position]
+            if value is not None and hasattr(value, "dtype"):
+                if value.dtype != compute:
+                    raw[position] = value.astype(compute)
+            elif value is not None and compute.kind in "iub":
+                raw[position] = _integer_scalar(value, compute, promote)
+        if promote == "bool":
+            return dtypes.bool.numpy
+        # A complex operand may give a real result (abs, angle): the kernel knows.
+        return None if result.is_complex else result.numpy
+
+    def compute(self, kind, raw):
+        try:
+            return super().compute(kind, raw)
+        except ValueError as error:
+            broadcast_shapes(*(raw[i].shape for i in self.operands if hasattr(raw[i], "shape")))
+            raise error
+
+    def shape_rule(self, kind, raw):
+        if self.meta_function is not None:
+            return super().shape_rule(kind, raw)
+        shape = broadcast_shapes(*(raw[i].shape for i in self.operands if hasattr(raw[i], "shape")))
+        arrays = [raw[i] for i in self.promoted if hasattr(raw[i], "dtype")]
+        dtype = arrays[0].dtype if arrays else kind.np
+        if self.promote == "bool":
+            dtype = dtypes.bool.numpy
+        elif dtype.kind == "c":  # abs of complex numbers is real: the kernel knows
+            probe = [kind.backend.probe(item) if hasattr(item, "dtype") else item for item in raw]
+            dtype = Op.compute(self, kind.backend.host_type(dtype), probe).dtype
+        return kind.backend.empty(shape, dtype, [raw[i] for i in self.operands if hasattr(raw[i], "dtype")])
+
+
+def _scalar_dtype(op, position, value):
+    cls = value.__class__
+    if cls is bool:
+        return dtypes.bool
+    if cls is int or isinstance(value, int):
+        return dtypes.int64
+    if cls is float or isinstance(value, float):
+        return dtypes.get_default_dtype()
+    if cls is complex:
+        return dtypes.complex128 if dtypes.get_default_dtype() is dtypes.float64 else dtypes.complex64
+    raise TypeError(
+        f"{op.name}(): argument '{op.parameters[position]}' (position {position + 1}) must be Tensor or Number, not "
+        f"{type(value).__name__}"
+    )
+
+
+def _integer_scalar(value, compute, promote):
+    """Return a Python number as one that the integer dtype can hold: wrapped around, as PyTorch does."""
+    if compute.kind == "b" or promote == "bool":
+        return value
+    bits = compute.itemsize * 8
+    value = int(value) & ((1 << bits) - 1)
+    return value - (1 << bits) if compute.kind == "i" and value >> (bits - 1) else value
+
+
+class Unary(Elementwise):
+    """Elementwise ops of one tensor."""
+
+    family = "unary"
+
+    def __init__(self, function, *, promote="float", **options):
+        super().__init__(function, promote=promote, **options)
+
+    def fast_source(self):
+        return codegen.unary_source(self)
+
+    def fast_namespace(self):
+        return _fast_namespace(self, (1,))
+
+
+class Binary(Elementwise):
+    """Elementwise ops of two operands, each a tensor or a Python number."""
+
+    family = "binary"
+    arity = 2
+
+    def __init__(self, function, *, numbers="other", **options):
+        super().__init__(function, **options)
+        self.numbers = numbers  # which operand may be a Python number when called by name: "other", "both", "none"
+
+    def check_numbers(self, values) -> None:
+        """Raise PyTorch's TypeError for a Python number where only a tensor may stand."""
+        if self.numbers == "both":
+            return
+        for position, value in enumerate(values[: 1 if self.numbers == "other" else 2]):
+            if isinstance(value, (int, float, complex)):
+                raise TypeError(
+                    f"{self.name}(): argument '{self.parameters[position]}' (position {position + 1}) must be Tensor, "
+                    f"not {type(value).__name__}; write torch.tensor({value!r})"
+                )
+
+    def fast_source(self):
+        return codegen.binary_source(self)
+
+    def fast_namespace(self):
+        return _fast_namespace(self, (1, 2, 3))
+
+    def operator(self, reflected):
+        name = f"__{'r' if reflected else ''}{self.name}__"
+        source = codegen.binary_source(self, name, swapped=reflected, operator=True)
+
+        rest = tuple(self.defaults[parameter] for parameter in self.parameters[2:])
+
+        def general(*operands):
+            from plugrad.dispatch.call import apply
+            from plugrad.tensor.tensor import Tensor, from_raw
+
+            given = []
+            for operand in operands:
+                if not isinstance(operand, (Tensor, int, float, complex)):
+                    if not isinstance(operand, (numpy.ndarray, numpy.generic)):
+                        return NotImplemented  # Python then asks the other operand
+                    operand = operand.item() if isinstance(operand, numpy.generic) else from_raw(operand)
+                given.append(operand)
+            return apply(self, (*given, *rest))
+
+        if source is None:
+            return (lambda self, other: general(other, self)) if reflected else general
+        namespace = codegen.base_namespace(self)
+        namespace.update(self.fast_namespace(), general=general)
+        return codegen.compile_function(source, name, f"operator {name} of {self.qualname}", namespace)
+
+
+def _fast_namespace(op, masks) -> dict:
+    namespace = {
+        "fast": op.fast,
+        "bool_type": BOOL_TYPE,
+        "axes": axes,
+        "PLAIN": PLAIN,
+        "PLAIN_OR_TUPLE": PLAIN | {tuple},
+    }
+    namespace["mark_view"] = mark_view
+    if op.formulas and len(op.inputs) == len(masks).bit_length():
+        namespace.update({f"node{mask}": op.node(mask, real=op.broadcasts) for mask in masks})
+    return namespace
+
+
+class Reduction(Op):
+    """Ops that reduce dimensions, with parameters `dim` and `keepdim`."""
+
+    family = "reduction"
+    has_out = True
+
+    def fast_source(self):
+        return codegen.single_source(self)
+
+    def fast_namespace(self):
+        return _fast_namespace(self, (1,))
+
+    def fast_kernel(self, kind):
+        """Return the kernel if the fast road serves tensors of this type; None sends them to the general road."""
+        return self.kernel_for(kind.device.type) if kind.np.char in "fd" and not kind.symbolic else None
+
+    def __init__(self, function, *, promote="same", **options):
+        super().__init__(function, promote=promote, **options)
+        self.dim_index, self.keepdim_index = self.index.get("dim"), self.index.get("keepdim")
+        self.dtype_index = self.index.get("dtype")
+
+    def prepare(self, values, raw, kind):
+        array = raw[0]
+        dtype = dtypes.from_numpy(array.dtype)
+        asked = raw[self.dtype_index] if self.dtype_index is not None else None
+        result = None
+        if asked is not None:
+            result = dtypes.from_numpy(asked)
+        elif self.promote == "int64" and not (dtype.is_floating_point or dtype.is_complex):
+            result = dtypes.int64
+        elif self.promote == "float" and not (dtype.is_floating_point or dtype.is_complex):
+            result = dtypes.get_default_dtype()
+        target = result or dtype
+        compute = getattr(dtypes, _COMPUTE_IN[target.name]) if target.name in _COMPUTE_IN else target
+        if compute is not dtype and (result is not None or target.name in _COMPUTE_IN):
+            raw[0] = array = array.astype(compute.numpy)
+        if asked is not None:
+            raw[self.dtype_index] = compute.numpy
+        if self.dim_index is not None:
+            dim = raw[self.dim_index]
+            if isinstance(dim, list):
+                dim = tuple(dim)
+            if dim is not None:
+                dim = axes(dim, array.ndim)
+                if not array.ndim and not isinstance(dim, tuple):
+                    pass
+            raw[self.dim_index] = dim
+        return target.numpy if target.name in _COMPUTE_IN and self.promote not in ("bool", "index") else None
+
+    def compute(self, kind, raw):
+        array = raw[0]
+        if array.ndim or self.dim_index is None or raw[self.dim_index] is None:
+            return self._cast(super().compute(kind, raw))
+        # A 0-d input has one dimension as far as `dim` is concerned.
+        lifted = [array.reshape(1), *raw[1:]]
+        result = super().compute(kind, lifted)
+        if isinstance(result, tuple):
+            return tuple(item.reshape(()) for item in result)
+        return result.reshape(())
+
+    def _cast(self, result):
+        return result
+
+    def raw(self, namespace):
+        kernel, xp = self.kernel_for(namespace._name), namespace._xp
+        if self.dim_index is None:
+            return super().raw(namespace)
+        positional, place = self.positional[1:], self.dim_index - 1
+
+        def call(input, *args, **kwargs):
+            if len(args) > place == 0 and input.ndim and not kwargs:  # the common case: `dim` comes first
+                dim = args[0]
+                return kernel(xp, input, *args) if dim is None else kernel(xp, input, axes(dim, input.ndim), *args[1:])
+            values = dict(zip(positional, args))
+            values.update(kwargs)
+            dim = values.get("dim")
+            if dim is not None:
+                values["dim"] = axes(dim, input.ndim)
+                if not input.ndim:
+                    result = kernel(xp, input.reshape(1), **values)
+                    return tuple(r.reshape(()) for r in result) if isinstance(result, tuple) else result.reshape(())
+            return kernel(xp, input, **values)
+
+        return call
+
+    def shape_rule(self, kind, raw):
+        if self.meta_function is not None:
+            return super().shape_rule(kind, raw)
+        shape, dim = raw[0].shape, raw[self.dim_index] if self.dim_index is not None else None
+        keep = raw[self.keepdim_index] if self.keepdim_index is not None else False
+        reduced = range(len(shape)) if dim is None or dim == () else dim if isinstance(dim, tuple) else (dim,)
+        if keep:
+            shape = tuple(1 if i in reduced else n for i, n in enumerate(shape))
+        else:
+            shape = tuple(n for i, n in enumerate(shape) if i not in reduced)
+        # The dtype of the result is the kernel's on one element.
+        probe = [
+            kind.backend.probe(item) if hasattr(item, "dtype") and hasattr(item, "shape") else item for item in raw
+        ]
+        if self.dim_index is not None:
+            probe[self.dim_index] = None if dim is None else 0
+        result = Op.compute(self, kind.backend.host_type(raw[0].dtype), probe)
+        if isinstance(result, tuple):
+            return tuple(kind.backend.empty(shape, item.dtype) for item in result)
+        return kind.backend.empty(shape, result.dtype)
+
+
+class View(Op):
+    """Ops that return a view of their first input where the memory allows."""
+
+    family = "view"
+
+    def fast_source(self):
+        return codegen.single_source(self)
+
+    def fast_namespace(self):
+        return _fast_namespace(self, (1,))
+
+    def fast_kernel(self, kind):
+        """Return the kernel for every dtype; symbolic arrays go the general road."""
+        return None if kind.symbolic else self.kernel_for(kind.device.type)
+
+    def shape_rule(self, kind, raw):
+        return kind.backend.view(self, raw)
+
+
+class Composite(Op):
+    """Functions of other ops: no kernel, no gradient of their own."""
+
+    family = "composite"
+
+    @property
+    def differentiable(self) -> bool:
+        return not self.undifferentiable
+
+    @property
+    def function(self):
+        if self._function is None:
+            source = codegen.general_source(self)
+            namespace = codegen.base_namespace(self)
+            namespace["kernel"] = self.kernels["*"]
+            self._function = codegen.finish(self, source, namespace)
+        return self._function
+
+    def raw(self, namespace):
+        kernel = self.kernels["*"]
+
+        def call(*args, **kwargs):
+            return kernel(namespace, *args, **kwargs)
+
+        return call
+
+
+class Factory(Op):
+    """Functions that make tensors from no tensor: `dtype`, `device` and `requires_grad` are added."""
+
+    family = "factory"
+    has_out = True
+
+    def __init__(self, function, *, promote=None, **options):
+        name = options.get("name") or function.__name__.rstrip("_")
+        options.setdefault("at", (name,))
+        super().__init__(function, promote=promote, **options)
+
+    @property
+    def differentiable(self) -> bool:
+        return False
+
+    @property
+    def function(self):
+        if self._function is None:
+            from plugrad.dispatch import roads
+
+            self._function = roads.factory_function(self)
+        return self._function
+
+    def raw(self, namespace):
+        kernel, xp = self.kernel_for(namespace._name), namespace._xp
+
+        def call(*args, dtype=None, device=None, requires_grad=False, **kwargs):
+            if "dtype" in self.index:
+                kwargs["dtype"] = dtype.numpy if isinstance(dtype, dtypes.dtype) else dtype
+            return kernel(xp, *args, **kwargs)
+
+        return call
+
+
+def _check_options(cls, options) -> None:
+    """Raise TypeError, with the nearest name, for an option that a family does not have."""
+    inits = [base.__init__.__code__ for base in cls.__mro__[:-1]]
+    known = {name for code in inits for name in code.co_varnames[2 : code.co_argcount + code.co_kwonlyargcount]}
+    for name in options:
+        if name not in known:
+            family = cls.__name__.lower()
+            raise TypeError(f"@{family} has {', '.join(sorted(known))}, no option {name!r}{suggestion(name, known)}")
+
+
+def _decorator(cls, doc):
+    def family(function=None, **options):
+        return make(function, options) if function is not None else lambda function: make(function, options)
+
+    def make(function, options):
+        try:
+            return cls(function, **options)
+        except TypeError:
+            _check_options(cls, options)
+            raise
+
+    family.__doc__ = doc
+    return family
+
+
+unary = _decorator(Unary, "Declare an elementwise op of one tensor: `def f(xp, input)`.")
+binary = _decorator(Binary, "Declare an elementwise op of two operands: `def f(xp, input, other)`.")
+elementwise = _decorator(Elementwise, "Declare a broadcasting op of any number of operands, named by `tensors`.")
+reduction = _decorator(Reduction, "Declare a reduction: `def f(xp, input, dim=None, keepdim=False)`.")
+view = _decorator(View, "Declare an op that returns a view: `def f(xp, input, ...)`.")
+op = _decorator(Op, "Declare an op of any other kind: `def f(xp, input, ...)`.")
+composite = _decorator(Composite, "Declare a function of other ops: `def f(F, input, ...)`.")
+factory = _decorator(Factory, "Declare a function that makes tensors: `def f(xp, size, *, dtype)`.")

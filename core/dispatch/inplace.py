@@ -1,0 +1,326 @@
+"""In-place forms: every `name_` method, `copy_`, item assignment, and what they do to history.
+
+An in-place op runs out of place, then its result is written into the tensor, the storage's version is counted up and
+the tensor's history becomes that of the result. A write to a view rewrites the history of its base: the base is then
+made by a `CopySlices` node, and all views of it find their new history when they are next used.
+"""
+
+from __future__ import annotations
+
+from plugrad import registry
+from plugrad.autograd import engine
+from plugrad.autograd.engine import LEAF, Node, mode
+from plugrad.devices import dtypes
+from plugrad.dispatch import call, codegen, interception
+from plugrad.dispatch import op as ops
+from plugrad.dispatch.op import PLAIN
+from plugrad.graph import modes
+from plugrad.tensor import inference
+from plugrad.tensor.tensor import make
+from plugrad.tensor.views import UNTRACKED, View, next_generation
+
+
+def method(name: str):
+    """Return the in-place method `name` (ending in '_') of an op that has one, else None."""
+    record = _record(name[:-1])
+    if name in RESHAPING:
+        return _reshaping_method(name, record)
+    if record is None or not record.inplace:
+        raise AttributeError(f"'Tensor' object has no attribute {name!r}: op {name[:-1]!r} has no in-place form")
+
+    arity = len(record.parameters)
+    writer = _writer(record)
+
+    def in_place(self, *args, **kwargs):
+        values = (self, *args)
+        if kwargs or len(values) != arity:
+            values = record.bind(values, kwargs)
+        if writer is not None and _write(writer, self, values):
+            return self
+        if modes.watched:
+            return interception.in_place(in_place, record, values, lambda: run(record, self, values, True))
+        return run(record, self, values)
+
+    return _named(in_place, name, f"In-place version of `{record.name}`.")
+
+
+# View ops whose in-place form gives the tensor another shape of the same memory.
+RESHAPING = frozenset({"as_strided_", "squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"})
+
+
+def _reshaping_method(name, record):
+    def in_place(self, *args, **kwargs):
+        check_writable(self)
+        made = record.function(self, *args, **kwargs)
+        if made._data.size != self._data.size and name != "as_strided_":
+            raise RuntimeError(f"{name}: the result has another number of elements than the tensor")
+        self._data = made._data
+        if mode.grad:
+            self._edge = made._edge
+        if type(self._view) is View:
+            self._view = made._view
+        return self
+
+    return _named(in_place, name, f"In-place version of `{record.name}`: the tensor gets the shape of that view of it.")
+
+
+def _named(function, name, doc):
+    """Give a method its name, its documentation, and the place where pickle finds it."""
+    function.__name__, function.__qualname__, function.__doc__ = name, f"Tensor.{name}", doc
+    function.__module__ = "plugrad.tensor"
+    return function
+
+
+def _writer(op):
+    """Return what writes an op's result straight into its first argument: declared, or derived from one ufunc."""
+    if op.write_function is not None:
+        return op.write_function
+    arity = {"unary": 1, "binary": 2}.get(op.family)
+    name = codegen.direct_name(op, arity) if arity and op.promote in ("same", "float") else None
+    if name is None:
+        return None
+    defaults = [op.defaults[option] for option in op.parameters[arity:]]
+
+    def write(xp, out, *arguments):
+        if list(arguments[arity - 1 :]) != defaults or out.dtype.char not in "fd":
+            raise NotImplementedError("the general road serves options and other dtypes")
+        getattr(xp, name)(out, *arguments[: arity - 1], out=out)
+
+    return write
+
+
+def _write(writer, target, values) -> bool:
+    """Write in place without a temporary when nothing is recorded; return whether that was possible."""
+    kind, recording = target._type, mode.grad
+    if modes.special or kind.rare or (recording and target._live_edge() is not None):
+        return False
+    base = target._base
+    if recording and base is not None and base._live_edge() is not None:
+        return False
+    raw = []
+    for value in values[1:]:
+        if type(value) not in PLAIN:
+            if getattr(value, "_type", None) is not kind or (recording and value._live_edge() is not None):
+                return False
+            value = value._data
+        raw.append(value)
+    try:
+        writer(kind.xp, target._data, *raw)
+    except Exception as error:
+        if not isinstance(error, RuntimeWarning):  # NumPy's, made an error by the user, comes after all is written
+            return False  # whatever it is, the general road says it better
+    if target._view is not UNTRACKED:
+        engine.touch(target)
+    return True
+
+
+def _record(name):
+    try:
+        return registry.method_op(name)
+    except AttributeError as error:
+        if isinstance(error, registry.AmbiguousNameError):
+            raise
+        return None
+
+
+def run(op, target, values, inside=False):
+    """Run an op and write its result into `target`; `inside` is that of `plugrad.dispatch.call.apply`."""
+    check_writable(target)
+    if op.family == "composite":
+        result = op.function(*values[: len(op.positional)], **dict(zip(op.keyword_only, values[len(op.positional) :])))
+    else:
+        result = call.apply(op, values, None, inside)
+    if op.family == "unary" and target._type.dtype.is_complex and result._type.dtype.is_floating_point:
+        raise RuntimeError(
+            f"In-place {op.name} is not supported for complex tensors: the result is real; write x = x.{op.name}()"
+        )
+    return store(target, result)
+
+
+def check_writable(target) -> None:
+    """Raise RuntimeError if autograd forbids to write the tensor in place."""
+    if target._view is not None:
+        target._refresh()
+    if target._type.rare:
+        inference.check_writable(target)
+    if not mode.grad:
+        return
+    if target._edge is LEAF:
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation: wrap it in "
+            "`with torch.no_grad():` to update a parameter, or write the operation out of place"
+        )
+    base = target._base
+    if base is not None and target._edge is not None:
+        if base._edge is LEAF:
+            raise RuntimeError(
+                "a view of a leaf Variable that requires grad is being used in an in-place operation: clone() the "
+                "leaf first, or wrap the write in `with torch.no_grad():`"
+            )
+        refusal = target._view.refusal()
+        if refusal is not None:
+            raise RuntimeError(refusal)
+
+
+def store(target, result):
+    """Write `result` into `target`, whose history becomes that of `result`; return `target`."""
+    if result._data.shape != target._data.shape:
+        raise RuntimeError(
+            f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}: an "
+            "in-place result must have the shape of the tensor it is written to"
+        )
+    if result._type.plain is not target._type.plain:
+        if not dtypes.can_cast(result.dtype, target.dtype):
+            raise RuntimeError(
+                f"result type {result.dtype._label} can't be cast to the desired output type {target.dtype._label}: "
+                "write the operation out of place"
+            )
+        result = result.to(target.device, target.dtype)
+    edge = result._edge
+    array = target._data
+    saves_y = False
+    if edge is not None and isinstance(edge, Node) and edge.saved:
+        if any(value is array for value in edge.saved):
+            kept = array.copy()  # the formula needs the value from before the write
+            edge.saved = tuple(kept if value is array else value for value in edge.saved)
+        saves_y = any(value is result._data for value in edge.saved)
+    if not target._type.symbolic:
+        if (
+            array.size
+            and 0 in array.strides
+            and any([n > 1 and step == 0 for n, step in zip(array.shape, array.strides)])
+        ):
+            raise RuntimeError(
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                "location. Please clone() the tensor before performing the operation."
+            )
+        array[...] = result._data
+    if target._view is not UNTRACKED:
+        engine.touch(target)
+    if saves_y:
+        edge.saved = tuple(array if value is result._data else value for value in edge.saved)
+        edge.seq = engine.tick()
+    if mode.grad:
+        rebase(target, edge)
+    return target
+
+
+def rebase(target, edge) -> None:
+    """Make `edge` the history of a tensor that was just written, and through it that of its base."""
+    view = target._view
+    if view.__class__ is not View:
+        if edge is not None or target._edge is not None:
+            target._edge = edge
+            next_generation(target)
+        return
+    base = view.base
+    base_edge = base._live_edge()
+    if edge is None and base_edge is None:
+        return
+    node = CopySlices()
+    node.edges = (base if base_edge is LEAF else base_edge, edge)
+    steps = [step.alone() for step in view.steps()]  # the node belongs to the base: it must not hold it
+    node.saved, node.rare, node.seq = (steps, base._type.plain), None, engine.tick()
+    node.fit = ((base._data.shape, base._type.np), (target._data.shape, target._type.np))
+    base._edge = node
+    next_generation(base)
+
+
+def _check_expands(value, region) -> None:
+    """Raise PyTorch's error when a value can't be expanded to the region that it is written to."""
+    have, want = tuple(value.shape), tuple(region.shape)
+    while len(have) > len(want) and have[0] == 1:
+        have = have[1:]
+    for n in range(1, max(len(have), len(want)) + 1):
+        if n > len(want) or (n <= len(have) and have[-n] not in (1, want[-n])):
+            size = want[-n] if n <= len(want) else 1
+            raise RuntimeError(
+                f"The expanded size of the tensor ({size}) must match the existing size ({have[-n]}) at non-singleton "
+                f"dimension {max(len(want) - n, 0)}.  Target sizes: {list(want)}.  Tensor sizes: {list(have)}"
+            )
+
+
+class CopySlices(Node):
+    """A base after a view of it was written: the written region's gradient goes to what was written there."""
+
+    __slots__ = ()
+    positions = (0, 1)
+    inputs = 2
+
+    def tensors(self):
+        return self.saved
+
+    def pull(self, F, g, saved, retain):
+        steps, kind = saved
+        if F is ops.F:
+            kept = g.clone()
+            region = taken = g
+            region = kept
+            for step in steps:
+                taken, region = step.step_tensor(taken), step.step_tensor(region)
+            taken = taken.clone()
+            region.zero_()
+            return kept, taken
+        kept = g.copy()
+        region = kept
+        for step in steps:
+            region = step.step_array(region, kind)
+        taken = region.copy()
+        region[...] = 0
+        return kept, taken
+
+
+def assign(target, index, value, inside=False):
+    """Carry out `target[index] = value`; `inside` is that of `plugrad.dispatch.call.apply`."""
+    if modes.watched and not inside:
+        func = type(target).__setitem__
+        return interception.method(func, lambda: assign(target, index, value, True), target, index, value)
+    check_writable(target)
+    kind = target._type
+    getitem = registry.op("getitem")
+    index = (index,) if type(index) is int else getitem.tidy(index)
+    basic = getitem.is_basic(index)
+    number = type(value) in PLAIN
+    if not number:
+        value = _as_value(target, value)
+    recorded = mode.grad and (
+        target._edge is not None or target._base is not None or (not number and value._live_edge() is not None)
+    )
+    if basic and not recorded and not modes.special and not kind.rare:
+        region = registry.op("basic_index").compute(kind, [target._data, index])
+        if not number:
+            value = value._data
+            if value.ndim > region.ndim or value.shape != region.shape:
+                _check_expands(value, region)
+                value = value.reshape(value.shape[max(value.ndim - region.ndim, 0) :])
+        elif kind.dtype.is_complex or not isinstance(value, complex):
+            value = kind.xp.asarray(value).astype(kind.np)
+        region[...] = value
+        if target._view is not UNTRACKED:
+            engine.touch(target)
+        return
+    if number:
+        value = make(kind.xp.asarray(value).astype(kind.np), kind)
+    if basic:
+        region = call.apply(registry.op("basic_index"), (target, index))
+        _check_expands(value, region)
+        if value._data.ndim > region._data.ndim:
+            value = value.reshape(value._data.shape[value._data.ndim - region._data.ndim :])
+        region.copy_(value)
+        return
+    store(target, registry.op("setitem").function(target, index, value))
+
+
+def _as_value(target, value):
+    """Return what is to be written as a tensor of the target's dtype and device."""
+    import plugrad
+
+    if not isinstance(value, plugrad.Tensor):
+        if not isinstance(value, (list, tuple)) and not hasattr(value, "__array__"):
+            raise TypeError(f"can't assign a {type(value).__name__} to a torch.{target.dtype.name} tensor")
+        value = plugrad.as_tensor(value, device=target.device)
+    if value.device is not target.device and value._data.ndim:
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found {target.device} and {value.device}"
+        )
+    return value if value._type.plain is target._type.plain else value.to(target.device, target.dtype)

@@ -1,0 +1,39 @@
+"""What goes wrong with plugins, as exceptions and as warnings of one line."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+
+
+class PluginLoadError(ImportError):
+    """A name was used whose plugin failed to load; the cause is chained."""
+
+
+class PluginWarning(UserWarning):
+    """Something is wrong with a guest's plugin or a setting, and plugrad goes on without it."""
+
+
+class AmbiguousNameError(AttributeError):
+    """Two plugins bring one name, and the user has not said which to prefer."""
+
+
+def warn(message: str, category=PluginWarning) -> None:
+    """Give a warning of one line, without the line of source that Python would add."""
+    warnings.warn_explicit(f"plugrad: {message}", category, "<plugrad>", 0)
+
+
+def describe(error) -> str:
+    """Return an exception as one line, without its notes; also one whose own text can't be made."""
+    lines = traceback.format_exception_only(error)
+    notes = getattr(error, "__notes__", None)
+    after = sum(str(note).count("\n") + 1 for note in notes) if isinstance(notes, (list, tuple)) else 0
+    return " ".join(lines[-1 - after].removeprefix("plugrad.errors.").split())
+
+
+def suggestion(name: str, known) -> str:
+    """Return '; did you mean ...?' for the nearest known name, or nothing."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,65 @@
+"""Handles that take a hook of a tensor, node, module or optimizer away again."""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+
+__all__ = ["RemovableHandle"]
+
+
+class RemovableHandle:
+    """What every ``register_..._hook`` returns: it can remove its hook.
+
+    The handle holds the table of hooks weakly, so it keeps nothing alive, and removing twice (or after the
+    table's owner has gone) does nothing. As a context manager it removes the hook on leaving.
+
+    Args:
+        hooks_dict: the table of hooks, by id. An ``OrderedDict``: a plain ``dict`` has no weak references.
+        extra_dict: a table, or a list of tables, that may hold more under the same id.
+
+    >>> from collections import OrderedDict
+    >>> from plugrad.graph.hooks import RemovableHandle
+    >>> hooks = OrderedDict()
+    >>> with RemovableHandle(hooks) as handle:
+    ...     hooks[handle.id] = print
+    ...     len(hooks)
+    1
+    >>> len(hooks)
+    0
+    """
+
+    __slots__ = ("id", "_tables", "__weakref__")
+    next_id = 0
+
+    def __init__(self, hooks_dict, *, extra_dict=None):
+        tables = [hooks_dict]
+        if isinstance(extra_dict, (list, tuple)):
+            tables += extra_dict
+        elif extra_dict is not None:
+            tables.append(extra_dict)
+        self._tables = tuple(map(weakref.ref, tables))
+        self.id = RemovableHandle.next_id
+        RemovableHandle.next_id += 1
+
+    def remove(self) -> None:
+        """Remove the hook; a second call does nothing."""
+        for table in self._tables:
+            hooks = table()
+            if hooks is not None:
+                hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.remove()
+
+    def __getstate__(self):
+        return self.id, [table() for table in self._tables]
+
+    def __setstate__(self, state) -> None:
+        self.id, tables = state
+        # A table that had gone stays gone: a reference to a fresh one dies at once.
+        self._tables = tuple(weakref.ref(OrderedDict() if table is None else table) for table in tables)
+        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)

@@ -1,0 +1,250 @@
+"""What is installed: plugins, by the entry points of their distributions. Nothing is imported here.
+
+Two kinds of entry points are read, once, as static metadata. The group `plugrad` names plugin modules that are loaded
+with plugrad itself (ours are). A group `plugrad.KIND` (ops, losses, layers, optimizers, ...) promises one name; the
+module behind it is imported when that name is first used.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import threading
+import warnings
+
+from plugrad import registry
+from plugrad.errors import describe, suggestion, warn
+from plugrad.registry import preferences, validation
+from plugrad.registry.preferences import normalise
+
+GROUP = "plugrad"
+HOME = {**registry.CLASS_HOME, "ops": "", "kernels": "kernels", "backends": "backends", "cli": "cli"}
+
+_GROUPS = {f"{GROUP}.{kind}" for kind in HOME}
+
+
+class Plugin:
+    """One plugin module of one distribution: what it promised, whether it is loaded, what went wrong.
+
+    `status` is "not loaded", "loading", "loaded", "failed" or "blocked"; `reason` says why it is blocked, and `hidden`
+    why single names of it are. `brought` has what it registered, by dotted name.
+    """
+
+    __slots__ = (
+        "distribution", "version", "name", "value", "kinds", "promised", "claimed", "builtin", "status", "stage",
+        "error", "traceback", "seconds", "brought", "module", "reason", "hidden", "lock",
+    )  # fmt: skip
+
+    def __init__(self, distribution, version, name, value, builtin):
+        self.distribution, self.version, self.name, self.value = distribution, version, name, value
+        self.builtin = builtin
+        self.kinds, self.promised, self.claimed, self.brought, self.hidden = set(), [], [], {}, {}
+        self.status, self.stage, self.error, self.traceback, self.seconds = "not loaded", None, None, None, 0.0
+        self.module = self.reason = None
+        self.lock = threading.RLock()
+
+    @property
+    def id(self) -> str:
+        """`distribution:name`, unique."""
+        return f"{self.distribution}:{self.name}"
+
+    @property
+    def namespace(self) -> str:
+        """Where the plugin's ops are always found: `plugrad.ops.NAMESPACE`."""
+        short = self.distribution.removeprefix("plugrad-")
+        taken = short != self.distribution and short in _distributions
+        return re.sub(r"\W", "_", self.distribution if taken else short)
+
+    @property
+    def lazy(self) -> bool:
+        """Whether it is loaded when a name that it promises is used, rather than with plugrad."""
+        return "plugin" not in self.kinds
+
+    @property
+    def shadowed(self) -> list[str]:
+        """Names and kernels that it brings, or promises, while something else of that name is in force."""
+        return [dotted for dotted in (self.brought or self.claimed) if registry.shadows(dotted, self)]
+
+    def fail(self, error, trace=None) -> None:
+        """Note that it failed at its present stage."""
+        self.status, self.error, self.traceback = "failed", error, trace or describe(error)
+
+    def __repr__(self):
+        return f"<Plugin {self.id} {self.version} ({self.status})>"
+
+
+plugins: dict[str, Plugin] = {}
+_by_value: dict[tuple, Plugin] = {}
+_owners: dict[str, Plugin] = {}  # entry point's value -> the plugin that has it
+_distributions: set[str] = set()
+
+
+def describe_failure(plugin) -> str:
+    """Return one line that says which plugin failed, where, and with what."""
+    return f"plugin {plugin.id} {plugin.version} failed at {plugin.stage}: {describe(plugin.error)}"
+
+
+class Installed:
+    """An installed distribution with plugins: name, version, entry points as (group, name, value), its metadata."""
+
+    __slots__ = ("name", "version", "points", "distribution")
+
+    def __init__(self, name, version, points, distribution):
+        self.name, self.version, self.points, self.distribution = name, version, points, distribution
+
+
+def installed() -> list[Installed]:
+    """Return the installed distributions that have entry points for plugrad: plugrad first, then by name."""
+    found: dict = {}
+    for distribution in _distributions_on_path():
+        points = _points(distribution)
+        if not points:
+            continue
+        # Of two copies the first on sys.path is the one that imports, but an .egg-info folder is what a build left
+        # in a source tree, and may be stale.
+        metadata = _text(distribution, "METADATA")
+        stale = metadata is None
+        header = (metadata or _text(distribution, "PKG-INFO") or "").partition("\n\n")[0]
+        described = dict(reversed(re.findall(r"^(Name|Version):[ \t]*(\S+)", header, re.M)))
+        name = normalise(described.get("Name", ""))
+        if name and (name not in found or (found[name][0] and not stale)):
+            found[name] = (stale, Installed(name, described.get("Version", "unknown"), points, distribution))
+    return [found[name][1] for name in sorted(found, key=lambda name: (name != "plugrad", name))]
+
+
+def _distributions_on_path():
+    try:
+        yield from importlib.metadata.distributions()
+    except Exception as error:  # of somebody's own finder
+        warn(f"not all installed distributions could be listed: {describe(error)}")
+
+
+def _text(distribution, file) -> str | None:
+    """Return a metadata file as text, with marks in place of bytes that are not UTF-8; None if there is none."""
+    try:
+        return distribution.read_text(file)
+    except UnicodeDecodeError:
+        return (distribution._path / file).read_bytes().decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return None
+
+
+def _points(distribution) -> list[tuple]:
+    """Return plugrad's entry points of a distribution as (group, name, value).
+
+    The few lines are read here because `importlib.metadata` parses every distribution's file whole, and lets one
+    malformed line of anybody's stop everybody.
+    """
+    text = _text(distribution, "entry_points.txt") or ""
+    if f"[{GROUP}" not in text:
+        return []
+    points, group, ours = [], "", False
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            group = line.strip("[]").strip()
+            ours = group == GROUP or group.startswith(f"{GROUP}.") or re.sub(r"[-_]", ".", group) in _GROUPS
+        elif ours and "=" in line and line[0] not in "#=":
+            name, _, value = line.partition("=")
+            points.append((group, name.strip(), value.partition("[")[0].strip()))
+    return points
+
+
+def discover() -> None:
+    """Note the plugins of all installed distributions, and claim the names that they promise."""
+    everything = installed()
+    _distributions.update(one.name for one in everything)
+    for one in everything:
+        for point in sorted(one.points):
+            _note(one, *point)
+    guests = {plugin.value.partition(":")[0].partition(".")[0] for plugin in plugins.values() if not plugin.builtin}
+    others = sorted(re.escape(name) for name in guests if not re.match(r"plugrad[._]", name))
+    if guests:
+        # Their kernels compute with infinities on purpose, too.
+        pattern = "|".join([r"plugrad[._]", *(rf"{name}(\.|$)" for name in others)])
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module=pattern)
+
+
+def _note(one, group, name, value) -> None:
+    """Enter one entry point: make its plugin known, and claim the names it promises."""
+    kind = "plugin" if group == GROUP else group.removeprefix(f"{GROUP}.")
+    plugin = _by_value.get((one.name, value)) or _add(one, kind, name, value)
+    plugin.kinds.add(kind)
+    if kind != "plugin":
+        plugin.promised.append((kind, name))
+    if kind not in HOME and kind != "plugin":
+        known = [f"{GROUP}.{known}" for known in HOME]
+        plugin.stage = "discovery"
+        plugin.fail(TypeError(f"there is no entry point group {group!r}{suggestion(group, known)}"))
+    wrong = _wrong_name(kind, name)
+    if wrong and plugin.status != "blocked":
+        plugin.stage = "discovery"
+        plugin.fail(TypeError(f"its entry point {name!r} of {group} {wrong}"))
+    if plugin.status == "blocked" or wrong:
+        return
+    owner = _owners[value]
+    for dotted in promised_names(plugin, kind, name):
+        reason = preferences.keeps_out_name(plugin, dotted, name)
+        if reason is not None:
+            plugin.hidden[dotted] = reason
+        elif dotted in plugin.claimed:
+            continue
+        elif owner is plugin or owner not in registry.claims.get(dotted, ()):
+            plugin.claimed.append(dotted)
+            registry.claims.setdefault(dotted, []).append(plugin)
+            _prepare(kind, dotted, name)
+
+
+def _wrong_name(kind, name) -> str | None:
+    """Return what is wrong with the name of an entry point, as the end of a sentence."""
+    parts = name.split(".") if kind in ("ops", "kernels") else [name]
+    if kind not in ("plugin", "cli") and not all(map(validation.is_name, parts)):
+        return "is no Python name"
+    if kind == "ops" and name.rpartition(".")[0] not in validation.PLACES:
+        return f"can't be: {validation.no_place(name)}"
+    return None
+
+
+def _add(one, kind, name, value) -> Plugin:
+    """Make the plugin of a distribution's module known, blocked or failed as the case may be."""
+    builtin = one.name == "plugrad" and value.startswith("plugrad.plugins.")
+    plugin = _by_value[one.name, value] = Plugin(one.name, one.version, name, value, builtin)
+    number = 1
+    while plugin.id in plugins:  # another group, or another line, has an entry point of that name
+        plugin.name = f"{kind}.{name}" + (f".{number}" if number > 1 else "")
+        number += 1
+    plugins[plugin.id] = plugin
+    if not builtin:
+        plugin.reason = preferences.keeps_out(plugin)
+    if plugin.reason is not None:
+        plugin.status = "blocked"
+    elif _owners.setdefault(value, plugin) is not plugin:
+        owner = _owners[value]
+        loser = (plugin if owner.builtin else owner).distribution
+        plugin.stage = "discovery"
+        plugin.fail(
+            ImportError(
+                f"its module {value!r} is also that of {owner.id}: two distributions install one file, and only one "
+                f"of them can be there; uninstall one, or keep one out with PLUGRAD_BLOCK={loser}"
+            )
+        )
+    return plugin
+
+
+def _prepare(kind, dotted, name) -> None:
+    """Make a promised name visible where a lookup in the registry alone would not find it."""
+    if kind == "backends":
+        registry.backends.setdefault(name, None)
+    elif dotted == f"Tensor.{name}":
+        from plugrad.tensor.tensor import install_inplace, install_method
+
+        install_method(name)
+        install_inplace(name)
+
+
+def promised_names(plugin, kind, name) -> tuple:
+    """Return the dotted public names that an entry point of a kind promises."""
+    if kind == "ops" and "." in name:
+        return name, f"ops.{plugin.namespace}.{name.rpartition('.')[2]}"
+    if kind == "ops":
+        return name, f"Tensor.{name}", f"nn.functional.{name}", f"ops.{plugin.namespace}.{name}"
+    return (f"{HOME[kind]}.{name}",) if kind in HOME else ()

@@ -1,0 +1,142 @@
+"""Kernels that plugins bring for ops of others, and which one runs when several are there for one op and device.
+
+An op's own kernel for a device comes first; a guest replaces it only with `override=True` and the user's preference.
+Where the op has only its general kernel, that of the one guest that brings another runs. Of two guests neither runs
+until the user prefers one: the op goes on with its general kernel, and a warning names both.
+"""
+
+from __future__ import annotations
+
+from plugrad.registry import preferences
+
+brought: dict[str, list] = {}  # "kernels.DEVICE.OP" -> entries, one for each plugin
+_own: dict = {}  # the same -> the op's own kernel for the device, or None
+
+
+def load_promised(name: str) -> None:
+    """Load the plugins that promise kernels for an op; one that fails costs a warning, the op works without it."""
+    from plugrad import registry
+
+    for plugin in registry.claims.pop(f"kernels.{name}", ()):
+        from plugrad.registry import loader
+
+        if plugin.status != "loading":
+            loader.load_or_warn(plugin)
+
+
+def plan(found, provider, new_ops: dict) -> list[tuple]:
+    """Return (dotted name, op, entry) for each of a plugin's kernels; an error if one can't serve its op."""
+    from plugrad import registry
+    from plugrad.registry import validation
+
+    planned: dict = {}
+    for kernel in found:
+        record = _op(kernel.op_name, new_ops)
+        if not provider.builtin:
+            validation.check_kernel(kernel, record)
+        dotted = f"kernels.{kernel.backend}.{record.qualname}"
+        if dotted in planned:
+            raise ValueError(f"{provider.id} brings two kernels of op {kernel.op_name!r} for {kernel.backend!r}")
+        planned[dotted] = (dotted, record, registry.Entry("kernels", dotted, kernel, provider))
+    return list(planned.values())
+
+
+def _op(name, new_ops):
+    from plugrad import registry
+
+    for record in new_ops.values():
+        if name in (record.name, record.qualname):
+            return record
+    return registry.ops.get(name) or registry.op(name)
+
+
+def enter(planned, provider) -> list[str]:
+    """Enter the kernels of one plugin; return what to warn of."""
+    from plugrad import registry
+
+    messages = []
+    for dotted, record, entry in planned:
+        why = preferences.keeps_out_name(provider, dotted, record.name)
+        if why is not None:
+            provider.hidden[dotted] = why
+            continue
+        _own.setdefault(dotted, record.kernels.get(entry.value.backend))
+        brought.setdefault(dotted, []).append(entry)
+        provider.brought[dotted] = registry.tables["kernels"][dotted] = entry
+        messages.append(_settle(dotted, record))
+    return list(filter(None, messages))
+
+
+def withdraw(dotted: str, entry) -> None:
+    """Take a kernel back: the next in line runs again."""
+    from plugrad import registry
+
+    brought[dotted].remove(entry)
+    _settle(dotted, registry.ops[dotted.split(".", 2)[2]])
+
+
+def choose(dotted: str) -> tuple:
+    """Return (entry, why) for the guests' kernel that runs under a dotted name; the entry is None if none does."""
+    from plugrad.registry import is_meant
+
+    rivals, own = brought.get(dotted, []), _own.get(dotted)
+    wanted, source = preferences.preference(dotted)
+    for entry in rivals:
+        if is_meant(entry.provider, wanted):
+            if own is None or entry.value.override:
+                return entry, f"preferred by {source}"
+            return None, f"{entry.provider.id} is preferred by {source}, but its kernel does not say override=True"
+    if own is not None:
+        return None, "the op's own kernel comes first"
+    if wanted == "plugrad":
+        return None, f"preferred by {source}"
+    if len(rivals) == 1:
+        return rivals[0], "the only kernel for that device"
+    return None, "neither of two runs until you prefer one" if rivals else "nobody brings another"
+
+
+def _settle(dotted, record) -> str | None:
+    """Let the chosen kernel run; return what to warn of, if anything."""
+    from plugrad import registry
+
+    rivals, own = brought[dotted], _own[dotted]
+    device = dotted.split(".")[1]
+    chosen, why = choose(dotted)
+    function = own if chosen is None else chosen.value.function
+    if record.kernels.get(device) is not function:
+        if function is None:
+            del record.kernels[device]
+        else:
+            record.kernels[device] = function
+        made = record._function is not None
+        record.changed()
+        for name in (*record.names, f"Tensor.{record.name}") if made else ():
+            registry.forget(name)
+    if chosen is not None:
+        return None
+    if "override=True" in why:
+        return f"{dotted}: {why}"
+    if own is None and len(rivals) > 1 and preferences.preferred(dotted) != "plugrad":
+        providers = sorted((entry.provider for entry in rivals), key=lambda plugin: plugin.id)
+        return (
+            f"{' and '.join(plugin.id for plugin in providers)} bring kernels of op {record.qualname!r} for "
+            f"{device!r}: its general kernel runs until you say `plugrad prefer {dotted} {providers[0].distribution}`"
+        )
+    return None
+
+
+def settle_again(name: str) -> None:
+    """Choose again, after the preference for a kernel's dotted name changed."""
+    from plugrad import registry
+    from plugrad.errors import warn
+
+    if name in brought:
+        message = _settle(name, registry.ops[name.split(".", 2)[2]])
+        if message is not None:
+            warn(message)
+
+
+def shadows(dotted: str, plugin) -> bool:
+    """Whether another kernel is in force than the one that a plugin brought."""
+    entry = plugin.brought.get(dotted)
+    return entry is not None and choose(dotted)[0] is not entry

@@ -1,0 +1,376 @@
+"""From entry points to the registry: loading plugins, and quarantine of what fails.
+
+A plugin of the group `plugrad` is loaded with plugrad itself, any other when a name that it promises is first used. It
+is loaded whole or not at all; the failure of a guest is kept with its traceback and never reaches `import plugrad`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+import time
+import traceback
+import types
+
+from plugrad import registry
+from plugrad.errors import PluginLoadError, PluginWarning, describe, suggestion, warn
+from plugrad.registry import contract
+from plugrad.registry.entry_points import GROUP, HOME, Plugin, describe_failure, discover, plugins, promised_names
+from plugrad.registry.preferences import normalise
+
+__all__ = [
+    "GROUP", "HOME", "LazyModule", "Plugin", "PluginLoadError", "PluginWarning", "cli_hooks", "describe",
+    "describe_failure", "discover", "load", "load_deferred", "load_eager", "load_or_warn", "loading_here",
+    "namespace_module", "normalise", "plugins", "promised_names", "warn",
+]  # fmt: skip
+
+_deferred: list[Plugin] = []
+_manager = None
+_here = threading.local()  # .depth: how many plugins this thread is loading
+
+
+def strict() -> bool:
+    """Whether the failure of a guest is to end the program."""
+    word = os.environ.get("PLUGRAD_STRICT", "").strip().lower()
+    if word not in ("", "0", "1", "false", "true", "no", "yes", "off", "on"):
+        warn(f"PLUGRAD_STRICT must be 1 or 0, not {word!r}; it is taken for 1")
+    return word not in ("", "0", "false", "no", "off")
+
+
+def comparing() -> bool:
+    """Whether this process is `plugrad plugins lock` or `verify`, which must not run what they look at."""
+    words = sys.orig_argv[1:]
+    script = os.path.basename(words[0]).partition(".")[0] if words else ""
+    called = words[:2] == ["-m", "plugrad.cli"] or script == "plugrad"
+    return called and any(words[i : i + 2] in (["plugins", "lock"], ["plugins", "verify"]) for i in (1, 2))
+
+
+def load_eager() -> None:
+    """Load the plugins of the group `plugrad`: ours, which must not fail, then those of guests, which may."""
+    failed = [plugin for plugin in plugins.values() if plugin.status == "failed"]  # by what their metadata say
+    if failed and strict():
+        raise PluginLoadError(describe_failure(failed[0])) from failed[0].error
+    for plugin in list(plugins.values()):
+        if plugin.lazy or plugin.status != "not loaded":
+            continue
+        if plugin.builtin:
+            load(plugin)
+        elif comparing():
+            continue
+        elif _importing_here(plugin):  # the program imports the guest itself, and that imports plugrad
+            _deferred.append(plugin)
+        else:
+            try:
+                load(plugin)
+            except PluginLoadError:
+                if strict():
+                    raise
+                failed.append(plugin)
+    if failed:
+        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        warn(f"{describe_failure(failed[0])}{more}; see `plugrad plugins --verbose`")
+
+
+def load_deferred() -> bool:
+    """Load the plugins that were being imported when plugrad was; return whether there were any."""
+    ready = [plugin for plugin in _deferred if not _importing_here(plugin)]
+    for plugin in ready:
+        _deferred.remove(plugin)
+        load_or_warn(plugin)
+    return bool(ready)
+
+
+def load_or_warn(plugin) -> None:
+    """Load a plugin that nobody asked for by name: its failure is a warning, or an error under PLUGRAD_STRICT=1."""
+    try:
+        load(plugin)
+    except PluginLoadError as error:
+        if strict():
+            raise
+        warn(str(error))
+
+
+def loading_here() -> bool:
+    """Whether this thread is loading a plugin of a guest."""
+    return getattr(_here, "depth", 0) > 0
+
+
+def _importing_here(plugin) -> bool:
+    """Whether the plugin's module, or a package that it is in, is being imported further up in this thread."""
+    name = plugin.value.partition(":")[0]
+    while name:
+        module = sys.modules.get(name)
+        if getattr(getattr(module, "__spec__", None), "_initializing", False):
+            frame = sys._getframe(1)
+            while frame is not None:
+                if frame.f_globals is vars(module):
+                    return True
+                frame = frame.f_back
+        name = name.rpartition(".")[0]
+    return False
+
+
+def load(plugin: Plugin) -> None:
+    """Import a plugin, call its hooks, and commit what they return: all of it or nothing.
+
+    Raises PluginLoadError, again at every further call, when a guest fails; the errors of ours pass through.
+    """
+    if plugin.status == "loaded":
+        return
+    # Asked before the lock is taken: another thread may hold that, and wait for the module that this one imports.
+    if plugin.status != "failed" and not plugin.builtin and _importing_here(plugin):
+        raise PluginLoadError(f"plugin {plugin.id} uses a name of its own while it is being imported")
+    with plugin.lock:
+        if plugin.status == "loaded":
+            return
+        if plugin.status == "failed":
+            raise PluginLoadError(describe_failure(plugin)) from plugin.error
+        if plugin.status == "blocked":
+            raise PluginLoadError(f"plugin {plugin.id} is not loaded: {plugin.reason}")
+        if plugin.status == "loading":
+            raise PluginLoadError(f"plugin {plugin.id} uses a name of its own while it is being imported")
+        plugin.status, started = "loading", time.perf_counter()
+        try:
+            messages = _run_stages(plugin) if plugin.builtin else _run_contained(plugin)
+        except BaseException as error:
+            if _manager is not None and _manager.has_plugin(plugin.id):
+                _manager.unregister(name=plugin.id)
+            if isinstance(error, KeyboardInterrupt):
+                plugin.status = "not loaded"
+                raise
+            plugin.fail(error, traceback.format_exc())
+            if plugin.builtin:
+                raise
+            raise PluginLoadError(describe_failure(plugin)) from error
+        finally:
+            plugin.seconds = time.perf_counter() - started
+        plugin.status, plugin.stage = "loaded", None
+    for message in messages:
+        warn(message)
+
+
+def _run_contained(plugin) -> list[str]:
+    from plugrad.registry.containment import Contained
+
+    _here.depth = getattr(_here, "depth", 0) + 1
+    try:
+        with Contained():
+            given = _gather(plugin)
+        return _commit(plugin, given)
+    finally:
+        _here.depth -= 1
+
+
+def _run_stages(plugin) -> list[str]:
+    return _commit(plugin, _gather(plugin))
+
+
+def _gather(plugin) -> dict:
+    """Import the plugin's module and return what its hooks give."""
+    plugin.stage = "import"
+    module_name, _, attribute = plugin.value.partition(":")
+    module = importlib.import_module(module_name)
+    for part in attribute.split(".") if attribute else ():
+        module = getattr(module, part)
+    plugin.module = module
+    plugin.stage = "API check"
+    wanted = contract.CURRENT if plugin.builtin else getattr(module, "plugrad_api", None)
+    version = contract.negotiate(wanted, plugin.distribution)
+    plugin.stage = "hooks"
+    if not plugin.builtin:
+        _check_marked(module)
+    return contract.adapt_records(_call_hooks(plugin, _Hooks(module, version)), version)
+
+
+def _commit(plugin, given) -> list[str]:
+    plugin.stage = "registration"
+    _check_promises(plugin, given)
+    return registry.commit(plugin, given)
+
+
+class _Hooks:
+    """The hook implementations of a plugin and nothing else: pluggy inspects every attribute of what it registers."""
+
+    def __init__(self, module, version):
+        members = vars(module) if isinstance(module, types.ModuleType) else {n: getattr(module, n) for n in dir(module)}
+        for name, value in members.items():
+            # Modules are not asked: ours would look for a similar name to suggest, which takes long.
+            if not isinstance(value, types.ModuleType) and hasattr(value, "plugrad_impl"):
+                self.__dict__[name] = contract.adapt_hook(value.plugrad_impl.get("specname") or name, value, version)
+
+    def __dir__(self):
+        return list(self.__dict__)
+
+
+def _check_marked(module) -> None:
+    """Raise TypeError for a function that looks like a hook and would never be called."""
+    import difflib
+
+    for name, value in vars(module).items() if isinstance(module, types.ModuleType) else ():
+        own = isinstance(value, types.FunctionType) and value.__module__ == module.__name__
+        if own and name.startswith("plugrad_") and not hasattr(value, "plugrad_impl"):
+            for hook in difflib.get_close_matches(name, _hook_names(), 1, 0.9):
+                raise TypeError(f"{name} looks like the hook {hook} but is not marked: write @hookimpl above it")
+
+
+def _hook_names() -> list[str]:
+    from plugrad.registry import hookspecs
+
+    return [known for known, value in vars(hookspecs).items() if known.startswith("plugrad_") and callable(value)]
+
+
+def _call_hooks(plugin, hooks) -> dict:
+    """Register the hooks with pluggy and return {kind: [records]} of this plugin's hooks alone."""
+    global _manager
+    import pluggy
+
+    from plugrad.registry import hookspecs
+
+    if not vars(hooks):
+        raise TypeError(f"{plugin.value!r} has no hooks: mark functions such as plugrad_ops with @hookimpl")
+    if _manager is None:
+        _manager = pluggy.PluginManager("plugrad")
+        _manager.add_hookspecs(hookspecs)
+    named = [(function.plugrad_impl.get("specname") or name, function) for name, function in vars(hooks).items()]
+    for name, function in named:
+        if name not in _hook_names():
+            raise TypeError(f"unknown hook {name!r}{suggestion(name, _hook_names())}")
+        _check_callable(name, function)
+    _manager.register(hooks, name=plugin.id)
+    given: dict = {}
+    for name, function in named:
+        if name != "plugrad_cli":  # that one the CLI calls
+            given.setdefault(name.removeprefix("plugrad_"), []).extend(_returned(name, function()))
+    return given
+
+
+def _check_callable(name, function) -> None:
+    """Raise TypeError for a hook that can't be called without arguments."""
+    import inspect
+
+    try:
+        inspect.signature(function).bind()
+    except TypeError as error:
+        raise TypeError(f"the hook {name} is called without arguments: {error}") from None
+
+
+def _returned(name, value):
+    """Return what a hook returned, if that is a list or another iterable of records."""
+    if isinstance(value, (str, dict, type)) or not hasattr(type(value), "__iter__"):
+        forgotten = "its `return` is missing" if value is None else "write `return [...]`"
+        raise TypeError(f"the hook {name} must return a list, it returned {value!r}: {forgotten}")
+    return value
+
+
+def _check_promises(plugin, given) -> None:
+    """Hold the names that the manifest promises against the records that came.
+
+    What a lazily loaded plugin brings beyond its manifest would appear only once something else of it was used, so
+    that is an error, too. An op without public names is nobody else's business, and neither is a kernel for an op of
+    the plugin's own.
+    """
+    for kind in {*given, *(kind for kind, _ in plugin.promised)} - {"cli"}:
+        promised = [name for promised_kind, name in plugin.promised if promised_kind == kind]
+        items = [item for item in given.get(kind, ()) if getattr(item, "names", True)]
+        if kind == "kernels":
+            own = {item.name for item in given.get("ops", ()) if hasattr(item, "name")}
+            brought = [item.op_name for item in items if hasattr(item, "op_name") and item.op_name not in own]
+        elif kind == "ops":
+            brought = [name for item in items for name in _names_to_promise(item)]
+        else:
+            brought = [getattr(item, "name", None) or getattr(item, "__name__", "") for item in items]
+        others = [item.name for item in items if kind == "ops" and hasattr(item, "name")]
+        for name in promised:
+            if name not in brought and name not in others:
+                hint = name.rstrip("_")
+                raise TypeError(
+                    f"its entry point promises {name!r} in {GROUP}.{kind}, but it brings "
+                    f"{', '.join(map(repr, brought)) or 'nothing of that kind'}"
+                    + (f" (in-place forms come with their ops: promise {hint!r})" if hint in others else "")
+                )
+        for name in brought:
+            if plugin.lazy and name not in promised:
+                raise TypeError(
+                    f"it brings {name!r}, which no entry point promises: add `{_key(name)} = \"{plugin.value}\"` to "
+                    f'[project.entry-points."{GROUP}.{kind}"] of {plugin.distribution}'
+                )
+
+
+def _key(name: str) -> str:
+    return f'"{name}"' if "." in name else name  # in TOML a bare dotted key is a table in a table
+
+
+def _names_to_promise(op) -> list[str]:
+    """Return the names of the entry points that an op needs: the last part of plain places, others in full."""
+    names = getattr(op, "names", None)
+    if names is None:
+        return [getattr(op, "__name__", repr(op))]
+    plain = ("", "Tensor", "nn.functional")
+    parts = [dotted.rpartition(".") for dotted in names]
+    return list(dict.fromkeys(last if home in plain else f"{home}.{last}" for home, _, last in parts))
+
+
+def cli_hooks(command: str | None = None) -> list:
+    """Return pairs (plugin, its `plugrad_cli` hook): of the loaded plugins, and of those that promise `command`.
+
+    None means any command.
+    """
+    promises = [f"cli.{command}"] if command else [dotted for dotted in registry.claims if dotted.startswith("cli.")]
+    for dotted in promises:
+        for plugin in registry.claims.pop(dotted, ()):
+            load_or_warn(plugin)
+    hooks = [] if _manager is None else _manager.hook.plugrad_cli.get_hookimpls()
+    return [(plugins[hook.plugin_name], hook.function) for hook in hooks]
+
+
+class LazyModule(types.ModuleType):
+    """A module whose further names are looked up in the registry: `plugrad.special`, `plugrad.linalg`..."""
+
+    def __init__(self, home: str, doc: str):
+        super().__init__(f"plugrad.{home}", doc)
+        self.__dict__["_home"] = home
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        dotted = f"{self._home}.{name}"
+        if self._home == "ops" and registry.names_in(dotted, failed=True):
+            return namespace_module(dotted, f"Ops of the namespace {name!r}.")
+        found = self.__dict__[name] = registry.resolve(dotted)
+        return found
+
+    def __dir__(self):
+        return sorted({*super().__dir__(), *registry.names_in(self._home)})
+
+
+def namespace_module(home: str, doc: str) -> LazyModule:
+    """Return the module of a public namespace, importable as `plugrad.HOME`."""
+    module = sys.modules.get(f"plugrad.{home}")
+    if module is None:
+        module = sys.modules[f"plugrad.{home}"] = LazyModule(home, doc)
+    return module
+
+
+class Namespaces:
+    """Finds `plugrad.ops.NAMESPACE` for import statements; a namespace becomes a module when it is first asked for."""
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        """Return the spec of a namespace that some guest has, None for everything else."""
+        home, _, namespace = name.rpartition(".")
+        if home != "plugrad.ops" or not registry.names_in(f"ops.{namespace}", failed=True):
+            return None
+        from importlib.machinery import ModuleSpec
+
+        return ModuleSpec(name, cls)
+
+    @staticmethod
+    def create_module(spec):
+        """Return the module."""
+        return getattr(sys.modules["plugrad.ops"], spec.name.rpartition(".")[2])
+
+    @staticmethod
+    def exec_module(module):
+        """Do nothing: names are looked up when they are used."""

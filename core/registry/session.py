@@ -1,0 +1,186 @@
+"""Records that a program or a notebook registers itself, without a package: `plugrad.extend.register`."""
+
+from __future__ import annotations
+
+from plugrad import registry
+from plugrad.errors import suggestion, warn
+from plugrad.registry import contract, entry_points, kernels, names, validation
+
+_plugin = None
+
+
+def register(*given, **by_kind):
+    """Register records and classes from the program itself; return the first one.
+
+    Like a guest's they appear as `plugrad.NAME`, `Tensor.NAME`, `plugrad.nn.NAME`..., and ops also as
+    `plugrad.ops.session.NAME`. Registering a name again, as by running a notebook's cell again, replaces what the
+    program itself had registered under it, and nothing else: a name of plugrad's own stays plugrad's, with a warning,
+    and a name of an installed package is ambiguous until `plugrad.registry.prefer(NAME, "session")`.
+
+    Args:
+        *given: ops, kernels, classes of layers, optimizers, schedulers, backends and hooks, told apart by their base.
+        **by_kind: lists of others by kind, such as `inits=[ones_]`, `compilers=[fast]`, `losses=[MyLoss]`.
+
+    Raises TypeError for what is no record, or an incomplete one; then everything stays as it was.
+
+    >>> import plugrad as torch
+    >>> from plugrad.extend import register, unary
+    >>> @unary()
+    ... def doubled(xp, input):
+    ...     return 2 * input
+    >>> @doubled.vjp
+    ... def doubled_vjp(F, g):
+    ...     return 2 * g
+    >>> register(doubled)
+    <Op session.doubled (unary)>
+    >>> torch.ones(2).doubled()
+    tensor([2., 2.])
+    >>> unregister(doubled)
+    """
+    unknown = set(by_kind) - set(registry.KINDS)
+    if unknown:
+        raise TypeError(
+            f"there is no kind {min(unknown)!r}{suggestion(min(unknown), registry.KINDS)}; kinds are "
+            f"{', '.join(registry.KINDS)}"
+        )
+    for kind, items in by_kind.items():
+        if not isinstance(items, (list, tuple)):
+            raise TypeError(f"register({kind}=...) takes a list: write register({kind}=[...]), not {items!r}")
+    groups = {kind: list(items) for kind, items in by_kind.items()}
+    for item in given:
+        groups.setdefault(kind_of(item), []).append(item)
+    groups = contract.adapt_records(groups, contract.CURRENT)
+    for kind, items in groups.items():
+        for item in items:
+            validation.check(kind, item)
+    with registry.lock:
+        plugin = _session()
+        replaced = [entry for entry in plugin.brought.values() if _is_among(entry, groups)]
+        for entry in replaced:
+            _withdraw(plugin, entry)
+        try:
+            messages = registry.commit(plugin, groups)
+        except Exception:
+            if replaced:
+                registry.commit(plugin, _by_kind(replaced))
+            raise
+        _forget(plugin, groups)
+    for message in [*messages, *_shadowed(plugin, groups)]:
+        warn(message)
+    return next(iter((*given, *(item for items in by_kind.values() for item in items))), None)
+
+
+def unregister(*given) -> None:
+    """Take back what `register` entered: each of these records and classes, under all of its names.
+
+    Raises LookupError for what was not registered by the program.
+    """
+    with registry.lock:
+        plugin = _session()
+        for item in given:
+            entries = [entry for entry in plugin.brought.values() if entry.value is item]
+            if not entries:
+                raise LookupError(f"{item!r} was not registered by this program, or was replaced since")
+            for entry in entries:
+                _withdraw(plugin, entry)
+        if not plugin.brought:
+            entry_points.plugins.pop(plugin.id, None)
+
+
+def kind_of(item) -> str:
+    """Return the kind that a record or class is of by its base; TypeError when that does not say."""
+    from plugrad import extend
+
+    if isinstance(item, extend.Op):
+        return "ops"
+    if isinstance(item, extend.Kernel):
+        return "kernels"
+    bases = {
+        "optimizers": extend.Optimizer, "schedulers": extend.LRScheduler, "hooks": extend.OpHook,
+        "backends": extend.Backend, "layers": extend.Module,
+    }  # fmt: skip
+    for kind, base in bases.items():
+        if isinstance(item, type) and issubclass(item, base) or kind == "backends" and isinstance(item, base):
+            return kind
+    raise TypeError(
+        f"register() can't tell what {item!r} is: write its kind, as in register(inits=[...]) or "
+        "register(compilers=[...])"
+    )
+
+
+def _session():
+    """Return the plugin that stands for the program itself."""
+    global _plugin
+    if _plugin is None:
+        _plugin = entry_points.Plugin("session", "-", "main", "__main__", False)
+        _plugin.kinds.add("plugin")
+        _plugin.status = "loaded"
+    entry_points.plugins[_plugin.id] = _plugin
+    return _plugin
+
+
+def _is_among(entry, groups) -> bool:
+    if entry.kind == "kernels":
+        mine = entry.value
+        return any((k.op_name, k.backend) == (mine.op_name, mine.backend) for k in groups.get("kernels", ()))
+    return any(_name(entry.kind, item) == entry.name for item in groups.get(entry.kind, ()))
+
+
+def _name(kind, item) -> str:
+    return item.name if kind in ("ops", "backends") else item.__name__
+
+
+def _by_kind(entries) -> dict:
+    groups: dict = {}
+    for entry in entries:
+        group = groups.setdefault(entry.kind, [])
+        if not any(item is entry.value for item in group):
+            group.append(entry.value)
+    return groups
+
+
+def _withdraw(plugin, entry) -> None:
+    """Take back everything that was entered for one entry of the session."""
+    from plugrad.dispatch.op import forget_namespaces
+
+    for dotted in [dotted for dotted, one in plugin.brought.items() if one is entry]:
+        if entry.kind == "kernels":
+            del plugin.brought[dotted]
+            kernels.withdraw(dotted, entry)
+            continue
+        registry.forget(dotted)
+        del plugin.brought[dotted]
+        if registry.public.get(dotted) is entry:
+            del registry.public[dotted]
+        if plugin in registry.claims.get(dotted, ()):
+            names._discard(dotted, plugin)
+    if entry.kind == "ops":
+        registry.ops.pop(f"{plugin.namespace}.{entry.name}", None)
+        forget_namespaces()
+    elif entry.kind == "backends" and registry.public.get(f"backends.{entry.name}") is None:
+        registry.backends.pop(entry.name, None)
+
+
+def _forget(plugin, groups) -> None:
+    """Have the names that were just entered looked up again by whoever remembers others."""
+    for dotted, entry in plugin.brought.items():
+        if entry.kind != "kernels" and _is_among(entry, groups):
+            registry.forget(dotted)
+
+
+def _shadowed(plugin, groups) -> list[str]:
+    """Return what to warn of: names that stay plugrad's own."""
+    taken = [
+        entry for dotted, entry in plugin.brought.items()
+        if entry.kind != "kernels" and _is_among(entry, groups) and _is_ours(dotted)
+    ]  # fmt: skip
+    return [
+        f"{name!r} is plugrad's own and stays so"
+        + (f"; yours is plugrad.ops.{plugin.namespace}.{name}" if kind == "ops" else "; give yours another name")
+        for kind, name in dict.fromkeys((entry.kind, entry.name) for entry in taken)
+    ]
+
+
+def _is_ours(dotted) -> bool:
+    entry = registry.public.get(dotted)
+    return registry.core_has(dotted) or (entry is not None and entry.provider.builtin)

@@ -1,0 +1,395 @@
+"""Tensors from data: `tensor`, `as_tensor`, `from_numpy`, the legacy constructors, and the factories' common part."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy
+
+from plugrad.autograd.engine import LEAF
+from plugrad.devices import dtypes
+from plugrad.devices.device import device as _device
+from plugrad.devices.device import resolve
+from plugrad.dispatch import interception
+from plugrad.graph import modes
+from plugrad.tensor import inference, shared_memory
+from plugrad.tensor.tensor import Tensor, make
+
+
+class layout:
+    """How the elements are stored; only `strided` exists here."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def __repr__(self):
+        return f"torch.{self._name}"
+
+    def __reduce__(self):
+        return self._name
+
+
+strided = layout("strided")
+
+
+class memory_format:
+    """The order of the dimensions in memory; accepted, and always row-major here."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def __repr__(self):
+        return f"torch.{self._name}"
+
+    def __reduce__(self):
+        return self._name
+
+
+contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
+channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
+
+
+def _new(array, kind):
+    """Return a tensor that was made from no tensor: an inference tensor while that mode is on."""
+    made = make(array, kind)
+    return inference.mark(made) if modes.mode.inference else made
+
+
+def _require_grad(tensor, requires_grad):
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def create(op, values, dtype, place, requires_grad, out=None, inside=False):
+    """Run the kernel of a factory op on a device: the common part of `zeros`, `arange`, `randn`...
+
+    `inside` is that of `plugrad.dispatch.call.apply`.
+    """
+    if modes.watched and not inside:
+        options = {"dtype": dtype, "device": place, "requires_grad": requires_grad, "out": out}
+        return interception.factory(
+            op, values, options, lambda: create(op, values, dtype, place, requires_grad, out, True)
+        )
+    home = resolve(out.device if out is not None and place is None else place)
+    if dtype is None and out is not None:
+        dtype = out.dtype
+    if dtype is not None and not isinstance(dtype, dtypes.dtype):
+        dtype = _python_type(dtype)
+    if dtype is None and op.promote == "float":
+        dtype = dtypes.get_default_dtype()
+    raw = [value._data if isinstance(value, Tensor) else value for value in values]
+    raw = [
+        tuple(int(n) for n in v) if isinstance(v, (Tensor, list, tuple)) and op.parameters[i] == "size" else v
+        for i, v in enumerate(raw)
+    ]
+    if "dtype" in op.index:
+        raw[op.index["dtype"]] = None if dtype is None else dtype.numpy
+    if "size" in op.index:
+        _check_size(op, raw)
+    backend = home.backend
+    if backend.symbolic and op.meta_function is not None:
+        n = len(op.positional)
+        result = backend.empty(*op.meta_function(*raw[:n], **dict(zip(op.keyword_only, raw[n:]))))
+    elif backend.symbolic:
+        if "size" in op.index:
+            result = backend.empty(raw[op.index["size"]], (dtype or dtypes.get_default_dtype()).numpy)
+        else:
+            host = op.compute(_device("cpu").tensor_type(numpy.dtype("float32")), raw)
+            result = backend.empty(host.shape, dtype.numpy if dtype is not None else host.dtype)
+    else:
+        result = op.compute(home.tensor_type(numpy.dtype("float32")), raw)
+    kind = home.tensor_type(dtype.numpy if dtype is not None else result.dtype)
+    if dtype is not None and result.dtype != dtype.numpy:
+        result = result.astype(dtype.numpy)
+    if result.__class__ is not kind.array_type:
+        result = kind.wrap(result)
+    made = _new(result, kind)
+    if out is not None:
+        from plugrad.tensor.tensor import write_out
+
+        return write_out(op, made, out)
+    return _require_grad(made, requires_grad)
+
+
+def _check_size(op, raw):
+    position = op.index["size"]
+    size = raw[position]
+    if isinstance(size, int):
+        size = (size,)
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(f"{op.name}(): argument 'size' must be tuple of ints, not {type(size).__name__}")
+    for n in size:
+        if isinstance(n, Tensor):
+            continue
+        if not hasattr(n, "__index__"):
+            raise TypeError(
+                f"{op.name}(): argument 'size' must be tuple of ints, but found element of type {type(n).__name__}"
+            )
+        if n < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(size)}")
+    raw[position] = tuple(int(n) for n in size)
+
+
+def _python_type(dtype):
+    found = {float: dtypes.get_default_dtype(), int: dtypes.int64, bool: dtypes.bool, complex: dtypes.complex64}.get(
+        dtype
+    )
+    if found is None:
+        raise TypeError(
+            f"argument 'dtype' must be torch.dtype, not {type(dtype).__name__} ({dtype!r}); write torch.float32, ..."
+        )
+    return found
+
+
+def _infer(data, dtype=None):
+    """Return nested data as a NumPy array with the dtype that PyTorch infers for it."""
+    if isinstance(data, (numpy.ndarray, numpy.generic)):
+        return numpy.array(data)
+    if isinstance(data, (list, tuple, range)):
+        data = _plain(data)
+    elif hasattr(data, "__array__") and not isinstance(data, (bool, int, float, complex)):
+        return numpy.array(data)
+    elif data is None or isinstance(data, (str, dict, set)):
+        raise TypeError(
+            f"must be real number, not {type(data).__name__}: could not infer dtype of {type(data).__name__}"
+        )
+    elif not isinstance(data, (bool, int, float, complex)):
+        raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
+    try:
+        array = numpy.array(data)
+    except OverflowError as error:
+        raise RuntimeError("Overflow when unpacking long long") from error
+    except ValueError:
+        raise ValueError(_ragged(data)) from None
+    if array.dtype == object:
+        if isinstance(data, int) or array.size and all(isinstance(item, int) for item in array.flat):
+            raise RuntimeError("Overflow when unpacking long long: the integer does not fit in int64")
+        bad = next((item for item in array.flat if not isinstance(item, (int, float, complex))), None)
+        raise TypeError(f"must be real number, not {type(bad).__name__}")
+    if array.dtype.kind in "US":
+        raise TypeError("new(): invalid data type 'str'")
+    if dtype is not None:
+        return array
+    if array.dtype.kind in "fc" and not isinstance(data, numpy.ndarray):
+        default = dtypes.get_default_dtype()
+        if array.dtype.kind == "f":
+            return array.astype(default.numpy) if not array.size or not _holds_numpy(data) else array
+        return array.astype(default.to_complex().numpy)
+    if not array.size and array.dtype.kind == "f":
+        return array.astype(dtypes.get_default_dtype().numpy)
+    return array
+
+
+def _holds_numpy(data) -> bool:
+    """Whether the first element of nested lists is a NumPy value, which keeps its dtype."""
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return isinstance(data, (numpy.ndarray, numpy.generic))
+
+
+def _plain(data):
+    """Return nested sequences with tensors in them as nested lists of numbers."""
+    if isinstance(data, Tensor):
+        return data.detach().tolist() if data._data.ndim else data.item()
+    if isinstance(data, (list, tuple, range)):
+        return [_plain(item) for item in data]
+    return data
+
+
+def _ragged(data) -> str:
+    def lengths(data, depth):
+        if isinstance(data, (list, tuple)):
+            sizes.setdefault(depth, set()).add(len(data))
+            for item in data:
+                lengths(item, depth + 1)
+
+    sizes: dict = {}
+    lengths(data, 0)
+    for depth, found in sorted(sizes.items()):
+        if len(found) > 1:
+            low, high = min(found), max(found)
+            return f"expected sequence of length {high} at dim {depth} (got {low}): all rows must have the same length"
+    return "expected nested sequences of equal lengths, but numbers and sequences are mixed at one level"
+
+
+def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    """Return a new tensor with a copy of `data`: a number, nested sequences, a NumPy array or a tensor.
+
+    The dtype is inferred: Python floats give the default dtype, ints int64, bools bool; arrays keep theirs.
+
+    >>> import plugrad as torch
+    >>> torch.tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
+    >>> torch.tensor(0.5)
+    tensor(0.5000)
+    """
+    if isinstance(data, Tensor):
+        import warnings
+
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
+            UserWarning,
+            stacklevel=2,
+        )
+        made = data.detach().to(device if device is not None else data.device, dtype or data.dtype)
+        return _require_grad(made.clone() if made._data is data._data else made, requires_grad)
+    if dtype is not None and not isinstance(dtype, dtypes.dtype):
+        dtype = _python_type(dtype)
+    array = _infer(data, dtype)
+    dtypes.from_numpy(array.dtype)
+    if dtype is not None and array.dtype != dtype.numpy:
+        if array.dtype.kind == "c" and dtype.numpy.kind != "c":
+            raise RuntimeError(f"value cannot be converted to type {dtype.name} without losing its imaginary part")
+        with numpy.errstate(all="ignore"):
+            array = array.astype(dtype.numpy)
+    return _require_grad(_place(array, device), requires_grad)
+
+
+def _place(array, place):
+    home = resolve(place)
+    if home.type != "cpu":
+        array = home.backend.from_numpy(array, home.index or 0)
+    return _new(array, home.tensor_type(array.dtype))
+
+
+def as_tensor(data, dtype=None, device=None):
+    """Return `data` as a tensor, sharing memory and history where no conversion is needed.
+
+    >>> import plugrad as torch
+    >>> x = torch.ones(2)
+    >>> torch.as_tensor(x) is x
+    True
+    """
+    if isinstance(data, Tensor):
+        return data.to(device if device is not None else data.device, dtype or data.dtype)
+    if isinstance(data, numpy.ndarray) and (dtype is None or dtype.numpy == data.dtype):
+        dtypes.from_numpy(data.dtype)
+        made = _place(data.view(numpy.ndarray) if type(data) is not numpy.ndarray else data, device)
+        return shared_memory.shared(made) if made._type.array_type is numpy.ndarray else made
+    return tensor(data, dtype=dtype, device=device)
+
+
+def from_numpy(ndarray):
+    """Return a CPU tensor that shares the memory of a NumPy array.
+
+    >>> import numpy, plugrad as torch
+    >>> torch.from_numpy(numpy.array([1.0, 2.0]))
+    tensor([1., 2.], dtype=torch.float64)
+    """
+    if ndarray.__class__ is not numpy.ndarray:
+        if not isinstance(ndarray, numpy.ndarray):
+            raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+        ndarray = ndarray.view(numpy.ndarray)  # of a memmap, or a matrix, for which `*` is another operation
+    dtypes.from_numpy(ndarray.dtype)
+    count = sys.getrefcount(ndarray)  # before a tensor holds it, too
+    made = _new(ndarray, _device("cpu").tensor_type(ndarray.dtype))
+    return made if shared_memory.handed_over(ndarray, count) else shared_memory.shared(made)
+
+
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+    """Return an object (tensor, array, DLPack capsule holder, buffer, numbers) as a tensor."""
+    if not isinstance(obj, (Tensor, numpy.ndarray, numpy.generic)) and hasattr(obj, "__dlpack__"):
+        obj = from_dlpack(obj)
+    made = as_tensor(obj, dtype=dtype, device=device)
+    if isinstance(obj, Tensor):
+        made = made.detach() if not requires_grad else made
+    shared = isinstance(obj, (Tensor, numpy.ndarray)) and made._data is getattr(obj, "_data", obj)
+    if copy and shared:
+        made = made.clone()
+    if copy is False and not shared:
+        raise ValueError("can't alias the object: it would have to be copied; pass copy=None")
+    return _require_grad(made, requires_grad)
+
+
+def from_dlpack(ext_tensor):
+    """Return a tensor that shares the memory of any object with DLPack support.
+
+    >>> import numpy, plugrad as torch
+    >>> torch.from_dlpack(numpy.ones(2, "float32"))
+    tensor([1., 1.])
+    """
+    if isinstance(ext_tensor, Tensor):
+        return ext_tensor.detach()
+    return from_numpy(numpy.from_dlpack(ext_tensor))
+
+
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+    """Return a 1-d tensor that shares the memory of a Python buffer."""
+    return _require_grad(from_numpy(numpy.frombuffer(buffer, dtype.numpy, count, offset)), requires_grad)
+
+
+def legacy(args, dtype, place):
+    """Return what `Tensor(*args)` means: sizes give an uninitialised tensor, data a float tensor of it."""
+    dtype = dtype or dtypes.get_default_dtype()
+    if len(args) == 1 and not isinstance(args[0], int):
+        data = args[0]
+        if isinstance(data, Tensor):
+            return data.detach() if data.dtype is dtype else data.detach().to(dtype)
+        if not type(data).__name__ == "Size":
+            return tensor(data, dtype=dtype, device=place)
+        args = tuple(data)
+    if any(not hasattr(n, "__index__") for n in args):
+        raise TypeError(
+            f"new() received an invalid combination of arguments - got ({', '.join(type(a).__name__ for a in args)})"
+        )
+    import plugrad
+
+    return plugrad.empty(args or (0,), dtype=dtype, device=place)
+
+
+class _TypedMeta(type):
+    """`FloatTensor(...)` makes float32 tensors, and `isinstance(x, FloatTensor)` asks for the dtype."""
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype and not instance.is_cuda
+
+    def __call__(cls, *args, device=None):
+        return legacy(args, cls.dtype, device)
+
+
+LEGACY_NAMES = {
+    "FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16", "LongTensor": "int64",
+    "IntTensor": "int32", "ShortTensor": "int16", "CharTensor": "int8", "ByteTensor": "uint8", "BoolTensor": "bool",
+    "BFloat16Tensor": "bfloat16",
+}  # fmt: skip
+
+
+def typed_tensor(name: str):
+    """Return the legacy tensor type of a name such as 'FloatTensor'."""
+    dtype = dtypes.ALL[LEGACY_NAMES[name]]
+    return _TypedMeta(
+        name, (), {"dtype": dtype, "__module__": "torch", "__doc__": f"Legacy type of {dtype!r} tensors."}
+    )
+
+
+class _VariableMeta(type):
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, Tensor)
+
+
+class Variable(metaclass=_VariableMeta):
+    """The old name for a tensor in the graph: `Variable(data, requires_grad=False)` returns a Tensor.
+
+    `volatile=True` is accepted and ignored with a warning, as in PyTorch: use `no_grad()`.
+
+    >>> import plugrad as torch
+    >>> from plugrad.autograd import Variable
+    >>> Variable(torch.ones(2), requires_grad=True).requires_grad
+    True
+    """
+
+    def __new__(cls, data=None, requires_grad=False, volatile=None):
+        import warnings
+
+        if volatile is not None:
+            warnings.warn(
+                "volatile was removed (Variable.volatile is always False); use `with torch.no_grad():`", stacklevel=2
+            )
+        data = Tensor() if data is None else data
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
+        made = make(data._data, data._type.plain)
+        shared_memory.inherit(made, data)
+        made._edge = LEAF if requires_grad and not volatile else None
+        return made

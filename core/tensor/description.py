@@ -1,0 +1,226 @@
+"""What a tensor tells about itself: shape, strides, dtype, device, flags."""
+
+from __future__ import annotations
+
+import numpy
+
+from plugrad import registry
+
+
+class Size(tuple):
+    """A shape: a tuple of ints that also counts its elements."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """Return the number of elements of a tensor of this shape."""
+        total = 1
+        for n in self:
+            total *= n
+        return total
+
+    def __repr__(self):
+        return f"torch.Size([{', '.join(map(repr, self))}])"
+
+    def __getitem__(self, item):
+        found = tuple.__getitem__(self, item)
+        return Size(found) if isinstance(item, slice) else found
+
+    def __add__(self, other):
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __mul__(self, times):
+        return Size(tuple.__mul__(self, times))
+
+    def __reduce__(self):
+        return Size, (tuple(self),)
+
+
+def _op_property(name: str, doc: str):
+    """Return a property that runs an op on the tensor."""
+    return property(lambda self: registry.op(name).function(self), doc=doc)
+
+
+def _matrices(tensor):
+    if tensor._data.ndim < 2:
+        raise RuntimeError(
+            f"tensor.mT is only supported on matrices or batches of matrices. Got {tensor._data.ndim}-D tensor."
+        )
+    return tensor
+
+
+class Description:
+    """The part of Tensor that describes it."""
+
+    __slots__ = ()
+
+    T = property(
+        lambda self: registry.op("permute").function(self, *range(self._data.ndim - 1, -1, -1)),
+        doc="The tensor with its dimensions in reverse order.",
+    )
+    mT = property(
+        lambda self: registry.op("transpose").function(_matrices(self), -2, -1),
+        doc="The transpose of each matrix in the last two dimensions.",
+    )
+    H = _op_property("adjoint", "The conjugate transpose of a matrix.")
+    mH = _op_property("adjoint", "The conjugate transpose of each matrix in the last two dimensions.")
+    real = _op_property("real", "The real part; a view.")
+    imag = _op_property("imag", "The imaginary part of a complex tensor; a view.")
+
+    @property
+    def shape(self) -> Size:
+        """The size of each dimension."""
+        return Size(self._data.shape)
+
+    def size(self, dim=None):
+        """Return the shape, or the size of one dimension."""
+        if dim is None:
+            return Size(self._data.shape)
+        from plugrad.dispatch.families import axes
+
+        if not self._data.ndim:
+            axes(dim, 0)
+            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+        return self._data.shape[axes(dim, self._data.ndim)]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._data.ndim
+
+    @property
+    def dtype(self):
+        """The type of the elements."""
+        return self._type.dtype
+
+    @property
+    def device(self):
+        """Where the tensor lives."""
+        return self._type.device
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self._data.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._data.size * self._data.itemsize
+
+    @property
+    def layout(self):
+        """Always `strided`."""
+        from plugrad.tensor import creation
+
+        return creation.strided
+
+    volatile = is_mps = is_xpu = is_xla = is_ipu = is_hpu = is_vulkan = False
+    name = None
+    is_sparse = is_quantized = is_mkldnn = is_nested = is_sparse_csr = False
+    names = property(lambda self: (None,) * self._data.ndim)
+    is_cpu = property(lambda self: self._type.device.type == "cpu", doc="Whether the tensor is in host memory.")
+    is_cuda = property(lambda self: self._type.device.type == "cuda", doc="Whether the tensor is on a CUDA device.")
+    is_meta = property(lambda self: self._type.device.type == "meta", doc="Whether the tensor has no data.")
+
+    def dim(self) -> int:
+        """Return the number of dimensions."""
+        return self._data.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return int(self._data.size)
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        """Return the bytes of one element."""
+        return self._data.itemsize
+
+    def stride(self, dim=None):
+        """Return the step between elements, in elements, of all dimensions or of one."""
+        itemsize = self._data.itemsize
+        shape, steps = self._data.shape, []
+        if 0 in shape:  # NumPy leaves the strides of empty arrays open; PyTorch shows those of a contiguous tensor
+            step = 1
+            for n in reversed(shape):
+                steps.append(step)
+                step *= max(n, 1)
+            steps = steps[::-1]
+        else:
+            steps = [step // itemsize for step in self._data.strides]
+        return tuple(steps) if dim is None else steps[dim]
+
+    def storage_offset(self) -> int:
+        """Return where in its storage the first element is, in elements."""
+        storage = self._type.backend.storage(self._data)
+        return (self.data_ptr() - _address(storage)) // self._data.itemsize
+
+    def data_ptr(self) -> int:
+        """Return the address of the first element."""
+        return _address(self._data)
+
+    def is_contiguous(self, memory_format=None) -> bool:
+        """Whether the elements lie in memory in row-major order."""
+        return bool(self._data.flags.c_contiguous)
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a floating point one."""
+        return self._type.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """Whether the dtype is complex."""
+        return self._type.dtype.is_complex
+
+    def is_signed(self) -> bool:
+        """Whether the dtype can hold negative numbers."""
+        return self._type.dtype.is_signed
+
+    def is_conj(self) -> bool:
+        """Always False: conjugation is never delayed."""
+        return False
+
+    def is_neg(self) -> bool:
+        """Always False: negation is never delayed."""
+        return False
+
+    def is_nonzero(self) -> bool:
+        """Whether the only element is not zero."""
+        return bool(self)
+
+    def is_pinned(self, device=None) -> bool:
+        """Always False: host memory is never pinned."""
+        return False
+
+    def pin_memory(self, device=None):
+        """Return the tensor itself: host memory is never pinned."""
+        return self
+
+    def is_shared(self) -> bool:
+        """Always False: tensors live in the memory of one process."""
+        return False
+
+    def share_memory_(self):
+        """Return the tensor itself: tensors live in the memory of one process, so there is nobody to share it with."""
+        return self
+
+    def is_same_size(self, other) -> bool:
+        """Whether the other tensor has the same shape."""
+        return self._data.shape == other._data.shape
+
+    def is_set_to(self, other) -> bool:
+        """Whether the other tensor is the same memory, seen in the same way."""
+        return self.data_ptr() == other.data_ptr() and self.shape == other.shape and self.stride() == other.stride()
+
+    def get_device(self) -> int:
+        """Return the number of the device, -1 for the CPU."""
+        index = self._type.device.index
+        return -1 if index is None else index
+
+
+def _address(array) -> int:
+    if isinstance(array, numpy.ndarray):
+        return array.ctypes.data
+    return array.data.ptr if hasattr(array, "data") and hasattr(array.data, "ptr") else id(array)

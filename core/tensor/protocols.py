@@ -1,0 +1,177 @@
+"""How tensors meet Python and NumPy: conversion to numbers and arrays, iteration, printing, assignment by index."""
+
+from __future__ import annotations
+
+import numpy
+
+from plugrad.devices import dtypes
+from plugrad.graph import nodes
+from plugrad.graph.modes import mode
+from plugrad.tensor import printing, shared_memory
+
+
+class Protocols:
+    """The part of Tensor that Python, NumPy and DLPack talk to."""
+
+    __slots__ = ()
+
+    def item(self):
+        """Return the only element as a Python number."""
+        if self._data.size != 1:
+            raise RuntimeError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
+        if self._type.symbolic:
+            raise RuntimeError("Tensor.item() cannot be called on meta tensors: they have no data")
+        return self._host().item()
+
+    def tolist(self):
+        """Return the elements as nested lists of Python numbers."""
+        return self._host().tolist()
+
+    def _host(self) -> numpy.ndarray:
+        data = self._type.backend.to_numpy(self._data)
+        return data.astype(numpy.float32) if data.dtype.kind == "V" or data.dtype.name == "bfloat16" else data
+
+    def numpy(self, *, force=False) -> numpy.ndarray:
+        """Return the tensor as a NumPy array that shares its memory; with `force` detached and copied to the CPU."""
+        array = self._shared(force)
+        if array is not self._data:
+            return array
+        del array  # so that it does not count among those who hold the memory
+        return shared_memory.export(self)
+
+    def _shared(self, force=False):
+        if not force:
+            if self._live_edge() is not None:
+                raise RuntimeError(
+                    "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+                )
+            if self._type.device.type != "cpu":
+                raise TypeError(
+                    f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
+                    "host memory first."
+                )
+        if self._type.dtype is dtypes.bfloat16:
+            raise TypeError("Got unsupported ScalarType BFloat16; convert it first: x.float().numpy()")
+        return self._type.backend.to_numpy(self._data)
+
+    def __array__(self, dtype=None, copy=None):
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    __array_priority__ = 1000
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
+        """Run NumPy's ufuncs on tensors that need no gradient; refuse to lose a gradient silently."""
+        for value in inputs:
+            if isinstance(value, Protocols) and value.requires_grad and mode.grad:
+                raise TypeError(
+                    f"numpy.{ufunc.__name__} on a Tensor that requires grad would lose its gradient: write "
+                    f"torch.{_TORCH_NAMES.get(ufunc.__name__, ufunc.__name__)}(...), or x.detach() if that is meant"
+                )
+        arrays = [value._shared() if isinstance(value, Protocols) else value for value in inputs]
+        if out is not None:
+            kwargs["out"] = tuple(value._shared() if isinstance(value, Protocols) else value for value in out)
+        result = getattr(ufunc, method)(*arrays, **kwargs)
+        for value in (*(out or ()), *inputs[: method == "at"]):
+            if isinstance(value, Protocols):
+                nodes.touch(value)
+        if isinstance(result, tuple):
+            return tuple(_from_raw(numpy.asarray(item)) for item in result)
+        return _from_raw(numpy.asarray(result))
+
+    def __dlpack__(self, *, stream=None, **options):
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        data = shared_memory.export(self) if self._type.array_type is numpy.ndarray else self._data
+        return data.__dlpack__(**options) if stream is None else data.__dlpack__(stream=stream, **options)
+
+    def __dlpack_device__(self):
+        return self._data.__dlpack_device__()
+
+    def __len__(self):
+        if not self._data.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return self._data.shape[0]
+
+    def __bool__(self):
+        if self._data.size != 1:
+            if not self._data.size:
+                raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+            raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()")
+        return bool(self.item())
+
+    def _number(self, kind):
+        if self._data.size != 1:
+            raise RuntimeError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
+        return kind(self.item())
+
+    def __float__(self):
+        return self._number(float)
+
+    def __int__(self):
+        return self._number(int)
+
+    def __complex__(self):
+        return self._number(complex)
+
+    def __index__(self):
+        if self._data.size != 1 or self._data.dtype.kind not in "iub":
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __iter__(self):
+        if not self._data.ndim:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))
+
+    def __contains__(self, element):
+        if isinstance(element, (Protocols, int, float, complex, bool)):
+            return bool((self == element).any())
+        raise RuntimeError(
+            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element).__name__}."
+        )
+
+    __hash__ = object.__hash__
+
+    def __format__(self, spec):
+        if not self._data.ndim and not self._type.symbolic:
+            return format(self.item(), spec) if spec else str(self)
+        return object.__format__(self, spec)
+
+    def __repr__(self, *, tensor_contents=None):
+        return printing.tensor_str(self, default_dtype_name=dtypes.get_default_dtype().name)
+
+    __str__ = __repr__
+
+    def __reversed__(self):
+        return self.flip(0) if self._data.ndim else self
+
+    def __setitem__(self, index, value):
+        from plugrad.dispatch import inplace
+
+        inplace.assign(self, index, value)
+
+
+def _from_raw(array):
+    from plugrad.tensor.tensor import from_raw
+
+    return from_raw(array)
+
+
+_TORCH_NAMES = {
+    "multiply": "mul",
+    "subtract": "sub",
+    "divide": "div",
+    "power": "pow",
+    "arctan2": "atan2",
+    "arcsin": "asin",
+    "arccos": "acos",
+    "arctan": "atan",
+    "negative": "neg",
+    "absolute": "abs",
+    "greater": "gt",
+    "less": "lt",
+    "equal": "eq",
+}

@@ -1,0 +1,526 @@
+"""The Tensor: a raw array, its type, and its place in the graph.
+
+`_data` is the backend's array, `_type` the interned pair of device and dtype. `_edge` is None when no gradient is
+required, LEAF for a leaf that requires one, else the node (or output slot) that made the tensor. `_view` is None, or
+says of which base the tensor is a view. Methods that are ops are put into the class by the registry (`install_method`).
+"""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy
+
+from plugrad import registry
+from plugrad.autograd import accumulate, engine
+from plugrad.autograd.engine import LEAF, mode
+from plugrad.devices import dtypes
+from plugrad.devices.device import device as _device
+from plugrad.devices.device import type_of
+from plugrad.dispatch import interception
+from plugrad.graph import nodes
+from plugrad.tensor import inference, shared_memory
+from plugrad.tensor.description import Description
+from plugrad.tensor.protocols import Protocols
+from plugrad.tensor.views import UNTRACKED, Base, View
+
+_new = object.__new__
+
+
+class LazyMethod:
+    """Stands in the class for a method that is an op, and replaces itself by the op's function at first use.
+
+    It is a plain class attribute rather than a `Tensor.__getattr__`: a class with `__getattr__` makes every read of
+    every attribute three times slower.
+    """
+
+    __slots__ = ("find", "name")
+
+    def __init__(self, find, name):
+        self.find, self.name = find, name
+
+    def __get__(self, instance, owner):
+        function = self.find(self.name)
+        setattr(Tensor, self.name, function)
+        return function.__get__(instance, owner) if instance is not None else function
+
+
+def _find_method(name):
+    return registry.resolve(f"Tensor.{name}")
+
+
+def _find_inplace(name):
+    from plugrad.dispatch import inplace
+
+    return inplace.method(name)
+
+
+def install_method(name: str, in_place: bool = False) -> None:
+    """Make an op a method, on wish with its in-place form; what the core itself defines is never replaced."""
+    if name not in CORE_NAMES:
+        setattr(Tensor, name, LazyMethod(_find_method, name))
+    if in_place:
+        install_inplace(name)
+
+
+def install_inplace(name: str) -> None:
+    """Give the op `name` its in-place method `name_`, unless an op of that name exists."""
+    if f"{name}_" not in CORE_NAMES and not isinstance(Tensor.__dict__.get(f"{name}_"), LazyMethod):
+        setattr(Tensor, f"{name}_", LazyMethod(_find_inplace, f"{name}_"))
+
+
+class Tensor(Description, Protocols):
+    """An n-dimensional array that can require a gradient.
+
+    `Tensor(5, 3)` is an uninitialised float tensor of that shape, `Tensor([[1, 2]])` one with these values; write
+    `plugrad.tensor(...)`, which keeps the dtype of its data, instead.
+
+    >>> import plugrad as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    __slots__ = ("_data", "_type", "_edge", "_view", "_grad", "_source", "__dict__", "__weakref__")
+
+    edges = ()  # a leaf ends every walk backward
+
+    def __new__(cls, *args, dtype=None, device=None, **kwargs):
+        from plugrad.tensor import creation
+
+        made = creation.legacy(args, dtype, device)
+        return made if cls is Tensor else _subclass(cls, made)
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        """Carry out a call in which a subclass takes part: its results are of the subclass, too.
+
+        Override it, and call it by `super()`, to change what ops do; see `plugrad.overrides`.
+        """
+        if not all(issubclass(cls, one) for one in types):
+            return NotImplemented
+        return interception.as_class(interception.disabled(func, types, args, kwargs), cls)
+
+    # ------------------------------------------------------------------------------------------ history
+
+    def _live_edge(self):
+        """Return the edge, brought up to date when the tensor is a view whose base was written."""
+        if self._view is not None:
+            self._refresh()
+        return self._edge
+
+    def _refresh(self):
+        """Bring the history of a view up to date with in-place writes to its base."""
+        view = self._view
+        if type(view) is not View:
+            if type(view) is Base and view.handles is not None:
+                shared_memory.note_use(self, view)
+            return
+        mark, generation = view.base._view, 0
+        if type(mark) is Base:
+            generation = mark.generation
+            if mark.handles is not None:
+                shared_memory.note_use(self, mark)
+        if view.generation == generation:
+            return
+        with engine.enable_grad():
+            current = view.base
+            for step in view.steps():
+                current = step.step_tensor(current)
+        self._edge = current._edge
+        view.generation = generation
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients are computed for this tensor. Assign to a leaf to change it."""
+        return self._live_edge() is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value):
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad=True):
+        """Set whether operations on this leaf are recorded; return the tensor."""
+        edge = self._live_edge()
+        if requires_grad:
+            if edge is None:
+                if not (self._type.dtype.is_floating_point or self._type.dtype.is_complex):
+                    raise RuntimeError(
+                        "only Tensors of floating point dtype can require gradients; this one is "
+                        f"{self._type.dtype!r}: convert it first, as in x.float()"
+                    )
+                if self._type.rare:
+                    inference.check_requires_grad(self)
+                self._edge = LEAF
+        elif edge is not None:
+            if edge is not LEAF:
+                raise RuntimeError(
+                    "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+                    "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+                )
+            self._edge = None
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the tensor was made by the user rather than by a recorded op."""
+        edge = self._live_edge()
+        return edge is None or edge is LEAF
+
+    @property
+    def grad_fn(self):
+        """The node that made this tensor; None for leaves."""
+        edge = self._live_edge()
+        return None if edge is None or edge is LEAF else edge
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of its node this tensor is."""
+        return getattr(self._edge, "index", 0)
+
+    @property
+    def grad(self):
+        """The accumulated gradient, None before the first backward."""
+        try:
+            return self._grad
+        except AttributeError:
+            return None
+
+    @grad.setter
+    def grad(self, value):
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(
+                    f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__!r}"
+                )
+            if value is self:
+                raise RuntimeError("can't assign Variable as its own grad")
+            if value.shape != self.shape:
+                raise RuntimeError(
+                    f"assigned grad has data of a different size: {list(value.shape)}, the tensor has "
+                    f"{list(self.shape)}"
+                )
+            if value._type.plain is not self._type.plain:
+                what = "device" if value.device is not self.device else "type"
+                raise RuntimeError(
+                    f"attempting to assign a gradient with data of a different {what}: {value._type}, the tensor has "
+                    f"{self._type}"
+                )
+        self._grad = value
+
+    @grad.deleter
+    def grad(self):
+        self._grad = None
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether this non-leaf keeps its gradient."""
+        edge = self._edge
+        return edge is not None and edge is not LEAF and edge.rare is not None and edge.rare.retained is not None
+
+    def retain_grad(self):
+        """Keep the gradient of this non-leaf in `.grad`, as leaves do."""
+        edge = self._live_edge()
+        if edge is None:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if edge is not LEAF:
+            edge._rare().retained = weakref.ref(self)
+
+    def register_hook(self, hook):
+        """Call `hook(grad)` when the gradient of this tensor is known; a Tensor that it returns replaces it."""
+        if self._live_edge() is None:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        return engine.add_tensor_hook(self, hook)
+
+    def register_post_accumulate_grad_hook(self, hook):
+        """Call `hook(tensor)` after the gradient of this leaf was accumulated."""
+        from collections import OrderedDict
+
+        from plugrad.graph.hooks import RemovableHandle
+
+        if self._live_edge() is None:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self._edge is not LEAF:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        hooks = self.__dict__.setdefault("_post_accumulate_grad_hooks", OrderedDict())
+        handle = RemovableHandle(hooks)
+        hooks[handle.id] = hook
+        return handle
+
+    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None, *, report=None):
+        """Accumulate in the leaves the gradient of this tensor (times `gradient`, needed unless it is a scalar).
+
+        With `report=model` a warning lists the parameters that receive none, and where the path to each ends.
+        """
+        engine.backward(self, gradient, retain_graph, create_graph, inputs=inputs, report=report)
+
+    def detach(self):
+        """Return a tensor that shares the data and has no history."""
+        kind = self._type
+        if kind.plain is not kind:
+            if type(self) is Tensor:
+                return inference.mark(make(self._data, kind))
+            return interception.method(Tensor.detach, lambda: make(self._data, kind.plain), self)
+        made = make(self._data, kind)
+        made._source = weakref.ref(self)  # NumPy's writes through `made` are writes to this tensor
+        if self._view is not None:
+            shared_memory.inherit(made, self)
+        return made
+
+    def detach_(self):
+        """Cut this tensor off from its history."""
+        if self._view.__class__ is View:
+            raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+        self._edge = None
+        return self
+
+    @property
+    def data(self):
+        """A tensor that shares the data; writes to it are not seen by autograd."""
+        data = self._data
+        if type(self._view) is Base and self._view.handles is not None:
+            data = data[...]  # an array of its own: what ops saw of this tensor's says nothing of uses of that
+        made = make(data, self._type.plain)
+        made._view, made._source = UNTRACKED, weakref.ref(self)
+        return inference.mark(made) if inference.marked(self) else made
+
+    @data.setter
+    def data(self, value):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        self._data = value._data
+        if self._view is None:
+            shared_memory.inherit(self, value)
+        self._type = value._type.plain if self._type.plain is self._type else value._type.variant()
+
+    @property
+    def _base(self):
+        return self._view.base if self._view.__class__ is View else None
+
+    def _is_view(self) -> bool:
+        return self._view.__class__ is View
+
+    @property
+    def _version(self) -> int:
+        if inference.marked(self):
+            raise RuntimeError("Inference tensors do not track version counter: clone() it to get a normal tensor")
+        return engine.version(self)
+
+    def is_inference(self) -> bool:
+        """Whether this tensor was made in `inference_mode`."""
+        return inference.marked(self)
+
+    # ------------------------------------------------------------------------------------------ copies
+
+    def _transfer(self, place):
+        """Return a copy on another device; the gradient travels back."""
+        backend = self._type.backend
+        if self._type.symbolic:
+            backend.to_numpy(self._data)  # raises: there is no data
+        host = backend.to_numpy(self._data)
+        kind = place.tensor_type(self._type.np)
+        made = make(kind.backend.from_numpy(host, kind.device.index or 0), kind)
+        if kind.device.type == self._type.device.type == "cpu" and made._data is self._data:
+            made._data = made._data.copy()
+        edge = self._live_edge()
+        if edge is not None and mode.grad:
+            node = TransferNode()
+            node.edges, node.saved, node.fit, node.rare = (self if edge is LEAF else edge,), (self.device,), None, None
+            node.seq = engine.tick()
+            made._edge = node
+        return made
+
+    def __copy__(self):
+        return self._shallow(self._data)
+
+    def _shallow(self, data):
+        made = _new(type(self))
+        made._data, made._view = data, None
+        made._type = self._type if type(self) is not Tensor else self._type.plain
+        made._edge = LEAF if self._edge is not None else None
+        return made
+
+    def as_subclass(self, cls):
+        """Return the tensor as an instance of a subclass of Tensor: the same data, the same history."""
+        if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+            raise TypeError(f"as_subclass(): argument 'cls' must be a subclass of torch.Tensor, not {cls!r}")
+        return interception.as_class(self, cls)
+
+    @staticmethod
+    def _make_subclass(cls, data, require_grad=False):
+        """Return a leaf of a subclass that shares the data of a tensor."""
+        return _subclass(cls, data).requires_grad_(require_grad)
+
+    def __deepcopy__(self, memo):
+        if id(self) in memo:
+            return memo[id(self)]
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
+                "moment: detach() it, or clone() it inside the graph"
+            )
+        made = memo[id(self)] = self._shallow(self._data.copy())
+        if self.grad is not None:
+            made._grad = self.grad.__deepcopy__(memo)
+        for key, value in self.__dict__.items():
+            if not key.startswith("_"):
+                import copy
+
+                made.__dict__[key] = copy.deepcopy(value, memo)
+        return made
+
+    def __reduce_ex__(self, protocol):
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Cannot pickle a Tensor that is not a leaf: its history would be lost; pickle tensor.detach()"
+            )
+        extra = {key: value for key, value in self.__dict__.items() if not key.startswith("_")}
+        plain = self._type.array_type is numpy.ndarray  # a pickle may hand out its memory, and copy.copy does
+        host = shared_memory.export(self) if plain else self._type.backend.to_numpy(self._data)
+        return _rebuild, (type(self), host, str(self.device), self._edge is not None, extra)
+
+
+class TransferNode(engine.Node):
+    """A copy between devices: its gradient is copied back."""
+
+    __slots__ = ()
+    name = lambda self: "ToCopyBackward0"  # noqa: E731
+
+    def tensors(self):
+        return self.saved
+
+    def pull(self, F, g, saved, retain):
+        if isinstance(g, Tensor):
+            return (g.to(saved[0]),)
+        return (from_raw(g)._transfer(saved[0])._data,)
+
+
+def _rebuild(cls, array, place, requires_grad, extra):
+    home = _device(place)
+    data = home.backend.from_numpy(array, home.index or 0)
+    made = _subclass(cls, make(data, home.tensor_type(array.dtype)))
+    made._edge = LEAF if requires_grad else None
+    made.__dict__.update(extra)
+    return made
+
+
+def _subclass(cls, tensor):
+    """Return the tensor's data as an instance of a subclass of Tensor."""
+    if cls is Tensor:
+        return tensor
+    made = _new(cls)
+    kind = tensor._type.plain
+    made._data, made._type, made._edge, made._view = tensor._data, kind, None, None
+    shared_memory.inherit(made, tensor)
+    if inference.marked(tensor):
+        inference.mark(made)
+    if cls.__torch_function__ is not interception.disabled:
+        made._type = kind.variant()
+        interception.watch_classes()
+    return made
+
+
+def make(data, kind, edge=None):
+    """Return a Tensor around a raw array of known tensor type."""
+    tensor = _new(Tensor)
+    tensor._data, tensor._type, tensor._edge, tensor._view = data, kind, edge, None
+    return tensor
+
+
+def from_raw(array):
+    """Return a Tensor around a raw array, or a NumPy scalar, of any backend."""
+    if isinstance(array, numpy.generic):
+        array = numpy.asarray(array)
+    return make(array, type_of(array))
+
+
+def write_out(op, result, out):
+    """Put the result of an op into the tensor given as `out=`, and return that."""
+    if isinstance(out, (tuple, list)) and not isinstance(result, Tensor):
+        return type(result)(*(write_out(op, r, o) for r, o in zip(result, out, strict=True)))
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    if mode.grad and (out.requires_grad or result.requires_grad):
+        raise RuntimeError(
+            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    if not dtypes.can_cast(result.dtype, out.dtype):
+        raise RuntimeError(
+            f"result type {result.dtype._label} can't be cast to the desired output type {out.dtype._label}"
+        )
+    if out.device is not result.device:
+        raise RuntimeError(f"Expected out tensor to be on {result.device}, it is on {out.device}")
+    inference.check_writable(out)
+    if out.shape == result.shape:
+        out._data[...] = result._data
+    else:
+        out._data = result._data.astype(out._type.np)
+    engine.touch(out)
+    return out
+
+
+def _operator(name: str, reflected: bool = False):
+    """Return an operator method that finds its op at the first call and then replaces itself."""
+
+    def first_call(self, *args):
+        function = registry.operator_op(name).operator(reflected)
+        setattr(Tensor, first_call.dunder, function)
+        return function(self, *args)
+
+    return first_call
+
+
+_OPERATORS = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
+    "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+}  # fmt: skip
+_COMPARISONS = {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
+_UNARY = {"neg": "neg", "pos": "positive", "abs": "abs", "invert": "bitwise_not"}
+
+
+def _assignment_operator(name: str):
+    """Return the method for an operator such as `+=`."""
+
+    def assign(self, other):
+        from plugrad.dispatch import inplace
+
+        method = inplace.method(f"{name}_")
+        setattr(Tensor, assign.dunder, method)
+        return method(self, other)
+
+    return assign
+
+
+def install_operators(only: str | None = None) -> None:
+    """Put Python's operators into the class, all or those of one op: they find their op when first used."""
+    for dunder, name in {**_OPERATORS, **_COMPARISONS, **_UNARY, "getitem": "getitem"}.items():
+        _install_operator(f"__{dunder}__", name, only)
+    for dunder, name in _OPERATORS.items():
+        _install_operator(f"__r{dunder}__", name, only, reflected=True)
+        if dunder != "matmul" and only in (None, name):
+            method = _assignment_operator(name)
+            method.dunder = f"__i{dunder}__"
+            setattr(Tensor, method.dunder, method)
+
+
+def _install_operator(dunder, name, only, reflected=False):
+    if only in (None, name):
+        method = _operator(name, reflected)
+        method.dunder = dunder
+        setattr(Tensor, dunder, method)
+
+
+install_operators()
+
+# Names that plugins can't take: what the class defines itself.
+CORE_NAMES = frozenset({*Tensor.__dict__, *Description.__dict__, *Protocols.__dict__})
+for _name in ("as_strided", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze"):
+    install_inplace(_name)
+del _name
+
+accumulate.Tensor, accumulate.make = engine.Tensor, engine.make = Tensor, make
+nodes.Tensor, nodes.from_raw = Tensor, from_raw
+interception.Tensor, interception.make, interception.subclass_of = Tensor, make, _subclass

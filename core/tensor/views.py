@@ -1,0 +1,105 @@
+"""Views: of which base a tensor is a view, through which ops, and whether its history is up to date.
+
+A write in place to a base counts the base's generation up; a view whose generation differs finds its history anew, by
+taking the steps from the base again, when it is next used.
+"""
+
+from __future__ import annotations
+
+_new = object.__new__
+
+
+class Base:
+    """Marks a tensor that was written in place while views of it may exist: `generation` counts the writes.
+
+    Or one whose memory NumPy can write: `handles` are weak references to the arrays that can (`shared_memory`).
+    """
+
+    __slots__ = ("generation", "handles")
+
+    def __init__(self, generation: int):
+        self.generation, self.handles = generation, None
+
+
+class Untracked:
+    """Marks what `.data` returns: writes through it are not noticed by autograd, as in PyTorch."""
+
+
+UNTRACKED = Untracked()
+
+
+class View:
+    """Says how a tensor is a view of `base`: as the view `parent` is (None: the base itself), then through one op.
+
+    `rest` are the op's other arguments, `output` the number of the output if it has several, `error` says why
+    whoever made the view forbids to write to it.
+    """
+
+    __slots__ = ("base", "parent", "op", "rest", "output", "generation", "error")
+
+    def refusal(self) -> str | None:
+        """Return why the view must not be written in place; None if it may."""
+        if self.error is None and self.output is not None:
+            return (
+                f"Output {self.output} of {self.op.node_name} is a view and is being modified inplace. This view is "
+                "the "
+                "output of a function that returns multiple views. Such functions do not allow the output views to be "
+                "modified inplace. You should replace the inplace operation by an out-of-place one."
+            )
+        return self.error
+
+    def steps(self) -> list:
+        """Return the views on the way from the base to this one."""
+        found, view = [], self
+        while view is not None:
+            if view.op is not None:
+                found.append(view)
+            view = view.parent
+        return found[::-1]
+
+    def alone(self) -> View:
+        """Return this one step, without the base it leads from."""
+        step = _new(View)
+        step.base = step.parent = None
+        step.generation = self.generation
+        step.op, step.rest, step.output, step.error = self.op, self.rest, self.output, self.error
+        return step
+
+    def step_tensor(self, tensor):
+        """Take this step on a Tensor, recorded."""
+        from plugrad.dispatch.call import apply
+
+        made = apply(self.op, (tensor, *self.rest))
+        return made if self.output is None else made[self.output]
+
+    def step_array(self, array, kind):
+        """Take this step on a raw array."""
+        made = self.op.compute(kind, [array, *self.rest])
+        return made if self.output is None else made[self.output]
+
+
+def mark_view(source, op, rest, output=None):
+    """Return the mark of a new view: what `op` with the other arguments `rest` makes of the tensor `source`."""
+    view, mark = _new(View), source._view
+    if type(mark) is View:
+        view.base, view.parent, view.generation = mark.base, mark, mark.generation
+    else:
+        view.base, view.parent, view.generation = source, None, mark.generation if type(mark) is Base else 0
+    view.op, view.rest, view.output, view.error = op, rest, output, None
+    return view
+
+
+def alias(source, error: str):
+    """Return the mark of a tensor that shares all memory of `source` and must not be written in place."""
+    view = mark_view(source, None, ())
+    view.error = error
+    return view
+
+
+def next_generation(base) -> None:
+    """Note that a tensor was written in place, so that its views look for their history again."""
+    mark = base._view
+    if type(mark) is Base:
+        mark.generation += 1
+    elif type(mark) is not View:
+        base._view = Base(1)

@@ -1,0 +1,54 @@
+"""`plugrad.backends`: falling back to the CPU, the accelerator, and the switches that PyTorch programs set.
+
+Those switches are kept, and change nothing here.
+"""
+
+from __future__ import annotations
+
+import types
+
+from plugrad.devices.device import default_accelerator as accelerator
+from plugrad.devices.device import set_accelerator
+from plugrad.dispatch.fallback import FallbackWarning, MissingKernelError, fallback, fallbacks, no_fallback
+
+__all__ = [
+    "FallbackWarning", "MissingKernelError", "accelerator", "are_deterministic_algorithms_enabled", "cuda", "cudnn",
+    "fallback", "fallbacks", "get_float32_matmul_precision", "mkl", "mkldnn", "mps", "no_fallback", "openmp",
+    "set_accelerator", "set_float32_matmul_precision", "use_deterministic_algorithms",
+]  # fmt: skip
+
+
+class _Switches(types.SimpleNamespace):
+    """Attributes that can be read and set; `is_available()` says that the library behind them is not used."""
+
+    @staticmethod
+    def is_available() -> bool:
+        """Always False: plugrad computes through NumPy and CuPy."""
+        return False
+
+    is_built = is_available
+
+
+def use_deterministic_algorithms(mode, *, warn_only=False) -> None:
+    """Accepted: results do not depend on anything but inputs and seeds anyway."""
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Always True."""
+    return True
+
+
+def set_float32_matmul_precision(precision) -> None:
+    """Accepted: products of float32 are always computed in float32, PyTorch's "highest"."""
+    if precision not in ("highest", "high", "medium"):
+        raise ValueError(f"precision must be 'highest', 'high' or 'medium', not {precision!r}")
+
+
+def get_float32_matmul_precision() -> str:
+    """Always 'highest'."""
+    return "highest"
+
+
+cudnn = _Switches(enabled=False, benchmark=False, deterministic=True, allow_tf32=False)
+mps, mkl, mkldnn, openmp = _Switches(), _Switches(), _Switches(), _Switches()
+cuda = _Switches(matmul=_Switches(allow_tf32=False))

@@ -1,0 +1,271 @@
+"""`plugrad.compile`, and what compilers get: a graph that can be called, and asked which ops it calls.
+
+A compiler is a plugin's function `NAME(graph, example_inputs) -> callable`. It is called once for each signature of
+calls: the shapes, dtypes and devices of the tensors, which of them require grad, all other arguments, and whether
+gradients are recorded. What it returns is then called in the program's place.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from plugrad import nest, registry
+from plugrad.dispatch.interception import OpHook
+from plugrad.graph.modes import mode
+from plugrad.nn.module import Module
+from plugrad.tensor.tensor import Tensor
+
+SIGNATURES = 8  # for more of them than this a program is not compiled again, as in PyTorch
+
+
+class Value:
+    """A tensor in a trace: input number `index` ("input"), the result of a call ("call"), or a constant ("constant").
+
+    A constant is a tensor that the program holds itself, such as a parameter; `tensor` is the tensor.
+    """
+
+    __slots__ = ("kind", "index", "tensor")
+
+    def __init__(self, kind, index, tensor):
+        self.kind, self.index, self.tensor = kind, index, tensor
+
+    def __repr__(self):
+        return f"{self.kind}{self.index}"
+
+
+class TracedCall:
+    """One call of an op in a trace: `op` (the record), `name`, `args`, `kwargs`, `results`; tensors are `Value`s."""
+
+    __slots__ = ("op", "name", "args", "kwargs", "results")
+
+    def __init__(self, op, name, args, kwargs, results):
+        self.op, self.name, self.args, self.kwargs, self.results = op, name, args, kwargs, results
+
+    def __repr__(self):
+        given = [*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.kwargs.items())]
+        return f"{', '.join(map(repr, self.results))} = {self.name}({', '.join(given)})"
+
+
+class _Tracer(OpHook):
+    """Notes the calls of ops that are no composites."""
+
+    def __init__(self, inputs):
+        super().__init__()
+        self.calls: list = []
+        self.values = {id(tensor): Value("input", i, tensor) for i, tensor in enumerate(inputs)}
+        self.counts = {"constant": 0, "call": 0}
+
+    def value(self, tensor, kind="constant"):
+        found = self.values.get(id(tensor))
+        if found is None:
+            found = self.values[id(tensor)] = Value(kind, self.counts[kind], tensor)
+            self.counts[kind] += 1
+        return found
+
+    def replaced(self, item):
+        return nest.change(lambda leaf: self.value(leaf) if isinstance(leaf, Tensor) else leaf, item)
+
+    def after(self, call):
+        if call.op.family == "composite":
+            return
+        args, kwargs = self.replaced(list(call.args)), self.replaced(call.kwargs)
+        results = call.result if isinstance(call.result, (tuple, list)) else (call.result,)
+        made = [self.value(item, "call") for item in results if isinstance(item, Tensor)]
+        self.calls.append(TracedCall(call.op, call.name, args, kwargs, made))
+
+
+class Graph:
+    """A program as a compiler sees it: call it to run it op by op.
+
+    >>> import plugrad as torch
+    >>> Graph(lambda x: (x * 2).sum()).trace(torch.ones(3))
+    [call0 = mul(input0, 2), call1 = sum(call0)]
+    """
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+    def trace(self, *args, **kwargs) -> list:
+        """Run the program and return the calls of ops that it made with these inputs, in order.
+
+        Another input may lead it another way: a program with `if` on values is not its trace.
+        """
+        tracer = _Tracer([leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)])
+        with tracer:
+            self.function(*args, **kwargs)
+        return tracer.calls
+
+
+def compile(model=None, *, backend="eager", options=None, disable=False, fullgraph=False, dynamic=None, mode=None):
+    """Return a function or Module that runs as a compiler makes it.
+
+    Args:
+        model: a function or Module; without it the result is a decorator.
+        backend: name of a compiler, see `plugrad compilers`, or a function `(graph, example_inputs) -> callable`.
+        options: keyword arguments for the compiler.
+        disable: return the model as it is.
+        fullgraph, dynamic, mode: PyTorch's, accepted; compilers here are told nothing but the graph.
+
+    A Module comes back inside another one, whose `_orig_mod` it is, as in PyTorch. Raises RuntimeError for an unknown
+    compiler, naming the known ones.
+
+    >>> import plugrad as torch
+    >>> @torch.compile
+    ... def double(x):
+    ...     return x + x
+    >>> double(torch.ones(2))
+    tensor([2., 2.])
+    """
+    if model is None:
+        return functools.partial(compile, backend=backend, options=options, disable=disable)
+    if not callable(model):
+        raise TypeError(f"compile() takes a function or a Module, not {type(model).__name__}")
+    compiler = _compiler(backend)
+    if disable:
+        return model
+    if options:
+        compiler = functools.partial(compiler, **options)
+    name = backend if isinstance(backend, str) else getattr(backend, "__name__", repr(backend))
+    if isinstance(model, Module):
+        return OptimizedModule(model, compiler, name)
+    compiled = _Compiled(model, compiler, name)
+    return functools.wraps(model)(lambda *args, **kwargs: compiled.run(*args, **kwargs))
+
+
+def _compiler(backend):
+    if callable(backend):
+        return backend
+    if not isinstance(backend, str):
+        raise TypeError(f"backend must be the name of a compiler or a function, not {backend!r}")
+    try:
+        return registry.resolve(f"compilers.{backend}")
+    except registry.AmbiguousNameError:
+        raise
+    except AttributeError:
+        raise RuntimeError(
+            f"there is no compiler named {backend!r}; installed are {', '.join(list_backends())}"
+        ) from None
+
+
+def list_backends(exclude_tags=()) -> list:
+    """Return the names of the installed compilers.
+
+    >>> "eager" in list_backends()
+    True
+    """
+    return registry.names_in("compilers")
+
+
+class _Compiled:
+    """A program and what a compiler made of it, by signature."""
+
+    def __init__(self, function, compiler, name):
+        self.graph, self.compiler, self.name = Graph(function), compiler, name
+        self.made: dict = {}
+
+    def run(self, *args, **kwargs):
+        """Call what the compiler made for such arguments."""
+        if _state.disabled:
+            return self.graph(*args, **kwargs)
+        leaves = list(nest.leaves((args, kwargs)))
+        structure = repr(nest.change(lambda leaf: None, (args, kwargs)))
+        key = (mode.grad, _training(self.graph.function), structure, *map(_described, leaves))
+        made = self.made.get(key)
+        if made is None:
+            made = self.made[key] = self._compile(leaves)
+        return made(*args, **kwargs)
+
+    def _compile(self, leaves):
+        if len(self.made) >= SIGNATURES:
+            import warnings
+
+            warnings.warn(
+                f"the compiler {self.name!r} has served {SIGNATURES} signatures of one program: further ones run op by "
+                "op; call it with fewer different shapes",
+                stacklevel=4,
+            )
+            return self.graph
+        examples = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        previous, _state.compiling = _state.compiling, True
+        try:
+            made = self.compiler(self.graph, examples)
+        except Exception as error:
+            error.add_note(f"raised by the compiler {self.name!r}; backend='eager' runs without one")
+            raise
+        finally:
+            _state.compiling = previous
+        if not callable(made):
+            raise TypeError(f"the compiler {self.name!r} must return something callable, it returned {made!r}")
+        return made
+
+
+def _training(function):
+    module = getattr(function, "__self__", function)
+    return module.training if isinstance(module, Module) else None
+
+
+def _described(leaf):
+    if isinstance(leaf, Tensor):
+        return leaf.shape, leaf._type, leaf.requires_grad, type(leaf)
+    try:
+        hash(leaf)
+    except TypeError:
+        return type(leaf), id(leaf)
+    return type(leaf), leaf
+
+
+class OptimizedModule(Module):
+    """A Module that runs as a compiler made it; `_orig_mod` is the Module as it was."""
+
+    def __init__(self, module, compiler, name):
+        super().__init__()
+        self._orig_mod = module
+        self.training = module.training
+        self.__dict__["_compiled"] = _Compiled(module, compiler, name)
+
+    def forward(self, *args, **kwargs):
+        return self._compiled.run(*args, **kwargs)
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("_orig_mod"), name)
+
+
+class _State:
+    compiling = disabled = False
+
+
+_state = _State()
+
+
+def is_compiling() -> bool:
+    """Whether a compiler is at work now."""
+    return _state.compiling
+
+
+is_dynamo_compiling = is_compiling
+
+
+def disable(fn=None, recursive=True):
+    """Return a function during which compiled functions run op by op; usable as a decorator."""
+    if fn is None:
+        return disable
+
+    @functools.wraps(fn)
+    def plain(*args, **kwargs):
+        previous, _state.disabled = _state.disabled, True
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            _state.disabled = previous
+
+    return plain
+
+
+def reset() -> None:
+    """Accepted: what was compiled belongs to the compiled functions, and goes with them."""

@@ -1,0 +1,271 @@
+"""`vmap`: a function of slices, applied to all slices of its arguments.
+
+An elementwise op or reduction itself runs once on the whole batch; any other function runs in a loop over the slices.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+import plugrad
+from plugrad import nest, registry
+from plugrad.devices import random
+from plugrad.tensor.tensor import Tensor
+
+MANY = 64  # slices from which on a loop is worth a warning
+_warned = False
+
+
+def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
+    """Return the function that applies `func` to slices and stacks the results.
+
+    An op of a tensor's elements or a reduction, given as `func` itself, runs once on the whole batch. Any other
+    function is called once for each slice: as general as Python (it may branch on values), and not faster than a loop,
+    which a warning says once for batches of 64 slices and more.
+
+    Args:
+        func: takes slices, returns tensors.
+        in_dims: dimension along which each argument is sliced, None for one that is passed whole; nested as the
+            arguments are. Keyword arguments are passed whole.
+        out_dims: dimension along which each result is stacked; None for one that is the same for all slices.
+        randomness: "error" refuses functions that draw random numbers from the CPU's default generator; "same" draws
+            the same ones for each slice, "different" others.
+        chunk_size: accepted; a loop needs no memory for more than one slice at a time.
+
+    Raises ValueError when sizes differ, there is nothing to slice, or the dims do not fit arguments or results, and
+    RuntimeError for random numbers under randomness="error".
+
+    >>> import plugrad as torch
+    >>> torch.func.vmap(torch.dot)(torch.ones(2, 3), torch.ones(2, 3))
+    tensor([3., 3.])
+    """
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+    if chunk_size is not None and chunk_size < 1:
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+
+    @functools.wraps(func)
+    def transformed(*args, **kwargs):
+        name = getattr(func, "__name__", str(func))
+        called = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
+        dims = _input_dims(in_dims, args, called, name)
+        values = [*nest.leaves(args)]
+        size = _size(values, dims, called)
+        at_once = size and randomness != "same" and _at_once(func, args, kwargs, dims, size)
+        if at_once:
+            return _place(at_once[0], out_dims, name)
+        if not size:
+            return _nothing(func, args, kwargs, values, dims, out_dims, name)
+        if size >= MANY:
+            _warn_of_loop(name, size)
+        slices = [value if dim is None else value.unbind(dim) for value, dim in zip(values, dims)]
+
+        def one(number):
+            items = [part if dim is None else part[number] for part, dim in zip(slices, dims)]
+            return func(*nest.rebuild(args, iter(items)), **kwargs)
+
+        return _stacked(_each(one, size, randomness), out_dims, name)
+
+    return transformed
+
+
+def _each(one, size, randomness) -> list:
+    """Return the results of all slices, with the random numbers that are asked for."""
+    if randomness == "different":
+        return [one(number) for number in range(size)]
+    generator = random.default_generator("cpu")
+    results, before = [], generator.source.bit_generator.state
+    for number in range(size):
+        if randomness == "same":
+            generator.source.bit_generator.state = before
+        results.append(one(number))
+        if randomness == "error" and number in (0, size - 1) and generator.source.bit_generator.state != before:
+            raise RuntimeError(
+                "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+                "'different' randomness flags on vmap or perform the randomness operation out of vmap"
+            )
+    return results
+
+
+def _warn_of_loop(name, size) -> None:
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(
+            f"vmap calls {name} once for each of {size} slices, which takes as long as a loop; where that matters, "
+            "write it with a batch dimension (this is said once)",
+            stacklevel=3,
+        )
+
+
+# ---------------------------------------------------------------------------------------------------- dimensions
+
+
+def _spread(dims, value, misfit):
+    """Yield the dim of every leaf of a nest; one number serves all that are below it. `misfit` is the error."""
+    nested = isinstance(value, (list, tuple, dict))
+    if dims is None or (isinstance(dims, int) and not isinstance(dims, bool)):
+        for _ in nest.leaves(value):
+            yield dims
+    elif isinstance(dims, (list, tuple)) and isinstance(value, (list, tuple)) and len(dims) == len(value):
+        for one, item in zip(dims, value):
+            yield from _spread(one, item, misfit)
+    elif isinstance(dims, dict) and isinstance(value, dict) and dims.keys() == value.keys():
+        for key, item in value.items():
+            yield from _spread(dims[key], item, misfit)
+    elif isinstance(dims, (list, tuple)) and len(dims) == 1 and not nested and misfit.args[0].count("out_dims"):
+        yield dims[0]  # one result, whose dim may stand in a tuple
+    else:
+        raise misfit
+
+
+def _input_dims(in_dims, args, called, name) -> list:
+    if not isinstance(in_dims, (int, tuple, list)) and in_dims is not None:
+        raise ValueError(
+            f"{called}: expected `in_dims` to be int or a (potentially nested) tuple matching the inputs, got: "
+            f"{type(in_dims)}"
+        )
+    if not args:
+        raise ValueError(
+            f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a "
+            "function with no inputs. The latter is unsupported."
+        )
+    misfit = ValueError(
+        f"{called}: in_dims is not compatible with the structure of `inputs`: in_dims has to be a number, or nested as "
+        f"the {len(args)} input{'s' * (len(args) != 1)}"
+    )
+    return [*_spread(in_dims, args, misfit)]
+
+
+def _size(values, dims, called) -> int:
+    sizes = []
+    for value, dim in zip(values, dims):
+        if dim is None:
+            continue
+        if not isinstance(value, Tensor):
+            raise ValueError(
+                f"{called}: Got in_dim={dim} for an input but the input is of type {type(value)}. We cannot vmap over "
+                "non-Tensor arguments, please use None as the respective in_dim"
+            )
+        if not -value.ndim <= dim < value.ndim:
+            raise ValueError(
+                f"{called}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
+                f"{value.ndim} so expected in_dim to satisfy -{value.ndim} <= in_dim < {value.ndim}."
+            )
+        sizes.append(value.shape[dim])
+    if not sizes:
+        raise ValueError(f"{called}: at least one input must have an in_dim that is not None")
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the "
+            "mapped dimension"
+        )
+    return sizes[0]
+
+
+def _output_dims(value, out_dims, name):
+    """Return the dims of all results; ValueError unless they fit, and there are tensors only."""
+    for leaf in nest.leaves(value):
+        if not isinstance(leaf, Tensor):
+            raise ValueError(f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(leaf)}.")
+    if not isinstance(out_dims, (int, list, tuple, dict)) and out_dims is not None:
+        raise ValueError(
+            f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints "
+            "representing where in the outputs the vmapped dimension should appear."
+        )
+    misfit = ValueError(
+        f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`"
+    )
+    return _spread(out_dims, value, misfit)
+
+
+def _stacked(results, out_dims, name):
+    first = results[0]
+    columns = []
+    dims = [*_output_dims(first, out_dims, name)]
+    for parts, dim in zip(zip(*map(nest.leaves, results)), dims):
+        if dim is not None:
+            columns.append(plugrad.stack(parts, dim))
+            continue
+        if any(part is not parts[0] and not plugrad.equal(part, parts[0]) for part in parts):
+            raise ValueError(
+                f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None: its result differs "
+                "between slices"
+            )
+        columns.append(parts[0])
+    return nest.rebuild(first, iter(columns))
+
+
+def _nothing(func, args, kwargs, values, dims, out_dims, name):
+    """Return results without slices: one call on zeros tells their shapes."""
+    items = [
+        value if dim is None else value.new_zeros([n for i, n in enumerate(value.shape) if i != dim % value.ndim])
+        for value, dim in zip(values, dims)
+    ]
+    result = func(*nest.rebuild(args, iter(items)), **kwargs)
+    found = []
+    for leaf, dim in zip(nest.leaves(result), [*_output_dims(result, out_dims, name)]):
+        found.append(leaf if dim is None else plugrad.stack([leaf], dim).narrow(dim, 0, 0))
+    return nest.rebuild(result, iter(found))
+
+
+# ---------------------------------------------------------------------------------------------------- whole batches
+
+
+def _at_once(func, args, kwargs, dims, size):
+    """Return [the result for the whole batch, which comes first], or None for functions that need the loop."""
+    op = _record(func)
+    tensors = [value for value in args if isinstance(value, Tensor)]
+    if op is None or len(dims) != len(args) or any(isinstance(value, Tensor) for value in kwargs.values()):
+        return None
+    if any(type(tensor) is not Tensor or tensor._type is not tensors[0]._type for tensor in tensors):
+        return None  # mixed dtypes: a slice may be a number where the batch is a vector, and promote otherwise
+    lead = [value if dim is None else value.movedim(dim, 0) for value, dim in zip(args, dims)]
+    if op.family == "reduction":
+        return _reduce(op, lead, kwargs, size) if dims[0] is not None and len(tensors) == 1 else None
+    if op.family not in ("unary", "binary", "elementwise") or "dim" in op.parameters:
+        return None
+    ranks = [value.ndim - (dim is not None) if isinstance(value, Tensor) else 0 for value, dim in zip(args, dims)]
+    lead = [
+        value if dim is None else value.reshape((size, *[1] * (max(ranks) - rank), *value.shape[1:]))
+        for value, dim, rank in zip(lead, dims, ranks)
+    ]
+    return [func(*lead, **kwargs)]
+
+
+def _record(func):
+    """Return the op whose public function this is, or None."""
+    op = registry.ops.get(getattr(func, "__name__", None))
+    return op if op is not None and op._function is func else None
+
+
+def _reduce(op, args, kwargs, size):
+    """Run a reduction over the dimensions of a slice."""
+    if kwargs.get("out") is not None:
+        return None
+    values = dict(zip(op.parameters, op.bind(args, kwargs)))
+    input, dim = args[0], values.get("dim")
+    if "dim" not in values or (dim is not None and input.ndim == 1):
+        return None
+    if dim is None:
+        if op.returns is not None or values.get("keepdim"):
+            return None
+        values["dim"], values[op.parameters[0]] = 1, input.reshape((size, -1))
+    elif isinstance(dim, int):
+        values["dim"] = dim + (dim >= 0)
+    elif isinstance(dim, (list, tuple)) and dim and all(isinstance(one, int) for one in dim):
+        values["dim"] = tuple([one + (one >= 0) for one in dim])
+    else:
+        return None
+    return [op.function(**values)]
+
+
+def _place(result, out_dims, name):
+    """Return the results of a whole batch with the batch where it is wanted."""
+    found = []
+    for leaf, dim in zip(nest.leaves(result), [*_output_dims(result, out_dims, name)]):
+        if dim is None:
+            raise ValueError(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
+        found.append(leaf.movedim(0, dim))
+    return nest.rebuild(result, iter(found))

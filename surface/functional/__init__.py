@@ -1,0 +1,176 @@
+"""`plugrad.autograd.functional`: Jacobians, Hessians and their products, of functions of several tensors."""
+
+from __future__ import annotations
+
+from plugrad.autograd import engine
+from plugrad.tensor.tensor import Tensor
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+
+def _inputs(inputs, create_graph):
+    """Return (inputs as a tuple of tensors that require grad, whether it was one tensor)."""
+    single = not isinstance(inputs, (tuple, list))
+    values = (inputs,) if single else tuple(inputs)
+    for position, value in enumerate(values):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"the inputs must be Tensors, but the one at index {position} has type {type(value).__name__}"
+            )
+    if create_graph:
+        return tuple(v.view_as(v) if v.requires_grad else v.detach().requires_grad_() for v in values), single
+    return tuple(v.detach().requires_grad_() for v in values), single
+
+
+def _outputs(outputs):
+    single = not isinstance(outputs, (tuple, list))
+    values = (outputs,) if single else tuple(outputs)
+    for value in values:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"the function must return Tensors, it returned a {type(value).__name__}")
+    return values, single
+
+
+def _vectors(vectors, like, name):
+    if vectors is None:
+        if len(like) != 1 or like[0].numel() != 1:
+            raise RuntimeError(
+                f"The vector {name} can only be None if the user-provided function returns a single Tensor with a "
+                "single element."
+            )
+        return tuple(value.detach().clone().fill_(1) for value in like)
+    vectors = tuple(vectors) if isinstance(vectors, (tuple, list)) else (vectors,)
+    if len(vectors) != len(like):
+        raise RuntimeError(f"{name} must have {len(like)} tensors, it has {len(vectors)}")
+    for position, (vector, value) in enumerate(zip(vectors, like)):
+        if vector.shape != value.shape:
+            raise RuntimeError(
+                f"v has invalid size: entry {position} of {name} has shape {list(vector.shape)}, it should be "
+                f"{list(value.shape)}"
+            )
+    return vectors
+
+
+def _grads(outputs, inputs, weights, create_graph, strict):
+    pairs = [(o, w) for o, w in zip(outputs, weights) if o.requires_grad]
+    if not pairs:
+        if strict:
+            raise RuntimeError(
+                "The output of the user-provided function is independent of the input: not allowed in strict mode"
+            )
+        return tuple(value.detach().clone().fill_(0) for value in inputs)
+    found = engine.grad(
+        [o for o, _ in pairs],
+        inputs,
+        [w for _, w in pairs],
+        create_graph=create_graph,
+        retain_graph=True,
+        allow_unused=True,
+    )
+    if strict and any(g is None for g in found):
+        raise RuntimeError("The user-provided function is independent of one input: not allowed in strict mode")
+    return tuple(v.detach().clone().fill_(0) if g is None else g for g, v in zip(found, inputs))
+
+
+def _result(values, single, create_graph):
+    values = tuple(value if create_graph else value.detach() for value in values)
+    return values[0] if single else values
+
+
+def vjp(func, inputs, v=None, create_graph=False, strict=False):
+    """Return func(inputs) and the product of `v` with the Jacobian.
+
+    >>> import plugrad as torch
+    >>> torch.autograd.functional.vjp(lambda x: x**2, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0]))[1]
+    tensor([2., 4.])
+    """
+    with engine.enable_grad():
+        inputs, single = _inputs(inputs, create_graph)
+        outputs, one = _outputs(func(*inputs))
+        grads = _grads(outputs, inputs, _vectors(v, outputs, "v"), create_graph, strict)
+    return _result(outputs, one, create_graph), _result(grads, single, create_graph)
+
+
+def jvp(func, inputs, v=None, create_graph=False, strict=False):
+    """Return func(inputs) and the product of the Jacobian with `v`, by differentiating the vjp in its vector.
+
+    >>> import plugrad as torch
+    >>> torch.autograd.functional.jvp(lambda x: x**2, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0]))[1]
+    tensor([2., 0.])
+    """
+    with engine.enable_grad():
+        inputs, _ = _inputs(inputs, create_graph)
+        vectors = _vectors(v, inputs, "v")
+        outputs, one = _outputs(func(*inputs))
+        dummies = tuple(o.detach().clone().fill_(0).requires_grad_() for o in outputs)
+        grads = _grads(outputs, inputs, dummies, True, strict)
+        products = _grads(grads, dummies, vectors, create_graph, strict)
+    return _result(outputs, one, create_graph), _result(products, one, create_graph)
+
+
+def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
+    """Return the Jacobian of func: per output and input a tensor of the output's shape followed by the input's.
+
+    `vectorize` and `strategy` are accepted; the rows are computed one after the other.
+
+    >>> import plugrad as torch
+    >>> torch.autograd.functional.jacobian(lambda x: x**2, torch.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    import plugrad
+
+    with engine.enable_grad():
+        inputs, single = _inputs(inputs, create_graph)
+        outputs, one = _outputs(func(*inputs))
+        blocks = []
+        for output in outputs:
+            rows = [
+                _grads((item,), inputs, (plugrad.ones_like(item),), create_graph, strict) for item in output.reshape(-1)
+            ]
+            columns = [
+                plugrad.stack([row[i] for row in rows]).reshape(output.shape + value.shape)
+                if rows
+                else value.new_zeros(output.shape + value.shape)
+                for i, value in enumerate(inputs)
+            ]
+            blocks.append(_result(columns, single, create_graph))
+    return blocks[0] if one else tuple(blocks)
+
+
+def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
+    """Return the Hessian of a scalar function of tensors.
+
+    >>> import plugrad as torch
+    >>> torch.autograd.functional.hessian(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    single = not isinstance(inputs, (tuple, list))
+
+    def gradient(*values):
+        outputs, one = _outputs(func(*values))
+        if not one or outputs[0].numel() != 1:
+            raise RuntimeError("The function given to hessian should return a single Tensor with a single element.")
+        found = _grads(outputs, values, (outputs[0].detach().clone().fill_(1),), True, strict)
+        return found[0] if single else found
+
+    return jacobian(gradient, inputs, create_graph=create_graph, strict=strict)
+
+
+def vhp(func, inputs, v=None, create_graph=False, strict=False):
+    """Return func(inputs) and the product of `v` with the Hessian of the scalar function."""
+    with engine.enable_grad():
+        inputs, single = _inputs(inputs, create_graph)
+        vectors = _vectors(v, inputs, "v")
+        outputs, one = _outputs(func(*inputs))
+        if not one or outputs[0].numel() != 1:
+            raise RuntimeError("The function given to vhp should return a single Tensor with a single element.")
+        first = _grads(outputs, inputs, (outputs[0].detach().clone().fill_(1),), True, strict)
+        products = _grads(first, inputs, vectors, create_graph, strict)
+    return _result(outputs, one, create_graph), _result(products, single, create_graph)
+
+
+def hvp(func, inputs, v=None, create_graph=False, strict=False):
+    """Return func(inputs) and the product of the Hessian of the scalar function with `v`: the Hessian is symmetric."""
+    return vhp(func, inputs, v, create_graph, strict)

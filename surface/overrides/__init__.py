@@ -1,0 +1,138 @@
+"""`plugrad.overrides`: classes and modes that change what ops do.
+
+Three ways, from the outside in. A `TorchFunctionMode` is asked about every call in its `with` block. A class with a
+`__torch_function__` (a subclass of Tensor, or any class at all) is asked when one of its instances is an argument. A
+`TorchDispatchMode` is asked below autograd: its ops have no history, backward passes through it, too, and composite
+ops arrive as the ops that they are made of. What asks, and in which order, is in `plugrad.dispatch.interception`.
+"""
+
+from __future__ import annotations
+
+from plugrad.dispatch import interception
+from plugrad.graph import modes
+from plugrad.graph.modes import mode
+
+__all__ = [
+    "DisableTorchFunctionSubclass", "TorchDispatchMode", "TorchFunctionMode", "handle_torch_function",
+    "has_torch_function", "is_tensor_like", "resolve_name",
+]  # fmt: skip
+
+
+class _StackMode:
+    """A context manager that puts itself on one of the thread's stacks."""
+
+    _stack: str
+
+    def __enter__(self):
+        setattr(mode, self._stack, (*getattr(mode, self._stack), self))
+        modes.count_watched(+1)
+        return self
+
+    def __exit__(self, *exc):
+        stack = getattr(mode, self._stack)
+        if not stack or stack[-1] is not self:
+            raise RuntimeError(f"{type(self).__name__} was left while another mode, entered later, is still on")
+        setattr(mode, self._stack, stack[:-1])
+        modes.count_watched(-1)
+
+
+class TorchFunctionMode(_StackMode):
+    """Base of modes that may take over every call: functions, methods, in-place forms, item assignment, factories.
+
+    Override `__torch_function__(self, func, types, args=(), kwargs=None)`; inside of it the mode itself is off, so
+    `func(*args, **kwargs)` carries the call out.
+
+    >>> import plugrad as torch
+    >>> class InDouble(torch.overrides.TorchFunctionMode):
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         kwargs = dict(kwargs or {})
+    ...         if func is torch.zeros:
+    ...             kwargs.setdefault("dtype", torch.float64)
+    ...         return func(*args, **kwargs)
+    >>> with InDouble():
+    ...     torch.zeros(2)
+    tensor([0., 0.], dtype=torch.float64)
+    """
+
+    _stack = "function_modes"
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        raise NotImplementedError(f"{type(self).__name__} must define __torch_function__(func, types, args, kwargs)")
+
+
+class TorchDispatchMode(_StackMode):
+    """Base of modes that stand around the kernels of ops, below autograd.
+
+    Override `__torch_dispatch__(self, func, types, args=(), kwargs=None)`: the tensors in `args` have no history, and
+    what it returns is what autograd takes for the op's result. Inside of it the mode itself is off. An in-place op
+    arrives as the op that computes its result.
+
+    >>> import plugrad as torch
+    >>> class Names(torch.overrides.TorchDispatchMode):
+    ...     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    ...         print(func.__name__)
+    ...         return func(*args, **(kwargs or {}))
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with Names():
+    ...     torch.exp(x).sum().backward()
+    exp
+    sum
+    reshape
+    broadcast_to
+    conj
+    mul
+    """
+
+    _stack = "dispatch_modes"
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__(func, types, args, kwargs)")
+
+
+class DisableTorchFunctionSubclass:
+    """A context manager in which `__torch_function__` of classes is not asked: results are plain Tensors."""
+
+    def __enter__(self):
+        self._previous, mode.no_override = mode.no_override, True
+
+    def __exit__(self, *exc):
+        mode.no_override = self._previous
+
+
+def has_torch_function(relevant_args) -> bool:
+    """Whether any of these arguments overrides ops, or a function mode is on."""
+    return bool(mode.function_modes) or (not mode.no_override and bool(interception.overloaded(relevant_args, {})))
+
+
+def handle_torch_function(public_api, relevant_args, *args, **kwargs):
+    """Carry out a call of `public_api`, a function of your own, by the overrides of its arguments or the modes.
+
+    Raises TypeError when none of them implements it.
+    """
+
+    def nobody():
+        raise TypeError(f"no argument of {resolve_name(public_api)} overrides it")
+
+    if mode.function_modes:
+        return interception.handle(public_api, None, args, kwargs, nobody)
+    return interception.override(public_api, interception.overloaded(relevant_args, {}) or nobody(), args, kwargs)
+
+
+def is_tensor_like(inp) -> bool:
+    """Whether something is a Tensor, or of a class with a `__torch_function__`."""
+    return hasattr(type(inp), "__torch_function__")
+
+
+def resolve_name(f) -> str:
+    """Return the name of a function as a user would write it.
+
+    >>> import plugrad as torch
+    >>> torch.overrides.resolve_name(torch.nn.functional.relu)
+    'plugrad.nn.functional.relu'
+    """
+    op = getattr(f, "__op__", None)
+    if op is not None:  # a guest's function is not public where its module is
+        return f"plugrad.{op.names[0] if op.names else f'ops.{op.qualname}'}"
+    if f.__name__.startswith("__") or f.__qualname__.startswith("Tensor."):
+        return f"plugrad.Tensor.{f.__name__}"
+    return f"{f.__module__}.{f.__name__}"

@@ -1,0 +1,76 @@
+"""How items become a batch."""
+
+from __future__ import annotations
+
+import numpy
+
+import plugrad
+from plugrad.tensor.tensor import Tensor
+
+
+def default_convert(data):
+    """Return NumPy arrays in nested containers as tensors, other things as they are."""
+    return _rebuild(data, lambda value: value)
+
+
+def _rebuild(data, otherwise):
+    if isinstance(data, (numpy.ndarray, numpy.generic)) and data.dtype.kind in "biufc":
+        return plugrad.as_tensor(numpy.asarray(data))
+    if isinstance(data, dict):
+        return {key: _rebuild(item, otherwise) for key, item in data.items()}
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*(_rebuild(item, otherwise) for item in data))
+    if isinstance(data, (list, tuple)):
+        return [_rebuild(item, otherwise) for item in data]
+    return otherwise(data)
+
+
+def default_collate(batch):
+    """Return a batch of items.
+
+    Tensors are stacked, numbers become one tensor, containers are taken item by item, strings listed. Raises
+    TypeError for items of other types, and RuntimeError for tensors or lists of different sizes.
+
+    >>> from plugrad.utils.data import default_collate
+    >>> default_collate([{"x": 1.5, "y": "a"}, {"x": 2.5, "y": "b"}])
+    {'x': tensor([1.5000, 2.5000], dtype=torch.float64), 'y': ['a', 'b']}
+    """
+    first = batch[0]
+    kind = type(first)
+    if isinstance(first, Tensor):
+        return plugrad.stack(list(batch))
+    if isinstance(first, numpy.ndarray):
+        if first.dtype.kind not in "biufc":
+            raise TypeError(_REFUSED.format(first.dtype))
+        return plugrad.stack([plugrad.as_tensor(item) for item in batch])
+    if isinstance(first, numpy.generic) and first.dtype.kind in "biufc":
+        return plugrad.as_tensor(numpy.asarray(batch))
+    if isinstance(first, float):
+        return plugrad.tensor(batch, dtype=plugrad.float64)
+    if isinstance(first, int):
+        return plugrad.tensor(batch)
+    if isinstance(first, (str, bytes)):
+        return list(batch) if type(batch) is not tuple else batch
+    if isinstance(first, dict):
+        made = {key: default_collate([item[key] for item in batch]) for key in first}
+        return made if kind is dict else _like(kind, made)
+    if isinstance(first, tuple) and hasattr(first, "_fields"):
+        return kind(*(default_collate(parts) for parts in zip(*batch)))
+    if isinstance(first, (list, tuple)):
+        if any(len(item) != len(first) for item in batch):
+            raise RuntimeError(
+                "each element in list of batch should be of equal size: items have "
+                f"{', '.join(map(str, sorted({len(item) for item in batch})))} elements; pass a collate_fn"
+            )
+        return [default_collate(parts) for parts in zip(*batch)]
+    raise TypeError(_REFUSED.format(kind))
+
+
+_REFUSED = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+
+
+def _like(kind, made):
+    try:
+        return kind(made)
+    except TypeError:  # a mapping that is made in another way
+        return made

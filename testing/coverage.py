@@ -1,0 +1,259 @@
+"""What each op can do, found by trying: on every device and dtype, forward, backward, twice, and without data.
+
+Nothing is read off declarations. Each cell of the matrix runs the op's samples, and says what came of it; whether
+results are right is the business of the checks, not of this.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import plugrad
+
+from .calls import by_statement, place_of
+from .samples import Sample, samples_of
+from .structure import is_float, tensors_in
+
+DTYPES = ("bool", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+TRIALS = ("call", "first", "second", "forward", "batched", "meta")
+STATUSES = ("works", "fallback", "partly", "refused", "error", "not applicable", "no samples")
+_ARRAY_LIBRARIES = ("numpy", "scipy", "cupy", "ml_dtypes")
+
+
+class NotApplicable(Exception):
+    """A trial has no meaning for a sample: nothing of it can have a gradient, or there is nothing to batch."""
+
+
+def coverage(op, dtypes=DTYPES, devices=("cpu",)) -> list[dict]:
+    """Return what an op can do: one row for each device and dtype.
+
+    Args:
+        op: the op record.
+        dtypes: names of dtypes. A sample counts where at least one of its tensors has the dtype; where none has, the
+            tensors of the samples are converted. Factories, which take no tensors, are asked for the dtype.
+        devices: device types, of backends that are available.
+
+    A row has `op`, `public` (its names; none for an op that only serves others), `family`, `provider`, `device`,
+    `dtype`, the number of `samples`, `cells` ({trial: one of STATUSES}) and `messages` ({trial: the first refusal or
+    error, or why it does not apply}). The trials are the plain call, gradients, gradients of gradients, `func.jvp`,
+    `func.vmap`, and the call on the meta device.
+
+    A "refused" sample met a `raise` of plugrad or of a plugin; an "error" is an accident: an exception that Python or
+    the array library raised by itself. A "fallback" ran on the CPU instead of its device. "partly" works for some.
+
+    >>> from plugrad import registry
+    >>> coverage(registry.op("sin"), ["float32"])[0]["cells"]["second"]
+    'works'
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [_row(op, device, dtype) for device in devices for dtype in dtypes]
+
+
+def _row(op, device, dtype) -> dict:
+    row = {
+        "op": op.qualname, "public": list(op.names), "family": op.family, "provider": op.provider.id, "device": device,
+        "dtype": dtype,
+    }  # fmt: skip
+    cells, messages = dict.fromkeys(TRIALS, "no samples"), {}
+    try:
+        samples = _samples(op, getattr(plugrad, dtype), device)
+    except Exception as error:  # the author's generator of samples
+        samples, messages = [], dict.fromkeys(TRIALS, f"its samples can't be made: {_described(error)}")
+        cells = dict.fromkeys(TRIALS, "error")
+    tried = [_outcomes(op, sample, device) for sample in samples]
+    for trial in TRIALS if tried else ():
+        found = [outcomes[trial] for outcomes in tried if trial in outcomes]
+        if not any(status == "not applicable" for status, _ in found):  # a call that fails stands for what it prevents
+            found += [outcomes["call"] for outcomes in tried if trial not in outcomes]
+        cells[trial], message = _summary(found)
+        if message:
+            messages[trial] = message
+    return {**row, "samples": len(samples), "cells": cells, "messages": messages}
+
+
+def _samples(op, dtype, device) -> list:
+    """Return samples with tensors of a dtype; those of factories with that dtype asked for."""
+    plain = samples_of(op)
+    if plain and all(_makes_tensors(op, sample) for sample in plain):
+        return [Sample(s.args, {**s.kwargs, "dtype": dtype, "device": device}, s.through) for s in plain]
+    try:
+        found = [s for s in samples_of(op, dtype) if any(t.dtype is dtype for t in _tensors(s))]
+    except Exception:  # the generator of samples, or its interval of values, is not meant for this dtype
+        found = []
+    # Samples that name their dtype themselves: its values in the other one.
+    found = found or [_converted(sample, dtype) for sample in plain if _tensors(sample)]
+    # Moved, rather than made there: an author's samples may hold tensors of the CPU, and random numbers differ.
+    return found if device == "cpu" else [s.map(lambda t: _like(t, t.detach().to(device))) for s in found]
+
+
+def _like(tensor, made):
+    return made.requires_grad_() if tensor.requires_grad else made
+
+
+def _makes_tensors(op, sample) -> bool:
+    """Whether a call takes no tensor, and can be told which dtype and device to make."""
+    return not _tensors(sample) and (op.family == "factory" or {"dtype", "device"} <= set(op.parameters))
+
+
+def _tensors(sample) -> list:
+    return tensors_in((sample.args, sample.kwargs))
+
+
+def _converted(sample, dtype):
+    """Return a sample with its floats, or else its first tensor, in another dtype."""
+    tensors = _tensors(sample)
+    floats = [t for t in tensors if is_float(t)] or tensors[:1]
+    grad = dtype.is_floating_point or dtype.is_complex
+
+    def convert(tensor):
+        if not any(tensor is one for one in floats):
+            return tensor
+        made = tensor.detach().to(dtype)
+        return made.requires_grad_() if grad and (tensor.requires_grad or not is_float(tensor)) else made
+
+    return sample.map(convert)
+
+
+def _outcomes(op, sample, device) -> dict:
+    """Return {trial: (status, message)} of one sample; without what a call that fails prevents."""
+    found = {"call": _try(_call, op, sample, device)}
+    works = found["call"][0] in ("works", "fallback")
+    for trial, function in _FURTHER.items():
+        if works or trial in ("first", "second", "forward") and not _leaves(sample):
+            found[trial] = _try(function, op, sample, device)
+    return found
+
+
+def _try(function, op, sample, device) -> tuple:
+    before = _fallbacks(device)
+    try:
+        function(op, sample)
+    except NotApplicable as reason:
+        return "not applicable", str(reason)
+    except Exception as error:  # whatever comes is what this is to find out
+        return "refused" if _deliberate(error) else "error", _described(error)
+    return ("works" if _fallbacks(device) == before else "fallback"), ""
+
+
+def _deliberate(error) -> bool:
+    """Whether an exception was raised by a `raise` of plugrad or a plugin, not by Python or an array library."""
+    if isinstance(error, NotImplementedError):
+        return True
+    if place_of(error).tb_frame.f_globals.get("__name__", "").partition(".")[0] in _ARRAY_LIBRARIES:
+        return False
+    return by_statement(error)
+
+
+def _described(error) -> str:
+    from plugrad.registry.loader import describe
+
+    return describe(error)
+
+
+def _fallbacks(device) -> int:
+    """Return how many calls on a device have run on the CPU instead."""
+    return sum(count for (_, place), count in plugrad.backends.fallbacks().items() if place == device)
+
+
+def _summary(outcomes) -> tuple:
+    """Return the status of a cell and the message of the worst of its samples."""
+    statuses = {status for status, _ in outcomes}
+    told = {status: message for status, message in reversed(outcomes)}
+    applied = statuses - {"not applicable"}
+    if not applied:
+        return "not applicable", told["not applicable"]
+    if "error" in applied:
+        return "error", told["error"]
+    if applied == {"refused"}:
+        return "refused", told["refused"]
+    if "refused" in applied:
+        return "partly", told["refused"]
+    return ("fallback" if "fallback" in applied else "works"), ""
+
+
+# ---------------------------------------------------------------------------------------------------- the trials
+
+
+def _run(op, sample):
+    plugrad.manual_seed(0)
+    return sample.call(op.function)
+
+
+def _call(op, sample):
+    _run(op, sample.map(lambda tensor: tensor.detach()))
+
+
+def _leaves(sample):
+    return [t for t in _tensors(sample) if t.requires_grad]
+
+
+def _recorded(op, sample):
+    """Return the inputs and outputs between which there are gradients."""
+    if not _leaves(sample):
+        raise NotApplicable("no input of such a dtype has gradients")
+    sample = sample.map(lambda t: t.detach().clone().requires_grad_() if t.requires_grad else t)
+    results = tensors_in(_run(op, sample))
+    outputs = [y for y in results if y.requires_grad]
+    if not outputs:
+        floats = any(is_float(y) for y in results)
+        raise NotApplicable(
+            "declared to have no gradient" if floats and op.undifferentiable
+            else "no output depends on the inputs differentiably" if floats
+            else "its results are not floats"
+        )  # fmt: skip
+    return _leaves(sample), outputs
+
+
+def _gradients(outputs, inputs, weights, create_graph):
+    return plugrad.autograd.grad(outputs, inputs, weights, create_graph=create_graph, allow_unused=True)
+
+
+def _first(op, sample):
+    inputs, outputs = _recorded(op, sample)
+    _gradients(outputs, inputs, [plugrad.ones_like(y) for y in outputs], False)
+
+
+def _second(op, sample):
+    inputs, outputs = _recorded(op, sample)
+    weights = [plugrad.ones_like(y).requires_grad_() for y in outputs]
+    grads = [g for g in _gradients(outputs, inputs, weights, True) if g is not None and g.requires_grad]
+    if grads:
+        _gradients(grads, [*inputs, *weights], [plugrad.ones_like(g) for g in grads], False)
+
+
+def _forward(op, sample):
+    inputs, _ = _recorded(op, sample)
+
+    def function(*values):
+        given = iter(values)
+        return _floats(_run(op, sample.map(lambda t: next(given) if t.requires_grad else t)))
+
+    primals = tuple(t.detach() for t in inputs)
+    plugrad.func.jvp(function, primals, tuple(plugrad.ones_like(t) for t in primals))
+
+
+def _floats(results) -> tuple:
+    return tuple(y for y in tensors_in(results) if is_float(y))
+
+
+def _batched(op, sample):
+    tensors = [t.detach() for t in _tensors(sample)]
+    if not tensors:
+        raise NotApplicable("it takes no tensor")
+
+    def function(*values):
+        given = iter(values)
+        return tuple(tensors_in(_run(op, sample.map(lambda t: next(given)))))
+
+    plugrad.func.vmap(function, randomness="same")(*(plugrad.stack([t, t]) for t in tensors))
+
+
+def _meta(op, sample):
+    moved = sample.map(lambda t: t.detach().to("meta"))
+    if _makes_tensors(op, sample):
+        moved.kwargs["device"] = "meta"
+    _run(op, moved)
+
+
+_FURTHER = {"first": _first, "second": _second, "forward": _forward, "batched": _batched, "meta": _meta}
