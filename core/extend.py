@@ -5,7 +5,7 @@ Our own plugins import from here and from `plugrad` alone; whatever they can do,
 
 from __future__ import annotations
 
-from plugrad.devices.device import Backend, type_of
+from plugrad.devices.device import Backend, scipy_of, type_of
 from plugrad.devices.dtypes import from_numpy as dtype_of
 from plugrad.devices.dtypes import get_default_dtype
 from plugrad.devices.random import Generator, rng
@@ -38,7 +38,7 @@ __all__ = [
     "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "OpCall", "OpHook", "Optimizer",
     "PLUGRAD_API", "Parameter", "axes", "binary", "broadcast_shapes", "collect", "complement", "composite", "conj",
     "dtype_of", "elementwise", "factory", "get_default_dtype", "hookimpl", "keep_dims", "kernel_for", "layer",
-    "loss", "loss_modules", "op", "reduction", "register", "rng", "type_of", "unary", "unregister", "view",
+    "loss", "loss_modules", "op", "reduction", "register", "rng", "scipy_of", "type_of", "unary", "unregister", "view",
 ]  # fmt: skip
 
 

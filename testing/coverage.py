@@ -17,7 +17,7 @@ from .structure import is_float, tensors_in
 DTYPES = ("bool", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 TRIALS = ("call", "first", "second", "forward", "batched", "meta")
 STATUSES = ("works", "fallback", "partly", "refused", "error", "not applicable", "no samples")
-_ARRAY_LIBRARIES = ("numpy", "scipy", "cupy", "ml_dtypes")
+_ARRAY_LIBRARIES = ("numpy", "scipy", "cupy", "cupyx", "ml_dtypes")
 
 
 class NotApplicable(Exception):

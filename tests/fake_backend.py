@@ -6,6 +6,7 @@ them unasked, names that CuPy does not have. Like CuPy's, its functions return 0
 
 from __future__ import annotations
 
+import importlib
 import pathlib
 import types
 
@@ -13,13 +14,22 @@ import numpy
 
 from plugrad.extend import Backend
 
-NAMES = pathlib.Path(__file__).parent / "known" / "cupy_names.txt"
+KNOWN = pathlib.Path(__file__).parent / "known"
 SUBMODULES = ("linalg", "fft", "lib", "lib.stride_tricks")
 
 
 def cupy_names() -> set[str]:
     """Return the names of NumPy's interface that CuPy has: "exp", "linalg.solve", "add.at"."""
-    return {line.split("#")[0].strip() for line in NAMES.read_text().splitlines()} - {""}
+    return _names("cupy_names.txt")
+
+
+def cupyx_names() -> set[str]:
+    """Return the names of SciPy's interface that cupyx.scipy has: "special.erf", "linalg.lu"."""
+    return _names("cupyx_names.txt")
+
+
+def _names(file) -> set[str]:
+    return {line.split("#")[0].strip() for line in (KNOWN / file).read_text().splitlines()} - {""}
 
 
 class FakeArray(numpy.ndarray):
@@ -115,20 +125,20 @@ def wrapped(result):
 
 
 class FakeModule(types.ModuleType):
-    """NumPy as far as CuPy has it, on fake arrays."""
+    """NumPy as far as CuPy has it, on fake arrays; or a module of SciPy, as far as cupyx.scipy has it."""
 
-    def __init__(self, name="", module=numpy):
+    def __init__(self, name="", module=numpy, names=None):
         super().__init__(f"fake.{name}")
-        self.__dict__.update(_path=name, _module=module)
+        self.__dict__.update(_path=name, _module=module, _names=ALLOWED if names is None else names)
 
     def __getattr__(self, name):
         dotted = f"{self._path}.{name}".lstrip(".")
         if name.startswith("__"):
             raise AttributeError(name)
         found = getattr(self._module, name)
-        if dotted in SUBMODULES:
+        if dotted in SUBMODULES and self._names is ALLOWED:
             made = FakeModule(dotted, found)
-        elif dotted not in ALLOWED:
+        elif dotted not in self._names:
             raise AttributeError(f"CuPy has no {dotted}")
         elif isinstance(found, numpy.ufunc):
             made = FakeUfunc(found)
@@ -179,6 +189,9 @@ class FakeUfunc:
         return call
 
 
+SCIPY = ("special", "linalg")
+
+
 class FakeRandom:
     """A generator whose draws are on the fake device."""
 
@@ -210,6 +223,11 @@ class Fake(Backend):
 
     def generator(self, seed):
         return FakeRandom(seed)
+
+    def scipy(self, name):
+        if name not in SCIPY:
+            raise NotImplementedError(f"there is no cupyx.scipy.{name}")
+        return FakeModule(name, importlib.import_module(f"scipy.{name}"), cupyx_names())
 
     def storage(self, array):
         while array.base is not None:

@@ -6,11 +6,16 @@ import ast
 import pathlib
 
 import fake_backend
+import guest_builder
 import known_failures
+import numpy
 import pytest
+import scipy.linalg
+import scipy.special
 
 import plugrad as torch
 from plugrad import registry
+from plugrad.extend import scipy_of
 from plugrad.registry import loader
 from plugrad.testing import assert_close, samples_of
 from plugrad.testing.calls import call, differentiable_outputs, gradients, leaves
@@ -160,8 +165,34 @@ def used_names():
     return found
 
 
+def used_of_scipy():
+    """Return the names that kernels use of `scipy_of(xp, NAME)`, with the files that use them."""
+    found: dict = {}
+    for file in sorted((ROOT / "plugins").rglob("*.py")):
+        tree = ast.parse(file.read_text())
+        bound = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and module_of_scipy(node.value):
+                bound[node.targets[0].id] = module_of_scipy(node.value)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute):
+                module = module_of_scipy(node.value)
+                if isinstance(node.value, ast.Name):
+                    module = bound.get(node.value.id)
+                if module:
+                    found.setdefault(f"{module}.{node.attr}", set()).add(file.name)
+    return found
+
+
+def module_of_scipy(node):
+    """Return "special" for the expression `scipy_of(xp, "special")`, None for others."""
+    called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "scipy_of"
+    return ast.literal_eval(node.args[1]) if called else None
+
+
 ATTRIBUTES = {"__name__"}
 CPU_ONLY = {"logaddexp.accumulate"}  # in kernels declared for the CPU
+NOT_ON_CUDA: dict = {}  # functions of SciPy whose ops run on a GPU only by falling back to the CPU
 
 
 def test_kernels_use_what_cupy_has():
@@ -170,12 +201,47 @@ def test_kernels_use_what_cupy_has():
     assert not missing
 
 
+def test_kernels_use_what_cupyx_scipy_has():
+    missing = {name: files for name, files in used_of_scipy().items() if name not in fake_backend.cupyx_names()}
+    assert missing == NOT_ON_CUDA
+
+
 def test_the_list_of_cupys_names_is_true_where_cupy_is():
     cupy = pytest.importorskip("cupy")
     for name in fake_backend.cupy_names():
         found = cupy
         for part in name.split("."):
             found = getattr(found, part)
+    for name in fake_backend.cupyx_names():
+        module, _, function = name.partition(".")
+        getattr(scipy_of(cupy, module), function)
+
+
+AT_FIRST_USE = """
+import sys
+import numpy, plugrad
+from plugrad.extend import scipy_of
+layer = plugrad.nn.Linear(2, 2)
+layer(plugrad.ones(1, 2)).relu().sum().backward()
+print("scipy" in sys.modules)
+scipy_of(numpy, "special")
+print("scipy.special" in sys.modules, "scipy.linalg" in sys.modules)
+"""
+
+
+def test_scipy_is_imported_at_first_use(tmp_path):
+    assert guest_builder.output(AT_FIRST_USE, cwd=tmp_path).split() == ["False", "True", "False"]
+
+
+def test_scipy_for_an_array_module(fake):
+    assert scipy_of(numpy, "special") is scipy.special and scipy_of(numpy, "linalg") is scipy.linalg
+    assert scipy_of(fake.backend.xp, "special").erf.ufunc is scipy.special.erf
+    with pytest.raises(NotImplementedError, match=r"no cupyx\.scipy\.optimize"):
+        scipy_of(fake.backend.xp, "optimize")
+    with pytest.raises(AttributeError, match=r"CuPy has no special\.airy"):
+        _ = scipy_of(fake.backend.xp, "special").airy
+    with pytest.raises(TypeError, match="no backend that is in use has the array module"):
+        scipy_of(ast, "special")
 
 
 # ---------------------------------------------------------------------------------------------------- meta

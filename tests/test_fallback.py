@@ -1,6 +1,7 @@
 """Ops that a device's backend can't run: an error that says so, or the CPU where that is allowed, and counted."""
 
 import json
+import types
 
 import numpy
 import pytest
@@ -10,7 +11,7 @@ from guest_builder import ROOT, build, output, run
 import plugrad as torch
 from plugrad import registry
 from plugrad.dispatch import fallback
-from plugrad.extend import op, reduction, unary, view
+from plugrad.extend import Backend, op, reduction, scipy_of, unary, view
 from plugrad.extend import rng as rng_of
 from plugrad.registry import loader
 
@@ -27,6 +28,9 @@ class Poor(Fake):
 
     def from_numpy(self, array, index):
         return numpy.array(array, copy=True).view(self._Array)
+
+    def scipy(self, name):
+        return types.ModuleType("poor_special") if name == "special" else Backend.scipy(self, name)
 
 
 class PoorModule:
@@ -101,10 +105,23 @@ def worst(xp, input, dim=None, keepdim=False):
     return xp.amin(input, dim, keepdims=keepdim)
 
 
+@unary(vjp=None)
+def erf_of_scipy(xp, input):
+    """A function of SciPy's."""
+    return scipy_of(xp, "special").erf(input)
+
+
+@op(vjp=None)
+def factored(xp, input):
+    """A function of a part of SciPy for which the device has nothing."""
+    return scipy_of(xp, "linalg").expm(input)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def poor():
     plugin = loader.Plugin("plugrad-poor", "1.0", "poor", "poor", builtin=False)
-    registry.commit(plugin, {"backends": [Poor], "ops": [poorly, poorly_grad, pair, drawn, seen, faulty, worst]})
+    ops = [poorly, poorly_grad, pair, drawn, seen, faulty, worst, erf_of_scipy, factored]
+    registry.commit(plugin, {"backends": [Poor], "ops": ops})
 
 
 @pytest.fixture(autouse=True)
@@ -145,6 +162,18 @@ def test_allowed_it_computes_counts_and_warns_once():
     assert torch.backends.fallbacks() == {("poor.poorly", "poor"): 3, ("poor.poorly_grad", "poor"): 1}
     with pytest.raises(torch.backends.MissingKernelError):
         torch.poorly(x)
+
+
+def test_what_the_device_lacks_of_scipy():
+    x = torch.zeros(2, 2)
+    for call, why in (
+        (torch.erf_of_scipy, "module 'poor_special' has no attribute 'erf'"),
+        (torch.factored, "backend 'poor' has nothing in the place of scipy.linalg"),
+    ):
+        with pytest.raises(torch.backends.MissingKernelError, match=why):
+            call(x.to("poor"))
+        with torch.backends.fallback(), pytest.warns(torch.backends.FallbackWarning):
+            assert torch.equal(call(x.to("poor")).cpu(), call(x))
 
 
 def test_lists_keywords_and_several_results():

@@ -43,6 +43,14 @@ class Backend:
         """Return the array as a NumPy array in host memory."""
         raise NotImplementedError(f"backend {self.name!r} does not say how to copy to NumPy")
 
+    def scipy(self, name: str):
+        """Return the module that does for these arrays what `scipy.<name>` does.
+
+        Called at the first use of each name ("special", "linalg"): this is the place to import it. What a module
+        lacks, and NotImplementedError here, count as an op that this device does not have.
+        """
+        raise NotImplementedError(f"backend {self.name!r} has nothing in the place of scipy.{name}")
+
     def synchronize(self, index: int) -> None:
         """Wait until all work on the device is done."""
 
@@ -316,6 +324,40 @@ def device_of(array) -> device:
             raise TypeError(f"no backend knows arrays of type {type(array).__module__}.{type(array).__qualname__}")
     index = found.backend.owns_index(array)
     return found if index is None else device(found.type, index)
+
+
+def backend_of(xp) -> Backend:
+    """Return the backend whose array module is `xp`: the CPU's for NumPy, which others may have, too."""
+    for name in ("cpu",) if xp is numpy else registry.loaded_backends():
+        backend = registry.backend(name)
+        if backend.xp is xp:
+            return backend
+    raise TypeError(f"no backend that is in use has the array module {xp!r}")
+
+
+_scipy: dict = {}  # (array module, name) -> module
+
+
+def scipy_of(xp, name: str):
+    """Return SciPy's module `name` for a kernel's array module `xp`.
+
+    That is `scipy.special` for NumPy and "special", `cupyx.scipy.special` for CuPy, and what the backend's `scipy`
+    says for others: NotImplementedError where it has none. Imported at first use.
+
+    >>> import numpy
+    >>> from plugrad.extend import scipy_of
+    >>> float(scipy_of(numpy, "special").erf(0.0))
+    0.0
+    """
+    found = _scipy.get((xp, name))
+    if found is None:
+        found = _scipy[xp, name] = backend_of(xp).scipy(name)
+    return found
+
+
+def has_scipy_module(xp, module) -> bool:
+    """Whether `scipy_of` gave a module to kernels on the array module `xp`."""
+    return any(xp is owner and module is given for (owner, _), given in list(_scipy.items()))
 
 
 def type_of(array) -> TensorType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy
 
-from plugrad import registry
+from plugrad.devices.device import backend_of
 from plugrad.devices.device import device as _device
 
 _seed: int | None = None
@@ -83,8 +83,7 @@ def rng(xp, generator: Generator | None = None):
         return generator.source
     found = _default.get("cpu") if xp is numpy else None
     if found is None:
-        name = next((n for n in registry.loaded_backends() if registry.backend(n).xp is xp), "cpu")
-        found = default_generator(name)
+        found = default_generator(backend_of(xp).name)
     return found.source
 
 

@@ -12,6 +12,7 @@ import types
 import numpy
 
 from plugrad.devices.device import device as _device
+from plugrad.devices.device import has_scipy_module
 from plugrad.devices.random import Generator
 from plugrad.errors import describe, warn
 from plugrad.registry import preferences
@@ -118,8 +119,8 @@ def applies(error, kind) -> bool:
 
 
 def _is_part_of(holder, xp) -> bool:
-    """Whether the object that lacks an attribute is the array module, or a module in it."""
-    if holder is None or holder is xp:
+    """Whether the object that lacks an attribute is the array module, a module in it, or its SciPy."""
+    if holder is None or holder is xp or has_scipy_module(xp, holder):
         return holder is not None
     if isinstance(xp, types.ModuleType):
         root = xp.__name__.partition(".")[0]

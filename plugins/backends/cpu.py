@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import sys
 
@@ -41,6 +42,9 @@ class CPU(Backend):
 
     def to_numpy(self, array):
         return array
+
+    def scipy(self, name):
+        return importlib.import_module(f"scipy.{name}")
 
 
 @hookimpl

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 from plugrad.extend import Backend, collect, hookimpl
 
 try:
@@ -44,6 +46,9 @@ class CUDA(Backend):
 
     def storage(self, array):
         return array.data.mem
+
+    def scipy(self, name):
+        return importlib.import_module(f"cupyx.scipy.{name}")
 
 
 @hookimpl
