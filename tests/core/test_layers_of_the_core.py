@@ -1,0 +1,359 @@
+"""The core is built in layers: a package imports only those below it, at the top of its modules, in no circles."""
+
+import ast
+import pathlib
+import tomllib
+from collections import Counter
+
+ROOT = pathlib.Path(__file__).parents[2]
+CORE = ROOT / "core"
+FOLDERS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"]
+ROOMS = tuple(package for package in FOLDERS if package != "plugrad")  # what stands beside the core
+
+# Lowest first. What stands in one row imports nothing else of its row.
+LAYERS = (
+    ("errors", "nest"),
+    ("registry",),
+    ("devices",),
+    ("graph",),
+    ("tensor",),
+    ("dispatch",),
+    ("autograd",),
+    ("nn",),
+    ("optim",),
+    ("extend", "return_types", "recipes"),
+    ("",),  # plugrad/__init__.py
+)
+
+# Modules that are imported inside of a function, since a program that does not use them shall not pay for them:
+# (importing module, imported module or the first part of its name) -> why.
+LAZY_DOORS = {
+    ("plugrad", "plugrad."): "rooms beside the core (testing, func, serialization...), at the first use of their names",
+    ("plugrad.autograd", "plugrad.testing"): "gradcheck: a program that trains does not check gradients",
+    ("plugrad.autograd", "plugrad.autograd.missing_grads"): "explain_missing: asked for when a gradient is missing",
+    ("plugrad.nn", "plugrad.nn.utils"): "clipping, pruned and packed things, which few programs use",
+}
+
+# What is not so yet. Only ever take lines away.
+UPWARD = {
+    "plugrad.autograd -> plugrad.autograd.functional",
+    "plugrad.autograd.missing_grads -> plugrad.plugins",
+    "plugrad.devices.device -> plugrad.graph.modes",
+    "plugrad.devices.random -> plugrad.tensor.creation",
+    "plugrad.dispatch.codegen -> plugrad.return_types",
+    "plugrad.dispatch.inplace -> plugrad",
+    "plugrad.dispatch.inplace -> plugrad.autograd.engine",
+    "plugrad.dispatch.op -> plugrad.autograd.engine",
+    "plugrad.extend -> plugrad.recipes",
+    "plugrad.graph.nodes -> plugrad.tensor.shared_memory",
+    "plugrad.nn.conversion -> plugrad",
+    "plugrad.nn.module_hooks -> plugrad",
+    "plugrad.nn.parameter -> plugrad",
+    "plugrad.nn.utils -> plugrad",
+    "plugrad.nn.utils.rnn -> plugrad",
+    "plugrad.nn.utils.stateless -> plugrad",
+    "plugrad.registry.containment -> plugrad.devices.device",
+    "plugrad.registry.containment -> plugrad.devices.dtypes",
+    "plugrad.registry.containment -> plugrad.graph.modes",
+    "plugrad.registry.containment -> plugrad.tensor.tensor",
+    "plugrad.registry.entry_points -> plugrad.tensor.tensor",
+    "plugrad.registry.names -> plugrad",
+    "plugrad.registry.names -> plugrad.tensor.tensor",
+    "plugrad.registry.session -> plugrad.dispatch.op",
+    "plugrad.registry.session -> plugrad.extend",
+    "plugrad.registry.validation -> plugrad.devices.device",
+    "plugrad.registry.validation -> plugrad.extend",
+    "plugrad.registry.validation -> plugrad.optim.lr_scheduler",
+    "plugrad.registry.validation -> plugrad.optim.optimizer",
+    "plugrad.tensor.creation -> plugrad",
+    "plugrad.tensor.creation -> plugrad.autograd.engine",
+    "plugrad.tensor.creation -> plugrad.dispatch.interception",
+    "plugrad.tensor.description -> plugrad.dispatch.families",
+    "plugrad.tensor.protocols -> plugrad.dispatch.inplace",
+    "plugrad.tensor.tensor -> plugrad.autograd.accumulate",
+    "plugrad.tensor.tensor -> plugrad.autograd.engine",
+    "plugrad.tensor.tensor -> plugrad.dispatch.inplace",
+    "plugrad.tensor.tensor -> plugrad.dispatch.interception",
+    "plugrad.tensor.views -> plugrad.dispatch.call",
+}
+LOCAL = {
+    "plugrad.autograd.engine: backward -> plugrad.autograd.missing_grads",
+    "plugrad.autograd.engine: run -> plugrad.dispatch.call",
+    "plugrad.autograd.engine: run -> plugrad.dispatch.op",
+    "plugrad.autograd.function: _connect -> plugrad.dispatch.inplace",
+    "plugrad.autograd.function: _connect -> plugrad.tensor.tensor",
+    "plugrad.autograd.function: _run -> plugrad.tensor.tensor",
+    "plugrad.autograd.function: _tensors_in -> plugrad.tensor.tensor",
+    "plugrad.autograd.function: materialize -> plugrad.tensor.tensor",
+    "plugrad.autograd.function: once_differentiable -> plugrad.tensor.tensor",
+    "plugrad.autograd.function: pull -> plugrad.tensor.tensor",
+    "plugrad.autograd.function: save_for_backward -> plugrad.tensor.tensor",
+    "plugrad.autograd.missing_grads: _caller -> plugrad.plugins",
+    "plugrad.autograd.missing_grads: _patch -> plugrad.tensor.tensor",
+    "plugrad.devices.device: default_accelerator -> plugrad.registry.preferences",
+    "plugrad.devices.random: get_state -> plugrad.tensor.creation",
+    "plugrad.dispatch.codegen: _materialize -> plugrad.dispatch.op",
+    "plugrad.dispatch.codegen: _materialize -> plugrad.tensor.tensor",
+    "plugrad.dispatch.codegen: base_namespace -> plugrad.dispatch.call",
+    "plugrad.dispatch.codegen: base_namespace -> plugrad.dispatch.interception",
+    "plugrad.dispatch.codegen: base_namespace -> plugrad.dispatch.op",
+    "plugrad.dispatch.codegen: base_namespace -> plugrad.tensor.tensor",
+    "plugrad.dispatch.codegen: named_tuple -> plugrad.return_types",
+    "plugrad.dispatch.codegen: node_class -> plugrad.dispatch.call",
+    "plugrad.dispatch.codegen: real_formula -> plugrad.dispatch.families",
+    "plugrad.dispatch.fallback: _names -> plugrad.registry",
+    "plugrad.dispatch.fallback: compute -> plugrad.dispatch.op",
+    "plugrad.dispatch.fallback: guarded -> plugrad.dispatch.op",
+    "plugrad.dispatch.families: function -> plugrad.dispatch.roads",
+    "plugrad.dispatch.families: general -> plugrad.dispatch.call",
+    "plugrad.dispatch.families: general -> plugrad.tensor.tensor",
+    "plugrad.dispatch.inplace: _as_value -> plugrad",
+    "plugrad.dispatch.interception: __init__ -> plugrad.registry",
+    "plugrad.dispatch.interception: _as_written -> plugrad.tensor.tensor",
+    "plugrad.dispatch.interception: call -> plugrad.dispatch.call",
+    "plugrad.dispatch.interception: composite -> plugrad.dispatch.op",
+    "plugrad.dispatch.interception: composite -> plugrad.tensor",
+    "plugrad.dispatch.op: __getattr__ -> plugrad.dispatch.fallback",
+    "plugrad.dispatch.op: compute -> plugrad.dispatch.fallback",
+    "plugrad.dispatch.op: connect -> plugrad.tensor.tensor",
+    "plugrad.dispatch.op: fast_namespace -> plugrad.dispatch.roads",
+    "plugrad.dispatch.op: fast_source -> plugrad.dispatch.roads",
+    "plugrad.dispatch.op: make_output -> plugrad.tensor.tensor",
+    "plugrad.dispatch.roads: factory_function -> plugrad.tensor.creation",
+    "plugrad.graph.nodes: _add_hook -> plugrad.graph.hooks",
+    "plugrad.graph.nodes: _written_since -> plugrad.devices.device",
+    "plugrad.graph.nodes: stale_error -> plugrad.devices.device",
+    "plugrad.graph.nodes: stale_error -> plugrad.tensor.shared_memory",
+    "plugrad.graph.nodes: touch_array -> plugrad.devices.device",
+    "plugrad.nn.conversion: _parse_to -> plugrad.devices.dtypes",
+    "plugrad.nn.conversion: to_empty -> plugrad",
+    "plugrad.nn.module_hooks: _tap -> plugrad.nn.backward_hooks",
+    "plugrad.nn.module_hooks: compile -> plugrad",
+    "plugrad.recipes: __get__ -> plugrad.nn",
+    "plugrad.registry.entry_points: _prepare -> plugrad.tensor.tensor",
+    "plugrad.registry.kernels: _op -> plugrad.registry",
+    "plugrad.registry.kernels: _settle -> plugrad.registry",
+    "plugrad.registry.kernels: choose -> plugrad.registry",
+    "plugrad.registry.kernels: enter -> plugrad.registry",
+    "plugrad.registry.kernels: load_promised -> plugrad.registry",
+    "plugrad.registry.kernels: load_promised -> plugrad.registry.loader",
+    "plugrad.registry.kernels: plan -> plugrad.registry",
+    "plugrad.registry.kernels: plan -> plugrad.registry.validation",
+    "plugrad.registry.kernels: settle_again -> plugrad.errors",
+    "plugrad.registry.kernels: settle_again -> plugrad.registry",
+    "plugrad.registry.kernels: withdraw -> plugrad.registry",
+    "plugrad.registry.loader: _call_hooks -> plugrad.registry.hookspecs",
+    "plugrad.registry.loader: _hook_names -> plugrad.registry.hookspecs",
+    "plugrad.registry.loader: _run_contained -> plugrad.registry.containment",
+    "plugrad.registry.names: _enter -> plugrad.tensor.tensor",
+    "plugrad.registry.names: _install_inplace -> plugrad.tensor.tensor",
+    "plugrad.registry.names: core_has -> plugrad",
+    "plugrad.registry.names: core_has -> plugrad.tensor.tensor",
+    "plugrad.registry.names: find -> plugrad.registry.loader",
+    "plugrad.registry.names: forget -> plugrad.tensor.tensor",
+    "plugrad.registry.names: hint -> plugrad.registry.entry_points",
+    "plugrad.registry.names: resolve -> plugrad.registry.loader",
+    "plugrad.registry.preferences: prefer -> plugrad.registry",
+    "plugrad.registry.preferences: prefer -> plugrad.registry.loader",
+    "plugrad.registry.session: _withdraw -> plugrad.dispatch.op",
+    "plugrad.registry.session: kind_of -> plugrad.extend",
+    "plugrad.registry.validation: _check_backend -> plugrad.devices.device",
+    "plugrad.registry.validation: _check_optimizer -> plugrad.optim.optimizer",
+    "plugrad.registry.validation: _check_scheduler -> plugrad.optim.lr_scheduler",
+    "plugrad.registry.validation: check -> plugrad.extend",
+    "plugrad.return_types: __getattr__ -> plugrad.registry",
+    "plugrad.tensor.creation: create -> plugrad.tensor.tensor",
+    "plugrad.tensor.creation: legacy -> plugrad",
+    "plugrad.tensor.description: layout -> plugrad.tensor.creation",
+    "plugrad.tensor.description: size -> plugrad.dispatch.families",
+    "plugrad.tensor.protocols: __setitem__ -> plugrad.dispatch.inplace",
+    "plugrad.tensor.protocols: _from_raw -> plugrad.tensor.tensor",
+    "plugrad.tensor.shared_memory: changed_since -> plugrad.devices.device",
+    "plugrad.tensor.shared_memory: export -> plugrad.tensor.tensor",
+    "plugrad.tensor.tensor: __new__ -> plugrad.tensor.creation",
+    "plugrad.tensor.tensor: _find_inplace -> plugrad.dispatch.inplace",
+    "plugrad.tensor.tensor: assign -> plugrad.dispatch.inplace",
+    "plugrad.tensor.tensor: register_post_accumulate_grad_hook -> plugrad.graph.hooks",
+    "plugrad.tensor.views: step_tensor -> plugrad.dispatch.call",
+}
+CIRCLES = {
+    "plugrad plugrad.nn plugrad.nn.containers plugrad.nn.module plugrad.nn.parameter plugrad.nn.state",
+    "plugrad.autograd plugrad.autograd.function plugrad.dispatch.op plugrad.tensor.creation plugrad.tensor.tensor",
+}
+INJECTED = {
+    "plugrad.tensor.tensor -> plugrad.autograd.accumulate.Tensor",
+    "plugrad.tensor.tensor -> plugrad.autograd.accumulate.make",
+    "plugrad.tensor.tensor -> plugrad.autograd.engine.Tensor",
+    "plugrad.tensor.tensor -> plugrad.autograd.engine.make",
+    "plugrad.tensor.tensor -> plugrad.dispatch.interception.Tensor",
+    "plugrad.tensor.tensor -> plugrad.dispatch.interception.make",
+    "plugrad.tensor.tensor -> plugrad.dispatch.interception.subclass_of",
+    "plugrad.tensor.tensor -> plugrad.graph.nodes.Tensor",
+    "plugrad.tensor.tensor -> plugrad.graph.nodes.from_raw",
+}
+
+
+def name_of(file) -> str:
+    parts = ["plugrad", *file.relative_to(CORE).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {name_of(file): file for file in sorted(CORE.rglob("*.py"))}
+TREES = {name: ast.parse(file.read_text()) for name, file in FILES.items()}
+
+
+def layer_of(module: str) -> int:
+    """Return the height of a module's package; what is not of the core stands above all of it."""
+    part = module.split(".")[1] if "." in module else ""
+    heights = [height for height, row in enumerate(LAYERS) if part in row and not _is_room(module)]
+    return heights[0] if heights else len(LAYERS)
+
+
+def package_of(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
+def targets(node, module):
+    """Return the modules of plugrad that a statement or call imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names if alias.name.split(".")[0] == "plugrad"]
+    if isinstance(node, ast.ImportFrom):
+        assert not node.level, f"{module} has a relative import"
+        if node.module.split(".")[0] != "plugrad":
+            return []
+        below = [f"{node.module}.{alias.name}" for alias in node.names]
+        return [name if name in FILES or _is_room(name) else node.module
+                for name in below]  # fmt: skip
+    if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("import_module", "__import__"):
+        first = node.args[0].values[0] if isinstance(node.args[0], ast.JoinedStr) else node.args[0]
+        name = first.value if isinstance(first, ast.Constant) else ""
+        return [name] if name.split(".")[0] == "plugrad" else []
+    return []
+
+
+def _is_room(name) -> bool:
+    return any(f"{name}.".startswith(f"{room}.") for room in ROOMS)
+
+
+def statements(tree):
+    """Yield (node, name of the function that it is in, or None) of a module."""
+
+    def below(node, function):
+        for child in ast.iter_child_nodes(node):
+            yield child, function
+            inner = function
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+                inner = getattr(child, "name", function or "lambda")
+            yield from below(child, inner)
+
+    return below(tree, None)
+
+
+IMPORTS = [
+    (module, function, target)
+    for module, tree in TREES.items()
+    for node, function in statements(tree)
+    for target in targets(node, module)
+]
+
+
+def is_door(module, target) -> bool:
+    return any(module == here and target.startswith(there) for here, there in LAZY_DOORS)
+
+
+def upward():
+    return {
+        f"{module} -> {target}"
+        for module, function, target in IMPORTS
+        if (package_of(module) != package_of(target) or _is_room(target))
+        and layer_of(target) >= layer_of(module)
+        and not (function and is_door(module, target))
+    }
+
+
+def local():
+    return {
+        f"{module}: {function} -> {target}"
+        for module, function, target in IMPORTS
+        if function and not is_door(module, target)
+    }
+
+
+def circles():
+    """Return the groups of modules that import each other while they are imported."""
+    edges: dict = {name: set() for name in FILES}
+    for module, function, target in IMPORTS:
+        if function is None and target in FILES:
+            edges[module].add(target)
+            if package_of(target) != package_of(module) and package_of(target) in FILES:
+                edges[module].add(package_of(target))  # importing a package's module imports the package
+    reach = {name: set(found) for name, found in edges.items()}
+    grown = True
+    while grown:
+        grown = False
+        for found in reach.values():
+            more = set().union(*(reach[one] for one in found)) - found if found else set()
+            if more:
+                found |= more
+                grown = True
+    return {" ".join(sorted(m for m in reach if name in reach[m] and m in reach[name])) for name in reach
+            if name in reach[name]}  # fmt: skip
+
+
+def injected():
+    """Return what modules put into other modules while they are imported: `engine.Tensor = Tensor`."""
+    found = set()
+    for module, tree in TREES.items():
+        imported = {}
+        for node, function in statements(tree):
+            if function is None and isinstance(node, (ast.Import, ast.ImportFrom)):
+                names = targets(node, module)
+                if names:
+                    imported.update(
+                        (alias.asname or alias.name, target) for alias, target in zip(node.names, names)
+                        if target.rpartition(".")[2] == alias.name
+                    )  # fmt: skip
+        for node, function in statements(tree):
+            if function is not None or not isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+                continue
+            wanted = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for part in [one for target in wanted for one in ast.walk(target)]:
+                if isinstance(part, ast.Attribute) and ast.unparse(part.value) in imported:
+                    found.add(f"{module} -> {imported[ast.unparse(part.value)]}.{part.attr}")
+    return found
+
+
+def compare(found, known) -> None:
+    assert not found - known, "\n".join(sorted(found - known))
+
+
+def test_every_package_has_its_layer():
+    assert all(layer_of(name) < len(LAYERS) for name in FILES)
+    assert not [part for part, count in Counter(part for row in LAYERS for part in row).items() if count > 1]
+
+
+def test_no_package_imports_one_above_it():
+    compare(upward(), UPWARD)
+
+
+def test_nothing_of_plugrad_is_imported_inside_of_a_function():
+    compare(local(), LOCAL)
+
+
+def test_every_lazy_door_is_one():
+    assert len(LAZY_DOORS) < 10
+    for module, target in LAZY_DOORS:
+        assert any(here == module and function and there.startswith(target) for here, function, there in IMPORTS)
+
+
+def test_no_modules_import_each_other():
+    compare(circles(), CIRCLES)
+
+
+def test_no_module_puts_names_into_another():
+    compare(injected(), INJECTED)
+
+
+if __name__ == "__main__":
+    for label, found in (("UPWARD", upward()), ("LOCAL", local()), ("CIRCLES", circles()), ("INJECTED", injected())):
+        print(label, len(found), *sorted(found), sep="\n  ")
