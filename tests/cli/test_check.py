@@ -1,0 +1,355 @@
+"""`plugrad check`: a seeded bug of each kind is found, named, and ends the command with 1; and the options."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+import types
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+from plugrad import registry
+from plugrad.cli import app, checking
+from plugrad.extend import hookimpl
+from plugrad.registry import loader, session
+from plugrad.testing import cases, checks_of, conformance_tests
+from support import guest_builder, seeded_bugs, seeded_corners, seeded_edges, seeded_ops, seeded_variations
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["check", *arguments])
+
+
+@pytest.fixture
+def install():
+    """Return a function that makes a loaded distribution of records; it is gone after the test."""
+    made = []
+
+    def installed(distribution, records):
+        name = distribution.replace("-", "_").removeprefix("plugrad_")
+        module = sys.modules[name] = types.ModuleType(name)
+        for kind, items in records.items():
+            hook = functools.partial(list, items)
+            setattr(module, f"plugrad_{kind}", hookimpl(hook, specname=f"plugrad_{kind}"))
+        module.plugrad_api = (2, 2)
+        plugin = loader.Plugin(distribution, "1.2", "main", name, False)
+        plugin.kinds.add("plugin")
+        loader.plugins[plugin.id] = plugin
+        made.append((plugin, name))
+        loader.load(plugin)
+        return plugin
+
+    yield installed
+    for plugin, name in made:
+        for entry in list({id(entry): entry for entry in plugin.brought.values()}.values()):
+            session._withdraw(plugin, entry)
+        for key in [key for key, op in registry.ops.items() if op.provider is plugin]:
+            del registry.ops[key]
+        del loader.plugins[plugin.id], sys.modules[name]
+        loader._manager.unregister(name=plugin.id)
+
+
+# ---------------------------------------------------------------------------------------------------- seeded bugs
+
+
+assert seeded_variations and seeded_corners  # imported for the bugs that they enter
+
+
+@pytest.mark.parametrize("name", seeded_ops.BUGS)
+def test_a_seeded_bug_is_found_and_named(name, install):
+    records, check, argument = seeded_ops.BUGS[name]
+    distribution = "plugrad-third-gradient-bug" if check == "third gradient" else "plugrad-seeded"
+    install(distribution, records())
+    result = command(distribution, "-k", check.replace(" ", "-"), "--json")
+    found = [row for row in json.loads(result.stdout) if row["status"] == "failed" and row["check"] == check]
+    assert result.exit_code == 1 and found, result.stdout
+    row = found[0]
+    assert f" of {distribution} 1.2, {check}: " in row["message"]
+    assert repr(row["subject"]) in row["message"]
+    assert (row["distribution"], row["version"]) == (distribution, "1.2")
+    assert argument is None or row["argument"] == argument, row["message"]
+
+
+@pytest.mark.parametrize("check, make", seeded_edges.TWINS, ids=lambda value: getattr(value, "__name__", None))
+def test_what_is_like_a_bug_and_none_passes(check, make, install):
+    install("plugrad-twin", {"ops": [make()]})
+    (case,) = (case for case in checks_of("plugrad-twin") if case.name == check)
+    assert case.run() is None
+
+
+@pytest.mark.parametrize(
+    "kept, told",
+    [
+        ("values by shape", "result 0"),
+        ("gradients by shape", "the gradient of argument 'input'"),
+        ("weights by length", None),
+    ],
+)
+def test_results_kept_from_earlier_calls(tmp_path, kept, told):
+    (tmp_path / "kept.py").write_text(seeded_edges.KEPT_RESULTS[kept])
+    arguments = ["-m", "plugrad.cli", "check", "kept.py", "-k", "earlier-calls", "--json"]
+    done = guest_builder.run(None, arguments=arguments, cwd=tmp_path)
+    (row,) = json.loads(done.stdout)
+    assert row["status"] == ("passed" if told is None else "failed"), row
+    assert told is None or f"with other values of the same shapes {told} is another than" in row["message"]
+
+
+def test_what_the_bugs_are_seeded_in_is_clean(install):
+    clean = {
+        "ops": [seeded_ops.wave()], "layers": [seeded_bugs.Scale], "optimizers": [seeded_bugs.Descent],
+        "schedulers": [seeded_bugs.Falling], "backends": [seeded_bugs.Second],
+    }  # fmt: skip
+    install("plugrad-clean", clean)
+    found = checks_of("plugrad-clean")
+    assert {case.kind for case in found} == {*clean, "plugins"}
+    assert [case.run() for case in found].count(None) > 80
+    assert [case.id for case in cases(seeded_bugs.Scale)] == [case.id for case in found if case.subject == "nn.Scale"]
+
+
+def test_a_plugin_that_does_not_load_is_a_finding(tmp_path):
+    guest_builder.build(
+        tmp_path, "plugrad-torn", {"plugrad.ops": {"torn": "torn_plugin"}}, "3.4", torn_plugin="import nowhere_at_all\n"
+    )
+    done = guest_builder.run(None, tmp_path, arguments=["-m", "plugrad.cli", "check", "plugrad-torn"])
+    assert done.returncode == 1
+    assert "plugrad-torn 3.4" in done.stdout and "nowhere_at_all" in done.stdout
+
+
+# ---------------------------------------------------------------------------------------------------- targets
+
+
+def test_targets(install):
+    plugin = install("plugrad-good", {"ops": [seeded_ops.wave()], "layers": [seeded_bugs.Scale]})
+    everything = {case.id for case in checks_of("plugrad-good")}
+    assert everything == {case.id for case in checks_of(plugin.id)}
+    assert {case.subject for case in checks_of("plugrad-good")} == {plugin.id, "good.damped", "nn.Scale"}
+    assert everything <= {case.id for case in checks_of()}
+    assert {case.kind for case in checks_of("damped")} == {"ops"}
+    assert {case.id for case in checks_of("nn.Scale")} == {case.id for case in checks_of("Scale")}
+    assert {case.id for case in checks_of(seeded_bugs.Scale)} == {case.id for case in checks_of("Scale")}
+    assert all(case.provider is plugin for case in checks_of("plugrad-good"))
+    result = command("plugrad-good")
+    assert result.exit_code == 0, result.stdout
+    assert "plugrad-good 1.2" in result.stdout and "failed" not in result.stdout
+
+
+def test_an_unknown_target_ends_with_2_and_suggests_the_nearest():
+    result = command("optim.Adamm")
+    assert result.exit_code == 2 and "optim.Adam" in result.output
+    assert command("sin", "-k", "nothing-like-it").exit_code == 2
+    assert command("sin", "-k", "grad and").exit_code == 2
+    assert command("nowhere.py").exit_code == 2
+
+
+FILE = '''
+from plugrad.extend import unary
+
+@unary(complex=False)
+def bent(xp, input):
+    """The square of each element."""
+    return input * input
+
+@bent.vjp
+def bent_vjp(F, g, input):
+    return {factor} * g * input
+'''
+
+
+@pytest.mark.parametrize("factor, status", [("2", 0), ("2.002", 1)])
+def test_a_file(tmp_path, factor, status):
+    (tmp_path / "bent_ops.py").write_text(FILE.format(factor=factor))
+    done = guest_builder.run(None, arguments=["-m", "plugrad.cli", "check", str(tmp_path / "bent_ops.py"), "-j", "2"])
+    assert done.returncode == status, done.stdout + done.stderr
+    assert ("argument 'input'" in done.stdout) == bool(status)
+
+
+def test_a_file_that_fails_is_a_finding_and_an_empty_one_a_mistake(tmp_path):
+    (tmp_path / "torn.py").write_text("import nowhere_at_all\n")
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    torn = command(str(tmp_path / "torn.py"))
+    assert torn.exit_code == 1 and "No module named 'nowhere_at_all'" in torn.output
+    assert command(str(tmp_path / "empty.py")).exit_code == 2
+    del loader.plugins["torn.py:torn"]
+    assert not [name for name in loader.plugins if "empty" in name]
+
+
+def test_a_file_in_a_package_may_import_from_it(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "constants.py").write_text("FACTOR = 2\n")
+    (folder / "bent_ops.py").write_text("from .constants import FACTOR\n" + FILE.format(factor="FACTOR"))
+    done = guest_builder.run(None, arguments=["-m", "plugrad.cli", "check", str(folder / "bent_ops.py")])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_a_file_prints_is_no_part_of_the_report(tmp_path):
+    printing = "    print('kernel')\n    return input * input + 0"
+    source = FILE.format(factor="2").replace("    return input * input", printing)
+    (tmp_path / "loud.py").write_text("print('import')\n" + source)
+    done = guest_builder.run(None, arguments=["-m", "plugrad.cli", "check", str(tmp_path / "loud.py"), "--json"])
+    assert done.returncode == 0 and json.loads(done.stdout) and "kernel" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line, options, said",
+    [
+        ("import os; os.abort()", ["-j", "2"], "the process that ran it died (signal SIGABRT)"),
+        ("import os; os._exit(0)", ["-j", "2"], "the process that ran it died (exit status 0)"),
+        ("import time; time.sleep(60)", ["--timeout", "0.5"], "it did not end within 0.5 seconds (--timeout)"),
+    ],
+)
+def test_a_check_that_ends_its_process_is_a_finding_and_the_others_go_on(tmp_path, line, options, said):
+    deadly = f"    if input.shape == (1, 1): {line}\n    return input"
+    (tmp_path / "deadly.py").write_text(FILE.format(factor="2").replace("    return input", deadly))
+    arguments = ["check", str(tmp_path / "deadly.py"), "-k", "gradient or shapes", "--json", *options]
+    done = guest_builder.run(None, arguments=["-m", "plugrad.cli", *arguments])
+    rows = {row["check"]: row for row in json.loads(done.stdout)}
+    assert done.returncode == 1 and {row["status"] for row in rows.values()} == {"passed", "failed"}, done.stderr
+    assert rows["shapes"]["message"].endswith(said) and "'deadly_py.bent'" in rows["shapes"]["message"]
+    assert rows["gradient"]["status"] == "passed"
+
+
+REGISTERING = FILE.format(factor="2") + "\nfrom plugrad.extend import register\nregister(bent)\n"
+
+
+def test_a_file_that_registers_its_records_itself(tmp_path):
+    (tmp_path / "cell.py").write_text(REGISTERING)
+    done = guest_builder.run(None, arguments=["-m", "plugrad.cli", "check", str(tmp_path / "cell.py"), "--json"])
+    rows = json.loads(done.stdout)
+    assert done.returncode == 0 and {row["subject"] for row in rows} >= {"session.bent"}, done.stdout + done.stderr
+
+
+# ---------------------------------------------------------------------------------------------------- options
+
+
+def test_list_runs_nothing():
+    result = command("tanh", "--list", "--json")
+    rows = json.loads(result.stdout)
+    assert result.exit_code == 0 and {row["status"] for row in rows} == {None}
+    assert {"gradient", "third gradient", "threads", "aliasing", "batched"} <= {row["check"] for row in rows}
+
+
+def test_junit(tmp_path, install):
+    install("plugrad-seeded", {"ops": [seeded_ops.wave(lambda F, g, input: -seeded_ops.right(F, g, input))]})
+    result = command("plugrad-seeded", "-k", "gradient", "--junit", str(tmp_path / "deep" / "report.xml"))
+    suite = ElementTree.parse(tmp_path / "deep" / "report.xml").getroot()[0]
+    assert result.exit_code == 1 and int(suite.get("tests")) == len(suite) == 3
+    failed = [case for case in suite if case.find("failure") is not None]
+    assert failed and len(failed) == int(suite.get("failures"))
+    assert "seeded.damped-gradient" in {case.get("name") for case in failed}
+    assert {case.get("classname") for case in suite} == {"plugrad-seeded.ops"}
+
+
+@pytest.mark.parametrize(
+    "expression, names",
+    [
+        ("", "abc"),
+        ("a", "a"),
+        ("not a", "bc"),
+        ("a or b", "ab"),
+        ("not (a or b)", "c"),
+        ("a and b", ""),
+        ("not a and not b or a", "abc"[::2]),
+        ("A", "a"),
+    ],
+)
+def test_expressions(expression, names):
+    wanted = checking.matcher(expression)
+    assert [name for name in "abc" if wanted(name)] == list(names)
+
+
+@pytest.mark.parametrize("expression", ["and", "a b", "(a", "a)", "not", "a or"])
+def test_expressions_that_are_none(expression):
+    with pytest.raises(ValueError, match="-k"):
+        checking.matcher(expression)
+
+
+def test_resume_repeats_nothing_until_sources_change(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = ("cos", "--resume", "-k", "gradient or value", "--json")
+    first = json.loads(command(*arguments).stdout)
+    state = next((tmp_path / checking.FOLDER).glob("*.jsonl"))
+    lines = state.read_text().splitlines()
+    assert len(lines) == len(first) + 1
+    state.write_text("\n".join(lines[:-1]) + '\n{"id": "torn')  # broken off while the last line was written
+    ran = []
+    original = checking.run_case
+    monkeypatch.setattr(checking, "run_case", lambda case: ran.append(case.id) or original(case))
+    second = json.loads(command(*arguments).stdout)
+    assert len(ran) == 1 and sorted(row["id"] for row in second) == sorted(row["id"] for row in first)
+    assert len(json.loads(command(*arguments).stdout)) == len(first) and len(ran) == 1
+    monkeypatch.setattr(checking, "_key", lambda job: "other sources")
+    result = command(*arguments)
+    assert len(ran) == 1 + len(first) and "have changed" in result.output
+
+
+def test_an_interrupted_run_keeps_what_is_finished(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    original, left = checking.run_case, [3]
+
+    def run_case(case):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return original(case)
+
+    monkeypatch.setattr(checking, "run_case", run_case)
+    broken = command("cos", "--resume")
+    assert broken.exit_code == 130 and "interrupted after 3 of" in broken.output
+    left[0] = 1000
+    whole = command("cos", "--resume")
+    assert whole.exit_code == 0 and "(3 of them before)" in whole.output
+    assert 1000 - left[0] == len(checks_of("cos")) - 3
+
+
+def test_a_module_beside_a_file_is_one_of_its_sources(tmp_path):
+    (tmp_path / "constants_beside.py").write_text("FACTOR = 2\n")
+    (tmp_path / "bent_ops.py").write_text("import constants_beside\n" + FILE.format(factor="constants_beside.FACTOR"))
+    arguments = ["-m", "plugrad.cli", "check", "bent_ops.py", "--resume", "-k", "gradient"]
+    assert guest_builder.run(None, arguments=arguments, cwd=tmp_path).returncode == 0
+    (tmp_path / "constants_beside.py").write_text("FACTOR = 3.0\n")  # bytecode is told stale by second and size
+    assert guest_builder.run(None, arguments=arguments, cwd=tmp_path).returncode == 1
+
+
+def test_the_key_of_a_state_changes_with_the_source(tmp_path, monkeypatch):
+    monkeypatch.setattr(checking, "_folders", lambda: [tmp_path])
+    (tmp_path / "a.py").write_text("1")
+    job = checking.Job("cos", "cpu", checks_of("cos"))
+    before = checking._key(job)
+    assert before == checking._key(job)
+    (tmp_path / "a.py").write_text("2")
+    assert before != checking._key(job)
+
+
+# ---------------------------------------------------------------------------------------------------- pytest
+
+
+def test_one_line_is_a_conformance_test(install):
+    install("plugrad-seeded", {"ops": [seeded_ops.wave(lambda F, g, input: -seeded_ops.right(F, g, input))]})
+    test = conformance_tests("plugrad-seeded")
+    (mark,) = test.pytestmark
+    chosen = {parameter.id: parameter.values[0] for parameter in mark.args[1]}
+    test(chosen["seeded.damped-value"] if "seeded.damped-value" in chosen else chosen["seeded.damped-strides"])
+    with pytest.raises(AssertionError, match=r"op 'seeded.damped' of plugrad-seeded 1.2, gradient: .*argument 'input'"):
+        test(chosen["seeded.damped-gradient"])
+    with pytest.raises(LookupError, match="no checks"):
+        conformance_tests("plugrad-seeded", known={"seeded.damped-nothing": "reason"})
+
+
+def test_the_pytest_plugin(tmp_path):
+    (tmp_path / "bent_ops.py").write_text(FILE.format(factor="2.002"))
+    (tmp_path / "test_other.py").write_text("import sys\ndef test(): assert 'plugrad' not in sys.modules\n")
+    run = ["-m", "pytest", "-p", "no:cacheprovider", "-q", "-rf"]
+    plain = guest_builder.run(None, arguments=run, cwd=tmp_path)
+    assert plain.returncode == 0 and "1 passed" in plain.stdout, plain.stdout + plain.stderr
+    done = guest_builder.run(None, arguments=[*run, "--plugrad", "bent_ops.py", "-k", "gradient"], cwd=tmp_path)
+    assert done.returncode == 1 and "bent_ops_py.bent-gradient" in done.stdout, done.stdout + done.stderr
+    assert "argument 'input'" in done.stdout and "test_other" not in done.stdout
+    listed = guest_builder.run(None, arguments=[*run, "--plugrad", "sin", "--collect-only"], cwd=tmp_path)
+    assert f"{listed.stdout.count('sin::sin-')} tests collected" in listed.stdout, listed.stdout + listed.stderr
+    unknown = guest_builder.run(None, arguments=[*run, "--plugrad", "nowhere"], cwd=tmp_path)
+    assert unknown.returncode == 4 and "nothing named 'nowhere'" in unknown.stdout + unknown.stderr

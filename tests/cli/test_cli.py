@@ -1,0 +1,259 @@
+"""The command line: what it lists, what it checks, and how it refuses."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import plugrad
+from plugrad import registry
+from plugrad.cli import app, judging
+from plugrad.extend import unary
+from support.guest_builder import GUESTS, build, example, op_module, run
+
+
+def invoke(*arguments, status=0):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == status, result.output
+    return result
+
+
+def rows(*arguments, status=0):
+    return json.loads(invoke(*arguments, "--json", status=status).stdout)
+
+
+def command(*arguments, paths=(), status=0):
+    done = run(None, *paths, arguments=("-m", "plugrad.cli", *arguments))
+    assert done.returncode == status, done.stderr
+    return done
+
+
+def test_the_installed_command():
+    program = os.path.join(os.path.dirname(sys.executable), "plugrad")
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"plugrad {plugrad.__version__}\n"
+
+
+@pytest.mark.parametrize("module", ["rich.table", "plugrad.testing", "tomllib", "multiprocessing"])
+def test_starting_up_imports_little(module):
+    code = f"import sys, plugrad.cli; sys.exit({module!r} in sys.modules)"
+    assert run(code).returncode == 0
+
+
+# ---------------------------------------------------------------------------------------------------- ops
+
+
+def test_the_table_of_ops():
+    found = {row["name"]: row for row in rows("ops")}
+    assert len(found) > 300
+    sigmoid = found["sigmoid"]
+    assert sigmoid["signature"] == "sigmoid(input, *, out=None)" and sigmoid["provider"] == "plugrad:ops-activation"
+    assert "special.expit" in sigmoid["aliases"] and sigmoid["backends"] == ["any"] and sigmoid["orders"] == 2
+    assert found["argmax"]["orders"] == 0
+    text = invoke("ops", "sigmoid").stdout
+    assert "special.expit" in text and "plugrad:ops-activation" in text and "cholesky" not in text
+
+
+def test_filters_of_the_table():
+    everything = rows("ops")
+    for row in rows("ops", "--namespace", "nn.functional"):
+        assert any(name.startswith("nn.functional.") for name in row["public"])
+    assert {row["family"] for row in rows("ops", "--family", "view")} == {"view"}
+    provider = "plugrad:ops-activation"
+    assert {row["provider"] for row in rows("ops", "--provider", provider)} == {provider}
+    without = rows("ops", "--no-gradient")
+    assert without and not any(row["orders"] for row in without)
+    assert len(without) + len(rows("ops", "--gradient")) == len(everything)
+    assert len(rows("ops", "--hidden")) > len(everything)
+    assert rows("ops", "no such text") == []
+    assert invoke("ops", "no such text").stdout == "no op matches\n"
+    assert "did you mean unary" in plain(invoke("ops", "--family", "unnary", status=2))
+
+
+def plain(result):
+    """Return what was printed without the frame and the line breaks of an error."""
+    return " ".join(result.output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "special.expit", "plugrad.sigmoid", "nn.functional.sigmoid"])
+def test_one_op(name):
+    text = invoke("ops", "show", name).stdout
+    assert text.startswith("sigmoid(input, *, out=None)")
+    for part in ("special.expit", "kernel for any backend", "sigmoid_vjp, uses y", ">>> "):
+        assert part in text
+
+
+def test_the_source_of_an_op():
+    text = invoke("ops", "show", "sigmoid", "--source").stdout
+    for part in ("def sigmoid(xp, input):", "def sigmoid_vjp(F, g", "return apply(op, (input, ), out)", "def pull("):
+        assert part in text, part
+    assert rows("ops", "show", "sigmoid")["formulas"] == [
+        {"inputs": ["input"], "function": "sigmoid_vjp", "uses": ["y"]}
+    ]
+
+
+def test_every_op_can_be_shown():
+    from plugrad.cli import details
+
+    for op in registry.ops.values():
+        assert details.text(op) and details.sources(op), op
+
+
+def test_unknown_ops_are_refused_with_a_suggestion():
+    for arguments in (("ops", "show", "sigmoit"), ("gradcheck", "sigmoit"), ("why", "sigmoit")):
+        assert "did you mean" in plain(invoke(*arguments, status=2))
+        assert "sigmoid" in plain(invoke(*arguments, status=2))
+
+
+# ---------------------------------------------------------------------------------------------------- gradcheck
+
+
+def test_right_gradients_pass():
+    assert invoke("gradcheck", "sin", "mul", "--first-order").stdout.startswith("2 ops: 6 passed")
+    found = rows("gradcheck", "matmul")
+    assert {row["order"] for row in found} == {1, 2} and {row["status"] for row in found} == {"PASS"}
+
+
+@pytest.fixture
+def wrong_op():
+    """An op whose gradient is 1 per mille too large, registered for the time of a test."""
+
+    @unary()
+    def wrong(xp, input):
+        """The square, with a wrong gradient."""
+        return input * input
+
+    @wrong.vjp
+    def wrong_vjp(F, g, input):
+        return g * input * 2.002
+
+    wrong.provider = registry.ops["sin"].provider
+    registry.ops["wrong"] = wrong
+    yield wrong
+    del registry.ops["wrong"]
+
+
+def test_a_wrong_gradient_is_found(wrong_op):
+    text = invoke("gradcheck", "wrong", "sin", status=1).stdout
+    assert "numeric" in text and "FAIL" in text and "float64[3, 4]" in text and "failed" in text
+    first = next(row for row in rows("gradcheck", "wrong", status=1) if row["status"] == "FAIL")
+    assert (first["op"], first["order"], first["input"], first["element"]) == ("wrong", 1, "input", "(0, 0)")
+    assert abs(float(first["analytic"]) / float(first["numeric"]) - 1.001) < 1e-6
+
+
+def test_an_op_that_raises_is_a_finding(wrong_op):
+    @wrong_op.kernel("cpu")
+    def wrong_cpu(xp, input):
+        raise ZeroDivisionError("in the kernel")
+
+    wrong_op.changed()
+    (row,) = {row["message"] for row in judging.judge("wrong")}
+    assert row == "ZeroDivisionError: in the kernel"
+
+
+def test_gradcheck_refuses_what_has_no_gradient():
+    assert "has no gradient to check" in plain(invoke("gradcheck", "argmax", status=2))
+    invoke("gradcheck", "sin", "--jobs", "0", status=2)
+
+
+def test_gradcheck_in_processes():
+    done = command("gradcheck", "sin", "cos", "exp", "--first-order", "--jobs", "2")
+    assert done.stdout.startswith("3 ops: 9 passed")
+
+
+# ---------------------------------------------------------------------------------------------------- listings
+
+
+@pytest.mark.parametrize(
+    "kind, name, provider",
+    [
+        ("optimizers", "SGD", "plugrad:optim-sgd"),
+        ("schedulers", "StepLR", "plugrad:optim-schedulers"),
+        ("losses", "MSELoss", "plugrad:losses-regression"),
+        ("layers", "Linear", "plugrad:layers-linear"),
+        ("inits", "ones_", "plugrad:inits-constant"),
+    ],
+)
+def test_listings(kind, name, provider):
+    row = next(row for row in rows(kind) if row["name"] == name)
+    assert row["provider"] == provider and row["doc"] and row["signature"].startswith(f"{name}(")
+    assert name in invoke(kind, name).stdout
+    assert invoke(kind, "no such").stdout == f"no {kind} match\n"
+
+
+def test_backends_say_why_they_are_not_available():
+    found = {row["name"]: row for row in rows("backends")}
+    assert found["cpu"]["state"] == "available" and found["cpu"]["reason"] is None
+    assert found["cuda"]["state"] == "available" or found["cuda"]["reason"]
+
+
+# ---------------------------------------------------------------------------------------------------- guests
+
+
+def test_plugins_of_broken_guests():
+    paths = GUESTS / "broken", GUESTS / "exiting"
+    done = command("plugins", "--guests", "--json", paths=paths)
+    found = {row["id"]: row for row in json.loads(done.stdout)}
+    eager = found["plugrad-broken:eager"]
+    assert (eager["status"], eager["stage"], eager["error"]) == ("failed", "import", "RuntimeError: no luck")
+    assert "plugrad_broken_eager.py" in eager["traceback"]
+    assert found["plugrad-broken:broken"]["status"] == "not loaded"
+    assert found["plugrad-exiting:exiting"]["error"] == "SystemExit: 3"
+    assert 'raise RuntimeError("no luck")' in command("plugins", "--verbose", paths=paths).stdout
+    refused = command("ops", "show", "broken", paths=paths, status=2)
+    assert "failed at import" in refused.stderr
+
+
+def test_promises_of_guests_are_listed_and_checked(tmp_path):
+    paths = [*example(tmp_path, "plugrad-swish"), *example(tmp_path, "plugrad-lion")]
+    code = "import sys; from plugrad.cli import app; app(['ops', 'swish'], standalone_mode=False)"
+    listed = run(f"{code}; print('plugrad_swish' in sys.modules)", *paths).stdout
+    assert "plugrad-swish:Swish" in listed and listed.endswith("False\n")
+    assert "optim.Lion" in command("optimizers", paths=paths).stdout
+    assert command("gradcheck", "swish", paths=paths).stdout.startswith("1 op: 6 passed")
+    assert "promised by plugrad-swish" in command("why", "Swish", paths=paths).stdout
+
+
+def test_why_tells_about_clashes(tmp_path):
+    build(tmp_path, "plugrad-relu", {"plugrad": {"relu": "plugrad_relu"}}, plugrad_relu=op_module("relu"))
+    paths = GUESTS / "clash_a", GUESTS / "clash_b", tmp_path
+    text = command("why", "twice", paths=paths).stdout
+    assert "plugrad.twice: ambiguous, plugrad-clash-a:twice and plugrad-clash-b:twice bring it" in text
+    text = command("why", "relu", paths=paths).stdout
+    assert "from plugrad:ops-activation" in text and "also brought by plugrad-relu:relu" in text
+    refused = command("gradcheck", "twice", paths=paths, status=2)
+    assert "plugrad-clash-a:twice" in refused.stderr
+
+
+GREETING = '''
+import typer
+from plugrad.extend import hookimpl
+
+@hookimpl
+def plugrad_cli(app):
+    @app.command("greet")
+    def greet(name: str):
+        """Greet somebody."""
+        typer.echo(f"hello {name}")
+'''
+
+
+@pytest.mark.parametrize("group", ["plugrad", "plugrad.cli"])
+def test_guests_add_commands(tmp_path, group):
+    build(tmp_path, "plugrad-greet", {group: {"greet": "plugrad_greet"}}, plugrad_greet=GREETING)
+    assert command("greet", "you", paths=[tmp_path]).stdout == "hello you\n"
+    assert "Greet somebody." in command("--help", paths=[tmp_path]).stdout
+
+
+def test_a_command_that_fails_to_load_costs_a_line(tmp_path):
+    build(tmp_path, "plugrad-greet", {"plugrad.cli": {"greet": "plugrad_greet"}}, plugrad_greet="raise ValueError")
+    done = command("--help", paths=[tmp_path])
+    assert "gradcheck" in done.stdout and "plugrad-greet:greet" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("nothing",), ("ops", "--nothing"), ("why",), ("gradcheck", "--jobs", "many")])
+def test_wrong_usage_has_status_2(arguments):
+    invoke(*arguments, status=2)

@@ -1,0 +1,300 @@
+"""`plugrad new`: every kind of package generated, built, installed, listed, used, checked and removed."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from plugrad.cli import app, new
+from support import fresh_environment
+from support.guest_builder import EXAMPLES, ROOT, output, run
+
+KINDS = [part for part in new.PARTS if part != "op"]
+PACKAGES = {"op": [], **{kind: [kind] for kind in KINDS}, "all": KINDS}
+
+USE = {
+    "op": """
+x = torch.tensor([0.5, -100.0], requires_grad=True)
+y = torch.made_op(x, limit=2.0)
+y.sum().backward()
+assert torch.allclose(y, 2 * torch.tanh(x / 2)) and x.grad[1] == 0 and torch.equal(x.detach().made_op(2.0), y)
+assert torch.equal(x.detach().clone().made_op_(2.0), torch.ops.made_op.made_op(x, 2.0))
+assert torch.made_op.__module__ == "plugrad_made_op.op" and "made_op" in dir(torch)
+""",
+    "loss": """
+a, b = torch.tensor([1.0, 30.0]), torch.zeros(2)
+loss = torch.nn.MadeLossLoss(reduction="none", delta=2.0)(a, b)
+assert torch.allclose(loss, 4 * (torch.sqrt(1 + (a / 2) ** 2) - 1))
+assert torch.equal(torch.nn.functional.made_loss_loss(a, b, delta=2.0, reduction="none"), loss)
+""",
+    "optimizer": """
+w = torch.tensor([1.0, -3.0], requires_grad=True)
+optimizer = torch.optim.MadeOptimizerSGD([w], lr=0.25, momentum=0.5)
+for _ in range(40):
+    optimizer.zero_grad()
+    ((w - 0.5) ** 2).sum().backward()
+    optimizer.step()
+    assert ((4 * w.detach()) % 1 == 0).all()
+assert (w - 0.5).abs().max() <= 0.5
+""",
+    "scheduler": """
+optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=8.0)
+schedule = torch.optim.lr_scheduler.MadeSchedulerLR(optimizer, warmup=4, total=8, floor=0.5)
+rates = []
+for _ in range(10):
+    rates.append(schedule.get_last_lr()[0])
+    optimizer.step()
+    schedule.step()
+assert rates[:5] == [2, 4, 6, 8, 8] and abs(rates[6] - 6) < 1e-12 and rates[8:] == [4, 4]
+""",
+    "layer": """
+layer = torch.nn.MadeLayer(3)
+x = torch.randn(5, 3)
+assert torch.equal(layer(x), torch.made_layer(x)) and list(layer.state_dict()) == ["log_scale"]
+layer(x).sum().backward()
+assert layer.log_scale.grad.abs().min() > 0
+with torch.no_grad():
+    layer.log_scale.fill_(9.0)
+assert torch.allclose(layer(x), x, atol=1e-5) and layer.double()(x.double()).dtype is torch.float64
+""",
+    "init": """
+torch.manual_seed(0)
+x = torch.randn(64, 500)
+for _ in range(20):
+    weight = torch.nn.init.made_init_(torch.empty(500, 500))
+    x = torch.made_init(x) @ weight.T
+assert 0.8 < x.std() < 1.25
+assert abs(torch.nn.init.made_init_(torch.empty(300, 1000)).var() * 1000 * 0.3943 - 1) < 0.02
+""",
+    "backend": """
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+x, y = torch.randn(6, 4), torch.tensor([0, 1, 1, 0, 1, 0])
+losses = []
+for place in ("cpu", "made_backend"):
+    model.to(place)
+    model.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(x.to(place)), y.to(place))
+    loss.backward()
+    assert model[0].weight.grad.device.type == place
+    losses.append((loss.item(), model[0].weight.grad.cpu().clone()))
+assert abs(losses[0][0] - losses[1][0]) < 1e-6 and torch.allclose(losses[0][1], losses[1][1], atol=1e-6)
+there = torch.ones(2, device="made_backend")
+for mix in (lambda: there + torch.ones(2), lambda: there._data + torch.ones(2).numpy()):
+    try:
+        mix()
+    except (RuntimeError, TypeError):
+        continue
+    raise SystemExit("an array of the host met the device")
+""",
+    "compiler": """
+def model(x, scale):
+    return (x * scale).sin().sum() if x.sum() > 0 else x.cos()
+reports = []
+compiled = torch.compile(model, backend="made_compiler", options={"report": reports.append})
+for sign in (1.0, -1.0, 1.0):
+    x = torch.tensor([1.0, 2.0]) * sign
+    assert torch.equal(compiled(x, 3.0), model(x, 3.0))
+assert [report["cos"] for report in reports] == [0, 1, 0] and reports[0]["sin"] == reports[0]["mul"] == 1
+weight = torch.ones(2, requires_grad=True)
+torch.compile(lambda w: (w * w).sum(), backend="made_compiler")(weight).backward()
+assert weight.grad.tolist() == [2, 2]
+""",
+}
+
+
+def program(part, op):
+    """Return a program that uses a part of a package, for the package whose op has this name."""
+    source = USE[part].replace(f"made_{part}", op).replace(new.camel(f"made_{part}"), new.camel(op))
+    return f"import plugrad as torch\n{source}"
+
+
+def invoke(*arguments, status=0):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == status, result.output
+    return " ".join(result.output.replace("│", " ").split())
+
+
+def generate(folder, package):
+    invoke("new", f"made-{package}", *(f"--{kind}" for kind in PACKAGES[package]), "--directory", folder)
+    return folder / f"plugrad-made-{package}"
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    """The wheels of all packages, by name."""
+    folder = tmp_path_factory.mktemp("generated")
+    sources = [generate(folder, package) for package in PACKAGES]
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*command, "--wheel-dir", folder / "wheels", *sources], check=True)
+    return {p: folder / "wheels" / f"plugrad_made_{p}-0.1.0-py3-none-any.whl" for p in PACKAGES}
+
+
+@pytest.fixture(params=PACKAGES)
+def installed(request, wheels, tmp_path):
+    """The name of a package, and the folder that its wheel is installed in."""
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", tmp_path / "site"]
+    subprocess.run([*command, wheels[request.param]], check=True)
+    return request.param, tmp_path / "site"
+
+
+def listed(site, command, *options):
+    """Return what a listing of the command line shows of generated packages; it must not import any."""
+    done = run(None, site, arguments=("-X", "importtime", "-m", "plugrad.cli", command, "--json", *options))
+    assert done.returncode == 0, done.stderr
+    assert "plugrad_made" not in done.stderr and " plugrad.registry" in done.stderr
+    return [row for row in json.loads(done.stdout) if "plugrad-made" in row.get("provider", row.get("id"))]
+
+
+def test_a_package_of_each_kind(installed):
+    package, site = installed
+    op = f"made_{package}"
+    points = new.entry_points(op, ["op", *PACKAGES[package]])
+    rows = listed(site, "plugins", "--guests")
+    assert {row["status"] for row in rows} == {"not loaded"}
+    assert {brought for row in rows for brought in row["brings"]} == {f"{group}: {name}" for group, name in points}
+    for command in {group for group, _ in points} - {"backends"}:  # these are imported, to ask whether they can run
+        assert {(command, row["name"]) for row in listed(site, command)} == {p for p in points if p[0] == command}
+    done = run(None, site, arguments=("-m", "plugrad.cli", "check", f"plugrad-made-{package}"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    for part in PACKAGES[package] or ["op"]:
+        output(program(part, op), site)
+
+
+def test_in_an_environment_of_its_own(wheels, tmp_path):
+    variables = fresh_environment.make(tmp_path)
+    folder = generate(tmp_path, "all")
+    use = ["python", "-W", "error", "-c", "".join(program(part, "made_all") for part in USE)]
+    fresh_environment.run(use, variables, folder, status=1)
+    fresh_environment.run(["pip", "install", "--quiet", str(wheels["all"])], variables, folder)
+    fresh_environment.run(use, variables, folder)
+    assert " passed" in fresh_environment.run(["python", "-m", "pytest", "-q"], variables, folder)
+    fresh_environment.run(["pip", "uninstall", "--quiet", "--yes", "plugrad-made-all"], variables, folder)
+    gone = fresh_environment.run(use, variables, folder, status=1)
+    assert "AttributeError: module 'plugrad' has no attribute 'made_all'" in gone
+    assert "made" not in fresh_environment.run(["plugrad", "plugins", "--guests"], variables, folder)
+
+
+@pytest.mark.parametrize("package", ["op", "all"])
+def test_what_is_generated_passes_the_linter(package, tmp_path):
+    for name in (f"made-{package}", "a" * new.LONGEST):
+        options = [f"--{kind}" for kind in PACKAGES[package]]
+        invoke("new", name, *options, "--directory", tmp_path)
+        folder = tmp_path / f"plugrad-{name}"
+        for config in (ROOT / "pyproject.toml", folder / "pyproject.toml"):
+            command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--config", config, folder]
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_next_commands_are_printed(tmp_path):
+    said = invoke("new", "sharp", "--directory", tmp_path)
+    folder = tmp_path / "plugrad-sharp"
+    assert f'cd {folder} pip install -e ".[test]" plugrad check plugrad-sharp' in said
+    assert {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()} == {
+        ".github/workflows/test.yml", ".gitignore", "README.md", "pyproject.toml", "src/plugrad_sharp/__init__.py",
+        "src/plugrad_sharp/op.py", "src/plugrad_sharp/py.typed", "tests/test_package.py",
+    }  # fmt: skip
+
+
+def test_one_name_in_three_spellings(tmp_path):
+    for number, name in enumerate(("soft-knee", "soft_knee", "plugrad-soft-knee")):
+        invoke("new", name, "--directory", tmp_path / str(number))
+        made = tmp_path / str(number) / "plugrad-soft-knee"
+        assert 'soft_knee = "plugrad_soft_knee.op"' in (made / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["relu"], "plugrad itself has 'relu' already; choose another name for the op, for example --op relu2"),
+        (["quick", "--op", "relu"], "plugrad itself has 'relu' already"),
+        (["mse", "--loss"], "plugrad itself has 'mse_loss' already"),
+        (["one_cycle", "--scheduler"], "plugrad itself has 'OneCycleLR' already"),
+        (["sequential", "--layer"], "plugrad itself has 'Sequential' already"),
+        (["backward"], "plugrad itself has 'backward' already"),
+        (["testing"], "plugrad itself has 'testing' already"),
+        (["cuda", "--op", "meta", "--backend"], "plugrad itself has 'meta' already"),
+        (["lambda"], "'lambda' is a word of Python's own; choose another name for the op, for example --op lambda2"),
+        (["print"], "'print' is a word of Python's own"),
+        (["collect"], "'collect' is a name that the package's own modules use"),
+        (["plugrad"], "'plugrad' is a name that the package's own modules use"),
+        (["Soft Knee"], "'Soft Knee' is no name"),
+        (["2fast"], "'2fast' is no name: write lower-case letters, digits, and single - or _ between them"),
+        (["x", "--op", "Fast--op"], "single - or _ between them, for example 'fast_op'"),
+        (["x", "--op", "über"], "'über' is no name"),
+        (["a" * 31], "is too long: it has 31 letters, 30 are allowed"),
+        (["gone", "--readme"], "README.md does not exist; without --readme the package is written"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(arguments, expected, tmp_path):
+    assert expected in invoke("new", *arguments, "--directory", tmp_path, status=2)
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_written_over(tmp_path):
+    kept = tmp_path / "plugrad-kept" / "notes.txt"
+    kept.parent.mkdir()
+    invoke("new", "kept", "--directory", tmp_path)
+    said = invoke("new", "kept", "--directory", tmp_path, status=2)
+    assert "is not empty; choose another name or --directory" in said
+    file = tmp_path / "plugrad-file"
+    file.write_text("")
+    assert "exists" in invoke("new", "file", "--directory", tmp_path, status=2)
+
+
+def test_a_name_that_only_a_guest_has_is_free(tmp_path):
+    program = "from plugrad.cli.new import taken; assert not taken('ops', 'made') and not taken('layers', 'Made')"
+    folder = tmp_path / "plugrad_made-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: plugrad-made\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[plugrad.ops]\nmade = nowhere\n[plugrad.layers]\nMade = nowhere\n")
+    output(program, tmp_path)
+
+
+# ---------------------------------------------------------------------------------------------------- the table
+
+
+def test_the_table_of_a_readme_is_made_from_what_the_package_brings(tmp_path):
+    folder = generate(tmp_path, "all")
+    rows = {(row[0], row[1]): row[2:] for row in new.contributions(folder)}
+    assert rows["made_all", "op"] == (
+        "`plugrad.made_all`, `Tensor.made_all`", "Soft clipping: near zero about the input, never beyond +-limit."
+    )  # fmt: skip
+    assert rows["MadeAllLoss", "loss"][1] == rows["made_all_loss", "op"][1] != ""
+    assert rows["made_all", "backend"] == ('`device="made_all"`', "NumPy in disguise, as strict as an accelerator.")
+    assert len(rows) == len(new.entry_points("made_all", new.PARTS)) and all(doc for _, doc in rows.values())
+    readme = (folder / "README.md").read_text()
+    assert all(f"| {name} | {kind} | {places} | {doc} |" in readme for (name, kind), (places, doc) in rows.items())
+    source = folder / "src" / "plugrad_made_all" / "layer.py"
+    source.write_text(source.read_text().replace("The op at a learned scale of each feature", "Another | line"))
+    invoke("new", "made-all", "--readme", "--directory", tmp_path)
+    assert (folder / "README.md").read_text() == readme.replace(
+        "The op at a learned scale of each feature", "Another \\| line"
+    )
+
+
+def test_the_table_of_a_package_with_other_entry_points(tmp_path):
+    folder = generate(tmp_path, "op")
+    manifest, readme = folder / "pyproject.toml", folder / "README.md"
+    others = '[project.entry-points.console_scripts]\nrun = "nowhere:main"\n[project.entry-points."plugrad.cli"]\n'
+    manifest.write_text(f'{manifest.read_text()}\n{others}shine = "command:app"\n')
+    refused = invoke("new", "made-op", "--readme", "--directory", tmp_path, status=2)
+    assert "names the module 'command:app', but there is no src/command.py" in refused
+    (folder / "command.py").write_text('def shine():\n    """Make it shine."""\n')
+    invoke("new", "made-op", "--readme", "--directory", tmp_path)
+    assert "| shine | command | `plugrad shine` | Make it shine. |" in readme.read_text()
+    readme.write_text("nothing\n")
+    assert "has no place for the table" in invoke("new", "made-op", "--readme", "--directory", tmp_path, status=2)
+
+
+@pytest.mark.parametrize("example", sorted(folder.name for folder in pathlib.Path(EXAMPLES).iterdir()))
+def test_the_tables_of_our_examples_are_up_to_date(example):
+    readme = (EXAMPLES / example / "README.md").read_text()
+    rows = [f"| {' | '.join(row)} |" for row in new.contributions(EXAMPLES / example)]
+    assert rows and [line for line in readme.splitlines() if line.startswith("|")][2:] == rows

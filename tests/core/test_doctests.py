@@ -1,0 +1,91 @@
+"""The examples in docstrings: of every module by its import name, and of every public op, layer, loss and optimizer."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import pathlib
+import tomllib
+
+import pytest
+
+import plugrad
+from plugrad import registry
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+FOLDERS = {folder: package for package, folder in SETTINGS["package-dir"].items()}
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def module_names():
+    """Return the import names of all modules, in a stable order."""
+    found = []
+    for folder, package in FOLDERS.items():
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            parts = file.relative_to(ROOT / folder).with_suffix("").parts
+            if parts[-1] == "__main__":  # importing it runs it
+                continue
+            parts = parts[:-1] if parts[-1] == "__init__" else parts
+            found.append(".".join((package, *parts)))
+    return found
+
+
+def run(docstring, name, namespace=None):
+    """Run the examples of a docstring; return how many there are. AssertionError with doctest's report."""
+    examples = doctest.DocTestParser().get_doctest(docstring, dict(namespace or {}), name, None, 0)
+    report = []
+    doctest.DocTestRunner(optionflags=FLAGS).run(examples, out=report.append)
+    assert not report, "".join(report)
+    return len(examples.examples)
+
+
+@pytest.mark.parametrize("name", module_names())
+def test_module(name):
+    module = importlib.import_module(name)
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    # The package's own names (`float`, `bool`, `int` are dtypes there) must not stand where examples mean Python's.
+    namespace = {} if module is plugrad else vars(module)
+    for found in finder.find(module, name, module=module):
+        if found.examples:
+            run(found.docstring, found.name, namespace)
+
+
+OPS = sorted(name for name, op in registry.ops.items() if op.provider.builtin)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_op(name):
+    run(registry.op(name).doc, name)
+
+
+@pytest.mark.parametrize("kind", ["layers", "losses", "optimizers", "schedulers", "inits"])
+def test_kind(kind):
+    for name, entry in sorted(registry.tables[kind].items()):
+        assert inspect.getdoc(entry.value), f"{name} has no docstring"
+        run(inspect.getdoc(entry.value), name)
+
+
+def test_every_public_op_has_an_example():
+    """An example shows how an op is called; hidden ops, in-place forms and dtype casts are shown by others."""
+    silent = [
+        name
+        for name in OPS
+        if any(not part.startswith("_") for part in registry.op(name).names)
+        and not name.endswith(("_", "_in_place", "_method", "_function"))
+        and ">>>" not in registry.op(name).doc
+    ]
+    assert not silent
+
+
+def test_public_names_of_the_core_have_docstrings():
+    silent = [
+        name
+        for name, value in vars(plugrad).items()
+        if not name.startswith("_")
+        and (inspect.isclass(value) or inspect.isfunction(value))
+        and value.__module__.startswith("plugrad")
+        and not inspect.getdoc(value)
+    ]
+    assert not silent

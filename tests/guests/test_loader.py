@@ -1,0 +1,187 @@
+"""Plugins of guests that work: loaded at first use, and at no cost before."""
+
+import ast
+import tomllib
+
+import pytest
+
+from support.guest_builder import ROOT, build, example, op_module, output, run
+
+
+def lines(text):
+    return [line for line in text.splitlines() if line]
+
+
+# ---------------------------------------------------------------------------------------------------- guests that work
+
+
+def test_an_op_and_a_layer_of_a_guest(tmp_path):
+    program = """
+import sys, plugrad as torch
+assert "plugrad_swish" not in sys.modules
+assert "swish" in dir(torch) and "Swish" in dir(torch.nn)
+assert "plugrad_swish" not in sys.modules
+x = torch.tensor([0.5, -1.0], requires_grad=True)
+silu = torch.nn.functional.silu(x)
+assert torch.allclose(x.swish(), silu) and "plugrad_swish" in sys.modules
+assert torch.allclose(torch.swish(x), silu) and torch.allclose(torch.ops.swish.swish(x), silu)
+assert x.detach().clone().swish_().tolist() == x.detach().swish().tolist()
+torch.swish(x, 2.0).sum().backward()
+assert x.grad is not None
+layer = torch.nn.Swish(2.0)
+assert torch.equal(layer(x), torch.swish(x, 2.0)) and list(layer.state_dict()) == ["beta"]
+assert torch.swish.__module__ == "plugrad_swish" and torch.nn.Swish.__module__ == "plugrad_swish"
+assert "swish" in dir(torch.ops)
+"""
+    output(program, *example(tmp_path, "plugrad-swish"))
+
+
+def test_the_in_place_form_is_enough_to_load_a_guest(tmp_path):
+    output("import plugrad; plugrad.ones(2).swish_()", *example(tmp_path, "plugrad-swish"))
+
+
+def test_an_optimizer_and_a_loss_of_a_guest(tmp_path):
+    program = """
+import sys, plugrad as torch
+from plugrad.optim import Lion
+assert "plugrad_lion.loss" not in sys.modules
+w = torch.tensor([1.0, -2.0], requires_grad=True)
+torch.nn.LogCoshLoss()(w, torch.zeros(2)).backward()
+Lion([w], lr=0.5).step()
+assert w.tolist() == [0.5, -1.5]
+assert torch.nn.functional.log_cosh_loss(w, w).item() == 0
+"""
+    output(program, *example(tmp_path, "plugrad-lion"))
+
+
+@pytest.mark.parametrize("family", ["op", "unary", "binary", "reduction"])
+@pytest.mark.parametrize("returned", ["None", "'text'", "[input, input]", "plugrad.ones(2)"])
+def test_what_a_kernel_returns_must_be_arrays(tmp_path, family, returned):
+    source = f"""
+import plugrad
+from plugrad.extend import *
+
+@{family}(vjp=None)
+def odd(xp, input{", other" * (family == "binary")}):
+    return {returned}
+
+@hookimpl
+def plugrad_ops():
+    return [odd]
+"""
+    build(tmp_path, "plugrad-odd", {"plugrad.ops": {"odd": "guest_odd"}}, guest_odd=source)
+    program = f"""
+import plugrad
+for dtype in (plugrad.float32, plugrad.int64, plugrad.complex64):
+    x = plugrad.ones(2, dtype=dtype)
+    try:
+        plugrad.odd(x{", x" * (family == "binary")})
+    except TypeError as error:
+        assert "the kernel of op 'odd.odd' returned" in str(error) and "must return an array" in str(error), error
+    else:
+        raise SystemExit(f"nothing said for {{dtype}}")
+"""
+    output(program, tmp_path)
+
+
+def test_a_guest_that_is_imported_before_plugrad_registers_itself(tmp_path):
+    build(tmp_path, "plugrad-first", {"plugrad": {"first": "plugrad_first"}}, plugrad_first=op_module("first"))
+    output("import plugrad_first, plugrad; assert plugrad.first(plugrad.ones(1)).item() == 2", tmp_path)
+
+
+def test_two_plugins_of_one_distribution_are_told_apart(tmp_path):
+    points = {"plugrad.ops": {"one": "guest_one", "two": "guest_two"}}
+    build(tmp_path, "plugrad-both", points, guest_one=op_module("one"), guest_two=op_module("two"))
+    program = """
+import sys, plugrad
+plugrad.two(plugrad.ones(1))
+assert "guest_one" not in sys.modules
+assert plugrad.registry.op("both.one").name == "one" and plugrad.registry.op("one").qualname == "both.one"
+"""
+    output(program, tmp_path)
+
+
+def test_a_hidden_op_of_a_guest_serves_its_formulas(tmp_path):
+    source = op_module("tripled") + '''
+tripled.formulas.clear()
+
+@tripled.vjp
+def tripled_vjp(F, g):
+    return F.tripled_grad(g)
+
+@unary(at=())
+def tripled_grad(xp, g):
+    """What the formula of tripled needs."""
+    return 3 * g
+
+@tripled_grad.vjp
+def tripled_grad_vjp(F, g):
+    return 3 * g
+'''
+    build(tmp_path, "plugrad-tripled", {"plugrad.ops": {"tripled": "plugrad_tripled"}}, plugrad_tripled=source)
+    program = """
+import plugrad
+x = plugrad.ones(2, requires_grad=True)
+plugrad.tripled(x).sum().backward()
+assert x.grad.tolist() == [3, 3]
+(g,) = plugrad.autograd.grad(plugrad.tripled(x).sum(), x, create_graph=True)
+assert g.tolist() == [3, 3]
+"""
+    output(program, tmp_path)
+
+
+def test_a_second_copy_of_a_distribution_is_ignored(tmp_path):
+    new = build(tmp_path / "new", "plugrad-g", {"plugrad.ops": {"g": "plugrad_g"}}, "2.0", plugrad_g=op_module("g"))
+    old = build(tmp_path / "old", "Plugrad_G", {"plugrad.ops": {"g": "plugrad_old", "h": "plugrad_old"}})
+    program = "import plugrad; plugrad.g(plugrad.ones(1)); assert not hasattr(plugrad, 'h')"
+    output(program + "; print(plugrad.registry.loader.plugins['plugrad-g:g'].version)", new, old)
+
+
+# ---------------------------------------------------------------------------------------------------- cost
+
+
+def test_a_hundred_guests_are_not_imported(tmp_path):
+    bomb = "raise RuntimeError('imported')"
+    for i in range(100):
+        points = {"plugrad.ops": {f"op{i}": f"guest{i}"}, "plugrad.optimizers": {f"Opt{i}": f"guest{i}"}}
+        build(tmp_path, f"plugrad-guest{i}", points, **{f"guest{i}": bomb})
+    output("import sys, plugrad; assert not any(m.startswith('guest') for m in sys.modules)", tmp_path)
+    code = "import sys; from plugrad.cli import main; sys.argv = ['plugrad', 'ops', 'op9']; main()"
+    done = run(code, tmp_path)
+    assert done.returncode == 0 and "plugrad-guest99" in done.stdout and "imported" not in done.stderr
+
+
+# ---------------------------------------------------------------------------------------------------- layout
+
+
+def test_the_core_refuses_any_other_name():
+    done = run("import core.errors", ROOT)
+    assert done.returncode != 0
+    assert lines(done.stderr)[-1].startswith("ImportError: this package is `plugrad`")
+
+
+def test_the_listed_packages_are_those_of_the_tree():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    listed, found = set(settings["packages"]), set()
+    for package, folder in settings["package-dir"].items():
+        for file in (ROOT / folder).rglob("__init__.py"):
+            found.add(".".join((package, *file.parent.relative_to(ROOT / folder).parts)))
+    assert listed == found
+
+
+PUBLIC = {"plugrad", "plugrad.nn", "plugrad.nn.functional", "plugrad.extend", "plugrad.optim"}
+PLUGIN_FILES = sorted((ROOT / "plugins").rglob("*.py"))
+
+
+@pytest.mark.parametrize("file", PLUGIN_FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_our_plugins_import_only_what_a_guest_has(file):
+    for node in ast.walk(ast.parse(file.read_text())):
+        modules = []
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            modules = [node.module]
+        for module in modules:
+            if module.partition(".")[0] == "plugrad":
+                assert module in PUBLIC or module.startswith("plugrad.plugins"), f"line {node.lineno}: {module}"
+            assert module.partition(".")[0] not in ("core", "plugins", "torch"), f"line {node.lineno}: {module}"

@@ -1,0 +1,179 @@
+"""Records registered by the program itself: running a notebook's cell again replaces them, and nothing else."""
+
+import pytest
+
+from support.guest_builder import GUESTS, build, op_module, output, run
+
+SETUP = """
+import warnings
+import plugrad as torch
+from plugrad.extend import Module, hookimpl, kernel_for, register, unary
+
+def times(k, name="mine"):
+    def kernel(xp, input):
+        return k * input
+    op = unary(name=name)(kernel)
+    def vjp(F, g):
+        return k * g
+    op.vjp(vjp)
+    return op
+
+one = torch.ones(1)
+
+def uses(name="mine"):
+    x = torch.ones(1, requires_grad=True)
+    y = getattr(torch, name)(x)
+    y.backward()
+    made = y, x.grad, getattr(one, name)(), getattr(one.clone(), name + "_")(), getattr(torch.ops.session, name)(one)
+    return sorted({t.item() for t in made})
+"""
+
+
+def test_a_cell_that_is_run_again_replaces_its_op():
+    program = """
+for k in (2, 3, 5):
+    assert register(times(k)).name == "mine"
+    assert uses() == [k], (k, uses())
+register(times(7, "other"))
+assert uses() == [5] and uses("other") == [7]
+assert torch.registry.op("mine").provider.id == "session:main" and "mine" in dir(torch)
+(g,) = torch.autograd.grad(torch.mine(x := torch.ones(1, requires_grad=True)), x, create_graph=True)
+assert g.item() == 5
+"""
+    output(SETUP + program, GUESTS)
+
+
+def test_an_invalid_record_leaves_the_one_before():
+    program = """
+register(times(2))
+incomplete = times(9)
+incomplete.formulas.clear()
+try:
+    register(incomplete)
+except TypeError as error:
+    assert "has no gradient" in str(error)
+else:
+    raise SystemExit("no error")
+assert uses() == [2]
+for wrong, message in ((3, "can't tell what 3 is"), (print, "can't tell what <built-in function print> is")):
+    try:
+        register(wrong)
+    except TypeError as error:
+        assert message in str(error), error
+try:
+    register(things=[1])
+except TypeError as error:
+    assert "there is no kind 'things'; kinds are ops, kernels" in str(error), error
+"""
+    output(SETUP + program, GUESTS)
+
+
+def test_a_name_of_ours_stays_ours():
+    program = """
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    register(times(9, "relu"))
+assert str(caught[0].message).endswith("'relu' is plugrad's own and stays so; yours is plugrad.ops.session.relu")
+assert torch.relu(-one).item() == one.neg().relu().item() == torch.nn.functional.relu(-one).item() == 0
+assert torch.ops.session.relu(one).item() == 9
+"""
+    output(SETUP + program, GUESTS)
+
+
+def test_a_name_of_a_guest_is_ambiguous_until_one_is_preferred(tmp_path):
+    build(tmp_path, "plugrad-g", {"plugrad.ops": {"mine": "plugrad_g"}}, plugrad_g=op_module("mine"))
+    program = """
+assert torch.mine(one).item() == 2
+register(times(5))
+try:
+    torch.mine(one)
+except torch.registry.AmbiguousNameError as error:
+    assert "session:main" in str(error) and "plugrad-g:mine" in str(error), error
+else:
+    raise SystemExit("no error")
+assert torch.ops.session.mine(one).item() == 5 and torch.ops.g.mine(one).item() == 2
+torch.registry.prefer("mine", "session")
+assert torch.mine(one).item() == 5
+register(times(6))
+assert torch.mine(one).item() == one.mine().item() == 6 and torch.ops.g.mine(one).item() == 2
+"""
+    output(SETUP + program, tmp_path)
+
+
+def test_every_kind_can_be_registered_and_again():
+    program = """
+from plugrad.extend import Backend, LRScheduler, OpHook, Optimizer, composite, loss
+import numpy
+
+for n in (2, 3):
+    class Plus(Module):
+        def forward(self, x, n=n):
+            return x + n
+    class Step(Optimizer):
+        elementwise = True
+        def __init__(self, params, lr=n):
+            super().__init__(params, self.options(locals()))
+        def update(self, xp, p, g, state, group):
+            p -= group["lr"] * g
+    class Flat(LRScheduler):
+        size = n
+        def get_lr(self):
+            return self.base_lrs
+    class Counter(OpHook):
+        size = n
+    @kernel_for("sinc", "cpu")
+    def sinc(xp, input, n=n):
+        return input + n
+    @loss(module="SessionLoss")
+    @composite(at=("nn.functional.session_loss",))
+    def session_loss(F, input, target, *, reduction="mean", n=n):
+        return F.mean(n * (input - target))
+    def fill_it_(tensor, n=n):
+        return tensor.fill_(n)
+    def compiler(graph, example_inputs, n=n):
+        return lambda *args: graph(*args) * n
+    register(Plus, Step, Flat, Counter, sinc, session_loss, inits=[fill_it_], compilers=[compiler])
+    assert torch.nn.Plus()(one).item() == 1 + n and torch.sinc(one).item() == 1 + n
+    assert torch.optim.Step([torch.nn.Parameter(one)]).defaults["lr"] == n
+    assert torch.optim.lr_scheduler.Flat.size == torch.op_hooks.Counter.size == n
+    assert torch.nn.SessionLoss()(one, 0 * one).item() == torch.nn.functional.session_loss(one, 0 * one).item() == n
+    assert torch.nn.init.fill_it_(torch.empty(1)).item() == n
+    assert torch.compile(torch.exp, backend="compiler")(0 * one).item() == n
+"""
+    output(SETUP + program, GUESTS)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("register(inits=lambda tensor: tensor)", "TypeError: register(inits=...) takes a list: write register(in"),
+        ("register(opps=[1])", "TypeError: there is no kind 'opps'; did you mean 'ops'?"),
+        ("register('abc')", "TypeError: register() can't tell what 'abc' is: write its kind"),
+    ],
+)
+def test_what_can_not_be_registered_is_refused(code, said):
+    assert said in run(f"from plugrad.extend import register; {code}", GUESTS).stderr
+
+
+def test_the_command_line_does_not_see_sessions():
+    assert "session" not in run(None, GUESTS, arguments=("-m", "plugrad.cli", "plugins")).stdout
+
+
+def test_what_was_registered_can_be_taken_back():
+    program = """
+from plugrad.extend import unregister
+op = register(times(2))
+assert torch.mine(one).item() == one.mine().item() == 2
+unregister(op)
+assert not hasattr(torch, "mine") and not hasattr(one, "mine") and not hasattr(torch.ops, "session")
+assert "session:main" not in torch.loader.plugins and "mine" not in dir(torch)
+try:
+    unregister(op)
+except LookupError as error:
+    assert "was not registered by this program" in str(error)
+else:
+    raise SystemExit("no error")
+register(times(3))
+assert uses() == [3]
+"""
+    output(SETUP + program, GUESTS)

@@ -1,0 +1,299 @@
+"""Devices beside the CPU: every kernel on a strict fake one, the meta device, and CUDA where it is missing."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+
+import numpy
+import pytest
+import scipy.linalg
+import scipy.special
+
+import plugrad as torch
+from plugrad import registry
+from plugrad.extend import scipy_of
+from plugrad.registry import loader
+from plugrad.testing import assert_close, samples_of
+from plugrad.testing.calls import call, differentiable_outputs, gradients, leaves
+from plugrad.testing.structure import tensors_in
+from support import fake_backend, guest_builder, known_failures
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OURS = sorted(name for name, op in registry.ops.items() if op.provider.builtin and op.family != "factory")
+HERE = {"cpu", "cuda", "from_numpy", "numpy", "pin_memory"}  # ops that are about the host or one device
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fake():
+    """The fake device, registered as a guest's plugin is."""
+    plugin = loader.Plugin("plugrad-fake", "1.0", "fake", "fake_backend", builtin=False)
+    registry.commit(plugin, {"backends": [fake_backend.Fake]})
+    return torch.device("fake")
+
+
+# ---------------------------------------------------------------------------------------------------- the fake device
+
+
+def compare(op, sample):
+    """Assert that an op gives on the fake device what it gives on the CPU, and its gradients too."""
+    expected = call(op, sample)
+    graded = bool(leaves(sample)) and bool(differentiable_outputs(op, sample))
+    moved = sample.map(lambda t: t.detach().to("fake").requires_grad_(t.requires_grad))
+    results = tensors_in(call(op, moved))
+    given = tensors_in((sample.args, sample.kwargs))
+    for result, right in zip(results, tensors_in(expected), strict=True):
+        assert not given or result.device.type == "fake", f"the result is on {result.device}"
+        if op.name not in RANDOM:
+            assert_close(result.detach().cpu(), right.detach(), rtol=1e-10, atol=1e-12, equal_nan=True)
+    if not graded or op.name in RANDOM:
+        return
+    for create_graph in (False, True):
+        pairs = zip(gradients(op, moved, create_graph), gradients(op, sample), strict=True)
+        for g, right in pairs:
+            assert (g is None) == (right is None)
+            if g is not None:
+                assert g.device.type == "fake", f"a gradient is on {g.device}"
+                assert_close(g.detach().cpu(), right, rtol=1e-9, atol=1e-11, equal_nan=True)
+
+
+RANDOM = {"empty_like", "new_empty", "new_empty_strided"}  # whose values are nobody's
+
+
+@pytest.mark.parametrize("name", [name for name in OURS if name not in HERE])
+def test_op_on_the_fake_device(name):
+    op, failures = registry.op(name), {}
+    for number, sample in enumerate(samples_of(op)):
+        try:
+            compare(op, sample)
+        except NotImplementedError as error:
+            if isinstance(error.__cause__, AttributeError):  # a name that CuPy lacks
+                failures["value"] = f"{name}, sample {number} {sample}: {error}"
+            continue  # said aloud, on the CPU too
+        except Exception as error:
+            failures["value"] = f"{name}, sample {number} {sample}: {type(error).__name__}: {error}"
+    known_failures.settle("fake.txt", name, failures)
+
+
+def test_the_fake_device_is_strict(fake):
+    x = torch.ones(3, device=fake)
+    with pytest.raises(TypeError, match="host memory"):
+        x._data + torch.ones(3)._data
+    with pytest.raises(AttributeError, match="CuPy has no apply_over_axes"):
+        _ = fake.backend.xp.apply_over_axes
+    with pytest.raises(NotImplementedError, match=r"CuPy has no multiply\.at"):
+        fake.backend.xp.multiply.at(x._data, x.long()._data, 2.0)
+    with pytest.raises(TypeError, match=r"CuPy's add\.at does not take int64"):
+        fake.backend.xp.add.at(x.long()._data, x.long()._data, 2)
+
+
+def test_devices_do_not_mix(fake):
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.ones(2, device=fake) + torch.ones(2)
+
+
+def test_a_model_trains_on_the_fake_device(fake):
+    def train(device):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(
+            torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+            torch.nn.Flatten(), torch.nn.Linear(8, 3),
+        )  # fmt: skip
+        images, labels = torch.randn(4, 1, 6, 6), torch.tensor([0, 1, 2, 0])
+        model.to(device)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+        losses = []
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        assert {p.device.type for p in model.parameters()} == {torch.device(device).type}
+        return losses
+
+    assert train(fake) == pytest.approx(train("cpu"), rel=1e-4)
+
+
+def test_writes_and_views_on_the_fake_device(fake):
+    x = torch.zeros(2, 3, device=fake)
+    x[0] = 1
+    x[:, 1] += 2
+    x[x > 2] = -1
+    x.t()[2].mul_(5)
+    assert x.tolist() == [[1, -1, 5], [0, 2, 0]]
+    assert x._version == 5
+    saved = torch.ones(2, device=fake, requires_grad=True) * 1
+    square = saved * saved
+    saved.as_strided((1,), (1,)).zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        square.sum().backward()
+
+
+def test_state_dict_crosses_devices(fake, tmp_path):
+    model = torch.nn.Linear(2, 2).to(fake)
+    torch.save(model.state_dict(), tmp_path / "state.pt")
+    other = torch.nn.Linear(2, 2)
+    other.load_state_dict(torch.load(tmp_path / "state.pt", map_location="cpu"))
+    assert torch.equal(other.weight, model.weight.cpu())
+
+
+# ---------------------------------------------------------------------------------------------------- CuPy's names
+
+
+def dotted(node):
+    """Return "xp.linalg.solve" for that expression, else None."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else None
+
+
+def used_names():
+    """Return the names that kernels use of their array module, with the files that use them."""
+    found: dict = {}
+    for file in sorted((ROOT / "plugins").rglob("*.py")):
+        tree = ast.parse(file.read_text())
+        inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        for node in ast.walk(tree):
+            name = dotted(node) if isinstance(node, ast.Attribute) and id(node) not in inner else None
+            if name and name.startswith("xp."):
+                found.setdefault(name[3:], set()).add(file.name)
+    return found
+
+
+def used_of_scipy():
+    """Return the names that kernels use of `scipy_of(xp, NAME)`, with the files that use them."""
+    found: dict = {}
+    for file in sorted((ROOT / "plugins").rglob("*.py")):
+        tree = ast.parse(file.read_text())
+        bound = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and module_of_scipy(node.value):
+                bound[node.targets[0].id] = module_of_scipy(node.value)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute):
+                module = module_of_scipy(node.value)
+                if isinstance(node.value, ast.Name):
+                    module = bound.get(node.value.id)
+                if module:
+                    found.setdefault(f"{module}.{node.attr}", set()).add(file.name)
+    return found
+
+
+def module_of_scipy(node):
+    """Return "special" for the expression `scipy_of(xp, "special")`, None for others."""
+    called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "scipy_of"
+    return ast.literal_eval(node.args[1]) if called else None
+
+
+ATTRIBUTES = {"__name__"}
+CPU_ONLY = {"logaddexp.accumulate"}  # in kernels declared for the CPU
+NOT_ON_CUDA: dict = {}  # functions of SciPy whose ops run on a GPU only by falling back to the CPU
+
+
+def test_kernels_use_what_cupy_has():
+    known = fake_backend.cupy_names() | ATTRIBUTES | CPU_ONLY
+    missing = {name: files for name, files in used_names().items() if name not in known}
+    assert not missing
+
+
+def test_kernels_use_what_cupyx_scipy_has():
+    missing = {name: files for name, files in used_of_scipy().items() if name not in fake_backend.cupyx_names()}
+    assert missing == NOT_ON_CUDA
+
+
+def test_the_list_of_cupys_names_is_true_where_cupy_is():
+    cupy = pytest.importorskip("cupy")
+    for name in fake_backend.cupy_names():
+        found = cupy
+        for part in name.split("."):
+            found = getattr(found, part)
+    for name in fake_backend.cupyx_names():
+        module, _, function = name.partition(".")
+        getattr(scipy_of(cupy, module), function)
+
+
+AT_FIRST_USE = """
+import sys
+import numpy, plugrad
+from plugrad.extend import scipy_of
+layer = plugrad.nn.Linear(2, 2)
+layer(plugrad.ones(1, 2)).relu().sum().backward()
+print("scipy" in sys.modules)
+scipy_of(numpy, "special")
+print("scipy.special" in sys.modules, "scipy.linalg" in sys.modules)
+"""
+
+
+def test_scipy_is_imported_at_first_use(tmp_path):
+    assert guest_builder.output(AT_FIRST_USE, cwd=tmp_path).split() == ["False", "True", "False"]
+
+
+def test_scipy_for_an_array_module(fake):
+    assert scipy_of(numpy, "special") is scipy.special and scipy_of(numpy, "linalg") is scipy.linalg
+    assert scipy_of(fake.backend.xp, "special").erf.ufunc is scipy.special.erf
+    with pytest.raises(NotImplementedError, match=r"no cupyx\.scipy\.optimize"):
+        scipy_of(fake.backend.xp, "optimize")
+    with pytest.raises(AttributeError, match=r"CuPy has no special\.airy"):
+        _ = scipy_of(fake.backend.xp, "special").airy
+    with pytest.raises(TypeError, match="no backend that is in use has the array module"):
+        scipy_of(ast, "special")
+
+
+# ---------------------------------------------------------------------------------------------------- meta
+
+
+def test_meta_tensors_take_no_memory():
+    x = torch.empty(10**6, 10**6, device="meta")
+    y = (x @ x.t()).relu().sum(0) + 1
+    assert y.shape == (10**6,) and y.device.type == "meta" and x.numel() == 10**12
+
+
+def test_gradients_have_shapes_on_meta():
+    layer = torch.nn.Linear(10**6, 10**5, device="meta")
+    layer(torch.empty(10**4, 10**6, device="meta")).sum().backward()
+    assert layer.weight.grad.shape == (10**5, 10**6) and layer.weight.grad.device.type == "meta"
+
+
+@pytest.mark.parametrize("method", ["item", "tolist", "numpy", "cpu", "__bool__", "__float__"])
+def test_meta_tensors_have_no_data(method):
+    with pytest.raises((RuntimeError, NotImplementedError, TypeError), match="meta"):
+        getattr(torch.empty((), device="meta"), method)()
+
+
+def test_a_module_leaves_meta_by_to_empty():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4, device="meta"), torch.nn.BatchNorm1d(4, device="meta"))
+    with pytest.raises(NotImplementedError, match="to_empty"):
+        model.to("cpu")
+    model.to_empty(device="cpu")
+    for module in model:
+        module.reset_parameters()
+    assert model(torch.ones(2, 3)).shape == (2, 4)
+    assert {t.device.type for t in model.state_dict().values()} == {"cpu"}
+
+
+# ---------------------------------------------------------------------------------------------------- cuda
+
+
+def without_cuda():
+    reason = registry.backend("cuda").available()
+    if reason is None:
+        pytest.skip("there is a GPU here")
+    return reason
+
+
+def test_cuda_says_why_it_is_not_there():
+    reason = without_cuda()
+    assert not torch.cuda.is_available() and torch.cuda.device_count() == 0
+    x = torch.ones(2)
+    for make in (lambda: torch.ones(2, device="cuda"), x.cuda, lambda: x.to("cuda:0")):
+        with pytest.raises((RuntimeError, AssertionError)) as caught:
+            make()
+        assert reason in str(caught.value)
+
+
+def test_unknown_devices():
+    with pytest.raises(RuntimeError, match=r"Expected one of cpu, cuda.* device type"):
+        torch.device("toaster")

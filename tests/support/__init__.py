@@ -1,0 +1,1 @@
+"""What tests share: packages of third parties, devices without hardware, seeded bugs, lists of known failures."""

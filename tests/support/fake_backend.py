@@ -1,0 +1,235 @@
+"""A strict array backend on NumPy's memory, for running every kernel as if it were on another device.
+
+Its arrays are of a class of their own, and refuse what CuPy's refuse: to meet plain NumPy arrays, to be converted to
+them unasked, names that CuPy does not have. Like CuPy's, its functions return 0-d arrays where NumPy's return scalars.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import types
+
+import numpy
+
+from plugrad.extend import Backend
+
+KNOWN = pathlib.Path(__file__).parents[1] / "known"
+SUBMODULES = ("linalg", "fft", "lib", "lib.stride_tricks")
+
+
+def cupy_names() -> set[str]:
+    """Return the names of NumPy's interface that CuPy has: "exp", "linalg.solve", "add.at"."""
+    return _names("cupy_names.txt")
+
+
+def cupyx_names() -> set[str]:
+    """Return the names of SciPy's interface that cupyx.scipy has: "special.erf", "linalg.lu"."""
+    return _names("cupyx_names.txt")
+
+
+def _names(file) -> set[str]:
+    return {line.split("#")[0].strip() for line in (KNOWN / file).read_text().splitlines()} - {""}
+
+
+class FakeArray(numpy.ndarray):
+    """Memory of the fake device."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
+        name = f"{ufunc.__name__}.{method}" if method != "__call__" else ufunc.__name__
+        if method != "__call__":
+            refuse_method(name, inputs)
+        kwargs = host(kwargs, name)
+        if out is not None:
+            kwargs["out"] = host(out, name)
+        result = getattr(ufunc, method)(*host(inputs, name), **kwargs)
+        if out is not None:
+            return out[0] if len(out) == 1 else out
+        return wrapped(result)
+
+    @property
+    def data(self):
+        """Where the memory is, as CuPy says it."""
+        return types.SimpleNamespace(ptr=self.__array_interface__["data"][0])
+
+    def __array_function__(self, function, given_types, args, kwargs):
+        raise TypeError(f"numpy.{function.__name__} was called on an array of the fake device; use xp")
+
+    def __getitem__(self, index):
+        return wrapped(host(self, "indexing")[host(index, "an index")])
+
+    def __setitem__(self, index, value):
+        plain = host(self, "item assignment")
+        index = host(index, "an index")
+        plain[index] = host(value, "item assignment")
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+
+def _method(name):
+    function = getattr(numpy.ndarray, name)
+
+    def method(self, *args, **kwargs):
+        result = function(host(self, name), *host(args, name), **host(kwargs, name))
+        return wrapped(result)
+
+    return method
+
+
+AT = {  # the dtypes that a ufunc's `at` takes, as CuPy's own error messages list them
+    "add": "int32 float16 float32 float64 uint32 uint64",
+    "subtract": "int32 uint32",
+    "maximum": "int32 float32 float64 uint32 uint64",
+    "minimum": "int32 float32 float64 uint32 uint64",
+}
+
+
+def refuse_method(name, inputs):
+    """Raise NotImplementedError for a ufunc's method that CuPy lacks, or lacks for a dtype."""
+    if name not in ALLOWED:
+        raise NotImplementedError(f"CuPy has no {name}")
+    if name.endswith(".at") and inputs[0].dtype.name not in AT.get(name[:-3], "int32 int64 uint32 uint64").split():
+        raise TypeError(f"CuPy's {name} does not take {inputs[0].dtype}")
+
+
+CONVERTED = (
+    "all", "any", "argmax", "argmin", "argsort", "clip", "conj", "cumprod", "cumsum", "diagonal", "dot", "max", "mean",
+    "min", "nonzero", "prod", "repeat", "round", "searchsorted", "sum", "take", "trace", "argpartition",
+)  # fmt: skip
+for _name in CONVERTED:
+    setattr(FakeArray, _name, _method(_name))
+
+
+def host(value, what):
+    """Return fake arrays as plain ones, in tuples and lists too; TypeError for plain arrays."""
+    if isinstance(value, FakeArray):
+        return value.view(numpy.ndarray)
+    if isinstance(value, numpy.ndarray):
+        raise TypeError(f"{what}: an array in host memory ({value.dtype}{list(value.shape)}) met the fake device")
+    if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
+        return type(value)(host(item, what) for item in value)
+    if isinstance(value, dict):
+        return {key: host(item, what) for key, item in value.items()}
+    return value
+
+
+def wrapped(result):
+    """Return what a function of NumPy gave as arrays of the fake device; scalars become 0-d arrays."""
+    if isinstance(result, (numpy.ndarray, numpy.generic)):
+        return numpy.asanyarray(result).view(FakeArray)
+    if isinstance(result, (tuple, list)):
+        items = [wrapped(item) for item in result]
+        return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
+    return result
+
+
+class FakeModule(types.ModuleType):
+    """NumPy as far as CuPy has it, on fake arrays; or a module of SciPy, as far as cupyx.scipy has it."""
+
+    def __init__(self, name="", module=numpy, names=None):
+        super().__init__(f"fake.{name}")
+        self.__dict__.update(_path=name, _module=module, _names=ALLOWED if names is None else names)
+
+    def __getattr__(self, name):
+        dotted = f"{self._path}.{name}".lstrip(".")
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(self._module, name)
+        if dotted in SUBMODULES and self._names is ALLOWED:
+            made = FakeModule(dotted, found)
+        elif dotted not in self._names:
+            raise AttributeError(f"CuPy has no {dotted}")
+        elif isinstance(found, numpy.ufunc):
+            made = FakeUfunc(found)
+        elif isinstance(found, type):
+            made = FakeArray if found is numpy.ndarray else found
+        elif callable(found):
+            made = _function(dotted, found)
+        else:
+            made = found
+        self.__dict__[name] = made
+        return made
+
+
+def _function(name, function):
+    plain = name in ("asarray", "array", "finfo", "iinfo", "dtype", "result_type", "promote_types", "can_cast")
+
+    def call(*args, **kwargs):
+        if plain and not isinstance(args[0], (tuple, list)):
+            args = (args[0].view(numpy.ndarray) if isinstance(args[0], FakeArray) else args[0], *args[1:])
+        else:
+            args = host(args, f"xp.{name}")
+        return wrapped(function(*args, **host(kwargs, f"xp.{name}")))
+
+    call.__name__ = name
+    return call
+
+
+class FakeUfunc:
+    """A ufunc that also takes scalars alone to the fake device."""
+
+    def __init__(self, ufunc):
+        self.ufunc, self.__name__ = ufunc, ufunc.__name__
+
+    def __call__(self, *args, out=None, **kwargs):
+        kwargs = host(kwargs, f"xp.{self.__name__}")
+        if out is not None:
+            kwargs["out"] = host(out, self.__name__)
+        result = self.ufunc(*host(args, f"xp.{self.__name__}"), **kwargs)
+        return out if out is not None else wrapped(result)
+
+    def __getattr__(self, method):
+        function, name = getattr(self.ufunc, method), f"{self.__name__}.{method}"
+
+        def call(*args, **kwargs):
+            refuse_method(name, args)
+            return wrapped(function(*host(args, name), **host(kwargs, name)))
+
+        return call
+
+
+SCIPY = ("special", "linalg")
+
+
+class FakeRandom:
+    """A generator whose draws are on the fake device."""
+
+    def __init__(self, seed):
+        self.source = numpy.random.default_rng(seed)
+
+    bit_generator = property(lambda self: self.source.bit_generator)
+
+    def __getattr__(self, name):
+        function = getattr(self.source, name)
+        return lambda *args, **kwargs: wrapped(function(*host(args, name), **host(kwargs, name)))
+
+
+ALLOWED = cupy_names()
+
+
+class Fake(Backend):
+    """The fake device."""
+
+    name = "fake"
+    xp = FakeModule()
+    array_type = FakeArray
+
+    def from_numpy(self, array, index):
+        return numpy.array(array, copy=True).view(FakeArray)
+
+    def to_numpy(self, array):
+        return numpy.array(array.view(numpy.ndarray))
+
+    def generator(self, seed):
+        return FakeRandom(seed)
+
+    def scipy(self, name):
+        if name not in SCIPY:
+            raise NotImplementedError(f"there is no cupyx.scipy.{name}")
+        return FakeModule(name, importlib.import_module(f"scipy.{name}"), cupyx_names())
+
+    def storage(self, array):
+        while array.base is not None:
+            array = array.base
+        return array

@@ -1,0 +1,244 @@
+"""Guests with one fault each: what the plugin module is, at which stage it fails, and what the error says.
+
+Each promises the op or class that bears its name. `value` is the entry point's value where it is not just the module.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+
+from support.guest_builder import build, op_module
+
+GOOD = op_module("{name}")
+
+LIBRARY = "import ctypes\nctypes.CDLL('libplugrad_is_not_there.so.7')\n"
+
+UNPRINTABLE = """
+class Unprintable(Exception):
+    def __str__(self):
+        raise RuntimeError("no text either")
+raise Unprintable
+"""
+
+RAISING_HOOK = op_module("{name}").replace("    return", "    raise LookupError('in the hook')\n    return")
+
+HALF_A_GENERATOR = op_module("{name}").replace("    return collect(Op, globals())", "    yield {name}\n    1 / 0")
+
+OWN_LAYER = """
+from plugrad.extend import Module, collect, hookimpl
+from plugrad.nn import OwnLayer
+
+class OwnLayer(Module):
+    pass
+
+@hookimpl
+def plugrad_layers():
+    return collect(Module, globals())
+"""
+
+NO_GRADIENT = """
+from plugrad.extend import {family}, hookimpl
+
+@{family}()
+def {{name}}(xp, input{more}):
+    return input
+
+@hookimpl
+def plugrad_ops():
+    return [{{name}}]
+"""
+
+NAMELESS = """
+from plugrad.extend import hookimpl
+
+@hookimpl
+def plugrad_inits():
+    return [lambda tensor: tensor]
+"""
+
+KERNEL = """
+from plugrad.extend import hookimpl, kernel_for
+
+@kernel_for("{op}", "cpu")
+def {name}({parameters}):
+    return input
+
+@hookimpl
+def plugrad_kernels():
+    return [{name}]
+"""
+
+CLASS = """
+from plugrad.extend import Backend, LRScheduler, Module, Optimizer, hookimpl
+
+class {name}({base}):
+    {body}
+
+@hookimpl
+def plugrad_{kind}():
+    return [{name}]
+"""
+
+HALF = """
+from plugrad.extend import Backend, Kernel, Module, hookimpl, kernel_for, unary
+
+@unary()
+def half_first(xp, input):
+    return input + 1
+
+@half_first.vjp
+def half_first_vjp(F, g):
+    return g
+
+@unary()
+def halfway(xp, input):
+    return input
+
+@unary()
+def half_third(xp, input):
+    return input
+
+@half_third.vjp
+def half_third_vjp(F, g):
+    return g
+
+@kernel_for("sin", "cpu")
+def half_sin(xp, input):
+    return 7 + input
+
+class HalfLayer(Module):
+    pass
+
+class HalfDevice(Backend):
+    name = "half_device"
+    from_numpy = to_numpy = lambda self, array, index=0: array
+
+@hookimpl
+def plugrad_layers():
+    return [HalfLayer]
+
+@hookimpl
+def plugrad_kernels():
+    return [half_sin]
+
+@hookimpl
+def plugrad_backends():
+    return [HalfDevice]
+
+@hookimpl
+def plugrad_ops():
+    return [half_first, halfway, half_third]
+"""
+
+
+def _class(name, kind, base, body="pass"):
+    return CLASS.format(name=name, kind=kind, base=base, body=body)
+
+
+def _after(name, code):
+    """A plugin that does something to its host before it registers what it promised."""
+    return f"import plugrad\n{code}\n" + op_module(name)
+
+
+def _kernel(arguments):
+    """A plugin whose op is declared by something else than a plain function, or with odd options."""
+    return f"import numpy\nfrom plugrad.extend import unary\n{{name}} = unary({arguments}, name='{{name}}')\n"
+
+
+# name -> (kind of entry point, source, stage, text of the error)
+FAULTS = {
+    "missing_import": ("ops", "import nowhere_at_all", "import", "No module named 'nowhere_at_all'"),
+    "broken_syntax": ("ops", "def (:", "import", "SyntaxError"),
+    "exiting": ("ops", "raise SystemExit(3)", "import", "SystemExit: 3"),
+    "exiting_oddly": ("ops", "import sys; sys.exit('bye')", "import", "SystemExit: bye"),
+    "base_exception": ("ops", "raise GeneratorExit", "import", "GeneratorExit"),
+    "missing_library": ("ops", LIBRARY, "import", "OSError: libplugrad_is_not_there.so.7"),
+    "missing_attribute": ("ops", "x = 1", "import", "AttributeError: module 'plugrad_missing_attribute' has no"),
+    "unprintable": ("ops", UNPRINTABLE, "import", "Unprintable: <exception str() failed>"),
+    "recursive": ("ops", "def f():\n    f()\nf()", "import", "RecursionError"),
+    "own_name": ("ops", "import plugrad\nplugrad.own_name", "import", "uses a name of its own while it is being"),
+    "OwnLayer": ("layers", OWN_LAYER, "import", "uses a name of its own while it is being imported"),
+    "wrong_api": ("ops", GOOD + "plugrad_api = (7, 9)", "API check", "written for plugin API 7 to 9"),
+    "raising_hook": ("ops", RAISING_HOOK, "hooks", "LookupError: in the hook"),
+    "exiting_hook": ("ops", RAISING_HOOK.replace("LookupError", "SystemExit"), "hooks", "SystemExit: in the hook"),
+    "half_generator": ("ops", HALF_A_GENERATOR, "hooks", "ZeroDivisionError"),
+    "hook_of_nothing": ("ops", GOOD.replace("return collect(Op, globals())", "return 3"), "hooks", "TypeError"),
+    "misspelt_hook": ("ops", GOOD.replace("plugrad_ops", "plugrad_opss"), "hooks",
+                      "unknown hook 'plugrad_opss'; did you mean 'plugrad_ops'?"),
+    "unmarked_hook": ("ops", GOOD.replace("@hookimpl", ""), "hooks", "plugrad_ops looks like the hook plugrad_ops but"),
+    "record_alone": ("ops", GOOD.replace("collect(Op, globals())", "{name}"), "hooks",
+                "must return a list, it returned <Op"),
+    "dict_of_records": ("ops", GOOD.replace("collect(Op, globals())", "{'{name}': {name}}"), "hooks",
+                "must return a list"),
+    "no_return": ("ops", GOOD.replace("return collect", "collect"), "hooks",
+                "it returned None: its `return` is missing"),
+    "hook_with_argument": ("ops", GOOD.replace("ops()", "ops(registry)"), "hooks", "is called without arguments"),
+    "note_on_error": ("ops", "e = ValueError('itself')\ne.add_note('a\\nnote')\nraise e", "import",
+                "ValueError: itself"),
+    "ufunc": ("ops", _kernel("numpy.cbrt"), "import",
+                "is declared by a function written `def cbrt(xp, input, ...)`, not"),
+    "variadic": ("ops", _kernel("lambda xp, *args: args[0]"), "import", "takes *args or **kwargs: name its parameters"),
+    "misspelt_option": ("ops", _kernel("lambda xp, x: x, vjpp=None"), "import",
+                "no option 'vjpp'; did you mean 'vjp'?"),
+    "formula_as_option": ("ops", _kernel("lambda xp, x: x, vjp=abs"), "import",
+                "declare one by @formula_as_option.vjp"),
+    "two_formulas": ("ops", GOOD + "{name}.vjp(lambda F, g: g)\n", "import",
+                "has a gradient formula for 'input' already"),
+    "trailing_": ("ops", op_module("trailing_"), "registration",
+                "in-place forms come with their ops: promise 'trailing'"),
+    "aliased": ("ops", op_module("aliased", options="aliases=('unpromised',)"), "registration",
+                "it brings 'unpromised', which no entry point promises"),
+    "misplaced": ("ops", op_module("misplaced", options="at=('special.misplaced',)"), "registration",
+                  """add `"special.misplaced" = "plugrad_misplaced"` to"""),
+    "nowhere": ("ops", op_module("nowhere", options="at=('nowhere', 'no.nowhere')"), "registration",
+                "it brings 'no.nowhere'"),
+    "no_hooks": ("ops", "x = 1", "hooks", "'plugrad_no_hooks' has no hooks"),
+    "lying": ("ops", op_module("something_else"), "registration", "promises 'lying' in plugrad.ops, but it brings"),
+    "more_than_promised": ("ops", GOOD + op_module("unpromised"), "registration", "no entry point promises: add"),
+    "hidden_kernel": ("ops", GOOD + KERNEL.format(op="cos", name="k", parameters="xp, input"), "registration",
+                      "it brings 'cos', which no entry point promises"),
+    "record_of_another_kind": ("ops", GOOD.replace("collect(Op, globals())", "[print]"), "registration", "promises"),
+    "no_gradient": ("ops", NO_GRADIENT.format(family="unary", more=""), "registration", "op 'no_gradient' has no"),
+    "no_gradient_of_op": ("ops", NO_GRADIENT.format(family="op", more=", dim=0"), "registration", "has no gradient"),
+    "half_a_gradient": ("ops", NO_GRADIENT.format(family="binary", more=", other").replace(
+        "@hookimpl", "{name}.vjp(lambda F, g: g)\n\n@hookimpl"), "registration", "has no gradient for 'other'"),
+    "twice": ("ops", GOOD.replace("collect(Op, globals())", "[twice, twice]"), "registration", "is declared twice"),
+    "odd_place": ("ops", op_module("odd_place", options="at=('odd_place', 'no name')"), "registration", "'no name'"),
+    "kernel_parameters": ("kernels", KERNEL.format(op="sin", name="kernel_parameters", parameters="input"),
+                          "registration", "takes (input), it must take (xp, input)"),
+    "kernel_of_nothing": ("kernels", KERNEL.format(op="no_such_op", name="k", parameters="xp, input"), "registration",
+                          "there is no op named 'no_such_op'"),
+    "NoModule": ("layers", _class("NoModule", "layers", "object"), "registration", "must return Module classes"),
+    "NoOptimizer": ("optimizers", _class("NoOptimizer", "optimizers", "Optimizer"), "registration", "has neither `upd"),
+    "NoScheduler": ("schedulers", _class("NoScheduler", "schedulers", "LRScheduler"), "registration", "has neither"),
+    "nameless_device": ("backends", _class("nameless_device", "backends", "Backend"), "registration",
+                        "needs a name that is a Python name, not None"),
+    "half_device": ("backends", _class("Half", "backends", "Backend", "name = 'half_device'"), "registration",
+                    "backend 'half_device' has no from_numpy and no to_numpy"),
+    "nameless_": ("inits", NAMELESS, "registration", "promises 'nameless_'"),
+    "deleting_a_method": ("ops", _after("deleting_a_method", "del plugrad.Tensor.tanh"), "hooks", "Tensor.tanh"),
+    "deleting_the_registry": ("ops", _after("deleting_the_registry", "plugrad.registry.ops.clear()"), "hooks",
+                              "it changed the op"),
+    "patching_a_function": ("ops", _after("patching_a_function", "plugrad.tanh = len"), "hooks", "plugrad.tanh"),
+    "patching_an_operator": ("ops", _after("patching_an_operator", "plugrad.Tensor.__add__ = len"), "hooks",
+                             "it changed Tensor.__add__"),
+    "patching_the_core": ("ops", _after("patching_the_core", "plugrad.Tensor.backward = print"), "hooks",
+                          "it changed Tensor.backward"),
+    "changing_defaults": ("ops", _after("changing_defaults", "plugrad.set_default_dtype(plugrad.float64)"), "hooks",
+                          "it changed the default dtype"),
+    "preferring_itself": ("ops", _after("preferring_itself", "plugrad.registry.prefer('relu', 'me')"), "import",
+                          "can't set the user's preferences"),
+}  # fmt: skip
+PLACES = {"layers": "nn", "optimizers": "optim", "schedulers": "optim.lr_scheduler", "inits": "nn.init"}
+PROMISED = {"kernel_parameters": "sin", "kernel_of_nothing": "no_such_op"}  # names of kernels are those of their ops
+
+
+def build_all(folder) -> None:
+    """Install all of them, and one whose extension module is no library."""
+    for name, (kind, source, _, _) in FAULTS.items():
+        module = f"plugrad_{name}"
+        value = f"{module}:nothing.there" if name == "missing_attribute" else module
+        points = {f"plugrad.{kind}": {PROMISED.get(name, name): value}}
+        build(folder, f"plugrad-{name}", points, "1.2", **{module: source.replace("{name}", name)})
+    build(folder, "plugrad-extension", {"plugrad.ops": {"extension": "plugrad_extension"}}, "1.2")
+    (folder / f"plugrad_extension{importlib.machinery.EXTENSION_SUFFIXES[0]}").write_bytes(b"no library")
