@@ -7,7 +7,7 @@ import re
 from plugrad import registry
 from plugrad.dispatch import codegen
 from plugrad.errors import suggestion
-from plugrad.registry import loader, preferences
+from plugrad.registry import entry_points, loader, preferences
 
 
 def first_line(doc) -> str:
@@ -121,7 +121,7 @@ def entries(kind: str) -> list[dict]:
 
 def _promised_row(kind, name, plugin) -> dict:
     return {
-        "name": name, "public": f"{loader.HOME[kind]}.{name}", "signature": "", "provider": plugin.id,
+        "name": name, "public": f"{entry_points.homes()[kind]}.{name}", "signature": "", "provider": plugin.id,
         "doc": f"promised by {plugin.distribution} {plugin.version}, {plugin.status}",
     }  # fmt: skip
 

@@ -119,7 +119,7 @@ def taken(group: str, name: str) -> bool:
     from plugrad import Tensor, registry
     from plugrad.registry import entry_points
 
-    homes = ("", "Tensor", "nn.functional") if group == "ops" else (entry_points.HOME[group],)
+    homes = ("", "Tensor", "nn.functional") if group == "ops" else (entry_points.homes()[group],)
     for home in homes:
         place = f"{home}.{name}".lstrip(".")
         entry, rivals = registry.public.get(place), registry.claims.get(place, ())
@@ -271,10 +271,10 @@ def _keyword(node, wanted) -> list:
 
 def _places(kind, name, node) -> str:
     """Return where users find a name, as Markdown."""
-    from plugrad.registry.entry_points import HOME
+    from plugrad.registry.entry_points import homes
 
     if kind != "ops":
-        return f"`{PLACES[kind].format(name) if kind in PLACES else f'plugrad.{HOME[kind]}.{name}'}`"
+        return f"`{PLACES[kind].format(name) if kind in PLACES else f'plugrad.{homes()[kind]}.{name}'}`"
     at = _keyword(node, "at")
     places = [f"plugrad.{place}" for place in at[0]] if at else [f"plugrad.{name}", f"Tensor.{name}"]
     return ", ".join(f"`{place.removeprefix('plugrad.') if '.Tensor.' in place else place}`" for place in places)

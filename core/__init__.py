@@ -84,19 +84,23 @@ for _name, _dtype in dtypes.ALL.items():
 globals().update(bool=dtypes.bool_, int=dtypes.int32, float=dtypes.float32)
 del _name, _dtype
 
+from plugrad.dispatch import kinds as _kinds
 from plugrad.registry import loader as _loader
+from plugrad.registry.namespaces import Namespaces as _Namespaces
+from plugrad.registry.namespaces import namespace_module as _namespace_module
 
-linalg = _loader.namespace_module("linalg", "Linear algebra.")
-special = _loader.namespace_module("special", "Special functions.")
-fft = _loader.namespace_module("fft", "Discrete Fourier transforms.")
-signal = _loader.namespace_module("signal", "Signal processing.")
-signal.windows = _loader.namespace_module("signal.windows", "Window functions.")
-masked = _loader.namespace_module("masked", "Reductions and normalisations under a mask.")
-op_hooks = _loader.namespace_module("op_hooks", "Hooks on ops: timer, memory, nan_finder, call_printer, and guests'.")
-compilers = _loader.namespace_module("compilers", "Compilers, which `compile` takes by name.")
-ops = _loader.namespace_module("ops", "Ops of guests by namespace: plugrad.ops.NAMESPACE.NAME.")
+linalg = _namespace_module("linalg", "Linear algebra.")
+special = _namespace_module("special", "Special functions.")
+fft = _namespace_module("fft", "Discrete Fourier transforms.")
+signal = _namespace_module("signal", "Signal processing.")
+signal.windows = _namespace_module("signal.windows", "Window functions.")
+masked = _namespace_module("masked", "Reductions and normalisations under a mask.")
+op_hooks = _namespace_module("op_hooks", "Hooks on ops: timer, memory, nan_finder, call_printer, and guests'.")
+compilers = _namespace_module("compilers", "Compilers, which `compile` takes by name.")
+ops = _namespace_module("ops", "Ops of guests by namespace: plugrad.ops.NAMESPACE.NAME.")
 ops.__path__ = []  # so that namespaces can be imported
-_sys.meta_path.append(_loader.Namespaces)
+_sys.meta_path.append(_Namespaces)
+registry.declare_kind("compilers", home="compilers")
 
 from plugrad import nn, optim
 
@@ -195,6 +199,7 @@ _SWITCHES = frozenset(
     }
 )
 _SUBMODULES = ("testing", "extend", "serialization", "cuda", "utils", "backends", "func", "overrides", "compiler", "_C")
+registry.reserve("", (*_TENSOR_FUNCTIONS, *_SWITCHES, *_SUBMODULES, *_LEGACY_NAMES, "save", "load", "compile", "vmap"))
 
 
 def __getattr__(name):

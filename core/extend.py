@@ -5,7 +5,8 @@ Our own plugins import from here and from `plugrad` alone; whatever they can do,
 
 from __future__ import annotations
 
-from plugrad.devices.device import Backend, scipy_of, type_of
+from plugrad.devices.backend import Backend
+from plugrad.devices.device import scipy_of, type_of
 from plugrad.devices.dtypes import from_numpy as dtype_of
 from plugrad.devices.dtypes import get_default_dtype
 from plugrad.devices.random import Generator, rng
@@ -25,12 +26,13 @@ from plugrad.dispatch.families import (
     view,
 )
 from plugrad.dispatch.interception import OpCall, OpHook
+from plugrad.dispatch.kernels import Kernel, kernel_for
 from plugrad.dispatch.op import F, Op
+from plugrad.nn.derived import layer, loss, loss_modules
 from plugrad.nn.module import Module
 from plugrad.nn.parameter import Parameter
 from plugrad.optim.lr_scheduler import LRScheduler
 from plugrad.optim.optimizer import Optimizer
-from plugrad.recipes import Kernel, kernel_for, layer, loss, loss_modules
 from plugrad.registry.hookspecs import PLUGRAD_API, hookimpl
 from plugrad.registry.session import register, unregister
 
@@ -55,11 +57,11 @@ def collect(kind, namespace: dict) -> list:
     [<Op twice (unary)>]
     """
     home = namespace.get("__name__")
-    found = []
+    defined = []
     for value in namespace.values():
         if isinstance(value, type):
             if issubclass(value, kind) and value is not kind and value.__module__ == home and value.__name__[0] != "_":
-                found.append(value)
-        elif isinstance(value, kind) and getattr(value, "module", home) == home and value not in found:
-            found.append(value)
-    return found
+                defined.append(value)
+        elif isinstance(value, kind) and getattr(value, "module", home) == home and value not in defined:
+            defined.append(value)
+    return defined

@@ -133,10 +133,10 @@ def subject_of(record) -> Subject:
 
 def _kind_of(record) -> str:
     """Return the kind of an unregistered record; TypeError when it is none."""
-    from plugrad import recipes
+    from plugrad.nn import derived
     from plugrad.registry import session
 
-    if isinstance(record, type) and issubclass(record, recipes._Loss):
+    if isinstance(record, type) and issubclass(record, derived._Loss):
         return "losses"
     if callable(record) and getattr(record, "__name__", "").endswith("_"):
         return "inits"

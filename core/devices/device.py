@@ -12,64 +12,9 @@ import numpy
 
 from plugrad import registry
 from plugrad.devices import dtypes
+from plugrad.devices.backend import Backend
 from plugrad.graph import modes
-
-
-class Backend:
-    """What a device plugin must bring; subclass it and register the instance or the class.
-
-    `name` is the device's type ("cuda"), `xp` its array module, `array_type` the class of its arrays. `symbolic`
-    backends hold no data: ops on them run shape rules instead of kernels.
-    """
-
-    name: str
-    xp = None
-    array_type: type
-    symbolic = False
-
-    def available(self) -> str | None:
-        """Return None when the device works here, else the reason why not."""
-        return None
-
-    def device_count(self) -> int:
-        """Number of devices of this type."""
-        return 1
-
-    def from_numpy(self, array: numpy.ndarray, index: int):
-        """Return the array on device number `index`."""
-        raise NotImplementedError(f"backend {self.name!r} does not say how to copy from NumPy")
-
-    def to_numpy(self, array) -> numpy.ndarray:
-        """Return the array as a NumPy array in host memory."""
-        raise NotImplementedError(f"backend {self.name!r} does not say how to copy to NumPy")
-
-    def scipy(self, name: str):
-        """Return the module that does for these arrays what `scipy.<name>` does.
-
-        Called at the first use of each name ("special", "linalg"): this is the place to import it. What a module
-        lacks, and NotImplementedError here, count as an op that this device does not have.
-        """
-        raise NotImplementedError(f"backend {self.name!r} has nothing in the place of scipy.{name}")
-
-    def synchronize(self, index: int) -> None:
-        """Wait until all work on the device is done."""
-
-    def generator(self, seed: int):
-        """Return a new random generator with NumPy's `Generator` interface."""
-        return self.xp.random.default_rng(seed)
-
-    def storage(self, array):
-        """Return the object that owns the array's memory: equal for an array and all its views."""
-        base = array.base
-        while base is not None:  # NumPy's as_strided puts an object of its own between a view and its base
-            if isinstance(base, self.array_type):
-                array = base
-            base = getattr(base, "base", None)
-        return array
-
-    def owns_index(self, array) -> int | None:
-        """Return the device number of an array, or None where there is only one device."""
-        return None
+from plugrad.registry import events, preferences
 
 
 class device:
@@ -253,8 +198,6 @@ def default_accelerator() -> str:
     That is the one which `plugrad.backends.set_accelerator`, PLUGRAD_ACCELERATOR or `accelerator` in pyproject.toml
     names, else "cuda" where it can run, else the only other one that can. RuntimeError if there is none, or several.
     """
-    from plugrad.registry import preferences
-
     chosen = _accelerator or preferences.setting("accelerator")[0]
     if chosen is not None:
         return device(chosen).type
@@ -363,3 +306,6 @@ def has_scipy_module(xp, module) -> bool:
 def type_of(array) -> TensorType:
     """Return the tensor type of a raw array."""
     return device_of(array).tensor_type(array.dtype)
+
+
+events.guarded_settings.append(("the default device", default_device, set_default_device))

@@ -10,6 +10,8 @@ import math
 
 import numpy
 
+from plugrad.registry import events
+
 _BOOL, _INTEGER, _FLOAT, _COMPLEX = range(4)  # the categories of promotion, in rising order
 
 
@@ -410,3 +412,6 @@ class iinfo(_Limits):
 
 # Last, because these names hide Python's own from here on: `dtypes.bool`, `dtypes.int`, `dtypes.float`.
 globals().update(ALL)
+
+
+events.guarded_settings.append(("the default dtype", get_default_dtype, set_default_dtype))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import threading
 
+from plugrad.registry.events import guarded_settings
+
 tick = itertools.count(1).__next__
 
 # Raised above zero while anything rare is on (anomaly mode, saved-tensor hooks, op hooks): the one truth test of the
@@ -91,6 +93,13 @@ class _Mode(threading.local):
 
 
 mode = _Mode()
+
+
+def _set_grad(value) -> None:
+    mode.grad = value
+
+
+guarded_settings.append(("the grad mode", lambda: mode.grad, _set_grad))
 
 
 # ---------------------------------------------------------------------------------------------------- grad modes

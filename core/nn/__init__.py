@@ -8,8 +8,8 @@ from plugrad import registry
 from plugrad.nn import containers, module, parameter
 from plugrad.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from plugrad.nn.module import Module
+from plugrad.nn.namespaces import functional, init
 from plugrad.nn.parameter import Buffer, Parameter
-from plugrad.registry import loader
 
 __all__ = [
     "Buffer",
@@ -20,6 +20,8 @@ __all__ = [
     "ParameterDict",
     "ParameterList",
     "Sequential",
+    "functional",
+    "init",
     "module",
     "parameter",
 ]
@@ -28,8 +30,9 @@ __all__ = [
 modules = sys.modules[__name__]
 container = containers
 
-functional = loader.namespace_module("nn.functional", "The functional forms of layers and losses.")
-init = loader.namespace_module("nn.init", "Functions that fill a tensor in place.")
+registry.declare_kind("layers", home="nn", base=Module)
+registry.declare_kind("losses", home="nn", base=Module)
+registry.declare_kind("inits", home="nn.init")
 
 # Every other name - layers, losses - is resolved through the registry.
 
@@ -41,9 +44,8 @@ def __getattr__(name):
         import importlib
 
         return importlib.import_module("plugrad.nn.utils")
-    found = registry.resolve(f"nn.{name}")
-    globals()[name] = found
-    return found
+    value = globals()[name] = registry.resolve(f"nn.{name}")
+    return value
 
 
 def __dir__():

@@ -14,9 +14,8 @@ __all__ = ["Optimizer", "lr_scheduler"]
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(f"module 'plugrad.optim' has no attribute {name!r}")
-    found = registry.resolve(f"optim.{name}")
-    globals()[name] = found
-    return found
+    value = globals()[name] = registry.resolve(f"optim.{name}")
+    return value
 
 
 def __dir__():

@@ -162,12 +162,19 @@ def _value(option):
     return option.clone() if isinstance(option, Tensor) else option
 
 
+def _check_scheduler(cls) -> None:
+    if cls.get_lr is LRScheduler.get_lr and cls.step is LRScheduler.step:
+        raise TypeError(f"scheduler {cls.__name__!r} has neither `get_lr` nor `step`")
+
+
+registry.declare_kind("schedulers", home="optim.lr_scheduler", base=LRScheduler, check=_check_scheduler)
+
+
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(f"module 'plugrad.optim.lr_scheduler' has no attribute {name!r}")
-    found = registry.resolve(f"optim.lr_scheduler.{name}")
-    globals()[name] = found
-    return found
+    value = globals()[name] = registry.resolve(f"optim.lr_scheduler.{name}")
+    return value
 
 
 def __dir__():

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
 
+from plugrad import registry
 from plugrad.autograd import engine
 from plugrad.optim import batching
 from plugrad.optim.hooks import (
@@ -415,3 +416,11 @@ def _match(group, saved):
         saved["param_names"] = names
         params = [params[names.index(name)] for name in saved_names]
     return dict(zip(indices, params, strict=True))
+
+
+def _check_optimizer(cls) -> None:
+    if cls.update is Optimizer.update and cls.step is Optimizer.step:
+        raise TypeError(f"optimizer {cls.__name__!r} has neither `update(xp, p, g, state, group)` nor `step`")
+
+
+registry.declare_kind("optimizers", home="optim", base=Optimizer, check=_check_optimizer)

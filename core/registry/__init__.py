@@ -1,44 +1,35 @@
-"""What exists and who brought it: names, entry points, loading and quarantine, preferences, the lock file."""
+"""What exists and who brought it: names, entry points, loading and quarantine, preferences, the lock file.
+
+The registry knows names and records, and none of what they are for. The layers above declare the kinds of records that
+they take (`declare_kind`) and subscribe to what they have to follow (`plugrad.registry.events`).
+"""
 
 from __future__ import annotations
 
-from plugrad.registry.names import (
-    CLASS_HOME,
-    KINDS,
-    AmbiguousNameError,
-    Entry,
+from plugrad.errors import AmbiguousNameError
+from plugrad.registry.claims import candidates_for, choose, core_has, forget, is_meant
+from plugrad.registry.decisions import prefer, settle_again, shadows
+from plugrad.registry.events import reserve
+from plugrad.registry.kinds import KINDS, declare_kind
+from plugrad.registry.lookup import (
     backend,
-    backends,
-    candidates_for,
-    choose,
-    claims,
-    commit,
-    core_has,
     find,
-    forget,
     hint,
-    is_meant,
     loaded_backends,
-    lock,
     method_op,
     names_in,
     op,
     operator_op,
-    ops,
-    prefer,
-    preference,
-    preferred,
-    public,
     reason,
     resolve,
-    settle_again,
-    shadows,
-    tables,
 )
+from plugrad.registry.preferences import preference, preferred
+from plugrad.registry.registration import commit
+from plugrad.registry.store import Entry, backends, claims, lock, ops, plugins, public, tables
 
 __all__ = [
-    "AmbiguousNameError", "CLASS_HOME", "Entry", "KINDS", "backend", "backends", "candidates_for", "choose", "claims",
-    "commit", "core_has", "find", "forget", "hint", "is_meant", "loaded_backends", "lock", "method_op", "names_in",
-    "op", "operator_op", "ops", "prefer", "preference", "preferred", "public", "reason", "resolve",
-    "settle_again", "shadows", "tables",
+    "AmbiguousNameError", "Entry", "KINDS", "backend", "backends", "candidates_for", "choose", "claims", "commit",
+    "core_has", "declare_kind", "find", "forget", "hint", "is_meant", "loaded_backends", "lock", "method_op",
+    "names_in", "op", "operator_op", "ops", "plugins", "prefer", "preference", "preferred", "public", "reason",
+    "reserve", "resolve", "settle_again", "shadows", "tables",
 ]  # fmt: skip

@@ -12,11 +12,8 @@ import threading
 
 import numpy
 
-from plugrad import registry
-from plugrad.devices import dtypes
-from plugrad.devices.device import default_device, set_default_device
-from plugrad.graph.modes import mode
-from plugrad.tensor.tensor import LazyMethod, Tensor
+from plugrad.registry import store
+from plugrad.registry.events import guarded_classes, guarded_settings
 
 _GONE = object()
 
@@ -29,10 +26,10 @@ class Contained:
 
     def __enter__(self):
         self.names = [(module, dict(vars(module))) for name, module in list(sys.modules.items()) if _is_core(name)]
-        self.names.append((Tensor, dict(vars(Tensor))))
-        self.ops = {name: op for name, op in registry.ops.items() if op.provider.builtin}
-        self.public = {name: entry for name, entry in registry.public.items() if entry.provider.builtin}
-        self.defaults = [read() for _, read, _ in _DEFAULTS]
+        self.names += [(cls, dict(vars(cls))) for cls in guarded_classes]
+        self.ops = {name: op for name, op in store.ops.items() if op.provider.builtin}
+        self.public = {name: entry for name, entry in store.public.items() if entry.provider.builtin}
+        self.settings = [read() for _, read, _ in guarded_settings]
         self.numpy = numpy.geterr()
         self.output = None
         if sys.stdout is not None and sys.stderr is not None:
@@ -64,12 +61,12 @@ class Contained:
                     damage.append(f"{holder.__name__}.{name}")
                     setattr(holder, name, value)
             damage += _added(holder, before)
-        for table, before, label in ((registry.ops, self.ops, "op"), (registry.public, self.public, "name")):
+        for table, before, label in ((store.ops, self.ops, "op"), (store.public, self.public, "name")):
             for name, value in before.items():
-                if name not in table or (table is registry.ops and table[name] is not value):
+                if name not in table or (table is store.ops and table[name] is not value):
                     damage.append(f"the {label} {name!r}")
                     table[name] = value
-        for (label, read, write), before in zip(_DEFAULTS, self.defaults):
+        for (label, read, write), before in zip(guarded_settings, self.settings):
             if read() is not before:
                 damage.append(label)
                 write(before)
@@ -82,42 +79,31 @@ def _is_core(name) -> bool:
 
 def _is_right(holder, before, now) -> bool:
     """Whether a name's change is one that plugrad makes itself: methods are generated and functions found late."""
-    if not isinstance(before, (type, LazyMethod)) and not callable(before):
+    if not callable(before) and not hasattr(type(before), "__get__"):
         return True  # a module's own state
     if now is _GONE:  # a function that is found again
-        return holder is not Tensor and hasattr(before, "__op__")
+        return not isinstance(holder, type) and hasattr(before, "__op__")
     return _is_ours(now)
 
 
 def _is_ours(value) -> bool:
     module = getattr(value, "__module__", None) or ""
-    return isinstance(value, LazyMethod) or hasattr(value, "__op__") or f"{module}.".startswith("plugrad.")
+    return hasattr(value, "__op__") or f"{module}.".startswith("plugrad.")
 
 
 def _added(holder, before) -> list[str]:
     """Take away what stands for a name of ours that nobody had asked for yet, such as `plugrad.relu = mine`."""
-    if holder is Tensor:
+    if isinstance(holder, type):
         return []
     home = holder.__name__.removeprefix("plugrad").lstrip(".")
     found = []
     for name in [name for name in vars(holder) if name not in before]:
-        entry = registry.public.get(f"{home}.{name}" if home else name)
+        entry = store.public.get(f"{home}.{name}" if home else name)
         value = vars(holder)[name]
         if entry is not None and entry.provider.builtin and value is not entry.value and not _is_ours(value):
             found.append(f"{holder.__name__}.{name}")
             delattr(holder, name)
     return found
-
-
-def _set_grad(value) -> None:
-    mode.grad = value
-
-
-_DEFAULTS = (
-    ("the default dtype", dtypes.get_default_dtype, dtypes.set_default_dtype),
-    ("the default device", default_device, set_default_device),
-    ("the grad mode", lambda: mode.grad, _set_grad),
-)
 
 
 class _ToStandardError:

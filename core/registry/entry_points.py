@@ -12,15 +12,13 @@ import re
 import threading
 import warnings
 
-from plugrad import registry
 from plugrad.errors import describe, suggestion, warn
-from plugrad.registry import preferences, validation
+from plugrad.registry import decisions, events, preferences
+from plugrad.registry.kinds import KINDS, PLACES, is_name, no_place
 from plugrad.registry.preferences import normalise
+from plugrad.registry.store import backends, claims, plugins
 
 GROUP = "plugrad"
-HOME = {**registry.CLASS_HOME, "ops": "", "kernels": "kernels", "backends": "backends", "cli": "cli"}
-
-_GROUPS = {f"{GROUP}.{kind}" for kind in HOME}
 
 
 class Plugin:
@@ -63,7 +61,7 @@ class Plugin:
     @property
     def shadowed(self) -> list[str]:
         """Names and kernels that it brings, or promises, while something else of that name is in force."""
-        return [dotted for dotted in (self.brought or self.claimed) if registry.shadows(dotted, self)]
+        return [dotted for dotted in (self.brought or self.claimed) if decisions.shadows(dotted, self)]
 
     def fail(self, error, trace=None) -> None:
         """Note that it failed at its present stage."""
@@ -73,10 +71,14 @@ class Plugin:
         return f"<Plugin {self.id} {self.version} ({self.status})>"
 
 
-plugins: dict[str, Plugin] = {}
 _by_value: dict[tuple, Plugin] = {}
 _owners: dict[str, Plugin] = {}  # entry point's value -> the plugin that has it
 _distributions: set[str] = set()
+
+
+def homes() -> dict[str, str]:
+    """Return where the records of each kind of entry points are public, by kind; "cli" are commands."""
+    return {**{kind.name: kind.home for kind in KINDS.values()}, "cli": "cli"}
 
 
 def describe_failure(plugin) -> str:
@@ -138,11 +140,12 @@ def _points(distribution) -> list[tuple]:
     text = _text(distribution, "entry_points.txt") or ""
     if f"[{GROUP}" not in text:
         return []
+    groups = {f"{GROUP}.{kind}" for kind in homes()}
     points, group, ours = [], "", False
     for line in map(str.strip, text.splitlines()):
         if line.startswith("["):
             group = line.strip("[]").strip()
-            ours = group == GROUP or group.startswith(f"{GROUP}.") or re.sub(r"[-_]", ".", group) in _GROUPS
+            ours = group == GROUP or group.startswith(f"{GROUP}.") or re.sub(r"[-_]", ".", group) in groups
         elif ours and "=" in line and line[0] not in "#=":
             name, _, value = line.partition("=")
             points.append((group, name.strip(), value.partition("[")[0].strip()))
@@ -171,8 +174,8 @@ def _note(one, group, name, value) -> None:
     plugin.kinds.add(kind)
     if kind != "plugin":
         plugin.promised.append((kind, name))
-    if kind not in HOME and kind != "plugin":
-        known = [f"{GROUP}.{known}" for known in HOME]
+    if kind not in homes() and kind != "plugin":
+        known = [f"{GROUP}.{known}" for known in homes()]
         plugin.stage = "discovery"
         plugin.fail(TypeError(f"there is no entry point group {group!r}{suggestion(group, known)}"))
     wrong = _wrong_name(kind, name)
@@ -188,19 +191,21 @@ def _note(one, group, name, value) -> None:
             plugin.hidden[dotted] = reason
         elif dotted in plugin.claimed:
             continue
-        elif owner is plugin or owner not in registry.claims.get(dotted, ()):
+        elif owner is plugin or owner not in claims.get(dotted, ()):
             plugin.claimed.append(dotted)
-            registry.claims.setdefault(dotted, []).append(plugin)
-            _prepare(kind, dotted, name)
+            claims.setdefault(dotted, []).append(plugin)
+            if kind == "backends":
+                backends.setdefault(name, None)
+            events.publish(events.on_promise, dotted)
 
 
 def _wrong_name(kind, name) -> str | None:
     """Return what is wrong with the name of an entry point, as the end of a sentence."""
     parts = name.split(".") if kind in ("ops", "kernels") else [name]
-    if kind not in ("plugin", "cli") and not all(map(validation.is_name, parts)):
+    if kind not in ("plugin", "cli") and not all(map(is_name, parts)):
         return "is no Python name"
-    if kind == "ops" and name.rpartition(".")[0] not in validation.PLACES:
-        return f"can't be: {validation.no_place(name)}"
+    if kind == "ops" and name.rpartition(".")[0] not in PLACES:
+        return f"can't be: {no_place(name)}"
     return None
 
 
@@ -230,21 +235,10 @@ def _add(one, kind, name, value) -> Plugin:
     return plugin
 
 
-def _prepare(kind, dotted, name) -> None:
-    """Make a promised name visible where a lookup in the registry alone would not find it."""
-    if kind == "backends":
-        registry.backends.setdefault(name, None)
-    elif dotted == f"Tensor.{name}":
-        from plugrad.tensor.tensor import install_inplace, install_method
-
-        install_method(name)
-        install_inplace(name)
-
-
 def promised_names(plugin, kind, name) -> tuple:
     """Return the dotted public names that an entry point of a kind promises."""
     if kind == "ops" and "." in name:
         return name, f"ops.{plugin.namespace}.{name.rpartition('.')[2]}"
     if kind == "ops":
         return name, f"Tensor.{name}", f"nn.functional.{name}", f"ops.{plugin.namespace}.{name}"
-    return (f"{HOME[kind]}.{name}",) if kind in HOME else ()
+    return (f"{homes()[kind]}.{name}",) if kind in homes() else ()

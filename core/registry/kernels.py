@@ -7,53 +7,38 @@ until the user prefers one: the op goes on with its general kernel, and a warnin
 
 from __future__ import annotations
 
-from plugrad.registry import preferences
+from plugrad.errors import warn
+from plugrad.registry import lookup, preferences
+from plugrad.registry.claims import forget, is_meant
+from plugrad.registry.store import Entry, ops, tables
 
 brought: dict[str, list] = {}  # "kernels.DEVICE.OP" -> entries, one for each plugin
 _own: dict = {}  # the same -> the op's own kernel for the device, or None
 
 
-def load_promised(name: str) -> None:
-    """Load the plugins that promise kernels for an op; one that fails costs a warning, the op works without it."""
-    from plugrad import registry
-
-    for plugin in registry.claims.pop(f"kernels.{name}", ()):
-        from plugrad.registry import loader
-
-        if plugin.status != "loading":
-            loader.load_or_warn(plugin)
-
-
 def plan(found, provider, new_ops: dict) -> list[tuple]:
     """Return (dotted name, op, entry) for each of a plugin's kernels; an error if one can't serve its op."""
-    from plugrad import registry
-    from plugrad.registry import validation
-
     planned: dict = {}
     for kernel in found:
         record = _op(kernel.op_name, new_ops)
         if not provider.builtin:
-            validation.check_kernel(kernel, record)
+            kernel.check_fits(record)
         dotted = f"kernels.{kernel.backend}.{record.qualname}"
         if dotted in planned:
             raise ValueError(f"{provider.id} brings two kernels of op {kernel.op_name!r} for {kernel.backend!r}")
-        planned[dotted] = (dotted, record, registry.Entry("kernels", dotted, kernel, provider))
+        planned[dotted] = (dotted, record, Entry("kernels", dotted, kernel, provider))
     return list(planned.values())
 
 
 def _op(name, new_ops):
-    from plugrad import registry
-
     for record in new_ops.values():
         if name in (record.name, record.qualname):
             return record
-    return registry.ops.get(name) or registry.op(name)
+    return ops.get(name) or lookup.op(name)
 
 
 def enter(planned, provider) -> list[str]:
     """Enter the kernels of one plugin; return what to warn of."""
-    from plugrad import registry
-
     messages = []
     for dotted, record, entry in planned:
         why = preferences.keeps_out_name(provider, dotted, record.name)
@@ -62,23 +47,19 @@ def enter(planned, provider) -> list[str]:
             continue
         _own.setdefault(dotted, record.kernels.get(entry.value.backend))
         brought.setdefault(dotted, []).append(entry)
-        provider.brought[dotted] = registry.tables["kernels"][dotted] = entry
+        provider.brought[dotted] = tables["kernels"][dotted] = entry
         messages.append(_settle(dotted, record))
     return list(filter(None, messages))
 
 
 def withdraw(dotted: str, entry) -> None:
     """Take a kernel back: the next in line runs again."""
-    from plugrad import registry
-
     brought[dotted].remove(entry)
-    _settle(dotted, registry.ops[dotted.split(".", 2)[2]])
+    _settle(dotted, ops[dotted.split(".", 2)[2]])
 
 
 def choose(dotted: str) -> tuple:
     """Return (entry, why) for the guests' kernel that runs under a dotted name; the entry is None if none does."""
-    from plugrad.registry import is_meant
-
     rivals, own = brought.get(dotted, []), _own.get(dotted)
     wanted, source = preferences.preference(dotted)
     for entry in rivals:
@@ -97,8 +78,6 @@ def choose(dotted: str) -> tuple:
 
 def _settle(dotted, record) -> str | None:
     """Let the chosen kernel run; return what to warn of, if anything."""
-    from plugrad import registry
-
     rivals, own = brought[dotted], _own[dotted]
     device = dotted.split(".")[1]
     chosen, why = choose(dotted)
@@ -111,7 +90,7 @@ def _settle(dotted, record) -> str | None:
         made = record._function is not None
         record.changed()
         for name in (*record.names, f"Tensor.{record.name}") if made else ():
-            registry.forget(name)
+            forget(name)
     if chosen is not None:
         return None
     if "override=True" in why:
@@ -127,11 +106,8 @@ def _settle(dotted, record) -> str | None:
 
 def settle_again(name: str) -> None:
     """Choose again, after the preference for a kernel's dotted name changed."""
-    from plugrad import registry
-    from plugrad.errors import warn
-
     if name in brought:
-        message = _settle(name, registry.ops[name.split(".", 2)[2]])
+        message = _settle(name, ops[name.split(".", 2)[2]])
         if message is not None:
             warn(message)
 

@@ -9,26 +9,24 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import threading
 import time
 import traceback
 import types
 
-from plugrad import registry
 from plugrad.errors import PluginLoadError, PluginWarning, describe, suggestion, warn
-from plugrad.registry import contract
-from plugrad.registry.entry_points import GROUP, HOME, Plugin, describe_failure, discover, plugins, promised_names
+from plugrad.registry import contract, events, hookspecs, registration
+from plugrad.registry.containment import Contained
+from plugrad.registry.entry_points import GROUP, Plugin, describe_failure, discover, promised_names
 from plugrad.registry.preferences import normalise
+from plugrad.registry.store import claims, loading, plugins
 
 __all__ = [
-    "GROUP", "HOME", "LazyModule", "Plugin", "PluginLoadError", "PluginWarning", "cli_hooks", "describe",
-    "describe_failure", "discover", "load", "load_deferred", "load_eager", "load_or_warn", "loading_here",
-    "namespace_module", "normalise", "plugins", "promised_names", "warn",
+    "GROUP", "Plugin", "PluginLoadError", "PluginWarning", "cli_hooks", "describe", "describe_failure", "discover",
+    "load", "load_deferred", "load_eager", "load_or_warn", "normalise", "plugins", "promised_names", "warn",
 ]  # fmt: skip
 
 _deferred: list[Plugin] = []
 _manager = None
-_here = threading.local()  # .depth: how many plugins this thread is loading
 
 
 def strict() -> bool:
@@ -92,11 +90,6 @@ def load_or_warn(plugin) -> None:
         warn(str(error))
 
 
-def loading_here() -> bool:
-    """Whether this thread is loading a plugin of a guest."""
-    return getattr(_here, "depth", 0) > 0
-
-
 def _importing_here(plugin) -> bool:
     """Whether the plugin's module, or a package that it is in, is being imported further up in this thread."""
     name = plugin.value.partition(":")[0]
@@ -152,15 +145,10 @@ def load(plugin: Plugin) -> None:
 
 
 def _run_contained(plugin) -> list[str]:
-    from plugrad.registry.containment import Contained
-
-    _here.depth = getattr(_here, "depth", 0) + 1
-    try:
+    with loading():
         with Contained():
             given = _gather(plugin)
         return _commit(plugin, given)
-    finally:
-        _here.depth -= 1
 
 
 def _run_stages(plugin) -> list[str]:
@@ -187,7 +175,7 @@ def _gather(plugin) -> dict:
 def _commit(plugin, given) -> list[str]:
     plugin.stage = "registration"
     _check_promises(plugin, given)
-    return registry.commit(plugin, given)
+    return registration.commit(plugin, given)
 
 
 class _Hooks:
@@ -216,8 +204,6 @@ def _check_marked(module) -> None:
 
 
 def _hook_names() -> list[str]:
-    from plugrad.registry import hookspecs
-
     return [known for known, value in vars(hookspecs).items() if known.startswith("plugrad_") and callable(value)]
 
 
@@ -225,8 +211,6 @@ def _call_hooks(plugin, hooks) -> dict:
     """Register the hooks with pluggy and return {kind: [records]} of this plugin's hooks alone."""
     global _manager
     import pluggy
-
-    from plugrad.registry import hookspecs
 
     if not vars(hooks):
         raise TypeError(f"{plugin.value!r} has no hooks: mark functions such as plugrad_ops with @hookimpl")
@@ -317,60 +301,17 @@ def cli_hooks(command: str | None = None) -> list:
 
     None means any command.
     """
-    promises = [f"cli.{command}"] if command else [dotted for dotted in registry.claims if dotted.startswith("cli.")]
+    promises = [f"cli.{command}"] if command else [dotted for dotted in claims if dotted.startswith("cli.")]
     for dotted in promises:
-        for plugin in registry.claims.pop(dotted, ()):
+        for plugin in claims.pop(dotted, ()):
             load_or_warn(plugin)
     hooks = [] if _manager is None else _manager.hook.plugrad_cli.get_hookimpls()
     return [(plugins[hook.plugin_name], hook.function) for hook in hooks]
 
 
-class LazyModule(types.ModuleType):
-    """A module whose further names are looked up in the registry: `plugrad.special`, `plugrad.linalg`..."""
-
-    def __init__(self, home: str, doc: str):
-        super().__init__(f"plugrad.{home}", doc)
-        self.__dict__["_home"] = home
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        dotted = f"{self._home}.{name}"
-        if self._home == "ops" and registry.names_in(dotted, failed=True):
-            return namespace_module(dotted, f"Ops of the namespace {name!r}.")
-        found = self.__dict__[name] = registry.resolve(dotted)
-        return found
-
-    def __dir__(self):
-        return sorted({*super().__dir__(), *registry.names_in(self._home)})
+def _load_needed(plugin, quiet) -> None:
+    (load_or_warn if quiet else load)(plugin)
 
 
-def namespace_module(home: str, doc: str) -> LazyModule:
-    """Return the module of a public namespace, importable as `plugrad.HOME`."""
-    module = sys.modules.get(f"plugrad.{home}")
-    if module is None:
-        module = sys.modules[f"plugrad.{home}"] = LazyModule(home, doc)
-    return module
-
-
-class Namespaces:
-    """Finds `plugrad.ops.NAMESPACE` for import statements; a namespace becomes a module when it is first asked for."""
-
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        """Return the spec of a namespace that some guest has, None for everything else."""
-        home, _, namespace = name.rpartition(".")
-        if home != "plugrad.ops" or not registry.names_in(f"ops.{namespace}", failed=True):
-            return None
-        from importlib.machinery import ModuleSpec
-
-        return ModuleSpec(name, cls)
-
-    @staticmethod
-    def create_module(spec):
-        """Return the module."""
-        return getattr(sys.modules["plugrad.ops"], spec.name.rpartition(".")[2])
-
-    @staticmethod
-    def exec_module(module):
-        """Do nothing: names are looked up when they are used."""
+events.on_needed.append(_load_needed)
+events.on_unknown.append(load_deferred)

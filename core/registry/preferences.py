@@ -179,32 +179,12 @@ def setting(key: str):
 # ---------------------------------------------------------------------------------------------------- preferring
 
 
-def prefer(name: str, distribution: str | None) -> None:
-    """Say for this process which distribution a name is taken from when several bring it.
-
-    Args:
-        name: a bare name ("swish": also the method and the functional form), a dotted one ("optim.Lion"), a device
-            ("backends.npu"), or the kernel of an op on a device ("kernels.cuda.conv2d").
-        distribution: its distribution, or the plugin as "distribution:name"; None takes the preference back.
-
-    Something of plugrad's own is replaced only by a plugin that also declares that with `override=True`.
-    Raises RuntimeError for a device that is in use already.
-    """
-    from plugrad import registry
-    from plugrad.registry import loader
-
-    if loader.loading_here():
-        raise RuntimeError("a plugin can't set the user's preferences while it is loaded")
-    name = bare(name)
-    last = name.rpartition(".")[2]
-    if name in (last, f"backends.{last}") and registry.backends.get(last) is not None:
-        if f"backends.{last}" in registry.claims:
-            raise RuntimeError(f"device {last!r} is in use already: say which backend you prefer before its first use")
+def set_preference(name: str, distribution: str | None) -> None:
+    """Note for this process which distribution is preferred for a name; None takes that back."""
     if distribution is None:
         _chosen.pop(name, None)
     else:
         _chosen[name] = normalise(distribution)
-    registry.settle_again(name)
 
 
 def tables() -> list[tuple[str, dict]]:

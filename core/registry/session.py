@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from plugrad import registry
 from plugrad.errors import suggestion, warn
-from plugrad.registry import contract, entry_points, kernels, names, validation
+from plugrad.registry import contract, entry_points, events, kernels, registration, store
+from plugrad.registry.claims import core_has, discard, forget
+from plugrad.registry.kinds import KINDS
 
 _plugin = None
 
@@ -37,11 +38,11 @@ def register(*given, **by_kind):
     tensor([2., 2.])
     >>> unregister(doubled)
     """
-    unknown = set(by_kind) - set(registry.KINDS)
+    unknown = set(by_kind) - set(KINDS)
     if unknown:
         raise TypeError(
-            f"there is no kind {min(unknown)!r}{suggestion(min(unknown), registry.KINDS)}; kinds are "
-            f"{', '.join(registry.KINDS)}"
+            f"there is no kind {min(unknown)!r}{suggestion(min(unknown), KINDS)}; kinds are "
+            f"{', '.join(sorted(KINDS))}"
         )
     for kind, items in by_kind.items():
         if not isinstance(items, (list, tuple)):
@@ -52,17 +53,17 @@ def register(*given, **by_kind):
     groups = contract.adapt_records(groups, contract.CURRENT)
     for kind, items in groups.items():
         for item in items:
-            validation.check(kind, item)
-    with registry.lock:
+            KINDS[kind].check(item)
+    with store.lock:
         plugin = _session()
         replaced = [entry for entry in plugin.brought.values() if _is_among(entry, groups)]
         for entry in replaced:
             _withdraw(plugin, entry)
         try:
-            messages = registry.commit(plugin, groups)
+            messages = registration.commit(plugin, groups)
         except Exception:
             if replaced:
-                registry.commit(plugin, _by_kind(replaced))
+                registration.commit(plugin, _by_kind(replaced))
             raise
         _forget(plugin, groups)
     for message in [*messages, *_shadowed(plugin, groups)]:
@@ -75,7 +76,7 @@ def unregister(*given) -> None:
 
     Raises LookupError for what was not registered by the program.
     """
-    with registry.lock:
+    with store.lock:
         plugin = _session()
         for item in given:
             entries = [entry for entry in plugin.brought.values() if entry.value is item]
@@ -84,24 +85,14 @@ def unregister(*given) -> None:
             for entry in entries:
                 _withdraw(plugin, entry)
         if not plugin.brought:
-            entry_points.plugins.pop(plugin.id, None)
+            store.plugins.pop(plugin.id, None)
 
 
 def kind_of(item) -> str:
     """Return the kind that a record or class is of by its base; TypeError when that does not say."""
-    from plugrad import extend
-
-    if isinstance(item, extend.Op):
-        return "ops"
-    if isinstance(item, extend.Kernel):
-        return "kernels"
-    bases = {
-        "optimizers": extend.Optimizer, "schedulers": extend.LRScheduler, "hooks": extend.OpHook,
-        "backends": extend.Backend, "layers": extend.Module,
-    }  # fmt: skip
-    for kind, base in bases.items():
-        if isinstance(item, type) and issubclass(item, base) or kind == "backends" and isinstance(item, base):
-            return kind
+    for kind in KINDS.values():
+        if kind.base is not None and kind.matches(item):
+            return kind.name
     raise TypeError(
         f"register() can't tell what {item!r} is: write its kind, as in register(inits=[...]) or "
         "register(compilers=[...])"
@@ -115,7 +106,7 @@ def _session():
         _plugin = entry_points.Plugin("session", "-", "main", "__main__", False)
         _plugin.kinds.add("plugin")
         _plugin.status = "loaded"
-    entry_points.plugins[_plugin.id] = _plugin
+    store.plugins[_plugin.id] = _plugin
     return _plugin
 
 
@@ -123,11 +114,7 @@ def _is_among(entry, groups) -> bool:
     if entry.kind == "kernels":
         mine = entry.value
         return any((k.op_name, k.backend) == (mine.op_name, mine.backend) for k in groups.get("kernels", ()))
-    return any(_name(entry.kind, item) == entry.name for item in groups.get(entry.kind, ()))
-
-
-def _name(kind, item) -> str:
-    return item.name if kind in ("ops", "backends") else item.__name__
+    return any(KINDS[entry.kind].name_of(item) == entry.name for item in groups.get(entry.kind, ()))
 
 
 def _by_kind(entries) -> dict:
@@ -141,31 +128,29 @@ def _by_kind(entries) -> dict:
 
 def _withdraw(plugin, entry) -> None:
     """Take back everything that was entered for one entry of the session."""
-    from plugrad.dispatch.op import forget_namespaces
-
     for dotted in [dotted for dotted, one in plugin.brought.items() if one is entry]:
         if entry.kind == "kernels":
             del plugin.brought[dotted]
             kernels.withdraw(dotted, entry)
             continue
-        registry.forget(dotted)
+        forget(dotted)
         del plugin.brought[dotted]
-        if registry.public.get(dotted) is entry:
-            del registry.public[dotted]
-        if plugin in registry.claims.get(dotted, ()):
-            names._discard(dotted, plugin)
+        if store.public.get(dotted) is entry:
+            del store.public[dotted]
+        if plugin in store.claims.get(dotted, ()):
+            discard(dotted, plugin)
     if entry.kind == "ops":
-        registry.ops.pop(f"{plugin.namespace}.{entry.name}", None)
-        forget_namespaces()
-    elif entry.kind == "backends" and registry.public.get(f"backends.{entry.name}") is None:
-        registry.backends.pop(entry.name, None)
+        store.ops.pop(f"{plugin.namespace}.{entry.name}", None)
+        events.publish(events.on_forget, f"ops.{plugin.namespace}.{entry.name}")
+    elif entry.kind == "backends" and store.public.get(f"backends.{entry.name}") is None:
+        store.backends.pop(entry.name, None)
 
 
 def _forget(plugin, groups) -> None:
     """Have the names that were just entered looked up again by whoever remembers others."""
     for dotted, entry in plugin.brought.items():
         if entry.kind != "kernels" and _is_among(entry, groups):
-            registry.forget(dotted)
+            forget(dotted)
 
 
 def _shadowed(plugin, groups) -> list[str]:
@@ -182,5 +167,5 @@ def _shadowed(plugin, groups) -> list[str]:
 
 
 def _is_ours(dotted) -> bool:
-    entry = registry.public.get(dotted)
-    return registry.core_has(dotted) or (entry is not None and entry.provider.builtin)
+    entry = store.public.get(dotted)
+    return core_has(dotted) or (entry is not None and entry.provider.builtin)

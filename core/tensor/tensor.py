@@ -19,6 +19,7 @@ from plugrad.devices.device import device as _device
 from plugrad.devices.device import type_of
 from plugrad.dispatch import interception
 from plugrad.graph import nodes
+from plugrad.registry import events
 from plugrad.tensor import inference, shared_memory
 from plugrad.tensor.description import Description
 from plugrad.tensor.protocols import Protocols
@@ -520,6 +521,39 @@ CORE_NAMES = frozenset({*Tensor.__dict__, *Description.__dict__, *Protocols.__di
 for _name in ("as_strided", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze"):
     install_inplace(_name)
 del _name
+
+
+def _on_public_name(dotted) -> None:
+    if dotted.startswith("Tensor."):
+        install_method(dotted[7:])
+
+
+def _on_promise(dotted) -> None:
+    if dotted.startswith("Tensor."):
+        install_method(dotted[7:], True)
+
+
+def _on_op(record) -> None:
+    """Give an op's in-place form to Tensor, under the op's own name and those of its methods."""
+    if record.inplace:
+        install_inplace(record.name)
+        for dotted in record.names:
+            if dotted.startswith("Tensor."):
+                install_inplace(dotted[7:])
+
+
+def _on_forget(dotted) -> None:
+    if dotted.startswith("Tensor."):
+        install_method(dotted[7:], True)
+        install_operators(dotted[7:])
+
+
+events.on_public_name.append(_on_public_name)
+events.on_promise.append(_on_promise)
+events.on_op.append(_on_op)
+events.on_forget.append(_on_forget)
+events.guarded_classes.append(Tensor)
+registry.reserve("Tensor", CORE_NAMES)
 
 accumulate.Tensor, accumulate.make = engine.Tensor, engine.make = Tensor, make
 nodes.Tensor, nodes.from_raw = Tensor, from_raw

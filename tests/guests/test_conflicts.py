@@ -218,7 +218,7 @@ def test_names_of_the_core_are_nobody_elses(tmp_path):
     build(tmp_path, "plugrad-t", points, guest_t=source)
     program = """
 import plugrad
-assert plugrad.tensor([2.0]).item() == 2 and plugrad.Tensor.backward.__module__ == "plugrad.tensor"
+assert plugrad.tensor([2.0]).item() == 2 and plugrad.Tensor.backward.__module__.startswith("plugrad.")
 assert plugrad.ops.t.tensor(plugrad.ones(1)).item() == 2 == plugrad.backward(plugrad.ones(1)).item()
 assert plugrad.registry.loader.plugins["plugrad-t:backward"].shadowed == ["tensor", "Tensor.backward"]
 """

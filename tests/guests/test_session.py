@@ -63,7 +63,7 @@ for wrong, message in ((3, "can't tell what 3 is"), (print, "can't tell what <bu
 try:
     register(things=[1])
 except TypeError as error:
-    assert "there is no kind 'things'; kinds are ops, kernels" in str(error), error
+    assert "there is no kind 'things'; kinds are backends, compilers" in str(error), error
 """
     output(SETUP + program, GUESTS)
 

@@ -1,4 +1,4 @@
-"""Records derived from others: the Modules of losses and layers, and kernels for ops that somebody else declared."""
+"""Modules that are derived: those of losses from their ops, those of layers from functions."""
 
 from __future__ import annotations
 
@@ -9,26 +9,7 @@ import warnings
 from plugrad.dispatch import codegen
 from plugrad.dispatch.op import Op
 from plugrad.nn.module import Module
-
-
-class Kernel:
-    """A kernel for an op of another plugin, on one backend."""
-
-    __slots__ = ("op_name", "backend", "function", "module", "override")
-
-    def __init__(self, op_name, backend, function, override=False):
-        self.op_name, self.backend, self.function, self.override = op_name, backend, function, override
-        self.module = function.__module__
-
-    def apply(self, record) -> None:
-        """Enter the kernel in the op's record."""
-        record.kernels[self.backend] = self.function
-        record.changed()
-
-
-def kernel_for(op_name: str, backend: str, *, override=False):
-    """Declare a kernel for an op of another plugin: `@kernel_for("conv2d", "cuda")`."""
-    return lambda function: Kernel(op_name, backend, function, override)
+from plugrad.nn.namespaces import functional
 
 
 def _legacy_reduction(size_average, reduce) -> str:
@@ -129,8 +110,6 @@ class _Generated:
         self.owner, self.name = owner, name
 
     def __get__(self, instance, owner=None):
-        from plugrad.nn import functional
-
         label = f"{self.owner.__name__}.{self.name}"
         namespace = {"__name__": self.owner.__module__, "Module": Module, "F": functional}
         function = codegen.compile_function(self.source, self.name, label, namespace)

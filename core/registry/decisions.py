@@ -1,0 +1,50 @@
+"""What the user decided about names, and what that changes."""
+
+from __future__ import annotations
+
+from plugrad.registry import kernels, preferences
+from plugrad.registry.claims import core_has, forget
+from plugrad.registry.store import backends, claims, loading_here, lock, public
+
+
+def prefer(name: str, distribution: str | None) -> None:
+    """Say for this process which distribution a name is taken from when several bring it.
+
+    Args:
+        name: a bare name ("swish": also the method and the functional form), a dotted one ("optim.Lion"), a device
+            ("backends.npu"), or the kernel of an op on a device ("kernels.cuda.conv2d").
+        distribution: its distribution, or the plugin as "distribution:name"; None takes the preference back.
+
+    Something of plugrad's own is replaced only by a plugin that also declares that with `override=True`.
+    Raises RuntimeError for a device that is in use already.
+    """
+    if loading_here():
+        raise RuntimeError("a plugin can't set the user's preferences while it is loaded")
+    name = preferences.bare(name)
+    last = name.rpartition(".")[2]
+    if name in (last, f"backends.{last}") and backends.get(last) is not None:
+        if f"backends.{last}" in claims:
+            raise RuntimeError(f"device {last!r} is in use already: say which backend you prefer before its first use")
+    preferences.set_preference(name, distribution)
+    settle_again(name)
+
+
+def settle_again(name: str) -> None:
+    """Forget which function stands behind a name, bare or dotted, after the user's preferences changed."""
+    with lock:
+        for dotted in list(claims):
+            if name in (dotted, dotted.rpartition(".")[2]):
+                forget(dotted)
+        kernels.settle_again(name)
+
+
+def shadows(dotted: str, plugin) -> bool:
+    """Whether something else is in force where a plugin brings or promises a name or kernel."""
+    if dotted.startswith("kernels."):
+        return kernels.shadows(dotted, plugin)
+    if core_has(dotted):
+        return True
+    entry = public.get(dotted)
+    if entry is not None:
+        return entry.provider is not plugin
+    return not plugin.builtin and any(rival.builtin for rival in claims.get(dotted, ()))

@@ -1,0 +1,30 @@
+"""What the registry tells, and asks of, the layers above it: plain lists to which they append functions.
+
+The registry imports nothing of plugrad but errors. Whoever keeps something that depends on what plugins bring, as the
+class Tensor keeps methods, subscribes here while it is imported, which is before any plugin is loaded.
+"""
+
+from __future__ import annotations
+
+on_public_name: list = []  # f(dotted): a plugin brought a public name, such as "Tensor.relu" or "nn.Linear"
+on_promise: list = []  # f(dotted): a manifest promises a public name, whose plugin is loaded at first use
+on_op: list = []  # f(record): an op was entered
+on_forget: list = []  # f(dotted): something else may stand behind a public name from now on
+
+on_needed: list = []  # f(plugin, quiet): a name is used that the plugin promises; quiet: its failure is a warning
+on_unknown: list = []  # f() -> bool: a name is unknown; whether there is more now, so that it should be looked up again
+
+reserved: dict[str, set] = {}  # home ("Tensor", "" for plugrad itself) -> names there that no plugin can have
+guarded_classes: list[type] = []  # whose attributes a plugin must not change while it is loaded
+guarded_settings: list[tuple] = []  # the same of settings: (what it is called, function to read it, one to set it)
+
+
+def publish(subscribers: list, *what) -> None:
+    """Call each function of a list."""
+    for function in subscribers:
+        function(*what)
+
+
+def reserve(home: str, names) -> None:
+    """Keep names of a public place for the core: a plugin's record of that name is not found there."""
+    reserved.setdefault(home, set()).update(names)

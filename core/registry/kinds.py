@@ -1,0 +1,79 @@
+"""The kinds of records that plugins bring. Each layer declares its own: where they are public, and what is right."""
+
+from __future__ import annotations
+
+import keyword
+
+from plugrad.registry import store
+
+# Where ops can be public: in plugrad itself, and in these.
+PLACES = ("", "Tensor", "nn.functional", "special", "linalg", "fft", "signal.windows", "masked")
+
+
+class Kind:
+    """One kind of records, such as "optimizers": see `declare_kind`."""
+
+    __slots__ = ("name", "home", "base", "what", "named_by", "check_further")
+
+    def __init__(self, name, home, base, what, named_by, check):
+        self.name, self.home, self.base, self.what, self.named_by = name, home, base, what, named_by
+        self.check_further = check
+
+    def matches(self, item) -> bool:
+        """Whether an object is of the form that records of this kind have."""
+        if self.base is None:
+            return callable(item)
+        is_class = isinstance(item, type) and issubclass(item, self.base)
+        is_record = isinstance(item, self.base)
+        return {"classes": is_class, "records": is_record, "classes or records": is_class or is_record}[self.what]
+
+    def name_of(self, item):
+        """Return the name of a record."""
+        return getattr(item, self.named_by, None)
+
+    def check(self, item) -> None:
+        """Raise TypeError, naming record and rule, when what a hook returned is not what this kind needs."""
+        if not self.matches(item):
+            plural = "records" if self.what == "records" else "classes"
+            wanted = "callables" if self.base is None else f"{self.base.__name__} {plural}"
+            raise TypeError(f"the hook plugrad_{self.name} must return {wanted}; it returned {item!r}")
+        if self.named_by is None:
+            return
+        name = self.name_of(item)
+        if not isinstance(name, str) or not is_name(name):
+            own = self.named_by == "name" and self.what != "records"
+            where = f"`name = ...` in {item!r}" if own else f"{item!r}: give it a name of its own"
+            raise TypeError(
+                f"what plugrad_{self.name} returns needs a name that is a Python name, not {name!r}; see {where}"
+            )
+        if self.check_further is not None:
+            self.check_further(item)
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def declare_kind(name, *, home, base=None, what="classes", named_by="__name__", check=None) -> None:
+    """Declare a kind of records, which the hook `plugrad_NAME` returns and entry points of `plugrad.NAME` promise.
+
+    Args:
+        name: of the kind, in the plural.
+        home: where its records are public, as in "optim" or "" for plugrad itself.
+        base: the class that they are of or derive from; None for any callable.
+        what: "classes" that derive from it, "records" (instances), or "classes or records".
+        named_by: the attribute that has a record's name; None if records of this kind have none.
+        check: a function that raises TypeError for a record that is not complete.
+    """
+    KINDS[name] = Kind(name, home, base, what, named_by, check)
+    store.tables[name] = {}
+
+
+def is_name(text: str) -> bool:
+    """Whether something can be called so: no keyword, and none of Python's own `__names__`."""
+    return text.isidentifier() and not keyword.iskeyword(text) and not (text[:2] == text[-2:] == "__")
+
+
+def no_place(dotted: str) -> str:
+    """Return why an op can't have a dotted name."""
+    places = ", ".join(f"plugrad.{place}".rstrip(".") for place in PLACES)
+    return f"ops are public in {places}, not in plugrad.{dotted.rpartition('.')[0]}"

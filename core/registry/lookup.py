@@ -1,0 +1,183 @@
+"""Looking up what plugins brought: a name is settled, and the plugin behind it loaded, when it is first used.
+
+Nothing here runs at an op's call.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from plugrad.errors import AmbiguousNameError, PluginLoadError, describe, suggestion
+from plugrad.registry import events
+from plugrad.registry.claims import settle
+from plugrad.registry.store import backends, claims, lock, ops, plugins, public
+
+
+def op(name: str):
+    """Return the record of an op by its primary name, `namespace.name` or public name.
+
+    Raises AttributeError, which names the nearest, when there is none.
+    """
+    record = ops.get(name)
+    if record is not None:
+        if claims:
+            load_kernels(name)
+        return record
+    entry = find(name) or find(f"ops.{name}")
+    if entry is not None and entry.kind == "ops":
+        return entry.value
+    hidden = [record for key, record in ops.items() if key.endswith(f".{name}")]  # a guest's op without public name
+    if len(hidden) == 1:
+        return hidden[0]
+    if hidden:
+        raise AmbiguousNameError(f"{name!r} may be {' or '.join(record.qualname for record in hidden)}: write that")
+    raise AttributeError(f"there is no op named {name!r}{suggestion(name, ops)}{hint(name)}")
+
+
+def load_kernels(name: str) -> None:
+    """Load the plugins that promise kernels for an op; one that fails costs a warning, the op works without it."""
+    for plugin in claims.pop(f"kernels.{name}", ()):
+        if plugin.status != "loading":
+            events.publish(events.on_needed, plugin, True)
+
+
+def method_op(name: str):
+    """Return the record of the op behind the method `Tensor.NAME`, which its in-place form follows."""
+    _refuse_to_load(f"Tensor.{name}")
+    entry = find(f"Tensor.{name}") or find(name)
+    return entry.value if entry is not None and entry.kind == "ops" else op(name)
+
+
+def operator_op(name: str):
+    """Return the record of the op behind one of Python's operators: ours, unless the user prefers a guest's."""
+    entry = find(f"Tensor.{name}")
+    return op(name) if entry is None or entry.provider.builtin else entry.value
+
+
+def resolve(dotted: str):
+    """Return what a public name refers to, loading the plugin that promises it; AttributeError if there is none."""
+    _refuse_to_load(dotted)
+    entry = find(dotted)
+    if entry is None and any([more() for more in events.on_unknown]):
+        entry = find(dotted)
+    if entry is None:
+        home, _, name = dotted.rpartition(".")
+        near = [known.rpartition(".")[2] for known in public if known.rpartition(".")[0] == home]
+        where = "'Tensor' object" if home == "Tensor" else f"module {f'plugrad.{home}' if home else 'plugrad'!r}"
+        raise AttributeError(f"{where} has no attribute {name!r}{suggestion(name, near)}{hint(name)}")
+    return entry.target
+
+
+# Modules that ask for every name that dir() has, or every one that begins with some letters.
+_LOOKING_ROUND = frozenset({"inspect", "pydoc", "rlcompleter"})
+
+
+def _refuse_to_load(dotted) -> None:
+    """Raise AttributeError for a name that is only promised, when all names are asked for, as `help(plugrad)` does."""
+    promised = dotted in claims and dotted not in public
+    if promised and all(one.status == "not loaded" for one in claims[dotted]) and _caller() in _LOOKING_ROUND:
+        raise AttributeError(f"plugrad.{dotted} is not loaded")
+
+
+def _caller() -> str:
+    """Return the name of the module outside of plugrad that asks."""
+    frame, name = sys._getframe(1), "plugrad"
+    while frame is not None and f"{name}.".startswith("plugrad."):
+        name, frame = frame.f_globals.get("__name__", ""), frame.f_back
+    return name
+
+
+def find(dotted: str):
+    """Return the entry behind a public name, or None; loads the plugin that promises it.
+
+    Raises AmbiguousNameError when several plugins bring the name and none is preferred, and PluginLoadError when the
+    plugin behind it does not load.
+    """
+    if not claims:
+        return public.get(dotted)
+    while True:
+        with lock:
+            chosen = settle(dotted)
+        if chosen is None:
+            break
+        # Outside of the lock: importing waits for other threads, which may wait for it.
+        events.publish(events.on_needed, chosen, False)
+    entry = public.get(dotted)
+    if entry is not None and entry.kind == "ops":
+        load_kernels(entry.name)
+    return entry
+
+
+def hint(name) -> str:
+    """Return what an unknown name may have to do with: plugins that are blocked or failed."""
+    for plugin in plugins.values():
+        named = name == plugin.namespace or any(name == promised.rpartition(".")[2] for _, promised in plugin.promised)
+        reason = plugin.reason if named else None
+        hidden = [why for dotted, why in plugin.hidden.items() if name in (dotted, dotted.rpartition(".")[2])]
+        if reason or hidden:
+            return f" ({plugin.id} brings it, but {reason or hidden[0]})"
+    failed = [plugin.id for plugin in plugins.values() if plugin.error is not None]
+    more = f" and {len(failed) - 3} more" if len(failed) > 3 else ""
+    return f" (these plugins failed to load: {', '.join(failed[:3])}{more}; see `plugrad plugins`)" if failed else ""
+
+
+def names_in(home: str, failed=False) -> list[str]:
+    """Return the public names directly under a namespace: '' is plugrad itself, 'Tensor' its methods.
+
+    Names that only failed plugins promise are left out, unless `failed` asks for them, too.
+    """
+    prefix = f"{home}." if home else ""
+    living = (dotted for dotted, rivals in claims.items() if failed or any(plugin.error is None for plugin in rivals))
+    rest = {dotted[len(prefix) :] for dotted in (*public, *living) if dotted.startswith(prefix)}
+    if home == "ops":  # holds the namespaces of guests
+        return sorted({name.partition(".")[0] for name in rest})
+    return sorted(name for name in rest if "." not in name)
+
+
+# ---------------------------------------------------------------------------------------------------- backends
+
+
+def backend(name: str):
+    """Return the backend of a device type, importing its plugin at first use.
+
+    Raises RuntimeError for an unknown device, AmbiguousNameError when two plugins bring it, PluginLoadError when its
+    plugin fails.
+    """
+    known = backends.get(name)
+    if known is not None:
+        return known
+    entry = find(f"backends.{name}") if name in backends else None
+    if entry is None:
+        raise RuntimeError(f"there is no backend for device {name!r}; known: {', '.join(sorted(backends))}{hint(name)}")
+    instance = entry.value
+    if isinstance(instance, type):
+        try:
+            instance = instance()
+        except BaseException as error:
+            if entry.provider.builtin or isinstance(error, KeyboardInterrupt):
+                raise
+            raise PluginLoadError(
+                f"the backend {name!r} of {entry.provider.id} can't be made: {describe(error)}"
+            ) from error
+    with lock:
+        if backends.get(name) is None:
+            backends[name] = instance
+    return backends[name]
+
+
+def reason(name: str) -> str | None:
+    """Return why a device can't be used here, None if it can. Imports its plugin."""
+    try:
+        why = backend(name).available()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a guest's backend does, sys.exit() included
+        return describe(error)
+    if why is None or isinstance(why, str):
+        return why
+    return f"its available() must return None where it can be used, else the reason as text; it returned {why!r}"
+
+
+def loaded_backends() -> list[str]:
+    """Return the names of the backends that are in use."""
+    return [name for name, instance in backends.items() if instance is not None]

@@ -1,0 +1,107 @@
+"""Entering what a plugin brought: all of its records, or none of them."""
+
+from __future__ import annotations
+
+from plugrad.registry import events, kernels
+from plugrad.registry.claims import discard
+from plugrad.registry.kinds import KINDS
+from plugrad.registry.preferences import keeps_out_name
+from plugrad.registry.store import Entry, backends, claims, lock, ops, public, tables
+
+
+def commit(provider, given: dict) -> list[str]:
+    """Enter all records of one plugin, given as {kind: [record, ...]}, or none of them; return what to warn of.
+
+    Raises TypeError when a record is invalid and ValueError when one clashes with another of its plugin's.
+    """
+    planned: list[tuple[str, Entry]] = []
+    new_ops: dict = {}
+    own = provider.builtin
+    for kind, items in given.items():
+        for item in items:
+            if not own:
+                KINDS[kind].check(item)
+            if kind == "ops":
+                _plan_op(item, provider, own, new_ops, planned)
+            elif kind != "kernels":
+                name = KINDS[kind].name_of(item)
+                planned.append((f"{KINDS[kind].home}.{name}", Entry(kind, name, item, provider)))
+    _check_twice(planned)
+    planned_kernels = kernels.plan(given.get("kernels", ()), provider, new_ops)
+    with lock:
+        if not own:
+            planned = _without_hidden(provider, planned, new_ops)
+        ops.update(new_ops)
+        for dotted, entry in planned:
+            _enter(dotted, entry, own)
+        for name, record in new_ops.items():
+            record.provider = provider
+            tables["ops"][name] = Entry("ops", name, record, provider)
+            events.publish(events.on_op, record)
+        for dotted in provider.claimed:
+            if dotted not in provider.brought and dotted in claims:
+                discard(dotted, provider)
+        return kernels.enter(planned_kernels, provider)
+
+
+def _plan_op(record, provider, own, new_ops, planned):
+    """Check one op record and plan its names; a guest's op also gets a name under its namespace."""
+    key = record.name if own else f"{provider.namespace}.{record.name}"
+    if key in new_ops or key in ops:
+        first = new_ops.get(key) or ops[key]
+        raise ValueError(f"op {key!r} is declared twice: in {first.module} and {record.module}")
+    if record.provider not in (None, provider):
+        raise ValueError(f"op {record.name!r} is already registered: {record.provider.id} brought it")
+    record.validate()
+    record.trusted, record.qualname = own, key
+    if own and record.complex is None:
+        record.complex = True
+    new_ops[key] = record
+    for dotted in record.names:
+        planned.append((dotted, Entry("ops", record.name, record, provider)))
+    if not own:
+        planned.append((f"ops.{key}", Entry("ops", record.name, record, provider)))
+
+
+def _check_twice(planned) -> None:
+    seen: dict = {}
+    for dotted, entry in planned:
+        known = seen.setdefault(dotted, entry)
+        if known.value is not entry.value:
+            raise ValueError(
+                f"{dotted!r} is declared twice: by {known.name!r} and {entry.name!r} ({entry.provider.id})"
+            )
+
+
+def _without_hidden(provider, planned, new_ops) -> list:
+    """Leave out the names that the user keeps out, and whole ops if their own name is meant."""
+    kept = []
+    for dotted, entry in planned:
+        why = keeps_out_name(provider, dotted, entry.name)
+        if why is None:
+            kept.append((dotted, entry))
+            continue
+        provider.hidden[dotted] = why
+        if entry.kind == "ops" and keeps_out_name(provider, entry.name, entry.name):
+            new_ops.pop(entry.value.qualname, None)
+    return kept
+
+
+def _enter(dotted: str, entry: Entry, own: bool) -> None:
+    """Give a public name to an entry, unless somebody else has or claims it: then it is settled at first use."""
+    entry.provider.brought[dotted] = entry
+    if entry.kind == "backends":
+        backends.setdefault(entry.name, None)
+    events.publish(events.on_public_name, dotted)
+    known = public.get(dotted)
+    rivals = [plugin for plugin in claims.get(dotted, ()) if plugin is not entry.provider]
+    if not own and (rivals or (known is not None and known.provider is not entry.provider)):
+        claims[dotted] = [*rivals, entry.provider]
+        return
+    public[dotted] = entry
+    if rivals:
+        claims[dotted] = rivals
+    else:
+        claims.pop(dotted, None)
+    if entry.kind != "ops":
+        tables[entry.kind][entry.name] = entry

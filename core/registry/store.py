@@ -1,0 +1,44 @@
+"""What is registered: tables of entries by name, the plugins that they come from, and who else claims a name."""
+
+from __future__ import annotations
+
+import threading
+
+lock = threading.RLock()
+ops: dict = {}  # primary name ("relu"; a third party's: "namespace.swish") -> Op
+public: dict = {}  # dotted public name ("nn.functional.relu", "optim.SGD", "backends.cpu") -> Entry
+tables: dict[str, dict] = {}  # kind -> name -> Entry
+backends: dict = {}  # device type -> its backend; None until the device is first used
+claims: dict = {}  # dotted public name -> plugins that promise or bring it, beside the provider of the public entry
+plugins: dict = {}  # "distribution:name" -> Plugin
+
+_here = threading.local()  # .depth: how many plugins this thread is loading
+
+
+class Entry:
+    """One registered thing: its kind, name, value (an Op, a class, a function) and the plugin that brought it."""
+
+    __slots__ = ("kind", "name", "value", "provider")
+
+    def __init__(self, kind, name, value, provider):
+        self.kind, self.name, self.value, self.provider = kind, name, value, provider
+
+    @property
+    def target(self):
+        """What the public name refers to."""
+        return self.value.function if self.kind == "ops" else self.value
+
+
+class loading:
+    """Notes, while the block runs, that this thread is loading a third party's plugin."""
+
+    def __enter__(self):
+        _here.depth = getattr(_here, "depth", 0) + 1
+
+    def __exit__(self, *exc):
+        _here.depth -= 1
+
+
+def loading_here() -> bool:
+    """Whether this thread is loading a plugin of a third party."""
+    return getattr(_here, "depth", 0) > 0
