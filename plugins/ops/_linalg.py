@@ -1,8 +1,12 @@
-"""What the linear algebra ops share: checks of matrices, PyTorch's errors, conjugate transposes, an LU loop."""
+"""What the linear algebra ops share: checks of matrices, PyTorch's errors, conjugate transposes, LU factors."""
 
 from __future__ import annotations
 
+import math
+import warnings
+
 import plugrad
+from plugrad.extend import scipy_of
 
 from ._checks import dtype_word
 
@@ -66,22 +70,47 @@ def raw_adjoint(xp, array):
     return xp.conjugate(array) if array.dtype.kind == "c" else array
 
 
-def batch_label(xp, failed) -> str:
-    """PyTorch's "(Batch element 1): " for the first of a batch that failed, or nothing for a single matrix."""
-    return f"(Batch element {int(failed.reshape(-1).argmax())}): " if failed.ndim else ""
+def first_failure(info) -> tuple[str, int]:
+    """PyTorch's "(Batch element 1): ", or nothing for a single matrix, for the first `info` that is not 0; and that."""
+    numbers = info.reshape(-1).tolist()
+    place = next(i for i, number in enumerate(numbers) if number)
+    return f"(Batch element {place}): " if info.ndim else "", numbers[place]
+
+
+def lapack_pays(array) -> bool:
+    """Whether to call LAPACK, through SciPy, for each matrix of a batch: where there are no more of them than rows.
+
+    SciPy takes 4 to 9 us a matrix for the call alone. For many small matrices a step of NumPy's for the whole batch
+    is cheaper: 10,000 matrices of 4 x 4 are factored in 4 ms so, in 46 ms one by one.
+    """
+    return math.prod(array.shape[:-2]) <= array.shape[-2]
 
 
 def lu_packed(xp, array, pivot=True):
-    """LU factors with partial pivoting of each matrix: packed into one array, and the row swaps, from 1.
-
-    Golub and Van Loan, Matrix Computations, section 3.4: one rank-1 update per column, for a whole batch at once.
-    """
+    """LU factors with partial pivoting of each matrix: packed into one array, and the row swaps, from 1."""
     *batch, m, n = array.shape
     k = min(m, n)
-    lu = array.copy().reshape((-1, m, n) if array.size else (0, m, n))
-    one = xp.arange(len(lu))
+    lu = array.copy().reshape(math.prod(batch), m, n)
     pivots = xp.zeros((len(lu), k), "int32")
-    for j in range(k):
+    if pivot and lu.size and lapack_pays(array):
+        factor = scipy_of(xp, "linalg").lu_factor
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of singular matrices: PyTorch tells with `info` alone
+            for i, matrix in enumerate(lu):
+                lu[i], pivots[i] = factor(matrix, check_finite=False)
+        pivots += 1
+    else:
+        _eliminate(xp, lu, pivots, pivot)
+    return lu.reshape(array.shape), pivots.reshape((*batch, k))
+
+
+def _eliminate(xp, lu, pivots, pivot) -> None:
+    """Gaussian elimination in place, of a whole batch at once.
+
+    Golub and Van Loan, Matrix Computations, section 3.4: one rank-1 update per column.
+    """
+    one = xp.arange(len(lu))
+    for j in range(pivots.shape[1]):
         column = lu[:, j:, j]
         if pivot:
             size = abs(column.real) + abs(column.imag) if column.dtype.kind == "c" else abs(column)
@@ -96,7 +125,6 @@ def lu_packed(xp, array, pivot=True):
         factor = lu[:, j + 1 :, j] / xp.where(top == 0, xp.ones_like(top), top)[:, None]
         lu[:, j + 1 :, j] = factor
         lu[:, j + 1 :, j + 1 :] -= factor[:, :, None] * lu[:, None, j, j + 1 :]
-    return lu.reshape(array.shape), pivots.reshape((*batch, k) if array.size else (*batch, k))
 
 
 def first_zero(xp, lu):
@@ -105,3 +133,10 @@ def first_zero(xp, lu):
     if not zero.shape[-1]:
         return xp.zeros(zero.shape[:-1], "int32")
     return xp.where(zero.any(axis=-1), zero.argmax(axis=-1) + 1, 0).astype("int32")
+
+
+def zero_pivots(xp, array):
+    """Number, from 1, of the zero pivot of each singular matrix that NumPy refused; 0 for the others."""
+    # Which ones are singular is asked of NumPy again: SciPy's LAPACK may round otherwise.
+    singular = xp.linalg.slogdet(array)[0] == 0
+    return xp.where(singular, xp.maximum(first_zero(xp, lu_packed(xp, array)[0]), 1), 0).astype("int32")

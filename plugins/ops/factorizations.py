@@ -2,50 +2,58 @@
 
 from __future__ import annotations
 
+import bisect
+
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
 from ._linalg import (
     LinAlgError,
     adjoint,
-    batch_label,
     check_matrix,
     check_square,
+    first_failure,
     raw_adjoint,
 )
 
 # ---------------------------------------------------------------- Cholesky
 
 
+def _factored(xp, A):
+    """Lower factors, or None if there is a matrix that is not positive definite."""
+    try:
+        factor = xp.linalg.cholesky(A)
+    except ValueError:
+        return None
+    # NumPy's LAPACK passes NaN on, PyTorch's refuses it; NaN anywhere on the diagonal spreads to its end.
+    return None if xp.isnan(factor[..., -1:, -1:]).any() else factor
+
+
 def _bad_minor(xp, matrix) -> int:
     """Order of the first leading minor that is not positive definite; 0 if all are."""
-    for order in range(1, matrix.shape[-1] + 1):
-        try:
-            xp.linalg.cholesky(matrix[:order, :order])
-        except ValueError:
-            return order
-    return 0
+    n = matrix.shape[-1]
+    orders = range(1, n + 1)
+    return (bisect.bisect_left(orders, True, key=lambda k: _factored(xp, matrix[:k, :k]) is None) + 1) % (n + 1)
 
 
 def _cholesky(xp, A, upper):
     """Lower factors and, for each matrix, the order of the minor that failed (its factor is then NaN)."""
     A = raw_adjoint(xp, A) if upper else A
-    info = xp.zeros(A.shape[:-2], "int32")
-    try:
-        return xp.linalg.cholesky(A), info
-    except ValueError:
-        n = A.shape[-1]
-        orders = [_bad_minor(xp, matrix) for matrix in A.reshape(-1, n, n)]
-        info = xp.asarray(orders, "int32").reshape(A.shape[:-2])
-        bad = (info > 0)[..., None, None]
-        factor = xp.linalg.cholesky(xp.where(bad, xp.eye(n, dtype=A.dtype), A))
-        return xp.where(bad, A.dtype.type("nan"), factor), info
+    factor = _factored(xp, A)
+    if factor is not None:
+        return factor, xp.zeros(A.shape[:-2], "int32")
+    n = A.shape[-1]
+    orders = [_bad_minor(xp, matrix) for matrix in A.reshape(-1, n, n)]
+    info = xp.asarray(orders, "int32").reshape(A.shape[:-2])
+    bad = (info > 0)[..., None, None]
+    factor = xp.linalg.cholesky(xp.where(bad, xp.eye(n, dtype=A.dtype), A))
+    return xp.where(bad, A.dtype.type("nan"), factor), info
 
 
-def _not_definite(xp, name, info):
-    order = int(info.reshape(-1)[(info > 0).reshape(-1).argmax()])
+def _not_definite(name, info):
+    batch, order = first_failure(info)
     return LinAlgError(
-        f"{name}: {batch_label(xp, info > 0)}The factorization could not be completed because the input "
+        f"{name}: {batch}The factorization could not be completed because the input "
         f"is not positive-definite (the leading minor of order {order} is not positive-definite)."
     )
 
@@ -64,7 +72,7 @@ def linalg_cholesky_ex(xp, input, *, upper=False, check_errors=False):
     check_square("linalg.cholesky_ex", input)
     factor, info = _cholesky(xp, input, upper)
     if check_errors and info.any():
-        raise _not_definite(xp, "linalg.cholesky_ex", info)
+        raise _not_definite("linalg.cholesky_ex", info)
     return raw_adjoint(xp, factor) if upper else factor, info
 
 
@@ -123,7 +131,7 @@ def _checked_cholesky(xp, name, A, upper):
     check_square(name, A)
     factor, info = _cholesky(xp, A, upper)
     if info.any():
-        raise _not_definite(xp, name, info)
+        raise _not_definite(name, info)
     return raw_adjoint(xp, factor) if upper else factor
 
 

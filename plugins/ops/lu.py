@@ -5,7 +5,7 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
-from ._linalg import Described, adjoint, check_matrix, check_square, first_zero, lu_packed
+from ._linalg import Described, adjoint, check_matrix, check_square, first_failure, first_zero, lu_packed
 
 
 @op(at=("linalg.lu_factor_ex",), returns="LU pivots info")
@@ -22,13 +22,14 @@ def linalg_lu_factor_ex(xp, A, *, pivot=True, check_errors=False):
     lu, pivots = lu_packed(xp, A, pivot)
     info = first_zero(xp, lu)
     if check_errors and info.any():
-        raise _singular_lu("torch.linalg.lu_factor_ex", int(info.max()))
+        raise _singular_lu("torch.linalg.lu_factor_ex", info)
     return lu, pivots, info
 
 
-def _singular_lu(name, number):
+def _singular_lu(name, info):
+    batch, number = first_failure(info)
     return RuntimeError(
-        f"{name}: U[{number},{number}] is zero and using it on lu_solve would result in a division by "
+        f"{name}: {batch}U[{number},{number}] is zero and using it on lu_solve would result in a division by "
         "zero. If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or "
         "linalg.lu_factor_ex(A, pivot)"
     )
@@ -131,7 +132,7 @@ def linalg_lu_factor(F, A, *, pivot=True):
     """
     lu, pivots, info = F.linalg_lu_factor_ex(A, pivot=pivot)
     if not info.is_meta and bool(F.any(info)):
-        raise _singular_lu("torch.linalg.lu_factor", int(F.amax(info)))
+        raise _singular_lu("torch.linalg.lu_factor", info)
     return linalg_lu_factor.returns(lu, pivots)
 
 

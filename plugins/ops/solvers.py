@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
-from plugrad.extend import Op, broadcast_shapes, collect, composite, hookimpl, op
+from plugrad.extend import Op, broadcast_shapes, collect, composite, hookimpl, op, scipy_of
 
 from ._linalg import (
     Described,
     LinAlgError,
     adjoint,
-    batch_label,
     check_matrix,
     check_square,
-    first_zero,
-    lu_packed,
+    first_failure,
+    lapack_pays,
+    zero_pivots,
 )
 from .shape import sum_to_shape
 
@@ -30,17 +31,17 @@ def _inverse(xp, A):
     try:
         return xp.linalg.inv(A), info
     except ValueError:
-        info = first_zero(xp, lu_packed(xp, A)[0])
+        info = zero_pivots(xp, A)
         singular = (info > 0)[..., None, None]
         inverse = xp.linalg.inv(xp.where(singular, xp.eye(A.shape[-1], dtype=A.dtype), A))
         return xp.where(singular, A.dtype.type(math.nan), inverse), info
 
 
-def singular_error(xp, name, info):
+def singular_error(name, info):
     """What to raise for matrices of which `info` says that they are singular."""
-    number = int(info.reshape(-1)[(info > 0).reshape(-1).argmax()])
+    batch, number = first_failure(info)
     return LinAlgError(
-        f"{name}: {batch_label(xp, info > 0)}The diagonal element {number} is zero, the inversion could "
+        f"{name}: {batch}The diagonal element {number} is zero, the inversion could "
         "not be completed because the input matrix is singular."
     )
 
@@ -59,7 +60,7 @@ def linalg_inv(xp, A):
     check_square("linalg.inv", A)
     inverse, info = _inverse(xp, A)
     if info.any():
-        raise singular_error(xp, "linalg.inv", info)
+        raise singular_error("linalg.inv", info)
     return inverse
 
 
@@ -99,7 +100,7 @@ def linalg_inv_ex(xp, A, *, check_errors=False):
     check_square("linalg.inv_ex", A)
     inverse, info = _inverse(xp, A)
     if check_errors and info.any():
-        raise singular_error(xp, "linalg.inv_ex", info)
+        raise singular_error("linalg.inv_ex", info)
     return inverse, info
 
 
@@ -126,9 +127,9 @@ def solve_matrices(xp, A, B):
     try:
         return xp.linalg.solve(A, B)
     except ValueError:
-        failed = first_zero(xp, lu_packed(xp, A)[0]) > 0
+        batch, _ = first_failure(zero_pivots(xp, A))
         raise LinAlgError(
-            f"torch.linalg.solve: {batch_label(xp, failed)}The solver failed because the input matrix is singular."
+            f"torch.linalg.solve: {batch}The solver failed because the input matrix is singular."
         ) from None
 
 
@@ -266,34 +267,30 @@ def linalg_tensorinv(F, A, ind=2, *, out=None):
 # ---------------------------------------------------------------- triangular equations
 
 
-def _forward(xp, A, B):
-    """Solve lower triangular equations: halves down to 32 rows, which are substituted one by one."""
-    n = A.shape[-1]
-    if n > 32:
-        h = n // 2
-        top = _forward(xp, A[..., :h, :h], B[..., :h, :])
-        low = _forward(xp, A[..., h:, h:], B[..., h:, :] - xp.matmul(A[..., h:, :h], top))
-        return xp.concatenate((top, low), -2)
-    rows = []
-    for i in range(n):
-        row = B[..., i : i + 1, :]
-        if i:
-            row = row - xp.matmul(A[..., i : i + 1, :i], xp.concatenate(rows, -2))
-        rows.append(row / A[..., i : i + 1, i : i + 1])
-    return xp.concatenate(rows, -2) if rows else B.copy()
-
-
 @op(at=())
 def triangular_matrices(xp, A, B, upper, unitriangular):
     """The X of A X = B for triangular A, of which only one triangle is read."""
     batch = broadcast_shapes(A.shape[:-2], B.shape[:-2])
-    B = xp.broadcast_to(B, batch + B.shape[-2:])
-    if unitriangular:
-        n = A.shape[-1]
-        A = xp.where(xp.eye(n, dtype=bool), A.dtype.type(1), A)
-    if upper:
-        return _forward(xp, A[..., ::-1, ::-1], B[..., ::-1, :])[..., ::-1, :].copy()
-    return _forward(xp, A, B)
+    A, X = xp.broadcast_to(A, batch + A.shape[-2:]), xp.broadcast_to(B, batch + B.shape[-2:]).copy()
+    if X.size and lapack_pays(A):
+        solve = scipy_of(xp, "linalg").solve_triangular
+        try:
+            for place in itertools.product(*map(range, batch)):
+                X[place] = solve(A[place], X[place], lower=not upper, unit_diagonal=unitriangular, check_finite=False)
+            return X
+        except xp.linalg.LinAlgError:  # a zero on the diagonal: substitution gives the infinities that PyTorch gives
+            X[...] = B
+    return _substitute(xp, A, X, upper, unitriangular)
+
+
+def _substitute(xp, A, X, upper, unitriangular):
+    """Solve triangular equations in place, row by row, for a whole batch at once."""
+    n = A.shape[-1]
+    for i in reversed(range(n)) if upper else range(n):
+        known = slice(i + 1, n) if upper else slice(0, i)
+        row = X[..., i : i + 1, :] - xp.matmul(A[..., i : i + 1, known], X[..., known, :])
+        X[..., i : i + 1, :] = row if unitriangular else row / A[..., i : i + 1, i : i + 1]
+    return X
 
 
 @triangular_matrices.meta
