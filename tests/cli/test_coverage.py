@@ -222,12 +222,11 @@ def test_ops_of_guests_are_covered(tmp_path):
 
 FAKE = """
 import json
-from support import fake_backend
-from plugrad import loader, registry
+from support.fake_backend import Fake
 from plugrad.cli import measuring
+from plugrad.extend import register
 
-plugin = loader.Plugin("plugrad-fake", "1.0", "fake", "fake_backend", builtin=False)
-registry.commit(plugin, {"backends": [fake_backend.Fake]})
+register(Fake)
 devices = [row["name"] for row in measuring.backends() if row["covered"]]
 names = "sin", "embedding", "zeros"
 print(json.dumps([row for name in names for row in measuring.measure(name, ["complex64"], devices)]))

@@ -19,7 +19,8 @@ def lines(text):
 USE_EACH = """
 import json, sys
 import plugrad
-from plugrad import loader, registry
+from plugrad import registry
+from plugrad.registry import loader
 from plugrad.registry.loader import PluginLoadError
 
 def state():
@@ -90,6 +91,7 @@ def test_nothing_of_a_half_right_plugin_is_left(tmp_path):
     program = """
 import plugrad
 from plugrad import registry
+from plugrad.registry import loader
 assert plugrad.zeros(1).sin().item() == 0 and "cpu" not in registry.op("sin").kernels
 for name in ("half_first", "halfway", "half_third", "half_first_", "HalfLayer"):
     for place in (plugrad, plugrad.Tensor, plugrad.nn, plugrad.nn.functional):
@@ -294,7 +296,7 @@ def test_metadata_that_is_not_utf8(tmp_path):
     info = tmp_path / "plugrad_latin-1.0.dist-info"
     text = b"Metadata-Version: 2.1\nName: plugrad-latin\nVersion: 4.0\nAuthor: Fran\xe7ois\n\nName: somebody-else\n"
     (info / "METADATA").write_bytes(text)
-    program = "import plugrad as p; print(p.latin(p.ones(1)).item(), p.loader.plugins['plugrad-latin:latin'].version)"
+    program = "import plugrad as p; print(p.latin(p.ones(1)).item(), p.registry.loader.plugins['plugrad-latin:latin'].version)"
     assert output(program, tmp_path) == "2.0 4.0\n"
     (info / "entry_points.txt").write_bytes(b"[plugrad.ops]\nlatin = plugrad_latin\nodd = fran\xe7ois\n")
     assert output(program, tmp_path) == "2.0 4.0\n"

@@ -166,7 +166,7 @@ op = register(times(2))
 assert torch.mine(one).item() == one.mine().item() == 2
 unregister(op)
 assert not hasattr(torch, "mine") and not hasattr(one, "mine") and not hasattr(torch.ops, "session")
-assert "session:main" not in torch.loader.plugins and "mine" not in dir(torch)
+assert "session:main" not in torch.registry.loader.plugins and "mine" not in dir(torch)
 try:
     unregister(op)
 except LookupError as error:

@@ -13,7 +13,6 @@ import scipy.special
 import plugrad as torch
 from plugrad import registry
 from plugrad.extend import scipy_of
-from plugrad.registry import loader
 from plugrad.testing import assert_close, samples_of
 from plugrad.testing.calls import call, differentiable_outputs, gradients, leaves
 from plugrad.testing.structure import tensors_in
@@ -24,12 +23,7 @@ OURS = sorted(name for name, op in registry.ops.items() if op.provider.builtin a
 HERE = {"cpu", "cuda", "from_numpy", "numpy", "pin_memory"}  # ops that are about the host or one device
 
 
-@pytest.fixture(scope="module", autouse=True)
-def fake():
-    """The fake device, registered as a guest's plugin is."""
-    plugin = loader.Plugin("plugrad-fake", "1.0", "fake", "fake_backend", builtin=False)
-    registry.commit(plugin, {"backends": [fake_backend.Fake]})
-    return torch.device("fake")
+pytestmark = pytest.mark.usefixtures("fake")
 
 
 # ---------------------------------------------------------------------------------------------------- the fake device
