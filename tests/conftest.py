@@ -7,9 +7,9 @@ from plugrad.extend import register, unregister
 from support.fake_backend import Fake
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def fake():
-    """The fake device."""
+    """The fake device, for the tests of one module."""
     register(Fake)
     yield plugrad.device("fake")
     unregister(Fake)

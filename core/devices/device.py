@@ -308,4 +308,17 @@ def type_of(array) -> TensorType:
     return device_of(array).tensor_type(array.dtype)
 
 
+def _follow_backends(dotted) -> None:
+    """Have devices, and what was asked of their backend, forget one that was replaced or taken back."""
+    home, _, name = dotted.partition(".")
+    if home != "backends":
+        return
+    for place in device._interned.values():
+        if place.type == name and place._backend is not registry.backends.get(name):
+            place._backend = None
+            place._types.clear()
+            _scipy.clear()
+
+
+events.on_forget.append(_follow_backends)
 events.guarded_settings.append(("the default device", default_device, set_default_device))

@@ -144,6 +144,7 @@ def _withdraw(plugin, entry) -> None:
         events.publish(events.on_forget, f"ops.{plugin.namespace}.{entry.name}")
     elif entry.kind == "backends" and store.public.get(f"backends.{entry.name}") is None:
         store.backends.pop(entry.name, None)
+        events.publish(events.on_forget, f"backends.{entry.name}")
 
 
 def _forget(plugin, groups) -> None:

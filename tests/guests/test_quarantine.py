@@ -296,7 +296,8 @@ def test_metadata_that_is_not_utf8(tmp_path):
     info = tmp_path / "plugrad_latin-1.0.dist-info"
     text = b"Metadata-Version: 2.1\nName: plugrad-latin\nVersion: 4.0\nAuthor: Fran\xe7ois\n\nName: somebody-else\n"
     (info / "METADATA").write_bytes(text)
-    program = "import plugrad as p; print(p.latin(p.ones(1)).item(), p.registry.loader.plugins['plugrad-latin:latin'].version)"
+    version = "p.registry.loader.plugins['plugrad-latin:latin'].version"
+    program = f"import plugrad as p; print(p.latin(p.ones(1)).item(), {version})"
     assert output(program, tmp_path) == "2.0 4.0\n"
     (info / "entry_points.txt").write_bytes(b"[plugrad.ops]\nlatin = plugrad_latin\nodd = fran\xe7ois\n")
     assert output(program, tmp_path) == "2.0 4.0\n"

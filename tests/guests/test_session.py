@@ -102,7 +102,7 @@ assert torch.mine(one).item() == one.mine().item() == 6 and torch.ops.g.mine(one
 
 def test_every_kind_can_be_registered_and_again():
     program = """
-from plugrad.extend import Backend, LRScheduler, OpHook, Optimizer, composite, loss
+from plugrad.extend import Backend, LRScheduler, OpHook, Optimizer, composite, loss, unregister
 import numpy
 
 for n in (2, 3):
@@ -132,13 +132,29 @@ for n in (2, 3):
         return tensor.fill_(n)
     def compiler(graph, example_inputs, n=n):
         return lambda *args: graph(*args) * n
-    register(Plus, Step, Flat, Counter, sinc, session_loss, inits=[fill_it_], compilers=[compiler])
+    class Array(numpy.ndarray):
+        pass
+    class Twin(Backend):
+        name, xp, array_type, size = "twin", numpy, Array, n
+        def from_numpy(self, array, index):
+            return (array * self.size).view(Array)
+        def to_numpy(self, array):
+            return numpy.array(array)
+    register(Plus, Step, Flat, Counter, Twin, sinc, session_loss, inits=[fill_it_], compilers=[compiler])
     assert torch.nn.Plus()(one).item() == 1 + n and torch.sinc(one).item() == 1 + n
     assert torch.optim.Step([torch.nn.Parameter(one)]).defaults["lr"] == n
     assert torch.optim.lr_scheduler.Flat.size == torch.op_hooks.Counter.size == n
     assert torch.nn.SessionLoss()(one, 0 * one).item() == torch.nn.functional.session_loss(one, 0 * one).item() == n
     assert torch.nn.init.fill_it_(torch.empty(1)).item() == n
     assert torch.compile(torch.exp, backend="compiler")(0 * one).item() == n
+    assert one.to("twin").tolist() == [n] and torch.device("twin").backend.size == n
+unregister(Twin)
+try:
+    one.to("twin")
+except RuntimeError as error:
+    assert "there is no backend for device 'twin'" in str(error), error
+else:
+    raise AssertionError("the device is still there")
 """
     output(SETUP + program, GUESTS)
 
