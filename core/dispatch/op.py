@@ -75,6 +75,7 @@ class Op:
         complex=None,
         domain=None,
         promote=None,
+        like=None,
         vjp=MISSING,
         returns=None,
         variadic=None,
@@ -121,7 +122,8 @@ class Op:
         self.override = override
         self.formulas: list[Formula] = []
         self.write_function = None
-        self.meta_function = self.sample_function = self.error_function = None
+        self.meta_function = None if like is None else _rule_like(self, like)
+        self.sample_function = self.error_function = None
         self.provider = None
         self.qualname = self.name  # "namespace.name" for a guest's op
         self.trusted = False  # our own ops: their gradients' shapes are proved by tests, not checked at every call
@@ -338,6 +340,18 @@ def _not_a_kernel(function, code) -> str:
     if code is None:
         return f"an op is declared by a function written `def {name}(xp, input, ...)`, not by {function!r}"
     return f"op {name!r} takes *args or **kwargs: name its parameters, since everything is derived from them"
+
+
+def _rule_like(op, parameter):
+    """Return the shape rule of results that have the shape and the dtype of one input."""
+    if parameter not in op.positional:
+        raise TypeError(f"op {op.name!r}: like={parameter!r} must be one of {', '.join(op.positional)}")
+    place = op.positional.index(parameter)
+
+    def rule(*values, **keywords):
+        return values[place].shape, values[place].dtype
+
+    return rule
 
 
 class OpNode(Node):

@@ -259,7 +259,7 @@ def _masses(xp, shares, kept, weight, classes, label_smoothing, scale):
     return scale * (total if kept is None else total * kept)
 
 
-@op(at=())
+@op(at=(), like="input")
 def cross_entropy_grad(xp, g, input, target, weight, ignore_index, reduction, label_smoothing):
     """Gradient of `cross_entropy_labels`.
 
@@ -296,11 +296,6 @@ def cross_entropy_grad_vjp_input(F, h, g, input, target, weight, ignore_index, r
     probability = F.softmax(input, dim)
     mass = F.cross_entropy_mass(g, target, weight, ignore_index, reduction, label_smoothing, input.shape)
     return mass * probability * (h - F.sum(h * probability, dim, True))
-
-
-@cross_entropy_grad.meta
-def cross_entropy_grad_meta(g, input, target, weight, ignore_index, reduction, label_smoothing):
-    return input.shape, input.dtype
 
 
 @op(at=())

@@ -90,7 +90,7 @@ def ctc_meta(log_probs, targets, input_lengths, target_lengths, blank):
     return (log_probs.shape[1],), log_probs.dtype
 
 
-@op(at=())
+@op(at=(), like="log_probs")
 def ctc_grad(xp, g, log_probs, targets, input_lengths, target_lengths, blank):
     """Gradient of `ctc`, which takes `log_probs` to be normalised.
 
@@ -114,11 +114,6 @@ def ctc_grad(xp, g, log_probs, targets, input_lengths, target_lengths, blank):
 @ctc_grad.vjp("g", "log_probs")
 def ctc_grad_vjp(F, h):
     raise NotImplementedError("the second derivative of ctc_loss is not implemented, here or in PyTorch")
-
-
-@ctc_grad.meta
-def ctc_grad_meta(g, log_probs, targets, input_lengths, target_lengths, blank):
-    return log_probs.shape, log_probs.dtype
 
 
 def _lengths(values, name, count) -> tuple:

@@ -66,7 +66,7 @@ def reverse(F, function, input, dim, *more):
 # ---------------------------------------------------------------- linear recurrences
 
 
-@op(at=())
+@op(at=(), like="input")
 def affine_scan(xp, input, factor, dim):
     """The recurrence y[k] = input[k] + factor[k] * y[k - 1] along `dim`."""
 
@@ -74,9 +74,6 @@ def affine_scan(xp, input, factor, dim):
         return later[0] + later[1] * earlier[0], later[1] * earlier[1]
 
     return scanned(xp, join, (input, factor), axes(dim, input.ndim))[0] if input.ndim else input + 0
-
-
-affine_scan.meta(_same_shape)
 
 
 def _carried_back(F, g, factor, dim):

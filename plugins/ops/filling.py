@@ -15,7 +15,7 @@ from .random import (
 )
 
 
-@op(at=())
+@op(at=(), like="input")
 def bernoulli_like(xp, input, p=0.5, *, generator=None):
     """Zeros and ones in the shape of `input`, each one with probability `p`."""
     if hasattr(p, "dtype"):
@@ -34,7 +34,7 @@ def bernoulli_(F, input, p=0.5, *, generator=None):
     return input.copy_(F.bernoulli_like(input, p, generator=generator))
 
 
-@op(at=(), inplace=True)
+@op(at=(), inplace=True, like="input")
 def uniform(xp, input, from_=0.0, to=1.0, *, generator=None):
     """Fill with uniform random numbers of [from_, to).
 
@@ -47,7 +47,7 @@ def uniform(xp, input, from_=0.0, to=1.0, *, generator=None):
     return (uniform_array(xp, input.shape, input.dtype, generator) * (to - from_) + from_).astype(input.dtype)
 
 
-@op(at=())
+@op(at=(), like="input")
 def normal_like(xp, input, mean=0.0, std=1.0, *, generator=None):
     """Normal random numbers in the shape of `input`."""
     check_deviation(xp, std)
@@ -65,7 +65,7 @@ def normal_(F, input, mean=0.0, std=1.0, *, generator=None):
     return input.copy_(F.normal_like(input, mean, std, generator=generator))
 
 
-@op(at=(), inplace=True)
+@op(at=(), inplace=True, like="input")
 def log_normal(xp, input, mean=1.0, std=2.0, *, generator=None):
     """Fill with exponentials of normal random numbers.
 
@@ -78,7 +78,7 @@ def log_normal(xp, input, mean=1.0, std=2.0, *, generator=None):
     return xp.exp(normal_array(xp, input.shape, input.dtype, generator) * std + mean).astype(input.dtype)
 
 
-@op(at=(), inplace=True)
+@op(at=(), inplace=True, like="input")
 def exponential(xp, input, lambd=1.0, *, generator=None):
     """Fill with exponential random numbers of rate `lambd`.
 
@@ -99,7 +99,7 @@ def exponential(xp, input, lambd=1.0, *, generator=None):
     return (-xp.log1p(-rng(xp, generator).random(input.shape)) / lambd).astype(input.dtype)
 
 
-@op(at=(), inplace=True)
+@op(at=(), inplace=True, like="input")
 def cauchy(xp, input, median=0.0, sigma=1.0, *, generator=None):
     """Fill with Cauchy random numbers around `median` with scale `sigma`.
 
@@ -114,7 +114,7 @@ def cauchy(xp, input, median=0.0, sigma=1.0, *, generator=None):
     return (median + sigma * xp.tan(angle)).astype(input.dtype)
 
 
-@op(at=(), inplace=True)
+@op(at=(), inplace=True, like="input")
 def geometric(xp, input, p, *, generator=None):
     """Fill with the number of trials up to the first success of probability `p`.
 
@@ -128,7 +128,7 @@ def geometric(xp, input, p, *, generator=None):
     return xp.maximum(xp.ceil(xp.log(u) / xp.log1p(-xp.asarray(p))), 1).astype(input.dtype)
 
 
-@op(at=(), inplace=True)
+@op(at=(), inplace=True, like="input")
 def random(xp, input, from_=None, to=None, *, generator=None):
     """Fill with random integers of [from_, to).
 
@@ -149,18 +149,6 @@ def random(xp, input, from_=None, to=None, *, generator=None):
             limit = 2 ** (DIGITS.get(input.dtype.name) or xp.finfo(input.dtype).nmant + 1) + 1
         from_, to = 0 if from_ is None else from_, limit
     return integer_array(xp, from_, to, input.shape, input.dtype, generator)
-
-
-@bernoulli_like.meta
-@uniform.meta
-@normal_like.meta
-@log_normal.meta
-@exponential.meta
-@cauchy.meta
-@geometric.meta
-@random.meta
-def filled_meta(input, *args, **kwargs):
-    return input.shape, input.dtype
 
 
 @bernoulli_like.vjp
@@ -192,7 +180,7 @@ def geometric_samples(make):
     yield make(2, 3), 0.25
 
 
-@op(at=("fill",), inplace=True)
+@op(at=("fill",), inplace=True, like="input")
 def fill(xp, input, value):
     """A copy of `input` in which every element is `value` (a number or a 0-d tensor).
 
@@ -216,11 +204,6 @@ def fill_write(xp, out, value):
     out[...] = value
 
 
-@fill.meta
-def fill_meta(input, value):
-    return input.shape, input.dtype
-
-
 @fill.vjp("input")
 def fill_vjp_input(F, g):
     return F.zeros_like(g)
@@ -237,7 +220,7 @@ def fill_samples(make):
     yield make.args(make(2, 3), make())
 
 
-@op(at=(), inplace=True)
+@op(at=(), inplace=True, like="input")
 def zero(xp, input):
     """Zeros in place of every element.
 
@@ -251,11 +234,6 @@ def zero(xp, input):
 @zero.writer
 def zero_write(xp, out):
     out.fill(0)
-
-
-@zero.meta
-def zero_meta(input):
-    return input.shape, input.dtype
 
 
 @zero.vjp
@@ -290,7 +268,7 @@ def fill_function(F, input, value):
     return input.fill_(value)
 
 
-@op(at=(), inplace=True)
+@op(at=(), inplace=True, like="input")
 def copy(xp, input, src, non_blocking=False):
     """The values of `src`, broadcast and cast to the shape and dtype of `input`.
 
@@ -310,11 +288,6 @@ def copy(xp, input, src, non_blocking=False):
             f"{list(src.shape)}: the source of copy_ must be broadcastable to the target"
         ) from None
     return out
-
-
-@copy.meta
-def copy_meta(input, src, non_blocking=False):
-    return input.shape, input.dtype
 
 
 @copy.writer

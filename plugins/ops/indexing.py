@@ -162,7 +162,7 @@ def accumulate(xp, out, index, values):
         ix.combine_at(xp, xp.add, out.reshape(-1), places.ravel(), xp.broadcast_to(values, places.shape).ravel())
 
 
-@op(at=(), inplace=True, node="CopySlices")
+@op(at=(), inplace=True, node="CopySlices", like="input")
 def setitem(xp, input, index, value):
     """A copy of `input` with `value` written at an index."""
     index = ix.tidy(index)
@@ -196,11 +196,6 @@ def assign(xp, out, index, value):
         ) from None
 
 
-@setitem.meta
-def setitem_meta(input, index, value):
-    return input.shape, input.dtype
-
-
 @setitem.vjp("input")
 def setitem_vjp_input(F, g, index):
     return F.setitem(g, index, 0)
@@ -224,7 +219,7 @@ def setitem_samples(make):
     yield make.args(make(3, 4), ([2, 0], slice(1, 3)), make(2, 2))
 
 
-@op(inplace=True)
+@op(inplace=True, like="input")
 def index_put(xp, input, indices, values, accumulate=False):
     """A copy of `input` with `values` written (or added) at an index of tensors.
 
@@ -250,11 +245,6 @@ def index_put(xp, input, indices, values, accumulate=False):
 
 
 adding = accumulate  # `index_put` has a parameter of that name
-
-
-@index_put.meta
-def index_put_meta(input, indices, values, accumulate=False):
-    return input.shape, input.dtype
 
 
 @index_put.vjp("input")
@@ -334,7 +324,7 @@ def checked_source(name, input, dim, index, source, error=RuntimeError):
         )
 
 
-@op(inplace=True)
+@op(inplace=True, like="input")
 def index_add(xp, input, dim, index, source, *, alpha=1):
     """`input` plus `alpha` times the slices of `source` where `index` says.
 
@@ -357,11 +347,6 @@ def index_add(xp, input, dim, index, source, *, alpha=1):
     return out
 
 
-@index_add.meta
-def index_add_meta(input, dim, index, source, *, alpha=1):
-    return input.shape, input.dtype
-
-
 @index_add.vjp("input")
 def index_add_vjp_input(F, g):
     return g
@@ -378,7 +363,7 @@ def index_add_samples(make):
     yield make.args(make(4, 3), 1, make.ints(2, low=0, high=3), make(4, 2), alpha=2)
 
 
-@op(inplace=True)
+@op(inplace=True, like="input")
 def index_copy(xp, input, dim, index, source):
     """A copy of `input` with the slices of `source` where `index` says.
 
@@ -400,11 +385,6 @@ def index_copy(xp, input, dim, index, source):
     return out
 
 
-@index_copy.meta
-def index_copy_meta(input, dim, index, source):
-    return input.shape, input.dtype
-
-
 @index_copy.vjp("input")
 def index_copy_vjp_input(F, g, dim, index):
     return F.index_fill(g, dim, index, 0)
@@ -420,7 +400,7 @@ def index_copy_samples(make):
     yield make.args(make(4, 3), 1, make.ints(1, low=0, high=3), make(4, 1))
 
 
-@op(inplace=True)
+@op(inplace=True, like="input")
 def index_fill(xp, input, dim, index, value):
     """A copy of `input` with `value` in the slices named by `index`.
 
@@ -446,11 +426,6 @@ def index_fill(xp, input, dim, index, value):
     lifted = out if input.ndim else out.reshape(1)
     lifted[(slice(None),) * dim + (index.reshape(-1),)] = value
     return out
-
-
-@index_fill.meta
-def index_fill_meta(input, dim, index, value):
-    return input.shape, input.dtype
 
 
 @index_fill.vjp("input")

@@ -40,7 +40,7 @@ def linalg_det_vjp(F, g, A):
     return F.reshape(g, (*g.shape, 1, 1)) * adjoint(F, F.adjugate(A))
 
 
-@op(at=())
+@op(at=(), like="A")
 def adjugate(xp, A):
     """Transposed cofactors: the determinant times the inverse, or the limit of that.
 
@@ -53,11 +53,6 @@ def adjugate(xp, A):
     others = xp.where(xp.eye(n, dtype=bool), values.dtype.type(1), values[..., None, :]).prod(axis=-1)
     turn = xp.linalg.det(left) * xp.linalg.det(right)
     return xp.matmul(raw_adjoint(xp, right) * (others * turn[..., None])[..., None, :], raw_adjoint(xp, left))
-
-
-@adjugate.meta
-def adjugate_meta(A):
-    return A.shape, A.dtype
 
 
 @adjugate.vjp

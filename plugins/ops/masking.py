@@ -43,7 +43,7 @@ def take_samples(make):
     yield make.args(make(3, 4), make.ints(5, low=0, high=12))
 
 
-@op(inplace=True)
+@op(inplace=True, like="input")
 def put(xp, input, index, source, accumulate=False):
     """A copy of `input` with `source` written (or added) at flat positions.
 
@@ -70,11 +70,6 @@ def put(xp, input, index, source, accumulate=False):
     elif index.size:
         out.reshape(-1)[index.ravel()] = source.ravel()
     return out
-
-
-@put.meta
-def put_meta(input, index, source, accumulate=False):
-    return input.shape, input.dtype
 
 
 @put.vjp("input")

@@ -179,10 +179,6 @@ def randint_like(
     return F.randint(low, high, input.shape, generator=generator, **options(input, dtype, device, requires_grad))
 
 
-def same_meta(input, *args, **kwargs):
-    return input.shape, input.dtype
-
-
 def no_gradient(F, g):
     """Samples do not depend smoothly on what they replace: PyTorch answers zeros."""
     return F.zeros_like(g)
@@ -268,7 +264,7 @@ def normal(
     return F.normal_around(mean, std, generator=generator)
 
 
-@op(at=("bernoulli", "Tensor.bernoulli"))
+@op(at=("bernoulli", "Tensor.bernoulli"), like="input")
 def bernoulli(xp, input, p=None, *, generator=None):
     """Zeros and ones, each one with the probability held by `input` (or `p` for all).
 
@@ -292,9 +288,6 @@ def coin_flips(xp, shape, p, generator):
     if not hasattr(p, "dtype") and not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     return xp.asarray(rng(xp, generator).random(shape) < p)
-
-
-bernoulli.meta(same_meta)
 
 
 bernoulli.vjp(no_gradient)
@@ -347,7 +340,7 @@ def multinomial_meta(input, num_samples, replacement=False, *, generator=None):
     return (*input.shape[:-1], num_samples), plugrad.int64.numpy
 
 
-@op(at=("poisson",))
+@op(at=("poisson",), like="input")
 def poisson(xp, input, generator=None):
     """Poisson random numbers of the rates in `input`.
 
@@ -361,9 +354,6 @@ def poisson(xp, input, generator=None):
     if input.size and not bool(xp.all(input >= 0)):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     return xp.asarray(rng(xp, generator).poisson(input.astype("float64"))).astype(input.dtype)
-
-
-poisson.meta(same_meta)
 
 
 poisson.vjp(no_gradient)

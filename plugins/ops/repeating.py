@@ -6,7 +6,7 @@ import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op
 
 
-@op(variadic="dims")
+@op(variadic="dims", like="input")
 def flip(xp, input, dims):
     """A copy in reversed order along `dims`.
 
@@ -19,11 +19,6 @@ def flip(xp, input, dims):
     for d in found[: input.ndim]:
         steps[d] = slice(None, None, -1)
     return input[tuple(steps)].copy() if input.ndim else input.copy()
-
-
-@flip.meta
-def flip_meta(input, dims):
-    return input.shape, input.dtype
 
 
 @flip.vjp
@@ -87,7 +82,7 @@ def rot90(F, input, k=1, dims=(0, 1)):
     return F.transpose(F.flip(input, (second if k % 4 == 1 else first,)), first, second)
 
 
-@op()
+@op(like="input")
 def roll(xp, input, shifts, dims=()):
     """Elements moved by `shifts` along `dims`, round the end.
 
@@ -106,11 +101,6 @@ def roll(xp, input, shifts, dims=()):
     if input.ndim == 0:
         raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
     return xp.roll(input, shifts, tuple([axes(d, input.ndim) for d in dims]))
-
-
-@roll.meta
-def roll_meta(input, shifts, dims=()):
-    return input.shape, input.dtype
 
 
 @roll.vjp

@@ -290,7 +290,7 @@ def frexp_meta(input):
     return [(input.shape, input.dtype), (input.shape, "int32")]
 
 
-@op(at=("nan_to_num", "Tensor.nan_to_num"), inplace=True)
+@op(at=("nan_to_num", "Tensor.nan_to_num"), inplace=True, like="input")
 def nan_to_num(xp, input, nan=None, posinf=None, neginf=None):
     """NaN and infinities replaced by finite numbers.
 
@@ -320,11 +320,6 @@ def nan_to_num(xp, input, nan=None, posinf=None, neginf=None):
 @nan_to_num.vjp
 def nan_to_num_vjp(F, g, input):
     return F.where(F.isfinite(input), g, 0.0)
-
-
-@nan_to_num.meta
-def nan_to_num_meta(input, nan=None, posinf=None, neginf=None):
-    return input.shape, input.dtype
 
 
 @frexp.samples

@@ -102,7 +102,7 @@ def corner(index, src):
     return src[tuple([slice(n) for n in index.shape])] if src.shape != index.shape else src
 
 
-@op(inplace=True)
+@op(inplace=True, like="input")
 def scatter(xp, input, dim, index, src=None, *, value=None, reduce=None):
     """A copy of `input` with `src` at the places that `index` names along `dim`.
 
@@ -136,11 +136,6 @@ def scatter(xp, input, dim, index, src=None, *, value=None, reduce=None):
         memory = array.reshape(-1)
         ix.combine_at(xp, combine(xp, "sum" if reduce == "add" else "prod"), memory, flat, part)
     return out
-
-
-@scatter.meta
-def scatter_meta(input, dim, index, src=None, *, value=None, reduce=None):
-    return input.shape, input.dtype
 
 
 @scatter.vjp("input")
@@ -180,7 +175,7 @@ def plugrad_permutation(make, n, m):
     return plugrad.arange(n).reshape(n, 1).expand(n, m).flip(0)
 
 
-@op(inplace=True)
+@op(inplace=True, like="input")
 def scatter_add(xp, input, dim, index, src):
     """`input` plus `src`, added at the places that `index` names along `dim`.
 
@@ -189,11 +184,6 @@ def scatter_add(xp, input, dim, index, src):
     tensor([ 0.,  0., 12.])
     """
     return scatter_reduced(xp, input, dim, index, src, "sum", True)
-
-
-@scatter_add.meta
-def scatter_add_meta(input, dim, index, src):
-    return input.shape, input.dtype
 
 
 @scatter_add.vjp("input")
@@ -252,7 +242,7 @@ def scatter_reduced(xp, input, dim, index, src, reduce, include_self):
     return out
 
 
-@op(inplace=True)
+@op(inplace=True, like="input")
 def scatter_reduce(xp, input, dim, index, src, reduce, *, include_self=True):
     """`input` combined with `src` at the places that `index` names along `dim`.
 
@@ -266,11 +256,6 @@ def scatter_reduce(xp, input, dim, index, src, reduce, *, include_self=True):
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     return scatter_reduced(xp, input, dim, index, src, reduce, include_self)
-
-
-@scatter_reduce.meta
-def scatter_reduce_meta(input, dim, index, src, reduce, *, include_self=True):
-    return input.shape, input.dtype
 
 
 @scatter_reduce.vjp("input", "src")

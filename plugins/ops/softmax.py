@@ -184,17 +184,12 @@ def softmin(F, input, dim=None, _stacklevel=3, dtype=None):
     return F.softmax(-input, _implicit_dim("softmin", input.ndim) if dim is None else dim, dtype)
 
 
-@op(at=(), vjp=None)
+@op(at=(), vjp=None, like="input")
 def gumbel_noise(xp, input):
     """Gumbel distributed noise in the shape of `input`."""
     draw = rng(xp).random(input.shape)
     tiny = 1e-300  # -log(-log(0)) would be infinite
     return xp.asarray(-xp.log(-xp.log(xp.maximum(draw, tiny)))).astype(input.dtype)
-
-
-@gumbel_noise.meta
-def gumbel_noise_meta(input):
-    return input.shape, input.dtype
 
 
 @composite(at=("nn.functional.gumbel_softmax",))

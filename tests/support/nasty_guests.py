@@ -180,6 +180,7 @@ FAULTS = {
     "variadic": ("ops", _kernel("lambda xp, *args: args[0]"), "import", "takes *args or **kwargs: name its parameters"),
     "misspelt_option": ("ops", _kernel("lambda xp, x: x, vjpp=None"), "import",
                 "no option 'vjpp'; did you mean 'vjp'?"),
+    "like_nothing": ("ops", _kernel("lambda xp, x: x, like='y'"), "import", "like='y' must be one of x"),
     "formula_as_option": ("ops", _kernel("lambda xp, x: x, vjp=abs"), "import",
                 "declare one by @formula_as_option.vjp"),
     "two_formulas": ("ops", GOOD + "{name}.vjp(lambda F, g: g)\n", "import",
