@@ -15,15 +15,6 @@ import sys as _sys
 import warnings as _warnings
 
 from plugrad import registry
-from plugrad.autograd import engine
-from plugrad.autograd.engine import (
-    enable_grad,
-    inference_mode,
-    is_grad_enabled,
-    is_inference_mode_enabled,
-    no_grad,
-    set_grad_enabled,
-)
 from plugrad.devices import dtypes
 from plugrad.devices.device import device, get_default_device, set_default_device
 from plugrad.devices.dtypes import (
@@ -34,6 +25,14 @@ from plugrad.devices.dtypes import (
     iinfo,
     promote_types,
     set_default_dtype,
+)
+from plugrad.graph.modes import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
 )
 from plugrad.tensor import printing
 from plugrad.tensor.description import Size

@@ -1,118 +1,127 @@
-"""What becomes of a gradient that arrives: hooks before and after a node, and the `.grad` of a leaf."""
+"""What becomes of the gradient of a leaf, and who owns the memory of a gradient.
+
+Formulas return what they like: a new array, the gradient that they were given, a view of it, an array that the forward
+call saved. So the memory of a gradient on its way may be another gradient's, a saved value's or the user's, and
+nobody may write to it. Two kinds of arrays are *owned*, which means that nobody else can see their memory:
+
+- a sum that a walk made itself, of the gradients that arrived at one edge. `Walk.run` notes these edges in `owned` and
+  adds further gradients to such a sum in place; it forgets them when anybody else may have seen the sum.
+- the array of a leaf's `.grad`, of a retained gradient, and of what `autograd.grad` returns. The next backward adds to
+  `.grad` in place, and optimizers and users write to it.
+
+`own` alone decides whether an array is owned already or has to be copied. It takes the array out of a list that held
+the walk's only reference to it; an array with no reference beside its own, and no base, is nobody else's. That
+is but a shortcut to save a copy: how many references a local variable makes is measured at import, since interpreters
+differ (Python 3.14 borrows references that earlier ones counted), and one that does not count them always copies.
+"""
 
 from __future__ import annotations
 
 import sys
 
-from plugrad.graph.modes import mode
-from plugrad.graph.nodes import Outputs, Rare, as_tensor
+import numpy
 
-# Gradients become Tensors, but their module imports this one: it sets the two names.
-Tensor = make = None
+from plugrad.autograd.hooks import run_before
+from plugrad.graph.versions import touch
+from plugrad.tensor.tensor import ensure_tensor, from_raw, make
+
+_count = getattr(sys, "getrefcount", None) or (lambda array: sys.maxsize)
 
 
-def finish_leaf(leaf, g, create, targets, captured, holders) -> None:
-    """The gradient of a leaf is complete: run its hooks, then accumulate or capture it.
+def own(arrays: list):
+    """Take the last array out of the list that holds it for the caller; return a copy if anybody else holds it."""
+    array = arrays.pop()
+    if array.base is None and _count(array) <= _UNSHARED:
+        return array
+    return array.copy()
 
-    `holders` is how many references to `g` the caller knows of.
+
+def _references(arrays: list) -> int:
+    """Return how many references `own` sees, in the same form as there."""
+    array = arrays.pop()
+    return _count(array)
+
+
+class _Holder:
+    __slots__ = ("_data",)
+
+    def __init__(self, data):
+        self._data = data
+
+
+def _references_of_data(holder) -> int:
+    """Return how many references `_add` sees to the array of a tensor, in the same form as there."""
+    data = holder._data
+    return _count(data)
+
+
+def _measure() -> tuple[int, int]:
+    """Return the counts of an array that nobody else holds, in `own` and in `_add`; 0 where counts don't tell."""
+    array = numpy.empty(0)
+    unshared, of_data = _references([numpy.empty(0)]), _references_of_data(_Holder(numpy.empty(0)))
+    tells = _references([array]) == unshared + 1 and _references_of_data(_Holder(array)) == of_data + 1
+    return (unshared, of_data) if tells else (0, 0)
+
+
+_UNSHARED, _UNSHARED_DATA = _measure()
+
+
+def finish(leaves: list, on_tensors=False, targets=None, captured=None) -> None:
+    """Accumulate the complete gradients of leaves, [leaf, gradient, leaf, gradient, ...], and empty the list.
+
+    Gradients are raw arrays, or with `on_tensors` Tensors; None where none arrived. With `targets` only those leaves
+    accumulate that it maps to True; gradients of the others among them go to the dict `captured`.
     """
-    rare = leaf.__dict__.get("_hooks")
-    if rare is not None and g is not None and (rare.before or rare.pre):
-        g = run_before(leaf, rare, g, create)
-    if targets is not None:
-        if leaf in targets:
-            captured[leaf] = g
-        if not targets.get(leaf):
-            return
-    if g is None:
-        return
-    accumulate(leaf, g, create, holders)
-    if rare is not None and rare.after:
-        for hook in list(rare.after.values()):
-            hook((), (as_tensor(g),))
-    post = leaf.__dict__.get("_post_accumulate_grad_hooks")
-    if post:
-        for hook in list(post.values()):
-            hook(leaf)
+    leaves.reverse()
+    while leaves:
+        leaf = leaves.pop()
+        extras = leaf.__dict__
+        rare = extras.get("_hooks") if extras else None
+        if rare is not None and leaves[-1] is not None:
+            leaves[-1] = run_before(leaf, rare, leaves[-1], on_tensors)
+        if targets is not None and not targets.get(leaf):
+            g = leaves.pop()
+            if leaf in targets:
+                captured[leaf] = g
+            continue
+        if leaves[-1] is None:
+            leaves.pop()
+            continue
+        arrived = (ensure_tensor(leaves[-1]),) if rare is not None and rare.after else None
+        accumulate(leaf, leaves, on_tensors)
+        if arrived is not None:
+            for hook in list(rare.after.values()):
+                hook((), arrived)
+        if extras:
+            for hook in list(extras.get("_post_accumulate_grad_hooks", {}).values()):
+                hook(leaf)
 
 
-def accumulate(leaf, g, create, holders) -> None:
-    """Add a finished gradient to `leaf.grad`. The first one is taken if nobody else holds it, else copied."""
-    old = leaf.grad
-    if create:
-        leaf._grad = g if old is None else old + g
-        return
-    if old is not None:
-        if old._edge is not None or old._data.__class__ is not g.__class__:
-            leaf._grad = as_tensor(old._data + g)
-        else:
-            data = old._data
-            data += g
-        return
-    kind = leaf._type.plain
-    if g.__class__ is not kind.array_type:
-        g = kind.wrap(g)
-    # 3: this frame's `g`, that of `finish_leaf`, and getrefcount's own argument.
-    elif g.base is not None or sys.getrefcount(g) > 3 + holders:
-        g = g.copy()
-    leaf._grad = make(g, kind)
+def accumulate(tensor, grads: list, on_tensors=False) -> None:
+    """Add the last gradient of a list, which it is taken from, to the `.grad` of a tensor."""
+    have = getattr(tensor, "_grad", None)
+    if on_tensors:
+        g = grads.pop()
+        tensor._grad = g.clone() if have is None else have + g
+    elif have is None:
+        tensor._grad = owned_tensor(grads, tensor._type.plain)
+    elif have._edge is not None:
+        tensor._grad = ensure_tensor(have._data + grads.pop())
+    else:
+        _add(have, grads.pop())
 
 
-def run_before(owner, rare: Rare, g, create):
-    """Run tensor hooks (in order of registration), keep a retained gradient, run node pre-hooks."""
-    if isinstance(g, Outputs):
-        g = owner.materialize(g)
-        tensors = tuple(as_tensor(item) for item in g)
-        for hook in list((rare.pre or {}).values()):
-            result = hook(tensors)
-            if result is not None:
-                tensors = tuple(result)
-        return Outputs({i: t if create or t is None else t._data for i, t in enumerate(tensors) if t is not None})
-    tensor = as_tensor(g)
-    for hook in list((rare.before or {}).values()):
-        result = hook(tensor)
-        if result is not None:
-            tensor = _checked(result, tensor, "tensor hook")
-    if rare.retained is not None and tensor is not None:
-        keeper = rare.retained()
-        if keeper is not None:
-            keeper._grad = tensor if keeper.grad is None else keeper.grad + tensor
-    for hook in list((rare.pre or {}).values()):
-        result = hook((tensor,))
-        if result is not None:
-            tensor = result[0] if isinstance(result, (tuple, list)) else result
-    return tensor if create or tensor is None else tensor._data
+def owned_tensor(arrays: list, tensor_type):
+    """Return a Tensor with the last array of a list, which it is taken from, or a copy if others hold it: see `own`."""
+    if arrays[-1].__class__ is not tensor_type.array_type:
+        arrays[-1] = tensor_type.wrap(arrays[-1])
+    array = own(arrays)
+    return make(array, tensor_type) if array.dtype == tensor_type.np else from_raw(array)
 
 
-def _checked(result, grad, what):
-    if not isinstance(result, Tensor):
-        raise TypeError(f"a {what} must return None or a Tensor, not {type(result).__name__}")
-    if grad is not None and result.shape != grad.shape:
-        raise RuntimeError(
-            f"hook '{what}' has changed the size of value: it got {list(grad.shape)} and returned {list(result.shape)}"
-        )
-    return result
-
-
-def run_after(node, rare: Rare, grads, g, create):
-    if mode.anomaly and mode.check_nan:
-        for number, grad in enumerate(grads):
-            if grad is not None and bool(as_tensor(grad).isnan().any()):
-                raise RuntimeError(f"Function '{node.name()}' returned nan values in its {number}th output.")
-    if not rare.after:
-        return grads
-    outs = g if isinstance(g, Outputs) else (g,)
-    if isinstance(g, Outputs):
-        outs = node.materialize(g)
-    grad_outputs = tuple(as_tensor(item) for item in outs)
-    tensors = [None] * max(node.inputs, len(grads))
-    positions = node.positions or range(len(grads))
-    for position, item in zip(positions, grads):
-        tensors[position] = as_tensor(item)
-    tensors = tuple(tensors)
-    for hook in list(rare.after.values()):
-        result = hook(tensors, grad_outputs)
-        if result is not None:
-            tensors = result if isinstance(result, tuple) else (result,)
-    grads = [tensors[position] for position in positions]
-    return tuple(t if create or t is None else t._data for t in grads)
+def _add(tensor, g) -> None:
+    """Add to a `.grad` in place. Others that hold its array, such as nodes that saved it, are told by its version."""
+    data = tensor._data
+    if data.base is not None or _count(data) > _UNSHARED_DATA:
+        touch(tensor)
+    data += g

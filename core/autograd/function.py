@@ -7,22 +7,25 @@ is run once more with recording on, so that the intermediate's part of the secon
 
 from __future__ import annotations
 
+import functools
 import warnings
 
 import numpy
 
-from plugrad.autograd import engine
-from plugrad.autograd.engine import LEAF, Node, OutputSlot, mode
+from plugrad.dispatch import inplace
 from plugrad.dispatch import op as ops
-from plugrad.graph import nodes
+from plugrad.graph import numpy_writes
+from plugrad.graph.modes import LEAF, enable_grad, mode, no_grad, tick
+from plugrad.graph.nodes import Node, Outputs, OutputSlot
+from plugrad.graph.saved import FREED, Packed, annotate, check_unchanged
+from plugrad.graph.versions import touch
 from plugrad.tensor import inference, shared_memory
+from plugrad.tensor.tensor import Tensor, ensure_tensor, from_raw, make
 from plugrad.tensor.views import alias as alias_view
 
 
 def _tensors_in(value):
     """Yield the tensors in nested lists, tuples and dicts, in order."""
-    from plugrad.tensor.tensor import Tensor
-
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -55,8 +58,6 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors):
         """Keep tensors (or None) for backward, where `saved_tensors` returns them and checks that none was changed."""
-        from plugrad.tensor.tensor import Tensor
-
         for tensor in tensors:
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(
@@ -149,8 +150,6 @@ def _node_class(cls):
 
 def _run(node, args, kwargs):
     """Call forward with recording off, then make `node` the history of its outputs."""
-    from plugrad.tensor.tensor import Tensor
-
     cls = node.user
     parts = [*args, *kwargs.values()]
     inputs = list(_tensors_in(parts))
@@ -160,10 +159,10 @@ def _run(node, args, kwargs):
     node.needs_input_grad, node.num_inputs = needs, len(parts)
     node.edges, node.saved, node.fit, node.rare, node.seq = (), (), None, None, 0
     split = "setup_context" in _all_names(cls)
-    start = engine.tick()
+    start = tick()
     shared_memory.inside += 1
     try:
-        with engine.no_grad():
+        with no_grad():
             output = cls.forward(*args, **kwargs) if split else cls.forward(node, *args, **kwargs)
             if split:
                 cls.setup_context(node, args, output)
@@ -179,7 +178,7 @@ def _run(node, args, kwargs):
             raise TypeError(
                 f"{cls.__name__}.forward: expected to return a Tensor or a tuple of them, got {type(value).__name__}"
             )
-    node.seq = engine.tick()
+    node.seq = tick()
     if any(needs) and mode.grad:
         outputs = _connect(node, cls, parts, inputs, outputs)
         node._remember(args, kwargs, inputs, outputs)
@@ -190,11 +189,10 @@ def _run(node, args, kwargs):
     return outputs[0] if single else tuple(outputs)
 
 
-def _changed(tensors, start) -> list:
+def _changed(tensors, start: int) -> list:
     """Return those of the tensors that were written in place, by an op or through NumPy, since the tick `start`."""
-    if nodes.last_touch <= start and not shared_memory._exports:
-        return []
-    return [t for t in tensors if nodes._written_since(t._data, start) or shared_memory.changed_since(t._data, start)]
+    written = numpy_writes.written_since([tensor._data for tensor in tensors], start)
+    return [tensor for tensor, was_written in zip(tensors, written) if was_written]
 
 
 def _check_inputs(node, inputs, start) -> None:
@@ -220,9 +218,6 @@ def _fresh(output, node):
 
 def _connect(node, cls, parts, inputs, outputs):
     """Give the outputs their history and the node its edges."""
-    from plugrad.dispatch import inplace
-    from plugrad.tensor.tensor import Tensor, make
-
     edges, fits = [], []
     for tensor in inputs:
         edge = tensor._edge
@@ -249,7 +244,7 @@ def _connect(node, cls, parts, inputs, outputs):
         if floating and not any(outputs[number] is t for t in excluded):
             edge = node if len(outputs) == 1 else OutputSlot(node, number)
             if dirty:
-                engine.touch(output)
+                touch(output)
                 inplace.rebase(output, edge)
             else:
                 output._edge, output._view = edge, _alias_view(node, number, alias) if alias is not None else None
@@ -295,7 +290,7 @@ class _FunctionNode(Node):
             intermediate = intermediate or not any(tensor is t for t in inputs)
         if mode.saved_hooks:
             pack, unpack = mode.saved_hooks[-1]
-            with engine.no_grad():
+            with no_grad():
                 saved = [
                     item if item is None or item.output is not None else _packed(item, pack, unpack) for item in saved
                 ]
@@ -305,13 +300,13 @@ class _FunctionNode(Node):
         if intermediate:
             self._replay = (args, kwargs)
         if mode.anomaly:
-            engine.annotate(self)
+            annotate(self, from_raw)
 
     @property
     def saved_tensors(self):
         """The tensors given to `save_for_backward`, checked for in-place changes."""
         if self.saved is None:
-            raise RuntimeError(engine.FREED)
+            raise RuntimeError(FREED)
         if not self.saved and self._to_save:
             return self._to_save
         found = []
@@ -319,10 +314,10 @@ class _FunctionNode(Node):
             if item is None:
                 found.append(None)
                 continue
-            if isinstance(item, engine.Packed):
+            if isinstance(item, Packed):
                 found.append(item.unpacker(item.packed))
                 continue
-            engine.stale_error(self, (item.data,))
+            check_unchanged(self, (item.data,))
             if item.output is None:
                 found.append(item.tensor)
             else:
@@ -346,12 +341,10 @@ class _FunctionNode(Node):
 
     def materialize(self, g, F=None):
         """Return the gradients of all outputs as Tensors or None."""
-        from plugrad.tensor.tensor import make
-
-        if isinstance(g, engine.Outputs):
-            found = [engine.as_tensor(g.grads.get(i)) for i in range(len(self.outputs))]
+        if isinstance(g, Outputs):
+            found = [ensure_tensor(g.grads.get(i)) for i in range(len(self.outputs))]
         else:
-            found = [engine.as_tensor(g)]
+            found = [ensure_tensor(g)]
         if self._materialize:
             for i, grad in enumerate(found):
                 if grad is None and self.outputs[i] is not None:
@@ -360,8 +353,6 @@ class _FunctionNode(Node):
         return tuple(found)
 
     def pull(self, F, g, saved, retain):
-        from plugrad.tensor.tensor import Tensor
-
         create = F is ops.F
         ctx = self._recompute() if create and self._replay is not None else self
         backward = getattr(self.user, "vjp", None) or self.user.backward
@@ -407,7 +398,7 @@ class _FunctionNode(Node):
 
     def _call(self, backward, ctx, arrived):
         """Return what the user's backward returns; RuntimeError if it changed in place what it was given."""
-        start = engine.tick()
+        start = tick()
         shared_memory.inside += 1
         try:
             grads = backward(ctx, *arrived)
@@ -425,9 +416,9 @@ class _FunctionNode(Node):
         args, kwargs = self._replay
         ctx = _node_class(self.user)()
         ctx.__dict__.update(self.__dict__)
-        ctx.edges, ctx.saved, ctx.fit, ctx.rare, ctx.seq = (), (), None, None, engine.tick()
+        ctx.edges, ctx.saved, ctx.fit, ctx.rare, ctx.seq = (), (), None, None, tick()
         cls = self.user
-        with engine.enable_grad():
+        with enable_grad():
             if "setup_context" in _all_names(cls):
                 cls.setup_context(ctx, args, cls.forward(*args, **kwargs))
             else:
@@ -436,7 +427,7 @@ class _FunctionNode(Node):
         new = [*ctx._to_save, *_tensors_in([v for k, v in ctx.__dict__.items() if k[0] != "_"])]
         for was, now in zip(old, new):
             if was is not None and now._edge is not None and was is not now:
-                if not numpy.array_equal(engine.as_tensor(was._data)._host(), now.detach()._host(), equal_nan=True):
+                if not numpy.array_equal(ensure_tensor(was._data)._host(), now.detach()._host(), equal_nan=True):
                     raise RuntimeError(
                         f"double backward through {cls.__name__}: forward kept an intermediate tensor of shape "
                         f"{list(now.shape)} that depends on the inputs and is not the same when forward is run again "
@@ -460,7 +451,7 @@ def _leaves(value):
 
 
 def _packed(item, pack, unpack):
-    return engine.Packed(pack(item.tensor), unpack)
+    return Packed(pack(item.tensor), unpack)
 
 
 class _OnceNode(Node):
@@ -480,13 +471,10 @@ class _OnceNode(Node):
 
 def once_differentiable(backward):
     """Mark a `backward` whose result can't be differentiated again: doing so is an error."""
-    import functools
-
-    from plugrad.tensor.tensor import Tensor
 
     @functools.wraps(backward)
     def wrapper(ctx, *grads):
-        with engine.no_grad():
+        with no_grad():
             results = backward(ctx, *grads)
         if not mode.grad or not any(isinstance(g, Tensor) and g.requires_grad for g in (*grads, *ctx.saved_tensors)):
             return results
@@ -498,7 +486,7 @@ def once_differentiable(backward):
                 node.edges = tuple(
                     g if g._edge is LEAF else g._edge for g in grads if g is not None and g._edge is not None
                 )
-                node.saved, node.fit, node.rare, node.seq = (), None, None, engine.tick()
+                node.saved, node.fit, node.rare, node.seq = (), None, None, tick()
                 node.label = ctx.name()
                 result = result.detach()
                 result._edge = node

@@ -10,12 +10,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import warnings
 import weakref
 from collections import namedtuple
 
-from plugrad.autograd import engine
+from plugrad.autograd.engine import count_uses
+from plugrad.autograd.roots import walk
 from plugrad.dispatch.interception import OpHook
 from plugrad.graph.modes import LEAF, mode
+from plugrad.tensor.tensor import Tensor, make
 
 Missing = namedtuple("Missing", "name why")
 Missing.__doc__ = "A tensor without gradient: its `name`, and `why` in words."
@@ -49,7 +52,7 @@ def explain_missing(loss, model, trace=None) -> list:
     reached = _behind([_edge(one) for one in losses])
     named = _named(model)
     got, ends = _walk(losses, [tensor for _, tensor in named if _edge(tensor) in reached], reached)
-    found = []
+    missing = []
     for name, tensor in named:
         edge, why = _edge(tensor), None
         if edge is None:
@@ -60,18 +63,16 @@ def explain_missing(loss, model, trace=None) -> list:
             why = _why_none(edge, ends)
         elif trace is not None:
             why = trace.why(edge, losses, reached)
-        found.append(Missing(name, why or _why_unreached(reached, trace)))
-    return found
+        missing.append(Missing(name, why or _why_unreached(reached, trace)))
+    return missing
 
 
 def warn_missing(loss, model) -> None:
     """Warn of the parameters that `explain_missing` finds."""
-    import warnings
-
-    found = explain_missing(loss, model)
-    if found:
-        lines = "".join(f"\n  {name}: {why}" for name, why in found)
-        warnings.warn(f"{len(found)} parameter(s) receive no gradient from this backward:{lines}", stacklevel=4)
+    missing = explain_missing(loss, model)
+    if missing:
+        lines = "".join(f"\n  {name}: {why}" for name, why in missing)
+        warnings.warn(f"{len(missing)} parameter(s) receive no gradient from this backward:{lines}", stacklevel=4)
 
 
 def _edge(tensor):
@@ -81,9 +82,9 @@ def _edge(tensor):
 
 def _behind(edges) -> dict:
     """Return all edges that some edges lead to, themselves included, as the keys of a dict."""
-    found = engine._count_uses([edge for edge in edges if edge is not None], None)[0]
-    del found[None]
-    return found
+    uses = count_uses(edges)
+    del uses[None]
+    return uses
 
 
 def _named(model) -> list:
@@ -113,13 +114,14 @@ def _walk(losses, wanted, reached):
         if hasattr(node, "user"):  # the formulas of ops never leave a gradient out
             handles.append(node.register_hook(note(node)))
     try:
-        roots = [one for one in losses if _edge(one) is not None]
-        ones = [one._type.plain.ones(one._data.shape) for one in roots]
-        grads = engine.grad(roots, wanted, [engine.as_tensor(one) for one in ones], True, allow_unused=True)
+        roots = [loss for loss in losses if _edge(loss) is not None]
+        ones = [make(loss._type.plain.ones(loss._data.shape), loss._type.plain) for loss in roots]
+        targets = {_edge(tensor): False for tensor in wanted}
+        captured = walk(roots, ones, retain=True, create=False, targets=targets)
     finally:
         for handle in handles:
             handle.remove()
-    return {_edge(tensor) for tensor, g in zip(wanted, grads) if g is not None}, ends
+    return {edge for edge, g in captured.items() if g is not None}, ends
 
 
 def _why_none(edge, ends) -> str:
@@ -158,7 +160,7 @@ class trace_breaks(OpHook):
     """Write down where history ends while a forward pass runs, for `explain_missing`; a context manager.
 
     Noticed are ops without gradient (`argmax`, comparisons, conversions to integers), ops under `no_grad`, and the
-    ways out of the graph: `detach()`, `.data`, `item()`, `tolist()`, `numpy()`. Everything runs on the slow road
+    ways out of the graph: `detach()`, `.data`, `item()`, `tolist()`, `numpy()`. Everything takes the general path
     meanwhile, and what was traced keeps the graph alive. It acts in its thread.
 
     >>> import plugrad as torch
@@ -264,18 +266,18 @@ def _tensors(value):
         yield from _tensors(list(value.values()))
 
 
-_HOME = os.path.dirname(__file__) + os.sep
-
-
 def _caller() -> str:
     """Return file and line of the innermost frame that is the program's own."""
-    import plugrad.plugins
-
-    homes = (_HOME, os.path.dirname(plugrad.plugins.__file__) + os.sep, "<plugrad")
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(homes):
+    while frame.f_back is not None and _is_ours(frame):
         frame = frame.f_back
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def _is_ours(frame) -> bool:
+    """Whether a frame runs code of plugrad or its plugins, or code that was generated from records."""
+    module = frame.f_globals.get("__name__") or ""
+    return f"{module}.".startswith("plugrad.") or frame.f_code.co_filename.startswith("<plugrad")
 
 
 _patches = 0
@@ -286,8 +288,6 @@ _lock = threading.Lock()
 def _patch(step: int) -> None:
     """Have the methods that lead out of the graph tell the trace of their thread, while any thread traces."""
     global _patches
-    from plugrad.tensor.tensor import Tensor
-
     with _lock:
         _patches += step
         if _patches == 1 and step == 1:

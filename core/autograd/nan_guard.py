@@ -14,8 +14,12 @@ from __future__ import annotations
 
 import numpy
 
-from plugrad.graph import nodes
+from plugrad.autograd import accumulate
+from plugrad.autograd.engine import CarefulWalk
+from plugrad.dispatch.op import raw_namespace
 from plugrad.graph.modes import _ModeContext, mode
+from plugrad.graph.nodes import Outputs
+from plugrad.tensor.tensor import ensure_tensor
 
 __all__ = ["is_zero_safe_enabled", "set_zero_safe", "zero_safe"]
 
@@ -90,79 +94,133 @@ def is_zero_safe_enabled() -> bool:
 # ---------------------------------------------------------------------------------------------------- in the walk
 
 
-def walk(run, finish, roots, *, retain, create, targets):
-    """Have the engine `run` as a trial; if that ends in NaN again, with care, from where it was last right."""
-    trial = Trial(roots, (finish, create, targets))
-    run(roots, retain=retain, create=create, targets=targets, trial=trial)
-    if trial.failed or not trial.commit():
-        log = trial.log
-        for node, saved in zip(log[::2], log[1::2]):
+def run(roots, retain: bool, on_tensors: bool, targets, once: bool) -> dict:
+    """Walk backward from `roots` as a trial, and again with repairs if that ends in NaN; return what was captured.
+
+    With `once` there is no trial, since somebody sees what the walk does.
+    """
+    if not once:
+        trial = Trial(retain, on_tensors, targets)
+        trial.run(roots)
+        if not trial.failed and trial.commit():
+            return trial.results
+        for node, saved in zip(trial.log[::2], trial.log[1::2]):
             node.saved = saved
-        trial.results.update(run(trial.roots, retain=retain, create=create, targets=targets))
-    return trial.results
+        roots = trial.roots
+    repairing = RepairingWalk(retain, on_tensors, targets)
+    repairing.run(roots)
+    return repairing.captured if once else {**trial.results, **repairing.captured}
 
 
-class Trial:
+class RepairingWalk(CarefulWalk):
+    """A walk that looks at the gradients of every elementwise node, and repairs them."""
+
+    def formulas(self, F, node, g, saved):
+        if not node.scales or self.on_tensors and g._type.symbolic:
+            return super().formulas(F, node, g, saved)
+        raw_F, arrays = (raw_namespace(g._data), node.values()) if self.on_tensors else (F, saved)
+        return repaired(F, raw_F, node, g, arrays, super().formulas(F, node, g, saved))
+
+
+class _Ended(Exception):
+    """Ends a trial whose gradients have to be computed again."""
+
+
+class Trial(RepairingWalk):
     """A walk that may have to be repeated: where it started, and what it did since.
 
     Hooks and custom Functions must run once and see what is right. So before one of them the trial pauses: what is
-    under way is looked at, and what is done is accumulated. After it the trial starts anew. It also pauses when it
+    under way is looked at, and what is complete is accumulated. After it the trial starts anew. It also pauses when it
     holds much memory.
     """
 
-    failed = False
     patience = _PATIENCE
-    arrived = None  # the gradient that the current node was given
 
-    def __init__(self, roots, how):
-        self.roots = roots  # pairs (edge, gradient) to start from again; None while there is no going back
+    def __init__(self, retain, on_tensors, targets):
+        super().__init__(retain, on_tensors, targets)
+        self.failed = False
+        self.roots = None  # pairs (edge, gradient) to start from again; None while there is no going back
         self.log = []  # the nodes that ran since then, each followed by what it had saved
+        self.held = 0  # elements of the gradients that were passed on since then
         self.leaves = []  # the leaves that are complete since then, each followed by its gradient
         self.small, self.looks = [], []  # what to look at for these: small raw arrays, and the rest
-        self.captured, self.results = {}, {}  # gradients of targets: since then, and from before
-        self.how = how
+        self.results = {}  # gradients of targets from before; `captured` has those since then
+        self.arrived, self.passed_on = None, ()  # what the last node was given, and the gradients that it returned
 
-    def leaf(self, leaf, g, create, targets, captured, holders):
-        """Keep the complete gradient of a leaf until it was looked at."""
-        self.leaves += leaf, g
-        if create or g is None or g.size > _FEW:
-            if holders == 3 and not create and g is not None:
-                # Straight from the current node. Of a matrix product look at the smaller gradient that it was given.
+    def run(self, roots, uses=None):
+        self.roots = roots
+        try:
+            super().run(roots, uses)
+        except Exception:
+            if self.roots is None:
+                raise
+            self.failed = True  # with NaN on its way or not: the repetition will tell
+
+    def visit(self, node, g):
+        if node.rare is not None or not node.pure or self.held > HELD:
+            self.pause(node, g)
+        return super().visit(node, g)
+
+    def pull(self, node, g):
+        self.arrived, self.passed_on = g, super().pull(node, g)
+        return self.passed_on
+
+    def formulas(self, F, node, g, saved):
+        self.log += node, node.saved
+        if not self.on_tensors:
+            self.held += g.size
+        if node.rare is None and node.pure:
+            return node.pull(F, g, saved, self.retain)
+        return super().formulas(F, node, g, saved)
+
+    def finish(self, leaves):
+        """Keep the complete gradients of leaves until they were looked at."""
+        for g in leaves[1::2]:
+            if g is None:
+                continue
+            if self.on_tensors:
+                self.looks.append(g)
+            elif g.size <= _FEW:
+                self.small.append(g)
+            else:
+                self.held += g.size
                 arrived, node = self.arrived, self.log[-2]
-                if not node.scales and arrived.__class__ is g.__class__ and 4 * arrived.size < g.size:
-                    g = arrived
-            self.looks.append(g)
-            if g is not None and not create:
-                self.hold(self.leaves[-1].size)
-        else:
-            self.small.append(g)
+                if not node.scales and type(arrived) is type(g) and 4 * arrived.size < g.size:
+                    # Of a matrix product look at the smaller gradient that it was given, unless g is a sum.
+                    if any([g is grad for grad in self.passed_on]):
+                        g = arrived
+                self.looks.append(g)
+        self.leaves += leaves
+        self.passed_on = ()
+        leaves.clear()
 
-    def pause(self, node, g, pending, heap, owned, held):
-        """Look at what must be right before this node runs; return how much is held now, None to end the trial."""
+    def pause(self, node, g):
+        """Look at what must be right before this node runs, and accumulate what is complete; or end the trial."""
+        self.arrived, self.passed_on = None, ()
         hooked = node.rare is not None or node.op is None and not node.pure
-        if not hooked and held <= HELD:
+        if not hooked and self.held <= HELD:
             if node.op.trusted:
                 _trust_later(type(node))
             elif _has_nan(g):  # formulas of others may make anything of a NaN
-                self.failed = True
-            return None if self.failed else held
+                raise _Ended
+            return
         known = {id(grad) for _, grad in self.roots or ()}
-        if not self.commit([grad for grad in (g, *pending.values()) if id(grad) not in known]):
-            self.failed = True
-            return None
-        owned.clear()  # sums that are under way are what a repetition starts from: they may not change
+        if not self.commit([grad for grad in (g, *self.pending.values()) if id(grad) not in known]):
+            raise _Ended
+        self.owned.clear()  # sums that are under way are what a repetition starts from: they may not change
         if hooked:
-            self.patience -= len(pending) - 8
+            self.patience -= len(self.pending) - 8
             if self.patience > 0:
-                return HELD + 1  # so that the next node, after the hooks, starts anew
-            self.failed = True
-        waiting = [(edge, None) for _, edge in heap if edge not in pending]
-        self.roots = [(node, g), *pending.items(), *waiting]
-        return None if self.failed else 0
+                self.held = HELD + 1  # so that the next node, after the hooks, starts anew
+                return
+        waiting = [(edge, None) for _, edge in self.ready if edge not in self.pending]
+        self.roots, self.held = [(node, g), *self.pending.items(), *waiting], 0
+        if hooked:
+            raise _Ended
 
     def commit(self, under_way=()) -> bool:
         """Accumulate what is complete and forget how it came about; False, and nothing done, if anything holds NaN."""
-        leaves, captured = self.leaves, self.captured
+        captured = self.captured
         if self.roots is not None:
             looks = [*self.looks, *captured.values(), *under_way]
             if self.small and _joint_nan(self.small) or looks and any([_has_nan(look) for look in looks]):
@@ -170,16 +228,11 @@ class Trial:
             self.roots = looks = None
         self.small.clear()
         self.looks.clear()
-        finish, create, targets = self.how
-        self.arrived = None
         self.log.clear()
-        if captured:
-            self.results.update(captured)
-            captured.clear()
-        leaves.reverse()
-        pop = leaves.pop
-        while leaves:
-            finish(pop(), pop(), create, targets, self.results, 0)
+        self.arrived, self.passed_on = None, ()
+        self.results.update(captured)
+        captured.clear()
+        accumulate.finish(self.leaves, self.on_tensors, self.targets, self.results)
         return True
 
 
@@ -203,7 +256,7 @@ def _has_nan(grad) -> bool:
     if type(grad) is not numpy.ndarray:
         if grad is None:
             return False
-        if type(grad) is nodes.Outputs:
+        if type(grad) is Outputs:
             return any([_has_nan(part) for part in grad.grads.values()])
         grad = getattr(grad, "_data", grad)
     elif grad.size <= _TINY:
@@ -239,46 +292,44 @@ def _trust_later(cls) -> None:
         cls.pure, record[1] = True, 2 * record[1]
 
 
-def zeroed(F, raw_F, node, g, saved, grads):
+def repaired(F, raw_F, node, g, saved, grads):
     """Return the gradients of an elementwise node with 0 where they are NaN as the product of 0 and inf or NaN.
 
-    `saved` and `raw_F` are the raw arrays and their namespace, also where `F`, `g` and `grads` are those of a recorded
-    walk. Elements that are not NaN keep their history: where the gradient is 0 and the derivative finite, a second
+    `saved` and `raw_F` are the raw arrays and their namespace, also where `F`, `g` and `grads` are those of a walk on
+    Tensors. Elements that are not NaN keep their history: where the gradient is 0 and the derivative finite, a second
     derivative comes through them.
     """
-    recorded = type(g) is not numpy.ndarray
-    incoming = getattr(g, "_data", g) if recorded else g
-    zero = infinite = slopes = found = None
+    on_tensors = type(g) is not numpy.ndarray
+    incoming = getattr(g, "_data", g) if on_tensors else g
+    is_zero = is_infinite = slopes = results = None
     for position, grad in enumerate(grads):
-        raw = getattr(grad, "_data", grad) if recorded else grad
+        raw = getattr(grad, "_data", grad) if on_tensors else grad
         if raw is None or raw is incoming or raw.shape != incoming.shape:
             continue
-        bad = raw != raw
-        number = _count(bad)
+        is_nan = raw != raw
+        number = _count(is_nan)
         if not number:
             continue
-        if zero is None:
-            zero = incoming == 0
-        safe = bad & zero
-        repaired = _count(safe)
-        if repaired != number:
-            if infinite is None:
-                infinite = abs(incoming) == numpy.inf
-                if _count(infinite):  # formulas are linear in g, and here element by element
-                    slopes = node.pull(raw_F, infinite.astype(incoming.dtype), saved, True)
+        if is_zero is None:
+            is_zero = incoming == 0
+        repair = is_nan & is_zero
+        if _count(repair) != number:
+            if is_infinite is None:
+                is_infinite = abs(incoming) == numpy.inf
+                if _count(is_infinite):  # formulas are linear in g, and here element by element
+                    slopes = node.pull(raw_F, is_infinite.astype(incoming.dtype), saved, True)
             if slopes is not None:
-                safe |= bad & infinite & (slopes[position] == 0)
-                repaired = _count(safe)
-        if not repaired:
+                repair |= is_nan & is_infinite & (slopes[position] == 0)
+        if not _count(repair):
             continue
         _suspect(type(node))
-        if found is None:
-            found = list(grads)
+        if results is None:
+            results = list(grads)
         if grad is raw:
-            found[position] = _cleared(F, raw, safe, (incoming, *saved))
+            results[position] = _cleared(F, raw, repair, (incoming, *saved))
         else:
-            found[position] = F.where(nodes.as_tensor(safe), 0.0, grad)
-    return grads if found is None else tuple(found)
+            results[position] = F.where(ensure_tensor(repair), 0.0, grad)
+    return grads if results is None else tuple(results)
 
 
 def _count(mask) -> int:

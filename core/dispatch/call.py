@@ -12,11 +12,12 @@ from plugrad.devices import dtypes
 from plugrad.devices.device import device
 from plugrad.dispatch import interception
 from plugrad.dispatch.op import PLAIN, Op
-from plugrad.graph import modes, nodes
+from plugrad.graph import modes
 from plugrad.graph.modes import LEAF, mode, tick
 from plugrad.graph.nodes import OutputSlot
+from plugrad.graph.saved import annotate
 from plugrad.tensor import inference
-from plugrad.tensor.tensor import Tensor, make, write_out
+from plugrad.tensor.tensor import Tensor, from_raw, make, write_out
 from plugrad.tensor.views import mark_view
 
 
@@ -212,7 +213,7 @@ def record(op: Op, values, raw, y):
         for position, what in cls.savers
     ])  # fmt: skip
     if modes.special:
-        nodes.annotate(node)
+        annotate(node, from_raw)
     return node
 
 
@@ -271,43 +272,3 @@ def _other_device(op, values, raw, i, kind):
         raw[first] = values[first]._data.item()
         return value._type
     raise RuntimeError(_devices_message(op, kind.device, value._type.device))
-
-
-def fit(F, node, grads):
-    """Bring gradients to the shapes and dtypes of the inputs; an error names op and argument."""
-    fitted = []
-    for position, (g, wanted) in enumerate(zip(grads, node.fit, strict=True)):
-        if g is not None and wanted is not None:
-            shape, dtype = wanted
-            if g.shape != shape:
-                g = _unbroadcast(F, node, g, shape, position)
-            have = g.dtype
-            if have is not dtype and have != dtype:
-                g = F._fit_dtype(g, dtype)
-        fitted.append(g)
-    return fitted
-
-
-def _unbroadcast(F, node, g, shape, position):
-    """Sum a gradient over the dimensions in which its input was broadcast."""
-    extra = g.ndim - len(shape)
-    broadcast = node.op is not None and node.op.broadcasts
-    if (
-        extra < 0
-        and broadcast
-        or (broadcast and g.ndim == len(shape) and any(a == 1 != b for a, b in zip(g.shape, shape)))
-    ):
-        return F.expand(g, shape)  # a formula may return a constant of a smaller shape
-    dims = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1)
-    summed = tuple(n for i, n in enumerate(g.shape) if i not in dims) if extra >= 0 else None
-    if not broadcast or extra < 0 or tuple(n for n in summed if n != 1) != tuple(n for n in shape if n != 1):
-        name = (
-            node.wanted[min(position, len(node.wanted) - 1)] if getattr(node, "wanted", None) else f"input {position}"
-        )
-        raise RuntimeError(
-            f"Function {node.name()} returned an invalid gradient at index {position} ({name}) - got {list(g.shape)} "
-            f"but expected shape compatible with {list(shape)}"
-        )
-    if dims:
-        g = F.sum(g, dims)
-    return F.reshape(g, shape) if g.shape != shape else g

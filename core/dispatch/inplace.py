@@ -8,13 +8,14 @@ made by a `CopySlices` node, and all views of it find their new history when the
 from __future__ import annotations
 
 from plugrad import registry
-from plugrad.autograd import engine
-from plugrad.autograd.engine import LEAF, Node, mode
 from plugrad.devices import dtypes
 from plugrad.dispatch import call, codegen, interception
 from plugrad.dispatch import op as ops
 from plugrad.dispatch.op import PLAIN
 from plugrad.graph import modes
+from plugrad.graph.modes import LEAF, mode, tick
+from plugrad.graph.nodes import Node
+from plugrad.graph.versions import touch
 from plugrad.tensor import inference
 from plugrad.tensor.tensor import make
 from plugrad.tensor.views import UNTRACKED, View, next_generation
@@ -110,7 +111,7 @@ def _write(writer, target, values) -> bool:
         if not isinstance(error, RuntimeWarning):  # NumPy's, made an error by the user, comes after all is written
             return False  # whatever it is, the general road says it better
     if target._view is not UNTRACKED:
-        engine.touch(target)
+        touch(target)
     return True
 
 
@@ -196,10 +197,10 @@ def store(target, result):
             )
         array[...] = result._data
     if target._view is not UNTRACKED:
-        engine.touch(target)
+        touch(target)
     if saves_y:
         edge.saved = tuple(array if value is result._data else value for value in edge.saved)
-        edge.seq = engine.tick()
+        edge.seq = tick()
     if mode.grad:
         rebase(target, edge)
     return target
@@ -220,7 +221,7 @@ def rebase(target, edge) -> None:
     node = CopySlices()
     node.edges = (base if base_edge is LEAF else base_edge, edge)
     steps = [step.alone() for step in view.steps()]  # the node belongs to the base: it must not hold it
-    node.saved, node.rare, node.seq = (steps, base._type.plain), None, engine.tick()
+    node.saved, node.rare, node.seq = (steps, base._type.plain), None, tick()
     node.fit = ((base._data.shape, base._type.np), (target._data.shape, target._type.np))
     base._edge = node
     next_generation(base)
@@ -297,7 +298,7 @@ def assign(target, index, value, inside=False):
             value = kind.xp.asarray(value).astype(kind.np)
         region[...] = value
         if target._view is not UNTRACKED:
-            engine.touch(target)
+            touch(target)
         return
     if number:
         value = make(kind.xp.asarray(value).astype(kind.np), kind)

@@ -13,11 +13,13 @@ import functools
 import numpy
 
 from plugrad import registry
-from plugrad.autograd import engine
-from plugrad.autograd.engine import Node, OutputSlot
 from plugrad.devices import dtypes
 from plugrad.devices.device import device_of, type_of
 from plugrad.dispatch import codegen
+from plugrad.graph.modes import tick
+from plugrad.graph.nodes import Node, Outputs, OutputSlot
+from plugrad.graph.saved import FREED
+from plugrad.tensor.tensor import Tensor, ensure_tensor, make
 
 MISSING = object()
 PLAIN = frozenset({int, float, bool, str, type(None), slice, complex, type(Ellipsis)})
@@ -288,7 +290,7 @@ class Op:
     def fast_kernel(self, kind):
         """Return the kernel if the fast road serves tensors of this type, else None.
 
-        Complex numbers and bfloat16 (kind V), which Python numbers widen to float32 in formulas, need `call.fit`.
+        Complex numbers and bfloat16 (kind V), which Python numbers widen to float32 in formulas, need `autograd.fit`.
         """
         return None if kind.symbolic or kind.np.kind in "cV" else self.kernel_for(kind.device.type)
 
@@ -365,7 +367,7 @@ class OpNode(Node):
         """Return what was saved as Tensors that are connected to the graph again, for a recorded backward."""
         values = self.values()
         if values is None:
-            raise RuntimeError(engine.FREED)
+            raise RuntimeError(FREED)
         found = []
         for name, value in zip(self.saves, values):
             if name == "y":
@@ -407,14 +409,12 @@ class PassNode(Node):
 
 def connect(edge, array, fit_to=None):
     """Return a Tensor with the saved raw `array` whose history is `edge`."""
-    from plugrad.tensor.tensor import Tensor, make
-
     if isinstance(edge, Tensor) and edge._data is array:
         return edge
     kind = type_of(array)
     if isinstance(edge, Tensor) or (fit_to is not None and fit_to[1] != array.dtype):
         node = PassNode()
-        node.edges, node.saved, node.fit, node.rare, node.seq = (edge,), (), None, None, engine.tick()
+        node.edges, node.saved, node.fit, node.rare, node.seq = (edge,), (), None, None, tick()
         if fit_to is not None:
             node.fit = ((array.shape, fit_to[1]),)
         edge = node
@@ -433,8 +433,6 @@ def connect_output(node, value):
 
 def make_output(array, edge):
     """Return a Tensor around a raw array with the given history."""
-    from plugrad.tensor.tensor import make
-
     return make(array, type_of(array), edge)
 
 
@@ -443,7 +441,7 @@ def _plain_tensor(value):
         return value
     if value.__class__ is tuple or value.__class__ is list:
         return type(value)(_plain_tensor(item) for item in value)
-    return engine.as_tensor(value) if hasattr(value, "dtype") and hasattr(value, "shape") else value
+    return ensure_tensor(value) if hasattr(value, "dtype") and hasattr(value, "shape") else value
 
 
 # ---------------------------------------------------------------------------------------------------- namespaces
@@ -493,7 +491,7 @@ def raw_namespace(array):
     """Return the namespace of raw ops for an array (or a NumPy scalar, or gradients of several outputs)."""
     found = _raw.get(array.__class__)
     if found is None:
-        if isinstance(array, engine.Outputs):
+        if isinstance(array, Outputs):
             return raw_namespace(next(iter(array.grads.values())))
         if isinstance(array, numpy.generic):
             backend = registry.backend("cpu")

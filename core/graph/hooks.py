@@ -1,11 +1,11 @@
-"""Handles that take a hook of a tensor, node, module or optimizer away again."""
+"""Hooks on tensors and nodes, and the handles that remove a hook again, also one of a module or optimizer."""
 
 from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
 
-__all__ = ["RemovableHandle"]
+from plugrad.graph.modes import LEAF
 
 
 class RemovableHandle:
@@ -63,3 +63,47 @@ class RemovableHandle:
         # A table that had gone stays gone: a reference to a fresh one dies at once.
         self._tables = tuple(weakref.ref(OrderedDict() if table is None else table) for table in tables)
         RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
+
+
+class Rare:
+    """What few nodes and leaves have: hooks, the stack of the forward call, packed saved tensors."""
+
+    __slots__ = ("before", "after", "pre", "stack", "unpack", "retained", "metadata")
+
+    def __init__(self):
+        self.before = None  # tensor hooks: id -> function(grad)
+        self.retained = None  # weak reference to the tensor that keeps its gradient
+        self.pre = None  # node pre-hooks: id -> function(grad_outputs)
+        self.after = None  # node hooks: id -> function(grad_inputs, grad_outputs)
+        self.stack = None
+        self.unpack = None
+        self.metadata = None
+
+    def add(self, kind: str, hook) -> RemovableHandle:
+        """Register a hook of the kind "before", "pre" or "after"."""
+        table = getattr(self, kind)
+        if table is None:
+            table = OrderedDict()
+            setattr(self, kind, table)
+        return add_hook(table, hook)
+
+
+def add_hook(table: OrderedDict, hook) -> RemovableHandle:
+    """Enter a hook in a table; return the handle that removes it."""
+    if not callable(hook):
+        raise TypeError(f"a hook must be callable, not {type(hook).__name__}")
+    handle = RemovableHandle(table)
+    table[handle.id] = hook
+    return handle
+
+
+def hooks_of(leaf) -> Rare:
+    """Return the hooks of a leaf tensor, made at first use."""
+    return leaf.__dict__.setdefault("_hooks", Rare())
+
+
+def add_tensor_hook(tensor, hook) -> RemovableHandle:
+    """Register `hook(grad)` on a tensor; its result, if not None, replaces the gradient."""
+    edge = tensor._live_edge()
+    rare = hooks_of(tensor) if edge is LEAF else edge._rare()
+    return rare.add("before", hook)

@@ -70,7 +70,6 @@ class _Mode(threading.local):
     check_nan = True
     zero_safe = False  # whether 0 * inf is 0 in backward
     saved_hooks: tuple = ()
-    current = None  # the node whose backward is running
     function_modes: tuple = ()
     dispatch_modes: tuple = ()
     op_hooks: tuple = ()

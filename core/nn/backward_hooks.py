@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 
-from plugrad.autograd import engine
 from plugrad.autograd.function import Function
+from plugrad.graph.modes import is_grad_enabled
 from plugrad.tensor.tensor import Tensor
 
 __all__ = ["BackwardHook", "BackwardHookFunction"]
@@ -124,7 +124,7 @@ def _tap(values: tuple, seen, materialize: bool):
     """Route the tensors of ``values`` through one node; also return their positions."""
     positions = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
     tensors = [values[i] for i in positions]
-    if not (engine.is_grad_enabled() and any(t.requires_grad for t in tensors)):
+    if not (is_grad_enabled() and any(t.requires_grad for t in tensors)):
         return values, None
     tapped = list(values)
     for i, tensor in zip(positions, BackwardHookFunction.apply(seen, materialize, *tensors)):

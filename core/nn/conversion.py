@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.autograd import engine
+from plugrad.graph.modes import no_grad
 from plugrad.tensor.tensor import Tensor
 
 __all__ = ["Conversion"]
@@ -16,7 +16,7 @@ class Conversion:
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        with engine.no_grad():
+        with no_grad():
             for parameter in self._parameters.values():
                 if parameter is not None:
                     grad = parameter.grad

@@ -6,8 +6,8 @@ import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 
-from plugrad.autograd import engine
 from plugrad.graph.hooks import RemovableHandle
+from plugrad.graph.modes import no_grad
 from plugrad.nn.parameter import Parameter
 from plugrad.nn.tables import Table
 from plugrad.tensor.tensor import Tensor
@@ -226,7 +226,7 @@ class StateDict:
                 stacklevel=5,
             )
         try:
-            with engine.no_grad():
+            with no_grad():
                 if not assign:
                     current.copy_(value)
                 elif isinstance(current, Parameter) and not isinstance(value, Parameter):
@@ -337,7 +337,7 @@ class _Snapshot:
         for table, entries in self.tables:
             table.clear()
             table.update(entries)
-        with engine.no_grad():
+        with no_grad():
             for tensor, version, value in self.values:
                 if tensor._version != version:
                     tensor.copy_(value)

@@ -12,7 +12,7 @@ from operator import is_
 
 import numpy
 
-from plugrad.autograd import engine
+from plugrad.graph.versions import touch
 from plugrad.tensor.tensor import Tensor, from_raw
 
 BLOCK = 1 << 17  # elements updated at once; more would fall out of the cache between two passes
@@ -83,7 +83,7 @@ def step_few(optimizer, params, options):
                 run.update(grad._data, (data,))
             else:
                 run.alone((p, grad._data, (data,)))
-            engine.touch(p)
+            touch(p)
 
 
 def plain(group):
@@ -119,7 +119,6 @@ class _Run:
             self.alone(jobs[0])
         else:
             self.together(jobs)
-        touch = engine.touch
         for job in jobs:
             touch(job[0])
 

@@ -13,7 +13,7 @@ from copy import deepcopy
 from itertools import chain
 
 from plugrad import registry
-from plugrad.autograd import engine
+from plugrad.graph.modes import enable_grad
 from plugrad.optim import batching
 from plugrad.optim.hooks import (
     Hooked,
@@ -228,7 +228,7 @@ class Optimizer(Hooked):
         """
         loss = None
         if closure is not None:
-            with engine.enable_grad():
+            with enable_grad():
                 loss = closure()
         for group in self.param_groups:
             batching.step_group(self, group)

@@ -6,12 +6,12 @@ import sys
 
 import numpy
 
-from plugrad.autograd.engine import LEAF
 from plugrad.devices import dtypes
 from plugrad.devices.device import device as _device
 from plugrad.devices.device import resolve
 from plugrad.dispatch import interception
 from plugrad.graph import modes
+from plugrad.graph.modes import LEAF
 from plugrad.tensor import inference, shared_memory
 from plugrad.tensor.tensor import Tensor, make
 

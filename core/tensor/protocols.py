@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy
 
 from plugrad.devices import dtypes
-from plugrad.graph import nodes
 from plugrad.graph.modes import mode
+from plugrad.graph.versions import touch
 from plugrad.tensor import printing, shared_memory
 
 
@@ -76,7 +76,7 @@ class Protocols:
         result = getattr(ufunc, method)(*arrays, **kwargs)
         for value in (*(out or ()), *inputs[: method == "at"]):
             if isinstance(value, Protocols):
-                nodes.touch(value)
+                touch(value)
         if isinstance(result, tuple):
             return tuple(_from_raw(numpy.asarray(item)) for item in result)
         return _from_raw(numpy.asarray(result))

@@ -8,17 +8,19 @@ says of which base the tensor is a view. Methods that are ops are put into the c
 from __future__ import annotations
 
 import weakref
+from collections import OrderedDict
 
 import numpy
 
 from plugrad import registry
-from plugrad.autograd import accumulate, engine
-from plugrad.autograd.engine import LEAF, mode
 from plugrad.devices import dtypes
 from plugrad.devices.device import device as _device
 from plugrad.devices.device import type_of
 from plugrad.dispatch import interception
-from plugrad.graph import nodes
+from plugrad.graph.hooks import add_hook, add_tensor_hook
+from plugrad.graph.modes import LEAF, enable_grad, mode, tick
+from plugrad.graph.nodes import Node
+from plugrad.graph.versions import touch, version
 from plugrad.registry import events
 from plugrad.tensor import inference, shared_memory
 from plugrad.tensor.description import Description
@@ -125,7 +127,7 @@ class Tensor(Description, Protocols):
                 shared_memory.note_use(self, mark)
         if view.generation == generation:
             return
-        with engine.enable_grad():
+        with enable_grad():
             current = view.base
             for step in view.steps():
                 current = step.step_tensor(current)
@@ -232,29 +234,15 @@ class Tensor(Description, Protocols):
         """Call `hook(grad)` when the gradient of this tensor is known; a Tensor that it returns replaces it."""
         if self._live_edge() is None:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        return engine.add_tensor_hook(self, hook)
+        return add_tensor_hook(self, hook)
 
     def register_post_accumulate_grad_hook(self, hook):
         """Call `hook(tensor)` after the gradient of this leaf was accumulated."""
-        from collections import OrderedDict
-
-        from plugrad.graph.hooks import RemovableHandle
-
         if self._live_edge() is None:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self._edge is not LEAF:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        hooks = self.__dict__.setdefault("_post_accumulate_grad_hooks", OrderedDict())
-        handle = RemovableHandle(hooks)
-        hooks[handle.id] = hook
-        return handle
-
-    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None, *, report=None):
-        """Accumulate in the leaves the gradient of this tensor (times `gradient`, needed unless it is a scalar).
-
-        With `report=model` a warning lists the parameters that receive none, and where the path to each ends.
-        """
-        engine.backward(self, gradient, retain_graph, create_graph, inputs=inputs, report=report)
+        return add_hook(self.__dict__.setdefault("_post_accumulate_grad_hooks", OrderedDict()), hook)
 
     def detach(self):
         """Return a tensor that shares the data and has no history."""
@@ -306,7 +294,7 @@ class Tensor(Description, Protocols):
     def _version(self) -> int:
         if inference.marked(self):
             raise RuntimeError("Inference tensors do not track version counter: clone() it to get a normal tensor")
-        return engine.version(self)
+        return version(self)
 
     def is_inference(self) -> bool:
         """Whether this tensor was made in `inference_mode`."""
@@ -328,7 +316,7 @@ class Tensor(Description, Protocols):
         if edge is not None and mode.grad:
             node = TransferNode()
             node.edges, node.saved, node.fit, node.rare = (self if edge is LEAF else edge,), (self.device,), None, None
-            node.seq = engine.tick()
+            node.seq = tick()
             made._edge = node
         return made
 
@@ -382,7 +370,7 @@ class Tensor(Description, Protocols):
         return _rebuild, (type(self), host, str(self.device), self._edge is not None, extra)
 
 
-class TransferNode(engine.Node):
+class TransferNode(Node):
     """A copy between devices: its gradient is copied back."""
 
     __slots__ = ()
@@ -436,6 +424,11 @@ def from_raw(array):
     return make(array, type_of(array))
 
 
+def ensure_tensor(value):
+    """Return a Tensor, None, or the Tensor around a raw array, which is what gradients and saved values may be."""
+    return value if value is None or isinstance(value, Tensor) else from_raw(value)
+
+
 def write_out(op, result, out):
     """Put the result of an op into the tensor given as `out=`, and return that."""
     if isinstance(out, (tuple, list)) and not isinstance(result, Tensor):
@@ -458,7 +451,7 @@ def write_out(op, result, out):
         out._data[...] = result._data
     else:
         out._data = result._data.astype(out._type.np)
-    engine.touch(out)
+    touch(out)
     return out
 
 
@@ -517,10 +510,23 @@ def _install_operator(dunder, name, only, reflected=False):
 install_operators()
 
 # Names that plugins can't take: what the class defines itself.
-CORE_NAMES = frozenset({*Tensor.__dict__, *Description.__dict__, *Protocols.__dict__})
+CORE_NAMES = {*Tensor.__dict__, *Description.__dict__, *Protocols.__dict__}
 for _name in ("as_strided", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze"):
     install_inplace(_name)
 del _name
+
+
+def core_method(name: str):
+    """Return a decorator that makes a function of a package above this one a method, which no plugin can replace."""
+
+    def install(function):
+        function.__name__, function.__qualname__ = name, f"Tensor.{name}"
+        setattr(Tensor, name, function)
+        CORE_NAMES.add(name)
+        registry.reserve("Tensor", [name])
+        return function
+
+    return install
 
 
 def _on_public_name(dotted) -> None:
@@ -555,6 +561,4 @@ events.on_forget.append(_on_forget)
 events.guarded_classes.append(Tensor)
 registry.reserve("Tensor", CORE_NAMES)
 
-accumulate.Tensor, accumulate.make = engine.Tensor, engine.make = Tensor, make
-nodes.Tensor, nodes.from_raw = Tensor, from_raw
 interception.Tensor, interception.make, interception.subclass_of = Tensor, make, _subclass

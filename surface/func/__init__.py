@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 
 import plugrad
-from plugrad import nest
-from plugrad.autograd import engine
+from plugrad import autograd, nest
 from plugrad.func.batching import vmap
+from plugrad.graph.modes import enable_grad, is_grad_enabled
 from plugrad.nn.utils.stateless import functional_call, stack_module_state
 from plugrad.tensor.tensor import Tensor
 
@@ -39,7 +39,7 @@ class _Recorded:
             if not isinstance(leaf, Tensor):
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
         self.outer = any(tensor.requires_grad for tensor in found)
-        with engine.enable_grad():
+        with enable_grad():
             self.inputs = [
                 tensor.view_as(tensor) if tensor.requires_grad else tensor.detach().requires_grad_() for tensor in found
             ]
@@ -78,7 +78,7 @@ def _dependence(outputs, inputs, weights, create_graph, retain_graph=None):
     pairs = [(output, weight) for output, weight in zip(outputs, weights) if output.requires_grad]
     if not pairs:
         return [None] * len(inputs)
-    return engine.grad(
+    return autograd.grad(
         [output for output, _ in pairs], inputs, [weight for _, weight in pairs], create_graph=create_graph,
         retain_graph=retain_graph or create_graph, allow_unused=True,
     )  # fmt: skip
@@ -156,7 +156,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
     @functools.wraps(func)
     def transformed(*args, **kwargs):
         chosen, put = _select(args, argnums, "grad")
-        with _Recorded(chosen) as recorded, engine.enable_grad():
+        with _Recorded(chosen) as recorded, enable_grad():
             value = func(*put(recorded.arguments), **kwargs)
             aux = None
             if has_aux:
@@ -226,7 +226,7 @@ def vjp(func, *primals, has_aux=False):
     >>> pull(torch.tensor([1.0, 1.0]))
     (tensor([2., 4.]),)
     """
-    with _Recorded(primals) as recorded, engine.enable_grad():
+    with _Recorded(primals) as recorded, enable_grad():
         value, outputs, aux = _results(func(*recorded.arguments), has_aux, "vjp(f, *primals)")
         lasting = recorded.lasting(outputs)
 
@@ -240,8 +240,8 @@ def vjp(func, *primals, has_aux=False):
             )
         create = create_graph
         if create is None:
-            create = engine.is_grad_enabled() and (lasting or any(weight.requires_grad for weight in weights))
-        with engine.enable_grad():
+            create = is_grad_enabled() and (lasting or any(weight.requires_grad for weight in weights))
+        with enable_grad():
             found = _gradients(outputs, recorded.inputs, weights, create, retain_graph)
         return nest.rebuild(primals, iter(found))
 
@@ -257,7 +257,7 @@ class _Linearized:
     """
 
     def __init__(self, func, primals, has_aux, name):
-        with _Recorded(primals) as recorded, engine.enable_grad():
+        with _Recorded(primals) as recorded, enable_grad():
             self.value, self.outputs, self.aux = _results(func(*recorded.arguments), has_aux, name)
             self.lasting = recorded.lasting(self.outputs)
             self.floats = [y for y in self.outputs if y.is_floating_point() or y.is_complex()]
@@ -268,7 +268,7 @@ class _Linearized:
     def push(self, tangents, retain_graph=True, strict=False):
         """Return the tangents of all outputs, a list; zeros for what is constant, an error for that if `strict`."""
         create = self.lasting or any(tangent.requires_grad for tangent in tangents)
-        with engine.enable_grad():
+        with enable_grad():
             found = _dependence(self.pulled, self.weights, tangents, create, retain_graph)
         if strict and (len(found) < len(self.outputs) or None in found):
             raise RuntimeError(
@@ -362,7 +362,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
     @functools.wraps(func)
     def transformed(*args, **kwargs):
         chosen, put = _select(args, argnums, "jacrev")
-        with _Recorded(chosen) as recorded, engine.enable_grad():
+        with _Recorded(chosen) as recorded, enable_grad():
             _refuse_complex(recorded.inputs, "input", "jacrev")
             value, outputs, aux = _results(func(*put(recorded.arguments), **kwargs), has_aux, "jacrev(f)(*args)")
             _refuse_complex(outputs, "output", "jacrev")

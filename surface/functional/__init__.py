@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from plugrad.autograd import engine
+from plugrad import autograd
+from plugrad.graph.modes import enable_grad
 from plugrad.tensor.tensor import Tensor
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -59,7 +60,7 @@ def _grads(outputs, inputs, weights, create_graph, strict):
                 "The output of the user-provided function is independent of the input: not allowed in strict mode"
             )
         return tuple(value.detach().clone().fill_(0) for value in inputs)
-    found = engine.grad(
+    found = autograd.grad(
         [o for o, _ in pairs],
         inputs,
         [w for _, w in pairs],
@@ -84,7 +85,7 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
     >>> torch.autograd.functional.vjp(lambda x: x**2, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0]))[1]
     tensor([2., 4.])
     """
-    with engine.enable_grad():
+    with enable_grad():
         inputs, single = _inputs(inputs, create_graph)
         outputs, one = _outputs(func(*inputs))
         grads = _grads(outputs, inputs, _vectors(v, outputs, "v"), create_graph, strict)
@@ -98,7 +99,7 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
     >>> torch.autograd.functional.jvp(lambda x: x**2, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0]))[1]
     tensor([2., 0.])
     """
-    with engine.enable_grad():
+    with enable_grad():
         inputs, _ = _inputs(inputs, create_graph)
         vectors = _vectors(v, inputs, "v")
         outputs, one = _outputs(func(*inputs))
@@ -120,7 +121,7 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     """
     import plugrad
 
-    with engine.enable_grad():
+    with enable_grad():
         inputs, single = _inputs(inputs, create_graph)
         outputs, one = _outputs(func(*inputs))
         blocks = []
@@ -160,7 +161,7 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
 
 def vhp(func, inputs, v=None, create_graph=False, strict=False):
     """Return func(inputs) and the product of `v` with the Hessian of the scalar function."""
-    with engine.enable_grad():
+    with enable_grad():
         inputs, single = _inputs(inputs, create_graph)
         vectors = _vectors(v, inputs, "v")
         outputs, one = _outputs(func(*inputs))

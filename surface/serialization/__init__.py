@@ -19,9 +19,9 @@ from collections import OrderedDict
 
 import numpy
 
-from plugrad.autograd import engine
 from plugrad.devices import dtypes
 from plugrad.devices.device import device as _device
+from plugrad.graph.modes import no_grad
 from plugrad.nn.parameter import Parameter
 from plugrad.tensor.description import Size
 from plugrad.tensor.tensor import Tensor, make
@@ -465,7 +465,7 @@ class _Reader:
             flat = make(storage.view(element.numpy), cpu.tensor_type(element.numpy))
             root = self.moved[key] = flat.to(target)
         steps = tuple(step // element.itemsize for step in entry["strides"])
-        with engine.no_grad():
+        with no_grad():
             return root.as_strided(tuple(entry["shape"]), steps, entry["offset"] // element.itemsize).detach()
 
     def _device(self, place):

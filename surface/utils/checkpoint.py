@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 
-from plugrad import nest
-from plugrad.autograd import engine
+from plugrad import autograd, nest
 from plugrad.autograd.function import Function
 from plugrad.devices import random
+from plugrad.graph.modes import enable_grad, is_grad_enabled
 from plugrad.tensor.tensor import Tensor
 
 __all__ = ["checkpoint", "checkpoint_sequential"]
@@ -29,7 +29,7 @@ class _Recompute(Function):
             restored = random.fork_rng()
         copies: dict = {}
         args, kwargs = _detached(ctx.args, copies), _detached(ctx.kwargs, copies)
-        with restored, engine.enable_grad():
+        with restored, enable_grad():
             if ctx.state is not None:
                 random.set_rng_state(ctx.state)
             outputs = ctx.function(*args, **kwargs)
@@ -40,7 +40,7 @@ class _Recompute(Function):
             if isinstance(output, Tensor) and output.requires_grad and grad is not None
         ]
         if pairs:
-            engine.backward([output for output, _ in pairs], [grad for _, grad in pairs])
+            autograd.backward([output for output, _ in pairs], [grad for _, grad in pairs])
         return None, None, _gradients(ctx.args, copies), _gradients(ctx.kwargs, copies), None
 
 
@@ -88,7 +88,7 @@ def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **k
         raise NotImplementedError("checkpoint has no context_fn: put the contexts into the function itself")
     for option in ("determinism_check", "debug", "early_stop"):
         kwargs.pop(option, None)
-    if not engine.is_grad_enabled():
+    if not is_grad_enabled():
         return function(*args, **kwargs)
     # Parameters that `function` closes over need gradients even where no argument does.
     import plugrad

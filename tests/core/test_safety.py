@@ -11,7 +11,7 @@ import numpy
 import pytest
 
 import plugrad as torch
-from plugrad.tensor import shared_memory
+from plugrad.graph import numpy_writes
 
 F = torch.nn.functional
 
@@ -261,15 +261,15 @@ def test_digits_trained_by_numpy():
 
 def test_handles_are_forgotten_without_the_collector():
     gc.collect()
-    before = len(shared_memory._exports), len(shared_memory._seen)
+    before = len(numpy_writes.open_exports), len(numpy_writes.uses)
     gc.disable()
     try:
         y = param(3).exp()
         arrays = [y.detach().numpy() for _ in range(5)]
-        assert len(shared_memory._exports) == before[0] + 1
+        assert len(numpy_writes.open_exports) == before[0] + 1
         (y * y).sum().backward()
         del arrays, y
-        assert (len(shared_memory._exports), len(shared_memory._seen)) == before
+        assert (len(numpy_writes.open_exports), len(numpy_writes.uses)) == before
     finally:
         gc.enable()
 

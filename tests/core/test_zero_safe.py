@@ -259,9 +259,11 @@ def test_what_was_reported_gives_the_expected_numbers(name):
 def careful(monkeypatch):
     """Return a function that has every walk look at every node, as a repetition does, or makes trials again."""
 
+    run = nan_guard.run
+
     def switch(on):
         if on:
-            monkeypatch.setattr(nan_guard, "walk", lambda run, finish, roots, **how: run(roots, **how))
+            monkeypatch.setattr(nan_guard, "run", lambda *how, once: run(*how, once=True))
         else:
             monkeypatch.undo()
 
@@ -364,17 +366,14 @@ def test_trials_give_what_a_look_at_every_node_gives(careful, how):
 
 def counting(monkeypatch):
     """Count the walks that trials had to repeat."""
-    repeated, walk = [], nan_guard.walk
+    repeated, run = [], nan_guard.RepairingWalk.run
 
-    def watched(run, finish, roots, **how):
-        def spy(roots, trial=None, **how):
-            if trial is None:
-                repeated.append(roots)
-            return run(roots, trial=trial, **how)
+    def watched(self, roots, *uses):
+        if type(self) is nan_guard.RepairingWalk:
+            repeated.append(roots)
+        run(self, roots, *uses)
 
-        return walk(spy, finish, roots, **how)
-
-    monkeypatch.setattr(nan_guard, "walk", watched)
+    monkeypatch.setattr(nan_guard.RepairingWalk, "run", watched)
     return repeated
 
 

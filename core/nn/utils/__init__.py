@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import plugrad
-from plugrad.autograd import engine
+from plugrad.graph.modes import no_grad
 from plugrad.nn.utils import rnn, stateless
 from plugrad.tensor.tensor import Tensor
 
@@ -21,7 +21,7 @@ def _gradients(parameters) -> list:
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 
-@engine.no_grad()
+@no_grad()
 def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     """Return the norm of all elements of several tensors together, as a 0-d tensor.
 
@@ -52,7 +52,7 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
     return total
 
 
-@engine.no_grad()
+@no_grad()
 def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None) -> None:
     """Scale gradients whose norm is `total_norm` down to `max_norm`, in place."""
     factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
@@ -87,7 +87,7 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
     return total
 
 
-@engine.no_grad()
+@no_grad()
 def clip_grad_value_(parameters, clip_value, foreach=None) -> None:
     """Restrict gradients to [-clip_value, clip_value], in place.
 

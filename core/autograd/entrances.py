@@ -1,0 +1,133 @@
+"""`backward` and `grad`: the two ways to start a walk over the graph."""
+
+from __future__ import annotations
+
+from plugrad.autograd.accumulate import accumulate, owned_tensor
+from plugrad.autograd.missing_grads import warn_missing
+from plugrad.autograd.roots import walk
+from plugrad.graph.modes import LEAF
+from plugrad.tensor.tensor import Tensor, core_method, make
+
+
+def _tuple(value) -> tuple:
+    if value is None:
+        return ()
+    if isinstance(value, (tuple, list)):
+        return tuple(value)
+    return (value,)
+
+
+def backward(
+    tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None, *, report=None
+):
+    """Accumulate the gradient of `tensors` in the leaves that they depend on.
+
+    `grad_tensors` are the gradients of a scalar function of `tensors`; None for scalars. With `inputs` only these
+    tensors are filled. With `report`, a Module or a dict of tensors by name, a warning lists those that receive no
+    gradient, and where the path to each ends (see `explain_missing`).
+
+    >>> import plugrad as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> torch.autograd.backward((x * x).sum())
+    >>> x.grad
+    tensor([2., 4.])
+    """
+    tensors = _tuple(tensors)
+    gradients = _tuple(grad_tensors if grad_variables is None else grad_variables) or (None,) * len(tensors)
+    if len(gradients) != len(tensors):
+        raise RuntimeError(f"got {len(tensors)} tensors and {len(gradients)} gradients")
+    retain = create_graph if retain_graph is None else retain_graph
+    if report is not None:
+        warn_missing(tensors, report)
+    targets = None
+    if inputs is not None:
+        inputs = _tuple(inputs)
+        if not inputs:
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+        targets = {_target(tensor): tensor._edge is LEAF for tensor in inputs}
+    captured = walk(tensors, gradients, retain=retain, create=create_graph, targets=targets)
+    for tensor in dict.fromkeys(inputs or ()):
+        g = captured.get(tensor._edge)
+        if g is not None:
+            accumulate(tensor, [g], isinstance(g, Tensor))
+
+
+def grad(
+    outputs,
+    inputs,
+    grad_outputs=None,
+    retain_graph=None,
+    create_graph=False,
+    only_inputs=True,
+    allow_unused=None,
+    is_grads_batched=False,
+    materialize_grads=False,
+):
+    """Return the gradients of `outputs` with respect to `inputs`, leaving every `.grad` alone.
+
+    With `create_graph` the gradients can be differentiated again. An input that the outputs do not depend on is an
+    error unless `allow_unused` (None for it) or `materialize_grads` (zeros for it).
+
+    >>> import plugrad as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> (g,) = torch.autograd.grad(x**3, x, create_graph=True)
+    >>> g.item(), torch.autograd.grad(g, x)[0].item()
+    (27.0, 18.0)
+    """
+    if is_grads_batched:
+        raise NotImplementedError("is_grads_batched=True is not supported: loop over the rows of grad_outputs instead")
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
+    outputs, inputs = _tuple(outputs), _tuple(inputs)
+    if not inputs:
+        raise ValueError("grad requires non-empty inputs.")
+    gradients = _tuple(grad_outputs) or (None,) * len(outputs)
+    if len(gradients) != len(outputs):
+        raise RuntimeError(f"got {len(outputs)} outputs and {len(gradients)} grad_outputs")
+    edges = [_target(tensor) for tensor in inputs]
+    retain = create_graph if retain_graph is None else retain_graph
+    captured = walk(outputs, gradients, retain=retain, create=create_graph, targets=dict.fromkeys(edges, False))
+    arrived = [captured.get(edge) for edge in edges]
+    del captured
+    arrived.reverse()
+    results = []
+    for position, tensor in enumerate(inputs):
+        if arrived[-1] is not None:
+            on_tensors = isinstance(arrived[-1], Tensor)
+            results.append(arrived.pop() if on_tensors else owned_tensor(arrived, tensor._type.plain))
+            continue
+        arrived.pop()
+        if materialize_grads:
+            results.append(make(tensor._type.zeros(tensor._data.shape), tensor._type))
+        elif allow_unused:
+            results.append(None)
+        else:
+            raise RuntimeError(
+                f"The differentiated Tensor at index {position} appears to not have been used in the graph. Set "
+                f"allow_unused=True if this is the desired behavior. (Its shape is {list(tensor.shape)}.)"
+            )
+    return tuple(results)
+
+
+def _target(tensor):
+    """Return the edge at which a walk finds the gradient of a tensor."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"inputs must be Tensors, got {type(tensor).__name__}")
+    edge = tensor._live_edge()
+    if edge is None:
+        raise RuntimeError(
+            "One of the differentiated Tensors does not require grad: call requires_grad_() on it before the "
+            "computation"
+        )
+    return tensor if edge is LEAF else edge
+
+
+@core_method("backward")
+def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None, *, report=None):
+    """Accumulate in the leaves the gradient of this tensor (times `gradient`, needed unless it is a scalar).
+
+    With `report=model` a warning lists the parameters that receive none, and where the path to each ends.
+    """
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs, report=report)

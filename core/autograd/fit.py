@@ -1,0 +1,37 @@
+"""Fitting gradients to the inputs of a node: their shapes, where they were broadcast, and their dtypes."""
+
+from __future__ import annotations
+
+
+def fit(F, node, grads) -> list:
+    """Bring gradients to the shapes and dtypes of the inputs; an error names op and argument."""
+    fitted = []
+    for position, (g, wanted) in enumerate(zip(grads, node.fit, strict=True)):
+        if g is not None and wanted is not None:
+            shape, dtype = wanted
+            if g.shape != shape:
+                g = _sum_to_shape(F, node, g, shape, position)
+            have = g.dtype
+            if have is not dtype and have != dtype:
+                g = F._fit_dtype(g, dtype)
+        fitted.append(g)
+    return fitted
+
+
+def _sum_to_shape(F, node, g, shape, position):
+    """Sum a gradient over the dimensions in which its input was broadcast."""
+    if node.op is not None and node.op.broadcasts:
+        extra = g.ndim - len(shape)
+        if extra < 0 or not extra and any(have == 1 != n for have, n in zip(g.shape, shape)):
+            return F.expand(g, shape)  # a formula may return a constant of a smaller shape
+        dims = (*range(extra), *(i for i, n in enumerate(shape, extra) if n == 1 != g.shape[i]))
+        if [n for i, n in enumerate(g.shape) if i not in dims and n != 1] == [n for n in shape if n != 1]:
+            if dims:
+                g = F.sum(g, dims)
+            return F.reshape(g, shape) if g.shape != shape else g
+    names = getattr(node, "wanted", None)
+    name = names[min(position, len(names) - 1)] if names else f"input {position}"
+    raise RuntimeError(
+        f"Function {node.name()} returned an invalid gradient at index {position} ({name}) - got {list(g.shape)} but "
+        f"expected shape compatible with {list(shape)}"
+    )

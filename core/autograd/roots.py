@@ -1,0 +1,85 @@
+"""Where a walk starts: the tensors that `backward` or `grad` was called on, checked; and which walk it is."""
+
+from __future__ import annotations
+
+import numpy
+
+from plugrad.autograd import nan_guard
+from plugrad.autograd.engine import CarefulWalk, Walk
+from plugrad.graph import numpy_writes
+from plugrad.graph.modes import LEAF, mode
+from plugrad.tensor.tensor import Tensor, make
+
+
+def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
+    """Walk backward from some tensors with their gradients, and return the gradients captured on the way, by edge.
+
+    `retain` keeps saved values, `create` records the walk itself. `targets` are those of `CarefulWalk`.
+    """
+    # Symbolic arrays know no operators: formulas run on Tensors then, recorded or not.
+    on_tensors = create or bool(mode.dispatch_modes) or any([tensor._type.symbolic for tensor in tensors])
+    roots = []
+    for tensor, gradient in zip(tensors, gradients):
+        edge = tensor._live_edge()
+        if edge is None:
+            raise RuntimeError(
+                "element 0 of tensors does not require grad and does not have a grad_fn: call requires_grad_() on "
+                "the inputs before the computation, and check that it did not run under no_grad() or on detach()ed "
+                "tensors"
+            )
+        gradient = _gradient(tensor, gradient, len(roots))
+        roots.append((tensor if edge is LEAF else edge, gradient if on_tensors else gradient._data))
+    before, mode.grad = mode.grad, create
+    if numpy_writes.uses:
+        numpy_writes.before_backward()
+    try:
+        with numpy.errstate(all="ignore"):
+            if mode.zero_safe:
+                return nan_guard.run(roots, retain, on_tensors, targets, once=on_tensors and _is_observed(roots))
+            if targets is None and not on_tensors:
+                Walk(retain).run(roots)
+                return {}
+            careful = CarefulWalk(retain, on_tensors, targets)
+            careful.run(roots)
+            return careful.captured
+    finally:
+        mode.grad = before
+
+
+def _gradient(tensor, gradient, position: int) -> Tensor:
+    """Return the gradient of a root, ones for a scalar without any; an error if it does not fit the root."""
+    if gradient is None:
+        if tensor._data.size != 1:
+            raise RuntimeError(
+                "grad can be implicitly created only for scalar outputs; reduce the output first (.sum(), .mean()) or "
+                f"pass a gradient of its shape {list(tensor.shape)}"
+            )
+        if not tensor.dtype.is_floating_point:
+            raise RuntimeError(
+                "grad can be implicitly created only for real scalar outputs but got " + repr(tensor.dtype)
+            )
+        tensor_type = tensor._type.plain
+        return make(tensor_type.ones(tensor._data.shape), tensor_type)
+    if not isinstance(gradient, Tensor):
+        raise TypeError(
+            f"gradients can be either Tensors or None, but got {type(gradient).__name__}; write torch.tensor(...)"
+        )
+    if gradient.shape != tensor.shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{position}] has a shape of {gradient.shape} and output[{position}] has a "
+            f"shape of {tensor.shape}."
+        )
+    if gradient._type.plain is tensor._type.plain:
+        return gradient
+    if gradient.dtype.is_complex and not tensor.dtype.is_complex:
+        raise RuntimeError(
+            f"For complex Tensors, both grad_output and output are required to have the same dtype: got "
+            f"{gradient.dtype} and {tensor.dtype}"
+        )
+    return gradient.to(tensor.device, tensor.dtype)
+
+
+def _is_observed(roots) -> bool:
+    """Whether somebody sees the ops of a walk on Tensors, so that they must run once."""
+    watched = mode.dispatch_modes or mode.function_modes or mode.op_hooks
+    return bool(watched) or any(g._type.symbolic for _, g in roots)

@@ -1,0 +1,86 @@
+"""What a node saves for backward: in the user's own form if there are saved-tensor hooks, and checked before use."""
+
+from __future__ import annotations
+
+import traceback
+
+from plugrad.devices.device import type_of
+from plugrad.graph import numpy_writes
+from plugrad.graph.modes import mode, no_grad
+from plugrad.graph.versions import written_since
+
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+    "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+    "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+    "saved tensors after calling backward."
+)
+
+
+class Packed:
+    """A saved array in the form that the user's saved-tensor hooks gave it."""
+
+    __slots__ = ("packed", "unpacker")
+
+    def __init__(self, packed, unpacker):
+        self.packed, self.unpacker = packed, unpacker
+
+    def unpack(self):
+        """Return the raw array again."""
+        tensor = self.unpacker(self.packed)
+        if not hasattr(tensor, "_live_edge"):
+            raise TypeError(f"a saved-tensor unpack hook must return a Tensor, not {type(tensor).__name__}")
+        return tensor._data
+
+
+def annotate(node, from_raw) -> None:
+    """Give a new node what the modes of this thread ask for: the stack of the forward call, packed saved arrays.
+
+    `from_raw` makes a Tensor of an array, which is what the user's hooks get.
+    """
+    if mode.anomaly:
+        node._rare().stack = traceback.format_list(traceback.extract_stack()[:-4])
+    if mode.saved_hooks and node.saved:
+        pack, unpack = mode.saved_hooks[-1]
+        with no_grad():
+            node.saved = tuple(
+                [Packed(pack(from_raw(value)), unpack) if is_array(value) else value for value in node.saved]
+            )
+        node._rare().unpack = True
+
+
+def is_array(value) -> bool:
+    """Whether a saved value is a raw array."""
+    return hasattr(value, "dtype") and hasattr(value, "base")
+
+
+def check_saved(node) -> None:
+    """Raise RuntimeError if what a node saved is gone, or was written in place since."""
+    if node.saved is None:
+        raise RuntimeError(FREED)
+    check_unchanged(node, node.saved)
+
+
+def check_unchanged(node, values) -> None:
+    """Raise RuntimeError if an array among the values was written in place after the node was made."""
+    for value in values:
+        for array in value if type(value) in (tuple, list) else (value,):
+            if not is_array(array):
+                continue
+            writes = written_since(array, node.seq)
+            if writes is None and not numpy_writes.changed_since(array, node.seq):
+                continue
+            what = f"[{type_of(array).dtype!r} {list(array.shape)}], saved by {node.name()}, "
+            if writes is None or writes.last == writes.last_by_numpy:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"{what}was written through a NumPy array that shares its memory, after it was saved. Hint: let "
+                    "NumPy write to a copy (x.detach().clone().numpy(), torch.tensor(array)), or write by "
+                    "`with torch.no_grad(): x.copy_(...)` before the forward pass"
+                )
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an inplace "
+                f"operation: {what}is at version {writes.count}; it was written after it was saved. Hint: write the "
+                "in-place operation out of place (x = x + 1 instead of x += 1) or clone() the tensor first; with "
+                "torch.autograd.set_detect_anomaly(True) the error shows the forward call."
+            )

@@ -1,0 +1,77 @@
+"""Versions of storages: when the memory behind tensors was written, so that backward notices stale saved values.
+
+`tick()` numbers nodes and writes by one clock. A write in place notes its tick under the storage that was written, and
+all views of a storage share that entry. So a call pays nothing for versions, and a node that is younger than the last
+write anywhere (`last_write`) needs no look at what it saved.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+from plugrad.devices.device import device_of
+from plugrad.graph.modes import tick
+
+last_write = 0  # nodes with a lower number compare the versions of what they saved
+
+
+class _Writes:
+    """The writes to one storage: how many, the tick of the last one, and that of the last one by NumPy."""
+
+    __slots__ = ("storage", "count", "last", "last_by_numpy")
+
+    def __init__(self, storage):
+        self.storage = weakref.KeyedRef(storage, _forget, id(storage))
+        self.count = self.last = self.last_by_numpy = 0
+
+
+_writes: dict[int, _Writes] = {}  # by the id of the storage
+
+
+def _forget(reference) -> None:
+    _writes.pop(reference.key, None)
+
+
+def _entry(storage) -> _Writes:
+    entry = _writes.get(id(storage))
+    if entry is None or entry.storage() is not storage:
+        entry = _writes[id(storage)] = _Writes(storage)
+    return entry
+
+
+def touch(tensor) -> None:
+    """Note that the storage of a tensor was written in place: values of it that were saved before are stale."""
+    global last_write
+    storage = tensor._data
+    if storage.base is not None:
+        storage = tensor._type.backend.storage(storage)
+    entry = _entry(storage)
+    entry.last = last_write = tick()
+    entry.count += 1
+
+
+def touch_array(array, when: int) -> None:
+    """Note that NumPy wrote to an array: what was saved of it before the tick `when` is stale."""
+    entry = _entry(device_of(array).backend.storage(array))
+    entry.last = max(entry.last, when)
+    entry.last_by_numpy = when
+    entry.count += 1
+    compare_before(when)
+
+
+def compare_before(when: int) -> None:
+    """Have all nodes that are older than the tick `when` compare what they saved."""
+    global last_write
+    last_write = max(last_write, when)
+
+
+def version(tensor) -> int:
+    """Return how often the storage of a tensor was written in place."""
+    entry = _writes.get(id(tensor._type.backend.storage(tensor._data)))
+    return 0 if entry is None else entry.count
+
+
+def written_since(array, when: int) -> _Writes | None:
+    """Return the writes to an array's storage if the last one came after the tick `when`, else None."""
+    entry = _writes.get(id(device_of(array).backend.storage(array)))
+    return entry if entry is not None and entry.last > when else None
