@@ -3,12 +3,12 @@
     python benchmarks/gradcheck_corpus.py [--ops sin mul ...] [--seeds 20] [-j 2] [--order 1 2] [--rivals 50]
                                           [--only mutants|alarms] [--kinds "zero" ...] [--misses FILE]
 
-The first table: wrong gradients made by `plugrad.testing.mutations`, in float64, by the way in which they are wrong.
-A cell is the share that got the verdict FAIL. Mutants whose gradient is the right one at their sample ("equivalent"),
-or whose backward raises ("stillborn"), prove nothing: they are counted, and left out. PyTorch's and JAX's checkers,
-where they are installed, judge the same function and the same gradient numbers: a function of theirs calls plugrad in
-its forward and its backward. They are slow, so they see the first sample of `--rivals` ops. PyTorch's default mode
-would need a Jacobian of 20,000 x 20,000, and JAX knows no memory layouts: no cell.
+The first table: wrong gradients made by `plugrad.testing.gradients.mutations`, in float64, by the way in which they
+are wrong. A cell is the share that got the verdict FAIL. Mutants whose gradient is the right one at their sample
+("equivalent"), or whose backward raises ("stillborn"), prove nothing: they are counted, and left out. PyTorch's and
+JAX's checkers, where they are installed, judge the same function and the same gradient numbers: a function of theirs
+calls plugrad in its forward and its backward. They are slow, so they see the first sample of `--rivals` ops.
+PyTorch's default mode would need a Jacobian of 20,000 x 20,000, and JAX knows no memory layouts: no cell.
 
 The second table: right gradients, at `--seeds` samples of random values each, and how many got which verdict.
 """
@@ -27,12 +27,12 @@ import numpy
 
 import plugrad
 from plugrad import registry
-from plugrad.cli.judging import cost
 from plugrad.testing import check, samples_of
-from plugrad.testing.gradcheck import gradient_function
-from plugrad.testing.mutations import KINDS, Mutant, mutants
-from plugrad.testing.structure import is_float, map_tensors, tensors_in
-from plugrad.testing.subject import function_of
+from plugrad.testing.calls import function_of
+from plugrad.testing.gradients.checker import gradient_function
+from plugrad.testing.gradients.mutations import KINDS, Mutant, mutants
+from plugrad.testing.gradients.of_ops import cost
+from plugrad.testing.tensors import is_float, map_tensors, tensors_in
 
 OURS = ("thorough", "fast")
 RIVALS = ("torch", "torch fast", "jax")

@@ -9,6 +9,9 @@ import sys
 import typer
 
 from plugrad.cli.output import show
+from plugrad.testing import checks_of
+from plugrad.testing.running import expressions, jobs, state
+from plugrad.testing.running.junit import write_junit
 
 COLUMNS = {"subject": "subject", "kind": "kind", "check": "check", "from": "origin"}
 SKIPPED = {"subject": "subject", "check": "check", "does not apply:": "message"}
@@ -18,11 +21,11 @@ def check(
     target: str = typer.Argument(
         None,
         metavar="[PACKAGE | PLUGIN | NAME | FILE.py]",
-        help="What to check: a distribution, a plugin, an op or public name, or a file. Default: all of guests'.",
+        help="What to check: a distribution, a plugin, an op or public name, or a file. Default: all third-party ones.",
     ),
     expression: str = typer.Option("", "-k", metavar="EXPR", help="Only checks of such names: gradient and not sin."),
     device: str = typer.Option("cpu", help="Where the samples are put."),
-    jobs: int = typer.Option(1, "--jobs", "-j", min=1, help="Processes to check in."),
+    processes: int = typer.Option(1, "--jobs", "-j", min=1, help="Processes to check in."),
     timeout: float = typer.Option(None, metavar="SECONDS", min=0, help="A check that takes longer has failed."),
     resume: bool = typer.Option(
         False, "--resume", help="Keep finished checks in .plugrad_check; do not repeat them until sources change."
@@ -36,24 +39,22 @@ def check(
 
     Exit status: 0 if nothing is wrong, 1 if something is, 2 for what does not exist.
     """
-    from plugrad.cli import checking
-
     cases = _chosen(target, device, expression)
     if listing:
-        rows = [checking.row_of(case) for case in cases]
+        rows = [jobs.row_of(case) for case in cases]
         show(rows, COLUMNS, as_json, "there is nothing to check")
         return
     if not cases:
-        none = "there are no plugins of guests to check; `plugrad check plugrad` checks plugrad's own"
+        none = "there are no third-party plugins to check; `plugrad check plugrad` checks plugrad's own"
         typer.echo("[]" if as_json else none)
         return
-    job = checking.Job(target, device, cases, jobs, timeout)
-    kept = checking.State(job) if resume else None
+    job = jobs.Job(target, device, cases, processes, timeout)
+    kept = state.State(job) if resume else None
     if kept is not None and kept.note:
         typer.echo(kept.note, err=True)
     rows, interrupted = _run(job, kept, quiet=as_json)
     if junit:
-        checking.write_junit(junit, rows)
+        write_junit(junit, rows)
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
     else:
@@ -66,13 +67,10 @@ def check(
 
 
 def _chosen(target, device, expression) -> list:
-    from plugrad.cli import checking
-    from plugrad.testing import checks_of
-
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what a file prints is no part of the report
             cases = checks_of(target, device)
-        wanted = checking.matcher(expression)
+        wanted = expressions.matcher(expression)
     except (LookupError, ValueError, SyntaxError) as error:
         raise typer.BadParameter(str(error)) from None
     chosen = [case for case in cases if wanted(case.id)]
@@ -120,7 +118,10 @@ def _report(rows, total, kept, verbose) -> None:
         show(skipped, SKIPPED, False)
     counts = {word: sum(row["status"] == word for row in rows) for word in ("passed", "failed", "skipped")}
     words = {"passed": "passed", "failed": "failed", "skipped": "do not apply"}
-    found = ", ".join(f"{count} {words[word]}" for word, count in counts.items() if count)
+    summary = ", ".join(f"{count} {words[word]}" for word, count in counts.items() if count)
     origins = sorted({row["origin"] for row in rows if row["origin"]})
     again = f" ({kept.known} of them before)" if kept is not None and kept.known else ""
-    typer.echo(f"{', '.join(origins) or 'nothing'}: {len(rows)} checks{again}: {found or 'none finished'}")
+    typer.echo(f"{', '.join(origins) or 'nothing'}: {len(rows)} checks{again}: {summary or 'none finished'}")
+
+
+COMMANDS = [check]

@@ -8,7 +8,12 @@ import sys
 
 import typer
 
-from plugrad.cli.output import refuse_unknown
+from plugrad.catalog.rows import backends_of, ops_of, providers
+from plugrad.cli.coverage_page import page
+from plugrad.cli.output import named_op, progress, refuse_unknown
+from plugrad.testing import coverage_report
+from plugrad.testing.coverage import TRIALS
+from plugrad.testing.coverage_report import by_op
 
 LETTERS = {
     "bool": "b", "int64": "i", "float16": "h", "bfloat16": "B", "float32": "f", "float64": "d", "complex64": "F",
@@ -35,22 +40,19 @@ def coverage(
     Every cell is an attempt with the op's samples, on each available backend and each dtype. Whether results are right
     is told by `plugrad check`.
     """
-    from plugrad.cli import gradcheck, measuring
-
     chosen, homes = _chosen(names)
     device = device or homes
-    dtypes = _of(dtype, measuring.dtypes(), "dtype")
-    backends = measuring.backends(device)
+    dtypes = _of(dtype, coverage_report.dtypes(), "dtype")
+    backends = coverage_report.backends(device)
     devices = [row["name"] for row in backends if row["covered"]]
     if device:
         _refuse_unavailable(device, backends)
-    measured = measuring.measure_all(chosen, dtypes, devices, jobs)
-    rows = []
-    for found in gradcheck.progress(measured, len(chosen), quiet=as_json, text="measuring"):
-        rows += found
-    report = {"backends": backends, "dtypes": dtypes, "summary": measuring.summary(rows), "rows": rows}
+    measured = coverage_report.measure_all(chosen, dtypes, devices, jobs)
+    by_name = dict(progress(measured, len(chosen), quiet=as_json, text="measuring"))
+    rows = [row for name in chosen for row in by_name[name]]
+    report = {"backends": backends, "dtypes": dtypes, "summary": coverage_report.summary(rows), "rows": rows}
     if html is not None:
-        html.write_text(measuring.page(report), encoding="utf-8")
+        html.write_text(page(report), encoding="utf-8")
     if as_json:
         typer.echo(json.dumps(report, indent=1))
     elif html is not None:
@@ -71,26 +73,16 @@ def _chosen(names) -> tuple:
 
     Of a plugin that brings no ops but backends, all ops are meant, on these devices.
     """
-    from plugrad.cli import catalog, measuring
-
     if not names:
-        return measuring.ops_of(None), []
+        return ops_of(None), []
     chosen: list = []
     devices: list = []
     for name in names:
-        found = measuring.ops_of(name)
-        if not found and (homes := measuring.backends_of(name)):
+        ops = ops_of(name)
+        if not ops and (homes := backends_of(name)):
             devices += homes
-            found = measuring.ops_of(None)
-        if not found:
-            try:
-                op = catalog.find_op(name)
-            except (AttributeError, ImportError) as error:  # ambiguous, or its plugin does not load
-                raise typer.BadParameter(str(error)) from None
-            if op is None:
-                refuse_unknown(name, [*catalog.names_of_ops(), *measuring.providers()], "op, plugin or distribution")
-            found = [op.qualname]
-        chosen += found
+            ops = ops_of(None)
+        chosen += ops or [named_op(name, "op, plugin or distribution", providers()).qualname]
     return list(dict.fromkeys(chosen)), devices
 
 
@@ -109,8 +101,6 @@ def _refuse_unavailable(asked, backends) -> None:
 def _print(report, dtypes, devices, holes) -> None:
     from rich.console import Console
     from rich.table import Table
-
-    from plugrad.cli.measuring import TRIALS, by_op
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("op", *(["device"] if len(devices) > 1 else []), *TRIALS, "provider"):
@@ -157,3 +147,6 @@ def _print_summary(console, report) -> None:
     for row in report["backends"]:
         if not row["covered"]:
             console.print(f"not covered: {row['name']}, {row['reason']}")
+
+
+COMMANDS = [coverage]

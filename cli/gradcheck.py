@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import typer
 
-from plugrad.cli.output import refuse_unknown, show
+from plugrad import registry
+from plugrad.cli.output import named_op, progress, show
+from plugrad.testing.gradients import of_ops
 
 COLUMNS = {
     "op": "op", "order": "order", "sample": "sample", "status": "status", "input": "input", "element": "element",
@@ -26,12 +27,10 @@ def gradcheck(
 
     Exit status: 0 if none is wrong, 1 if one is, 2 for a name that is not an op's.
     """
-    from plugrad.cli import judging
-
-    chosen = _chosen(names) if names else _all()
-    found = dict(progress(judging.judge_all(chosen, not first_order, fast, jobs), len(chosen), quiet=as_json))
-    rows = [row for number in sorted(found) for row in found[number]]
-    faulty = [row for row in rows if row["status"] in judging.FAULTY]
+    chosen = _chosen(names) if names else [name for name, op in registry.ops.items() if op.differentiable]
+    by_op = dict(progress(of_ops.judge_all(chosen, not first_order, fast, jobs), len(chosen), quiet=as_json))
+    rows = [row for name in chosen for row in by_op[name]]
+    faulty = [row for row in rows if row["status"] in of_ops.FAULTY]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
     else:
@@ -41,38 +40,12 @@ def gradcheck(
     raise typer.Exit(1 if faulty else 0)
 
 
-def _all() -> list[str]:
-    from plugrad import registry
-
-    return [name for name, op in registry.ops.items() if op.differentiable]
-
-
 def _chosen(names) -> list[str]:
-    from plugrad.cli import catalog
-
-    chosen = []
-    for name in names:
-        try:
-            op = catalog.find_op(name)
-        except (AttributeError, ImportError) as error:  # ambiguous, or its plugin does not load
-            raise typer.BadParameter(str(error)) from None
-        if op is None:
-            refuse_unknown(name, catalog.names_of_ops(), "op")
+    ops = {op.qualname: op for op in map(named_op, names)}
+    for name, op in ops.items():
         if not op.differentiable:
-            raise typer.BadParameter(f"op {op.qualname!r} has no gradient to check")
-        chosen.append(op.qualname)
-    return chosen
-
-
-def progress(results, total, quiet, text="checking"):
-    """Pass results on, with a bar on stderr where somebody is looking."""
-    if quiet or not sys.stderr.isatty():
-        yield from results
-        return
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(results, text, total, console=Console(stderr=True), transient=True)
+            raise typer.BadParameter(f"op {name!r} has no gradient to check")
+    return list(ops)
 
 
 def _summary(chosen, rows) -> str:
@@ -83,5 +56,8 @@ def _summary(chosen, rows) -> str:
         "PASS": "passed", "FAIL": "failed", "ERROR": "raised", "NONDIFFERENTIABLE": "right at a kink",
         "REFUSED": "not implemented", "INCONCLUSIVE": "inconclusive", "NO SAMPLES": "ops without samples",
     }  # fmt: skip
-    found = ", ".join(f"{counts[status]} {text}" for status, text in words.items() if status in counts)
-    return f"{len(chosen)} op{'s' * (len(chosen) != 1)}: {found or 'nothing to check'}"
+    summary = ", ".join(f"{counts[status]} {text}" for status, text in words.items() if status in counts)
+    return f"{len(chosen)} op{'s' * (len(chosen) != 1)}: {summary or 'nothing to check'}"
+
+
+COMMANDS = [gradcheck]

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+import importlib.util
+import keyword
 import pathlib
 import re
+import string
 
 import typer
+
+from plugrad import Tensor, __version__, extend, registry
+from plugrad.registry.entry_points import homes
 
 # Each part of a package: its module, and the entry points (group, name) that the module stands behind.
 PARTS = {
@@ -87,11 +95,6 @@ def _checked_name(name: str, what: str) -> str:
 
 def _refuse_taken(op: str, points) -> None:
     """End with status 2 when the op can't have its name, or plugrad itself has one that the package would bring."""
-    import builtins
-    import keyword
-
-    from plugrad import extend
-
     def python(name):
         return keyword.iskeyword(name) or keyword.issoftkeyword(name) or hasattr(builtins, name)
 
@@ -112,15 +115,9 @@ def _refuse_taken(op: str, points) -> None:
 
 
 def taken(group: str, name: str) -> bool:
-    """Whether plugrad itself has a name that an entry point promises; other guests do not count."""
-    import importlib
-    import importlib.util
-
-    from plugrad import Tensor, registry
-    from plugrad.registry import entry_points
-
-    homes = ("", "Tensor", "nn.functional") if group == "ops" else (entry_points.homes()[group],)
-    for home in homes:
+    """Whether plugrad itself has a name that an entry point promises; third-party plugins do not count."""
+    places = ("", "Tensor", "nn.functional") if group == "ops" else (homes()[group],)
+    for home in places:
         place = f"{home}.{name}".lstrip(".")
         entry, rivals = registry.public.get(place), registry.claims.get(place, ())
         if any(plugin.builtin for plugin in (*rivals, *([entry.provider] if entry else ()))):
@@ -150,16 +147,11 @@ def camel(name: str) -> str:
 
 def write(folder: pathlib.Path, name: str, op: str, points: dict) -> None:
     """Write all files of a package into `folder`."""
-    import string
-
-    from plugrad import __version__
-    from plugrad.extend import PLUGRAD_API
-
     module = f"plugrad_{name.replace('-', '_')}"
     values = {
         "dist": f"plugrad-{name}", "module": module, "op": op, "Class": camel(op), "version": __version__,
-        "api": PLUGRAD_API, "api_range": f"({PLUGRAD_API}, {PLUGRAD_API})", "description": _description(op, points),
-        "entry_points": _manifest(module, points),
+        "api": extend.PLUGRAD_API, "api_range": f"({extend.PLUGRAD_API}, {extend.PLUGRAD_API})",
+        "description": _description(op, points), "entry_points": _manifest(module, points),
     }  # fmt: skip
     sources = {f"{part}.py": f"src/{{module}}/{part}.py" for part in points.values()}
     for template, target in {**FILES, **sources}.items():
@@ -210,7 +202,6 @@ def write_table(folder: pathlib.Path) -> None:
 
 def contributions(folder: pathlib.Path) -> list[tuple]:
     """Return (name, kind, places, first line of the documentation) of what a package brings, without importing it."""
-    import ast
     import tomllib
 
     with (folder / "pyproject.toml").open("rb") as stream:
@@ -237,8 +228,6 @@ def _source(folder, value) -> str:
 
 def _definition(tree, kind, name):
     """Return the function or class in a module's source that brings a name; None where the source does not show it."""
-    import ast
-
     for node in tree.body:
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             continue
@@ -256,25 +245,24 @@ def _definition(tree, kind, name):
 
 def _keyword(node, wanted) -> list:
     """Return the values that a definition's decorators have for a keyword argument, those that are literals."""
-    import ast
-
-    keywords = [keyword for call in node.decorator_list if isinstance(call, ast.Call) for keyword in call.keywords]
-    found = []
-    for keyword in keywords:
-        if keyword.arg == wanted:
+    given = [pair for call in node.decorator_list if isinstance(call, ast.Call) for pair in call.keywords]
+    values = []
+    for pair in given:
+        if pair.arg == wanted:
             try:
-                found.append(ast.literal_eval(keyword.value))
+                values.append(ast.literal_eval(pair.value))
             except ValueError:  # computed: only running it would tell
                 continue
-    return found
+    return values
 
 
 def _places(kind, name, node) -> str:
     """Return where users find a name, as Markdown."""
-    from plugrad.registry.entry_points import homes
-
     if kind != "ops":
         return f"`{PLACES[kind].format(name) if kind in PLACES else f'plugrad.{homes()[kind]}.{name}'}`"
     at = _keyword(node, "at")
     places = [f"plugrad.{place}" for place in at[0]] if at else [f"plugrad.{name}", f"Tensor.{name}"]
     return ", ".join(f"`{place.removeprefix('plugrad.') if '.Tensor.' in place else place}`" for place in places)
+
+
+COMMANDS = [new]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from plugrad.cli.output import Listing, refuse_unknown, show
+from plugrad import registry
+from plugrad.catalog import details
+from plugrad.catalog.rows import op_rows
+from plugrad.cli.output import Listing, named_op, refuse_unknown, show
 
-app = typer.Typer(cls=Listing, help="List the ops, or show one. Without a command: list.")
+app = typer.Typer(name="ops", cls=Listing, help="List the ops, or show one. Without a command: list.")
 
 COLUMNS = {
     "name": "name", "signature": "signature", "aliases": "aliases", "backends": "backends", "orders": "orders",
@@ -24,14 +27,12 @@ def list_ops(
     hidden: bool = typer.Option(False, "--hidden", help="Also ops without a public name, which serve others."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ):
-    """List the ops, those that guests promise included; `orders` counts derivatives, 2 meaning any number."""
-    from plugrad.cli import catalog
-
+    """List the ops, including those that plugins only promise; `orders` counts derivatives, 2 meaning any number."""
     if family is not None:
-        families = sorted({op.family for op in catalog.registry.ops.values()})
+        families = sorted({op.family for op in registry.ops.values()})
         if family not in families:
             refuse_unknown(family, families, "family")
-    show(catalog.op_rows(search, namespace, provider, family, gradient, hidden), COLUMNS, as_json, "no op matches")
+    show(op_rows(search, namespace, provider, family, gradient, hidden), COLUMNS, as_json, "no op matches")
 
 
 @app.command("show")
@@ -41,14 +42,7 @@ def show_op(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ):
     """Show one op: where it is public, kernels, formulas, documentation."""
-    from plugrad.cli import catalog, details
-
-    try:
-        op = catalog.find_op(name)
-    except (AttributeError, ImportError) as error:  # ambiguous, or its plugin does not load
-        raise typer.BadParameter(str(error)) from None
-    if op is None:
-        refuse_unknown(name, catalog.names_of_ops(), "op")
+    op = named_op(name)
     if as_json:
         show(details.describe(op), {}, True)
         return
@@ -56,3 +50,6 @@ def show_op(
     if source:
         for title, code in details.sources(op):
             typer.echo(f"\n# ---- {title}\n{code.rstrip()}")
+
+
+COMMANDS = [app]

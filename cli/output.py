@@ -1,12 +1,15 @@
-"""How rows of a listing are printed: as a table, or as JSON."""
+"""What commands share: how rows are printed, names looked up, and progress shown."""
 
 from __future__ import annotations
 
+import difflib
 import json
 import sys
 
 import typer
 import typer.core
+
+from plugrad.catalog.rows import find_op, names_of_ops
 
 
 class Listing(typer.core.TyperGroup):
@@ -48,10 +51,30 @@ def _cell(value) -> str:
 
 def refuse_unknown(name: str, known, what: str, list_all=False):
     """End the command with status 2: there is no such name; the nearest ones are suggested, or all."""
-    import difflib
-
     near = difflib.get_close_matches(name, sorted(set(known)), 3)
     hint = f"; did you mean {', '.join(near)}?" if near else ""
     if list_all and not near:
         hint = f"; there {'is' if len(known) == 1 else 'are'} {', '.join(known)}"
     raise typer.BadParameter(f"there is no {what} named {name!r}{hint}")
+
+
+def named_op(name: str, what: str = "op", others=()):
+    """Return the record of the op that a name means; end the command with status 2 when there is none."""
+    try:
+        op = find_op(name)
+    except (AttributeError, ImportError) as error:  # ambiguous, or its plugin does not load
+        raise typer.BadParameter(str(error)) from None
+    if op is None:
+        refuse_unknown(name, [*names_of_ops(), *others], what)
+    return op
+
+
+def progress(results, total, quiet, text="checking"):
+    """Pass results on, with a bar on stderr where somebody is looking."""
+    if quiet or not sys.stderr.isatty():
+        yield from results
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(results, text, total, console=Console(stderr=True), transient=True)

@@ -6,9 +6,15 @@ import pathlib
 
 import typer
 
+from plugrad.catalog import rows as catalog
+from plugrad.catalog import why as explaining
+from plugrad.cli import settings
 from plugrad.cli.output import Listing, refuse_unknown, show
+from plugrad.registry import loader, lockfile, preferences
 
-app = typer.Typer(cls=Listing, help="List the plugins, or lock and verify what is installed. Without a command: list.")
+app = typer.Typer(
+    name="plugins", cls=Listing, help="List the plugins, or lock and verify what is installed. Without a command: list."
+)
 
 COLUMNS = {
     "plugin": "id", "version": "version", "status": "status", "failed at": "stage", "ms": "import_ms",
@@ -21,18 +27,16 @@ DIFFERENCES = {"distribution": "distribution", "what": "kind", "difference": "te
 def list_plugins(
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Also print names, shadowed names and tracebacks."),
     guests: bool = typer.Option(False, "--guests", help="Leave out plugrad's own."),
-    load: bool = typer.Option(False, "--load", help="Import every plugin first: this runs the code of guests."),
+    load: bool = typer.Option(False, "--load", help="Import every plugin first: this runs their code."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ):
     """List the plugins: found in entry points, loaded or not, blocked or broken and why. Imports none by itself."""
-    from plugrad.cli import catalog
-    from plugrad.registry import loader
 
     if load:
         catalog.load_everything()
     chosen = [plugin for plugin in loader.plugins.values() if not (guests and plugin.builtin)]
     rows = [catalog.plugin_row(plugin) for plugin in chosen]
-    show(rows, COLUMNS, as_json, "there are no plugins of guests" if guests else "there are no plugins")
+    show(rows, COLUMNS, as_json, "there are no third-party plugins" if guests else "there are no plugins")
     if as_json:
         return
     for row in rows if verbose else ():
@@ -59,7 +63,6 @@ LOCK_FILE = typer.Argument("plugrad.lock", help="The lock file.")
 @app.command("lock")
 def lock(file: str = LOCK_FILE):
     """Write down which distributions bring plugins: their versions and the hashes of their files."""
-    from plugrad.registry import lockfile
 
     try:
         found = lockfile.write(file)
@@ -73,7 +76,6 @@ def lock(file: str = LOCK_FILE):
 @app.command("verify")
 def verify(file: str = LOCK_FILE, as_json: bool = typer.Option(False, "--json", help="Print JSON.")):
     """Compare what is installed with a lock file; the exit status is 1 if anything differs."""
-    from plugrad.registry import lockfile
 
     try:
         locked = lockfile.read(file)
@@ -94,7 +96,6 @@ def why(
     device: str = typer.Option(None, "--device", help="Which kernel runs there? Imports what a call would."),
 ):
     """Say which plugin a name comes from and why, who else brings it, and what keeps it from working."""
-    from plugrad.cli import explaining
 
     try:
         lines = explaining.explain(name, device)
@@ -116,8 +117,6 @@ def prefer(
     as_json: bool = typer.Option(False, "--json", help="Print JSON, when listing."),
 ):
     """Choose among plugins that bring one name; without arguments list what is chosen and where."""
-    from plugrad.cli import explaining, settings
-    from plugrad.registry import preferences
 
     if name is None:
         show(explaining.preference_rows(), PREFERENCES, as_json, "nothing is preferred")
@@ -144,3 +143,6 @@ def prefer(
     preferences.forget()
     for line in explaining.objections(name, distribution, pathlib.Path(file)):
         typer.echo(line)
+
+
+COMMANDS = [app, why, prefer]

@@ -7,10 +7,10 @@ and `cases` yields those of one record.
 
 from __future__ import annotations
 
-from .comparison import assert_close, make_tensor
-from .conformance import Case, cases, checks_of, conformance_tests
-from .gradcheck import GradcheckError, Verdict, check, gradcheck, gradgradcheck
-from .samples import Sample, samples_of
+from plugrad.testing.comparison import assert_close, make_tensor
+from plugrad.testing.conformance import Case, cases, checks_of, conformance_tests
+from plugrad.testing.gradients.checker import GradcheckError, Verdict, check, gradcheck, gradgradcheck
+from plugrad.testing.samples import Sample, samples_of
 
 __all__ = [
     "Case", "GradcheckError", "Sample", "Verdict", "assert_close", "cases", "check", "checks_of", "conformance_tests",

@@ -1,14 +1,14 @@
-"""What the checks of an op share: calling it with samples, its gradients, comparing with a label."""
+"""An op and a sample: the call, the call as a function, its gradients, and the names of its arguments."""
 
 from __future__ import annotations
 
+import contextlib
 import dis
 
 import plugrad
-
-from .comparison import assert_close
-from .samples import Maker, samples_of
-from .structure import is_float, tensors_in
+from plugrad.testing.comparison import assert_close
+from plugrad.testing.samples import Maker, Sample, samples_of
+from plugrad.testing.tensors import is_float, tensors_in
 
 
 class Skip(Exception):
@@ -28,6 +28,16 @@ def call(op, sample):
     """Call an op with a sample's arguments, its random numbers seeded."""
     plugrad.manual_seed(0)
     return sample.call(op.function)
+
+
+def function_of(op, sample) -> tuple:
+    """Return an op's call with a sample as ``(function, arguments)``, ready for `check`; random numbers are seeded."""
+
+    def function(*values):
+        named = dict(zip(sample.kwargs, values[len(sample.args) :], strict=True))
+        return call(op, Sample(values[: len(sample.args)], named, sample.through))
+
+    return function, (*sample.args, *sample.kwargs.values())
 
 
 def each(op, device):
@@ -102,6 +112,44 @@ def gradients(op, sample, create_graph=False, lay=None):
     given = cotangents_of(op, outputs)
     given = given if lay is None else [lay(g) for g in given]
     return list(plugrad.autograd.grad(outputs, wanted, given, create_graph=create_graph, allow_unused=True))
+
+
+def outcome(op, sample) -> list:
+    """Return pairs (what, tensor or None): the results of a call, and the gradients where it has any."""
+    results, inputs = tensors_in(call(op, sample)), leaves(sample)
+    named = [(f"result {i}", y.detach()) for i, y in enumerate(results)]
+    outputs = [y for y in results if inputs and y.requires_grad]
+    if outputs:
+        try:
+            grads = plugrad.autograd.grad(outputs, inputs, cotangents_of(op, outputs), allow_unused=True)
+        except NotImplementedError:  # said aloud; the check of gradients reports it
+            return named
+        named += [(f"the gradient of argument {argument_of(op, sample, i)!r}", g) for i, g in enumerate(grads)]
+    return named
+
+
+def is_random(op, sample) -> bool:
+    """Whether the result depends on the seed of the random numbers."""
+    results = []
+    for seed in (0, 1):
+        plugrad.manual_seed(seed)
+        results.append([t.detach() for t in tensors_in(sample.call(op.function))])
+    return not all(map(same_bits, *results))
+
+
+@contextlib.contextmanager
+def kernel_replaced(op, backend, kernel):
+    """Give an op another kernel for a backend, None for none of its own, within a `with` block."""
+    own, function = op.kernels.pop(backend), op.function
+    if kernel is not None:
+        op.kernels[backend] = kernel
+    op.changed()
+    try:
+        yield
+    finally:
+        op.kernels[backend] = own
+        op.changed()
+        op._function = function  # names that were looked up before must go on meaning the same function
 
 
 def place_of(error):

@@ -8,8 +8,7 @@ import numbers
 import numpy
 
 import plugrad
-
-from .structure import is_float
+from plugrad.testing.tensors import is_float
 
 # Default (rtol, atol) by dtype name, about eps ** 0.5 and a little slack, as PyTorch documents them.
 TOLERANCES = {

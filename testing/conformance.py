@@ -12,22 +12,11 @@ from __future__ import annotations
 import importlib
 import warnings
 
-from .calls import Skip, described
+import numpy
 
-SUITES = {  # kind -> the module with its checks, whose `checks(value)` returns {name: function(value, device)}
-    "ops": "op_checks",
-    "kernels": "parity",
-    "losses": "losses",
-    "layers": "modules",
-    "optimizers": "optimizers",
-    "schedulers": "schedulers",
-    "inits": "inits",
-    "backends": "backends",
-    "compilers": "compilers",
-    "hooks": "op_hooks",
-    "plugins": "plugins",
-}
-NOUNS = {kind: kind.removesuffix("s") for kind in SUITES} | {"losses": "loss"}
+import plugrad
+from plugrad.testing.calls import Skip, described
+from plugrad.testing.targets import subject_of, subjects_of
 
 MISSING = "can't be used here"  # what the error of a device says that this machine does not have
 
@@ -84,7 +73,8 @@ class Case:
     def title(self) -> str:
         """How a message about this case begins."""
         origin = f" of {self.origin}" if self.origin else ""
-        return f"{NOUNS[self.kind]} {self.subject!r}{origin}, {self.name}"
+        noun = "loss" if self.kind == "losses" else self.kind.removesuffix("s")
+        return f"{noun} {self.subject!r}{origin}, {self.name}"
 
     @property
     def id(self) -> str:
@@ -97,10 +87,6 @@ class Case:
 
 def _program_state() -> dict:
     """Return the settings of the program that no op may change."""
-    import numpy
-
-    import plugrad
-
     return {
         "the default dtype": plugrad.get_default_dtype(),
         "the grad mode": plugrad.is_grad_enabled(),
@@ -109,10 +95,6 @@ def _program_state() -> dict:
 
 
 def _restore(state) -> None:
-    import numpy
-
-    import plugrad
-
     plugrad.set_default_dtype(state["the default dtype"])
     plugrad.set_grad_enabled(state["the grad mode"])
     numpy.seterr(**state["numpy.seterr"])
@@ -126,13 +108,11 @@ def cases(record, device="cpu"):
     >>> {case.name for case in cases(registry.op("sin"))} >= {"gradient", "in-place", "meta device"}
     True
     """
-    from .targets import subject_of
-
     yield from _cases(subject_of(record), device)
 
 
 def _cases(subject, device):
-    suite = importlib.import_module(f".{SUITES[subject.kind]}", __package__)
+    suite = importlib.import_module(f"plugrad.testing.checks.{subject.kind}")  # a kind's checks are loaded at first use
     for name, check in suite.checks(subject.value).items():
         yield Case(subject, name, subject.value, check, device, subject.provider)
 
@@ -151,8 +131,6 @@ def checks_of(target=None, device="cpu") -> list:
     >>> [case.name for case in checks_of("optim.SGD")][:3]
     ['docstring', 'example', 'signature']
     """
-    from .targets import subjects_of
-
     return [case for subject in subjects_of(target) for case in _cases(subject, device)]
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import warnings
 
 import plugrad
-
-from .calls import by_statement, place_of
-from .samples import Sample, samples_of
-from .structure import is_float, tensors_in
+from plugrad.testing.calls import by_statement, place_of
+from plugrad.testing.samples import Sample, samples_of
+from plugrad.testing.tensors import is_float, tensors_in
 
 DTYPES = ("bool", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 TRIALS = ("call", "first", "second", "forward", "batched", "meta")

@@ -16,8 +16,7 @@ import zlib
 import numpy
 
 import plugrad
-
-from .structure import map_tensors
+from plugrad.testing.tensors import map_tensors
 
 MARGIN = 0.05  # random floats keep this far from whole and half numbers, where most kinks and jumps are
 

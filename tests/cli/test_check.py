@@ -12,10 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from plugrad import registry
-from plugrad.cli import app, checking
+from plugrad.cli import app
 from plugrad.extend import hookimpl
 from plugrad.registry import loader, session
 from plugrad.testing import cases, checks_of, conformance_tests
+from plugrad.testing.running import expressions, jobs, state
 from support import guest_builder, seeded_bugs, seeded_corners, seeded_edges, seeded_ops, seeded_variations
 
 
@@ -258,38 +259,38 @@ def test_junit(tmp_path, install):
     ],
 )
 def test_expressions(expression, names):
-    wanted = checking.matcher(expression)
+    wanted = expressions.matcher(expression)
     assert [name for name in "abc" if wanted(name)] == list(names)
 
 
 @pytest.mark.parametrize("expression", ["and", "a b", "(a", "a)", "not", "a or"])
 def test_expressions_that_are_none(expression):
     with pytest.raises(ValueError, match="-k"):
-        checking.matcher(expression)
+        expressions.matcher(expression)
 
 
 def test_resume_repeats_nothing_until_sources_change(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = ("cos", "--resume", "-k", "gradient or value", "--json")
     first = json.loads(command(*arguments).stdout)
-    state = next((tmp_path / checking.FOLDER).glob("*.jsonl"))
-    lines = state.read_text().splitlines()
+    file = next((tmp_path / state.FOLDER).glob("*.jsonl"))
+    lines = file.read_text().splitlines()
     assert len(lines) == len(first) + 1
-    state.write_text("\n".join(lines[:-1]) + '\n{"id": "torn')  # broken off while the last line was written
+    file.write_text("\n".join(lines[:-1]) + '\n{"id": "torn')  # broken off while the last line was written
     ran = []
-    original = checking.run_case
-    monkeypatch.setattr(checking, "run_case", lambda case: ran.append(case.id) or original(case))
+    original = jobs.run_case
+    monkeypatch.setattr(jobs, "run_case", lambda case: ran.append(case.id) or original(case))
     second = json.loads(command(*arguments).stdout)
     assert len(ran) == 1 and sorted(row["id"] for row in second) == sorted(row["id"] for row in first)
     assert len(json.loads(command(*arguments).stdout)) == len(first) and len(ran) == 1
-    monkeypatch.setattr(checking, "_key", lambda job: "other sources")
+    monkeypatch.setattr(state, "_key", lambda job: "other sources")
     result = command(*arguments)
     assert len(ran) == 1 + len(first) and "have changed" in result.output
 
 
 def test_an_interrupted_run_keeps_what_is_finished(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    original, left = checking.run_case, [3]
+    original, left = jobs.run_case, [3]
 
     def run_case(case):
         left[0] -= 1
@@ -297,7 +298,7 @@ def test_an_interrupted_run_keeps_what_is_finished(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return original(case)
 
-    monkeypatch.setattr(checking, "run_case", run_case)
+    monkeypatch.setattr(jobs, "run_case", run_case)
     broken = command("cos", "--resume")
     assert broken.exit_code == 130 and "interrupted after 3 of" in broken.output
     left[0] = 1000
@@ -316,13 +317,13 @@ def test_a_module_beside_a_file_is_one_of_its_sources(tmp_path):
 
 
 def test_the_key_of_a_state_changes_with_the_source(tmp_path, monkeypatch):
-    monkeypatch.setattr(checking, "_folders", lambda: [tmp_path])
+    monkeypatch.setattr(state, "_folders", lambda: [tmp_path])
     (tmp_path / "a.py").write_text("1")
-    job = checking.Job("cos", "cpu", checks_of("cos"))
-    before = checking._key(job)
-    assert before == checking._key(job)
+    job = jobs.Job("cos", "cpu", checks_of("cos"))
+    before = state._key(job)
+    assert before == state._key(job)
     (tmp_path / "a.py").write_text("2")
-    assert before != checking._key(job)
+    assert before != state._key(job)
 
 
 # ---------------------------------------------------------------------------------------------------- pytest

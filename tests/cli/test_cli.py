@@ -10,8 +10,10 @@ from typer.testing import CliRunner
 
 import plugrad
 from plugrad import registry
-from plugrad.cli import app, judging
+from plugrad.catalog import details
+from plugrad.cli import app
 from plugrad.extend import unary
+from plugrad.testing.gradients import of_ops
 from support.guest_builder import GUESTS, build, example, op_module, run
 
 
@@ -96,8 +98,6 @@ def test_the_source_of_an_op():
 
 
 def test_every_op_can_be_shown():
-    from plugrad.cli import details
-
     for op in registry.ops.values():
         assert details.text(op) and details.sources(op), op
 
@@ -150,7 +150,7 @@ def test_an_op_that_raises_is_a_finding(wrong_op):
         raise ZeroDivisionError("in the kernel")
 
     wrong_op.changed()
-    (row,) = {row["message"] for row in judging.judge("wrong")}
+    (row,) = {row["message"] for row in of_ops.judge("wrong")}
     assert row == "ZeroDivisionError: in the kernel"
 
 

@@ -8,9 +8,11 @@ from typer.testing import CliRunner
 
 import plugrad
 from plugrad import registry
-from plugrad.cli import app, measuring
+from plugrad.cli import app
+from plugrad.cli.coverage_page import page
 from plugrad.extend import op as declare_op
 from plugrad.extend import unary
+from plugrad.testing import coverage_report
 from plugrad.testing.coverage import DTYPES, STATUSES, TRIALS, coverage
 from support.guest_builder import ROOT, build, device_guest, op_module, output, run
 
@@ -195,7 +197,7 @@ def test_the_page_holds_all_rows(tmp_path):
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
     assert [row[0] for row in data["rows"]] == ["sin", "nonzero"]
     report = json.loads(invoke("sin", "nonzero", "--device", "cpu", "--json"))
-    for shown, rows in zip(data["rows"], measuring.by_op(report["rows"]).values()):
+    for shown, rows in zip(data["rows"], coverage_report.by_op(report["rows"]).values()):
         codes, told = shown[5], shown[6]
         cells = [(row["cells"][trial], row["messages"].get(trial)) for trial in TRIALS for row in rows]
         assert [data["statuses"][int(code)] for code in codes] == [status for status, _ in cells]
@@ -207,7 +209,7 @@ def test_messages_cannot_end_the_script():
         "op": "x", "public": [], "family": "op", "provider": "p", "device": "cpu", "dtype": "float64", "samples": 1,
         "cells": dict.fromkeys(TRIALS, "refused"), "messages": {"call": "</script><b>"},
     }  # fmt: skip
-    text = measuring.page({"backends": [], "dtypes": ["float64"], "summary": {}, "rows": [row]})
+    text = page({"backends": [], "dtypes": ["float64"], "summary": {}, "rows": [row]})
     assert "</script><b>" not in text and "\\u003c/script>" in text
 
 
@@ -223,13 +225,13 @@ def test_ops_of_guests_are_covered(tmp_path):
 FAKE = """
 import json
 from support.fake_backend import Fake
-from plugrad.cli import measuring
 from plugrad.extend import register
+from plugrad.testing import coverage_report
 
 register(Fake)
-devices = [row["name"] for row in measuring.backends() if row["covered"]]
+devices = [row["name"] for row in coverage_report.backends() if row["covered"]]
 names = "sin", "embedding", "zeros"
-print(json.dumps([row for name in names for row in measuring.measure(name, ["complex64"], devices)]))
+print(json.dumps([row for name in names for row in coverage_report.measure(name, ["complex64"], devices)]))
 """
 
 

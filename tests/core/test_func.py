@@ -10,7 +10,7 @@ import plugrad as torch
 from plugrad import registry
 from plugrad.func import batching, grad, jacfwd, jacrev, jvp, linearize, vmap
 from plugrad.testing import assert_close, samples_of
-from plugrad.testing.structure import tensors_in
+from plugrad.testing.tensors import tensors_in
 
 FAMILIES = ("unary", "binary", "elementwise", "reduction")
 

@@ -15,7 +15,7 @@ from plugrad import registry
 from plugrad.extend import scipy_of
 from plugrad.testing import assert_close, samples_of
 from plugrad.testing.calls import call, differentiable_outputs, gradients, leaves
-from plugrad.testing.structure import tensors_in
+from plugrad.testing.tensors import tensors_in
 from support import fake_backend, guest_builder, known_failures
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -5,7 +5,7 @@ import pytest
 import plugrad as torch
 from plugrad import registry
 from plugrad.testing import samples_of
-from plugrad.testing.structure import tensors_in
+from plugrad.testing.tensors import tensors_in
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -9,7 +9,7 @@ import plugrad
 from plugrad import registry
 from plugrad.extend import binary, keep_dims, op, reduction, unary, view
 from plugrad.testing import cases, check
-from plugrad.testing.mutations import KINDS, mutants
+from plugrad.testing.gradients.mutations import KINDS, mutants
 
 FAULTS = {}
 

@@ -5,8 +5,8 @@ import pytest
 
 import plugrad as torch
 from plugrad.testing import assert_close, check, gradcheck, gradgradcheck
-from plugrad.testing.gradcheck import GradcheckError, gradient_function
-from plugrad.testing.unregistered import unregistered
+from plugrad.testing.gradients.checker import GradcheckError, gradient_function
+from plugrad.testing.gradients.unregistered import unregistered
 from support.formulas import custom
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import plugrad as torch
 from plugrad.testing import check
-from plugrad.testing.gradcheck import gradient_function
+from plugrad.testing.gradients.checker import gradient_function
 from support.formulas import custom
 
 

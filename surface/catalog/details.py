@@ -1,0 +1,73 @@
+"""All about one op: facts as a dict and as text, and the source code behind it."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import os
+
+from plugrad.catalog.rows import op_row
+
+
+def describe(op) -> dict:
+    """Return the facts about an op."""
+    formulas = [
+        {"inputs": list(formula.inputs), "function": formula.function.__name__, "uses": list(formula.wants)}
+        for formula in op.formulas
+    ]
+    return {
+        **op_row(op),
+        "doc": inspect.cleandoc(op.doc),
+        "kernels": {backend: _place(kernel) for backend, kernel in op.kernels.items()},
+        "formulas": formulas,
+        "inplace": op.inplace,
+        "promote": op.promote,
+        "reference": op.ref if isinstance(op.ref, (str, type(None))) else repr(op.ref),
+        "node": op.node_name if op.formulas else None,
+    }
+
+
+def _place(function) -> str:
+    code = function.__code__
+    return f"{function.__module__}:{code.co_firstlineno} ({os.path.basename(code.co_filename)})"
+
+
+def text(op) -> list[str]:
+    """Return the facts about an op as lines to read."""
+    facts = describe(op)
+    lines = [facts["signature"], f"  {facts['family']} op, from {facts['provider']}"]
+    lines.append(f"  public as {', '.join(facts['public']) or 'nothing: it serves other ops'}")
+    orders = {0: "none", 1: "first order", 2: "any order"}[facts["orders"]]
+    lines.append(f"  derivatives: {orders}" + (f", node {facts['node']}" if facts["node"] else ""))
+    if facts["inplace"]:
+        lines.append(f"  in place: Tensor.{op.name}_")
+    if facts["promote"]:
+        lines.append(f"  dtype of the result: {facts['promote']}")
+    if facts["reference"]:
+        lines.append(f"  reference: {facts['reference']}")
+    for backend, place in facts["kernels"].items():
+        lines.append(f"  kernel for {'any backend' if backend == '*' else backend}: {place}")
+    for formula in facts["formulas"]:
+        uses = f", uses {', '.join(formula['uses'])}" if formula["uses"] else ""
+        lines.append(f"  gradient of {', '.join(formula['inputs'])}: {formula['function']}{uses}")
+    return [*lines, "", *facts["doc"].splitlines()]
+
+
+def sources(op) -> list[tuple[str, str]]:
+    """Return (title, source) of the op's kernels and formulas, and of the code generated from its record."""
+    found = [(f"kernel for {'any backend' if name == '*' else name}", _source(f)) for name, f in op.kernels.items()]
+    for formula in op.formulas:
+        found.append((f"gradient of {', '.join(formula.inputs)}", _source(formula.function)))
+    found.append(("generated: the public function", _source(op.function)))
+    if op.formulas:
+        node = op.node((1 << len(op.inputs)) - 1)
+        found.append((f"generated: {op.node_name} for {', '.join(node.wanted)}", node.source))
+    return found
+
+
+def _source(function) -> str:
+    """Return the source of a function, generated ones included: those are in `linecache`."""
+    code = function.__code__
+    if code.co_filename.startswith("<"):
+        return "".join(linecache.getlines(code.co_filename))
+    return inspect.getsource(function)

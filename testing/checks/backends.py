@@ -1,0 +1,170 @@
+"""Checks of a backend: its arrays, its memory, and the ops that every program needs on it."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy
+
+import plugrad
+from plugrad import registry
+from plugrad.testing.calls import Skip, same_bits
+from plugrad.testing.checks import documents, kernels
+
+DTYPES = "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128".split()
+BASIC = (
+    "add sub mul div neg exp log sqrt tanh sigmoid relu pow maximum where sum mean amax argmax cumsum matmul reshape "
+    "transpose expand cat stack getitem index_select gather softmax linear conv2d mse_loss cross_entropy"
+).split()
+
+
+def checks(backend) -> dict:
+    """Return the checks of a backend, a class or its instance, by name."""
+    kind = backend if isinstance(backend, type) else type(backend)
+    chosen = {name: _of_class(kind, check) for name, check in documents.checks(kind).items()} | CHECKS
+    if kind.symbolic or kind.name == "cpu":
+        return chosen
+    return chosen | {f"parity of {name}": functools.partial(op_parity, name=name) for name in BASIC}
+
+
+def _of_class(kind, check):
+    return lambda backend, device: check(kind, device)
+
+
+def usable(backend):
+    """Return the backend's instance as the registry has it; skip where it can't run here."""
+    assert backend.name in registry.backends, f"no backend named {backend.name!r} is registered"
+    found = registry.backend(backend.name)
+    kind = backend if isinstance(backend, type) else type(backend)
+    assert type(found) is kind, f"device {backend.name!r} is served by {type(found).__qualname__}"
+    reason = found.available()
+    if reason is not None:
+        raise Skip(f"it can't be used here: {reason}")
+    return found
+
+
+def with_data(backend):
+    """Return the instance of a backend whose arrays have data; skip for a symbolic one."""
+    found = usable(backend)
+    if found.symbolic:
+        raise Skip("its arrays have no data")
+    return found
+
+
+def availability(backend, device):
+    """`available()` gives None or a reason to read, and there is at least one device where it is None."""
+    assert isinstance(backend.name, str) and backend.name.isidentifier(), f"its name {backend.name!r} is no name"
+    found = backend() if isinstance(backend, type) else backend
+    reason = found.available()
+    assert reason is None or (isinstance(reason, str) and reason.strip()), (
+        f"available() must return None, or say why not; it returns {reason!r}"
+    )
+    if reason is None:
+        assert found.device_count() >= 1, "it is available, and device_count() is 0"
+        assert found.xp is not None and isinstance(found.array_type, type), "it has no `xp`, or no `array_type`"
+
+
+def round_trip(backend, device):
+    """Arrays of every dtype and layout go to the device and come back the same, in memory of their own."""
+    found = with_data(backend)
+    whole = numpy.arange(24).reshape(2, 3, 4)
+    for name in DTYPES:
+        for label, array in (
+            ("whole", whole), ("0-d", whole[0, 0, 0:1].reshape(())), ("empty", whole[:, :0]),
+            ("strided", whole[:, ::2, ::-1]),
+        ):  # fmt: skip
+            array = array.astype(name, order="K")
+            moved = found.from_numpy(array, 0)
+            assert isinstance(moved, found.array_type), f"{name}, {label}: from_numpy gives {type(moved).__qualname__}"
+            back = found.to_numpy(moved)
+            assert type(back) is numpy.ndarray, f"{name}, {label}: to_numpy gives {type(back).__qualname__}"
+            assert back.dtype == array.dtype and back.shape == array.shape, (
+                f"{name}, {label}: {array.dtype}{list(array.shape)} comes back as {back.dtype}{list(back.shape)}"
+            )
+            assert (back == array).all(), f"{name}, {label}: values change on the way"
+            if backend.name == "cpu" or not array.size:  # the CPU's memory may be NumPy's
+                continue
+            given = array.copy()
+            moved = found.from_numpy(given, 0)
+            for what, memory in (("from_numpy keeps", given), ("to_numpy hands out", found.to_numpy(moved))):
+                if memory.flags.writeable:
+                    memory[...] = ~memory if memory.dtype == bool else memory + memory.dtype.type(1)
+                told = found.to_numpy(moved)
+                assert (told == array).all(), f"{name}, {label}: {what} the device's memory, and NumPy can write to it"
+
+
+def tensors(backend, device):
+    """Tensors are made on the device, moved to it and back, and say where they are."""
+    name = with_data(backend).name
+    made = plugrad.ones(2, 3, device=name)
+    moved = plugrad.tensor([1.5, -2.0]).to(name)
+    for t in (made, moved, made + made, moved.detach(), moved.clone()):
+        assert t.device.type == name, f"a tensor made for {name!r} is on {t.device}"
+    assert moved.cpu().tolist() == [1.5, -2.0], f"values change on the way: {moved.cpu().tolist()}"
+    if name != "cpu":
+        try:
+            moved + plugrad.ones(2)
+        except RuntimeError:
+            return
+        raise AssertionError("it adds a tensor of its own and one on the CPU, and raises no RuntimeError")
+
+
+def storage(backend, device):
+    """A view has the storage of its base, a copy has one of its own, and writes through a view are seen."""
+    found = with_data(backend)
+    x = plugrad.zeros(3, 4, device=found.name)
+    view, copied = x[1:, ::2], x.clone()
+    assert found.storage(view._data) is found.storage(x._data), "storage() of a view is not that of its base"
+    assert found.storage(copied._data) is not found.storage(x._data), "storage() of a copy is that of the original"
+    view += 1
+    expected = numpy.zeros((3, 4))
+    expected[1:, ::2] += 1
+    assert (x.cpu().numpy() == expected).all(), "a write through a view does not reach its base"
+    assert x._version == 1, "a write through a view is not counted: storage() gives other objects each time"
+
+
+def random_numbers(backend, device):
+    """Random numbers come from its generator, and one seed gives one sequence."""
+    name = with_data(backend).name
+    found = []
+    for seed in (5, 5, 6):
+        plugrad.manual_seed(seed)
+        found.append(plugrad.randn(16, device=name))
+    assert found[0].device.type == name, f"random numbers for {name!r} are on {found[0].device}"
+    assert same_bits(found[0], found[1]), "manual_seed does not make its random numbers the same"
+    assert not same_bits(found[0], found[2]), "its random numbers do not depend on manual_seed"
+
+
+def training(backend, device):
+    """A step of training gives on the device what it gives on the CPU."""
+    name = with_data(backend).name
+    results = []
+    for place in ("cpu", name):
+        plugrad.manual_seed(0)
+        model = plugrad.nn.Sequential(plugrad.nn.Linear(4, 5), plugrad.nn.Tanh(), plugrad.nn.Linear(5, 3)).double()
+        x = plugrad.linspace(-1, 1, 8, dtype=plugrad.float64).reshape(2, 4)
+        model, x = model.to(place), x.to(place)
+        optimizer = plugrad.optim.Adam(model.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = plugrad.nn.functional.cross_entropy(model(x), plugrad.tensor([0, 2]).to(place))
+            loss.backward()
+            optimizer.step()
+        results.append([loss, *model.parameters()])
+    for one, other in zip(results[1], results[0], strict=True):
+        kernels.close(one, other, "after three steps of training")
+
+
+def op_parity(backend, device, name):
+    """The op gives on the device what it gives on the CPU."""
+    kernels.parity(registry.op(name), device, with_data(backend).name)
+
+
+CHECKS = {
+    "availability": availability,
+    "round trip": round_trip,
+    "tensors": tensors,
+    "storage": storage,
+    "random numbers": random_numbers,
+    "training": training,
+}

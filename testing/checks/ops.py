@@ -1,0 +1,67 @@
+"""Which checks an op has: all that its family and its record call for."""
+
+from __future__ import annotations
+
+from plugrad.testing.checks import documents, kernels
+from plugrad.testing.op_checks import earlier_calls, edges, elementwise, gradients, memory, values, variations
+
+ELEMENTWISE = ("unary", "binary", "elementwise")
+NO_SAMPLES = ("factory",)  # families whose ops take no tensors: nothing to derive
+
+
+def checks(op) -> dict:
+    """Return the checks of an op by name."""
+    chosen = {"docstring": documents.docstring, "schema": documents.schema}
+    if documents.has_example(op):
+        chosen["example"] = documents.example
+    if op.error_function is not None:
+        chosen["error samples"] = values.error_samples
+    if op.family in NO_SAMPLES:
+        return chosen
+    chosen["samples"] = values.has_samples
+    if op.ref is not None:
+        chosen["value"] = values.value
+    chosen["inputs unchanged"] = values.inputs_unchanged
+    chosen["strides"] = memory.strides
+    chosen["aliasing"] = memory.aliasing
+    chosen["meta device"] = memory.meta
+    chosen["determinism"] = values.deterministic
+    chosen["earlier calls"] = earlier_calls.earlier_calls
+    chosen["threads"] = values.threads
+    chosen["saved tensors"] = gradients.saved_tensors
+    if op.differentiable:
+        chosen |= {
+            "gradient": gradients.gradient,
+            "second gradient": gradients.second_gradient,
+            "third gradient": gradients.third_gradient,
+            "formula modes": gradients.formula_modes,
+            "forward mode": gradients.forward_mode,
+            "batched": gradients.batched,
+            "nan": edges.nan,
+        }
+    chosen["precision"] = variations.precision
+    chosen["whole numbers"] = variations.whole_numbers
+    chosen["empty inputs"] = edges.empty
+    if op.family in variations.DERIVED and op.differentiable and op.complex and op.names:
+        chosen["complex gradient"] = variations.complex_gradient
+    if variations.has_options(op):
+        chosen["options"] = variations.options
+    if "cpu" in op.kernels:
+        chosen["general kernel"] = variations.general_kernel
+    if op.inplace:
+        chosen["in-place"] = values.inplace
+    if op.family in ELEMENTWISE and "dim" not in op.parameters:
+        chosen |= {"shapes": elementwise.shapes, "promotion": elementwise.promotion, "large inputs": variations.large}
+        if op.family == "binary":
+            chosen["numbers"] = variations.python_numbers
+        if op.promote == "same":
+            chosen["bytes"] = variations.bytes_
+        if op.differentiable and op.names:
+            chosen["special points"] = variations.special_points
+    if op.family == "reduction":
+        chosen["promotion"] = elementwise.reduced_dtypes
+        if "dim" in op.parameters:
+            chosen["slices"] = elementwise.slices
+    if op.family == "reduction" or "shapes" in chosen:
+        chosen["extreme values"] = elementwise.extremes
+    return chosen | kernels.of_op(op)

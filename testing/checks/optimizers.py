@@ -1,0 +1,355 @@
+"""Checks of optimizers, on small quadratic problems."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import io
+import itertools
+
+import numpy
+
+import plugrad
+from plugrad.optim.batching import BLOCK
+from plugrad.optim.optimizer import Optimizer
+from plugrad.testing.calls import Skip, agree, same_bits
+from plugrad.testing.checks import documents
+from plugrad.testing.checks.guesses import NoGuess, declared, options
+from plugrad.testing.samples import Maker, Sample, as_sample
+
+SIZES = ((3, 4), (5,), (), (4, 3))  # the last one is transposed
+
+
+def checks(cls) -> dict:
+    """Return the checks of an optimizer class by name."""
+    chosen = documents.checks(cls) | CHECKS
+    for option, names in OFFERED.items():
+        if option not in inspect.signature(cls).parameters:
+            for name in names:
+                chosen.pop(name)
+    if cls.update is Optimizer.update:
+        chosen.pop("batching")  # it steps on tensors: nothing is joined
+    return chosen
+
+
+def each(cls) -> list:
+    """Return the options with which an optimizer is checked: those it declares, or usual ones; skip without any."""
+    try:
+        return _options(cls)
+    except NoGuess as reason:
+        raise Skip(f"nothing to check it with: {reason}") from None
+
+
+def _options(cls) -> list:
+    source = declared(cls)
+    if source is None:
+        return [options(cls, 1)]
+    return [as_sample(given) for given in source(Maker(cls.__name__))]
+
+
+def parameters(device="cpu", sizes=SIZES) -> list:
+    """Return leaf tensors of several shapes, the last of them not contiguous."""
+    make = Maker("parameters", device=device)
+    found = [make(*size).detach() for size in sizes]
+    found[-1] = found[-1].t().clone().t()
+    return [t.requires_grad_() for t in found]
+
+
+def quadratic(tensors, sign=1.0):
+    """Return half of the weighted squared distance from 1/4, elements weighted unequally."""
+    total = 0.0
+    for t in tensors:
+        weights = plugrad.linspace(0.5, 1.5, max(t.numel(), 1), dtype=t.dtype, device=t.device).reshape(t.shape)
+        total = total + 0.5 * (weights * (t - 0.25) ** 2).sum()
+    return sign * total
+
+
+def build(cls, given: Sample, tensors, **more):
+    """Construct an optimizer over tensors, or over parameter groups."""
+    return cls(tensors, *given.args, **{**given.kwargs, **more})
+
+
+def steps(optimizer, tensors, count, sign=1.0) -> float:
+    """Make some steps and return the loss before the last of them."""
+
+    def closure():
+        optimizer.zero_grad()
+        loss = quadratic(tensors, sign)
+        loss.backward()
+        return loss
+
+    loss = None
+    for _ in range(count):
+        loss = optimizer.step(closure)
+    return float(loss)
+
+
+def has_samples(cls, device):
+    """It can be constructed, and shows its options."""
+    try:
+        found = _options(cls)
+    except NoGuess as reason:
+        raise AssertionError(
+            f"nothing to check it with: {reason}; declare a static method `samples(make)` that yields options, such as "
+            "make.args(lr=0.1)"
+        ) from None
+    for given in found:
+        optimizer = build(cls, given, parameters(device))
+        assert type(optimizer).__name__ in repr(optimizer), f"its repr does not name {cls.__name__}"
+
+
+def descent(cls, device):
+    """Steps lower a quadratic function, and move every parameter."""
+    for given in each(cls):
+        tensors = parameters(device)
+        start, before = quadratic(tensors).item(), [t.detach().clone() for t in tensors]
+        optimizer = build(cls, given, tensors)
+        steps(optimizer, tensors, 50)
+        end = quadratic(tensors).item()
+        assert end < start, f"options {given}: 50 steps take a quadratic function from {start:.6g} to {end:.6g}"
+        for number, (t, then) in enumerate(zip(tensors, before, strict=True)):
+            assert not same_bits(t, then), f"options {given}: parameter {number} of shape {tuple(t.shape)} never moves"
+        assert all(t.dtype is plugrad.float64 for t in tensors), f"options {given}: a step changes the dtype"
+
+
+def resume(cls, device):
+    """Saved and loaded into another optimizer it goes on as if nothing had happened: five steps, bit for bit."""
+    for given in each(cls):
+        tensors = parameters(device)
+        optimizer = build(cls, given, tensors)
+        steps(optimizer, tensors, 3)
+        copies = [t.detach().clone(memory_format=plugrad.preserve_format).requires_grad_() for t in tensors]
+        other = build(cls, given, copies)
+        file = io.BytesIO()
+        plugrad.save(optimizer.state_dict(), file)
+        file.seek(0)
+        other.load_state_dict(plugrad.load(file))
+        steps(optimizer, tensors, 5), steps(other, copies, 5)
+        for number, (one, two) in enumerate(zip(tensors, copies, strict=True)):
+            assert same_bits(one, two), f"options {given}: five steps after loading, parameter {number} differs"
+        for group, again in zip(optimizer.param_groups, other.param_groups, strict=True):
+            for name in group:
+                assert name == "params" or str(group[name]) == str(again[name]), f"argument {name!r} is lost in loading"
+
+
+def batching(cls, device):
+    """Joined to one array, or in blocks where they are large, parameters are updated as each alone and whole."""
+    plain = type(cls.__name__, (cls,), {"elementwise": False})
+    sizes = ((2 * BLOCK + 3,), *SIZES)
+    for given in each(cls):
+        first, second = parameters(device, sizes), parameters(device, sizes)
+        one, other = build(cls, given, first), build(plain, given, second)
+        for _ in range(4):
+            steps(one, first, 1), steps(other, second, 1)
+        for number, pair in enumerate(zip(first, second, strict=True)):
+            shape = tuple(pair[0].shape)
+            where = f"options {given}: parameter {number} of shape {shape}, joined or in blocks against alone"
+            agree(*[t.detach() for t in pair], where, rtol=1e-11, atol=1e-14)
+
+
+def maximize(cls, device):
+    """With `maximize` it climbs as it descends on the negative."""
+    for given in each(cls):
+        down, up = parameters(device), parameters(device)
+        steps(build(cls, given, down), down, 5)
+        steps(build(cls, given, up, maximize=True), up, 5, sign=-1.0)
+        for number, pair in enumerate(zip(up, down, strict=True)):
+            agree(*[t.detach() for t in pair], f"options {given}, argument 'maximize'=True: parameter {number}")
+
+
+def weight_decay(cls, device):
+    """With `weight_decay` and no gradient parameters shrink."""
+    for given in each(cls):
+        tensors = parameters(device)
+        optimizer = build(cls, given, tensors, weight_decay=0.1)
+        before = [float((t.detach() ** 2).sum()) for t in tensors]
+
+        def closure(tensors=tensors):
+            for t in tensors:
+                t.grad = plugrad.zeros_like(t)
+            return plugrad.zeros(())
+
+        for _ in range(3):
+            optimizer.step(closure)
+        for number, (t, then) in enumerate(zip(tensors, before, strict=True)):
+            assert float((t.detach() ** 2).sum()) < then, (
+                f"options {given}, argument 'weight_decay'=0.1: without a gradient parameter {number} does not shrink"
+            )
+
+
+def groups(cls, device):
+    """Options of a parameter group are its own."""
+    for given in each(cls):
+        rate = given.kwargs.get("lr", inspect.signature(cls).parameters["lr"].default)
+        rate = float(rate if isinstance(rate, (int, float)) else 0.01)
+        mine, alone = parameters(device), parameters(device)
+        optimizer = build(cls, given, [{"params": mine[:2]}, {"params": mine[2:], "lr": rate / 4}], lr=rate)
+        assert [group["lr"] for group in optimizer.param_groups] == [rate, rate / 4], "argument 'lr' of a group is lost"
+        parts = [build(cls, given, alone[:2], lr=rate), build(cls, given, alone[2:], lr=rate / 4)]
+        for _ in range(3):
+            steps(optimizer, mine, 1)
+            steps(parts[0], alone[:2], 1), steps(parts[1], alone[2:], 1)
+        for number, pair in enumerate(zip(mine, alone, strict=True)):
+            where = f"options {given}, argument 'lr' of a parameter group: parameter {number}"
+            agree(*[t.detach() for t in pair], where, rtol=1e-11, atol=1e-14)
+
+
+def later_changes(cls, device):
+    """A group added by `add_param_group`, and a rate that a schedule sets, count as if they had been there before."""
+    for given in each(cls):
+        mine, alone = parameters(device), parameters(device)
+        optimizer, other = build(cls, given, mine[:2]), build(cls, given, alone)
+        optimizer.add_param_group({"params": mine[2:]})
+        for _ in range(3):
+            steps(optimizer, mine, 1), steps(other, alone, 1)
+        for number, pair in enumerate(zip(mine, alone, strict=True)):
+            where = f"options {given}: parameter {number}, some added by add_param_group, against all at once"
+            agree(*[t.detach() for t in pair], where, rtol=1e-11, atol=1e-14)
+        mine, alone = parameters(device), parameters(device)
+        optimizer = build(cls, given, mine)
+        rate = optimizer.param_groups[0].get("lr")
+        if not isinstance(rate, float):
+            continue
+        optimizer.param_groups[0]["lr"] = rate / 4
+        other = build(cls, given, alone, lr=rate / 4)
+        for _ in range(3):
+            steps(optimizer, mine, 1), steps(other, alone, 1)
+        for number, pair in enumerate(zip(mine, alone, strict=True)):
+            where = f"options {given}, argument 'lr' set in param_groups before the first step: parameter {number}"
+            agree(*[t.detach() for t in pair], where, rtol=1e-11, atol=1e-14)
+
+
+def shapes(cls, device):
+    """A parameter without dimensions moves as one of shape (1,) does."""
+    for given in each(cls):
+        (single,), (row,) = parameters(device, ((),)), parameters(device, ((1,),))
+        with plugrad.no_grad():
+            row.fill_(single.item())
+        steps(build(cls, given, [single]), [single], 4), steps(build(cls, given, [row]), [row], 4)
+        agree(single.detach(), row.detach()[0], f"options {given}: a parameter of shape () against one of shape (1,)")
+
+
+def group_options(cls, device):
+    """Every number among the options of a parameter group is that group's own."""
+    done = 0
+    for given in each(cls):
+        defaults = build(cls, given, parameters(device)).defaults
+        for name, value in defaults.items():
+            if isinstance(value, bool) or not isinstance(value, float) or name in ("lr", "eps"):
+                continue  # the rate has a check of its own
+            changed = 0.5 * value if value else 0.1
+            mine, alone = parameters(device), parameters(device)
+            try:
+                optimizer = build(cls, given, [{"params": mine[:2]}, {"params": mine[2:], name: changed}])
+                parts = [build(cls, given, alone[:2]), build(cls, given, alone[2:], **{name: changed})]
+            except (TypeError, ValueError):  # options may exclude each other, and not all are the constructor's
+                continue
+            for _ in range(3):
+                steps(optimizer, mine, 1)
+                steps(parts[0], alone[:2], 1), steps(parts[1], alone[2:], 1)
+            for number, pair in enumerate(zip(mine, alone, strict=True)):
+                where = f"options {given}, argument {name!r}={changed} of a parameter group: parameter {number}"
+                agree(*[t.detach() for t in pair], where, rtol=1e-11, atol=1e-14)
+            done += 1
+    if not done:
+        raise Skip("it has no other numbers among its options")
+
+
+def precision(cls, device):
+    """In float32 it does what it does in float64, but for rounding."""
+    for given in each(cls):
+        wide, narrow = parameters(device), [t.detach().float().requires_grad_() for t in parameters(device)]
+        steps(build(cls, given, wide), wide, 5), steps(build(cls, given, narrow), narrow, 5)
+        for number, (one, other) in enumerate(zip(narrow, wide, strict=True)):
+            assert one.dtype is plugrad.float32, f"options {given}: a step changes the dtype of parameter {number}"
+            label = f"options {given}: parameter {number} in float32 against float64"
+            agree(one.detach().double(), other.detach(), label, rtol=1e-4, atol=1e-5)
+
+
+def closure(cls, device):
+    """`step(closure)` calls it with gradients enabled, and returns the loss."""
+    for given in each(cls):
+        tensors = parameters(device)
+        optimizer, enabled = build(cls, given, tensors), []
+
+        def evaluate(tensors=tensors, optimizer=optimizer, enabled=enabled):
+            enabled.append(plugrad.is_grad_enabled())
+            optimizer.zero_grad()
+            loss = quadratic(tensors)
+            loss.backward()
+            return loss
+
+        with plugrad.no_grad():
+            expected, loss = quadratic(tensors).item(), optimizer.step(evaluate)
+        assert enabled and all(enabled), f"options {given}: step(closure) calls it without recording gradients"
+        assert loss is not None and float(loss) == expected, f"options {given}: step(closure) does not return the loss"
+
+
+def gradients_unchanged(cls, device):
+    """A step leaves gradients as they are, passes over parameters without one, and is not recorded."""
+    known = inspect.signature(cls).parameters
+    more = [{name: value} for name, value in (("weight_decay", 0.1), ("maximize", True)) if name in known]
+    for given, chosen in itertools.product(each(cls), ({}, *more)):
+        tensors = parameters(device, ((2 * BLOCK + 3,), *SIZES))  # a large one is not joined with others
+        optimizer = build(cls, given, tensors, **chosen)
+        before = [t.detach().clone() for t in tensors]
+
+        def closure(tensors=tensors):
+            for t in tensors[:-1]:
+                t.grad = plugrad.ones_like(t)
+            tensors[-1].grad = None
+            return plugrad.zeros(())
+
+        optimizer.step(closure)
+        for number, t in enumerate(tensors[:-1]):
+            assert same_bits(t.grad, plugrad.ones_like(t)), f"options {given}: a step writes the gradient of {number}"
+        assert same_bits(tensors[-1], before[-1]), f"options {given}: a step moves a parameter that has no gradient"
+        assert all(t.is_leaf and t.requires_grad for t in tensors), f"options {given}: a step is recorded"
+
+
+def validation(cls, device):
+    """A negative rate is refused with a ValueError."""
+    for given in each(cls):
+        for name in ("lr", "weight_decay"):
+            if name in inspect.signature(cls).parameters:
+                try:
+                    build(cls, given, parameters(device), **{name: -1.0})
+                except ValueError:
+                    continue
+                raise AssertionError(f"argument {name!r}=-1.0 raises no ValueError")
+
+
+def deepcopy(cls, device):
+    """A deep copy goes on with copies of the parameters and leaves the original alone."""
+    for given in each(cls):
+        tensors = parameters(device)
+        optimizer = build(cls, given, tensors)
+        steps(optimizer, tensors, 2)
+        before = [numpy.array(t.detach().cpu().numpy()) for t in tensors]
+        again, copies = copy.deepcopy((optimizer, tensors))
+        steps(again, copies, 2)
+        for number, (t, then) in enumerate(zip(tensors, before, strict=True)):
+            assert (t.detach().cpu().numpy() == then).all(), f"options {given}: a copy's steps move parameter {number}"
+
+
+CHECKS = {
+    "samples": has_samples,
+    "descent": descent,
+    "resume": resume,
+    "batching": batching,
+    "maximize": maximize,
+    "weight decay": weight_decay,
+    "parameter groups": groups,
+    "later changes": later_changes,
+    "shapes": shapes,
+    "group options": group_options,
+    "precision": precision,
+    "closure": closure,
+    "gradients unchanged": gradients_unchanged,
+    "validation": validation,
+    "deepcopy": deepcopy,
+}
+OFFERED = {
+    "maximize": ("maximize",), "weight_decay": ("weight decay",),
+    "lr": ("parameter groups", "later changes", "validation"),
+}  # fmt: skip

@@ -1,0 +1,208 @@
+"""Checks of an op's derivatives: three orders, both modes of the formulas, forward, batched, and what nodes keep."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy
+
+import plugrad
+from plugrad.testing.calls import (
+    Skip,
+    agree,
+    argument_of,
+    call,
+    cotangents_of,
+    each,
+    function_of,
+    graded,
+    gradients,
+    named_tensors,
+)
+from plugrad.testing.gradients.differences import TRUST, measure
+from plugrad.testing.gradients.flat import FlatFunction
+from plugrad.testing.gradients.of_ops import argument_name, verdict_on
+from plugrad.testing.gradients.verdict import FAIL, INCONCLUSIVE
+from plugrad.testing.samples import Maker
+from plugrad.testing.tensors import like, reals, tensors_in
+
+NOTHING = "no sample requires grad"
+
+
+def gradient(op, device):
+    """The gradients agree with measured slopes."""
+    _judge(op, device, 1)
+
+
+def second_gradient(op, device):
+    """The gradients of the gradients agree with measured slopes."""
+    _judge(op, device, 2)
+
+
+def third_gradient(op, device):
+    """The third derivatives agree with measured slopes, too."""
+    _judge(op, device, 3)
+
+
+def _judge(op, device, order):
+    judged, vague = 0, []
+    for label, sample in each(op, device):
+        if not graded(op, sample):
+            continue
+        verdict = assert_right(op, sample, label, order)
+        judged += verdict.status != INCONCLUSIVE
+        vague += [f"{label}: {verdict.message}"] if verdict.status == INCONCLUSIVE else []
+    if vague and not judged:
+        raise AssertionError(vague[0])
+    if not judged:
+        raise Skip(NOTHING)
+
+
+def assert_right(op, sample, label, order=1):
+    """Return the verdict on a gradient at a sample; AssertionError, naming argument and element, if that is FAIL."""
+    verdict = verdict_on(op, sample, order, fast_mode=True)
+    if verdict.status == FAIL:
+        name = argument_name(op, sample, verdict.input)
+        argument = "" if name is None else f", argument {name!r}"
+        element = "" if verdict.element is None else f", element {verdict.element}"
+        raise AssertionError(f"{label}{argument}{element}: {verdict.message}")
+    return verdict
+
+
+def formula_modes(op, device):
+    """The formulas give the same on raw arrays and on recorded tensors."""
+    done = 0
+    for label, sample in each(op, device):
+        if not graded(op, sample):
+            continue
+        plain, recorded = gradients(op, sample), gradients(op, sample, create_graph=True)
+        for number, (one, other) in enumerate(zip(plain, recorded, strict=True)):
+            where = f"{label}, argument {argument_of(op, sample, number)!r}, create_graph=True against False"
+            assert (one is None) == (other is None), f"{where}: one of them is None"
+            if one is not None:
+                agree(other.detach(), one, where, rtol=1e-9, atol=1e-11)
+        done += 1
+    if not done:
+        raise Skip(NOTHING)
+
+
+def _of_leaves(op, sample) -> tuple:
+    """Return (function, tensors): the call as a function of the tensors that require grad; see `FlatFunction`."""
+    flat = FlatFunction(*function_of(op, sample))
+    flat.forward()
+    return flat.of_leaves()
+
+
+def forward_mode(op, device):
+    """The derivative along a direction, by `func.jvp`, agrees with the measured slope."""
+    done = 0
+    for label, sample in each(op, device):
+        if not graded(op, sample):
+            continue
+        function, leaves = _of_leaves(op, sample)
+        make = Maker(op.name + " tangent", device=device)
+        tangents = [make(*t.shape, dtype=t.dtype, requires_grad=False) for t in leaves]
+        _, forward = plugrad.func.jvp(function, tuple(t.detach() for t in leaves), tuple(tangents))
+        told = numpy.concatenate([reals(y) for y in forward])
+        slopes, base = _slopes(function, leaves, tangents)
+        span, size = (float(numpy.nanmax(numpy.abs([0.0, *values]))) for values in (told, base))
+        allowed = TRUST * slopes.error + 1e-6 * numpy.abs(slopes.value) + 1e-9 * (span + size)
+        vague = ~(TRUST * slopes.error <= 1e-2 * numpy.maximum(numpy.abs(slopes.value), 1e-3 * span)) | slopes.kink
+        wrong = ~vague & ~(numpy.abs(told - slopes.value) <= allowed)
+        if wrong.any():
+            place = int(wrong.argmax())
+            raise AssertionError(
+                f"{label}, value {place} of the result: func.jvp gives {told[place]:.9g} along a random direction, "
+                f"measured is {slopes.value[place]:.9g}"
+            )
+        done += 1
+    if not done:
+        raise Skip(NOTHING)
+
+
+def _slopes(function, leaves, tangents):
+    """Measure the slopes of a function's values along a direction; return them and the values."""
+    start, along = [reals(t) for t in leaves], [reals(t) for t in tangents]
+
+    def probe(step):
+        moved = [
+            like(t, values + step * slope).to(t.dtype) for t, values, slope in zip(leaves, start, along, strict=True)
+        ]
+        with plugrad.no_grad(), numpy.errstate(all="ignore"):
+            return numpy.concatenate([reals(y) for y in function(*moved)])
+
+    base = probe(0.0)
+    with numpy.errstate(all="ignore"):
+        return measure(probe, base, 4 * 2.0**-52 * numpy.abs(base)), base
+
+
+def batched(op, device):
+    """`func.vmap` over the call and over its backward gives what single calls give."""
+    done = 0
+    for label, sample in each(op, device):
+        found = graded(op, sample)
+        if not found or sample.through is not None:
+            continue
+        function, leaves = _of_leaves(op, sample)
+        alone = function(*leaves)
+        stacked = tuple(plugrad.stack([t.detach(), t.detach()]) for t in leaves)
+        together = plugrad.func.vmap(function, randomness="same")(*stacked)
+        for one, both in zip(alone, together, strict=True):
+            agree(both.detach(), plugrad.stack([one, one]).detach(), f"{label}, func.vmap over the call")
+        outputs, leaves = found
+        pulls = [cotangents_of(op, outputs, name) for name in ("one", "other")]
+
+        def backward(*cotangents, outputs=outputs, leaves=leaves):
+            grads = plugrad.autograd.grad(outputs, leaves, cotangents, retain_graph=True, allow_unused=True)
+            return tuple(g for g in grads if g is not None)
+
+        rows = plugrad.func.vmap(backward)(*[plugrad.stack(pair) for pair in zip(*pulls, strict=True)])
+        for number, pull in enumerate(pulls):
+            for row, one in zip(rows, backward(*pull), strict=True):
+                agree(row[number].detach(), one.detach(), f"{label}, func.vmap over backward", rtol=1e-9, atol=1e-11)
+        done += 1
+    if not done:
+        raise Skip(NOTHING)
+
+
+def saved_tensors(op, device):
+    """After backward nodes hold nothing, and what a call was given dies with its results, without collecting."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for label, sample in each(op, device):
+            given = _used(op, sample, label)
+            alive = [name for name, reference in given if reference() is not None]
+            assert not alive, (
+                f"{label}, {alive[0]}: its memory is still held after the call and its backward, when all results are "
+                "gone"
+            )
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _used(op, sample, label) -> list:
+    """Call an op and its backward with copies of a sample; return weak references to all arrays in it, by name."""
+    fresh = sample.map(lambda t: t.detach().clone().requires_grad_(t.requires_grad))
+    references = [(f"argument {name!r}", weakref.ref(t._data)) for name, t in named_tensors(op, fresh)]
+    found = graded(op, fresh)
+    results = found[0] if found else tensors_in(call(op, fresh))
+    references += [(f"result {i}", weakref.ref(y._data)) for i, y in enumerate(results)]
+    if not found:
+        return references
+    outputs, leaves = found
+    grads = plugrad.autograd.grad(outputs, leaves, cotangents_of(op, outputs), allow_unused=True)
+    references += [(f"gradient {i}", weakref.ref(g._data)) for i, g in enumerate(grads) if g is not None]
+    waiting, seen = [y.grad_fn for y in outputs], set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or id(node) in seen or not hasattr(node, "saved"):
+            continue
+        seen.add(id(node))
+        kept = [value for value in node.saved or () if hasattr(value, "dtype") and hasattr(value, "shape")]
+        assert not kept, f"{label}: {node.name()} holds {len(kept)} arrays after backward"
+        waiting += [following for following, _ in node.next_functions]
+    return references
+

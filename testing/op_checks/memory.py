@@ -1,0 +1,150 @@
+"""Checks of memory: strided inputs, results that share memory, and the meta device against the real one."""
+
+from __future__ import annotations
+
+import numpy
+
+import plugrad
+from plugrad.testing.calls import Skip, agree, argument_of, call, each, graded, gradients, named_tensors
+from plugrad.testing.tensors import tensors_in
+
+DERIVED = ("unary", "binary", "elementwise", "reduction", "view")
+
+
+def strides(op, device):
+    """Strided, transposed and reversed inputs give what contiguous ones give, and so do their gradients."""
+    if "storage_offset" in op.parameters or ("stride" in op.parameters and op.family == "view"):
+        raise Skip("the result is about the memory itself")
+    for label, sample in each(op, device):
+        expected, grads = call(op, sample), gradients(op, sample) if graded(op, sample) else []
+        for name, change in LAYOUTS.items():
+            other = sample.map(change)
+            try:
+                result = call(op, other)
+            except RuntimeError:
+                if op.family == "view" or op.name.startswith("view_as"):  # a view of this memory may not exist
+                    continue
+                raise
+            agree(_plain(result), _plain(expected), f"{label}, {name} inputs")
+            for what, found in (
+                ("inputs", gradients(op, other) if grads else []),
+                ("grad_output", gradients(op, sample, lay=change) if grads else []),
+            ):
+                for number, pair in enumerate(zip(found, grads, strict=True)):
+                    if pair[1] is not None:
+                        about = f"{label}, argument {argument_of(op, sample, number)!r}"
+                        agree(*pair, f"{about}, gradient for {name} {what}")
+
+
+def _relaid(lay):
+    """Return the function that lays a tensor's values out anew: `lay` makes the NumPy array."""
+
+    def change(tensor):
+        array = tensor.detach().cpu().numpy()
+        if not array.ndim:
+            return tensor
+        made = plugrad.from_numpy(lay(array)).to(tensor.device)
+        return made.requires_grad_() if tensor.requires_grad else made
+
+    return change
+
+
+LAYOUTS = {
+    "strided": _relaid(lambda array: numpy.repeat(array, 2, axis=-1)[..., ::2]),
+    "transposed": _relaid(lambda array: numpy.ascontiguousarray(array.T).T),
+    "negative-stride": _relaid(lambda array: numpy.ascontiguousarray(array[..., ::-1])[..., ::-1]),
+    "upside-down": _relaid(lambda array: numpy.ascontiguousarray(array[::-1])[::-1]),
+}
+
+
+def _plain(result):
+    return [t.detach() for t in tensors_in(result)]
+
+
+def _fresh(tensor):
+    """Return a copy in memory of its own, laid out the same; what `detach` returns would be a view."""
+    return tensor.detach().clone()
+
+
+def _storage(tensor):
+    return tensor._type.backend.storage(tensor._data)
+
+
+def _shared(op, sample, results) -> list:
+    """Return (result's number, argument's name, result, tensor) for each pair of them in one storage."""
+    given = named_tensors(op, sample)
+    return [
+        (number, name, y, t)
+        for number, y in enumerate(results)
+        for name, t in given
+        if y.numel() and _storage(y) is _storage(t)
+    ]
+
+
+def aliasing(op, device):
+    """A result shares memory with an argument if, and only if, the op says so: it is a view, or the argument itself."""
+    if op.name.startswith("unsafe_") or not op.names:  # PyTorch's word for views that nobody keeps track of
+        raise Skip("what it returns is not for writing")
+    viewed, copied = False, None
+    for label, sample in each(op, device):
+        plain = sample.map(_fresh)
+        results = tensors_in(call(op, plain))
+        shared = _shared(op, plain, results)
+        for number, name, y, t in shared:
+            assert y is t or y._view is not None, (
+                f"{label}, argument {name!r}: result {number} shares its memory, and the op does not say that it is a "
+                "view: declare it with @view, or copy"
+            )
+        if op.family != "view" or plain.through is not None:
+            continue
+        viewed = viewed or bool(shared)
+        if not shared and all(t.is_contiguous() for _, t in named_tensors(op, plain)):
+            copied = f"{label}: the result is a copy, and the op is declared with @view"
+    assert viewed or copied is None, copied  # one that gives views may still copy where memory or dtype ask for it
+
+
+def meta(op, device):
+    """On the meta device shape, dtype and strides are those of the real result, and views are views."""
+    for label, sample in _laid_out(op, device):
+        plain = sample.map(_fresh)
+        real = tensors_in(call(op, plain))
+        try:
+            moved = sample.map(lambda t: t.detach().to("meta"))
+            symbolic = tensors_in(call(op, moved))
+        except RuntimeError as error:
+            if "they have no data" in str(error):
+                raise Skip("the op looks at values, which tensors on the meta device do not have") from error
+            raise
+        assert len(real) == len(symbolic), f"{label}: {len(symbolic)} results on meta, {len(real)} in fact"
+        for number, (one, other) in enumerate(zip(real, symbolic, strict=True)):
+            for what, fact, told in _attributes(op, one, other):
+                advice = "; lay it out like the inputs, as xp.empty_like does" * (label.endswith("transposed"))
+                assert fact == told, f"{label}, result {number}: meta says {what} {told}, it is {fact}{advice}"
+
+
+def _laid_out(op, device):
+    """Yield (label, sample) for the samples, of an elementwise op also with the last dimension outermost in memory.
+
+    Kernels of several steps may broadcast smaller operands in any order, so these are left as they are.
+    """
+    for label, sample in each(op, device):
+        yield label, sample
+        alike = len({t.shape for t in tensors_in((sample.args, sample.kwargs))}) == 1 and sample.through is None
+        if alike and op.family in DERIVED[:3] and "dim" not in op.parameters:
+            yield f"{label}, transposed", sample.map(LAYOUTS["transposed"])
+
+
+def _attributes(op, real, symbolic):
+    """Yield (what, of the real tensor, of the symbolic one) for all that must agree.
+
+    An author's own shape rule tells shape and dtype; strides are those of families whose rule is derived.
+    """
+    yield "shape", tuple(real.shape), tuple(symbolic.shape)
+    yield "dtype", real.dtype, symbolic.dtype
+    if real.numel() < 2:  # strides of a single element say nothing, nor do those of dimensions of size 1
+        return
+    if op.family in DERIVED:
+        yield "strides", *[
+            tuple(step for step, size in zip(t.stride(), t.shape, strict=True) if size > 1) for t in (real, symbolic)
+        ]
+    yield "that it is a view:", real._view is not None, symbolic._view is not None

@@ -1,0 +1,211 @@
+"""Checks of an op's values: that it runs, agrees with its reference, writes nowhere, repeats itself, refuses well."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import time
+
+import plugrad
+from plugrad import registry
+from plugrad.testing.calls import (
+    Skip,
+    agree,
+    call,
+    described,
+    each,
+    graded,
+    is_random,
+    leaves,
+    named_tensors,
+    outcome,
+    same_bits,
+)
+from plugrad.testing.op_checks.elementwise import large_sample
+from plugrad.testing.op_checks.references import against_reference, reference
+from plugrad.testing.samples import Maker, as_sample, samples_of
+from plugrad.testing.tensors import strided_copy, tensors_in
+
+THREADS = 8
+
+
+def has_samples(op, device):
+    """There is something to run the op with, each time the same, and it runs: at first as later."""
+    found = samples_of(op, device=device)
+    for number, (sample, again) in enumerate(zip(found, samples_of(op, device=device), strict=True)):
+        pairs = zip(*(tensors_in((s.args, s.kwargs)) for s in (sample, again)), strict=True)
+        assert all(same_bits(*pair) for pair in pairs), (
+            f"sample {number} {sample} is another each time: draw random numbers from `make`, or seed them"
+        )
+        first, second = (tensors_in(call(op, sample.map(lambda t: t.detach()))) for _ in range(2))
+        assert all(map(same_bits, first, second)), f"sample {number} {sample}: the first call gives another result"
+    assert not (op.formulas and op.names) or any(graded(op, sample) for sample in found) or not found, (
+        "it has gradient formulas, and none of its samples requires grad: nothing checks them"
+    )
+    assert found, (
+        f"nothing to check it with; declare `@{op.name}.samples`, a generator function of `make` that "
+        "yields inputs, such as make(3, 4)"
+    )
+
+
+def value(op, device):
+    """The value is that of the reference."""
+    function = reference(op.ref)
+    for label, sample in each(op, device):
+        if sample.through is None:
+            against_reference(op, function, sample, label)
+
+
+def inputs_unchanged(op, device):
+    """Neither the call nor its backward writes into its arguments."""
+    for label, sample in each(op, device):
+        tensors = named_tensors(op, sample)
+        before = [(name, t.detach().clone()) for name, t in tensors]
+        results = tensors_in(call(op, sample))
+        _assert_unchanged(tensors, before, f"{label}, %s was written by the call")
+        outputs, wanted = [y for y in results if y.requires_grad], leaves(sample)
+        if not outputs or not wanted:
+            continue
+        for lay in (lambda g: g, strided_copy):
+            given = [lay(plugrad.ones_like(y)) for y in outputs]
+            ones = [("grad_output", g.clone()) for g in given]
+            plugrad.autograd.grad(outputs, wanted, given, retain_graph=True, allow_unused=True)
+            _assert_unchanged(tensors, before, f"{label}, %s was written by backward")
+            _assert_unchanged([("grad_output", g) for g in given], ones, f"{label}, %s was written by backward")
+
+
+def _assert_unchanged(now, before, message):
+    for (name, one), (_, other) in zip(now, before, strict=True):
+        agree(one.detach(), other, message % f"argument {name!r}", rtol=0, atol=0)
+
+
+def inplace(op, device):
+    """The in-place method gives what the op gives, and returns its input."""
+    brought = None if op.provider is None else op.provider.brought
+    own = [name for name in op.names if brought is None or registry.public.get(name) is brought.get(name)]
+    names = [name.removeprefix("Tensor.") for name in own if name.startswith("Tensor.")]
+    names = [f"{name}_" for name in names if getattr(plugrad.Tensor, f"{name}_", None) is not None]
+    if not names:
+        raise Skip("not a method of Tensor")
+    done = 0
+    for label, sample in each(op, device):
+        if not sample.args or not isinstance(sample.args[0], plugrad.Tensor):
+            continue
+        expected = call(op, sample)
+        if expected.shape != sample.args[0].shape or expected.dtype != sample.args[0].dtype:
+            continue  # the result does not fit into the input: PyTorch refuses as well
+        for lay in (lambda t: t.clone(), strided_copy):
+            first = lay(sample.args[0].detach())
+            beside = None if first._base is None else first._base.select(-1, 1)
+            if beside is not None:
+                beside.fill_(True)
+            plugrad.manual_seed(0)
+            result = getattr(first, names[0])(*sample.map(lambda t: t.detach()).args[1:], **sample.kwargs)
+            assert result is first, f"{label}: {names[0]} does not return its input"
+            agree(first, expected.detach(), f"{label}, {names[0]}" + ("" if first.is_contiguous() else ", strided"))
+            assert beside is None or bool((beside == 1).all()), f"{label}: {names[0]} writes beside its input"
+        done += 1
+    if not done:
+        raise Skip("no sample's result fits into its first input")
+
+
+def error_samples(op, device):
+    """Wrong inputs raise what the op's declaration says."""
+    for number, (error_type, pattern, given) in enumerate(op.error_function(Maker(op.name, device=device))):
+        sample = as_sample(given)
+        label = f"error sample {number} {sample}"
+        try:
+            call(op, sample)
+        except Exception as error:
+            assert isinstance(error, error_type), (
+                f"{label}: raises {type(error).__name__}, declared is {error_type.__name__}: {error}"
+            )
+            assert re.search(pattern, str(error)), f"{label}: the message {str(error)!r} does not match {pattern!r}"
+        else:
+            raise AssertionError(f"{label}: raises nothing, declared is {error_type.__name__}")
+
+
+def deterministic(op, device):
+    """Twice the same call with the same seed gives the same bits, and so does its backward."""
+    for label, sample in each(op, device):
+        first, second = outcome(op, sample), outcome(op, sample)
+        _assert_not_seeding(op, sample, label)
+        for (what, one), (_, other) in zip(first, second, strict=True):
+            assert same_bits(one, other), f"{label}: two calls with one seed differ in {what}"
+
+
+def _assert_not_seeding(op, sample, label):
+    """Assert that a call does not seed the random numbers of the program."""
+    states = []
+    for seed in (1, 2):
+        plugrad.manual_seed(seed)
+        sample.call(op.function)
+        states.append(plugrad.get_rng_state())
+    assert not same_bits(*states), f"{label}: the call seeds the random numbers of the program"
+
+
+def threads(op, device):
+    """Eight threads at once get what each gets alone: each has inputs of its own."""
+    samples, expected = [], []
+    for seed in range(THREADS):
+        own = samples_of(op, device=device, seed=seed)
+        if not seed and any(is_random(op, sample) for sample in own):
+            raise Skip("the result is random, and threads share the generator")
+        samples.append(own + _large(op, device, seed))
+        expected.append([outcome(op, sample) for sample in samples[-1]])
+    outcomes, barrier = [None] * THREADS, threading.Barrier(THREADS)
+    files = {op.kernels["*"].__code__.co_filename, *(f.function.__code__.co_filename for f in op.formulas)}
+
+    def work(number):
+        barrier.wait()
+        sys.settrace(_turn_at_lines_of(files))
+        try:
+            outcomes[number] = [outcome(op, sample) for sample in samples[number]]
+        except Exception as error:
+            outcomes[number] = error
+        finally:
+            sys.settrace(None)
+
+    _run_together(work)
+    for got, right in zip(outcomes, expected, strict=True):
+        if isinstance(got, Exception):
+            raise AssertionError(f"a call beside others raises {described(got)}") from got
+        for number, (ours, theirs) in enumerate(zip(got, right, strict=True)):
+            assert all(same_bits(one, other) for (_, one), (_, other) in zip(ours, theirs, strict=True)), (
+                f"sample {number}: a call beside others in {THREADS} threads gives another result than alone"
+            )
+
+
+def _large(op, device, seed) -> list:
+    """Return a sample of many elements for an elementwise op, for which kernels may have another way."""
+    if op.family not in ("unary", "binary", "elementwise") or "dim" in op.parameters:
+        return []
+    try:
+        return [large_sample(op, device, seed)]
+    except Skip:
+        return []
+
+
+def _turn_at_lines_of(files):
+    """Return a trace function that lets other threads run before each line of code in some files."""
+
+    def line(frame, event, argument):
+        time.sleep(0)
+        return line
+
+    return lambda frame, event, argument: line if frame.f_code.co_filename in files else None
+
+
+def _run_together(work) -> None:
+    """Run `work(number)` in as many threads, which are made to take turns as often as possible."""
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        sys.setswitchinterval(interval)

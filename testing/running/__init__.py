@@ -1,0 +1,1 @@
+"""Running checks and measurements: in processes, with a memory of what is finished, and as reports."""

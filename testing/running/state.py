@@ -1,0 +1,99 @@
+"""A memory of finished checks, in a file: what is in it need not be run again until sources change."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import pathlib
+import re
+import sys
+
+import numpy
+
+import plugrad
+
+FOLDER = ".plugrad_check"
+PACKAGES = (  # all that is below them counts as well
+    "plugrad", "plugrad.plugins", "plugrad.testing", "plugrad._C", "plugrad.autograd.functional", "plugrad.backends",
+    "plugrad.compiler", "plugrad.cuda", "plugrad.func", "plugrad.overrides", "plugrad.serialization", "plugrad.utils",
+)  # fmt: skip
+
+
+class State:
+    """What is finished, in a file: used again only while the sources, versions and the device are the same.
+
+    `rows` are the finished rows among the job's cases, `known` is how many were there at the start, `note` says what
+    became of an older file.
+    """
+
+    def __init__(self, job):
+        self.file = pathlib.Path(FOLDER) / f"{_slug(job.target)}-{job.device}.jsonl"
+        self.key, self.rows, self.note = _key(job), [], None
+        kept = self._read()
+        wanted = {case.id for case in job.cases}
+        self.rows = [row for row in kept if row["id"] in wanted]
+        self.known = len(self.rows)
+        self._write(kept)
+
+    def _read(self) -> list:
+        if not self.file.is_file():
+            return []
+        lines = self.file.read_text().splitlines()
+        rows = []
+        for line in lines:
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError:  # the line that was being written when the run was broken off
+                continue
+        if not rows or rows[0].get("key") != self.key:
+            self.note = f"sources or versions have changed since {self.file} was written: all checks are run again"
+            return []
+        return rows[1:]
+
+    def _write(self, rows) -> None:
+        """Write the file anew: what was kept of it, or nothing but the key."""
+        self.file.parent.mkdir(exist_ok=True)
+        (self.file.parent / ".gitignore").write_text("*\n")
+        self.file.write_text("".join(json.dumps(row) + "\n" for row in ({"key": self.key}, *rows)))
+
+    def add(self, row) -> None:
+        """Note a finished check."""
+        with self.file.open("a") as stream:
+            stream.write(json.dumps(row) + "\n")
+
+
+def _slug(target) -> str:
+    return re.sub(r"[^\w.-]+", "_", str(target or "guests"))
+
+
+def _key(job) -> str:
+    """Return a hash of all that a result depends on: versions, and the sources of plugrad and of the plugins."""
+    digest = hashlib.sha256(repr((sys.version, numpy.__version__, plugrad.__version__, job.device)).encode())
+    files = {file for folder in _folders() for file in pathlib.Path(folder).rglob("*.py")}
+    for plugin in {case.provider for case in job.cases if case.provider is not None}:
+        digest.update(f"{plugin.id} {plugin.version}".encode())
+        files.update(_sources(plugin))
+    for file in sorted(files):
+        digest.update(str(file).encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _folders() -> list:
+    """Return the folders of plugrad's own packages, which may lie in different places."""
+    return [folder for name in PACKAGES for folder in importlib.util.find_spec(name).submodule_search_locations]
+
+
+def _sources(plugin) -> list:
+    """Return the Python files of the package that a plugin is in, or of its module and those loaded beside it."""
+    name = plugin.value.partition(":")[0].partition(".")[0]
+    module = sys.modules.get(name)
+    if module is None:
+        return []
+    if hasattr(module, "__path__"):
+        return [file for folder in module.__path__ for file in pathlib.Path(folder).rglob("*.py")]
+    if not getattr(module, "__file__", None):
+        return []
+    folder = pathlib.Path(module.__file__).parent  # what it imports may lie beside it
+    loaded = [pathlib.Path(other.__file__) for other in list(sys.modules.values()) if getattr(other, "__file__", None)]
+    return [file for file in loaded if file.parent == folder and file.suffix == ".py"]

@@ -1,0 +1,59 @@
+"""Nested tuples, lists and dicts of tensors, as calls take and return them."""
+
+from __future__ import annotations
+
+import plugrad
+from plugrad import nest
+
+
+def map_tensors(value, change):
+    """Return `value` with every tensor in its tuples, lists and dicts replaced by ``change(tensor)``.
+
+    >>> import plugrad as torch
+    >>> map_tensors({"a": [torch.ones(2)], "b": 3}, lambda t: tuple(t.shape))
+    {'a': [(2,)], 'b': 3}
+    """
+    return nest.change(lambda leaf: change(leaf) if isinstance(leaf, plugrad.Tensor) else leaf, value)
+
+
+def tensors_in(value) -> list:
+    """Return the tensors in nested tuples, lists and dicts, from left to right."""
+    return [leaf for leaf in nest.leaves(value) if isinstance(leaf, plugrad.Tensor)]
+
+
+def is_float(tensor) -> bool:
+    """Whether a tensor has a dtype that gradients can have."""
+    return tensor.dtype.is_floating_point or tensor.dtype.is_complex
+
+
+def wide_dtype(dtype):
+    """Return float64 or complex128, whichever holds the values of `dtype`."""
+    return plugrad.complex128 if dtype.is_complex else plugrad.float64
+
+
+def to_numpy(tensor):
+    """Return a tensor of any device and dtype as a NumPy array, low precision widened to what NumPy has."""
+    tensor = tensor.detach()
+    if is_float(tensor):
+        tensor = tensor.to(wide_dtype(tensor.dtype))
+    return tensor.cpu().numpy()
+
+
+def reals(tensor):
+    """Return the elements as a flat float64 vector, real and imaginary parts in turn."""
+    array = to_numpy(tensor)
+    return array.reshape(-1).copy().view("float64") if array.size else array.reshape(-1).real
+
+
+def like(tensor, flat):
+    """Return a new wide tensor shaped as `tensor`, on its device, from a flat real vector; see `reals`."""
+    wide = flat.copy().view("complex128") if tensor.dtype.is_complex else flat.copy()
+    return plugrad.from_numpy(wide.reshape(tuple(tensor.shape))).to(tensor.device)
+
+
+def strided_copy(tensor):
+    """Return a copy whose elements lie two apart in memory, rows and columns exchanged."""
+    memory = tensor.detach().new_empty((*tensor.shape[::-1], 2))[..., 0]
+    copy = memory.permute(*range(memory.ndim - 1, -1, -1))
+    copy.copy_(tensor.detach())
+    return copy
