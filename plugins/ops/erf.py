@@ -1,53 +1,51 @@
-"""The error function, the normal distribution, and their kin."""
+"""The error function, the normal distribution, and their kin: SciPy's values, our gradients."""
 
 from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, collect, hookimpl, unary
+import numpy
 
-from . import _gamma_erf_tables as tables
-from ._horner import horner
+from plugrad.extend import Op, collect, hookimpl, scipy_of, unary
 
 _ROOT_HALF = math.sqrt(0.5)
-_ROOT_TWO = math.sqrt(2)
 _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 
 
-def _exp_square(xp, x, sign):
-    """`exp(sign * x^2)` to full accuracy: the part of the square that rounding would lose is kept apart."""
-    coarse = xp.rint(x * 16) * 0.0625
-    return xp.exp(sign * coarse * coarse) * xp.exp(sign * (x - coarse) * (x + coarse))
-
-
-def _erfcx_positive(x):
-    return horner(1 - 7.5 / (x + 3.75), tables.ERFCX) / (1 + 2 * x)
-
-
-def _erfc_positive(xp, x):
-    x = xp.minimum(x, 30)
-    return _exp_square(xp, x, -1) * _erfcx_positive(x)
-
-
 # ---------------------------------------------------------------- error functions
+
+
+# atanh(erf(x)) / x in x^2, weighted so that tanh of it has a relative error of 1e-7.
+_SINGLE = (
+    1.4189273250719165e-07, -5.669010865077254e-06, 8.763976416960168e-05, -0.0006197892996178967,
+    -0.0001918272342534909, 0.1027690549217359, 1.1283792743319312,
+)  # fmt: skip
+
+
+def _erf_single(x):
+    """`erf` of float32 numbers with NumPy's vectorised `tanh`, in a ninth of SciPy's time: GELU is made of it."""
+    square = x * x
+    total = square * _SINGLE[0]
+    for coefficient in _SINGLE[1:-1]:
+        total += coefficient
+        total *= square
+    total += _SINGLE[-1]
+    total *= x
+    return numpy.tanh(total)
 
 
 @unary(aliases=("special.erf",), complex=False, ref="scipy.special.erf")
 def erf(xp, input):
     """Error function of each element.
 
-    Source: DLMF 7.2.1; polynomials of our own fit.
-
     >>> import plugrad as torch
     >>> torch.erf(torch.tensor([0., 1.]))
     tensor([0.0000, 0.8427])
     """
-    if input.dtype.itemsize == 4:
-        return xp.tanh(input * horner(input * input, tables.ERF_SINGLE))
-    size = xp.abs(input)
-    inner = input * horner(xp.minimum(input * input, 1), tables.ERF)
-    return xp.where(size <= 1, inner, xp.copysign(1 - _erfc_positive(xp, size), input))
+    if xp is numpy and input.dtype.itemsize == 4:
+        return _erf_single(input)
+    return scipy_of(xp, "special").erf(input)
 
 
 @erf.vjp
@@ -59,14 +57,11 @@ def erf_vjp(F, g, input):
 def erfc(xp, input):
     """One less the error function of each element, exact where that is tiny.
 
-    Source: exp(-x^2) times the scaled function of Shepherd and Laframboise, Math. Comp. 36 (1981).
-
     >>> import plugrad as torch
     >>> torch.erfc(torch.tensor([0., 1.]))
     tensor([1.0000, 0.1573])
     """
-    right = _erfc_positive(xp, xp.abs(input))
-    return xp.where(input < 0, 2 - right, right)
+    return scipy_of(xp, "special").erfc(input)
 
 
 @erfc.vjp
@@ -78,31 +73,16 @@ def erfc_vjp(F, g, input):
 def erfcx(xp, input):
     """Scaled complementary error function `exp(x^2) erfc(x)`.
 
-    Source: Shepherd and Laframboise, Math. Comp. 36 (1981).
-
     >>> import plugrad as torch
     >>> torch.special.erfcx(torch.tensor([0., 10.]))
     tensor([1.0000, 0.0561])
     """
-    size = xp.abs(input)
-    right = _erfcx_positive(size)
-    return xp.where(input < 0, 2 * _exp_square(xp, xp.minimum(size, 40), 1) - right, right)
+    return scipy_of(xp, "special").erfcx(input)
 
 
 @erfcx.vjp
 def erfcx_vjp(F, g, input, y):
     return g * (2 * input * y - _TWO_OVER_ROOT_PI)
-
-
-def _erfcinv_tail(xp, q):
-    """Where `erfc` has a value `q` of at most 0.3."""
-    w = xp.sqrt(-xp.log(q))
-    t = (1 - 2 * tables.ERFCINV_CENTRE / (w + tables.ERFCINV_CENTRE)) * tables.ERFCINV_SCALE
-    return xp.where(q == 0, math.inf, w * horner(t, tables.ERFCINV)).astype(w.dtype)
-
-
-def _erfinv_centre(xp, y):
-    return y * horner(xp.minimum(y * y, 0.5), tables.ERFINV)
 
 
 @unary(aliases=("special.erfinv",), complex=False, domain=(-1, 1), ref="scipy.special.erfinv")
@@ -113,9 +93,7 @@ def erfinv(xp, input):
     >>> torch.erfinv(torch.tensor([0., 0.5, 1.]))
     tensor([0.0000, 0.4769,    inf])
     """
-    size = xp.abs(input)
-    tail = xp.copysign(_erfcinv_tail(xp, 1 - size), input)
-    return xp.where(size <= 0.7, _erfinv_centre(xp, input), tail)
+    return xp.copysign(scipy_of(xp, "special").erfinv(input), input)  # SciPy loses the sign of -0.0
 
 
 @erfinv.vjp
@@ -135,7 +113,7 @@ def ndtr(xp, input):
     >>> torch.special.ndtr(torch.tensor([-1., 0.]))
     tensor([0.1587, 0.5000])
     """
-    return 0.5 * erfc.kernels["*"](xp, input * -_ROOT_HALF)
+    return scipy_of(xp, "special").ndtr(input)
 
 
 @ndtr.vjp
@@ -151,9 +129,7 @@ def log_ndtr(xp, input):
     >>> torch.special.log_ndtr(torch.tensor([-10., 0.]))
     tensor([-53.2313,  -0.6931])
     """
-    scaled = input * -_ROOT_HALF
-    tail = xp.log(0.5 * _erfcx_positive(xp.maximum(scaled, 0))) - scaled * scaled
-    return xp.where(input < -1, tail, xp.log1p(-0.5 * erfc.kernels["*"](xp, -scaled)))
+    return scipy_of(xp, "special").log_ndtr(input)
 
 
 @log_ndtr.vjp
@@ -169,9 +145,7 @@ def ndtri(xp, input):
     >>> torch.special.ndtri(torch.tensor([0., 0.5, 0.9]))
     tensor([  -inf, 0.0000, 1.2816])
     """
-    tail = xp.copysign(_erfcinv_tail(xp, 2 * xp.minimum(input, 1 - input)), input - 0.5)
-    centre = _erfinv_centre(xp, 2 * input - 1)
-    return _ROOT_TWO * xp.where(xp.abs(input - 0.5) <= 0.35, centre, tail)
+    return scipy_of(xp, "special").ndtri(input)
 
 
 @ndtri.vjp

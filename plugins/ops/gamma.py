@@ -1,59 +1,38 @@
-"""The gamma function and its kin: logarithm, derivatives, incomplete integrals, zeta."""
+"""The gamma function and its kin: logarithm, derivatives, zeta: SciPy's values, our gradients."""
 
 from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, binary, collect, composite, elementwise, hookimpl, unary
+import numpy
 
-from . import _gamma_erf_tables as tables
-from ._horner import horner
-
-_HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
-
+from plugrad.extend import Op, binary, collect, composite, elementwise, hookimpl, scipy_of, unary
 
 # ---------------------------------------------------------------- logarithm of gamma
-
-
-def _stirling(x):
-    """The part of `log(gamma(x))` that vanishes for large `x` (DLMF 5.11.1)."""
-    inverse = 1 / x
-    return horner(inverse * inverse, tables.STIRLING) * inverse
-
-
-def _lgamma_positive(xp, x):
-    # Multiply or divide the argument into [1.5, 2.5], where a polynomial takes over; Stirling's series from 8 on.
-    # The distance from 2 is always the difference of exact numbers, for full accuracy near the roots 1 and 2.
-    low, least = x < 1.5, x < 0.5
-    product = xp.where(least, x * (x + 1), xp.where(low, x, 1))
-    small = xp.where(low, 2, xp.minimum(x, 8))
-    over = xp.ones_like(x)
-    for _ in range(6):
-        high = small > 2.5
-        over, small = xp.where(high, over * (small - 1), over), xp.where(high, small - 1, small)
-    excess = xp.where(least, x, xp.where(low, x - 1, small - 2))
-    inner = excess * horner(excess, tables.LGAMMA) - xp.log(product) + xp.log(over)
-    large = xp.maximum(x, 8)
-    outer = (large - 0.5) * (xp.log(large) - 1) + (_HALF_LOG_TWO_PI - 0.5) + _stirling(large)
-    return xp.where(x < 8, inner, xp.where(x == math.inf, x, outer))
 
 
 @unary(aliases=("special.gammaln",), complex=False, ref="scipy.special.gammaln")
 def lgamma(xp, input):
     """Logarithm of the absolute value of the gamma function.
 
-    Source: recurrence (DLMF 5.5.1), reflection (5.5.3) and Stirling's series (5.11.1).
-
     >>> import plugrad as torch
     >>> torch.lgamma(torch.tensor([0.5, 4.]))
     tensor([0.5724, 1.7918])
     """
-    negative = input < 0
-    right = _lgamma_positive(xp, xp.where(negative, 1 - input, input))
-    sine = xp.abs(xp.sin(math.pi * (input - xp.rint(input))))
-    reflected = math.log(math.pi) - xp.log(sine) - right
-    result = xp.where(negative, reflected, right)
-    return xp.where(input == -math.inf, math.inf, result).astype(input.dtype)
+    special = scipy_of(xp, "special")
+    size = xp.abs(input)
+    result = special.gammaln(xp.where(size == math.inf, size, input))  # SciPy has -inf at -inf
+    result = xp.where(size < 1e-300, -xp.log(size), result)  # and infinity for the least subnormal numbers
+    if xp is numpy and input.dtype.itemsize == 8:
+        _mend_roots(special, input, result)
+    return result
+
+
+def _mend_roots(special, x, result):
+    """Write `loggamma`, a series there, over `gammaln` around the roots 1 and 2, at which it loses all digits."""
+    near = numpy.abs(numpy.abs(x - 1.5) - 0.5) < 0.2
+    if near.any():
+        result[near] = special.loggamma(x[near] + 0j).real + 0  # no -0.0 at 1
 
 
 @lgamma.vjp
@@ -81,6 +60,11 @@ def mvlgamma(F, input, p):
     return total
 
 
+@mvlgamma.samples
+def mvlgamma_samples(make):
+    yield make(3, 4, low=2, high=5), 3
+
+
 # ---------------------------------------------------------------- derivatives
 
 
@@ -88,52 +72,16 @@ def mvlgamma(F, input, p):
 def digamma(xp, input):
     """Logarithmic derivative of the gamma function.
 
-    Source: recurrence and reflection (DLMF 5.5.2, 5.5.4), the asymptotic series 5.11.2, and on [1, 2] a polynomial
-    with the root split off.
-
     >>> import plugrad as torch
     >>> torch.digamma(torch.tensor([1., 0.5]))
     tensor([-0.5772, -1.9635])
     """
-    negative = input < 0
-    x = xp.where(negative, 1 - input, input)
-    small, total = xp.minimum(x, 9), xp.zeros_like(x)
-    low = small < 1
-    small, total = xp.where(low, small + 1, small), xp.where(low, -1 / small, total)
-    for _ in range(7):
-        high = small > 2
-        small, total = xp.where(high, small - 1, small), xp.where(high, total + 1 / (small - 1), total)
-    first, second = tables.DIGAMMA_ROOT
-    inner = total + ((small - first) - second) * horner(small - 1.5, tables.DIGAMMA)
-    large = xp.maximum(x, 9)
-    inverse = 1 / (large * large)
-    outer = xp.log(large) - 0.5 / large - inverse * horner(inverse, tables.DIGAMMA_TAIL)
-    result = xp.where(x < 9, inner, outer)
-    away = input - xp.rint(input)
-    result = xp.where(negative, result - math.pi / xp.tan(math.pi * away), result)
-    pole = xp.where(negative & (away == 0), math.nan, result)
-    return xp.where(input == 0, xp.copysign(math.inf, -input), pole).astype(input.dtype)
+    return scipy_of(xp, "special").digamma(input)
 
 
 @digamma.vjp
 def digamma_vjp(F, g, input):
     return g * F.polygamma(1, input)
-
-
-def _hurwitz(xp, s, q):
-    """Hurwitz's zeta function for s > 1 by Euler and Maclaurin (DLMF 25.11.28), from q + n > 9 on."""
-    total, power = xp.zeros_like(q + s), None
-    start, steps = q, 0
-    while steps < 10 or steps < 10000 and bool(xp.any(start < 9)):
-        power = start**-s
-        total, start, steps = total + power, start + 1, steps + 1
-    power = start**-s
-    total = total + power * start / (s - 1) + 0.5 * power
-    factor, inverse = power * s / start, 1 / (start * start)
-    for k, coefficient in enumerate(tables.ZETA, 1):
-        total = total + factor * coefficient
-        factor = factor * ((s + (2 * k - 1)) * (s + 2 * k)) * inverse
-    return xp.where(q == math.inf, 0, total)
 
 
 @binary(promote="float", at=("special.zeta",), inplace=False, ref="scipy.special.zeta", numbers="both")
@@ -144,18 +92,11 @@ def zeta(xp, input, other):
         input: exponents; NaN below 1.
         other: where the sum starts.
 
-    Source: Euler-Maclaurin summation, DLMF 25.11.28.
-
     >>> import plugrad as torch
     >>> torch.special.zeta(torch.tensor([2.]), torch.tensor([1.]))
     tensor([1.6449])
     """
-    s, q = xp.asarray(input), xp.asarray(other)
-    valid = (s > 1) & ((q > 0) | (xp.rint(s) == s) & (xp.rint(q) != q))
-    result = xp.where(valid, _hurwitz(xp, xp.where(valid, s, 2), xp.where(valid, q, 1)), math.nan)
-    pole = (s == 1) | (s > 1) & (q <= 0) & (xp.rint(q) == q)
-    dtype = (input if hasattr(input, "dtype") else other).dtype
-    return xp.where(pole, math.inf, result).astype(dtype)
+    return scipy_of(xp, "special").zeta(input, other)
 
 
 @zeta.vjp("input")
@@ -226,11 +167,6 @@ def polygamma_method(F, input, n):
     tensor([1.6449])
     """
     return F.polygamma(n, input)
-
-
-@mvlgamma.samples
-def mvlgamma_samples(make):
-    yield make(3, 4, low=2, high=5), 3
 
 
 @polygamma_method.samples

@@ -161,30 +161,36 @@ def used_of_scipy():
     """Return the names that kernels use of `scipy_of(xp, NAME)`, with the files that use them."""
     found: dict = {}
     for file in sorted((ROOT / "plugins").rglob("*.py")):
-        tree = ast.parse(file.read_text())
-        bound = {}
-        for node in ast.walk(tree):
+        nodes = list(ast.walk(ast.parse(file.read_text())))
+        bound, seen = {}, 0
+        for node in nodes:
             if isinstance(node, ast.Assign) and module_of_scipy(node.value):
                 bound[node.targets[0].id] = module_of_scipy(node.value)
-        for node in ast.walk(tree):
+                seen += 1
+        for node in nodes:
             if isinstance(node, ast.Attribute):
                 module = module_of_scipy(node.value)
+                seen += module is not None
                 if isinstance(node.value, ast.Name):
                     module = bound.get(node.value.id)
                 if module:
                     found.setdefault(f"{module}.{node.attr}", set()).add(file.name)
+        assert seen == sum(map(is_call_of_scipy, nodes)), f"{file}: write scipy_of(...).NAME or NAME = scipy_of(...)"
     return found
+
+
+def is_call_of_scipy(node) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "scipy_of"
 
 
 def module_of_scipy(node):
     """Return "special" for the expression `scipy_of(xp, "special")`, None for others."""
-    called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "scipy_of"
-    return ast.literal_eval(node.args[1]) if called else None
+    return ast.literal_eval(node.args[1]) if is_call_of_scipy(node) else None
 
 
 ATTRIBUTES = {"__name__"}
 CPU_ONLY = {"logaddexp.accumulate"}  # in kernels declared for the CPU
-NOT_ON_CUDA: dict = {}  # functions of SciPy whose ops run on a GPU only by falling back to the CPU
+NOT_ON_CUDA = {"special.airy": {"bessel.py"}}  # functions of SciPy without which ops fall back to the CPU
 
 
 def test_kernels_use_what_cupy_has():
