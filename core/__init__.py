@@ -57,7 +57,8 @@ from plugrad.tensor.creation import (  # isort: skip
     typed_tensor as _typed_tensor,
 )
 from plugrad import autograd, return_types
-from plugrad.devices.random import (
+from plugrad.dispatch.families import broadcast_shapes as _broadcast_shapes
+from plugrad.tensor.random import (
     Generator,
     default_generator,
     get_rng_state,
@@ -66,7 +67,6 @@ from plugrad.devices.random import (
     seed,
     set_rng_state,
 )
-from plugrad.dispatch.families import broadcast_shapes as _broadcast_shapes
 
 __version__ = "0.1.0"
 

@@ -9,7 +9,6 @@ from plugrad.devices.backend import Backend
 from plugrad.devices.device import scipy_of, type_of
 from plugrad.devices.dtypes import from_numpy as dtype_of
 from plugrad.devices.dtypes import get_default_dtype
-from plugrad.devices.random import Generator, rng
 from plugrad.dispatch.families import (
     axes,
     binary,
@@ -35,6 +34,7 @@ from plugrad.optim.lr_scheduler import LRScheduler
 from plugrad.optim.optimizer import Optimizer
 from plugrad.registry.hookspecs import PLUGRAD_API, hookimpl
 from plugrad.registry.session import register, unregister
+from plugrad.tensor.random import Generator, rng
 
 __all__ = [
     "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "OpCall", "OpHook", "Optimizer",

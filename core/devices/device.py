@@ -13,7 +13,6 @@ import numpy
 from plugrad import registry
 from plugrad.devices import dtypes
 from plugrad.devices.backend import Backend
-from plugrad.graph import modes
 from plugrad.registry import events, preferences
 
 
@@ -113,12 +112,12 @@ class device:
 
     def __enter__(self):
         _context.__dict__.setdefault("stack", []).append(self)
-        modes.count_elsewhere(+1)
+        events.publish(on_default_device, +1)
         return self
 
     def __exit__(self, *exc):
         _context.stack.pop()
-        modes.count_elsewhere(-1)
+        events.publish(on_default_device, -1)
 
 
 class TensorType:
@@ -185,6 +184,7 @@ class TensorType:
         return f"TensorType({self.device}, {self.dtype})"
 
 
+on_default_device: list = []  # f(step): one more (+1) or one less (-1) default device is set
 _context = threading.local()
 _default: device | None = None
 
@@ -227,7 +227,7 @@ def set_default_device(place) -> None:
     """Set the device that new tensors are made on; None sets it back to the CPU."""
     global _default
     previous, _default = _default, None if place is None else device(place)
-    modes.count_elsewhere((_default is not None) - (previous is not None))
+    events.publish(on_default_device, (_default is not None) - (previous is not None))
 
 
 def default_device() -> device | None:

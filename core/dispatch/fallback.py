@@ -13,9 +13,9 @@ import numpy
 
 from plugrad.devices.device import device as _device
 from plugrad.devices.device import has_scipy_module
-from plugrad.devices.random import Generator
 from plugrad.errors import describe, warn
 from plugrad.registry import preferences
+from plugrad.tensor.random import Generator
 
 _rules: list = []  # of `fallback` and `no_fallback`; the last one that concerns an op decides
 _counts: dict[tuple[str, str], int] = {}

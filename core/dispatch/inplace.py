@@ -68,7 +68,7 @@ def _reshaping_method(name, record):
 def _named(function, name, doc):
     """Give a method its name, its documentation, and the place where pickle finds it."""
     function.__name__, function.__qualname__, function.__doc__ = name, f"Tensor.{name}", doc
-    function.__module__ = "plugrad.tensor"
+    function.__module__ = "plugrad"
     return function
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 
+from plugrad.devices.device import on_default_device
 from plugrad.registry.events import guarded_settings
 
 tick = itertools.count(1).__next__
@@ -33,6 +34,8 @@ def count_elsewhere(step: int) -> None:
     with _special_lock:
         elsewhere += step
 
+
+on_default_device.append(count_elsewhere)
 
 # Raised above zero while a function mode or a hook on ops is on, and for good once a tensor of an overriding class
 # exists: what calls that have no fast road, or would hide the op from a hook, ask.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from plugrad import needs
+from plugrad.devices import dtypes
 from plugrad.graph.modes import no_grad
 from plugrad.tensor.tensor import Tensor
 
@@ -65,9 +67,8 @@ class Conversion:
 
     def to_empty(self, *, device, recurse: bool = True):
         """Move to ``device`` without the values, which are then undefined."""
-        import plugrad
-
-        return self._apply(lambda t: plugrad.empty_like(t, device=device), recurse=recurse)
+        empty_like = needs.op("empty_like").function
+        return self._apply(lambda t: empty_like(t, device=device), recurse=recurse)
 
     def cpu(self):
         """Move all parameters and buffers to the CPU; return the module."""
@@ -109,14 +110,12 @@ def _set_data(tensor, data) -> None:
 
 def _parse_to(*args, tensor=None, memory_format=None, **kwargs):
     """Return what Module.to was given: device, dtype, non_blocking, memory_format."""
-    from plugrad.devices.dtypes import dtype
-
     def to(device=None, dtype=None, non_blocking=False):
         return device, dtype, non_blocking, memory_format
 
     first = args[0] if args else tensor
     if isinstance(first, Tensor):
         return to(first.device, first.dtype, *args[1:], **kwargs)
-    if isinstance(first, dtype):
+    if isinstance(first, dtypes.dtype):
         return to(kwargs.pop("device", None), *args, **kwargs)
     return to(*args, **kwargs)

@@ -6,6 +6,7 @@ import warnings
 from collections import OrderedDict
 
 from plugrad.graph.hooks import RemovableHandle
+from plugrad.nn.backward_hooks import BackwardHook
 from plugrad.nn.tables import Table
 
 __all__ = [
@@ -167,8 +168,6 @@ class HookedCall:
 
     def _tap(self):
         """What puts the backward hooks that apply to this call into the graph."""
-        from plugrad.nn.backward_hooks import BackwardHook
-
         hooks: dict = {True: [], False: [], None: []}
         hooks[_global_is_full_backward_hook] += _global_backward_hooks.values()
         hooks[self._is_full_backward_hook] += self._backward_hooks.values()
@@ -275,9 +274,9 @@ class HookedCall:
 
     def compile(self, *args, **kwargs) -> None:
         """Compile this module's call in place, with the arguments of plugrad.compile."""
-        import plugrad
+        from plugrad import compiler
 
-        self._compiled_call_impl = plugrad.compile(self._call_impl, *args, **kwargs)
+        self._compiled_call_impl = compiler.compile(self._call_impl, *args, **kwargs)
         self._has_hooks = True
 
 

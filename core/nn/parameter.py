@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import plugrad
+from plugrad import needs
 from plugrad.dispatch.interception import disabled
 from plugrad.tensor.tensor import Tensor
 
@@ -39,7 +39,7 @@ class Parameter(Tensor, metaclass=_MarkedType):
 
     def __new__(cls, data=None, requires_grad=True):
         if data is None:
-            data = plugrad.empty(0)
+            data = needs.op("empty").function(0)
         if type(data) in (Tensor, Parameter, cls):
             return Tensor._make_subclass(cls, data, requires_grad)
         marked = data.detach().requires_grad_(requires_grad)
@@ -95,7 +95,7 @@ class Buffer(Tensor, metaclass=_MarkedType):
 
     def __new__(cls, data=None, *, persistent=True):
         if data is None:
-            data = plugrad.empty(0)
+            data = needs.op("empty").function(0)
         buffer = data.detach().requires_grad_(data.requires_grad)
         buffer.persistent = persistent
         buffer._is_buffer = True

@@ -6,6 +6,7 @@ import sys
 
 import numpy
 
+from plugrad import needs
 from plugrad.devices import dtypes
 from plugrad.devices.device import device as _device
 from plugrad.devices.device import resolve
@@ -333,9 +334,7 @@ def legacy(args, dtype, place):
         raise TypeError(
             f"new() received an invalid combination of arguments - got ({', '.join(type(a).__name__ for a in args)})"
         )
-    import plugrad
-
-    return plugrad.empty(args or (0,), dtype=dtype, device=place)
+    return needs.op("empty").function(args or (0,), dtype=dtype, device=place)
 
 
 class _TypedMeta(type):

@@ -6,8 +6,8 @@ What has a meaning with CuPy is there; streams, graphs and the like raise Attrib
 from __future__ import annotations
 
 from plugrad import registry
-from plugrad.devices import random
 from plugrad.devices.device import device as _device
+from plugrad.tensor import random
 
 __all__ = [
     "current_device", "device_count", "empty_cache", "get_device_name", "is_available", "is_initialized", "manual_seed",

@@ -10,7 +10,7 @@ import warnings
 
 import plugrad
 from plugrad import nest, registry
-from plugrad.devices import random
+from plugrad.tensor import random
 from plugrad.tensor.tensor import Tensor
 
 MANY = 64  # slices from which on a loop is worth a warning

@@ -6,8 +6,8 @@ import contextlib
 
 from plugrad import autograd, nest
 from plugrad.autograd.function import Function
-from plugrad.devices import random
 from plugrad.graph.modes import enable_grad, is_grad_enabled
+from plugrad.tensor import random
 from plugrad.tensor.tensor import Tensor
 
 __all__ = ["checkpoint", "checkpoint_sequential"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy
 
 from plugrad.devices.device import backend_of
 from plugrad.devices.device import device as _device
+from plugrad.tensor.creation import from_numpy
 
 _seed: int | None = None
 _default: dict = {}
@@ -34,7 +37,7 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Start a sequence that nobody can foresee; return its seed."""
+        """Start a sequence from fresh entropy of the system; return its seed."""
         seed = int(numpy.random.SeedSequence().generate_state(1, numpy.uint64)[0])
         self.manual_seed(seed)
         return seed
@@ -45,17 +48,11 @@ class Generator:
 
     def get_state(self):
         """Return the state as a uint8 tensor."""
-        import pickle
-
-        from plugrad.tensor.creation import from_numpy
-
         data = pickle.dumps((self._seed, self.source.bit_generator.state))
         return from_numpy(numpy.frombuffer(data, numpy.uint8).copy())
 
     def set_state(self, state) -> Generator:
         """Return to a state that `get_state` returned."""
-        import pickle
-
         seed, inner = pickle.loads(state.numpy().tobytes())
         self.manual_seed(seed)
         self.source.bit_generator.state = inner
@@ -105,7 +102,7 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Seed all generators so that nobody can foresee them; return the seed."""
+    """Seed all generators from fresh entropy of the system; return the seed."""
     value = int(numpy.random.SeedSequence().generate_state(1, numpy.uint64)[0])
     manual_seed(value)
     return value
