@@ -7,7 +7,7 @@ from functools import lru_cache
 from plugrad.extend import Op, collect, composite, hookimpl
 
 from ._geometry import per_axis
-from .convolution import geometry_of
+from .convolution_kernels import geometry_of
 
 
 @composite(at=("convolution",))

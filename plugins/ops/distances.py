@@ -1,9 +1,48 @@
-"""Distances between the rows of one matrix."""
+"""Distances and similarity of vectors."""
 
 from __future__ import annotations
 
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl
+
+
+@composite(at=("nn.functional.cosine_similarity", "cosine_similarity"))
+def cosine_similarity(F, x1, x2, dim=1, eps=1e-8):
+    """The cosine of the angle between vectors along `dim`.
+
+    Norms are taken to be at least `eps`.
+    Raises RuntimeError when neither argument is floating point.
+
+    >>> import plugrad as torch
+    >>> torch.cosine_similarity(torch.tensor([[1., 0.]]), torch.tensor([[1., 1.]]))
+    tensor([0.7071])
+    """
+    if not (x1.dtype.is_floating_point or x2.dtype.is_floating_point):
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {x1.dtype}")
+    if x1.dtype != x2.dtype:
+        common = (x1[..., :0] + x2[..., :0]).dtype if x1.ndim and x2.ndim else (x1 + x2).dtype
+        x1, x2 = x1.to(common), x2.to(common)
+    x1, x2 = F.broadcast_tensors(x1, x2)
+    one = F.clamp_min(F.norm(x1, 2, dim, True), eps)
+    other = F.clamp_min(F.norm(x2, 2, dim, True), eps)
+    return F.sum((x1 / one) * (x2 / other), dim)
+
+
+@composite(at=("nn.functional.pairwise_distance", "pairwise_distance"))
+def pairwise_distance(F, x1, x2, p=2.0, eps=1e-6, keepdim=False):
+    """The `p`-norm of x1 - x2 + eps along the last dimension.
+
+    >>> import plugrad as torch
+    >>> torch.pairwise_distance(torch.tensor([[3., 0.]]), torch.tensor([[0., 4.]]))
+    tensor([5.])
+    """
+    return F.norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+@cosine_similarity.samples
+@pairwise_distance.samples
+def pair_samples(make):
+    yield make(3, 4), make(3, 4)
 
 
 @composite(at=("nn.functional.pdist", "pdist"))

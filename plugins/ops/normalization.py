@@ -1,7 +1,7 @@
 """Normalizations: batch, layer, group, instance, RMS, local response, and vectors of unit length.
 
-The work is done by the ops of `standardize`. S. Ioffe, C. Szegedy, "Batch normalization", arXiv:1502.03167; J. L. Ba,
-J. R. Kiros, G. E. Hinton, "Layer normalization", arXiv:1607.06450; Y. Wu, K. He, "Group normalization",
+The work is done by the ops of `normalization_kernels`. S. Ioffe, C. Szegedy, "Batch normalization", arXiv:1502.03167;
+J. L. Ba, J. R. Kiros, G. E. Hinton, "Layer normalization", arXiv:1607.06450; Y. Wu, K. He, "Group normalization",
 arXiv:1803.08494.
 """
 
@@ -261,39 +261,6 @@ def normalize(F, input, p=2.0, dim=1, eps=1e-12, out=None):
     return input / length if out is None else F.div(input, length, out=out)
 
 
-@composite(at=("nn.functional.cosine_similarity", "cosine_similarity"))
-def cosine_similarity(F, x1, x2, dim=1, eps=1e-8):
-    """The cosine of the angle between vectors along `dim`.
-
-    Norms are taken to be at least `eps`.
-    Raises RuntimeError when neither argument is floating point.
-
-    >>> import plugrad as torch
-    >>> torch.cosine_similarity(torch.tensor([[1., 0.]]), torch.tensor([[1., 1.]]))
-    tensor([0.7071])
-    """
-    if not (x1.dtype.is_floating_point or x2.dtype.is_floating_point):
-        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {x1.dtype}")
-    if x1.dtype != x2.dtype:
-        common = (x1[..., :0] + x2[..., :0]).dtype if x1.ndim and x2.ndim else (x1 + x2).dtype
-        x1, x2 = x1.to(common), x2.to(common)
-    x1, x2 = F.broadcast_tensors(x1, x2)
-    one = F.clamp_min(F.norm(x1, 2, dim, True), eps)
-    other = F.clamp_min(F.norm(x2, 2, dim, True), eps)
-    return F.sum((x1 / one) * (x2 / other), dim)
-
-
-@composite(at=("nn.functional.pairwise_distance", "pairwise_distance"))
-def pairwise_distance(F, x1, x2, p=2.0, eps=1e-6, keepdim=False):
-    """The `p`-norm of x1 - x2 + eps along the last dimension.
-
-    >>> import plugrad as torch
-    >>> torch.pairwise_distance(torch.tensor([[3., 0.]]), torch.tensor([[0., 4.]]))
-    tensor([5.])
-    """
-    return F.norm(x1 - x2 + eps, p, -1, keepdim)
-
-
 @batch_norm.samples
 def batch_norm_samples(make):
     yield make.args(make(4, 3), None, None, make(3), make(3), training=True)
@@ -333,10 +300,83 @@ def normalize_samples(make):
     yield make.args(make(3, 4), 3.0, 0)
 
 
-@cosine_similarity.samples
-@pairwise_distance.samples
-def pair_samples(make):
-    yield make(3, 4), make(3, 4)
+# ---------------------------------------------------------------- with the statistics that were used
+
+
+def _with_statistics(F, result, mean, variance, eps, shape):
+    """The triple (result, mean, 1 / root of the variance), whose statistics have `shape`."""
+    return result, F.reshape(mean, shape), F.reshape(F.rsqrt(variance + eps), shape)
+
+
+@composite(at=("native_layer_norm",))
+def native_layer_norm(F, input, normalized_shape, weight, bias, eps):
+    """`layer_norm`, with the mean and 1 / root of the variance that it used.
+
+    Arguments and errors are those of `layer_norm`; `weight` and `bias` may be None. No gradient flows through the
+    statistics.
+
+    >>> import plugrad as torch
+    >>> result, mean, rstd = torch.native_layer_norm(torch.tensor([[1., 3.]]), (2,), None, None, 0.)
+    >>> mean, rstd
+    (tensor([[2.]]), tensor([[1.]]))
+    """
+    dims = _check_normalized(input, normalized_shape, weight, bias)
+    _not_for("layer_norm", input)
+    result, mean, variance = F.standardize(input, dims, eps)
+    result = _affine(F, "layer_norm", result, weight, bias, tuple(normalized_shape))
+    return _with_statistics(F, result, mean.detach(), variance.detach(), eps, tuple(mean.shape))
+
+
+@native_layer_norm.samples
+def native_layer_norm_samples(make):
+    yield make.args(make(2, 3), (3,), make(3), make(3), 1e-5)
+
+
+@composite(at=("native_group_norm",))
+def native_group_norm(F, input, weight, bias, N, C, HxW, group, eps):
+    """`group_norm` of an input (N, C, *), with the statistics that it used.
+
+    `HxW` is the number of elements of a channel, `group` that of the groups. Gives the result, and means and
+    1 / roots of the variances as (N, group).
+
+    >>> import plugrad as torch
+    >>> result, mean, rstd = torch.native_group_norm(torch.tensor([[1., 3.]]), None, None, 1, 2, 1, 1, 0.)
+    >>> mean, rstd
+    (tensor([[2.]]), tensor([[1.]]))
+    """
+    _not_for("group_norm", input)
+    grouped = F.reshape(input, (N, group, C // group * HxW))
+    result, mean, variance = F.standardize(grouped, (2,), eps)
+    result = _affine(F, "group_norm", F.reshape(result, tuple(input.shape)), weight, bias, _channels(input))
+    return _with_statistics(F, result, mean, variance, eps, (N, group))
+
+
+@native_group_norm.samples
+def native_group_norm_samples(make):
+    yield make.args(make(2, 4, 3), make(4), make(4), 2, 4, 3, 2, 1e-5)
+
+
+@composite(at=("native_batch_norm",))
+def native_batch_norm(F, input, weight, bias, running_mean, running_var, training, momentum, eps):
+    """`batch_norm`, with the mean and 1 / root of the variance of each channel.
+
+    Arguments are those of `batch_norm`, in another order. Unless `training`, the statistics returned are empty.
+
+    >>> import plugrad as torch
+    >>> result, mean, rstd = torch.native_batch_norm(torch.tensor([[1.], [3.]]), None, None, None, None, True, 0.1, 0.)
+    >>> mean, rstd
+    (tensor([2.]), tensor([1.]))
+    """
+    result = F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    if not training:
+        return result, input.new_empty(0), input.new_empty(0)
+    _, mean, variance = F.standardize(input.detach(), (0, *range(2, input.ndim)), eps)
+    return _with_statistics(F, result, mean, variance, eps, (-1,))
+
+
+@native_batch_norm.samples
+def native_batch_norm_samples(make):
+    yield make.args(make(4, 3), make(3), make(3), None, None, True, 0.1, 1e-5)
 
 
 @hookimpl
