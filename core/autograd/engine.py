@@ -22,12 +22,13 @@ class Walk:
     """The plain walk: it takes the youngest node that is ready, and accumulates the gradients of leaves.
 
     Edges lead to older nodes only, so a walk needs no recursion. It counts beforehand how many gradients an edge will
-    get (`uses`), but only once there is more than one way to go on. `run` takes plain nodes itself and leaves the
-    others to `visit`; what another walk does otherwise it does by overriding `visit`, `pull`, `formulas` or `finish`.
+    get (`uses`), but only once there is more than one way to go on. `run` pulls gradients through plain nodes itself,
+    and leaves nodes with hooks to `pull_hooked`. What another walk does otherwise it does by overriding that, `pull`,
+    `formulas` or `finish`.
     """
 
+    plain = True  # whether `run` itself does what `pull` does
     on_tensors = False  # whether gradients are Tensors and formulas run on those
-    visits_all = False  # whether `visit` takes plain nodes, too
 
     def __init__(self, retain: bool):
         self.retain = retain  # whether saved values are kept
@@ -39,7 +40,7 @@ class Walk:
         """Walk backward from `roots`, pairs (edge, gradient)."""
         edges, grads = [edge for edge, _ in roots], [g for _, g in roots]
         retain, pending, owned, ready, leaves = self.retain, self.pending, self.owned, self.ready, []
-        visits_all, visit, finish, in_place = self.visits_all, self.visit, self.finish, not self.on_tensors
+        plain, pull, pull_hooked, finish = self.plain, self.pull, self.pull_hooked, self.finish
         F = array_type = None
         while True:
             node = None
@@ -65,7 +66,7 @@ class Walk:
                             grad = before
                         else:
                             grad = before + grad
-                            if in_place:
+                            if not self.on_tensors:
                                 owned.add(edge)
                     if left != 1:
                         uses[edge] = left - 1
@@ -93,8 +94,11 @@ class Walk:
                 if node is None:
                     return
             edges = node.edges
-            if visits_all or node.rare is not None or g is None:
-                grads = visit(node, g)
+            if node.rare is not None:
+                grads = pull_hooked(node, g)
+                continue
+            if not plain or g is None:
+                grads = pull(node, g)
                 continue
             saved = node.saved
             if saved is None or versions.last_write > node.seq:
@@ -105,11 +109,9 @@ class Walk:
             if node.fit is not None:
                 grads = fit(F, node, grads)
 
-    def visit(self, node, g):
-        """Take a node with all that `run` leaves out: hooks, a missing gradient, and what `pull` is overridden for."""
+    def pull_hooked(self, node, g):
+        """Return the gradients of the edges of a node with hooks, which run before and after."""
         rare = node.rare
-        if rare is None:
-            return self.pull(node, g)
         try:
             g = run_before(node, rare, g, self.on_tensors)
             grads = self.pull(node, g)
@@ -119,12 +121,15 @@ class Walk:
             raise
 
     def pull(self, node, g):
-        """Return the gradients of a node's edges."""
+        """Return the gradients of a node's edges; an empty tuple where the walk does not go on."""
         if g is None:
             return (None,) * len(node.edges)
         if node.saved is None or versions.last_write > node.seq:
             check_saved(node)
-        F, saved = (tensor_namespace, node.tensors()) if self.on_tensors else (raw_namespace(g), node.values())
+        if self.on_tensors:
+            F, saved = tensor_namespace, node.tensors()
+        else:
+            F, saved = raw_namespace(g), node.saved if node.rare is None else node.values()
         grads = self.formulas(F, node, g, saved)
         return grads if node.fit is None else fit(F, node, grads)
 
@@ -159,7 +164,7 @@ class CarefulWalk(Walk):
     others are `captured`. None stands for all leaves.
     """
 
-    visits_all = True
+    plain = False
 
     def __init__(self, retain: bool, on_tensors: bool, targets: dict | None):
         super().__init__(retain)

@@ -16,9 +16,12 @@ import numpy
 
 from plugrad.autograd import accumulate
 from plugrad.autograd.engine import CarefulWalk
+from plugrad.autograd.fit import fit
 from plugrad.dispatch.op import raw_namespace
+from plugrad.graph import versions
 from plugrad.graph.modes import _ModeContext, mode
 from plugrad.graph.nodes import Outputs
+from plugrad.graph.saved import check_saved
 from plugrad.tensor.tensor import ensure_tensor
 
 __all__ = ["is_zero_safe_enabled", "set_zero_safe", "zero_safe"]
@@ -138,7 +141,8 @@ class Trial(RepairingWalk):
 
     def __init__(self, retain, on_tensors, targets):
         super().__init__(retain, on_tensors, targets)
-        self.failed = False
+        self.failed, self.accumulates = False, not on_tensors and targets is None
+        self.F = self.array_type = None
         self.roots = None  # pairs (edge, gradient) to start from again; None while there is no going back
         self.log = []  # the nodes that ran since then, each followed by what it had saved
         self.held = 0  # elements of the gradients that were passed on since then
@@ -156,14 +160,30 @@ class Trial(RepairingWalk):
                 raise
             self.failed = True  # with NaN on its way or not: the repetition will tell
 
-    def visit(self, node, g):
-        if node.rare is not None or not node.pure or self.held > HELD:
-            self.pause(node, g)
-        return super().visit(node, g)
+    def pull_hooked(self, node, g):
+        self.pause(node, g)
+        return super().pull_hooked(node, g)
 
     def pull(self, node, g):
-        self.arrived, self.passed_on = g, super().pull(node, g)
-        return self.passed_on
+        if node.rare is None:
+            if not node.pure or self.held > HELD:
+                self.pause(node, g)
+            elif self.accumulates and g is not None:  # most nodes: the same without calls of methods
+                saved = node.saved
+                if saved is None or versions.last_write > node.seq:
+                    check_saved(node)
+                self.log += node, saved
+                self.held += g.size
+                if type(g) is not self.array_type:
+                    self.F, self.array_type = raw_namespace(g), type(g) if type(g) is not Outputs else None
+                grads = node.pull(self.F, g, saved, self.retain)
+                if node.fit is not None:
+                    grads = fit(self.F, node, grads)
+                self.arrived, self.passed_on = g, grads
+                return grads
+        grads = super().pull(node, g)
+        self.arrived, self.passed_on = g, grads
+        return grads
 
     def formulas(self, F, node, g, saved):
         self.log += node, node.saved
