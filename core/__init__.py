@@ -36,6 +36,15 @@ from plugrad.graph.modes import (
 )
 from plugrad.tensor import printing
 from plugrad.tensor.description import Size
+from plugrad.tensor.layouts import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    layout,
+    memory_format,
+    preserve_format,
+    strided,
+)
 from plugrad.tensor.printing import set_printoptions
 from plugrad.tensor.tensor import Tensor
 
@@ -43,21 +52,13 @@ from plugrad.tensor.creation import (  # isort: skip
     LEGACY_NAMES as _LEGACY_NAMES,
     as_tensor,
     asarray,
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
     frombuffer,
     from_dlpack,
     from_numpy,
-    layout,
-    memory_format,
-    preserve_format,
-    strided,
     tensor,
     typed_tensor as _typed_tensor,
 )
 from plugrad import autograd, return_types
-from plugrad.dispatch.families import broadcast_shapes as _broadcast_shapes
 from plugrad.tensor.random import (
     Generator,
     default_generator,
@@ -67,6 +68,7 @@ from plugrad.tensor.random import (
     seed,
     set_rng_state,
 )
+from plugrad.tensor.shapes import broadcast_shapes as _broadcast_shapes
 
 __version__ = "0.1.0"
 
@@ -84,6 +86,7 @@ globals().update(bool=dtypes.bool_, int=dtypes.int32, float=dtypes.float32)
 del _name, _dtype
 
 from plugrad.dispatch import kinds as _kinds
+from plugrad.dispatch import methods as _methods
 from plugrad.registry import loader as _loader
 from plugrad.registry.namespaces import Namespaces as _Namespaces
 from plugrad.registry.namespaces import namespace_module as _namespace_module

@@ -10,9 +10,7 @@ from plugrad.devices.device import scipy_of, type_of
 from plugrad.devices.dtypes import from_numpy as dtype_of
 from plugrad.devices.dtypes import get_default_dtype
 from plugrad.dispatch.families import (
-    axes,
     binary,
-    broadcast_shapes,
     complement,
     composite,
     conj,
@@ -35,6 +33,7 @@ from plugrad.optim.optimizer import Optimizer
 from plugrad.registry.hookspecs import PLUGRAD_API, hookimpl
 from plugrad.registry.session import register, unregister
 from plugrad.tensor.random import Generator, rng
+from plugrad.tensor.shapes import axes, broadcast_shapes
 
 __all__ = [
     "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "OpCall", "OpHook", "Optimizer",

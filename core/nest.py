@@ -6,7 +6,7 @@ from __future__ import annotations
 def leaves(value):
     """Yield what is in nested lists, tuples and dicts, in order.
 
-    >>> from plugrad.tree import leaves
+    >>> from plugrad.nest import leaves
     >>> [*leaves({"a": (1, [2]), "b": 3})]
     [1, 2, 3]
     """
@@ -23,7 +23,7 @@ def leaves(value):
 def rebuild(value, items):
     """Return a nest like `value` with other leaves, taken in order from an iterator.
 
-    >>> from plugrad.tree import rebuild
+    >>> from plugrad.nest import rebuild
     >>> rebuild({"a": (1, [2]), "b": 3}, iter("xyz"))
     {'a': ('x', ['y']), 'b': 'z'}
     """

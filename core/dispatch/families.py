@@ -12,6 +12,7 @@ from plugrad.devices import dtypes
 from plugrad.dispatch import codegen
 from plugrad.dispatch.op import PLAIN, Op
 from plugrad.errors import suggestion
+from plugrad.tensor.shapes import axes, broadcast_shapes
 from plugrad.tensor.views import mark_view
 
 _COMPUTE_IN = {"float16": "float32", "bfloat16": "float32"}  # as PyTorch's kernels on the CPU do
@@ -26,32 +27,6 @@ class _BoolTypes(dict):
 
 
 BOOL_TYPE = _BoolTypes()
-
-
-def axes(dim, ndim: int):
-    """Return `dim` (an int or a sequence) as non-negative ints; IndexError when out of range or repeated.
-
-    >>> from plugrad.extend import axes
-    >>> axes(-1, 3), axes((0, -1), 3)
-    (2, (0, 2))
-    """
-    limit = ndim or 1
-    if dim.__class__ is int and -limit <= dim < limit:
-        return dim + limit if dim < 0 else dim
-    if isinstance(dim, (tuple, list)):
-        found = tuple([axes(one, ndim) for one in dim])
-        if len(found) > 1 and len(set(found)) != len(found):
-            twice = next(one for i, one in enumerate(found) if one in found[:i])
-            raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
-        return found
-    if dim.__class__ is not int:
-        try:
-            dim = dim.__index__()
-        except AttributeError:
-            raise TypeError(f"dim must be an int, not {type(dim).__name__}") from None
-    if not -limit <= dim < limit:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
-    return dim + limit if dim < 0 else dim
 
 
 def keep_dims(F, g, shape, dim, keepdim):
@@ -100,29 +75,6 @@ def complement(F, value):
     if one is None:
         one = _ONES[value.dtype] = numpy.ones((), value.dtype)
     return one - value
-
-
-def broadcast_shapes(*shapes):
-    """Return the shape that the shapes broadcast to; RuntimeError when they don't fit.
-
-    >>> import plugrad as torch
-    >>> torch.broadcast_shapes((2, 1), (3,))
-    torch.Size([2, 3])
-    """
-    ndim = max(map(len, shapes), default=0)
-    result = [1] * ndim
-    for shape in shapes:
-        for i in range(1, len(shape) + 1):
-            size, have = shape[-i], result[-i]
-            if size != have:
-                if have == 1:
-                    result[-i] = size
-                elif size != 1:
-                    raise RuntimeError(
-                        f"The size of tensor a ({have}) must match the size of tensor b ({size}) at non-singleton "
-                        f"dimension {ndim - i}; shapes {', '.join(str(list(s)) for s in shapes)} do not broadcast"
-                    )
-    return tuple(result)
 
 
 class Elementwise(Op):

@@ -17,18 +17,19 @@ from plugrad.graph.modes import LEAF, mode, tick
 from plugrad.graph.nodes import Node
 from plugrad.graph.versions import touch
 from plugrad.tensor import inference
-from plugrad.tensor.tensor import make
+from plugrad.tensor.creation import as_tensor
+from plugrad.tensor.tensor import Tensor, core_method, make
 from plugrad.tensor.views import UNTRACKED, View, next_generation
 
 
 def method(name: str):
     """Return the in-place method `name` (ending in '_') of an op that has one, else None."""
     record = _record(name[:-1])
-    if name in RESHAPING:
-        return _reshaping_method(name, record)
     if record is None or not record.inplace:
         raise AttributeError(f"'Tensor' object has no attribute {name!r}: op {name[:-1]!r} has no in-place form")
 
+    if record.inplace == "shape":
+        return _reshaping_method(name, record)
     arity = len(record.parameters)
     writer = _writer(record)
 
@@ -45,16 +46,12 @@ def method(name: str):
     return _named(in_place, name, f"In-place version of `{record.name}`.")
 
 
-# View ops whose in-place form gives the tensor another shape of the same memory.
-RESHAPING = frozenset({"as_strided_", "squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"})
-
-
 def _reshaping_method(name, record):
+    """Return the in-place form of a view op: it gives the tensor another shape of the same memory."""
+
     def in_place(self, *args, **kwargs):
         check_writable(self)
         made = record.function(self, *args, **kwargs)
-        if made._data.size != self._data.size and name != "as_strided_":
-            raise RuntimeError(f"{name}: the result has another number of elements than the tensor")
         self._data = made._data
         if mode.grad:
             self._edge = made._edge
@@ -312,14 +309,17 @@ def assign(target, index, value, inside=False):
     store(target, registry.op("setitem").function(target, index, value))
 
 
+@core_method("__setitem__")
+def _set_item(self, index, value):
+    assign(self, index, value)
+
+
 def _as_value(target, value):
     """Return what is to be written as a tensor of the target's dtype and device."""
-    import plugrad
-
-    if not isinstance(value, plugrad.Tensor):
+    if not isinstance(value, Tensor):
         if not isinstance(value, (list, tuple)) and not hasattr(value, "__array__"):
             raise TypeError(f"can't assign a {type(value).__name__} to a torch.{target.dtype.name} tensor")
-        value = plugrad.as_tensor(value, device=target.device)
+        value = as_tensor(value, device=target.device)
     if value.device is not target.device and value._data.ndim:
         raise RuntimeError(
             f"Expected all tensors to be on the same device, but found {target.device} and {value.device}"

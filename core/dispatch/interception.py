@@ -11,47 +11,14 @@ sends just its calls there.
 
 from __future__ import annotations
 
+from plugrad import needs, registry
 from plugrad.graph import modes
 from plugrad.graph.modes import mode
 from plugrad.graph.nodes import OutputSlot
+from plugrad.tensor.overriding import disabled
+from plugrad.tensor.tensor import Tensor, core_method, make, write_out
 
-Tensor = make = subclass_of = None  # set by plugrad.tensor, which imports this module
 _NUMBERS = frozenset({int, float, bool, complex, str, type(None), slice})
-
-
-def disabled(func, types, args=(), kwargs=None):
-    """Stand as `__torch_function__` in a class that overrides nothing: its results are plain Tensors."""
-    previous, mode.no_override = mode.no_override, True
-    try:
-        return func(*args, **(kwargs or {}))
-    finally:
-        mode.no_override = previous
-
-
-_classes_watched = False
-
-
-def watch_classes() -> None:
-    """Note that a tensor of an overriding class exists: from now on composite ops ask for overrides, too."""
-    global _classes_watched
-    if not _classes_watched:
-        _classes_watched = True
-        modes.watched += 1
-
-
-def as_class(result, cls):
-    """Return results as instances of a subclass of Tensor, history and all."""
-    if isinstance(result, Tensor):
-        if isinstance(result, cls):
-            return result
-        made = subclass_of(cls, result)
-        made._edge, made._view = result._edge, result._view
-        made.__dict__.update(result.__dict__)
-        return made
-    if isinstance(result, (tuple, list)):
-        items = [as_class(item, cls) for item in result]
-        return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
-    return result
 
 
 def overloaded(args, kwargs) -> list:
@@ -112,17 +79,14 @@ def _as_written(op, values, out=None):
     """Return function, args and kwargs of a call; that of `1 - x` is `Tensor.__rsub__`."""
     args, kwargs = arguments(op, values, out)
     if op.family == "binary" and isinstance(values[0], (int, float, complex)):
-        from plugrad.tensor.tensor import _OPERATORS
-
-        for dunder, name in _OPERATORS.items():
+        for dunder, name in needs.REFLECTED.items():
             if name == op.name:
-                return getattr(Tensor, f"__r{dunder}__"), (values[1], values[0]), kwargs
+                return getattr(Tensor, dunder), (values[1], values[0]), kwargs
     return op.function, args, kwargs
 
 
 def composite(op, values, out=None):
     """Carry out a call of a composite op that somebody may want to take over."""
-    from plugrad import tensor
     from plugrad.dispatch.op import F
 
     count = len(op.positional)
@@ -130,7 +94,7 @@ def composite(op, values, out=None):
 
     def run():
         result = op.kernels["*"](F, *values[:count], **dict(zip(op.keyword_only, values[count:])))
-        return result if out is None else tensor.write_out(op, result, out)
+        return result if out is None else write_out(op, result, out)
 
     return handle(op.function, op, args, kwargs, run)
 
@@ -150,6 +114,11 @@ def factory(op, values, options, run):
 def method(func, run, *args):
     """Carry out a call of a method that is no op: `detach`, item assignment."""
     return handle(func, None, args, {}, run)
+
+
+@core_method("_detach_of_subclass")
+def _detach_of_subclass(self):
+    return method(Tensor.detach, lambda: make(self._data, self._type.plain), self)
 
 
 def in_place(func, op, values, run):
@@ -278,8 +247,6 @@ class OpHook:
     """
 
     def __init__(self, *ops):
-        from plugrad import registry
-
         self.ops = frozenset([registry.op(name).qualname for name in ops])
 
     def before(self, call) -> None:

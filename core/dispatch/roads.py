@@ -11,6 +11,7 @@ import numpy
 from plugrad.devices import dtypes
 from plugrad.devices.device import device
 from plugrad.dispatch import call, codegen
+from plugrad.dispatch.factories import create
 from plugrad.dispatch.op import PLAIN
 from plugrad.graph import modes
 from plugrad.graph.modes import LEAF, tick
@@ -226,8 +227,6 @@ def tensors_namespace(op) -> dict:
 
 def factory_function(op):
     """Return the public function of a factory op: a fast road for plain arguments on the CPU, else `create`."""
-    from plugrad.tensor import creation
-
     positional = [_parameter(op, n) for n in op.positional]
     keywords = [_parameter(op, n) for n in op.keyword_only if n != "dtype"]
     keywords += ["dtype=None", "device=None", "requires_grad=False", "out=None", "layout=None", "pin_memory=False"]
@@ -270,7 +269,7 @@ def {op.name}({', '.join(positional + keywords)}):
             cpu.tensor_type(kind)
     namespace = codegen.base_namespace(op)
     namespace.update(
-        create=creation.create, cpu=cpu, types=cpu._types, dtypes=dtypes, kernel=op.kernel_for("cpu"), PLAIN=PLAIN,
+        create=create, cpu=cpu, types=cpu._types, dtypes=dtypes, kernel=op.kernel_for("cpu"), PLAIN=PLAIN,
         xp=cpu.backend.xp, array_type=cpu.backend.array_type,
     )  # fmt: skip
     return codegen.finish(op, source, namespace)

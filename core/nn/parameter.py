@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plugrad import needs
-from plugrad.dispatch.interception import disabled
+from plugrad.tensor.overriding import disabled
 from plugrad.tensor.tensor import Tensor
 
 __all__ = ["Parameter", "Buffer"]

@@ -1,4 +1,4 @@
-"""Tensors from data: `tensor`, `as_tensor`, `from_numpy`, the legacy constructors, and the factories' common part."""
+"""Tensors from data: `tensor`, `as_tensor`, `from_numpy`, and the legacy constructors."""
 
 from __future__ import annotations
 
@@ -10,135 +10,31 @@ from plugrad import needs
 from plugrad.devices import dtypes
 from plugrad.devices.device import device as _device
 from plugrad.devices.device import resolve
-from plugrad.dispatch import interception
 from plugrad.graph import modes
 from plugrad.graph.modes import LEAF
 from plugrad.tensor import inference, shared_memory
-from plugrad.tensor.tensor import Tensor, make
+from plugrad.tensor.tensor import Tensor, core_method, make
 
 
-class layout:
-    """How the elements are stored; only `strided` exists here."""
-
-    def __init__(self, name):
-        self._name = name
-
-    def __repr__(self):
-        return f"torch.{self._name}"
-
-    def __reduce__(self):
-        return self._name
-
-
-strided = layout("strided")
-
-
-class memory_format:
-    """The order of the dimensions in memory; accepted, and always row-major here."""
-
-    def __init__(self, name):
-        self._name = name
-
-    def __repr__(self):
-        return f"torch.{self._name}"
-
-    def __reduce__(self):
-        return self._name
-
-
-contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
-channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
-
-
-def _new(array, kind):
+def new(array, kind):
     """Return a tensor that was made from no tensor: an inference tensor while that mode is on."""
     made = make(array, kind)
     return inference.mark(made) if modes.mode.inference else made
 
 
-def _require_grad(tensor, requires_grad):
+def require_grad(tensor, requires_grad):
+    """Have a new tensor require grad if that is wanted; return it."""
     return tensor.requires_grad_() if requires_grad else tensor
 
 
-def create(op, values, dtype, place, requires_grad, out=None, inside=False):
-    """Run the kernel of a factory op on a device: the common part of `zeros`, `arange`, `randn`...
-
-    `inside` is that of `plugrad.dispatch.call.apply`.
-    """
-    if modes.watched and not inside:
-        options = {"dtype": dtype, "device": place, "requires_grad": requires_grad, "out": out}
-        return interception.factory(
-            op, values, options, lambda: create(op, values, dtype, place, requires_grad, out, True)
-        )
-    home = resolve(out.device if out is not None and place is None else place)
-    if dtype is None and out is not None:
-        dtype = out.dtype
-    if dtype is not None and not isinstance(dtype, dtypes.dtype):
-        dtype = _python_type(dtype)
-    if dtype is None and op.promote == "float":
-        dtype = dtypes.get_default_dtype()
-    raw = [value._data if isinstance(value, Tensor) else value for value in values]
-    raw = [
-        tuple(int(n) for n in v) if isinstance(v, (Tensor, list, tuple)) and op.parameters[i] == "size" else v
-        for i, v in enumerate(raw)
-    ]
-    if "dtype" in op.index:
-        raw[op.index["dtype"]] = None if dtype is None else dtype.numpy
-    if "size" in op.index:
-        _check_size(op, raw)
-    backend = home.backend
-    if backend.symbolic and op.meta_function is not None:
-        n = len(op.positional)
-        result = backend.empty(*op.meta_function(*raw[:n], **dict(zip(op.keyword_only, raw[n:]))))
-    elif backend.symbolic:
-        if "size" in op.index:
-            result = backend.empty(raw[op.index["size"]], (dtype or dtypes.get_default_dtype()).numpy)
-        else:
-            host = op.compute(_device("cpu").tensor_type(numpy.dtype("float32")), raw)
-            result = backend.empty(host.shape, dtype.numpy if dtype is not None else host.dtype)
-    else:
-        result = op.compute(home.tensor_type(numpy.dtype("float32")), raw)
-    kind = home.tensor_type(dtype.numpy if dtype is not None else result.dtype)
-    if dtype is not None and result.dtype != dtype.numpy:
-        result = result.astype(dtype.numpy)
-    if result.__class__ is not kind.array_type:
-        result = kind.wrap(result)
-    made = _new(result, kind)
-    if out is not None:
-        from plugrad.tensor.tensor import write_out
-
-        return write_out(op, made, out)
-    return _require_grad(made, requires_grad)
-
-
-def _check_size(op, raw):
-    position = op.index["size"]
-    size = raw[position]
-    if isinstance(size, int):
-        size = (size,)
-    if not isinstance(size, (tuple, list)):
-        raise TypeError(f"{op.name}(): argument 'size' must be tuple of ints, not {type(size).__name__}")
-    for n in size:
-        if isinstance(n, Tensor):
-            continue
-        if not hasattr(n, "__index__"):
-            raise TypeError(
-                f"{op.name}(): argument 'size' must be tuple of ints, but found element of type {type(n).__name__}"
-            )
-        if n < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(size)}")
-    raw[position] = tuple(int(n) for n in size)
-
-
-def _python_type(dtype):
-    found = {float: dtypes.get_default_dtype(), int: dtypes.int64, bool: dtypes.bool, complex: dtypes.complex64}.get(
-        dtype
-    )
-    if found is None:
+def dtype_argument(dtype):
+    """Return the dtype that a Python type means as an argument `dtype=`."""
+    known = {float: dtypes.get_default_dtype(), int: dtypes.int64, bool: dtypes.bool, complex: dtypes.complex64}
+    if dtype not in known:
         raise TypeError(
             f"argument 'dtype' must be torch.dtype, not {type(dtype).__name__} ({dtype!r}); write torch.float32, ..."
         )
-    return found
+    return known[dtype]
 
 
 def _infer(data, dtype=None):
@@ -234,9 +130,9 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
             stacklevel=2,
         )
         made = data.detach().to(device if device is not None else data.device, dtype or data.dtype)
-        return _require_grad(made.clone() if made._data is data._data else made, requires_grad)
+        return require_grad(made.clone() if made._data is data._data else made, requires_grad)
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
-        dtype = _python_type(dtype)
+        dtype = dtype_argument(dtype)
     array = _infer(data, dtype)
     dtypes.from_numpy(array.dtype)
     if dtype is not None and array.dtype != dtype.numpy:
@@ -244,14 +140,14 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
             raise RuntimeError(f"value cannot be converted to type {dtype.name} without losing its imaginary part")
         with numpy.errstate(all="ignore"):
             array = array.astype(dtype.numpy)
-    return _require_grad(_place(array, device), requires_grad)
+    return require_grad(_place(array, device), requires_grad)
 
 
 def _place(array, place):
     home = resolve(place)
     if home.type != "cpu":
         array = home.backend.from_numpy(array, home.index or 0)
-    return _new(array, home.tensor_type(array.dtype))
+    return new(array, home.tensor_type(array.dtype))
 
 
 def as_tensor(data, dtype=None, device=None):
@@ -284,7 +180,7 @@ def from_numpy(ndarray):
         ndarray = ndarray.view(numpy.ndarray)  # of a memmap, or a matrix, for which `*` is another operation
     dtypes.from_numpy(ndarray.dtype)
     count = sys.getrefcount(ndarray)  # before a tensor holds it, too
-    made = _new(ndarray, _device("cpu").tensor_type(ndarray.dtype))
+    made = new(ndarray, _device("cpu").tensor_type(ndarray.dtype))
     return made if shared_memory.handed_over(ndarray, count) else shared_memory.shared(made)
 
 
@@ -300,7 +196,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
         made = made.clone()
     if copy is False and not shared:
         raise ValueError("can't alias the object: it would have to be copied; pass copy=None")
-    return _require_grad(made, requires_grad)
+    return require_grad(made, requires_grad)
 
 
 def from_dlpack(ext_tensor):
@@ -317,10 +213,12 @@ def from_dlpack(ext_tensor):
 
 def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     """Return a 1-d tensor that shares the memory of a Python buffer."""
-    return _require_grad(from_numpy(numpy.frombuffer(buffer, dtype.numpy, count, offset)), requires_grad)
+    return require_grad(from_numpy(numpy.frombuffer(buffer, dtype.numpy, count, offset)), requires_grad)
 
 
-def legacy(args, dtype, place):
+@core_method("_from_arguments")
+@staticmethod
+def _from_arguments(args, dtype, place):
     """Return what `Tensor(*args)` means: sizes give an uninitialised tensor, data a float tensor of it."""
     dtype = dtype or dtypes.get_default_dtype()
     if len(args) == 1 and not isinstance(args[0], int):
@@ -344,7 +242,7 @@ class _TypedMeta(type):
         return isinstance(instance, Tensor) and instance.dtype is cls.dtype and not instance.is_cuda
 
     def __call__(cls, *args, device=None):
-        return legacy(args, cls.dtype, device)
+        return Tensor._from_arguments(args, cls.dtype, device)
 
 
 LEGACY_NAMES = {

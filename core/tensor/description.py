@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy
 
-from plugrad import registry
+from plugrad import needs
+from plugrad.tensor.layouts import strided
+from plugrad.tensor.shapes import axes
 
 
 class Size(tuple):
@@ -23,8 +25,8 @@ class Size(tuple):
         return f"torch.Size([{', '.join(map(repr, self))}])"
 
     def __getitem__(self, item):
-        found = tuple.__getitem__(self, item)
-        return Size(found) if isinstance(item, slice) else found
+        part = tuple.__getitem__(self, item)
+        return Size(part) if isinstance(item, slice) else part
 
     def __add__(self, other):
         return Size(tuple.__add__(self, tuple(other)))
@@ -38,7 +40,7 @@ class Size(tuple):
 
 def _op_property(name: str, doc: str):
     """Return a property that runs an op on the tensor."""
-    return property(lambda self: registry.op(name).function(self), doc=doc)
+    return property(lambda self: needs.op(name).function(self), doc=doc)
 
 
 def _matrices(tensor):
@@ -55,11 +57,11 @@ class Description:
     __slots__ = ()
 
     T = property(
-        lambda self: registry.op("permute").function(self, *range(self._data.ndim - 1, -1, -1)),
+        lambda self: needs.op("permute").function(self, *range(self._data.ndim - 1, -1, -1)),
         doc="The tensor with its dimensions in reverse order.",
     )
     mT = property(
-        lambda self: registry.op("transpose").function(_matrices(self), -2, -1),
+        lambda self: needs.op("transpose").function(_matrices(self), -2, -1),
         doc="The transpose of each matrix in the last two dimensions.",
     )
     H = _op_property("adjoint", "The conjugate transpose of a matrix.")
@@ -76,8 +78,6 @@ class Description:
         """Return the shape, or the size of one dimension."""
         if dim is None:
             return Size(self._data.shape)
-        from plugrad.dispatch.families import axes
-
         if not self._data.ndim:
             axes(dim, 0)
             raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
@@ -111,9 +111,7 @@ class Description:
     @property
     def layout(self):
         """Always `strided`."""
-        from plugrad.tensor import creation
-
-        return creation.strided
+        return strided
 
     volatile = is_mps = is_xpu = is_xla = is_ipu = is_hpu = is_vulkan = False
     name = None

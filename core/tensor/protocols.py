@@ -78,8 +78,8 @@ class Protocols:
             if isinstance(value, Protocols):
                 touch(value)
         if isinstance(result, tuple):
-            return tuple(_from_raw(numpy.asarray(item)) for item in result)
-        return _from_raw(numpy.asarray(result))
+            return tuple(self._from_raw(numpy.asarray(item)) for item in result)
+        return self._from_raw(numpy.asarray(result))
 
     def __dlpack__(self, *, stream=None, **options):
         if self.requires_grad:
@@ -147,17 +147,6 @@ class Protocols:
 
     def __reversed__(self):
         return self.flip(0) if self._data.ndim else self
-
-    def __setitem__(self, index, value):
-        from plugrad.dispatch import inplace
-
-        inplace.assign(self, index, value)
-
-
-def _from_raw(array):
-    from plugrad.tensor.tensor import from_raw
-
-    return from_raw(array)
 
 
 _TORCH_NAMES = {

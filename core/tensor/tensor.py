@@ -2,7 +2,8 @@
 
 `_data` is the backend's array, `_type` the interned pair of device and dtype. `_edge` is None when no gradient is
 required, LEAF for a leaf that requires one, else the node (or output slot) that made the tensor. `_view` is None, or
-says of which base the tensor is a view. Methods that are ops are put into the class by the registry (`install_method`).
+says of which base the tensor is a view. Methods and operators that are ops are put into the class by
+`plugrad.dispatch.methods`, other methods that need what stands above this layer by `core_method`.
 """
 
 from __future__ import annotations
@@ -16,14 +17,13 @@ from plugrad import registry
 from plugrad.devices import dtypes
 from plugrad.devices.device import device as _device
 from plugrad.devices.device import type_of
-from plugrad.dispatch import interception
 from plugrad.graph.hooks import add_hook, add_tensor_hook
 from plugrad.graph.modes import LEAF, enable_grad, mode, tick
 from plugrad.graph.nodes import Node
 from plugrad.graph.versions import touch, version
-from plugrad.registry import events
 from plugrad.tensor import inference, shared_memory
 from plugrad.tensor.description import Description
+from plugrad.tensor.overriding import disabled, watch_classes
 from plugrad.tensor.protocols import Protocols
 from plugrad.tensor.views import UNTRACKED, Base, View
 
@@ -48,30 +48,6 @@ class LazyMethod:
         return function.__get__(instance, owner) if instance is not None else function
 
 
-def _find_method(name):
-    return registry.resolve(f"Tensor.{name}")
-
-
-def _find_inplace(name):
-    from plugrad.dispatch import inplace
-
-    return inplace.method(name)
-
-
-def install_method(name: str, in_place: bool = False) -> None:
-    """Make an op a method, on wish with its in-place form; what the core itself defines is never replaced."""
-    if name not in CORE_NAMES:
-        setattr(Tensor, name, LazyMethod(_find_method, name))
-    if in_place:
-        install_inplace(name)
-
-
-def install_inplace(name: str) -> None:
-    """Give the op `name` its in-place method `name_`, unless an op of that name exists."""
-    if f"{name}_" not in CORE_NAMES and not isinstance(Tensor.__dict__.get(f"{name}_"), LazyMethod):
-        setattr(Tensor, f"{name}_", LazyMethod(_find_inplace, f"{name}_"))
-
-
 class Tensor(Description, Protocols):
     """An n-dimensional array that can require a gradient.
 
@@ -90,10 +66,8 @@ class Tensor(Description, Protocols):
     edges = ()  # a leaf ends every walk backward
 
     def __new__(cls, *args, dtype=None, device=None, **kwargs):
-        from plugrad.tensor import creation
-
-        made = creation.legacy(args, dtype, device)
-        return made if cls is Tensor else _subclass(cls, made)
+        made = cls._from_arguments(args, dtype, device)
+        return made if cls is Tensor else subclass_of(cls, made)
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -103,7 +77,7 @@ class Tensor(Description, Protocols):
         """
         if not all(issubclass(cls, one) for one in types):
             return NotImplemented
-        return interception.as_class(interception.disabled(func, types, args, kwargs), cls)
+        return as_class(disabled(func, types, args, kwargs), cls)
 
     # ------------------------------------------------------------------------------------------ history
 
@@ -250,7 +224,7 @@ class Tensor(Description, Protocols):
         if kind.plain is not kind:
             if type(self) is Tensor:
                 return inference.mark(make(self._data, kind))
-            return interception.method(Tensor.detach, lambda: make(self._data, kind.plain), self)
+            return self._detach_of_subclass()
         made = make(self._data, kind)
         made._source = weakref.ref(self)  # NumPy's writes through `made` are writes to this tensor
         if self._view is not None:
@@ -334,12 +308,12 @@ class Tensor(Description, Protocols):
         """Return the tensor as an instance of a subclass of Tensor: the same data, the same history."""
         if not (isinstance(cls, type) and issubclass(cls, Tensor)):
             raise TypeError(f"as_subclass(): argument 'cls' must be a subclass of torch.Tensor, not {cls!r}")
-        return interception.as_class(self, cls)
+        return as_class(self, cls)
 
     @staticmethod
     def _make_subclass(cls, data, require_grad=False):
         """Return a leaf of a subclass that shares the data of a tensor."""
-        return _subclass(cls, data).requires_grad_(require_grad)
+        return subclass_of(cls, data).requires_grad_(require_grad)
 
     def __deepcopy__(self, memo):
         if id(self) in memo:
@@ -370,6 +344,11 @@ class Tensor(Description, Protocols):
         return _rebuild, (type(self), host, str(self.device), self._edge is not None, extra)
 
 
+    @staticmethod
+    def _from_raw(array):
+        return from_raw(array)
+
+
 class TransferNode(Node):
     """A copy between devices: its gradient is copied back."""
 
@@ -388,13 +367,13 @@ class TransferNode(Node):
 def _rebuild(cls, array, place, requires_grad, extra):
     home = _device(place)
     data = home.backend.from_numpy(array, home.index or 0)
-    made = _subclass(cls, make(data, home.tensor_type(array.dtype)))
+    made = subclass_of(cls, make(data, home.tensor_type(array.dtype)))
     made._edge = LEAF if requires_grad else None
     made.__dict__.update(extra)
     return made
 
 
-def _subclass(cls, tensor):
+def subclass_of(cls, tensor):
     """Return the tensor's data as an instance of a subclass of Tensor."""
     if cls is Tensor:
         return tensor
@@ -404,10 +383,25 @@ def _subclass(cls, tensor):
     shared_memory.inherit(made, tensor)
     if inference.marked(tensor):
         inference.mark(made)
-    if cls.__torch_function__ is not interception.disabled:
+    if cls.__torch_function__ is not disabled:
         made._type = kind.variant()
-        interception.watch_classes()
+        watch_classes()
     return made
+
+
+def as_class(result, cls):
+    """Return results as instances of a subclass of Tensor, history and all."""
+    if isinstance(result, Tensor):
+        if isinstance(result, cls):
+            return result
+        made = subclass_of(cls, result)
+        made._edge, made._view = result._edge, result._view
+        made.__dict__.update(result.__dict__)
+        return made
+    if isinstance(result, (tuple, list)):
+        items = [as_class(item, cls) for item in result]
+        return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
+    return result
 
 
 def make(data, kind, edge=None):
@@ -455,65 +449,8 @@ def write_out(op, result, out):
     return out
 
 
-def _operator(name: str, reflected: bool = False):
-    """Return an operator method that finds its op at the first call and then replaces itself."""
-
-    def first_call(self, *args):
-        function = registry.operator_op(name).operator(reflected)
-        setattr(Tensor, first_call.dunder, function)
-        return function(self, *args)
-
-    return first_call
-
-
-_OPERATORS = {
-    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
-    "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
-}  # fmt: skip
-_COMPARISONS = {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
-_UNARY = {"neg": "neg", "pos": "positive", "abs": "abs", "invert": "bitwise_not"}
-
-
-def _assignment_operator(name: str):
-    """Return the method for an operator such as `+=`."""
-
-    def assign(self, other):
-        from plugrad.dispatch import inplace
-
-        method = inplace.method(f"{name}_")
-        setattr(Tensor, assign.dunder, method)
-        return method(self, other)
-
-    return assign
-
-
-def install_operators(only: str | None = None) -> None:
-    """Put Python's operators into the class, all or those of one op: they find their op when first used."""
-    for dunder, name in {**_OPERATORS, **_COMPARISONS, **_UNARY, "getitem": "getitem"}.items():
-        _install_operator(f"__{dunder}__", name, only)
-    for dunder, name in _OPERATORS.items():
-        _install_operator(f"__r{dunder}__", name, only, reflected=True)
-        if dunder != "matmul" and only in (None, name):
-            method = _assignment_operator(name)
-            method.dunder = f"__i{dunder}__"
-            setattr(Tensor, method.dunder, method)
-
-
-def _install_operator(dunder, name, only, reflected=False):
-    if only in (None, name):
-        method = _operator(name, reflected)
-        method.dunder = dunder
-        setattr(Tensor, dunder, method)
-
-
-install_operators()
-
-# Names that plugins can't take: what the class defines itself.
+# Names that plugins can't take: what the class defines itself, and what `core_method` puts there.
 CORE_NAMES = {*Tensor.__dict__, *Description.__dict__, *Protocols.__dict__}
-for _name in ("as_strided", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze"):
-    install_inplace(_name)
-del _name
 
 
 def core_method(name: str):
@@ -529,36 +466,3 @@ def core_method(name: str):
     return install
 
 
-def _on_public_name(dotted) -> None:
-    if dotted.startswith("Tensor."):
-        install_method(dotted[7:])
-
-
-def _on_promise(dotted) -> None:
-    if dotted.startswith("Tensor."):
-        install_method(dotted[7:], True)
-
-
-def _on_op(record) -> None:
-    """Give an op's in-place form to Tensor, under the op's own name and those of its methods."""
-    if record.inplace:
-        install_inplace(record.name)
-        for dotted in record.names:
-            if dotted.startswith("Tensor."):
-                install_inplace(dotted[7:])
-
-
-def _on_forget(dotted) -> None:
-    if dotted.startswith("Tensor."):
-        install_method(dotted[7:], True)
-        install_operators(dotted[7:])
-
-
-events.on_public_name.append(_on_public_name)
-events.on_promise.append(_on_promise)
-events.on_op.append(_on_op)
-events.on_forget.append(_on_forget)
-events.guarded_classes.append(Tensor)
-registry.reserve("Tensor", CORE_NAMES)
-
-interception.Tensor, interception.make, interception.subclass_of = Tensor, make, _subclass

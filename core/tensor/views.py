@@ -67,9 +67,8 @@ class View:
 
     def step_tensor(self, tensor):
         """Take this step on a Tensor, recorded."""
-        from plugrad.dispatch.call import apply
-
-        made = apply(self.op, (tensor, *self.rest))
+        op, count = self.op, len(self.op.positional) - 1
+        made = op.function(tensor, *self.rest[:count], **dict(zip(op.keyword_only, self.rest[count:])))
         return made if self.output is None else made[self.output]
 
     def step_array(self, array, kind):

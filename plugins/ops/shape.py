@@ -234,7 +234,7 @@ def unflatten_errors(make):
     yield RuntimeError, "don't multiply up to the size of dim 1", make.args(make(2, 3), 1, (2, 2))
 
 
-@view()
+@view(inplace="shape")
 def squeeze(xp, input, dim=None):
     """Drop dimensions of size 1: all, or those named by `dim` (int or tuple).
 
@@ -266,7 +266,7 @@ def squeeze_samples(make):
     yield make.args(make(1, 3, 1), (0, -1))
 
 
-@view()
+@view(inplace="shape")
 def unsqueeze(xp, input, dim):
     """Insert a dimension of size 1 at position `dim`.
 

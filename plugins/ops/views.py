@@ -5,7 +5,7 @@ from __future__ import annotations
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op, view
 
 
-@view(aliases=("swapdims", "swapaxes"))
+@view(aliases=("swapdims", "swapaxes"), inplace="shape")
 def transpose(xp, input, dim0, dim1):
     """Swap the dimensions `dim0` and `dim1`.
 
@@ -32,7 +32,7 @@ def transpose_samples(make):
     yield make.args(make(2, 3, 4), -1, -2)
 
 
-@view()
+@view(inplace="shape")
 def t(xp, input):
     """Transpose of a matrix; tensors with fewer dimensions stay as they are.
 

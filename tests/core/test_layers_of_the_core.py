@@ -37,15 +37,7 @@ LAZY_DOORS = {
 }
 
 # What is not so yet. Only ever take lines away.
-UPWARD = {
-    "plugrad.dispatch.inplace -> plugrad",
-    "plugrad.tensor.creation -> plugrad.dispatch.interception",
-    "plugrad.tensor.description -> plugrad.dispatch.families",
-    "plugrad.tensor.protocols -> plugrad.dispatch.inplace",
-    "plugrad.tensor.tensor -> plugrad.dispatch.inplace",
-    "plugrad.tensor.tensor -> plugrad.dispatch.interception",
-    "plugrad.tensor.views -> plugrad.dispatch.call",
-}
+UPWARD = set()
 LOCAL = {
     "plugrad.dispatch.codegen: _materialize -> plugrad.dispatch.op",
     "plugrad.dispatch.codegen: _materialize -> plugrad.tensor.tensor",
@@ -62,33 +54,15 @@ LOCAL = {
     "plugrad.dispatch.families: function -> plugrad.dispatch.roads",
     "plugrad.dispatch.families: general -> plugrad.dispatch.call",
     "plugrad.dispatch.families: general -> plugrad.tensor.tensor",
-    "plugrad.dispatch.inplace: _as_value -> plugrad",
-    "plugrad.dispatch.interception: __init__ -> plugrad.registry",
-    "plugrad.dispatch.interception: _as_written -> plugrad.tensor.tensor",
     "plugrad.dispatch.interception: call -> plugrad.dispatch.call",
     "plugrad.dispatch.interception: composite -> plugrad.dispatch.op",
-    "plugrad.dispatch.interception: composite -> plugrad.tensor",
     "plugrad.dispatch.op: __getattr__ -> plugrad.dispatch.fallback",
     "plugrad.dispatch.op: compute -> plugrad.dispatch.fallback",
     "plugrad.dispatch.op: fast_namespace -> plugrad.dispatch.roads",
     "plugrad.dispatch.op: fast_source -> plugrad.dispatch.roads",
-    "plugrad.dispatch.roads: factory_function -> plugrad.tensor.creation",
-    "plugrad.tensor.creation: create -> plugrad.tensor.tensor",
-    "plugrad.tensor.description: layout -> plugrad.tensor.creation",
-    "plugrad.tensor.description: size -> plugrad.dispatch.families",
-    "plugrad.tensor.protocols: __setitem__ -> plugrad.dispatch.inplace",
-    "plugrad.tensor.protocols: _from_raw -> plugrad.tensor.tensor",
-    "plugrad.tensor.tensor: __new__ -> plugrad.tensor.creation",
-    "plugrad.tensor.tensor: _find_inplace -> plugrad.dispatch.inplace",
-    "plugrad.tensor.tensor: assign -> plugrad.dispatch.inplace",
-    "plugrad.tensor.views: step_tensor -> plugrad.dispatch.call",
 }
 CIRCLES = set()
-INJECTED = {
-    "plugrad.tensor.tensor -> plugrad.dispatch.interception.Tensor",
-    "plugrad.tensor.tensor -> plugrad.dispatch.interception.make",
-    "plugrad.tensor.tensor -> plugrad.dispatch.interception.subclass_of",
-}
+INJECTED = set()
 
 
 def name_of(file) -> str:

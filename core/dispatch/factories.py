@@ -1,0 +1,81 @@
+"""Calls of factory ops, which make tensors from none: `zeros`, `arange`, `randn`..."""
+
+from __future__ import annotations
+
+import numpy
+
+from plugrad.devices import dtypes
+from plugrad.devices.device import device as _device
+from plugrad.devices.device import resolve
+from plugrad.dispatch import interception
+from plugrad.graph import modes
+from plugrad.tensor.creation import dtype_argument, new, require_grad
+from plugrad.tensor.tensor import Tensor, write_out
+
+
+def create(op, values, dtype, place, requires_grad, out=None, inside=False):
+    """Run the kernel of a factory op on a device: the common part of `zeros`, `arange`, `randn`...
+
+    `inside` is that of `plugrad.dispatch.call.apply`.
+    """
+    if modes.watched and not inside:
+        options = {"dtype": dtype, "device": place, "requires_grad": requires_grad, "out": out}
+        return interception.factory(
+            op, values, options, lambda: create(op, values, dtype, place, requires_grad, out, True)
+        )
+    home = resolve(out.device if out is not None and place is None else place)
+    if dtype is None and out is not None:
+        dtype = out.dtype
+    if dtype is not None and not isinstance(dtype, dtypes.dtype):
+        dtype = dtype_argument(dtype)
+    if dtype is None and op.promote == "float":
+        dtype = dtypes.get_default_dtype()
+    raw = [value._data if isinstance(value, Tensor) else value for value in values]
+    raw = [
+        tuple(int(n) for n in v) if isinstance(v, (Tensor, list, tuple)) and op.parameters[i] == "size" else v
+        for i, v in enumerate(raw)
+    ]
+    if "dtype" in op.index:
+        raw[op.index["dtype"]] = None if dtype is None else dtype.numpy
+    if "size" in op.index:
+        _check_size(op, raw)
+    backend = home.backend
+    if backend.symbolic and op.meta_function is not None:
+        n = len(op.positional)
+        result = backend.empty(*op.meta_function(*raw[:n], **dict(zip(op.keyword_only, raw[n:]))))
+    elif backend.symbolic:
+        if "size" in op.index:
+            result = backend.empty(raw[op.index["size"]], (dtype or dtypes.get_default_dtype()).numpy)
+        else:
+            host = op.compute(_device("cpu").tensor_type(numpy.dtype("float32")), raw)
+            result = backend.empty(host.shape, dtype.numpy if dtype is not None else host.dtype)
+    else:
+        result = op.compute(home.tensor_type(numpy.dtype("float32")), raw)
+    kind = home.tensor_type(dtype.numpy if dtype is not None else result.dtype)
+    if dtype is not None and result.dtype != dtype.numpy:
+        result = result.astype(dtype.numpy)
+    if result.__class__ is not kind.array_type:
+        result = kind.wrap(result)
+    made = new(result, kind)
+    if out is not None:
+        return write_out(op, made, out)
+    return require_grad(made, requires_grad)
+
+
+def _check_size(op, raw):
+    position = op.index["size"]
+    size = raw[position]
+    if isinstance(size, int):
+        size = (size,)
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(f"{op.name}(): argument 'size' must be tuple of ints, not {type(size).__name__}")
+    for n in size:
+        if isinstance(n, Tensor):
+            continue
+        if not hasattr(n, "__index__"):
+            raise TypeError(
+                f"{op.name}(): argument 'size' must be tuple of ints, but found element of type {type(n).__name__}"
+            )
+        if n < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(size)}")
+    raw[position] = tuple(int(n) for n in size)

@@ -1,0 +1,91 @@
+"""Which ops are methods and operators of Tensor: put into the class when a plugin brings or promises them.
+
+What is put there looks its op up when it is first used, and then replaces itself by the op's function.
+"""
+
+from __future__ import annotations
+
+from plugrad import registry
+from plugrad.dispatch import inplace
+from plugrad.needs import ASSIGNMENTS, OPERATORS, REFLECTED
+from plugrad.registry import events
+from plugrad.tensor.tensor import CORE_NAMES, LazyMethod, Tensor
+
+
+def _find_method(name):
+    return registry.resolve(f"Tensor.{name}")
+
+
+def install_method(name: str) -> None:
+    """Make an op a method; what the core itself defines is never replaced."""
+    if name not in CORE_NAMES:
+        setattr(Tensor, name, LazyMethod(_find_method, name))
+
+
+def install_inplace(name: str) -> None:
+    """Give the op `name` its in-place method `name_`, unless an op of that name exists."""
+    if f"{name}_" not in CORE_NAMES and not isinstance(Tensor.__dict__.get(f"{name}_"), LazyMethod):
+        setattr(Tensor, f"{name}_", LazyMethod(inplace.method, f"{name}_"))
+
+
+def install_operators(only: str | None = None) -> None:
+    """Put Python's operators into the class, all or those of one op."""
+    for dunder, name in OPERATORS.items():
+        _install_operator(dunder, name, only, lambda name: registry.operator_op(name).operator(False))
+    for dunder, name in REFLECTED.items():
+        _install_operator(dunder, name, only, lambda name: registry.operator_op(name).operator(True))
+    for dunder, name in ASSIGNMENTS.items():
+        _install_operator(dunder, name, only, lambda name: inplace.method(f"{name}_"))
+
+
+def _install_operator(dunder, name, only, find):
+    if only not in (None, name):
+        return
+
+    def first_call(self, *args):
+        function = find(name)
+        setattr(Tensor, dunder, function)
+        return function(self, *args)
+
+    setattr(Tensor, dunder, first_call)
+
+
+def _method_of(dotted: str) -> str | None:
+    return dotted[7:] if dotted.startswith("Tensor.") else None
+
+
+def _on_public_name(dotted) -> None:
+    name = _method_of(dotted)
+    if name:
+        install_method(name)
+
+
+def _on_promise(dotted) -> None:
+    name = _method_of(dotted)
+    if name:
+        install_method(name)
+        install_inplace(name)
+
+
+def _on_op(record) -> None:
+    """Give an op's in-place form to Tensor, under the op's own name and those of its methods."""
+    if record.inplace:
+        for name in (record.name, *filter(None, map(_method_of, record.names))):
+            install_inplace(name)
+
+
+def _on_forget(dotted) -> None:
+    name = _method_of(dotted)
+    if name:
+        install_method(name)
+        install_inplace(name)
+        install_operators(name)
+
+
+install_operators()
+events.on_public_name.append(_on_public_name)
+events.on_promise.append(_on_promise)
+events.on_op.append(_on_op)
+events.on_forget.append(_on_forget)
+events.guarded_classes.append(Tensor)
+registry.reserve("Tensor", CORE_NAMES)
