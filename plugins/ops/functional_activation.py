@@ -1,13 +1,61 @@
-"""Activation functions as `nn.functional` spells them, with the `inplace` keyword."""
+"""Activation functions as `nn.functional` spells them: with the keyword `inplace`, or a name that ends in "_"."""
 
 from __future__ import annotations
+
+import linecache
 
 from plugrad.extend import Op, collect, composite, hookimpl
 
 from .activation import SELU_ALPHA, SELU_SCALE
 
 
-@composite(name="functional_relu", at=("nn.functional.relu",))
+class InPlace:
+    """What stands for `F` where a result is to be written into the input: the in-place forms of ops."""
+
+    def __getattr__(self, name):
+        return lambda input, *options: getattr(input, f"{name}_")(*options)
+
+
+def _activation(*names, **options):
+    """Declare a function of `nn.functional`, and `names`, whose last parameter is `inplace`."""
+
+    def declare(function):
+        name = function.__name__
+        made = composite(name=f"functional_{name}", at=(f"nn.functional.{name}", *names), **options)(function)
+        made.samples(activation_samples)
+        return made
+
+    return declare
+
+
+def activation_samples(make):
+    yield make(3, 4)
+    yield make()
+
+
+def _in_place(op, *names):
+    """Declare the function NAME_, which is the one of `op` with `inplace=True`, from a source like any written one."""
+    plain = op.kernels["*"].__name__
+    name, parameters = f"{plain}_", op.parameters[:-1]
+    declared = [f"{one}={op.defaults[one]!r}" if one in op.defaults else one for one in parameters]
+    source = f"def {name}(F, {', '.join(declared)}):\n    return F.{op.name}({', '.join(parameters)}, True)\n"
+    file, namespace = f"<plugrad nn.functional.{name}>", {"__name__": __name__}
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)  # for tracebacks and `plugrad ops show`
+    exec(compile(source, file, "exec"), namespace)
+    function = namespace[name]
+    example = op.doc[op.doc.index(">>>") :].replace(f"{plain}(", f"{name}(")
+    function.__doc__ = f"In-place form of `{plain}`.\n\n    {example}"
+    made = composite(name=f"functional_{name}", at=(f"nn.functional.{name}", *names))(function)
+
+    @made.samples
+    def samples(make):
+        for sample in op.sample_function(make):
+            yield make.on_copy(*sample) if isinstance(sample, tuple) else make.on_copy(sample)
+
+    return made
+
+
+@_activation()
 def relu(F, input, inplace=False):
     """Each element where positive, else zero.
 
@@ -19,10 +67,10 @@ def relu(F, input, inplace=False):
     >>> torch.nn.functional.relu(torch.tensor([-1., 2.]))
     tensor([0., 2.])
     """
-    return input.relu_() if inplace else F.relu(input)
+    return (InPlace() if inplace else F).relu(input)
 
 
-@composite(name="functional_relu6", at=("nn.functional.relu6",))
+@_activation()
 def relu6(F, input, inplace=False):
     """Each element limited to [0, 6].
 
@@ -30,10 +78,10 @@ def relu6(F, input, inplace=False):
     >>> torch.nn.functional.relu6(torch.tensor([-1., 2., 8.]))
     tensor([0., 2., 6.])
     """
-    return input.hardtanh_(0, 6) if inplace else F.hardtanh(input, 0, 6)
+    return (InPlace() if inplace else F).hardtanh(input, 0, 6)
 
 
-@composite(name="functional_hardtanh", at=("nn.functional.hardtanh",))
+@_activation()
 def hardtanh(F, input, min_val=-1.0, max_val=1.0, inplace=False):
     """Each element limited to `[min_val, max_val]`.
 
@@ -41,10 +89,10 @@ def hardtanh(F, input, min_val=-1.0, max_val=1.0, inplace=False):
     >>> torch.nn.functional.hardtanh(torch.tensor([-3., 0.5]))
     tensor([-1.0000,  0.5000])
     """
-    return input.hardtanh_(min_val, max_val) if inplace else F.hardtanh(input, min_val, max_val)
+    return (InPlace() if inplace else F).hardtanh(input, min_val, max_val)
 
 
-@composite(name="functional_leaky_relu", at=("nn.functional.leaky_relu",))
+@_activation()
 def leaky_relu(F, input, negative_slope=0.01, inplace=False):
     """Each element, times `negative_slope` where negative.
 
@@ -52,10 +100,10 @@ def leaky_relu(F, input, negative_slope=0.01, inplace=False):
     >>> torch.nn.functional.leaky_relu(torch.tensor([-1., 2.]))
     tensor([-0.0100,  2.0000])
     """
-    return input.leaky_relu_(negative_slope) if inplace else F.leaky_relu(input, negative_slope)
+    return (InPlace() if inplace else F).leaky_relu(input, negative_slope)
 
 
-@composite(name="functional_threshold", at=("nn.functional.threshold", "threshold"), inplace=True)
+@_activation("threshold", inplace=True)
 def threshold(F, input, threshold, value, inplace=False):
     """Each element where above `threshold`, else `value`.
 
@@ -63,10 +111,15 @@ def threshold(F, input, threshold, value, inplace=False):
     >>> torch.nn.functional.threshold(torch.tensor([0., 2.]), 1., 9.)
     tensor([9., 2.])
     """
-    return input.threshold_(threshold, value) if inplace else F.threshold(input, threshold, value)
+    return (InPlace() if inplace else F).threshold(input, threshold, value)
 
 
-@composite(name="functional_hardsigmoid", at=("nn.functional.hardsigmoid",))
+@threshold.samples
+def threshold_samples(make):
+    yield make(3, 4), 0.25, -1.0
+
+
+@_activation()
 def hardsigmoid(F, input, inplace=False):
     """`clamp(input + 3, 0, 6) / 6`: the logistic function in straight lines.
 
@@ -74,10 +127,10 @@ def hardsigmoid(F, input, inplace=False):
     >>> torch.nn.functional.hardsigmoid(torch.tensor([-4., 0.]))
     tensor([0.0000, 0.5000])
     """
-    return input.hardsigmoid_() if inplace else F.hardsigmoid(input)
+    return (InPlace() if inplace else F).hardsigmoid(input)
 
 
-@composite(name="functional_hardswish", at=("nn.functional.hardswish",))
+@_activation()
 def hardswish(F, input, inplace=False):
     """`input * hardsigmoid(input)` (Howard et al., arXiv:1905.02244).
 
@@ -85,10 +138,10 @@ def hardswish(F, input, inplace=False):
     >>> torch.nn.functional.hardswish(torch.tensor([-4., 3.]))
     tensor([-0.,  3.])
     """
-    return input.hardswish_() if inplace else F.hardswish(input)
+    return (InPlace() if inplace else F).hardswish(input)
 
 
-@composite(name="functional_elu", at=("nn.functional.elu",))
+@_activation()
 def elu(F, input, alpha=1.0, inplace=False):
     """Exponential linear unit (arXiv:1511.07289).
 
@@ -98,10 +151,10 @@ def elu(F, input, alpha=1.0, inplace=False):
     >>> torch.nn.functional.elu(torch.tensor([-1., 2.]))
     tensor([-0.6321,  2.0000])
     """
-    return input.elu_(alpha) if inplace else F.elu(input, alpha)
+    return (InPlace() if inplace else F).elu(input, alpha)
 
 
-@composite(name="functional_selu", at=("nn.functional.selu", "selu"))
+@_activation("selu")
 def selu(F, input, inplace=False):
     """Self-normalising exponential linear unit (arXiv:1706.02515).
 
@@ -109,10 +162,10 @@ def selu(F, input, inplace=False):
     >>> torch.selu(torch.tensor([-1., 2.]))
     tensor([-1.1113,  2.1014])
     """
-    return input.elu_(SELU_ALPHA, SELU_SCALE) if inplace else F.elu(input, SELU_ALPHA, SELU_SCALE)
+    return (InPlace() if inplace else F).elu(input, SELU_ALPHA, SELU_SCALE)
 
 
-@composite(name="functional_celu", at=("nn.functional.celu", "celu"))
+@_activation("celu")
 def celu(F, input, alpha=1.0, inplace=False):
     """Continuously differentiable exponential linear unit (arXiv:1704.07483).
 
@@ -126,10 +179,10 @@ def celu(F, input, alpha=1.0, inplace=False):
     """
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return input.elu_(alpha, 1.0, 1 / alpha) if inplace else F.elu(input, alpha, 1.0, 1 / alpha)
+    return (InPlace() if inplace else F).elu(input, alpha, 1.0, 1 / alpha)
 
 
-@composite(name="functional_silu", at=("nn.functional.silu",))
+@_activation()
 def silu(F, input, inplace=False):
     """Sigmoid linear unit `input * sigmoid(input)` (arXiv:1606.08415).
 
@@ -137,10 +190,10 @@ def silu(F, input, inplace=False):
     >>> torch.nn.functional.silu(torch.tensor([-1., 2.]))
     tensor([-0.2689,  1.7616])
     """
-    return input.silu_() if inplace else F.silu(input)
+    return (InPlace() if inplace else F).silu(input)
 
 
-@composite(name="functional_mish", at=("nn.functional.mish",))
+@_activation()
 def mish(F, input, inplace=False):
     """`input * tanh(softplus(input))` (arXiv:1908.08681).
 
@@ -148,10 +201,10 @@ def mish(F, input, inplace=False):
     >>> torch.nn.functional.mish(torch.tensor([-1., 2.]))
     tensor([-0.3034,  1.9440])
     """
-    return input.mish_() if inplace else F.mish(input)
+    return (InPlace() if inplace else F).mish(input)
 
 
-@composite(name="functional_rrelu", at=("nn.functional.rrelu", "rrelu"))
+@_activation("rrelu")
 def rrelu(F, input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """Randomised leaky relu (Xu et al., arXiv:1505.00853).
 
@@ -168,136 +221,19 @@ def rrelu(F, input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False)
     if lower > upper:
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} > {upper}")
     if not training:
-        slope = (lower + upper) / 2
-        return input.leaky_relu_(slope) if inplace else F.leaky_relu(input, slope)
+        return (InPlace() if inplace else F).leaky_relu(input, (lower + upper) / 2)
     slopes = F.where(input >= 0, 1.0, F.rand_like(input) * (upper - lower) + lower)
-    return input.mul_(slopes) if inplace else F.mul(input, slopes)
+    return (InPlace() if inplace else F).mul(input, slopes)
 
 
-@composite(name="functional_relu_", at=("nn.functional.relu_", "relu_"))
-def relu_(F, input):
-    """In-place form of `relu`.
-
-    >>> import plugrad as torch
-    >>> torch.relu_(torch.tensor([-1., 2.]))
-    tensor([0., 2.])
-    """
-    return input.relu_()
-
-
-@composite(name="functional_hardtanh_", at=("nn.functional.hardtanh_",))
-def hardtanh_(F, input, min_val=-1.0, max_val=1.0):
-    """In-place form of `hardtanh`.
-
-    >>> import plugrad as torch
-    >>> torch.nn.functional.hardtanh_(torch.tensor([-3., 0.5]))
-    tensor([-1.0000,  0.5000])
-    """
-    return input.hardtanh_(min_val, max_val)
-
-
-@composite(name="functional_leaky_relu_", at=("nn.functional.leaky_relu_",))
-def leaky_relu_(F, input, negative_slope=0.01):
-    """In-place form of `leaky_relu`.
-
-    >>> import plugrad as torch
-    >>> torch.nn.functional.leaky_relu_(torch.tensor([-1., 2.]))
-    tensor([-0.0100,  2.0000])
-    """
-    return input.leaky_relu_(negative_slope)
-
-
-@composite(name="functional_threshold_", at=("nn.functional.threshold_", "threshold_"))
-def threshold_(F, input, threshold, value):
-    """In-place form of `threshold`.
-
-    >>> import plugrad as torch
-    >>> torch.nn.functional.threshold_(torch.tensor([0., 2.]), 1., 9.)
-    tensor([9., 2.])
-    """
-    return input.threshold_(threshold, value)
-
-
-@composite(name="functional_elu_", at=("nn.functional.elu_",))
-def elu_(F, input, alpha=1.0):
-    """In-place form of `elu`.
-
-    >>> import plugrad as torch
-    >>> torch.nn.functional.elu_(torch.tensor([-1., 2.]))
-    tensor([-0.6321,  2.0000])
-    """
-    return input.elu_(alpha)
-
-
-@composite(name="functional_selu_", at=("nn.functional.selu_", "selu_"))
-def selu_(F, input):
-    """In-place form of `selu`.
-
-    >>> import plugrad as torch
-    >>> torch.selu_(torch.tensor([-1., 2.]))
-    tensor([-1.1113,  2.1014])
-    """
-    return input.elu_(SELU_ALPHA, SELU_SCALE)
-
-
-@composite(name="functional_celu_", at=("nn.functional.celu_", "celu_"))
-def celu_(F, input, alpha=1.0):
-    """In-place form of `celu`.
-
-    >>> import plugrad as torch
-    >>> torch.celu_(torch.tensor([-1., 2.]))
-    tensor([-0.6321,  2.0000])
-    """
-    return input.elu_(alpha, 1.0, 1 / alpha)
-
-
-@composite(name="functional_rrelu_", at=("nn.functional.rrelu_", "rrelu_"))
-def rrelu_(F, input, lower=1.0 / 8, upper=1.0 / 3, training=False):
-    """In-place form of `rrelu`.
-
-    >>> import plugrad as torch
-    >>> torch.rrelu_(torch.tensor([-1., 2.]))
-    tensor([-0.2292,  2.0000])
-    """
-    return F.functional_rrelu(input, lower, upper, training, True)
-
-
-@celu.samples
-@elu.samples
-@hardsigmoid.samples
-@hardswish.samples
-@hardtanh.samples
-@leaky_relu.samples
-@mish.samples
-@relu.samples
-@relu6.samples
-@rrelu.samples
-@selu.samples
-@silu.samples
-def activation_samples(make):
-    yield make(3, 4)
-    yield make()
-
-
-@celu_.samples
-@elu_.samples
-@hardtanh_.samples
-@leaky_relu_.samples
-@relu_.samples
-@rrelu_.samples
-@selu_.samples
-def in_place_activation_samples(make):
-    yield make.on_copy(make(3, 4))
-
-
-@threshold.samples
-def threshold_samples(make):
-    yield make(3, 4), 0.25, -1.0
-
-
-@threshold_.samples
-def in_place_threshold_samples(make):
-    yield make.on_copy(make(3, 4), 0.25, -1.0)
+relu_ = _in_place(relu, "relu_")
+hardtanh_ = _in_place(hardtanh)
+leaky_relu_ = _in_place(leaky_relu)
+threshold_ = _in_place(threshold, "threshold_")
+elu_ = _in_place(elu)
+selu_ = _in_place(selu, "selu_")
+celu_ = _in_place(celu, "celu_")
+rrelu_ = _in_place(rrelu, "rrelu_")
 
 
 @hookimpl
