@@ -20,19 +20,20 @@ def lgamma(xp, input):
     tensor([0.5724, 1.7918])
     """
     special = scipy_of(xp, "special")
-    size = xp.abs(input)
-    result = special.gammaln(xp.where(size == math.inf, size, input))  # SciPy has -inf at -inf
-    result = xp.where(size < 1e-300, -xp.log(size), result)  # and infinity for the least subnormal numbers
-    if xp is numpy and input.dtype.itemsize == 8:
-        _mend_roots(special, input, result)
-    return result
+    result = special.gammaln(xp.maximum(input, -1e30))  # a pole as all large numbers are; SciPy has -inf at -inf
+    return _mended(special, input, result) if xp is numpy and input.dtype.itemsize == 8 else result
 
 
-def _mend_roots(special, x, result):
-    """Write `loggamma`, a series there, over `gammaln` around the roots 1 and 2, at which it loses all digits."""
+def _mended(special, x, result):
+    """Put right what SciPy's `gammaln` gets wrong: every digit at the roots 1 and 2, infinity for subnormal numbers."""
     near = numpy.abs(numpy.abs(x - 1.5) - 0.5) < 0.2
+    tiny = numpy.abs(x) < 1e-300
+    result = numpy.asarray(result)
     if near.any():
-        result[near] = special.loggamma(x[near] + 0j).real + 0  # no -0.0 at 1
+        result[near] = special.loggamma(x[near] + 0j).real + 0  # a series there; no -0.0 at 1
+    if tiny.any():
+        result[tiny] = -numpy.log(numpy.abs(x[tiny]))
+    return result
 
 
 @lgamma.vjp
