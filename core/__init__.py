@@ -200,7 +200,9 @@ _SWITCHES = frozenset(
         "use_deterministic_algorithms",
     }
 )
-_SUBMODULES = ("testing", "extend", "serialization", "cuda", "utils", "backends", "func", "overrides", "compiler", "_C")
+_SUBMODULES = (
+    "testing", "extend", "serialization", "cuda", "utils", "backends", "func", "overrides", "random", "compiler", "_C",
+)  # fmt: skip
 registry.reserve("", (*_TENSOR_FUNCTIONS, *_SWITCHES, *_SUBMODULES, *_LEGACY_NAMES, "save", "load", "compile", "vmap"))
 
 

@@ -34,12 +34,14 @@ from plugrad.registry.hookspecs import PLUGRAD_API, hookimpl
 from plugrad.registry.session import register, unregister
 from plugrad.tensor.random import Generator, rng
 from plugrad.tensor.shapes import axes, broadcast_shapes
+from plugrad.tensor.tensor import from_raw
 
 __all__ = [
     "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "OpCall", "OpHook", "Optimizer",
     "PLUGRAD_API", "Parameter", "axes", "binary", "broadcast_shapes", "collect", "complement", "composite", "conj",
-    "dtype_of", "elementwise", "factory", "get_default_dtype", "hookimpl", "keep_dims", "kernel_for", "layer",
-    "loss", "loss_modules", "op", "reduction", "register", "rng", "scipy_of", "type_of", "unary", "unregister", "view",
+    "dtype_of", "elementwise", "factory", "from_raw", "get_default_dtype", "hookimpl", "keep_dims", "kernel_for",
+    "layer", "loss", "loss_modules", "op", "reduction", "register", "rng", "scipy_of", "type_of", "unary", "unregister",
+    "view",
 ]  # fmt: skip
 
 

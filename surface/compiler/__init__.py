@@ -8,12 +8,11 @@ gradients are recorded. What it returns is then called in the program's place.
 from __future__ import annotations
 
 import functools
+import warnings
 
-from plugrad import nest, registry
-from plugrad.dispatch.interception import OpHook
-from plugrad.graph.modes import mode
-from plugrad.nn.module import Module
-from plugrad.tensor.tensor import Tensor
+from plugrad import Tensor, is_grad_enabled, nest, registry
+from plugrad.extend import OpHook
+from plugrad.nn import Module
 
 SIGNATURES = 8  # for more of them than this a program is not compiled again, as in PyTorch
 
@@ -172,7 +171,7 @@ class _Compiled:
             return self.graph(*args, **kwargs)
         leaves = list(nest.leaves((args, kwargs)))
         structure = repr(nest.change(lambda leaf: None, (args, kwargs)))
-        key = (mode.grad, _training(self.graph.function), structure, *map(_described, leaves))
+        key = (is_grad_enabled(), _training(self.graph.function), structure, *map(_described, leaves))
         made = self.made.get(key)
         if made is None:
             made = self.made[key] = self._compile(leaves)
@@ -180,8 +179,6 @@ class _Compiled:
 
     def _compile(self, leaves):
         if len(self.made) >= SIGNATURES:
-            import warnings
-
             warnings.warn(
                 f"the compiler {self.name!r} has served {SIGNATURES} signatures of one program: further ones run op by "
                 "op; call it with fewer different shapes",

@@ -5,9 +5,8 @@ What has a meaning with CuPy is there; streams, graphs and the like raise Attrib
 
 from __future__ import annotations
 
+import plugrad
 from plugrad import registry
-from plugrad.devices.device import device as _device
-from plugrad.tensor import random
 
 __all__ = [
     "current_device", "device_count", "empty_cache", "get_device_name", "is_available", "is_initialized", "manual_seed",
@@ -58,7 +57,7 @@ def _needed():
 def _index(device) -> int:
     if device is None:
         return current_device()
-    return device if isinstance(device, int) else _device(device).index or 0
+    return device if isinstance(device, int) else plugrad.device(device).index or 0
 
 
 def current_device() -> int:
@@ -87,7 +86,7 @@ def synchronize(device=None) -> None:
 def manual_seed(seed: int) -> None:
     """Seed the generator of the current device; does nothing without one."""
     if is_available():
-        random.default_generator("cuda").manual_seed(seed)
+        plugrad.default_generator("cuda").manual_seed(seed)
 
 
 manual_seed_all = manual_seed

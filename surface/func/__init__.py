@@ -9,11 +9,9 @@ from __future__ import annotations
 import functools
 
 import plugrad
-from plugrad import autograd, nest
+from plugrad import Tensor, autograd, enable_grad, is_grad_enabled, nest
 from plugrad.func.batching import vmap
-from plugrad.graph.modes import enable_grad, is_grad_enabled
 from plugrad.nn.utils.stateless import functional_call, stack_module_state
-from plugrad.tensor.tensor import Tensor
 
 __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
@@ -90,13 +88,18 @@ def _gradients(outputs, inputs, weights, create_graph, retain_graph=None):
     return [plugrad.zeros_like(tensor) if grad is None else grad for grad, tensor in zip(found, inputs)]
 
 
+def _with_aux(value, has_aux, name) -> tuple:
+    """Return (the result of a function, what came beside it)."""
+    if not has_aux:
+        return value, None
+    if not (isinstance(value, tuple) and len(value) == 2):
+        raise RuntimeError(f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    return value
+
+
 def _results(value, has_aux, name):
-    """Return (what a function returned, its tensors, what came beside it)."""
-    aux = None
-    if has_aux:
-        if not (isinstance(value, tuple) and len(value) == 2):
-            raise RuntimeError(f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True")
-        value, aux = value
+    """Return (the result of a function, its tensors, what came beside it)."""
+    value, aux = _with_aux(value, has_aux, name)
     outputs = [*nest.leaves(value)]
     for output in outputs:
         if not isinstance(output, Tensor):
@@ -157,14 +160,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
     def transformed(*args, **kwargs):
         chosen, put = _select(args, argnums, "grad")
         with _Recorded(chosen) as recorded, enable_grad():
-            value = func(*put(recorded.arguments), **kwargs)
-            aux = None
-            if has_aux:
-                if not (isinstance(value, tuple) and len(value) == 2):
-                    raise RuntimeError(
-                        "grad_and_value(f)(*args): output of function f should be a tuple: (output, aux)"
-                    )
-                value, aux = value
+            value, aux = _with_aux(func(*put(recorded.arguments), **kwargs), has_aux, "grad_and_value(f)(*args)")
             if not isinstance(value, Tensor):
                 raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(value)}")
             if value.ndim:

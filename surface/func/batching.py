@@ -9,9 +9,7 @@ import functools
 import warnings
 
 import plugrad
-from plugrad import nest, registry
-from plugrad.tensor import random
-from plugrad.tensor.tensor import Tensor
+from plugrad import Tensor, nest
 
 MANY = 64  # slices from which on a loop is worth a warning
 _warned = False
@@ -74,13 +72,12 @@ def _each(one, size, randomness) -> list:
     """Return the results of all slices, with the random numbers that are asked for."""
     if randomness == "different":
         return [one(number) for number in range(size)]
-    generator = random.default_generator("cpu")
-    results, before = [], generator.source.bit_generator.state
+    results, before = [], plugrad.get_rng_state()
     for number in range(size):
         if randomness == "same":
-            generator.source.bit_generator.state = before
+            plugrad.set_rng_state(before)
         results.append(one(number))
-        if randomness == "error" and number in (0, size - 1) and generator.source.bit_generator.state != before:
+        if randomness == "error" and number in (0, size - 1) and not plugrad.equal(plugrad.get_rng_state(), before):
             raise RuntimeError(
                 "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
                 "'different' randomness flags on vmap or perform the randomness operation out of vmap"
@@ -236,8 +233,8 @@ def _at_once(func, args, kwargs, dims, size):
 
 def _record(func):
     """Return the op whose public function this is, or None."""
-    op = registry.ops.get(getattr(func, "__name__", None))
-    return op if op is not None and op._function is func else None
+    op = getattr(func, "__op__", None)
+    return op if op is not None and op.function is func else None
 
 
 def _reduce(op, args, kwargs, size):

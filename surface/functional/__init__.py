@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from plugrad import autograd
-from plugrad.graph.modes import enable_grad
-from plugrad.tensor.tensor import Tensor
+import plugrad
+from plugrad import Tensor, autograd, enable_grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -119,8 +118,6 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     tensor([[2., 0.],
             [0., 4.]])
     """
-    import plugrad
-
     with enable_grad():
         inputs, single = _inputs(inputs, create_graph)
         outputs, one = _outputs(func(*inputs))

@@ -19,12 +19,10 @@ from collections import OrderedDict
 
 import numpy
 
-from plugrad.devices import dtypes
-from plugrad.devices.device import device as _device
-from plugrad.graph.modes import no_grad
-from plugrad.nn.parameter import Parameter
-from plugrad.tensor.description import Size
-from plugrad.tensor.tensor import Tensor, make
+import plugrad
+from plugrad import Size, Tensor, device, no_grad, registry
+from plugrad.extend import from_raw
+from plugrad.nn import Parameter
 
 FORMAT = 1
 HEADER, OBJECTS = "plugrad.json", "objects.pkl"
@@ -122,15 +120,12 @@ class _Writer:
 
     def header(self, obj) -> dict:
         """Return the description of the whole file."""
-        import plugrad
-        from plugrad.registry import loader
-
         root = self.tree(obj)
         if self.objects:
             self.pickled = self._pickle_objects()
         for storage in self.storages.values():
             storage.settle()
-        used = {p.distribution: p.version for p in loader.plugins.values() if p.status == "loaded" and not p.builtin}
+        used = {p.distribution: p.version for p in registry.plugins.values() if p.status == "loaded" and not p.builtin}
         return {
             "format": FORMAT,
             "plugrad": plugrad.__version__,
@@ -195,7 +190,7 @@ class _Writer:
         number = self.numbers[id(tensor)] = len(self.tensors)
         if isinstance(tensor, numpy.ndarray):
             entry = {"kind": "ndarray", "dtype": tensor.dtype.str}
-            array, backend = tensor, _device("cpu").backend
+            array, backend = tensor, device("cpu").backend
         else:
             entry = {"kind": type(tensor).__name__, "dtype": tensor.dtype.name, "device": str(tensor.device)}
             if tensor.requires_grad:
@@ -213,7 +208,7 @@ class _Writer:
         root = backend.storage(array)
         if not (root.flags.c_contiguous or root.flags.f_contiguous):
             root = array = numpy.ascontiguousarray(backend.to_numpy(array)).reshape(array.shape)
-            backend = _device("cpu").backend
+            backend = device("cpu").backend
         storage = self.storages.get(id(root))
         if storage is None:
             storage = self.storages[id(root)] = _Storage(len(self.storages), root, backend)
@@ -279,18 +274,20 @@ _ATOMS = {
     complex: ("complex", lambda v: [repr(v.real), repr(v.imag)]),
     bytes: ("bytes", lambda v: v.hex()),
     Size: ("Size", list),
-    dtypes.dtype: ("dtype", lambda v: v.name),
-    _device: ("device", str),
+    plugrad.dtype: ("dtype", lambda v: v.name),
+    device: ("device", str),
     slice: ("slice", lambda v: [v.start, v.stop, v.step]),
 }
+
+_DTYPES = {value.name: value for value in vars(plugrad).values() if isinstance(value, plugrad.dtype)}
 
 _MAKE = {
     "float": float,
     "complex": lambda v: complex(*map(float, v)),
     "bytes": bytes.fromhex,
     "Size": Size,
-    "dtype": lambda v: dtypes.ALL[v],
-    "device": _device,
+    "dtype": _DTYPES.__getitem__,
+    "device": device,
     "slice": lambda v: slice(*v),
 }
 
@@ -424,10 +421,8 @@ class _Reader:
         kind = entry["kind"]
         if kind == "ndarray":
             return self._view(entry, numpy.dtype(entry["dtype"]), self._storage(entry["storage"]))
-        element = dtypes.ALL[entry["dtype"]]
+        element = _DTYPES[entry["dtype"]]
         if entry["device"] == "meta":
-            import plugrad
-
             made = plugrad.empty(tuple(entry["shape"]), dtype=element, device="meta")
         else:
             made = self._moved(entry, element)
@@ -443,17 +438,16 @@ class _Reader:
     def _moved(self, entry, element):
         """Return the tensor on its device; a storage is moved as a whole, so that what shares it goes on sharing."""
         array = self._view(entry, element.numpy, self._storage(entry["storage"]))
-        cpu = _device("cpu")
-        tensor = make(array, cpu.tensor_type(array.dtype))
+        tensor = from_raw(array)
         where, wanted = entry["device"], self.map_location
-        if callable(wanted) and not isinstance(wanted, _device):
+        if callable(wanted) and not isinstance(wanted, device):
             moved = wanted(tensor, where)
             if moved is not None:
                 return moved.detach() if isinstance(moved, Tensor) else tensor.to(moved)
             wanted = None
         elif isinstance(wanted, dict):
             wanted = wanted.get(where)
-        target = self._device(where if wanted is None else wanted)
+        target = self._usable(where if wanted is None else wanted)
         if target.type == "cpu":
             return tensor
         key = entry["storage"], str(target), element
@@ -462,15 +456,14 @@ class _Reader:
         if len(storage) % element.itemsize or entry["offset"] % element.itemsize:
             return tensor.to(target)
         if root is None:
-            flat = make(storage.view(element.numpy), cpu.tensor_type(element.numpy))
-            root = self.moved[key] = flat.to(target)
+            root = self.moved[key] = from_raw(storage.view(element.numpy)).to(target)
         steps = tuple(step // element.itemsize for step in entry["strides"])
         with no_grad():
             return root.as_strided(tuple(entry["shape"]), steps, entry["offset"] // element.itemsize).detach()
 
-    def _device(self, place):
+    def _usable(self, place):
         try:
-            found = _device(place)
+            found = device(place)
             found.backend  # noqa: B018 - says why when it can't be used
         except RuntimeError as error:
             raise RuntimeError(

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 
-from plugrad import autograd, nest
-from plugrad.autograd.function import Function
-from plugrad.graph.modes import enable_grad, is_grad_enabled
-from plugrad.tensor import random
-from plugrad.tensor.tensor import Tensor
+import plugrad
+from plugrad import Tensor, autograd, enable_grad, is_grad_enabled, nest, random
 
 __all__ = ["checkpoint", "checkpoint_sequential"]
 
 
-class _Recompute(Function):
+class _Recompute(autograd.Function):
     """Runs the function unrecorded; backward runs it again, recorded, and walks back through that."""
 
     @staticmethod
@@ -91,8 +88,6 @@ def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **k
     if not is_grad_enabled():
         return function(*args, **kwargs)
     # Parameters that `function` closes over need gradients even where no argument does.
-    import plugrad
-
     anchor = plugrad.empty(0).requires_grad_()
     return _Recompute.apply(function, preserve_rng_state, args, kwargs, anchor)
 

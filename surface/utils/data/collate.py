@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy
 
 import plugrad
-from plugrad.tensor.tensor import Tensor
 
 
 def default_convert(data):
@@ -37,7 +36,7 @@ def default_collate(batch):
     """
     first = batch[0]
     kind = type(first)
-    if isinstance(first, Tensor):
+    if isinstance(first, plugrad.Tensor):
         return plugrad.stack(list(batch))
     if isinstance(first, numpy.ndarray):
         if first.dtype.kind not in "biufc":
