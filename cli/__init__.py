@@ -12,8 +12,7 @@ import typer
 import typer.core
 import typer.main
 
-from plugrad import __version__, errors
-from plugrad.registry import loader
+from plugrad import __version__, errors, registry
 
 KINDS = {  # what plugins bring, and how the command that lists it is described
     "losses": "List the losses of plugrad.nn.",
@@ -54,7 +53,7 @@ class _Commands(typer.core.TyperGroup):
 
     def _ask_plugins(self, name):
         """Add the commands of third-party plugins; one whose name is taken is left out, with a warning."""
-        for plugin, hook in loader.cli_hooks(name):
+        for plugin, hook in registry.cli_hooks(name):
             if plugin.id in self._asked:
                 continue
             self._asked.add(plugin.id)

@@ -6,11 +6,12 @@ import pathlib
 
 import typer
 
+from plugrad import registry
 from plugrad.catalog import rows as catalog
 from plugrad.catalog import why as explaining
 from plugrad.cli import settings
 from plugrad.cli.output import Listing, refuse_unknown, show
-from plugrad.registry import loader, lockfile, preferences
+from plugrad.registry import lockfile, preferences
 
 app = typer.Typer(
     name="plugins", cls=Listing, help="List the plugins, or lock and verify what is installed. Without a command: list."
@@ -34,7 +35,7 @@ def list_plugins(
 
     if load:
         catalog.load_everything()
-    chosen = [plugin for plugin in loader.plugins.values() if not (guests and plugin.builtin)]
+    chosen = [plugin for plugin in registry.plugins.values() if not (guests and plugin.builtin)]
     rows = [catalog.plugin_row(plugin) for plugin in chosen]
     show(rows, COLUMNS, as_json, "there are no third-party plugins" if guests else "there are no plugins")
     if as_json:

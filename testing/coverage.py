@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 
 import plugrad
+from plugrad.errors import describe
 from plugrad.testing.calls import by_statement, place_of
 from plugrad.testing.samples import Sample, samples_of
 from plugrad.testing.tensors import is_float, tensors_in
@@ -58,7 +59,7 @@ def _row(op, device, dtype) -> dict:
     try:
         samples = _samples(op, getattr(plugrad, dtype), device)
     except Exception as error:  # the author's generator of samples
-        samples, messages = [], dict.fromkeys(TRIALS, f"its samples can't be made: {_described(error)}")
+        samples, messages = [], dict.fromkeys(TRIALS, f"its samples can't be made: {describe(error)}")
         cells = dict.fromkeys(TRIALS, "error")
     tried = [_outcomes(op, sample, device) for sample in samples]
     for trial in TRIALS if tried else ():
@@ -131,7 +132,7 @@ def _try(function, op, sample, device) -> tuple:
     except NotApplicable as reason:
         return "not applicable", str(reason)
     except Exception as error:  # whatever comes is what this is to find out
-        return "refused" if _deliberate(error) else "error", _described(error)
+        return "refused" if _deliberate(error) else "error", describe(error)
     return ("works" if _fallbacks(device) == before else "fallback"), ""
 
 
@@ -142,12 +143,6 @@ def _deliberate(error) -> bool:
     if place_of(error).tb_frame.f_globals.get("__name__", "").partition(".")[0] in _ARRAY_LIBRARIES:
         return False
     return by_statement(error)
-
-
-def _described(error) -> str:
-    from plugrad.registry.loader import describe
-
-    return describe(error)
 
 
 def _fallbacks(device) -> int:

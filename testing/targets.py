@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
+import pathlib
 import sys
 import traceback
 
-from plugrad import errors, registry
-from plugrad.dispatch.op import Op
-from plugrad.registry import loader
+from plugrad import errors, extend, registry
 
 ORDER = ("ops", "kernels", "losses", "layers", "optimizers", "schedulers", "inits", "backends", "compilers", "hooks")
 
@@ -28,14 +28,14 @@ def subjects_of(target) -> list:
     if not isinstance(target, (str, os.PathLike, type(None))):
         return [subject_of(target)]
     if target is None:
-        return _of_plugins([plugin for plugin in loader.plugins.values() if not plugin.builtin])
+        return _of_plugins([plugin for plugin in registry.plugins.values() if not plugin.builtin])
     target = os.fspath(target)
     if target.endswith(".py"):
         return _of_plugins([load_file(target)])
-    known = list(loader.plugins.values())
+    known = list(registry.plugins.values())
     for named in (
         [plugin for plugin in known if plugin.id == target],
-        [plugin for plugin in known if plugin.distribution == loader.normalise(target)],
+        [plugin for plugin in known if plugin.distribution == registry.normalise(target)],
     ):
         if named and all(plugin.status == "blocked" for plugin in named):
             raise LookupError(f"{target} is installed, but blocked: nothing of it may be loaded")
@@ -51,8 +51,8 @@ def _of_plugins(plugins) -> list:
         if plugin.status == "blocked":
             continue
         try:
-            loader.load(plugin)
-        except loader.PluginLoadError:
+            registry.load(plugin)
+        except registry.PluginLoadError:
             found[id(plugin)] = Subject("plugins", plugin.id, plugin, plugin)
             continue
         if not plugin.builtin:
@@ -103,12 +103,12 @@ def _by_name(name) -> Subject:
 
 def _entries() -> list:
     """Return (dotted name, entry) of all that loaded plugins brought, ops left out; loads those that promise more."""
-    for plugin in loader.plugins.values():
+    for plugin in registry.plugins.values():
         if plugin.status == "not loaded":
-            loader.load_or_warn(plugin)
+            registry.load_or_warn(plugin)
     return [
         (dotted, entry)
-        for plugin in loader.plugins.values()
+        for plugin in registry.plugins.values()
         for dotted, entry in plugin.brought.items()
         if entry.kind != "ops"
     ]
@@ -117,12 +117,12 @@ def _entries() -> list:
 def _known_names() -> set:
     dotted = {*registry.public, *registry.claims, *(name for name, _ in _entries())}
     bare = {name.rpartition(".")[2] for name in dotted}
-    return {*dotted, *bare, *loader.plugins, *(plugin.distribution for plugin in loader.plugins.values())}
+    return {*dotted, *bare, *registry.plugins, *(plugin.distribution for plugin in registry.plugins.values())}
 
 
 def subject_of(record) -> Subject:
     """Return a record or class itself as a subject, with the plugin that brought it if there is one."""
-    for plugin in loader.plugins.values():
+    for plugin in registry.plugins.values():
         for dotted, entry in plugin.brought.items():
             if entry.value is record:
                 return _of_entry(dotted, entry)
@@ -133,20 +133,17 @@ def subject_of(record) -> Subject:
 
 def _kind_of(record) -> str:
     """Return the kind of an unregistered record; TypeError when it is none."""
-    from plugrad.nn import derived
-    from plugrad.registry import session
-
-    if isinstance(record, type) and issubclass(record, derived._Loss):
+    if isinstance(record, type) and getattr(getattr(record, "op", None), "loss_module", None) is record:
         return "losses"
     if callable(record) and getattr(record, "__name__", "").endswith("_"):
         return "inits"
-    return session.kind_of(record)
+    return registry.kind_of(record)
 
 
 # ---------------------------------------------------------------------------------------------------- files
 
 
-def load_file(path) -> loader.Plugin:
+def load_file(path) -> registry.Plugin:
     """Run a Python file and register the records that it defines, for as long as this process lives.
 
     The file is a plugin module like any other: its hooks are called. One without hooks is searched for records, and one
@@ -154,26 +151,23 @@ def load_file(path) -> loader.Plugin:
 
     Raises LookupError when there is no such file, or nothing in it.
     """
-    import importlib.util
-    import pathlib
-
     file = pathlib.Path(path).resolve()
     if not file.is_file():
         raise LookupError(f"there is no file {str(path)!r}")
-    known = loader.plugins.get(f"{file.name}:{file.stem}")
+    known = registry.plugins.get(f"{file.name}:{file.stem}")
     if known is not None:
         return known
-    own = loader.plugins.get("session:main")
+    own = registry.plugins.get("session:main")
     before = len(own.brought) if own is not None else 0
     name, folder = file.stem, file.parent
     while (folder / "__init__.py").is_file():  # in a package, for its relative imports
         name, folder = f"{folder.name}.{name}", folder.parent
-    plugin = loader.Plugin(file.name, "(a file)", file.stem, name, False)
+    plugin = registry.Plugin(file.name, "(a file)", file.stem, name, False)
     plugin.kinds.add("plugin")
     spec = importlib.util.spec_from_file_location(name, file)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(folder))
-    loader.plugins[plugin.id] = plugin
+    registry.plugins[plugin.id] = plugin
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # a finding, as with an installed plugin
@@ -182,9 +176,9 @@ def load_file(path) -> loader.Plugin:
         return plugin
     finally:
         sys.path.remove(str(folder))
-    own = loader.plugins.get("session:main")
+    own = registry.plugins.get("session:main")
     if own is not None and len(own.brought) > before:  # it registered its records itself
-        del loader.plugins[plugin.id]
+        del registry.plugins[plugin.id]
         return own
     if not any(hasattr(value, "plugrad_impl") for value in vars(module).values()):
         _give_hooks(module, path)
@@ -193,19 +187,12 @@ def load_file(path) -> loader.Plugin:
 
 def _give_hooks(module, path) -> None:
     """Let a module without hooks hand over the records that it defines."""
-    import pathlib
-
-    from plugrad import extend
-
-    bases = {
-        "ops": Op, "kernels": extend.Kernel, "layers": extend.Module, "optimizers": extend.Optimizer,
-        "schedulers": extend.LRScheduler, "backends": extend.Backend,
-    }  # fmt: skip
-    found = {kind: extend.collect(base, vars(module)) for kind, base in bases.items()}
-    if not any(found.values()):
-        del loader.plugins[f"{pathlib.Path(path).name}:{pathlib.Path(path).stem}"]
+    kinds = [kind for kind in registry.KINDS.values() if kind.base and kind.name != "losses"]  # those come with ops
+    records = {kind.name: extend.collect(kind.base, vars(module)) for kind in kinds}
+    if not any(records.values()):
+        del registry.plugins[f"{pathlib.Path(path).name}:{pathlib.Path(path).stem}"]
         raise LookupError(f"{path} defines no op, layer, optimizer, schedule or backend")
-    for kind, records in found.items():
-        if records:
-            hook = functools.partial(list, records)
+    for kind, items in records.items():
+        if items:
+            hook = functools.partial(list, items)
             setattr(module, f"plugrad_{kind}", extend.hookimpl(hook, specname=f"plugrad_{kind}"))

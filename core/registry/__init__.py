@@ -6,11 +6,13 @@ they take (`declare_kind`) and subscribe to what they have to follow (`plugrad.r
 
 from __future__ import annotations
 
-from plugrad.errors import AmbiguousNameError
+from plugrad.errors import AmbiguousNameError, PluginLoadError
 from plugrad.registry.claims import candidates_for, choose, core_has, forget, is_meant
 from plugrad.registry.decisions import prefer, settle_again, shadows
+from plugrad.registry.entry_points import Plugin, describe_failure, homes, promised_names
 from plugrad.registry.events import reserve
 from plugrad.registry.kinds import KINDS, declare_kind
+from plugrad.registry.loader import cli_hooks, load, load_or_warn
 from plugrad.registry.lookup import (
     backend,
     find,
@@ -23,13 +25,15 @@ from plugrad.registry.lookup import (
     reason,
     resolve,
 )
-from plugrad.registry.preferences import preference, preferred
+from plugrad.registry.preferences import normalise, preference, preferred
 from plugrad.registry.registration import commit
+from plugrad.registry.session import kind_of
 from plugrad.registry.store import Entry, backends, claims, lock, ops, plugins, public, tables
 
 __all__ = [
-    "AmbiguousNameError", "Entry", "KINDS", "backend", "backends", "candidates_for", "choose", "claims", "commit",
-    "core_has", "declare_kind", "find", "forget", "hint", "is_meant", "loaded_backends", "lock", "method_op",
-    "names_in", "op", "operator_op", "ops", "plugins", "prefer", "preference", "preferred", "public", "reason",
-    "reserve", "resolve", "settle_again", "shadows", "tables",
+    "AmbiguousNameError", "Entry", "KINDS", "Plugin", "PluginLoadError", "backend", "backends", "candidates_for",
+    "choose", "claims", "cli_hooks", "commit", "core_has", "declare_kind", "describe_failure", "find", "forget",
+    "hint", "homes", "is_meant", "kind_of", "load", "load_or_warn", "loaded_backends", "lock", "method_op",
+    "names_in", "normalise", "op", "operator_op", "ops", "plugins", "prefer", "preference", "preferred",
+    "promised_names", "public", "reason", "reserve", "resolve", "settle_again", "shadows", "tables",
 ]  # fmt: skip

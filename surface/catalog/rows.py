@@ -7,8 +7,8 @@ import re
 
 from plugrad import registry
 from plugrad.dispatch import codegen
-from plugrad.errors import suggestion
-from plugrad.registry import entry_points, loader, preferences
+from plugrad.errors import describe, suggestion
+from plugrad.registry import preferences
 
 
 def first_line(doc) -> str:
@@ -52,7 +52,7 @@ def _parameters(op) -> str:
 
 
 def _promised_op(plugin, name) -> dict:
-    names, last = loader.promised_names(plugin, "ops", name), name.rpartition(".")[2]
+    names, last = registry.promised_names(plugin, "ops", name), name.rpartition(".")[2]
     return {
         "name": name, "record": f"{plugin.namespace}.{last}", "signature": f"{last}(...)", "public": list(names),
         "aliases": [], "backends": [], "orders": None, "family": None, "provider": plugin.id, "loaded": False,
@@ -63,7 +63,7 @@ def _promised_op(plugin, name) -> dict:
 def op_rows(search=None, namespace=None, provider=None, family=None, gradient=None, hidden=False) -> list[dict]:
     """Describe all ops; what a guest only promises is listed from its manifest, without importing it."""
     rows = [op_row(op) for op in registry.ops.values()]
-    for plugin in loader.plugins.values():
+    for plugin in registry.plugins.values():
         if plugin.status not in ("loaded", "loading"):
             rows += [_promised_op(plugin, name) for kind, name in plugin.promised if kind == "ops"]
     wanted = [row for row in rows if _matches(row, search, namespace, provider, family, gradient, hidden)]
@@ -108,10 +108,10 @@ def names_of_ops() -> list[str]:
 def entries(kind: str) -> list[dict]:
     """Describe what plugins brought or promise of one kind other than ops and backends; imports no guest."""
     rows = []
-    for plugin in loader.plugins.values():
+    for plugin in registry.plugins.values():
         mine = any(kind == promised for promised, _ in plugin.promised)
         if mine and plugin.builtin and plugin.status == "not loaded":
-            loader.load(plugin)
+            registry.load(plugin)
         for dotted, entry in plugin.brought.items():
             if entry.kind == kind:
                 rows.append(_class_row(entry, dotted, plugin))
@@ -122,7 +122,7 @@ def entries(kind: str) -> list[dict]:
 
 def _promised_row(kind, name, plugin) -> dict:
     return {
-        "name": name, "public": f"{entry_points.homes()[kind]}.{name}", "signature": "", "provider": plugin.id,
+        "name": name, "public": f"{registry.homes()[kind]}.{name}", "signature": "", "provider": plugin.id,
         "doc": f"promised by {plugin.distribution} {plugin.version}, {plugin.status}",
     }  # fmt: skip
 
@@ -162,16 +162,16 @@ def backend_rows(load=False) -> list[dict]:
 def providers() -> list[str]:
     """Return the names by which plugins that bring ops or backends may be asked for: distributions and plugins."""
     kinds = {"ops", "backends"}
-    found = [plugin for plugin in loader.plugins.values() if plugin.builtin or kinds & set(dict(plugin.promised))]
+    found = [plugin for plugin in registry.plugins.values() if plugin.builtin or kinds & set(dict(plugin.promised))]
     return list(dict.fromkeys(name for plugin in found for name in (plugin.distribution, plugin.id)))
 
 
 def ops_of(provider) -> list[str]:
     """Return the records' names of the ops of a plugin or distribution, None for all; loads those of guests."""
-    for plugin in loader.plugins.values():
+    for plugin in registry.plugins.values():
         if plugin.status == "not loaded" and any(kind == "ops" for kind, _ in plugin.promised):
             if provider in (None, plugin.id, plugin.distribution):
-                loader.load_or_warn(plugin)
+                registry.load_or_warn(plugin)
     return [
         name for name, op in registry.ops.items() if provider in (None, op.provider.id, op.provider.distribution)
     ]
@@ -185,21 +185,21 @@ def backends_of(provider) -> list[str]:
 
 def load_everything() -> None:
     """Load all plugins that may be loaded; those that fail say so in their rows."""
-    for plugin in loader.plugins.values():
+    for plugin in registry.plugins.values():
         if plugin.status == "not loaded":
             try:
-                loader.load(plugin)
-            except loader.PluginLoadError:
+                registry.load(plugin)
+            except registry.PluginLoadError:
                 continue  # kept in the plugin, which is what is listed
 
 
 def remarks() -> list[str]:
     """Return lines below the list of plugins: what was not imported, and what is blocked but not there."""
-    waiting = [plugin for plugin in loader.plugins.values() if plugin.status == "not loaded" and not plugin.builtin]
+    waiting = [plugin for plugin in registry.plugins.values() if plugin.status == "not loaded" and not plugin.builtin]
     lines = []
     if waiting:
         lines.append(f"not loaded until used: {len(waiting)} of guests; `plugrad plugins --load` imports them")
-    guests = [plugin for plugin in loader.plugins.values() if not plugin.builtin]
+    guests = [plugin for plugin in registry.plugins.values() if not plugin.builtin]
     for item, source in preferences.blocked_items() if guests else ():
         names = {dotted.rpartition(".")[2] for plugin in guests for dotted in plugin.hidden}
         names |= {dotted for plugin in guests for dotted in plugin.hidden}
@@ -235,6 +235,6 @@ def plugin_row(plugin) -> dict:
         "names": sorted(plugin.brought or plugin.claimed),
         "shadowed": plugin.shadowed,
         "blocked": plugin.hidden,
-        "error": plugin.reason if plugin.error is None else loader.describe(plugin.error),
+        "error": plugin.reason if plugin.error is None else describe(plugin.error),
         "traceback": plugin.traceback,
     }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from plugrad import errors, registry
 from plugrad.dispatch import fallback
-from plugrad.registry import kernels, loader, preferences
+from plugrad.registry import kernels, preferences
 
 
 def places(name: str) -> list[str]:
     """Return the dotted public names that a name, bare or dotted, may mean."""
     name = preferences.bare(name)
-    hidden = [dotted for plugin in loader.plugins.values() for dotted in plugin.hidden]
+    hidden = [dotted for plugin in registry.plugins.values() for dotted in plugin.hidden]
     everything = dict.fromkeys((*registry.public, *registry.claims, *kernels.brought, *hidden))
     return [dotted for dotted in everything if name in (dotted, dotted.rpartition(".")[2])]
 
@@ -39,7 +39,7 @@ def explain(name: str, device: str | None = None) -> list[str]:
 def _of_place(dotted) -> list[str]:
     candidates = registry.candidates_for(dotted)
     lines = [f"    {plugin.id} brings it, but {plugin.hidden[dotted]}"
-             for plugin in loader.plugins.values() if dotted in plugin.hidden]  # fmt: skip
+             for plugin in registry.plugins.values() if dotted in plugin.hidden]  # fmt: skip
     if registry.core_has(dotted):
         return [f"plugrad.{dotted}: plugrad's core defines it itself", *_others(candidates, None), *lines]
     if not candidates:
@@ -140,7 +140,7 @@ def _about_kernel(op, device) -> list[str]:
     for entry in kernels.brought.get(dotted, ()):
         if entry is not chosen:
             lines.append(f"    {entry.provider.id} brings a kernel, too, which does not run: {why}")
-    for plugin in loader.plugins.values():
+    for plugin in registry.plugins.values():
         if dotted in plugin.hidden:
             lines.append(f"    {plugin.id} brings a kernel, too, but {plugin.hidden[dotted]}")
     if device != "cpu":
@@ -153,12 +153,12 @@ def _about_kernel(op, device) -> list[str]:
 def _trouble(name) -> list[str]:
     """Return lines about plugins that promise the name and are blocked or failed."""
     found = []
-    for plugin in loader.plugins.values():
+    for plugin in registry.plugins.values():
         if any(promised == name for _, promised in plugin.promised):
             if plugin.status == "blocked":
                 found.append(f"{plugin.id} brings {name!r}, but {plugin.reason}")
             elif plugin.error is not None:
-                found.append(loader.describe_failure(plugin))
+                found.append(registry.describe_failure(plugin))
     return found
 
 
@@ -171,7 +171,7 @@ def bringers(name: str) -> list[str]:
     if name.startswith("kernels.") and name.count(".") >= 2:
         op_name = name.split(".", 2)[2]
         plugins = [entry.provider for entry in kernels.brought.get(name, ())]
-        plugins += [p for p in loader.plugins.values() if ("kernels", op_name) in p.promised and p not in plugins]
+        plugins += [p for p in registry.plugins.values() if ("kernels", op_name) in p.promised and p not in plugins]
         plugins += [registry.ops[op_name].provider] if op_name in registry.ops and plugins else []
     else:
         plugins = [plugin for dotted in places(name) for plugin in registry.candidates_for(dotted)]

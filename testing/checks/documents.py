@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import re
 
+from plugrad import registry
 from plugrad.testing.calls import Skip
 
 COLUMNS = 80
@@ -36,8 +38,6 @@ def has_example(value) -> bool:
 
 def example(value, device):
     """The examples in the docstring run and print what they show."""
-    import doctest
-
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     found = doctest.DocTestParser().get_doctest(text_of(value), {}, "the docstring", None, 0)
     report: list = []
@@ -86,8 +86,6 @@ def schema(op, device):
 
 
 def _check_names(op):
-    from plugrad import registry
-
     for dotted in op.names:
         entry = op.provider.brought.get(dotted)
         assert entry is not None and entry.value is op, f"the name {dotted!r} is not registered for it"

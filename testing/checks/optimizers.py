@@ -10,8 +10,8 @@ import itertools
 import numpy
 
 import plugrad
+from plugrad.extend import Optimizer
 from plugrad.optim.batching import BLOCK
-from plugrad.optim.optimizer import Optimizer
 from plugrad.testing.calls import Skip, agree, same_bits
 from plugrad.testing.checks import documents
 from plugrad.testing.checks.guesses import NoGuess, declared, options

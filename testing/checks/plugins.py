@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from plugrad import registry
-from plugrad.registry import loader
 
 
 def checks(plugin) -> dict:
@@ -14,7 +13,7 @@ def checks(plugin) -> dict:
 def loads(plugin, device):
     """The plugin loads, and brings all that its entry points promise."""
     if plugin.error is not None:
-        raise AssertionError(f"{loader.describe_failure(plugin)}\n{plugin.traceback}") from plugin.error
+        raise AssertionError(f"{registry.describe_failure(plugin)}\n{plugin.traceback}") from plugin.error
     assert plugin.status == "loaded", f"it is {plugin.status}"
     for dotted, entry in plugin.brought.items():
         if entry.kind in ("kernels", "backends") or dotted in registry.claims:

@@ -14,7 +14,6 @@ import warnings
 
 import plugrad
 from plugrad import registry
-from plugrad.registry import loader
 from plugrad.testing.calls import Skip, agree, described, outcome
 from plugrad.testing.running.processes import Worker
 from plugrad.testing.samples import samples_of
@@ -95,8 +94,8 @@ def _first_calls(plugin_id, file, name, device, dtype) -> tuple:
     try:
         if file is not None:
             load_file(file)
-        plugin = loader.plugins[plugin_id]
-        loader.load(plugin)
+        plugin = registry.plugins[plugin_id]
+        registry.load(plugin)
         (op,) = (op for op in registry.ops.values() if op.qualname == name and op.provider is plugin)
         plugrad.empty(1, device=device)
     except Exception as error:  # made by the program itself, such as a record or a backend in a test
