@@ -8,6 +8,7 @@ import numpy
 
 from plugrad.devices.device import backend_of
 from plugrad.devices.device import device as _device
+from plugrad.registry import events
 from plugrad.tensor.creation import from_numpy
 
 _seed: int | None = None
@@ -135,3 +136,13 @@ class fork_rng:
     def __exit__(self, *exc):
         if self._enabled:
             set_rng_state(self._state)
+
+
+def _follow_backends(dotted) -> None:
+    """Drop the default generators of a device whose backend is another from now on, or gone."""
+    kind, _, name = dotted.partition(".")
+    for key in [key for key in _default if kind == "backends" and key.partition(":")[0] == name]:
+        del _default[key]
+
+
+events.on_forget.append(_follow_backends)

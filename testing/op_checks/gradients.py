@@ -187,12 +187,14 @@ def _used(op, sample, label) -> list:
     """Call an op and its backward with copies of a sample; return weak references to all arrays in it, by name."""
     fresh = sample.map(lambda t: t.detach().clone().requires_grad_(t.requires_grad))
     references = [(f"argument {name!r}", weakref.ref(t._data)) for name, t in named_tensors(op, fresh)]
-    found = graded(op, fresh)
-    results = found[0] if found else tensors_in(call(op, fresh))
+    pair = graded(op, fresh)
+    results = pair[0] if pair else tensors_in(call(op, fresh))
     references += [(f"result {i}", weakref.ref(y._data)) for i, y in enumerate(results)]
-    if not found:
+    if not pair:
         return references
-    outputs, leaves = found
+    outputs, leaves = pair
+    for number, leaf in enumerate(leaves):  # what the formula returns: who asks for a gradient may get a copy of it
+        leaf.register_hook(lambda g, name=f"gradient {number}": references.append((name, weakref.ref(g._data))))
     grads = plugrad.autograd.grad(outputs, leaves, cotangents_of(op, outputs), allow_unused=True)
     references += [(f"gradient {i}", weakref.ref(g._data)) for i, g in enumerate(grads) if g is not None]
     waiting, seen = [y.grad_fn for y in outputs], set()
