@@ -1,4 +1,4 @@
-"""What becomes of the gradient of a leaf, and who owns the memory of a gradient.
+"""Who owns the memory of a gradient, and how it is added to `.grad`.
 
 Formulas return what they like: a new array, the gradient that they were given, a view of it, an array that the forward
 call saved. So the memory of a gradient on its way may be another gradient's, a saved value's or the user's, and
@@ -21,7 +21,7 @@ import sys
 
 import numpy
 
-from plugrad.autograd.hooks import run_before
+from plugrad.graph.modes import mode
 from plugrad.graph.versions import touch
 from plugrad.tensor.tensor import ensure_tensor, from_raw, make
 
@@ -66,43 +66,20 @@ def _measure() -> tuple[int, int]:
 _UNSHARED, _UNSHARED_DATA = _measure()
 
 
-def finish(leaves: list, on_tensors=False, targets=None, captured=None) -> None:
-    """Accumulate the complete gradients of leaves, [leaf, gradient, leaf, gradient, ...], and empty the list.
-
-    Gradients are raw arrays, or with `on_tensors` Tensors; None where none arrived. With `targets` only those leaves
-    accumulate that it maps to True; gradients of the others among them go to the dict `captured`.
-    """
-    leaves.reverse()
-    while leaves:
-        leaf = leaves.pop()
-        extras = leaf.__dict__
-        rare = extras.get("_hooks") if extras else None
-        if rare is not None and leaves[-1] is not None:
-            leaves[-1] = run_before(leaf, rare, leaves[-1], on_tensors)
-        if targets is not None and not targets.get(leaf):
-            g = leaves.pop()
-            if leaf in targets:
-                captured[leaf] = g
-            continue
-        if leaves[-1] is None:
-            leaves.pop()
-            continue
-        arrived = (ensure_tensor(leaves[-1]),) if rare is not None and rare.after else None
-        accumulate(leaf, leaves, on_tensors)
-        if arrived is not None:
-            for hook in list(rare.after.values()):
-                hook((), arrived)
-        if extras:
-            for hook in list(extras.get("_post_accumulate_grad_hooks", {}).values()):
-                hook(leaf)
-
-
 def accumulate(tensor, grads: list, on_tensors=False) -> None:
     """Add the last gradient of a list, which it is taken from, to the `.grad` of a tensor."""
     have = getattr(tensor, "_grad", None)
     if on_tensors:
         g = grads.pop()
-        tensor._grad = g.clone() if have is None else have + g
+        if have is not None:
+            tensor._grad = have + g
+        elif mode.grad:
+            tensor._grad = g.clone()
+        else:  # no op, which somebody might see
+            grads.append(g._data)
+            tensor_type = g._type.plain
+            del g
+            tensor._grad = make(grads.pop() if tensor_type.symbolic else own(grads), tensor_type)
     elif have is None:
         tensor._grad = owned_tensor(grads, tensor._type.plain)
     elif have._edge is not None:

@@ -1,16 +1,16 @@
 """The walk backward over the recorded graph: `Walk` on raw arrays, and `CarefulWalk` on Tensors or to some inputs only.
 
-A walk knows nothing of mathematics: nodes pull gradients through their formulas. What becomes of the gradients of
-leaves, and who owns a gradient's memory, is decided in `plugrad.autograd.accumulate`.
+A walk knows nothing of mathematics: nodes pull gradients through their formulas. Hooks, what becomes of the gradients
+of leaves, and who owns a gradient's memory, are in `hooks`, `leaves` and `accumulate` beside this module.
 """
 
 from __future__ import annotations
 
 import heapq
 
-from plugrad.autograd import accumulate
 from plugrad.autograd.fit import fit
 from plugrad.autograd.hooks import explain, run_after, run_before
+from plugrad.autograd.leaves import finish_leaves
 from plugrad.dispatch.op import F as tensor_namespace
 from plugrad.dispatch.op import raw_namespace
 from plugrad.graph import versions
@@ -139,7 +139,7 @@ class Walk:
 
     def finish(self, leaves: list) -> None:
         """Accumulate the complete gradients of leaves, [leaf, gradient, leaf, gradient, ...], and empty the list."""
-        accumulate.finish(leaves, self.on_tensors)
+        finish_leaves(leaves, self.on_tensors)
 
 
 def count_uses(edges) -> dict:
@@ -203,4 +203,4 @@ class CarefulWalk(Walk):
         return super().pull(node, g)
 
     def finish(self, leaves):
-        accumulate.finish(leaves, self.on_tensors, self.targets, self.captured)
+        finish_leaves(leaves, self.on_tensors, self.targets, self.captured)

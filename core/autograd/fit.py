@@ -29,7 +29,7 @@ def _sum_to_shape(F, node, g, shape, position):
             if dims:
                 g = F.sum(g, dims)
             return F.reshape(g, shape) if g.shape != shape else g
-    names = getattr(node, "wanted", None)
+    names = getattr(type(node), "wanted", None)
     name = names[min(position, len(names) - 1)] if names else f"input {position}"
     raise RuntimeError(
         f"Function {node.name()} returned an invalid gradient at index {position} ({name}) - got {list(g.shape)} but "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from plugrad.autograd.accumulate import accumulate
 from plugrad.graph.hooks import Rare
 from plugrad.graph.modes import mode
 from plugrad.graph.nodes import Outputs
@@ -26,7 +27,7 @@ def run_before(owner, rare: Rare, g, on_tensors: bool):
             tensor = _checked(result, tensor)
     keeper = None if rare.retained is None else rare.retained()
     if keeper is not None and tensor is not None:
-        keeper._grad = tensor.clone() if keeper.grad is None else keeper.grad + tensor
+        accumulate(keeper, [tensor if on_tensors else tensor._data], on_tensors)
     for hook in list((rare.pre or {}).values()):
         result = hook((tensor,))
         if result is not None:

@@ -15,6 +15,7 @@ import weakref
 from collections import namedtuple
 
 from plugrad.autograd.engine import count_uses
+from plugrad.autograd.function_node import tensors_in
 from plugrad.autograd.roots import walk
 from plugrad.dispatch.interception import OpHook
 from plugrad.graph.modes import LEAF, mode
@@ -49,16 +50,16 @@ def explain_missing(loss, model, trace=None) -> list:
     """
     trace = trace or getattr(_active, "trace", None)
     losses = loss if isinstance(loss, tuple) else (loss,)
-    reached = _behind([_edge(one) for one in losses])
+    reached = _behind([_edge(loss) for loss in losses])
     named = _named(model)
-    got, ends = _walk(losses, [tensor for _, tensor in named if _edge(tensor) in reached], reached)
+    with_gradient, ends = _walk(losses, [tensor for _, tensor in named if _edge(tensor) in reached], reached)
     missing = []
     for name, tensor in named:
         edge, why = _edge(tensor), None
         if edge is None:
             why = "its requires_grad is False: call requires_grad_() on it if it is to be trained"
         elif edge in reached:
-            if edge in got:
+            if edge in with_gradient:
                 continue
             why = _why_none(edge, ends)
         elif trace is not None:
@@ -174,8 +175,10 @@ class trace_breaks(OpHook):
     def __init__(self):
         super().__init__()
         self.breaks: list[_Break] = []
-        self._depends: dict = {}  # id of a tensor without history -> (weak reference, breaks that it comes from)
-        self._leads: dict = {}  # node -> breaks that its inputs without history come from
+        # The breaks that are behind a tensor without history, by its id and with a weak reference to it; and those
+        # behind the inputs without history of a node.
+        self._behind_tensors: dict = {}
+        self._behind_nodes: dict = {}
         self._uses: dict = {}  # leaf -> name of the last recorded op that used it
 
     def __enter__(self):
@@ -192,55 +195,51 @@ class trace_breaks(OpHook):
     def after(self, call):
         if call.op.family == "composite":
             return
-        results = list(_tensors(call.result))
-        inputs = list(_tensors((call.args, call.kwargs)))
+        inputs, results = tensors_in((call.args, call.kwargs)), tensors_in(call.result)
         edges = [edge for edge in map(_edge, inputs) if edge is not None]
         for edge in edges:
             if not edge.edges:
                 self._uses[edge] = call.name
-        come = {one: None for tensor in inputs for one in self._of(tensor)}
-        live = [edge for edge in map(_edge, results) if edge is not None]
-        if edges and not live:
-            come[self._add(call.name, _reason(call, results), edges)] = None
-        if come:
-            for edge in live:
-                self._leads.setdefault(edge, {}).update(come)
+        breaks = {known: None for tensor in inputs for known in self._breaks_behind(tensor)}
+        result_edges = [edge for edge in map(_edge, results) if edge is not None]
+        if edges and not result_edges:
+            breaks[self._add(call.name, _reason(call, results), edges)] = None
+        if breaks:
+            for edge in result_edges:
+                self._behind_nodes.setdefault(edge, {}).update(breaks)
             for tensor in results:
-                self._depend(tensor, come)
+                self._behind_tensors[id(tensor)] = weakref.ref(tensor), breaks
 
-    def left(self, tensor, what, made=None) -> None:
+    def left(self, tensor, what, result=None) -> None:
         """Note that a tensor left the graph by a method that is no op, as another tensor or as plain values."""
-        edge, come = _edge(tensor), self._of(tensor)
+        edge, breaks = _edge(tensor), self._breaks_behind(tensor)
         if edge is not None:
-            come = {**come, self._add(what, "", [edge]): None}
-        if made is not None:
-            self._depend(made, come)
+            breaks = {**breaks, self._add(what, "", [edge]): None}
+        if result is not None:
+            self._behind_tensors[id(result)] = weakref.ref(result), breaks
         else:
-            for one in come:
-                one.why = f"{what} made plain values of it, which carry no gradient"
+            for known in breaks:
+                known.why = f"{what} made plain values of it, which carry no gradient"
 
-    def _add(self, what, why, edges):
+    def _add(self, what, why, edges) -> _Break:
         self.breaks.append(_Break(what, why, edges))
         return self.breaks[-1]
 
-    def _of(self, tensor) -> dict:
-        reference, come = self._depends.get(id(tensor), (None, {}))
-        return come if reference is not None and reference() is tensor else {}
-
-    def _depend(self, tensor, come) -> None:
-        self._depends[id(tensor)] = weakref.ref(tensor), come
+    def _breaks_behind(self, tensor) -> dict:
+        reference, breaks = self._behind_tensors.get(id(tensor), (None, {}))
+        return breaks if reference is not None and reference() is tensor else {}
 
     def why(self, edge, losses, reached):
         """Return where the path of a leaf ends, in words; None if nothing that was traced used it."""
-        used = {one: None for loss in losses for one in self._of(loss)}
+        behind_losses = {known for loss in losses for known in self._breaks_behind(loss)}
         for node in reached:
-            used.update(self._leads.get(node, {}))
-        mine = [one for one in self.breaks if edge in _behind(one.edges)]
-        for one in reversed(mine):
-            if one in used:
-                return f"its path to the loss ends in {one}"
-        for one in reversed(mine):
-            return f"no gradient leads to it from the loss; its history ends in {one}"
+            behind_losses.update(self._behind_nodes.get(node, ()))
+        on_its_paths = [known for known in self.breaks if edge in _behind(known.edges)]
+        for known in reversed(on_its_paths):
+            if known in behind_losses:
+                return f"its path to the loss ends in {known}"
+        if on_its_paths:
+            return f"no gradient leads to it from the loss; its history ends in {on_its_paths[-1]}"
         if edge in self._uses:
             return f"{self._uses[edge]} used it, but the loss does not depend on the result"
         return None
@@ -252,18 +251,8 @@ def _reason(call, results) -> str:
         return "it ran under no_grad()"
     if not call.op.formulas:
         return f"{call.name} has no gradient"
-    kinds = {str(tensor.dtype) for tensor in results}
-    return f"its result is {' and '.join(sorted(kinds))}, and only floating point numbers have gradients"
-
-
-def _tensors(value):
-    if hasattr(value, "_live_edge"):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
-    elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
+    dtypes = {str(tensor.dtype) for tensor in results}
+    return f"its result is {' and '.join(sorted(dtypes))}, and only floating point numbers have gradients"
 
 
 def _caller() -> str:
@@ -308,10 +297,10 @@ def _patch(step: int) -> None:
 
 def _telling(function, what):
     def method(self, *args, **kwargs):
-        made = function(self, *args, **kwargs)
+        result = function(self, *args, **kwargs)
         trace = getattr(_active, "trace", None)
         if trace is not None and not mode.in_hook:
-            trace.left(self, what, made if hasattr(made, "_live_edge") else None)
-        return made
+            trace.left(self, what, result if isinstance(result, Tensor) else None)
+        return result
 
     return method

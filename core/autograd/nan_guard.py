@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import numpy
 
-from plugrad.autograd import accumulate
 from plugrad.autograd.engine import CarefulWalk
 from plugrad.autograd.fit import fit
+from plugrad.autograd.leaves import finish_leaves
 from plugrad.dispatch.op import raw_namespace
 from plugrad.graph import versions
 from plugrad.graph.modes import _ModeContext, mode
@@ -252,7 +252,7 @@ class Trial(RepairingWalk):
         self.arrived, self.passed_on = None, ()
         self.results.update(captured)
         captured.clear()
-        accumulate.finish(self.leaves, self.on_tensors, self.targets, self.results)
+        finish_leaves(self.leaves, self.on_tensors, self.targets, self.results)
         return True
 
 

@@ -245,6 +245,28 @@ def test_tensors_in_containers_are_tracked():
     assert [t.grad.tolist() for t in (a, b, c)] == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
 
 
+@pytest.mark.parametrize("style", ["static", "instance"])
+def test_a_function_may_keep_what_it_likes_under_any_name(style):
+    names = ("inputs outputs counts arguments attributes saved edges fit rare seq op name pure user index values pull "
+             "positions scales saves wanted").split()  # fmt: skip
+
+    class Triple(torch.autograd.Function):
+        def forward(ctx, x):
+            for number, name in enumerate(names):
+                setattr(ctx, name, (number, x))
+            return x * 3
+
+        def backward(ctx, g):
+            assert [getattr(ctx, name)[0] for name in names] == list(range(len(names)))
+            return g * 3
+
+    x = torch.ones(2, requires_grad=True)
+    y = Triple.apply(x) if style == "static" else Triple()(x)
+    assert y.grad_fn.name() == "TripleBackward"
+    y.sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+
+
 def test_double_backward_through_a_saved_intermediate_is_right():
     class Cube(torch.autograd.Function):
         @staticmethod

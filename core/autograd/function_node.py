@@ -1,0 +1,320 @@
+"""The node of a custom Function: what forward kept, and backward called with gradients.
+
+When backward is itself recorded and forward kept an intermediate tensor, forward is run once more with recording on, so
+that the intermediate's part of the second derivative is not lost.
+"""
+
+from __future__ import annotations
+
+import numpy
+
+from plugrad import nest
+from plugrad.dispatch import inplace
+from plugrad.dispatch import op as ops
+from plugrad.graph import numpy_writes
+from plugrad.graph.modes import LEAF, enable_grad, mode, no_grad, tick
+from plugrad.graph.nodes import Node, Outputs, OutputSlot
+from plugrad.graph.saved import FREED, Packed, annotate, check_unchanged
+from plugrad.graph.versions import touch
+from plugrad.tensor import inference, shared_memory
+from plugrad.tensor.tensor import Tensor, ensure_tensor, from_raw, make
+from plugrad.tensor.views import alias
+
+
+def tensors_in(value) -> list:
+    """Return the tensors in nested lists, tuples and dicts, in order."""
+    return [leaf for leaf in nest.leaves(value) if isinstance(leaf, Tensor)]
+
+
+def is_any(tensor, tensors) -> bool:
+    """Whether a tensor is the same object as one of some others."""
+    return any([tensor is other for other in tensors])
+
+
+class _Saved:
+    """One tensor given to `save_for_backward`: an input or intermediate itself, or the number of an output."""
+
+    __slots__ = ("tensor", "data", "output")
+
+    def __init__(self, tensor, output=None):
+        self.data, self.output = tensor._data, output
+        self.tensor = None if output is not None else tensor
+
+
+class FunctionNode(Node):
+    """The node of one call of a Function; a subclass for each Function says which, as `user`.
+
+    Its `attributes` are those of the context that forward and backward see. The context itself lives only while one
+    of them runs: it holds the node.
+    """
+
+    __slots__ = ("attributes", "inputs", "outputs", "counts", "arguments")
+
+    user: type
+    pure = False
+
+    def __init__(self):
+        self.edges, self.saved, self.fit, self.rare, self.seq = (), (), None, None, 0
+        self.attributes: dict = {}
+        self.inputs, self.outputs = 0, []  # number of arguments; (shape, tensor type) of each output, None if no tensor
+        self.counts = []  # for each argument the number of tensors in it, None if it is one
+        self.arguments = None  # (args, kwargs), if forward has to be run again
+
+    def __getattr__(self, name):
+        if name == "attributes" or name not in self.attributes:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self.attributes[name]
+
+    def context(self):
+        """Return a context: an instance of the Function with this node and its attributes."""
+        context = object.__new__(self.user)
+        context._node, context.__dict__ = self, self.attributes
+        return context
+
+    # ------------------------------------------------------------------------------------------ forward
+
+    def forward(self, context, args, kwargs):
+        """Return what the user's forward returns, run with recording off."""
+        shared_memory.inside += 1
+        try:
+            with no_grad():
+                return self._call_forward(context, args, kwargs)
+        finally:
+            shared_memory.inside -= 1
+
+    def _call_forward(self, context, args, kwargs):
+        if not hasattr(self.user, "setup_context"):
+            return self.user.forward(context, *args, **kwargs)
+        output = self.user.forward(*args, **kwargs)
+        self.user.setup_context(context, args, output)
+        return output
+
+    def check_inputs(self, inputs, start: int) -> None:
+        """Raise RuntimeError if forward wrote to an input that requires grad without saying so."""
+        marked = [tensor._type.backend.storage(tensor._data) for tensor in self.attributes.get("_dirty", ())]
+        for tensor in _written([tensor for tensor in inputs if tensor._edge is not None], start):
+            if not is_any(tensor._type.backend.storage(tensor._data), marked):
+                number = next(i for i, other in enumerate(inputs) if other is tensor)
+                raise RuntimeError(
+                    f"{self.user.__name__}.forward changed its input number {number} ({tensor.dtype} "
+                    f"{list(tensor.shape)}) in place without saying so: write ctx.mark_dirty(x) and return x, or work "
+                    "on x.clone()"
+                )
+
+    def without_history(self, inputs, outputs) -> list:
+        """Return the outputs of a call that is not recorded; an input returned as it is becomes a new tensor."""
+        dirty = self.attributes.get("_dirty", ())
+        to_save = self.attributes.pop("_to_save", ())
+        self.saved = tuple(None if tensor is None else _Saved(tensor) for tensor in to_save)
+        return [
+            output.view_as(output) if is_any(output, inputs) and not is_any(output, dirty) else output
+            for output in outputs
+        ]
+
+    def connect(self, arguments, inputs, outputs) -> list:
+        """Give the node its edges; return the outputs with the node as their history."""
+        self.edges = tuple([tensor if tensor._edge is LEAF else tensor._edge for tensor in inputs])
+        self.fit = tuple([None if tensor._edge is None else (tensor._data.shape, tensor._type.np) for tensor in inputs])
+        self.inputs = len(arguments)
+        self.counts = [None if isinstance(argument, Tensor) else len(tensors_in(argument)) for argument in arguments]
+        self.outputs = [(y._data.shape, y._type) if isinstance(y, Tensor) else None for y in outputs]
+        return [
+            self._connected(number, output, inputs) if isinstance(output, Tensor) else output
+            for number, output in enumerate(outputs)
+        ]
+
+    def _connected(self, number: int, output, inputs):
+        """Return output number `number` with its history."""
+        dirty = is_any(output, self.attributes.get("_dirty", ()))
+        if dirty and output._edge is LEAF:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        dtype = output.dtype
+        has_grad = dtype.is_floating_point or dtype.is_complex
+        has_grad = has_grad and not is_any(output, self.attributes.get("_not_differentiable", ()))
+        source = output if not dirty and is_any(output, inputs) else None
+        if source is not None:
+            output = make(source._data, source._type.plain)
+        if has_grad:
+            edge = self._edge_of(number)
+            if dirty:
+                touch(output)
+                inplace.rebase(output, edge)
+            else:
+                output._edge, output._view = edge, None if source is None else alias(source, self._not_written(number))
+        return output
+
+    def _edge_of(self, number: int):
+        return self if len(self.outputs) == 1 else OutputSlot(self, number)
+
+    def _not_written(self, number: int) -> str:
+        """Return why an output that shares its memory with an input can't be written: one of the two would miss it."""
+        return (
+            f"Output {number} of {self.name()} is a view and is being modified inplace. This view was created inside "
+            "a custom Function (or because an input was returned as-is) and the autograd logic to handle view+inplace "
+            "would override the custom backward associated with the custom Function: clone() it first."
+        )
+
+    def keep(self, args, kwargs, inputs, outputs) -> None:
+        """Keep what forward saved in a form without reference cycles; and its arguments if there are intermediates."""
+        attributes = self.attributes
+        attributes.pop("_dirty", None)
+        attributes.pop("_not_differentiable", None)
+        to_save = attributes.pop("_to_save", ())
+        saved, others = [], tensors_in([*attributes.values()])
+        for tensor in to_save:
+            if tensor is None:
+                saved.append(None)
+                continue
+            if inference.marked(tensor):
+                raise RuntimeError(inference.not_saved(f"{self.user.__name__} saved a tensor"))
+            number = next((i for i, output in enumerate(outputs) if output is tensor), None)
+            saved.append(_Saved(tensor, number))
+            if number is None:
+                others.append(tensor)
+        if any(not is_any(tensor, inputs) for tensor in others):
+            self.arguments = args, kwargs
+        if mode.saved_hooks:
+            pack, unpack = mode.saved_hooks[-1]
+            with no_grad():
+                saved = [
+                    value if value is None or value.output is not None else Packed(pack(value.tensor), unpack)
+                    for value in saved
+                ]
+        self.saved = tuple(saved)
+        if mode.anomaly:
+            annotate(self, from_raw)
+
+    # ------------------------------------------------------------------------------------------ backward
+
+    @property
+    def saved_tensors(self) -> tuple:
+        """The tensors given to `save_for_backward`, checked for in-place changes."""
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        if not self.saved and "_to_save" in self.attributes:
+            return self.attributes["_to_save"]
+        return tuple([None if value is None else self._restored(value) for value in self.saved])
+
+    saved_variables = saved_tensors
+
+    def _restored(self, value):
+        if isinstance(value, Packed):
+            return value.unpacker(value.packed)
+        check_unchanged(self, (value.data,))
+        return value.tensor if value.output is None else ops.make_output(value.data, self._edge_of(value.output))
+
+    def tensors(self):
+        return self.saved
+
+    def values(self):
+        return self.saved
+
+    def materialize(self, g, F=None) -> tuple:
+        """Return the gradients of all outputs as Tensors or None."""
+        grads = [g.grads.get(number) for number in range(len(self.outputs))] if isinstance(g, Outputs) else [g]
+        grads = [ensure_tensor(grad) for grad in grads]
+        if self.attributes.get("_materialize", True):
+            for number, described in enumerate(self.outputs):
+                if grads[number] is None and described is not None:
+                    shape, tensor_type = described
+                    grads[number] = make(tensor_type.zeros(shape), tensor_type)
+        return tuple(grads)
+
+    def pull(self, F, g, saved, retain):
+        create = F is ops.F
+        context = self._again() if create and self.arguments is not None else self.context()
+        grads = self._by_tensor(self._call_backward(context, self.materialize(g)))
+        for number, grad in enumerate(grads):
+            if grad is not None and not isinstance(grad, Tensor):
+                raise RuntimeError(
+                    f"function {self.name()} returned a gradient at index {number} of type {type(grad).__name__}: "
+                    "expected Variable or None"
+                )
+        if saved and not retain:
+            self.saved = None
+        return grads if create else [None if grad is None else grad._data for grad in grads]
+
+    def _call_backward(self, context, grads):
+        """Return what the user's backward returns; RuntimeError if it changed in place what it was given."""
+        backward = getattr(self.user, "vjp", None) or self.user.backward
+        start = tick()
+        shared_memory.inside += 1
+        try:
+            results = backward(context, *grads)
+        finally:
+            shared_memory.inside -= 1
+        if _written([grad for grad in grads if grad is not None], start):
+            raise RuntimeError(
+                f"{self.user.__name__}.backward changed a gradient that it was given in place; other paths may share "
+                "its memory: work on grad.clone(), or write the operation out of place"
+            )
+        return results
+
+    def _by_tensor(self, grads) -> list:
+        """Return one gradient for each tensor among the arguments, of what backward returned for the arguments."""
+        grads = list(grads) if isinstance(grads, (tuple, list)) else [grads]
+        while len(grads) > len(self.counts) and grads[-1] is None:
+            grads.pop()
+        if len(grads) != len(self.counts):
+            raise RuntimeError(
+                f"function {self.name()} returned an incorrect number of gradients (expected {len(self.counts)}, got "
+                f"{len(grads)}): return one gradient (or None) per argument of {self.user.__name__}.forward"
+            )
+        flat = []
+        for number, (count, grad) in enumerate(zip(self.counts, grads)):
+            if count is None:
+                flat.append(grad)
+            elif count:
+                inner = [None] * count if grad is None else [*nest.leaves(grad)]
+                if len(inner) != count:
+                    raise RuntimeError(
+                        f"function {self.name()} returned {len(inner)} gradients for argument {number}, which holds "
+                        f"{count} tensors"
+                    )
+                flat += inner
+            elif grad is not None:
+                raise RuntimeError(
+                    f"function {self.name()} returned a gradient different from None at position {number + 1}, but the "
+                    "corresponding forward input was not a Variable"
+                )
+        return flat
+
+    def _again(self):
+        """Run forward again, recorded, and return a context whose intermediates are connected to the inputs."""
+        args, kwargs = self.arguments
+        copy = type(self)()
+        copy.attributes, copy.outputs, copy.seq = dict(self.attributes), self.outputs, tick()
+        context = copy.context()
+        with enable_grad():
+            copy._call_forward(context, args, kwargs)
+        before = [*self.saved_tensors, *tensors_in(_public(self.attributes))]
+        after = [*copy.attributes.get("_to_save", ()), *tensors_in(_public(copy.attributes))]
+        for old, new in zip(before, after):
+            if old is None or new._edge is None or old is new:
+                continue
+            if not numpy.array_equal(old.detach()._host(), new.detach()._host(), equal_nan=True):
+                raise RuntimeError(
+                    f"double backward through {self.user.__name__}: forward kept an intermediate tensor of shape "
+                    f"{list(new.shape)} that depends on the inputs and is not the same when forward is run again (does "
+                    "forward draw random numbers?): save inputs or outputs with ctx.save_for_backward, or decorate "
+                    "backward with once_differentiable"
+                )
+        return context
+
+
+def _public(attributes: dict) -> list:
+    return [value for name, value in attributes.items() if not name.startswith("_")]
+
+
+def _written(tensors, start: int) -> list:
+    """Return those of the tensors that were written in place, by an op or through NumPy, since the tick `start`."""
+    written = numpy_writes.written_since([tensor._data for tensor in tensors], start)
+    return [tensor for tensor, was_written in zip(tensors, written) if was_written]
+
+
+def function_node(user: type) -> FunctionNode:
+    """Return a new node for a call of a Function."""
+    cls = user.__dict__.get("_node_class")
+    if cls is None:
+        cls = user._node_class = type(f"{user.__name__}Backward", (FunctionNode,), {"__slots__": (), "user": user})
+    return cls()

@@ -1,0 +1,38 @@
+"""What becomes of the complete gradients of leaves: their hooks, and that they accumulate or are captured."""
+
+from __future__ import annotations
+
+from plugrad.autograd.accumulate import accumulate
+from plugrad.autograd.hooks import run_before
+from plugrad.tensor.tensor import ensure_tensor
+
+
+def finish_leaves(leaves: list, on_tensors=False, targets=None, captured=None) -> None:
+    """Accumulate the complete gradients of leaves, [leaf, gradient, leaf, gradient, ...], and empty the list.
+
+    Gradients are raw arrays, or with `on_tensors` Tensors; None where none arrived. With `targets` only those leaves
+    accumulate that it maps to True; gradients of the others among them go to the dict `captured`.
+    """
+    leaves.reverse()
+    while leaves:
+        leaf = leaves.pop()
+        extras = leaf.__dict__
+        rare = extras.get("_hooks") if extras else None
+        if rare is not None and leaves[-1] is not None:
+            leaves[-1] = run_before(leaf, rare, leaves[-1], on_tensors)
+        if targets is not None and not targets.get(leaf):
+            g = leaves.pop()
+            if leaf in targets:
+                captured[leaf] = g
+            continue
+        if leaves[-1] is None:
+            leaves.pop()
+            continue
+        arrived = (ensure_tensor(leaves[-1]),) if rare is not None and rare.after else None
+        accumulate(leaf, leaves, on_tensors)
+        if arrived is not None:
+            for hook in list(rare.after.values()):
+                hook((), arrived)
+        if extras:
+            for hook in list(extras.get("_post_accumulate_grad_hooks", {}).values()):
+                hook(leaf)
