@@ -83,6 +83,12 @@ def binary_cross_entropy(F, input, target, weight=None, *, reduction="mean"):
     return F.bce(input, target, weight, reduction)
 
 
+@binary_cross_entropy.samples
+def binary_cross_entropy_samples(make):
+    yield make(3, 4, low=0.1, high=0.9), make(3, 4, low=0, high=1)
+    yield make.args(make(3, 4, low=0.1, high=0.9), make(3, 4, low=0, high=1), weight=make(4, requires_grad=False))
+
+
 # ---------------------------------------------------------------- from logits
 
 
@@ -151,6 +157,12 @@ def binary_cross_entropy_with_logits(F, input, target, weight=None, *, reduction
     return F.bce_logits(input, target, weight, pos_weight, reduction)
 
 
+@binary_cross_entropy_with_logits.samples
+def binary_cross_entropy_with_logits_samples(make):
+    yield make(3, 4), make(3, 4, low=0, high=1)
+    yield make.args(make(3, 4), make(3, 4, low=0, high=1), pos_weight=make(4, low=1, high=2, requires_grad=False))
+
+
 # ---------------------------------------------------------------- margins of signs
 
 
@@ -201,6 +213,11 @@ def soft_margin_loss(F, input, target, *, reduction="mean"):
     return F.soft_margin(input, target.to(input.dtype), reduction)
 
 
+@soft_margin_loss.samples
+def soft_margin_loss_samples(make):
+    yield make(3, 4), make.bool(3, 4).double() * 2 - 1
+
+
 @loss(module="MultiLabelSoftMarginLoss", forward=("input", "target"), buffers=("weight",))
 @composite(at=("nn.functional.multilabel_soft_margin_loss",))
 def multilabel_soft_margin_loss(F, input, target, weight=None, *, reduction="mean"):
@@ -219,23 +236,6 @@ def multilabel_soft_margin_loss(F, input, target, weight=None, *, reduction="mea
     values = -(target * F.logsigmoid(input) + (1 - target) * F.logsigmoid(-input))
     values = F.mean(_times(values, weight), -1)
     return reduce(F, values, reduction)
-
-
-@binary_cross_entropy.samples
-def binary_cross_entropy_samples(make):
-    yield make(3, 4, low=0.1, high=0.9), make(3, 4, low=0, high=1)
-    yield make.args(make(3, 4, low=0.1, high=0.9), make(3, 4, low=0, high=1), weight=make(4, requires_grad=False))
-
-
-@binary_cross_entropy_with_logits.samples
-def binary_cross_entropy_with_logits_samples(make):
-    yield make(3, 4), make(3, 4, low=0, high=1)
-    yield make.args(make(3, 4), make(3, 4, low=0, high=1), pos_weight=make(4, low=1, high=2, requires_grad=False))
-
-
-@soft_margin_loss.samples
-def soft_margin_loss_samples(make):
-    yield make(3, 4), make.bool(3, 4).double() * 2 - 1
 
 
 @multilabel_soft_margin_loss.samples

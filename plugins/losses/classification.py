@@ -142,6 +142,12 @@ def nll_grad_meta(g, target, weight, ignore_index, reduction, shape):
     return shape, g.dtype
 
 
+@nll_grad.samples
+def nll_grad_samples(make):
+    yield make(3), make.ints(3, low=0, high=4), None, -100, "none", (3, 4)
+    yield make(), make.ints(3, low=0, high=4), make(4, low=1, high=2, requires_grad=False), 1, "mean", (3, 4)
+
+
 def _check_labels(input, target, weight) -> None:
     """Raise PyTorch's errors for shapes and dtypes that do not belong together."""
     shape, given = input.shape, target.shape
@@ -200,6 +206,12 @@ def nll_loss(F, input, target, weight=None, *, ignore_index=-100, reduction="mea
     check_reduction(reduction)
     _check_labels(input, target, weight)
     return F.nll(input, target, weight, ignore_index, reduction)
+
+
+@nll_loss.samples
+def nll_loss_samples(make):
+    yield make(3, 4), make.ints(3, low=0, high=4)
+    yield make.args(make(2, 4, 3), make.ints(2, 3, low=0, high=4), ignore_index=1)
 
 
 # ---------------------------------------------------------------- cross entropy with labels
@@ -298,6 +310,12 @@ def cross_entropy_grad_vjp_input(F, h, g, input, target, weight, ignore_index, r
     return mass * probability * (h - F.sum(h * probability, dim, True))
 
 
+@cross_entropy_grad.samples
+def cross_entropy_grad_samples(make):
+    yield make(), make(3, 4), make.ints(3, low=0, high=4), None, -100, "mean", 0.1
+    yield make(3), make(3, 4), make.ints(3, low=0, high=4), make(4, low=1, high=2, requires_grad=False), 1, "none", 0.0
+
+
 @op(at=())
 def cross_entropy_mass(xp, g, target, weight, ignore_index, reduction, label_smoothing, shape):
     """What `cross_entropy_grad` multiplies softmax with; linear in `g`.
@@ -322,6 +340,11 @@ def cross_entropy_mass_vjp(F, h, g, target, weight, ignore_index, reduction, lab
 @cross_entropy_mass.meta
 def cross_entropy_mass_meta(g, target, weight, ignore_index, reduction, label_smoothing, shape):
     return ((1,) if len(shape) == 1 else (shape[0], 1, *shape[2:])), g.dtype
+
+
+@cross_entropy_mass.samples
+def cross_entropy_mass_samples(make):
+    yield make(), make.ints(3, low=0, high=4), None, -100, "mean", 0.1, (3, 4)
 
 
 # ---------------------------------------------------------------- cross entropy
@@ -355,6 +378,14 @@ def cross_entropy(F, input, target, weight=None, *, ignore_index=-100, reduction
     return F.cross_entropy_labels(input, target, weight, ignore_index, reduction, label_smoothing)
 
 
+@cross_entropy.samples
+def cross_entropy_samples(make):
+    yield make(3, 4), make.ints(3, low=0, high=4)
+    weight = make(4, low=1, high=2, requires_grad=False)
+    yield make.args(make(2, 4, 3), make.ints(2, 3, low=0, high=4), weight, label_smoothing=0.1)
+    yield make(3, 4), make(3, 4, low=0, high=1)
+
+
 def _with_probabilities(F, input, target, weight, ignore_index, reduction, label_smoothing):
     if not target.dtype.is_floating_point:
         raise RuntimeError(
@@ -379,37 +410,6 @@ def _with_probabilities(F, input, target, weight, ignore_index, reduction, label
         count = math.prod(input.shape) // classes if classes else 0
         return F.sum(values) / count if count else F.sum(values) * math.nan
     return reduce(F, values, reduction)
-
-
-@cross_entropy.samples
-def cross_entropy_samples(make):
-    yield make(3, 4), make.ints(3, low=0, high=4)
-    weight = make(4, low=1, high=2, requires_grad=False)
-    yield make.args(make(2, 4, 3), make.ints(2, 3, low=0, high=4), weight, label_smoothing=0.1)
-    yield make(3, 4), make(3, 4, low=0, high=1)
-
-
-@nll_loss.samples
-def nll_loss_samples(make):
-    yield make(3, 4), make.ints(3, low=0, high=4)
-    yield make.args(make(2, 4, 3), make.ints(2, 3, low=0, high=4), ignore_index=1)
-
-
-@nll_grad.samples
-def nll_grad_samples(make):
-    yield make(3), make.ints(3, low=0, high=4), None, -100, "none", (3, 4)
-    yield make(), make.ints(3, low=0, high=4), make(4, low=1, high=2, requires_grad=False), 1, "mean", (3, 4)
-
-
-@cross_entropy_grad.samples
-def cross_entropy_grad_samples(make):
-    yield make(), make(3, 4), make.ints(3, low=0, high=4), None, -100, "mean", 0.1
-    yield make(3), make(3, 4), make.ints(3, low=0, high=4), make(4, low=1, high=2, requires_grad=False), 1, "none", 0.0
-
-
-@cross_entropy_mass.samples
-def cross_entropy_mass_samples(make):
-    yield make(), make.ints(3, low=0, high=4), None, -100, "mean", 0.1, (3, 4)
 
 
 @hookimpl

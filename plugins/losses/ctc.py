@@ -90,6 +90,11 @@ def ctc_meta(log_probs, targets, input_lengths, target_lengths, blank):
     return (log_probs.shape[1],), log_probs.dtype
 
 
+@ctc.samples
+def ctc_samples(make):
+    yield make.through(_of_logits, make(5, 2, 3), make.ints(2, 2, low=1, high=3), (5, 4), (2, 1), 0)
+
+
 @op(at=(), like="log_probs")
 def ctc_grad(xp, g, log_probs, targets, input_lengths, target_lengths, blank):
     """Gradient of `ctc`, which takes `log_probs` to be normalised.
@@ -114,6 +119,12 @@ def ctc_grad(xp, g, log_probs, targets, input_lengths, target_lengths, blank):
 @ctc_grad.vjp("g", "log_probs")
 def ctc_grad_vjp(F, h):
     raise NotImplementedError("the second derivative of ctc_loss is not implemented, here or in PyTorch")
+
+
+@ctc_grad.samples
+def ctc_grad_samples(make):
+    scores, labels = make(5, 2, 3, requires_grad=False).log_softmax(-1), make.ints(2, 2, low=1, high=3)
+    yield make(2, requires_grad=False), scores, labels, (5, 4), (2, 1), 0
 
 
 def _lengths(values, name, count) -> tuple:
@@ -198,14 +209,14 @@ def ctc_loss(F, log_probs, targets, input_lengths, target_lengths, blank=0, redu
     return F.reshape(values, ()) if single else values
 
 
-def _of_logits(function, logits, *args):
-    """The gradient takes for granted that probabilities add up to one, as PyTorch's does."""
-    return function(logits.log_softmax(-1), *args)
-
-
 @ctc_loss.samples
 def ctc_loss_samples(make):
     yield make.through(_of_logits, make(5, 2, 3), make.ints(2, 2, low=1, high=3), (5, 4), (2, 1))
+
+
+def _of_logits(function, logits, *args):
+    """The gradient takes for granted that probabilities add up to one, as PyTorch's does."""
+    return function(logits.log_softmax(-1), *args)
 
 
 def _ctc_module_samples(make):
@@ -214,17 +225,6 @@ def _ctc_module_samples(make):
 
 
 ctc_loss.loss_module.samples = staticmethod(_ctc_module_samples)
-
-
-@ctc.samples
-def ctc_samples(make):
-    yield make.through(_of_logits, make(5, 2, 3), make.ints(2, 2, low=1, high=3), (5, 4), (2, 1), 0)
-
-
-@ctc_grad.samples
-def ctc_grad_samples(make):
-    scores, labels = make(5, 2, 3, requires_grad=False).log_softmax(-1), make.ints(2, 2, low=1, high=3)
-    yield make(2, requires_grad=False), scores, labels, (5, 4), (2, 1), 0
 
 
 @hookimpl

@@ -31,6 +31,11 @@ def margin_ranking_loss(F, input1, input2, target, margin=0, *, reduction="mean"
     return reduce(F, F.clamp_min(-target * (input1 - input2) + margin, 0), reduction)
 
 
+@margin_ranking_loss.samples
+def margin_ranking_loss_samples(make):
+    yield make.args(make(4), make(4), make.bool(4).double() * 2 - 1, 0.125)
+
+
 @loss(module="HingeEmbeddingLoss", forward=("input", "target"))
 @composite(at=("nn.functional.hinge_embedding_loss", "hinge_embedding_loss"))
 def hinge_embedding_loss(F, input, target, margin=1.0, *, reduction="mean"):
@@ -50,6 +55,11 @@ def hinge_embedding_loss(F, input, target, margin=1.0, *, reduction="mean"):
     apart = F.where(target != 1, F.clamp_min(margin - input, 0), 0)
     together = F.where(target != -1, input, 0)
     return reduce(F, apart + together, reduction)
+
+
+@hinge_embedding_loss.samples
+def hinge_embedding_loss_samples(make):
+    yield make(4), make.bool(4).double() * 2 - 1
 
 
 @loss(module="CosineEmbeddingLoss", forward=("input1", "input2", "target"))
@@ -87,6 +97,11 @@ def cosine_embedding_loss(F, input1, input2, target, margin=0, *, reduction="mea
     cosine = product / F.sqrt((F.sum(input1 * input1, -1) + tiny) * (F.sum(input2 * input2, -1) + tiny))
     values = F.where(target == 1, 1 - cosine, 0) + F.where(target == -1, F.clamp_min(cosine - margin, 0), 0)
     return reduce(F, values, reduction)
+
+
+@cosine_embedding_loss.samples
+def cosine_embedding_loss_samples(make):
+    yield make(3, 4), make(3, 4), make.bool(3).double() * 2 - 1, 0.125
 
 
 # ---------------------------------------------------------------- triplets
@@ -159,6 +174,13 @@ def triplet_margin_with_distance_loss(
     return _triplet(F, distance_function or distance, anchor, positive, negative, margin, swap, reduction)
 
 
+@triplet_margin_loss.samples
+@triplet_margin_with_distance_loss.samples
+def triplet_samples(make):
+    yield make(3, 4), make(3, 4), make(3, 4)
+    yield make.args(make(3, 4), make(3, 4), make(3, 4), swap=True, reduction="none")
+
+
 # ---------------------------------------------------------------- margins between classes
 
 
@@ -218,6 +240,12 @@ def multi_margin_loss(F, input, target, p=1, margin=1.0, weight=None, *, reducti
     return reduce(F, values if target.ndim or input.ndim > 1 else F.reshape(values, ()), reduction)
 
 
+@multi_margin_loss.samples
+def multi_margin_loss_samples(make):
+    yield make(3, 4), make.ints(3, low=0, high=4)
+    yield make.args(make(3, 4), make.ints(3, low=0, high=4), p=2, weight=make(4, requires_grad=False))
+
+
 @op(at=(), vjp=None)
 def label_counts(xp, target, dtype):
     """How often each class is named in rows of labels.
@@ -237,6 +265,11 @@ def label_counts(xp, target, dtype):
 @label_counts.meta
 def label_counts_meta(target, dtype):
     return target.shape, dtype
+
+
+@label_counts.samples
+def label_counts_samples(make):
+    yield make.ints(2, 4, low=-1, high=4), "float64"
 
 
 @loss(module="MultiLabelMarginLoss", forward=("input", "target"))
@@ -273,42 +306,9 @@ def multilabel_margin_loss(F, input, target, *, reduction="mean"):
     return reduce(F, values if input.ndim > 1 else F.reshape(values, ()), reduction)
 
 
-@margin_ranking_loss.samples
-def margin_ranking_loss_samples(make):
-    yield make.args(make(4), make(4), make.bool(4).double() * 2 - 1, 0.125)
-
-
-@hinge_embedding_loss.samples
-def hinge_embedding_loss_samples(make):
-    yield make(4), make.bool(4).double() * 2 - 1
-
-
-@cosine_embedding_loss.samples
-def cosine_embedding_loss_samples(make):
-    yield make(3, 4), make(3, 4), make.bool(3).double() * 2 - 1, 0.125
-
-
-@triplet_margin_loss.samples
-@triplet_margin_with_distance_loss.samples
-def triplet_samples(make):
-    yield make(3, 4), make(3, 4), make(3, 4)
-    yield make.args(make(3, 4), make(3, 4), make(3, 4), swap=True, reduction="none")
-
-
-@multi_margin_loss.samples
-def multi_margin_loss_samples(make):
-    yield make(3, 4), make.ints(3, low=0, high=4)
-    yield make.args(make(3, 4), make.ints(3, low=0, high=4), p=2, weight=make(4, requires_grad=False))
-
-
 @multilabel_margin_loss.samples
 def multilabel_margin_loss_samples(make):
     yield make(2, 4), make.ints(2, 4, low=-1, high=4)
-
-
-@label_counts.samples
-def label_counts_samples(make):
-    yield make.ints(2, 4, low=-1, high=4), "float64"
 
 
 @hookimpl

@@ -80,6 +80,12 @@ def mse_loss(F, input, target, *, reduction="mean", weight=None):
     return F.mse(input, target, reduction)
 
 
+@mse_loss.samples
+def pair_samples(make):
+    yield make(3, 4), make(3, 4)
+    yield make.args(make(3, 4), make(3, 4), reduction="none")
+
+
 # ---------------------------------------------------------------- absolute
 
 
@@ -133,6 +139,9 @@ def l1_loss(F, input, target, *, reduction="mean", weight=None):
     if weight is not None:
         return _weighted(F, F.l1(input, target, "none"), weight, reduction, True)
     return F.l1(input, target, reduction)
+
+
+l1_loss.samples(pair_samples)
 
 
 # ---------------------------------------------------------------- in between
@@ -222,6 +231,10 @@ def smooth_l1_loss(F, input, target, *, reduction="mean", beta=1.0):
     return F.huber(input, target, reduction, beta, 1 / beta)
 
 
+huber_loss.samples(pair_samples)
+smooth_l1_loss.samples(pair_samples)
+
+
 # ---------------------------------------------------------------- likelihoods
 
 
@@ -251,6 +264,12 @@ def poisson_nll_loss(F, input, target, log_input=True, full=False, *, eps=1e-8, 
         safe = F.where(many, target, 1)
         values = values + F.where(many, safe * F.log(safe) - safe + 0.5 * F.log(2 * math.pi * safe), 0)
     return reduce(F, values, reduction)
+
+
+@poisson_nll_loss.samples
+def poisson_nll_loss_samples(make):
+    yield make(3, 4), make(3, 4, low=0, high=3)
+    yield make.args(make(3, 4, low=0.5, high=2), make(3, 4, low=1.5, high=3), log_input=False, full=True)
 
 
 @loss(module="GaussianNLLLoss", forward=("input", "target", "var"))
@@ -296,6 +315,12 @@ def gaussian_nll_loss(F, input, target, var, full=False, eps=1e-6, reduction="me
     return reduce(F, values, reduction)
 
 
+@gaussian_nll_loss.samples
+def gaussian_nll_loss_samples(make):
+    yield make(3, 4), make(3, 4), make(3, 4, low=0.5, high=2)
+    yield make.args(make(3, 4), make(3, 4), make(3, low=0.5, high=2), full=True)
+
+
 def _broadcasts_to(shape, target) -> bool:
     return len(shape) == len(target) and all(a == b or a == 1 for a, b in zip(shape, target, strict=True))
 
@@ -323,27 +348,6 @@ def kl_div(F, input, target, *, reduction="mean", log_target=False):
     if reduction == "batchmean":
         return F.sum(values) / (input.shape[0] if input.ndim else 1)
     return reduce(F, values, reduction)
-
-
-@l1_loss.samples
-@mse_loss.samples
-@huber_loss.samples
-@smooth_l1_loss.samples
-def pair_samples(make):
-    yield make(3, 4), make(3, 4)
-    yield make.args(make(3, 4), make(3, 4), reduction="none")
-
-
-@gaussian_nll_loss.samples
-def gaussian_nll_loss_samples(make):
-    yield make(3, 4), make(3, 4), make(3, 4, low=0.5, high=2)
-    yield make.args(make(3, 4), make(3, 4), make(3, low=0.5, high=2), full=True)
-
-
-@poisson_nll_loss.samples
-def poisson_nll_loss_samples(make):
-    yield make(3, 4), make(3, 4, low=0, high=3)
-    yield make.args(make(3, 4, low=0.5, high=2), make(3, 4, low=1.5, high=3), log_input=False, full=True)
 
 
 @kl_div.samples

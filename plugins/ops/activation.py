@@ -214,6 +214,12 @@ def prelu(F, input, weight):
     return F.prelu_elements(input, F.reshape(weight, (-1,) + (1,) * (input.ndim - 2)))
 
 
+@prelu.samples
+def prelu_samples(make):
+    yield make(2, 3, 4), make(3)
+    yield make(2, 3, 4), make(1)
+
+
 # ---------------------------------------------------------------- sigmoids
 
 
@@ -308,6 +314,12 @@ def tanhshrink(F, input):
     return F.sub(input, F.tanh(input))
 
 
+@softsign.samples
+@tanhshrink.samples
+def plain_samples(make):
+    yield make(3, 4)
+
+
 # ---------------------------------------------------------------- exponential units
 
 
@@ -396,18 +408,6 @@ def gelu_vjp(F, g, input, approximate):
         return g * 0.5 * (bent + 1 + input * slope)
     density = F.exp(input * input * -0.5) * (1 / math.sqrt(2 * math.pi))
     return g * ((F.erf(input * _ROOT_HALF) + 1) * 0.5 + input * density)
-
-
-@softsign.samples
-@tanhshrink.samples
-def plain_samples(make):
-    yield make(3, 4)
-
-
-@prelu.samples
-def prelu_samples(make):
-    yield make(2, 3, 4), make(3)
-    yield make(2, 3, 4), make(1)
 
 
 @hookimpl

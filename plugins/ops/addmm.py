@@ -134,6 +134,11 @@ def addmv(F, input, mat, vec, *, beta=1, alpha=1):
     return _plus(F, input, F.mv(mat, vec), beta, alpha)
 
 
+@addmv.samples
+def addmv_samples(make):
+    yield make.args(make(3), make(3, 4), make(4), beta=0.5, alpha=2)
+
+
 @composite(inplace=True)
 def addr(F, input, vec1, vec2, *, beta=1, alpha=1):
     """`beta * input + alpha * outer(vec1, vec2)`; arguments as for `addmm`.
@@ -158,6 +163,11 @@ def addr(F, input, vec1, vec2, *, beta=1, alpha=1):
     return result if beta == 0 else result + (input if beta == 1 else input * beta)
 
 
+@addr.samples
+def addr_samples(make):
+    yield make.args(make(3, 4), make(3), make(4), beta=0.5, alpha=2)
+
+
 @composite(inplace=True)
 def baddbmm(F, input, batch1, batch2, *, beta=1, alpha=1):
     """`beta * input + alpha * bmm(batch1, batch2)`; arguments as for `addmm`.
@@ -167,6 +177,11 @@ def baddbmm(F, input, batch1, batch2, *, beta=1, alpha=1):
     torch.Size([5, 2, 4])
     """
     return _plus(F, input, F.bmm(batch1, batch2), beta, alpha)
+
+
+@baddbmm.samples
+def baddbmm_samples(make):
+    yield make.args(make(2, 3, 5), make(2, 3, 4), make(2, 4, 5), beta=0.5, alpha=2)
 
 
 @composite(inplace=True)
@@ -188,21 +203,6 @@ def addbmm(F, input, batch1, batch2, *, beta=1, alpha=1):
 @addbmm.samples
 def addbmm_samples(make):
     yield make.args(make(3, 5), make(2, 3, 4), make(2, 4, 5), beta=0.5, alpha=2)
-
-
-@baddbmm.samples
-def baddbmm_samples(make):
-    yield make.args(make(2, 3, 5), make(2, 3, 4), make(2, 4, 5), beta=0.5, alpha=2)
-
-
-@addmv.samples
-def addmv_samples(make):
-    yield make.args(make(3), make(3, 4), make(4), beta=0.5, alpha=2)
-
-
-@addr.samples
-def addr_samples(make):
-    yield make.args(make(3, 4), make(3), make(4), beta=0.5, alpha=2)
 
 
 @hookimpl

@@ -228,6 +228,13 @@ def div(F, input, other, *, rounding_mode=None):
     raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
 
 
+@div.samples
+def div_rounded_samples(make):
+    yield make.args(make(3, 4), make(4, low=0.5, high=3), rounding_mode="floor")
+    yield make.args(make(3, 4), make(4, low=0.5, high=3), rounding_mode="trunc")
+    yield make(3, 4), make(4, low=0.5, high=3)
+
+
 @binary(node="DivBackward2")
 def floor_divide(xp, input, other):
     """Quotient of two tensors rounded downwards; integers stay integers.
@@ -405,6 +412,11 @@ def positive(F, input):
     return input
 
 
+@positive.samples
+def positive_samples(make):
+    yield make(3, 4)
+
+
 @unary(promote="same", aliases=("absolute",))
 def abs(xp, input):
     """Absolute value of each element; the modulus of complex ones.
@@ -470,18 +482,6 @@ def lerp_vjp_end(F, g, weight):
 @lerp.vjp("weight")
 def lerp_vjp_weight(F, g, input, end):
     return g * conj(F, end - input)
-
-
-@positive.samples
-def positive_samples(make):
-    yield make(3, 4)
-
-
-@div.samples
-def div_rounded_samples(make):
-    yield make.args(make(3, 4), make(4, low=0.5, high=3), rounding_mode="floor")
-    yield make.args(make(3, 4), make(4, low=0.5, high=3), rounding_mode="trunc")
-    yield make(3, 4), make(4, low=0.5, high=3)
 
 
 @hookimpl

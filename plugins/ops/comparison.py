@@ -93,6 +93,11 @@ def isclose_elements(xp, input, other, rtol, atol, equal_nan):
     return close | (xp.isfinite(error) & (error <= allowed))
 
 
+@isclose_elements.samples
+def isclose_elements_samples(make):
+    yield make(3, 4), make(4), 0.5, 0.25, False
+
+
 @composite()
 def isclose(F, input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """Where `|input - other| <= atol + rtol * |other|`.
@@ -136,6 +141,15 @@ def equal(F, input, other):
     if not hasattr(other, "shape"):
         raise TypeError(f"equal(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}")
     return input.shape == other.shape and bool(F.all(F.eq(input, other)))
+
+
+@isclose.samples
+@allclose.samples
+@equal.samples
+def closeness_samples(make):
+    yield make(3, 4), make(3, 4)
+    same = make(3, 4)
+    yield same, same
 
 
 # ---------------------------------------------------------------- special values
@@ -262,20 +276,6 @@ def logical_xor(xp, input, other):
     tensor([ True, False])
     """
     return xp.logical_xor(input, other)
-
-
-@allclose.samples
-@equal.samples
-@isclose.samples
-def closeness_samples(make):
-    yield make(3, 4), make(3, 4)
-    same = make(3, 4)
-    yield same, same
-
-
-@isclose_elements.samples
-def isclose_elements_samples(make):
-    yield make(3, 4), make(4), 0.5, 0.25, False
 
 
 @hookimpl

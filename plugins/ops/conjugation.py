@@ -47,6 +47,11 @@ def conj_physical_(F, input):
     return input.copy_(F.conj(input)) if input.is_complex() else input
 
 
+@conj_physical_.samples
+def conj_physical_in_place_samples(make):
+    yield make.on_copy(make(2, 3, dtype="complex128"))
+
+
 @composite()
 def resolve_conj(F, input):
     """The tensor itself: plugrad never leaves a conjugation pending.
@@ -56,6 +61,14 @@ def resolve_conj(F, input):
     tensor([1.+2.j])
     """
     return input
+
+
+@conj.samples
+@conj_physical.samples
+@resolve_conj.samples
+def conjugation_samples(make):
+    yield make(3, 4)
+    yield make(2, 3, dtype="complex128")
 
 
 @composite()
@@ -111,19 +124,8 @@ def angle(F, input):
     return F.angle_of_complex(input) if input.is_complex() else F.angle_of_real(input)
 
 
-@angle.samples
-@conj.samples
-@conj_physical.samples
-@resolve_conj.samples
-@resolve_neg.samples
-def conjugation_samples(make):
-    yield make(3, 4)
-    yield make(2, 3, dtype="complex128")
-
-
-@conj_physical_.samples
-def conj_physical_in_place_samples(make):
-    yield make.on_copy(make(2, 3, dtype="complex128"))
+resolve_neg.samples(conjugation_samples)
+angle.samples(conjugation_samples)
 
 
 @hookimpl

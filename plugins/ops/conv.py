@@ -27,6 +27,11 @@ def convolution(F, input, weight, bias, stride, padding, dilation, transposed, o
     return _conv(F, n, input, weight, bias, stride, padding, dilation, groups)
 
 
+@convolution.samples
+def convolution_samples(make):
+    yield make(1, 2, 5), make(3, 2, 2), make(3), (1,), (1,), (1,), False, (0,), 1
+
+
 def _check_numbers(stride, padding, dilation, groups, output_padding=()):
     if groups <= 0:
         raise RuntimeError(f"non-positive groups is not supported, got groups={groups}")
@@ -139,6 +144,12 @@ def conv1d(F, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=
     return _conv(F, 1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@conv1d.samples
+def conv1d_samples(make):
+    yield make(2, 3, 6), make(4, 3, 3), make(4)
+    yield make.args(make(3, 6), make(3, 1, 2), padding="same", groups=3)
+
+
 @composite(at=("nn.functional.conv2d", "conv2d"))
 def conv2d(F, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Convolve images (N, C, H, W) or (C, H, W) with filters (O, C / groups, KH, KW).
@@ -154,6 +165,12 @@ def conv2d(F, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=
     return _conv(F, 2, input, weight, bias, stride, padding, dilation, groups)
 
 
+@conv2d.samples
+def conv2d_samples(make):
+    yield make.args(make(1, 2, 5, 4), make(3, 2, 3, 2), make(3), stride=(2, 1), padding=1)
+    yield make.args(make(1, 4, 4, 4), make(4, 2, 2, 2), dilation=2, groups=2)
+
+
 @composite(at=("nn.functional.conv3d", "conv3d"))
 def conv3d(F, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Convolve volumes (N, C, D, H, W) or (C, D, H, W) with filters.
@@ -166,6 +183,11 @@ def conv3d(F, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=
     8.0
     """
     return _conv(F, 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+@conv3d.samples
+def conv3d_samples(make):
+    yield make.args(make(1, 1, 3, 3, 4), make(2, 1, 2, 2, 2), make(2), padding=(1, 0, 0))
 
 
 @lru_cache(maxsize=4096)
@@ -212,6 +234,11 @@ def conv_transpose1d(F, input, weight, bias=None, stride=1, padding=0, output_pa
     return _conv_transpose(F, 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+@conv_transpose1d.samples
+def conv_transpose1d_samples(make):
+    yield make.args(make(2, 3, 4), make(3, 2, 3), make(2), stride=2, padding=1, output_padding=1)
+
+
 @composite(at=("nn.functional.conv_transpose2d", "conv_transpose2d"))
 def conv_transpose2d(F, input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """The adjoint of `conv2d` in its input: spreads (N, C, H, W) over larger images.
@@ -224,6 +251,11 @@ def conv_transpose2d(F, input, weight, bias=None, stride=1, padding=0, output_pa
               [1., 1.]]]])
     """
     return _conv_transpose(F, 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@conv_transpose2d.samples
+def conv_transpose2d_samples(make):
+    yield make.args(make(1, 2, 3, 3), make(2, 2, 2, 2), make(4), groups=2)
 
 
 @composite(at=("nn.functional.conv_transpose3d", "conv_transpose3d"))
@@ -240,41 +272,9 @@ def conv_transpose3d(F, input, weight, bias=None, stride=1, padding=0, output_pa
     return _conv_transpose(F, 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@conv1d.samples
-def conv1d_samples(make):
-    yield make(2, 3, 6), make(4, 3, 3), make(4)
-    yield make.args(make(3, 6), make(3, 1, 2), padding="same", groups=3)
-
-
-@conv2d.samples
-def conv2d_samples(make):
-    yield make.args(make(1, 2, 5, 4), make(3, 2, 3, 2), make(3), stride=(2, 1), padding=1)
-    yield make.args(make(1, 4, 4, 4), make(4, 2, 2, 2), dilation=2, groups=2)
-
-
-@conv3d.samples
-def conv3d_samples(make):
-    yield make.args(make(1, 1, 3, 3, 4), make(2, 1, 2, 2, 2), make(2), padding=(1, 0, 0))
-
-
-@conv_transpose1d.samples
-def conv_transpose1d_samples(make):
-    yield make.args(make(2, 3, 4), make(3, 2, 3), make(2), stride=2, padding=1, output_padding=1)
-
-
-@conv_transpose2d.samples
-def conv_transpose2d_samples(make):
-    yield make.args(make(1, 2, 3, 3), make(2, 2, 2, 2), make(4), groups=2)
-
-
 @conv_transpose3d.samples
 def conv_transpose3d_samples(make):
     yield make(1, 1, 2, 2, 2), make(1, 1, 2, 2, 2)
-
-
-@convolution.samples
-def convolution_samples(make):
-    yield make(1, 2, 5), make(3, 2, 2), make(3), (1,), (1,), (1,), False, (0,), 1
 
 
 @hookimpl

@@ -101,6 +101,13 @@ def type_(F, input, dtype=None, non_blocking=False):
     return input.to(dtype if isinstance(dtype, plugrad.dtype) else dtype.dtype)
 
 
+@to.samples
+@type_.samples
+def to_samples(make):
+    yield make(3, 4), plugrad.complex128
+    yield make(3, 4, requires_grad=False), plugrad.float32
+
+
 _LEGACY = (
     "FloatTensor", "DoubleTensor", "HalfTensor", "LongTensor", "IntTensor", "ShortTensor", "CharTensor", "ByteTensor",
     "BoolTensor", "BFloat16Tensor",
@@ -151,6 +158,11 @@ def type_as(F, input, other):
     return input.to(other)
 
 
+@type_as.samples
+def type_as_samples(make):
+    yield make(3, 4), make.ints(2)
+
+
 @composite(at=("Tensor.cpu",))
 def cpu(F, input, memory_format=None):
     """Return the tensor in host memory.
@@ -175,18 +187,6 @@ def cuda(F, input, device=None, non_blocking=False, memory_format=None):
 
 cpu.samples(_cast_samples)
 cuda.samples(_cast_samples)
-
-
-@to.samples
-@type_.samples
-def to_samples(make):
-    yield make(3, 4), plugrad.complex128
-    yield make(3, 4, requires_grad=False), plugrad.float32
-
-
-@type_as.samples
-def type_as_samples(make):
-    yield make(3, 4), make.ints(2)
 
 
 @hookimpl

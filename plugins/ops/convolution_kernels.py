@@ -276,6 +276,14 @@ def convolve_vjp_bias(F, g):
     return F.channel_sum(g)
 
 
+@convolve.samples
+def convolve_samples(make):
+    for transposed in (False, True):
+        geometry = geometry_of((2,), (1,), (1,), transposed, (0,), 1)
+        yield make(2, 3, 7), make(3, 3, 3), make(3), geometry
+    yield make(2, 4, 5, 4), make(2, 2, 3, 2), None, geometry_of((1, 1), (1, 0), (1, 2), False, (0, 0), 2)
+
+
 @op(at=())
 def convolve_weight_grad(xp, small, large, kernel, geometry):
     """Correlate outputs with inputs: the gradient of `convolve` in its weight.
@@ -315,6 +323,11 @@ def convolve_weight_grad_vjp_large(F, g, small, large_shape, kernel, geometry):
     return F.convolve(F.conj(small), g, None, adjoint(geometry, large_shape[2:], small.shape[2:], kernel))
 
 
+@convolve_weight_grad.samples
+def convolve_weight_grad_samples(make):
+    yield make(2, 2, 3), make(2, 3, 5), (3,), geometry_of((1,), (0,), (1,), False, (0,), 1)
+
+
 @op(at=())
 def channel_sum(xp, input):
     """The sum of (N, C, *S) over all dimensions but the second."""
@@ -339,19 +352,6 @@ def channel_sum_vjp(F, g, input_shape):
 @channel_sum.samples
 def channel_sum_samples(make):
     yield make(2, 3, 4)
-
-
-@convolve.samples
-def convolve_samples(make):
-    for transposed in (False, True):
-        geometry = geometry_of((2,), (1,), (1,), transposed, (0,), 1)
-        yield make(2, 3, 7), make(3, 3, 3), make(3), geometry
-    yield make(2, 4, 5, 4), make(2, 2, 3, 2), None, geometry_of((1, 1), (1, 0), (1, 2), False, (0, 0), 2)
-
-
-@convolve_weight_grad.samples
-def convolve_weight_grad_samples(make):
-    yield make(2, 2, 3), make(2, 3, 5), (3,), geometry_of((1,), (0,), (1,), False, (0,), 1)
 
 
 @hookimpl

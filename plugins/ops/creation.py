@@ -72,6 +72,14 @@ def empty(xp, size, *, memory_format=None, dtype):
     return xp.empty(size, dtype)
 
 
+@zeros.samples
+@ones.samples
+@empty.samples
+def sized_samples(make):
+    yield make.args((2, 3))
+    yield make.args(())
+
+
 @factory()
 def full(xp, size, fill_value, *, dtype=None):
     """A tensor of `size` in which every element is `fill_value`.
@@ -91,6 +99,11 @@ def full(xp, size, fill_value, *, dtype=None):
     return filled(xp, size, value, dtype_for(value) if dtype is None else dtype)
 
 
+@full.samples
+def full_samples(make):
+    yield make.args((2, 3), 1)
+
+
 @factory(promote="float")
 def empty_strided(xp, size, stride, *, dtype):
     """An uninitialised tensor with the given strides, counted in elements.
@@ -105,6 +118,11 @@ def empty_strided(xp, size, stride, *, dtype):
     return xp.lib.stride_tricks.as_strided(memory, size, tuple(s * memory.itemsize for s in stride))
 
 
+@empty_strided.samples
+def empty_strided_samples(make):
+    yield make.args((2, 3), (1, 2))
+
+
 @factory(promote="float")
 def scalar_tensor(xp, s, *, dtype):
     """A 0-d tensor holding the number `s`.
@@ -114,6 +132,11 @@ def scalar_tensor(xp, s, *, dtype):
     tensor(3.)
     """
     return xp.full((), s, dtype)
+
+
+@scalar_tensor.samples
+def scalar_tensor_samples(make):
+    yield make.args(1)
 
 
 @factory(promote="float")
@@ -130,6 +153,12 @@ def eye(xp, n, m=None, *, dtype):
         if value < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
     return xp.eye(n, m, dtype=dtype)
+
+
+@eye.samples
+def eye_samples(make):
+    yield make.args(3)
+    yield make.args(2, 3)
 
 
 def ramp(xp, start, step, count, dtype):
@@ -166,6 +195,12 @@ def arange(xp, start=None, end=None, step=1, *, dtype=None):
     return ramp(xp, *progression(start, end, step, integral=kind in "iu"), dtype)
 
 
+@arange.samples
+def arange_samples(make):
+    yield make.args(5)
+    yield make.args(1, 9, 2)
+
+
 def progression(start, end, step, integral, inclusive=False):
     """`(start, step, count)` of an arithmetic progression, with PyTorch's checks."""
     if step == 0:
@@ -192,6 +227,11 @@ def closed_range(xp, start, end, step=1, *, dtype):
     tensor([1., 2., 3.])
     """
     return ramp(xp, *progression(start, end, step, xp.dtype(dtype).kind in "iu", inclusive=True), dtype)
+
+
+@closed_range.samples
+def closed_range_samples(make):
+    yield make.args(1, 5)
 
 
 def ends(name, start, end, steps, dtype):
@@ -237,6 +277,12 @@ def logspace(xp, start, end, steps, base=10.0, *, dtype=None):
     return (base ** spaced(xp, start, end, steps)).astype(dtype_for(0.0, start, end) if dtype is None else dtype)
 
 
+@linspace.samples
+@logspace.samples
+def spaced_samples(make):
+    yield make.args(0, 4, 5)
+
+
 def options(input, dtype, device, requires_grad):
     """Keywords for a factory that follow `input` where they are not given."""
     return {
@@ -274,6 +320,12 @@ def ones_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=F
     )
 
 
+@zeros_like.samples
+@ones_like.samples
+def like_samples(make):
+    yield make.args(make(2, 3, requires_grad=False))
+
+
 @composite(at=("empty_like",))
 def empty_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None):
     """An uninitialised tensor in the shape, dtype and device of `input`.
@@ -288,6 +340,11 @@ def empty_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=
     )
 
 
+@empty_like.samples
+def empty_like_samples(make):
+    yield make(0, 3, requires_grad=False)
+
+
 @composite(at=("full_like",))
 def full_like(F, input, fill_value, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None):
     """A tensor like `input` in which every element is `fill_value`.
@@ -297,6 +354,11 @@ def full_like(F, input, fill_value, *, dtype=None, layout=None, device=None, req
     tensor([3., 3.])
     """
     return F.full(input.shape, fill_value, **options(input, dtype, device, requires_grad))
+
+
+@full_like.samples
+def filled_samples(make):
+    yield make.args(make(2, 3, requires_grad=False), 2.5)
 
 
 @composite(at=("Tensor.new_zeros",), variadic="size")
@@ -321,6 +383,12 @@ def new_ones(F, input, size, *, dtype=None, layout=None, device=None, requires_g
     return F.ones(size, **options(input, dtype, device, requires_grad))
 
 
+@new_zeros.samples
+@new_ones.samples
+def new_samples(make):
+    yield make.args(make(2), (2, 3))
+
+
 @composite(at=("Tensor.new_empty",), variadic="size")
 def new_empty(F, input, size, *, dtype=None, layout=None, device=None, requires_grad=False):
     """An uninitialised tensor of another `size` with the dtype and device of `input`.
@@ -330,6 +398,11 @@ def new_empty(F, input, size, *, dtype=None, layout=None, device=None, requires_
     torch.Size([2, 3])
     """
     return F.empty(size, **options(input, dtype, device, requires_grad))
+
+
+@new_empty.samples
+def new_empty_samples(make):
+    yield make(2, requires_grad=False), (0, 3)
 
 
 @composite(at=("Tensor.new_empty_strided",))
@@ -343,6 +416,11 @@ def new_empty_strided(F, input, size, stride, *, dtype=None, layout=None, device
     return F.empty_strided(size, stride, **options(input, dtype, device, requires_grad))
 
 
+@new_empty_strided.samples
+def new_empty_strided_samples(make):
+    yield make(2, requires_grad=False), (0, 3), (3, 1)
+
+
 @composite(at=("Tensor.new_full",))
 def new_full(F, input, size, fill_value, *, dtype=None, layout=None, device=None, requires_grad=False):
     """A tensor of another `size`, filled with `fill_value`, in the dtype of `input`.
@@ -352,6 +430,11 @@ def new_full(F, input, size, fill_value, *, dtype=None, layout=None, device=None
     tensor([3., 3.])
     """
     return F.full(size, fill_value, **options(input, dtype, device, requires_grad))
+
+
+@new_full.samples
+def new_full_samples(make):
+    yield make.args(make(2), (2, 3), 2.5)
 
 
 @composite(at=("Tensor.new_tensor",))
@@ -367,92 +450,9 @@ def new_tensor(F, input, data, *, dtype=None, device=None, requires_grad=False):
     return plugrad.tensor(data, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
-@zeros_like.samples
-@ones_like.samples
-def like_samples(make):
-    yield make.args(make(2, 3, requires_grad=False))
-
-
-@full_like.samples
-def filled_samples(make):
-    yield make.args(make(2, 3, requires_grad=False), 2.5)
-
-
-@new_zeros.samples
-@new_ones.samples
-def new_samples(make):
-    yield make.args(make(2), (2, 3))
-
-
-@new_full.samples
-def new_full_samples(make):
-    yield make.args(make(2), (2, 3), 2.5)
-
-
 @new_tensor.samples
 def new_tensor_samples(make):
     yield make.args(make(2), [1, 2])
-
-
-@empty_like.samples
-def empty_like_samples(make):
-    yield make(0, 3, requires_grad=False)
-
-
-@new_empty.samples
-def new_empty_samples(make):
-    yield make(2, requires_grad=False), (0, 3)
-
-
-@new_empty_strided.samples
-def new_empty_strided_samples(make):
-    yield make(2, requires_grad=False), (0, 3), (3, 1)
-
-
-@zeros.samples
-@ones.samples
-@empty.samples
-def sized_samples(make):
-    yield make.args((2, 3))
-    yield make.args(())
-
-
-@full.samples
-def full_samples(make):
-    yield make.args((2, 3), 1)
-
-
-@empty_strided.samples
-def empty_strided_samples(make):
-    yield make.args((2, 3), (1, 2))
-
-
-@scalar_tensor.samples
-def scalar_tensor_samples(make):
-    yield make.args(1)
-
-
-@eye.samples
-def eye_samples(make):
-    yield make.args(3)
-    yield make.args(2, 3)
-
-
-@arange.samples
-def arange_samples(make):
-    yield make.args(5)
-    yield make.args(1, 9, 2)
-
-
-@closed_range.samples
-def closed_range_samples(make):
-    yield make.args(1, 5)
-
-
-@linspace.samples
-@logspace.samples
-def spaced_samples(make):
-    yield make.args(0, 4, 5)
 
 
 @hookimpl

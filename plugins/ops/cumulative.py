@@ -301,6 +301,12 @@ def diff(F, input, n=1, dim=-1, prepend=None, append=None):
     return joined
 
 
+@diff.samples
+def diff_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), 2, 0, append=make(1, 4))
+
+
 def _steps(F, y, x, dx, dim, name):
     """Distances between neighbouring points of `y` along `dim`: a number, or a tensor that broadcasts."""
     if x is None:
@@ -364,6 +370,14 @@ def cumulative_trapezoid(F, y, x=None, *, dx=None, dim=-1):
     if x is not None and dx is not None:
         raise TypeError("cumulative_trapezoid() takes either x or dx, not both")
     return F.cumsum(_areas(F, y, x, 1 if dx is None else dx, dim, "cumulative_trapezoid"), dim)
+
+
+@trapezoid.samples
+@cumulative_trapezoid.samples
+def trapezoid_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), make(3), dim=0)
+    yield make.args(make(3, 4), dx=0.5)
 
 
 def _slope(F, values, step, dim, edge_order):
@@ -430,20 +444,6 @@ def gradient(F, input, *, spacing=None, dim=None, edge_order=1):
                 f"dimension, {input.shape[d]}, but got {list(step.shape)}"
             )
     return tuple(_slope(F, input, step, d, edge_order) for d, step in zip(dims, steps))
-
-
-@cumulative_trapezoid.samples
-@trapezoid.samples
-def trapezoid_samples(make):
-    yield make(3, 4)
-    yield make.args(make(3, 4), make(3), dim=0)
-    yield make.args(make(3, 4), dx=0.5)
-
-
-@diff.samples
-def diff_samples(make):
-    yield make(3, 4)
-    yield make.args(make(3, 4), 2, 0, append=make(1, 4))
 
 
 @gradient.samples

@@ -22,6 +22,11 @@ def dropout_mask_meta(input, shape, p):
     return tuple(shape), input.dtype
 
 
+@dropout_mask.samples
+def dropout_mask_samples(make):
+    yield make(2, 3), (2, 3), 0.5
+
+
 def _check(p):
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -80,6 +85,12 @@ def dropout(F, input, p=0.5, training=True, inplace=False):
     return _drop(F, input, p, training, inplace, tuple(input.shape))
 
 
+@dropout.samples
+def dropout_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), 0.25, training=False)
+
+
 @composite(at=("dropout",))
 def dropout_legacy(F, input, p, train):
     """Zero each element with probability `p` if `train`.
@@ -89,6 +100,11 @@ def dropout_legacy(F, input, p, train):
     tensor([1., 1.])
     """
     return _drop(F, input, p, train, False, tuple(input.shape))
+
+
+@dropout_legacy.samples
+def explicit_dropout_samples(make):
+    yield make(2, 3, 4), 0.5, True
 
 
 def _channel_dropout(F, n, input, p, training, inplace):
@@ -124,6 +140,11 @@ def dropout1d(F, input, p=0.5, training=True, inplace=False):
     return _channel_dropout(F, 1, input, p, training, inplace)
 
 
+@dropout1d.samples
+def dropout1d_samples(make):
+    yield make(2, 3, 4)
+
+
 @composite(at=("nn.functional.dropout2d",))
 def dropout2d(F, input, p=0.5, training=True, inplace=False):
     """Zero whole channels of (N, C, H, W) with probability `p`.
@@ -139,6 +160,11 @@ def dropout2d(F, input, p=0.5, training=True, inplace=False):
     return _channel_dropout(F, 2, input, p, training, inplace)
 
 
+@dropout2d.samples
+def dropout2d_samples(make):
+    yield make(2, 3, 4, 2)
+
+
 @composite(at=("nn.functional.dropout3d",))
 def dropout3d(F, input, p=0.5, training=True, inplace=False):
     """Zero whole channels of (N, C, D, H, W) or (C, D, H, W) with probability `p`.
@@ -148,6 +174,11 @@ def dropout3d(F, input, p=0.5, training=True, inplace=False):
     tensor([[[[0., 0.]]]])
     """
     return _channel_dropout(F, 3, input, p, training, inplace)
+
+
+@dropout3d.samples
+def dropout3d_samples(make):
+    yield make(2, 3, 2, 2, 2)
 
 
 @composite(at=("nn.functional.alpha_dropout", "alpha_dropout"))
@@ -164,6 +195,11 @@ def alpha_dropout(F, input, p=0.5, training=False, inplace=False):
     return _drop_alpha(F, input, p, training, inplace, tuple(input.shape))
 
 
+@alpha_dropout.samples
+def alpha_dropout_samples(make):
+    yield make(3, 4), 0.5, True
+
+
 @composite(at=("nn.functional.feature_alpha_dropout", "feature_alpha_dropout"))
 def feature_alpha_dropout(F, input, p=0.5, training=False, inplace=False):
     """`alpha_dropout` of whole channels of (N, C, *).
@@ -175,6 +211,11 @@ def feature_alpha_dropout(F, input, p=0.5, training=False, inplace=False):
     if training and p > 0 and input.ndim < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     return _drop_alpha(F, input, p, training, inplace, _channels(input))
+
+
+@feature_alpha_dropout.samples
+def feature_alpha_dropout_samples(make):
+    yield make(2, 3, 4), 0.5, True
 
 
 @composite(at=("feature_dropout",))
@@ -190,46 +231,7 @@ def feature_dropout(F, input, p, train):
     return _drop(F, input, p, train, False, _channels(input))
 
 
-@dropout.samples
-def dropout_samples(make):
-    yield make(3, 4)
-    yield make.args(make(3, 4), 0.25, training=False)
-
-
-@alpha_dropout.samples
-def alpha_dropout_samples(make):
-    yield make(3, 4), 0.5, True
-
-
-@dropout1d.samples
-def dropout1d_samples(make):
-    yield make(2, 3, 4)
-
-
-@dropout2d.samples
-def dropout2d_samples(make):
-    yield make(2, 3, 4, 2)
-
-
-@dropout3d.samples
-def dropout3d_samples(make):
-    yield make(2, 3, 2, 2, 2)
-
-
-@dropout_legacy.samples
-@feature_dropout.samples
-def explicit_dropout_samples(make):
-    yield make(2, 3, 4), 0.5, True
-
-
-@feature_alpha_dropout.samples
-def feature_alpha_dropout_samples(make):
-    yield make(2, 3, 4), 0.5, True
-
-
-@dropout_mask.samples
-def dropout_mask_samples(make):
-    yield make(2, 3), (2, 3), 0.5
+feature_dropout.samples(explicit_dropout_samples)
 
 
 @hookimpl

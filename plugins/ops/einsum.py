@@ -277,6 +277,13 @@ def einsum(F, equation, operands=()):
     return _run(F, found, last)
 
 
+@einsum.samples
+def einsum_samples(make):
+    yield "ij,jk->ik", make(2, 3), make(3, 4)
+    yield "bii->bi", make(2, 3, 3)
+    yield "i,j", make(2), make(3)
+
+
 # ---------------------------------------------------------------- tensordot
 
 
@@ -316,6 +323,12 @@ def tensordot(F, a, b, dims=2, *, out=None):
     axes(first, a.ndim), axes(second, b.ndim)
     result = F.einsum(f"{''.join(left)},{''.join(right)}->{''.join(kept)}", a, b)
     return result if out is None else out.copy_(result)
+
+
+@tensordot.samples
+def tensordot_samples(make):
+    yield make(2, 3, 4), make(3, 4, 5)
+    yield make.args(make(2, 3, 4), make(4, 2), dims=([0, 2], [1, 0]))
 
 
 # ---------------------------------------------------------------- chains
@@ -390,6 +403,11 @@ def multi_dot(F, tensors, *, out=None):
     return result if out is None else out.copy_(result)
 
 
+@multi_dot.samples
+def multi_dot_samples(make):
+    yield ([make(2, 3), make(3, 4), make(4, 2)],)
+
+
 @composite(at=("chain_matmul",), variadic="matrices")
 def chain_matmul(F, matrices, *, out=None):
     """Product of matrices in the order that costs least.
@@ -409,24 +427,6 @@ def chain_matmul(F, matrices, *, out=None):
 @chain_matmul.samples
 def chain_matmul_samples(make):
     yield make(2, 3), make(3, 4), make(4, 2)
-
-
-@multi_dot.samples
-def multi_dot_samples(make):
-    yield ([make(2, 3), make(3, 4), make(4, 2)],)
-
-
-@einsum.samples
-def einsum_samples(make):
-    yield "ij,jk->ik", make(2, 3), make(3, 4)
-    yield "bii->bi", make(2, 3, 3)
-    yield "i,j", make(2), make(3)
-
-
-@tensordot.samples
-def tensordot_samples(make):
-    yield make(2, 3, 4), make(3, 4, 5)
-    yield make.args(make(2, 3, 4), make(4, 2), dims=([0, 2], [1, 0]))
 
 
 @hookimpl

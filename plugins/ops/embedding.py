@@ -60,16 +60,16 @@ def embedding_samples(make):
     yield make.through(_padded, make(5, 3), make.ints(4, low=0, high=5), 1)
 
 
-def _padded(function, weight, indices, padding_idx):
-    """The row at `padding_idx` is a constant: its gradient is zero by definition, whatever the slope is."""
-    rows = plugrad.arange(weight.shape[0], device=weight.device).unsqueeze(1)
-    return function(plugrad.where(rows == padding_idx, 0.0, weight), indices, padding_idx)
-
-
 @embedding.errors
 def embedding_errors(make):
     yield RuntimeError, "'weight' must be 2-D", make.args(make(5), make.ints(2, low=0, high=5))
     yield IndexError, "out of range", make.args(make(2, 2), make.ints(2, low=2, high=5))
+
+
+def _padded(function, weight, indices, padding_idx):
+    """The row at `padding_idx` is a constant: its gradient is zero by definition, whatever the slope is."""
+    rows = plugrad.arange(weight.shape[0], device=weight.device).unsqueeze(1)
+    return function(plugrad.where(rows == padding_idx, 0.0, weight), indices, padding_idx)
 
 
 def _factors(xp, indices, rows, padding_idx, by_frequency, dtype):
@@ -114,6 +114,11 @@ def embedding_grad_vjp(F, g, indices, rows, padding_idx, scale_grad_by_freq):
     return F.embedding_weighted(g, indices, padding_idx, scale_grad_by_freq)
 
 
+@embedding_grad.samples
+def embedding_grad_samples(make):
+    yield make(2, 4, 3), make.ints(2, 4, low=0, high=5), 5, 1, True
+
+
 @op(at=())
 def embedding_weighted(xp, weight, indices, padding_idx, scale_grad_by_freq):
     """Rows of a table, weighted as `embedding_grad` weights them: the adjoint of that."""
@@ -132,6 +137,11 @@ def embedding_weighted_meta(weight, indices, padding_idx, scale_grad_by_freq):
 @embedding_weighted.vjp
 def embedding_weighted_vjp(F, g, indices, weight_shape, padding_idx, scale_grad_by_freq):
     return F.embedding_grad(g, indices, weight_shape[0], padding_idx, scale_grad_by_freq)
+
+
+@embedding_weighted.samples
+def embedding_weighted_samples(make):
+    yield make(5, 3), make.ints(2, 4, low=0, high=5), 1, True
 
 
 @composite(at=("nn.functional.embedding",))
@@ -166,6 +176,11 @@ def functional_embedding(
         length = F.norm(found, norm_type, -1, True)
         table.index_copy_(0, used, F.where(length > max_norm, found * (max_norm / (length + 1e-7)), found))
     return F.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+
+
+@functional_embedding.samples
+def functional_embedding_samples(make):
+    yield make.ints(2, 4, low=0, high=5), make(5, 3)
 
 
 @op(at=("nn.functional.one_hot",))
@@ -204,21 +219,6 @@ def one_hot_meta(input, num_classes=-1):
 @one_hot.samples
 def one_hot_samples(make):
     yield make.args(make.ints(3, low=0, high=4), 5)
-
-
-@embedding_grad.samples
-def embedding_grad_samples(make):
-    yield make(2, 4, 3), make.ints(2, 4, low=0, high=5), 5, 1, True
-
-
-@embedding_weighted.samples
-def embedding_weighted_samples(make):
-    yield make(5, 3), make.ints(2, 4, low=0, high=5), 1, True
-
-
-@functional_embedding.samples
-def functional_embedding_samples(make):
-    yield make.ints(2, 4, low=0, high=5), make(5, 3)
 
 
 @hookimpl

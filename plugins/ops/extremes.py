@@ -329,6 +329,13 @@ def min_of(F, input, dim=None, keepdim=False, *, other=None, out=None):
     return _extreme(F.min_all, F.min, F.minimum, "min", input, dim, keepdim, other, out)
 
 
+@max_of.samples
+@min_of.samples
+def overloaded_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), 1, keepdim=True)
+
+
 # ---------------------------------------------------------------- middle elements
 
 
@@ -409,6 +416,10 @@ def nanmedian_of(F, input, dim=None, keepdim=False, *, out=None):
     tensor(1.)
     """
     return _extreme(F.nanmedian_all, F.nanmedian, None, "nanmedian", input, dim, keepdim, None, out)
+
+
+median_of.samples(overloaded_samples)
+nanmedian_of.samples(overloaded_samples)
 
 
 @reduction(returns="values indices")
@@ -532,15 +543,6 @@ def nanquantile(F, input, q, dim=None, keepdim=False, *, interpolation="linear")
     tensor(2.5000)
     """
     return _quantile(F, "nanquantile", input, q, dim, keepdim, interpolation, True)
-
-
-@max_of.samples
-@min_of.samples
-@median_of.samples
-@nanmedian_of.samples
-def overloaded_samples(make):
-    yield make(3, 4)
-    yield make.args(make(3, 4), 1, keepdim=True)
 
 
 @quantile.samples

@@ -227,6 +227,13 @@ def linalg_qr_vjp(F, g, y, A_shape, mode):
     return F.cat([first, F.matmul(q, for_rest)], -1)
 
 
+@linalg_qr.samples
+def linalg_qr_samples(make):
+    yield make(3, 3)
+    yield make(2, 4, 3)
+    yield make(3, 4)
+
+
 def _qr_gradient(F, q, r, for_q, for_r):
     """Walter and Lehmann, Algorithmic differentiation of linear algebra functions, 2010, section 2.4."""
     inner = F.triu(F.matmul(for_r, adjoint(F, r)) - F.matmul(adjoint(F, q), for_q))
@@ -238,13 +245,6 @@ def _qr_gradient(F, q, r, for_q, for_r):
     return adjoint(F, F.triangular_matrices(r, adjoint(F, right), True, False))
 
 
-@linalg_qr.samples
-def linalg_qr_samples(make):
-    yield make(3, 3)
-    yield make(2, 4, 3)
-    yield make(3, 4)
-
-
 @composite(returns="Q R")
 def qr(F, input, some=True):
     """QR factors; `linalg.qr` is the newer form, `some=False` its mode "complete".
@@ -254,6 +254,11 @@ def qr(F, input, some=True):
     torch.Size([2, 2])
     """
     return qr.returns(*F.linalg_qr(input, "reduced" if some else "complete"))
+
+
+@qr.samples
+def qr_samples(make):
+    yield make(4, 3)
 
 
 @op(vjp=None, returns="a tau")
@@ -274,6 +279,11 @@ def geqrf(xp, input):
 @geqrf.meta
 def geqrf_meta(input):
     return [(input.shape, input.dtype), (input.shape[:-2] + (min(input.shape[-2:]),), input.dtype)]
+
+
+@geqrf.samples
+def geqrf_samples(make):
+    yield make(4, 3, requires_grad=False)
 
 
 @composite(at=("linalg.householder_product", "orgqr", "Tensor.orgqr"))
@@ -312,16 +322,6 @@ def linalg_householder_product(F, input, tau, *, out=None):
         scale = F.reshape(tau[..., j], (*tau.shape[:-1], 1, 1))
         result = result - scale * F.matmul(vector, F.matmul(F.transpose(F.conj(vector), -2, -1), result))
     return result if out is None else out.copy_(result)
-
-
-@geqrf.samples
-def geqrf_samples(make):
-    yield make(4, 3, requires_grad=False)
-
-
-@qr.samples
-def qr_samples(make):
-    yield make(4, 3)
 
 
 @linalg_householder_product.samples

@@ -54,6 +54,13 @@ def normal_like(xp, input, mean=0.0, std=1.0, *, generator=None):
     return (normal_array(xp, input.shape, input.dtype, generator) * std + mean).astype(input.dtype)
 
 
+@bernoulli_like.samples
+@uniform.samples
+@normal_like.samples
+def filled_samples(make):
+    yield make(2, 3)
+
+
 @composite(name="normal_in_place", at=("Tensor.normal_",))
 def normal_(F, input, mean=0.0, std=1.0, *, generator=None):
     """Fill with normal random numbers.
@@ -63,6 +70,12 @@ def normal_(F, input, mean=0.0, std=1.0, *, generator=None):
     tensor([3., 3.])
     """
     return input.copy_(F.normal_like(input, mean, std, generator=generator))
+
+
+@bernoulli_.samples
+@normal_.samples
+def written_samples(make):
+    yield make.on_copy(make(2, 3, requires_grad=False))
 
 
 @op(at=(), inplace=True, like="input")
@@ -97,6 +110,10 @@ def exponential(xp, input, lambd=1.0, *, generator=None):
         )
     # 1 - u lies in (0, 1], so that the logarithm is finite.
     return (-xp.log1p(-rng(xp, generator).random(input.shape)) / lambd).astype(input.dtype)
+
+
+log_normal.samples(filled_samples)
+exponential.samples(filled_samples)
 
 
 @op(at=(), inplace=True, like="input")
@@ -164,15 +181,8 @@ def filled_vjp(F, g):
     return F.zeros_like(g)
 
 
-@bernoulli_like.samples
-@uniform.samples
-@normal_like.samples
-@log_normal.samples
-@exponential.samples
-@cauchy.samples
-@random.samples
-def filled_samples(make):
-    yield make(2, 3)
+cauchy.samples(filled_samples)
+random.samples(filled_samples)
 
 
 @geometric.samples
@@ -257,6 +267,9 @@ def zero_function(F, input):
     return input.zero_()
 
 
+zero_function.samples(written_samples)
+
+
 @composite(name="fill_in_place", at=("fill_",))
 def fill_function(F, input, value):
     """Set every element to `value`, a number or a 0-d tensor.
@@ -266,6 +279,11 @@ def fill_function(F, input, value):
     tensor([5, 5])
     """
     return input.fill_(value)
+
+
+@fill_function.samples
+def filled_with_samples(make):
+    yield make.on_copy(make(2, 3, requires_grad=False), 2.5)
 
 
 @op(at=(), inplace=True, like="input")
@@ -309,18 +327,6 @@ def copy_vjp_src(F, g, src_shape):
 def copy_samples(make):
     yield make.args(make(2, 3), make(2, 3))
     yield make.args(make(2, 3), make(3))
-
-
-@bernoulli_.samples
-@normal_.samples
-@zero_function.samples
-def written_samples(make):
-    yield make.on_copy(make(2, 3, requires_grad=False))
-
-
-@fill_function.samples
-def filled_with_samples(make):
-    yield make.on_copy(make(2, 3, requires_grad=False), 2.5)
 
 
 @hookimpl

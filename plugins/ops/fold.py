@@ -39,6 +39,11 @@ def im2col_vjp(F, g, input_shape, kernel, dilation, padding, stride):
     return F.col2im(g, input_shape[2:], kernel, dilation, padding, stride)
 
 
+@im2col.samples
+def im2col_samples(make):
+    yield make(1, 2, 4, 5), (2, 2), (1, 2), (1, 0), (1, 1)
+
+
 @op(at=(), node="Col2ImBackward0")
 def col2im(xp, input, output_size, kernel, dilation, padding, stride):
     """Add columns up at their places in images: the adjoint of `im2col`.
@@ -62,6 +67,11 @@ def col2im_meta(input, output_size, kernel, dilation, padding, stride):
 @col2im.vjp
 def col2im_vjp(F, g, kernel, dilation, padding, stride):
     return F.im2col(g, kernel, dilation, padding, stride)
+
+
+@col2im.samples
+def col2im_samples(make):
+    yield make(1, 8, 15), (4, 5), (2, 2), (1, 2), (1, 0), (1, 1)
 
 
 def _numbers(function, kernel_size, dilation, padding, stride):
@@ -110,6 +120,12 @@ def unfold_blocks(F, input, kernel_size, dilation=1, padding=0, stride=1):
     return F.im2col(input, kernel, dilation, padding, stride)
 
 
+@unfold_blocks.samples
+def unfold_samples(make):
+    yield make(1, 2, 4, 5), 2
+    yield make.args(make(2, 4, 5), (2, 3), padding=1, stride=2)
+
+
 @composite(at=("nn.functional.fold",))
 def fold(F, input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     """Add columns up into images: the adjoint of `unfold`.
@@ -143,22 +159,6 @@ def fold(F, input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     if input.ndim == 2:
         return F.squeeze(F.col2im(F.unsqueeze(input, 0), output_size, kernel, dilation, padding, stride), 0)
     return F.col2im(input, output_size, kernel, dilation, padding, stride)
-
-
-@im2col.samples
-def im2col_samples(make):
-    yield make(1, 2, 4, 5), (2, 2), (1, 2), (1, 0), (1, 1)
-
-
-@col2im.samples
-def col2im_samples(make):
-    yield make(1, 8, 15), (4, 5), (2, 2), (1, 2), (1, 0), (1, 1)
-
-
-@unfold_blocks.samples
-def unfold_samples(make):
-    yield make(1, 2, 4, 5), 2
-    yield make.args(make(2, 4, 5), (2, 3), padding=1, stride=2)
 
 
 @fold.samples

@@ -316,6 +316,12 @@ def fftshift(F, input, dim=None):
     return _shifted(F, input, dim, 1)
 
 
+@fftshift.samples
+def fftshift_samples(make):
+    yield make(5, 4)
+    yield make.args(make(5, 4), 0)
+
+
 @composite(at=("fft.ifftshift",))
 def ifftshift(F, input, dim=None):
     """Undo `fftshift`: move the zero frequency from the middle to the start.
@@ -325,12 +331,6 @@ def ifftshift(F, input, dim=None):
     tensor([ 0,  1, -1])
     """
     return _shifted(F, input, dim, -1)
-
-
-@fftshift.samples
-def fftshift_samples(make):
-    yield make(5, 4)
-    yield make.args(make(5, 4), 0)
 
 
 ifftshift.samples(fftshift_samples)

@@ -21,6 +21,15 @@ def getitem(F, input, index):
     return F.basic_index(input, index) if ix.is_basic(index) else F.advanced_index(input, index)
 
 
+@getitem.samples
+def getitem_samples(make):
+    yield make(3, 4), (make.ints(2, 2, low=-3, high=3),)
+    yield make(3, 4), (slice(1, None), make.ints(3, low=0, high=4))
+    yield make(3, 4), (make.bool(3, 4),)
+    yield make(3, 4, 2), (make.ints(2, low=0, high=3), slice(None), make.ints(2, low=0, high=2))
+    yield make(3, 4, 2), (0, make.bool(4), None)
+
+
 # Item assignment asks whether it may write through a view.
 getitem.tidy, getitem.is_basic = ix.tidy, ix.is_basic
 
@@ -98,6 +107,9 @@ def advanced_index_vjp(F, g, input_shape, index):
     return F.add_at(g, input_shape, index)
 
 
+advanced_index.samples(getitem_samples)
+
+
 @op(at=(), node="IndexBackward0")
 def index_by(xp, input, index):
     """What one index array or mask selects: the short way of `advanced_index`."""
@@ -143,6 +155,12 @@ def add_at_meta(input, shape, index):
 @add_at.vjp
 def add_at_vjp(F, g, index):
     return F.getitem(g, index)
+
+
+@add_at.samples
+def add_at_samples(make):
+    yield make(5, 4), (3, 4), (make.ints(5, low=-3, high=3),)
+    yield make(3, 2), (3, 4), (slice(None), make.ints(2, low=0, high=4))
 
 
 def accumulate(xp, out, index, values):
@@ -206,17 +224,17 @@ def setitem_vjp_value(F, g, index, value_shape):
     return sum_to_value(F, F.getitem(g, index), value_shape)
 
 
-def sum_to_value(F, g, shape):
-    """Sum `g` to the shape of what was broadcast into it; that may have more leading ones than `g` has dimensions."""
-    extra = max(len(shape) - g.ndim, 0)
-    return F.reshape(F.sum_to_size(g, tuple(shape[extra:])), shape)
-
-
 @setitem.samples
 def setitem_samples(make):
     yield make.args(make(3, 4), 1, make(4))
     yield make.args(make(3, 4), (slice(None), slice(1, 3)), make(3, 1))
     yield make.args(make(3, 4), ([2, 0], slice(1, 3)), make(2, 2))
+
+
+def sum_to_value(F, g, shape):
+    """Sum `g` to the shape of what was broadcast into it; that may have more leading ones than `g` has dimensions."""
+    extra = max(len(shape) - g.ndim, 0)
+    return F.reshape(F.sum_to_size(g, tuple(shape[extra:])), shape)
 
 
 @op(inplace=True, like="input")
@@ -255,6 +273,12 @@ def index_put_vjp_input(F, g, indices, accumulate):
 @index_put.vjp("values")
 def index_put_vjp_values(F, g, indices, values_shape):
     return sum_to_value(F, F.getitem(g, tuple(indices)), values_shape)
+
+
+@index_put.samples
+def index_put_samples(make):
+    yield make(3, 4), (make.ints(5, low=0, high=3),), make(5, 4), True
+    yield make(3, 4), (make.bool(3),), make(4)
 
 
 def vector(xp, name, index, error=IndexError):
@@ -441,28 +465,6 @@ def index_fill_vjp_value(F, g, dim, index):
 @index_fill.samples
 def index_fill_samples(make):
     yield make.args(make(4, 3), 1, make.ints(2, low=0, high=3), 2.5)
-
-
-@getitem.samples
-@advanced_index.samples
-def getitem_samples(make):
-    yield make(3, 4), (make.ints(2, 2, low=-3, high=3),)
-    yield make(3, 4), (slice(1, None), make.ints(3, low=0, high=4))
-    yield make(3, 4), (make.bool(3, 4),)
-    yield make(3, 4, 2), (make.ints(2, low=0, high=3), slice(None), make.ints(2, low=0, high=2))
-    yield make(3, 4, 2), (0, make.bool(4), None)
-
-
-@add_at.samples
-def add_at_samples(make):
-    yield make(5, 4), (3, 4), (make.ints(5, low=-3, high=3),)
-    yield make(3, 2), (3, 4), (slice(None), make.ints(2, low=0, high=4))
-
-
-@index_put.samples
-def index_put_samples(make):
-    yield make(3, 4), (make.ints(5, low=0, high=3),), make(5, 4), True
-    yield make(3, 4), (make.bool(3),), make(4)
 
 
 @hookimpl

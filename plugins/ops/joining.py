@@ -107,6 +107,12 @@ def concat(F, tensors, dim=0, *, axis=None):
     return F.cat(tensors, dim if axis is None else axis)
 
 
+@concat.samples
+def joined_samples(make):
+    yield make.args([make(2, 3), make(2, 3)])
+    yield make.args([make(3), make(3)])
+
+
 @op(at=("stack",), sequence=True)
 def stack(xp, tensors, dim=0):
     """Tensors of one shape side by side in a new dimension `dim`.
@@ -218,6 +224,12 @@ def column_stack(F, tensors):
     return F.hstack([F.reshape(t, (-1, 1)) if t.ndim <= 1 else t for t in tensors])
 
 
+hstack.samples(joined_samples)
+vstack.samples(joined_samples)
+dstack.samples(joined_samples)
+column_stack.samples(joined_samples)
+
+
 def at_least(tensors, lift):
     if isinstance(tensors, tuple) and len(tensors) == 1:
         return lift(tensors[0])
@@ -265,6 +277,14 @@ def atleast_3d(F, tensors):
     return at_least(tensors, lift)
 
 
+@atleast_1d.samples
+@atleast_2d.samples
+@atleast_3d.samples
+def at_least_samples(make):
+    yield make()
+    yield make.args(make(3), make(2, 3))
+
+
 @composite(at=("broadcast_tensors",), variadic="tensors")
 def broadcast_tensors(F, tensors):
     """Each tensor expanded to the shape to which all broadcast.
@@ -275,24 +295,6 @@ def broadcast_tensors(F, tensors):
     """
     shape = broadcast_shapes(*[t.shape for t in tensors])
     return tuple([F.expand(t, shape) for t in tensors])
-
-
-@concat.samples
-@hstack.samples
-@vstack.samples
-@dstack.samples
-@column_stack.samples
-def joined_samples(make):
-    yield make.args([make(2, 3), make(2, 3)])
-    yield make.args([make(3), make(3)])
-
-
-@atleast_1d.samples
-@atleast_2d.samples
-@atleast_3d.samples
-def at_least_samples(make):
-    yield make()
-    yield make.args(make(3), make(2, 3))
 
 
 @broadcast_tensors.samples

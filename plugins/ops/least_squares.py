@@ -87,6 +87,11 @@ def pinverse(F, input, rcond=1e-15):
     return F.linalg_pinv(input, rcond)
 
 
+@pinverse.samples
+def pinverse_samples(make):
+    yield make(4, 3)
+
+
 @composite(at=("linalg.lstsq",), returns="solution residuals rank singular_values")
 def linalg_lstsq(F, A, B, rcond=None, *, driver=None):
     """Least squares: the smallest X that minimizes the norm of A X - B.
@@ -134,11 +139,6 @@ def linalg_lstsq(F, A, B, rcond=None, *, driver=None):
 @linalg_lstsq.samples
 def linalg_lstsq_samples(make):
     yield make(4, 3), make(4, 2)
-
-
-@pinverse.samples
-def pinverse_samples(make):
-    yield make(4, 3)
 
 
 @hookimpl

@@ -127,6 +127,12 @@ def logdet(F, input):
     return F.where(sign == -1, math.nan, size)
 
 
+@slogdet.samples
+@logdet.samples
+def logdet_samples(make):
+    yield (make(3, 3, low=-1, high=1).detach() + 2 * plugrad.eye(3, dtype=plugrad.float64)).requires_grad_()
+
+
 # ---------------------------------------------------------------- powers and exponentials
 
 
@@ -161,6 +167,13 @@ def linalg_matrix_power(F, A, n, *, out=None):
             square = F.matmul(square, square) if n else square
         result = F.clone(A) if result is A else result
     return result if out is None else out.copy_(result)
+
+
+@linalg_matrix_power.samples
+def linalg_matrix_power_samples(make):
+    yield make(3, 3), 3
+    yield make(3, 3), 0
+    yield make(3, 3), -2
 
 
 # Higham, The scaling and squaring method for the matrix exponential revisited, 2005: coefficients of the [13/13] Padé
@@ -307,6 +320,11 @@ def cross(F, input, other, dim=None):
     return F.linalg_cross(input, other, dim=dim)
 
 
+@cross.samples
+def cross_samples(make):
+    yield make(2, 3), make(2, 3)
+
+
 @composite(at=("linalg.vecdot",))
 def linalg_vecdot(F, x, y, *, dim=-1, out=None):
     """Sum of the products of vectors along `dim`, the first one conjugated.
@@ -326,6 +344,11 @@ def linalg_vecdot(F, x, y, *, dim=-1, out=None):
     return result if out is None else out.copy_(result)
 
 
+@linalg_vecdot.samples
+def linalg_vecdot_samples(make):
+    yield make(2, 3), make(2, 3)
+
+
 @composite(at=("linalg.diagonal",))
 def linalg_diagonal(F, A, *, offset=0, dim1=-2, dim2=-1):
     """Diagonals of matrices, as a view.
@@ -335,6 +358,12 @@ def linalg_diagonal(F, A, *, offset=0, dim1=-2, dim2=-1):
     tensor([1, 4])
     """
     return F.diagonal(A, offset, dim1, dim2)
+
+
+@linalg_diagonal.samples
+def linalg_diagonal_samples(make):
+    yield make(2, 3, 4)
+    yield make.args(make(3, 4), offset=1)
 
 
 def _powers(F, x, N, increasing):
@@ -368,6 +397,11 @@ def linalg_vander(F, x, N=None):
     return _powers(F, x, N, True)
 
 
+@linalg_vander.samples
+def linalg_vander_samples(make):
+    yield make(2, 3)
+
+
 @composite(at=("vander",))
 def vander(F, x, N=None, increasing=False):
     """Vandermonde matrix of a vector: columns of its powers, by default falling.
@@ -385,44 +419,10 @@ def vander(F, x, N=None, increasing=False):
     return _powers(F, x, N, increasing)
 
 
-@cross.samples
-def cross_samples(make):
-    yield make(2, 3), make(2, 3)
-
-
-@linalg_diagonal.samples
-def linalg_diagonal_samples(make):
-    yield make(2, 3, 4)
-    yield make.args(make(3, 4), offset=1)
-
-
-@linalg_matrix_power.samples
-def linalg_matrix_power_samples(make):
-    yield make(3, 3), 3
-    yield make(3, 3), 0
-    yield make(3, 3), -2
-
-
-@linalg_vander.samples
-def linalg_vander_samples(make):
-    yield make(2, 3)
-
-
 @vander.samples
 def vander_samples(make):
     yield make(3)
     yield make.args(make(3), 4, increasing=True)
-
-
-@linalg_vecdot.samples
-def linalg_vecdot_samples(make):
-    yield make(2, 3), make(2, 3)
-
-
-@logdet.samples
-@slogdet.samples
-def logdet_samples(make):
-    yield (make(3, 3, low=-1, high=1).detach() + 2 * plugrad.eye(3, dtype=plugrad.float64)).requires_grad_()
 
 
 @hookimpl

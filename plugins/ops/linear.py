@@ -155,6 +155,11 @@ def bilinear(F, input1, input2, weight, bias=None):
     return F.reshape(result, (*input1.shape[:-1], outputs))
 
 
+@bilinear.samples
+def bilinear_samples(make):
+    yield make(3, 4), make(3, 5), make(2, 4, 5), make(2)
+
+
 @composite(at=("nn.functional.scaled_dot_product_attention",))
 def scaled_dot_product_attention(
     F, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
@@ -205,11 +210,6 @@ def scaled_dot_product_attention(
     if dropout_p > 0:
         weights = F.dropout(weights, dropout_p)
     return F.matmul(weights, value)
-
-
-@bilinear.samples
-def bilinear_samples(make):
-    yield make(3, 4), make(3, 5), make(2, 4, 5), make(2)
 
 
 @scaled_dot_product_attention.samples

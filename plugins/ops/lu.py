@@ -101,6 +101,11 @@ def permutation_rows_meta(pivots, size, inverse):
     return pivots.shape[:-1] + (size,), "int64"
 
 
+@permutation_rows.samples
+def permutation_rows_samples(make):
+    yield plugrad.tensor([[2, 3, 3], [1, 2, 3]], dtype=plugrad.int32), 3, True
+
+
 @op(at=(), like="input")
 def take_rows(xp, input, rows):
     """The rows of matrices in the order of a permutation."""
@@ -110,6 +115,11 @@ def take_rows(xp, input, rows):
 @take_rows.vjp
 def take_rows_vjp(F, g, rows):
     return F.take_rows(g, F.argsort(rows, -1))
+
+
+@take_rows.samples
+def take_rows_samples(make):
+    yield make(3, 2), plugrad.tensor([2, 0, 1])
 
 
 @composite(at=("linalg.lu_factor",), returns="LU pivots")
@@ -162,6 +172,15 @@ def lu_method(F, input, pivot=True, get_infos=False):
     return tuple(F.lu(input, pivot, get_infos))
 
 
+@linalg_lu_factor.samples
+@lu_with_info.samples
+@lu.samples
+@lu_method.samples
+def matrix_samples(make):
+    yield make(3, 3)
+    yield make(2, 3, 3)
+
+
 @composite(at=("lu_unpack",), returns="P L U")
 def lu_unpack(F, LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
     """Permutation, lower and upper factor from packed LU factors.
@@ -191,6 +210,11 @@ def lu_unpack(F, LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
     return lu_unpack.returns(permutation, low, up)
 
 
+@lu_unpack.samples
+def lu_unpack_samples(make):
+    yield make(3, 3), plugrad.tensor([2, 3, 3], dtype=plugrad.int32)
+
+
 @composite(at=("linalg.lu",), returns="P L U")
 def linalg_lu(F, A, *, pivot=True):
     """Factors of `A = P @ L @ U`: permutation, unit lower and upper triangular.
@@ -206,6 +230,9 @@ def linalg_lu(F, A, *, pivot=True):
     """
     factors, pivots, _ = F.linalg_lu_factor_ex(A, pivot=pivot)
     return linalg_lu.returns(*F.lu_unpack(factors, pivots, True, pivot))
+
+
+linalg_lu.samples(matrix_samples)
 
 
 @composite(at=("linalg.lu_solve",))
@@ -252,6 +279,11 @@ def linalg_lu_solve(F, LU, pivots, B, *, left=True, adjoint=False, out=None):
     return result if out is None else out.copy_(result)
 
 
+@linalg_lu_solve.samples
+def linalg_lu_solve_samples(make):
+    yield make(3, 3), plugrad.tensor([2, 3, 3], dtype=plugrad.int32), make(3, 2)
+
+
 @composite()
 def lu_solve(F, input, LU_data, LU_pivots):
     """Solution of `A X = input` from the packed LU factors of A.
@@ -266,39 +298,9 @@ def lu_solve(F, input, LU_data, LU_pivots):
     return F.linalg_lu_solve(LU_data, LU_pivots, input)
 
 
-@lu_with_info.samples
-@linalg_lu.samples
-@linalg_lu_factor.samples
-@lu.samples
-@lu_method.samples
-def matrix_samples(make):
-    yield make(3, 3)
-    yield make(2, 3, 3)
-
-
-@linalg_lu_solve.samples
-def linalg_lu_solve_samples(make):
-    yield make(3, 3), plugrad.tensor([2, 3, 3], dtype=plugrad.int32), make(3, 2)
-
-
 @lu_solve.samples
 def lu_solve_samples(make):
     yield make(3, 2), make(3, 3), plugrad.tensor([2, 3, 3], dtype=plugrad.int32)
-
-
-@lu_unpack.samples
-def lu_unpack_samples(make):
-    yield make(3, 3), plugrad.tensor([2, 3, 3], dtype=plugrad.int32)
-
-
-@permutation_rows.samples
-def permutation_rows_samples(make):
-    yield plugrad.tensor([[2, 3, 3], [1, 2, 3]], dtype=plugrad.int32), 3, True
-
-
-@take_rows.samples
-def take_rows_samples(make):
-    yield make(3, 2), plugrad.tensor([2, 0, 1])
 
 
 @hookimpl

@@ -21,7 +21,15 @@ def _masked(function):
     several dimensions are reduced (None: all), `keepdim` keeps them with size 1, `dtype` is that of the result.
     Raises `IndexError` for a mask of more dimensions than the input, or a `dim` out of range.
 {rest}"""
-    return composite(name=f"masked_{name}", at=(f"masked.{name}",))(function)
+    made = composite(name=f"masked_{name}", at=(f"masked.{name}",))(function)
+    made.samples(_reduction_samples)
+    return made
+
+
+def _reduction_samples(make):
+    mask = plugrad.tensor([[True, False, True, True], [True, True, False, True], [False, True, True, True]])
+    yield make.args(make(3, 4), dim=1, mask=mask)
+    yield make.args(make(3, 4), dim=0)
 
 
 def _full_mask(F, input, mask):
@@ -334,6 +342,11 @@ def normalize(F, input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
     return _filled(F, input, mask, 0) / F.maximum(length, F.full_like(length, eps))
 
 
+@normalize.samples
+def normalize_samples(make):
+    yield make.args(make(3, 4), 2.0, 1, mask=make.bool(3, 4))
+
+
 @composite(name="masked_logaddexp", at=("masked.logaddexp",))
 def logaddexp(F, input, other, *, dtype=None, input_mask=None, other_mask=None):
     """log(exp(input) + exp(other)), where each operand is seen under its mask.
@@ -351,25 +364,6 @@ def logaddexp(F, input, other, *, dtype=None, input_mask=None, other_mask=None):
 @logaddexp.samples
 def logaddexp_samples(make):
     yield make.args(make(3), make(3), input_mask=plugrad.tensor([True, True, True]))
-
-
-def _reduction_samples(make):
-    mask = plugrad.tensor([[True, False, True, True], [True, True, False, True], [False, True, True, True]])
-    yield make.args(make(3, 4), dim=1, mask=mask)
-    yield make.args(make(3, 4), dim=0)
-
-
-for _record in (
-    sum_, prod, amax, amin, argmax, argmin, mean, median, norm, var, std, logsumexp, cumsum, cumprod, softmax,
-    log_softmax, softmin,
-):  # fmt: skip
-    _record.samples(_reduction_samples)
-del _record
-
-
-@normalize.samples
-def normalize_samples(make):
-    yield make.args(make(3, 4), 2.0, 1, mask=make.bool(3, 4))
 
 
 @hookimpl

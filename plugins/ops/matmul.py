@@ -353,6 +353,12 @@ def vdot(F, input, other):
     return F.dot(F.conj(input), other)
 
 
+@vdot.samples
+def vdot_samples(make):
+    yield make(3), make(3)
+    yield make(3, dtype="complex128"), make(3, dtype="complex128")
+
+
 @composite()
 def inner(F, input, other):
     """Products of vectors along the last dimensions of `input` and `other`.
@@ -375,6 +381,11 @@ def inner(F, input, other):
     return F.tensordot(input, other, ((-1,), (-1,)))
 
 
+@inner.samples
+def inner_samples(make):
+    yield make(2, 3), make(4, 3)
+
+
 @composite(aliases=("ger",))
 def outer(F, input, vec2):
     """All products of an element of `input` with one of `vec2`, as a matrix.
@@ -390,20 +401,9 @@ def outer(F, input, vec2):
     return F.unsqueeze(input, 1) * vec2
 
 
-@inner.samples
-def inner_samples(make):
-    yield make(2, 3), make(4, 3)
-
-
 @outer.samples
 def outer_samples(make):
     yield make(3), make(4)
-
-
-@vdot.samples
-def vdot_samples(make):
-    yield make(3), make(3)
-    yield make(3, dtype="complex128"), make(3, dtype="complex128")
 
 
 @hookimpl

@@ -94,6 +94,13 @@ def triu_indices(xp, row, col, offset=0, *, dtype=None):
     return xp.stack(xp.nonzero(~xp.tri(row, col, offset - 1, dtype=bool))).astype("int64" if dtype is None else dtype)
 
 
+@tril_indices.samples
+@triu_indices.samples
+def triangle_indices_samples(make):
+    yield make.args(3, 4)
+    yield make.args(3, 3, -1)
+
+
 @composite()
 def diag_embed(F, input, offset=0, dim1=-2, dim2=-1):
     """Matrices that have the last dimension of `input` on a diagonal, zeros elsewhere.
@@ -143,6 +150,14 @@ def diagflat(F, input, offset=0):
     return F.diag_embed(F.reshape(input, (-1,)), offset)
 
 
+@diag_embed.samples
+@diag.samples
+@diagflat.samples
+def diagonal_samples(make):
+    yield make(3)
+    yield make(2, 3), -1
+
+
 @composite(at=("block_diag",), variadic="tensors")
 def block_diag(F, tensors):
     """A matrix with the given matrices along its diagonal, zeros elsewhere.
@@ -169,6 +184,11 @@ def block_diag(F, tensors):
         rows.append(F.cat([left, block, right], 1))
         start += columns
     return F.cat(rows, 0)
+
+
+@block_diag.samples
+def block_diag_samples(make):
+    yield make(2, 3), make(), make(2)
 
 
 @composite(at=("meshgrid",), variadic="tensors")
@@ -225,6 +245,12 @@ def cartesian_prod(F, tensors):
     return F.stack([F.reshape(grid, (-1,)) for grid in F.meshgrid(list(tensors), indexing="ij")], 1)
 
 
+@meshgrid.samples
+@cartesian_prod.samples
+def grid_samples(make):
+    yield make(2), make(3)
+
+
 @composite()
 def combinations(F, input, r=2, with_replacement=False):
     """All selections of `r` elements of a 1-d tensor in their order, as rows.
@@ -246,6 +272,12 @@ def combinations(F, input, r=2, with_replacement=False):
     return F.reshape(F.index_select(input, 0, picked), (len(rows), r))
 
 
+@combinations.samples
+def combinations_samples(make):
+    yield make(4)
+    yield make(3), 2, True
+
+
 @composite()
 def kron(F, input, other):
     """Kronecker product: blocks `input[i, j] * other`.
@@ -260,6 +292,11 @@ def kron(F, input, other):
     spread = F.reshape(input, tuple([size for m in first for size in (m, 1)]))
     other = F.reshape(other, tuple([size for m in second for size in (1, m)]))
     return F.reshape(spread * other, tuple([a * b for a, b in zip(first, second)]))
+
+
+@kron.samples
+def kron_samples(make):
+    yield make(2, 3), make(2)
 
 
 @op(at=("complex",))
@@ -332,46 +369,9 @@ def polar(F, abs, angle):
     return F.complex(abs * F.cos(angle), abs * F.sin(angle))
 
 
-@diag.samples
-@diagflat.samples
-@diag_embed.samples
-def diagonal_samples(make):
-    yield make(3)
-    yield make(2, 3), -1
-
-
-@block_diag.samples
-def block_diag_samples(make):
-    yield make(2, 3), make(), make(2)
-
-
-@meshgrid.samples
-@cartesian_prod.samples
-def grid_samples(make):
-    yield make(2), make(3)
-
-
-@combinations.samples
-def combinations_samples(make):
-    yield make(4)
-    yield make(3), 2, True
-
-
-@kron.samples
-def kron_samples(make):
-    yield make(2, 3), make(2)
-
-
 @polar.samples
 def polar_samples(make):
     yield make(3), make(3)
-
-
-@tril_indices.samples
-@triu_indices.samples
-def triangle_indices_samples(make):
-    yield make.args(3, 4)
-    yield make.args(3, 3, -1)
 
 
 @hookimpl

@@ -98,6 +98,13 @@ def batch_norm(
     return result
 
 
+@batch_norm.samples
+def batch_norm_samples(make):
+    yield make.args(make(4, 3), None, None, make(3), make(3), training=True)
+    running = make(3, requires_grad=False), make(3, low=1, high=2, requires_grad=False)
+    yield make.args(make(2, 3, 4), *running, make(3), make(3))
+
+
 @composite(at=("nn.functional.instance_norm",))
 def instance_norm(
     F, input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-05
@@ -123,6 +130,11 @@ def instance_norm(
     if running_mean is not None or running_var is not None:
         _update(running_mean, running_var, mean.detach().mean(0), variance.detach().mean(0), count, momentum)
     return _affine(F, "instance_norm", result, weight, bias, _channels(input))
+
+
+@instance_norm.samples
+def instance_norm_samples(make):
+    yield make.args(make(2, 3, 4), weight=make(3), bias=make(3))
 
 
 def _check_normalized(input, normalized_shape, weight, bias):
@@ -163,6 +175,12 @@ def layer_norm(F, input, normalized_shape, weight=None, bias=None, eps=1e-05):
     return F.normalize_affine(input, weight, bias, dims, tuple(normalized_shape), eps)[0]
 
 
+@layer_norm.samples
+def layer_norm_samples(make):
+    yield make(2, 3, 4), (4,), make(4), make(4)
+    yield make(2, 3, 4), (3, 4)
+
+
 @composite(at=("nn.functional.group_norm", "group_norm"))
 def group_norm(F, input, num_groups, weight=None, bias=None, eps=1e-05):
     """Normalize each of `num_groups` groups of channels of each image of (N, C, *).
@@ -199,6 +217,11 @@ def group_norm(F, input, num_groups, weight=None, bias=None, eps=1e-05):
     return _affine(F, "group_norm", result, weight, bias, _channels(input))
 
 
+@group_norm.samples
+def group_norm_samples(make):
+    yield make(2, 4, 3), 2, make(4), make(4)
+
+
 @composite(at=("nn.functional.rms_norm", "rms_norm"))
 def rms_norm(F, input, normalized_shape, weight=None, eps=None):
     """Divide by the root of the mean square over the last dimensions.
@@ -226,6 +249,11 @@ def rms_norm(F, input, normalized_shape, weight=None, eps=None):
     return result if result.dtype == dtype or dtype.itemsize != 2 else result.to(dtype)
 
 
+@rms_norm.samples
+def rms_norm_samples(make):
+    yield make(2, 3, 4), (4,), make(4)
+
+
 @composite(at=("nn.functional.local_response_norm",))
 def local_response_norm(F, input, size, alpha=1e-4, beta=0.75, k=1.0):
     """Divide by a power of the mean square of `size` neighbouring channels.
@@ -249,6 +277,11 @@ def local_response_norm(F, input, size, alpha=1e-4, beta=0.75, k=1.0):
     return input / (mean * alpha + k) ** beta
 
 
+@local_response_norm.samples
+def local_response_norm_samples(make):
+    yield make(2, 5, 4), 3
+
+
 @composite(at=("nn.functional.normalize",))
 def normalize(F, input, p=2.0, dim=1, eps=1e-12, out=None):
     """Divide by the `p`-norm along `dim`, or by `eps` where the norm is less.
@@ -259,39 +292,6 @@ def normalize(F, input, p=2.0, dim=1, eps=1e-12, out=None):
     """
     length = F.clamp_min(F.norm(input, p, dim, True), eps)
     return input / length if out is None else F.div(input, length, out=out)
-
-
-@batch_norm.samples
-def batch_norm_samples(make):
-    yield make.args(make(4, 3), None, None, make(3), make(3), training=True)
-    running = make(3, requires_grad=False), make(3, low=1, high=2, requires_grad=False)
-    yield make.args(make(2, 3, 4), *running, make(3), make(3))
-
-
-@instance_norm.samples
-def instance_norm_samples(make):
-    yield make.args(make(2, 3, 4), weight=make(3), bias=make(3))
-
-
-@group_norm.samples
-def group_norm_samples(make):
-    yield make(2, 4, 3), 2, make(4), make(4)
-
-
-@layer_norm.samples
-def layer_norm_samples(make):
-    yield make(2, 3, 4), (4,), make(4), make(4)
-    yield make(2, 3, 4), (3, 4)
-
-
-@rms_norm.samples
-def rms_norm_samples(make):
-    yield make(2, 3, 4), (4,), make(4)
-
-
-@local_response_norm.samples
-def local_response_norm_samples(make):
-    yield make(2, 5, 4), 3
 
 
 @normalize.samples

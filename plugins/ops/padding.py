@@ -132,6 +132,13 @@ def pad_copy_vjp(F, g, input_shape, pad, mode):
     return F.pad_copy_grad(g, input_shape, pad, mode)
 
 
+@pad_copy.samples
+def pad_copy_samples(make):
+    yield make(1, 2, 3, 4), (1, 1, 2, 0), "reflect"
+    yield make(1, 2, 3, 4), (1, 1, 2, 0), "replicate"
+    yield make(1, 2, 3, 4), (1, 1, 2, 0), "circular"
+
+
 @op(at=())
 def pad_copy_grad(xp, input, shape, pad, mode):
     """Add padded elements back onto what they copy: the adjoint of `pad_copy`."""
@@ -156,6 +163,13 @@ def pad_copy_grad_meta(input, shape, pad, mode):
 @pad_copy_grad.vjp
 def pad_copy_grad_vjp(F, g, pad, mode):
     return F.pad_copy(g, pad, mode)
+
+
+@pad_copy_grad.samples
+def pad_copy_grad_samples(make):
+    yield make(1, 2, 5, 6), (1, 2, 3, 4), (1, 1, 2, 0), "reflect"
+    yield make(1, 2, 5, 6), (1, 2, 3, 4), (1, 1, 2, 0), "replicate"
+    yield make(1, 2, 5, 6), (1, 2, 3, 4), (1, 1, 2, 0), "circular"
 
 
 @composite(at=("nn.functional.pad",))
@@ -197,20 +211,6 @@ def pad_samples(make):
     yield make(2, 3, 4), (1, 2)
     yield make(1, 2, 3, 4), (1, 1, 2, 0), "reflect"
     yield make.args(make(2, 3), (-1, 2), value=1.5)
-
-
-@pad_copy.samples
-def pad_copy_samples(make):
-    yield make(1, 2, 3, 4), (1, 1, 2, 0), "reflect"
-    yield make(1, 2, 3, 4), (1, 1, 2, 0), "replicate"
-    yield make(1, 2, 3, 4), (1, 1, 2, 0), "circular"
-
-
-@pad_copy_grad.samples
-def pad_copy_grad_samples(make):
-    yield make(1, 2, 5, 6), (1, 2, 3, 4), (1, 1, 2, 0), "reflect"
-    yield make(1, 2, 5, 6), (1, 2, 3, 4), (1, 1, 2, 0), "replicate"
-    yield make(1, 2, 5, 6), (1, 2, 3, 4), (1, 1, 2, 0), "circular"
 
 
 @hookimpl

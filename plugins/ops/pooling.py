@@ -82,6 +82,11 @@ def max_pool_vjp(F, g, input, axes):
     return F.max_pool_grad(g, input, axes)
 
 
+@max_pool.samples
+def max_pool_samples(make):
+    yield make(1, 2, 5), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False)
+
+
 def _hand_down(xp, g, values, most, position, axis):
     """Give the gradient of maxima along one axis to the first element of each window that equals the maximum."""
     if g.strides != most.strides:  # one memory layout for all operands is worth a copy
@@ -131,6 +136,11 @@ def max_pool_grad_vjp(F, g, input, axes):
     return F.max_pool_select(g, input, axes)
 
 
+@max_pool_grad.samples
+def max_pool_grad_samples(make):
+    yield make(1, 2, 3), make(1, 2, 5, requires_grad=False), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False)
+
+
 def _select(xp, values, input, axes):
     """Of each window the element of padded `values` where the padded `input` is largest, the first of them."""
     stages = _maxima(xp, input, axes)
@@ -157,6 +167,11 @@ def max_pool_select_meta(values, input, axes):
 @max_pool_select.vjp("values")
 def max_pool_select_vjp(F, g, input, axes):
     return F.max_pool_grad(g, input, axes)
+
+
+@max_pool_select.samples
+def max_pool_select_samples(make):
+    yield make(1, 2, 5), make(1, 2, 5, requires_grad=False), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False)
 
 
 def _places(xp, shape, axes):
@@ -187,6 +202,9 @@ def max_pool_with_indices_vjp(F, g, input, axes):
     return F.max_pool_grad(g[0], input, axes)
 
 
+max_pool_with_indices.samples(max_pool_samples)
+
+
 def _max_pool(F, n, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
     axes = sliding_axes(f"max_pool{n}d", n, input.shape, kernel_size, stride, padding, dilation, ceil_mode)
     return F.max_pool_with_indices(input, axes) if return_indices else F.max_pool(input, axes)
@@ -207,6 +225,12 @@ def max_pool1d(F, input, kernel_size, stride=None, padding=0, dilation=1, ceil_m
     return _max_pool(F, 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+@max_pool1d.samples
+def pool1d_samples(make):
+    yield make(1, 2, 5), 2
+    yield make.args(make(1, 2, 5), 3, stride=2, padding=1)
+
+
 @composite(at=("nn.functional.max_pool2d", "max_pool2d"))
 def max_pool2d(F, input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest element of each window of images (N, C, H, W) or (C, H, W).
@@ -221,6 +245,12 @@ def max_pool2d(F, input, kernel_size, stride=None, padding=0, dilation=1, ceil_m
     return _max_pool(F, 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+@max_pool2d.samples
+def pool2d_samples(make):
+    yield make(1, 2, 5, 4), 2
+    yield make.args(make(1, 2, 5, 4), 3, stride=2, padding=1)
+
+
 @composite(at=("nn.functional.max_pool3d", "max_pool3d"))
 def max_pool3d(F, input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest element of each window of volumes (N, C, D, H, W) or (C, D, H, W).
@@ -232,6 +262,12 @@ def max_pool3d(F, input, kernel_size, stride=None, padding=0, dilation=1, ceil_m
     7.0
     """
     return _max_pool(F, 3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@max_pool3d.samples
+def pool3d_samples(make):
+    yield make(1, 2, 5, 4, 4), 2
+    yield make.args(make(1, 2, 5, 4, 4), 3, stride=2, padding=1)
 
 
 def _adaptive_max_pool(F, n, input, output_size, return_indices):
@@ -252,6 +288,11 @@ def adaptive_max_pool1d(F, input, output_size, return_indices=False):
     return _adaptive_max_pool(F, 1, input, output_size, return_indices)
 
 
+@adaptive_max_pool1d.samples
+def adaptive_pool1d_samples(make):
+    yield make(1, 2, 5), 2
+
+
 @composite(at=("nn.functional.adaptive_max_pool2d",))
 def adaptive_max_pool2d(F, input, output_size, return_indices=False):
     """The largest element of each of nearly equal parts of images.
@@ -265,6 +306,11 @@ def adaptive_max_pool2d(F, input, output_size, return_indices=False):
     return _adaptive_max_pool(F, 2, input, output_size, return_indices)
 
 
+@adaptive_max_pool2d.samples
+def adaptive_pool2d_samples(make):
+    yield make(1, 2, 5, 4), 2
+
+
 @composite(at=("nn.functional.adaptive_max_pool3d",))
 def adaptive_max_pool3d(F, input, output_size, return_indices=False):
     """The largest element of each of nearly equal parts of volumes.
@@ -276,6 +322,11 @@ def adaptive_max_pool3d(F, input, output_size, return_indices=False):
     7.0
     """
     return _adaptive_max_pool(F, 3, input, output_size, return_indices)
+
+
+@adaptive_max_pool3d.samples
+def adaptive_pool3d_samples(make):
+    yield make(1, 2, 5, 4, 3), 2
 
 
 # ------------------------------------------------------------------------------------------------------------- means
@@ -330,6 +381,11 @@ def avg_pool_vjp(F, g, input_shape, axes, padding_counts, divisor):
     return F.avg_unpool(g, axes, padding_counts, divisor, input_shape)
 
 
+@avg_pool.samples
+def avg_pool_samples(make):
+    yield make(1, 2, 5), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False), True, None
+
+
 @op(at=())
 def avg_unpool(xp, input, axes, padding_counts, divisor, shape):
     """Spread each value evenly over its window: the adjoint of `avg_pool`."""
@@ -366,6 +422,11 @@ def avg_unpool_vjp(F, g, axes, padding_counts, divisor):
     return F.avg_pool(g, axes, padding_counts, divisor)
 
 
+@avg_unpool.samples
+def avg_unpool_samples(make):
+    yield make(1, 2, 3), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False), True, None, (1, 2, 5)
+
+
 def _avg_pool(F, n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor):
     name = f"avg_pool{n}d"
     if divisor == 0:
@@ -390,6 +451,9 @@ def avg_pool1d(F, input, kernel_size, stride=None, padding=0, ceil_mode=False, c
     return _avg_pool(F, 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
+avg_pool1d.samples(pool1d_samples)
+
+
 @composite(at=("nn.functional.avg_pool2d",))
 def avg_pool2d(
     F, input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
@@ -405,6 +469,9 @@ def avg_pool2d(
     return _avg_pool(F, 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
+avg_pool2d.samples(pool2d_samples)
+
+
 @composite(at=("nn.functional.avg_pool3d",))
 def avg_pool3d(
     F, input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
@@ -418,6 +485,9 @@ def avg_pool3d(
     3.5
     """
     return _avg_pool(F, 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+avg_pool3d.samples(pool3d_samples)
 
 
 def _adaptive_avg_pool(F, n, input, output_size):
@@ -441,6 +511,9 @@ def adaptive_avg_pool1d(F, input, output_size):
     return _adaptive_avg_pool(F, 1, input, output_size)
 
 
+adaptive_avg_pool1d.samples(adaptive_pool1d_samples)
+
+
 @composite(at=("nn.functional.adaptive_avg_pool2d",))
 def adaptive_avg_pool2d(F, input, output_size):
     """The mean of each of nearly equal parts of images.
@@ -452,6 +525,9 @@ def adaptive_avg_pool2d(F, input, output_size):
     1.5
     """
     return _adaptive_avg_pool(F, 2, input, output_size)
+
+
+adaptive_avg_pool2d.samples(adaptive_pool2d_samples)
 
 
 @composite(at=("nn.functional.adaptive_avg_pool3d",))
@@ -467,69 +543,7 @@ def adaptive_avg_pool3d(F, input, output_size):
     return _adaptive_avg_pool(F, 3, input, output_size)
 
 
-@adaptive_avg_pool1d.samples
-@adaptive_max_pool1d.samples
-def adaptive_pool1d_samples(make):
-    yield make(1, 2, 5), 2
-
-
-@adaptive_avg_pool2d.samples
-@adaptive_max_pool2d.samples
-def adaptive_pool2d_samples(make):
-    yield make(1, 2, 5, 4), 2
-
-
-@adaptive_avg_pool3d.samples
-@adaptive_max_pool3d.samples
-def adaptive_pool3d_samples(make):
-    yield make(1, 2, 5, 4, 3), 2
-
-
-@avg_pool1d.samples
-@max_pool1d.samples
-def pool1d_samples(make):
-    yield make(1, 2, 5), 2
-    yield make.args(make(1, 2, 5), 3, stride=2, padding=1)
-
-
-@avg_pool2d.samples
-@max_pool2d.samples
-def pool2d_samples(make):
-    yield make(1, 2, 5, 4), 2
-    yield make.args(make(1, 2, 5, 4), 3, stride=2, padding=1)
-
-
-@avg_pool3d.samples
-@max_pool3d.samples
-def pool3d_samples(make):
-    yield make(1, 2, 5, 4, 4), 2
-    yield make.args(make(1, 2, 5, 4, 4), 3, stride=2, padding=1)
-
-
-@avg_pool.samples
-def avg_pool_samples(make):
-    yield make(1, 2, 5), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False), True, None
-
-
-@avg_unpool.samples
-def avg_unpool_samples(make):
-    yield make(1, 2, 3), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False), True, None, (1, 2, 5)
-
-
-@max_pool.samples
-@max_pool_with_indices.samples
-def max_pool_samples(make):
-    yield make(1, 2, 5), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False)
-
-
-@max_pool_grad.samples
-def max_pool_grad_samples(make):
-    yield make(1, 2, 3), make(1, 2, 5, requires_grad=False), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False)
-
-
-@max_pool_select.samples
-def max_pool_select_samples(make):
-    yield make(1, 2, 5), make(1, 2, 5, requires_grad=False), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False)
+adaptive_avg_pool3d.samples(adaptive_pool3d_samples)
 
 
 @hookimpl

@@ -112,6 +112,11 @@ def resize_(F, input, size, *, memory_format=None):
     return _resize(F, input, size)
 
 
+@resize_.samples
+def resize_samples(make):
+    yield make.args(make(2, 3, requires_grad=False), (2, 3))
+
+
 @composite(name="resize_as_", at=("Tensor.resize_as_", "resize_as_"))
 def resize_as_(F, input, the_template, *, memory_format=None):
     """Give the tensor the size of another: `resize_` with its shape.
@@ -121,11 +126,6 @@ def resize_as_(F, input, the_template, *, memory_format=None):
     tensor([1])
     """
     return _resize(F, input, tuple(the_template.shape))
-
-
-@resize_.samples
-def resize_samples(make):
-    yield make.args(make(2, 3, requires_grad=False), (2, 3))
 
 
 @resize_as_.samples

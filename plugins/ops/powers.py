@@ -22,6 +22,11 @@ def square(F, input):
     return F.pow(input, 2)
 
 
+@square.samples
+def square_samples(make):
+    yield make(3, 4)
+
+
 @unary()
 def sqrt(xp, input):
     """Square root of each element; NaN where negative.
@@ -85,6 +90,14 @@ def pow(xp, input, exponent):
     return xp.power(input, exponent)
 
 
+@pow.samples
+def pow_samples(make):
+    for exponent in (0, 1, 2, 3, -1, 0.5, -0.5, 2.5):
+        yield make(3, low=0.2, high=3), exponent
+    yield make(3, 1, low=0.2, high=3), make(2)
+    yield 2.0, make(3)
+
+
 def _pow_number(xp, input, exponent):
     """Powers with a number above; the usual ones without the power function, which is ten times slower."""
     if exponent == 2:
@@ -125,6 +138,12 @@ def float_power(F, input, exponent):
     return F.pow(_to(input, double), _to(exponent, double))
 
 
+@float_power.samples
+def float_power_samples(make):
+    yield make(3, 4, low=0.5, high=2), make(4)
+    yield make.ints(3), 2
+
+
 @composite(name="float_power_in_place", at=("Tensor.float_power_",))
 def float_power_(F, input, exponent):
     """In-place form of `float_power`, for float64 and complex128 tensors.
@@ -139,6 +158,11 @@ def float_power_(F, input, exponent):
             f"the base given to float_power_ has dtype {input.dtype} but the operation's result requires dtype {double}"
         )
     return input.pow_(_to(exponent, double))
+
+
+@float_power_.samples
+def float_power_in_place_samples(make):
+    yield make.on_copy(make(3, 4, low=0.5, high=2), 1.5)
 
 
 def _double(*operands):
@@ -181,30 +205,6 @@ def _log_number(number):
     if isinstance(number, complex):
         return cmath.log(number)
     return math.log(number) if number > 0 else math.nan
-
-
-@pow.samples
-def pow_samples(make):
-    for exponent in (0, 1, 2, 3, -1, 0.5, -0.5, 2.5):
-        yield make(3, low=0.2, high=3), exponent
-    yield make(3, 1, low=0.2, high=3), make(2)
-    yield 2.0, make(3)
-
-
-@square.samples
-def square_samples(make):
-    yield make(3, 4)
-
-
-@float_power.samples
-def float_power_samples(make):
-    yield make(3, 4, low=0.5, high=2), make(4)
-    yield make.ints(3), 2
-
-
-@float_power_.samples
-def float_power_in_place_samples(make):
-    yield make.on_copy(make(3, 4, low=0.5, high=2), 1.5)
 
 
 @hookimpl

@@ -75,10 +75,21 @@ def randn(xp, size, *, generator=None, dtype):
     return normal_array(xp, size, dtype, generator)
 
 
+@rand.samples
+@randn.samples
+def sized_samples(make):
+    yield make.args((2, 3))
+
+
 @factory(at=())
 def randint_sized(xp, low, high, size, *, generator=None, dtype=None):
     """Random integers of [low, high), int64 unless a dtype is given."""
     return integer_array(xp, low, high, size, "int64" if dtype is None else dtype, generator)
+
+
+@randint_sized.samples
+def randint_sized_samples(make):
+    yield make.args(0, 2, (2, 3))
 
 
 @composite(at=("randint",))
@@ -114,6 +125,12 @@ def randint(
     )
 
 
+@randint.samples
+def randint_samples(make):
+    yield 5, (2, 3)
+    yield -2, 3, (2, 3)
+
+
 @factory()
 def randperm(xp, n, *, generator=None, dtype=None):
     """A random permutation of 0 ... n - 1, int64 unless given.
@@ -125,6 +142,11 @@ def randperm(xp, n, *, generator=None, dtype=None):
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     return xp.argsort(rng(xp, generator).random(n)).astype("int64" if dtype is None else dtype)
+
+
+@randperm.samples
+def randperm_samples(make):
+    yield make.args(5)
 
 
 @composite(at=("rand_like",))
@@ -153,6 +175,12 @@ def randn_like(
     return F.randn(input.shape, generator=generator, **options(input, dtype, device, requires_grad))
 
 
+@rand_like.samples
+@randn_like.samples
+def like_samples(make):
+    yield make(2, 3)
+
+
 @composite(at=("randint_like",))
 def randint_like(
     F,
@@ -179,6 +207,12 @@ def randint_like(
     return F.randint(low, high, input.shape, generator=generator, **options(input, dtype, device, requires_grad))
 
 
+@randint_like.samples
+def randint_like_samples(make):
+    yield make(2, 3), 5
+    yield make.ints(2, 3), -2, 3
+
+
 def no_gradient(F, g):
     """Samples do not depend smoothly on what they replace: PyTorch answers zeros."""
     return F.zeros_like(g)
@@ -188,6 +222,11 @@ def no_gradient(F, g):
 def normal_sized(xp, size, mean, std, *, generator=None, dtype):
     """Normal samples of a given size."""
     return (normal_array(xp, size, dtype, generator) * std + mean).astype(dtype)
+
+
+@normal_sized.samples
+def normal_sized_samples(make):
+    yield make.args((2, 3), 1.0, 0.5)
 
 
 @op(at=())
@@ -227,6 +266,14 @@ def normal_around_vjp_std(F, g, std_shape):
     return F.sum_to_size(F.zeros_like(g), std_shape)
 
 
+@normal_around.samples
+def normal_samples(make):  # without gradients: PyTorch's are zero, though mean and deviation do move the samples
+    deviations = make(2, 3, low=0, high=1, requires_grad=False)
+    yield make(3, requires_grad=False), deviations
+    yield make(2, 3, requires_grad=False), 0.5
+    yield 0.5, deviations
+
+
 @composite(at=("normal",))
 def normal(
     F,
@@ -264,6 +311,9 @@ def normal(
     return F.normal_around(mean, std, generator=generator)
 
 
+normal.samples(normal_samples)
+
+
 @op(at=("bernoulli", "Tensor.bernoulli"), like="input")
 def bernoulli(xp, input, p=None, *, generator=None):
     """Zeros and ones, each one with the probability held by `input` (or `p` for all).
@@ -291,6 +341,11 @@ def coin_flips(xp, shape, p, generator):
 
 
 bernoulli.vjp(no_gradient)
+
+
+@bernoulli.samples
+def bernoulli_samples(make):
+    yield make(2, 3, low=0, high=1)
 
 
 @op(vjp=None)
@@ -340,6 +395,12 @@ def multinomial_meta(input, num_samples, replacement=False, *, generator=None):
     return (*input.shape[:-1], num_samples), plugrad.int64.numpy
 
 
+@multinomial.samples
+def multinomial_samples(make):
+    yield make(2, 4, low=0, high=1), 3
+    yield make(4, low=0, high=1), 6, True
+
+
 @op(at=("poisson",), like="input")
 def poisson(xp, input, generator=None):
     """Poisson random numbers of the rates in `input`.
@@ -357,6 +418,11 @@ def poisson(xp, input, generator=None):
 
 
 poisson.vjp(no_gradient)
+
+
+@poisson.samples
+def poisson_samples(make):
+    yield make(2, 3, low=0, high=9)
 
 
 @op(at=("binomial",))
@@ -389,73 +455,9 @@ def binomial_vjp_prob(F, g, prob_shape):
     return F.sum_to_size(F.zeros_like(g), prob_shape)
 
 
-@rand_like.samples
-@randn_like.samples
-def like_samples(make):
-    yield make(2, 3)
-
-
-@randint_like.samples
-def randint_like_samples(make):
-    yield make(2, 3), 5
-    yield make.ints(2, 3), -2, 3
-
-
-@normal_around.samples
-@normal.samples
-def normal_samples(make):  # without gradients: PyTorch's are zero, though mean and deviation do move the samples
-    deviations = make(2, 3, low=0, high=1, requires_grad=False)
-    yield make(3, requires_grad=False), deviations
-    yield make(2, 3, requires_grad=False), 0.5
-    yield 0.5, deviations
-
-
-@randint.samples
-def randint_samples(make):
-    yield 5, (2, 3)
-    yield -2, 3, (2, 3)
-
-
-@bernoulli.samples
-def bernoulli_samples(make):
-    yield make(2, 3, low=0, high=1)
-
-
-@multinomial.samples
-def multinomial_samples(make):
-    yield make(2, 4, low=0, high=1), 3
-    yield make(4, low=0, high=1), 6, True
-
-
-@poisson.samples
-def poisson_samples(make):
-    yield make(2, 3, low=0, high=9)
-
-
 @binomial.samples
 def binomial_samples(make):
     yield make.ints(3, low=0, high=9).double(), make(3, low=0, high=1)
-
-
-@rand.samples
-@randn.samples
-def sized_samples(make):
-    yield make.args((2, 3))
-
-
-@randint_sized.samples
-def randint_sized_samples(make):
-    yield make.args(0, 2, (2, 3))
-
-
-@randperm.samples
-def randperm_samples(make):
-    yield make.args(5)
-
-
-@normal_sized.samples
-def normal_sized_samples(make):
-    yield make.args((2, 3), 1.0, 0.5)
 
 
 @hookimpl

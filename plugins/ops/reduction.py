@@ -168,6 +168,12 @@ def nanmean(F, input, dim=None, keepdim=False, *, dtype=None):
     return F.nansum(input, dim, keepdim, dtype=dtype) / F.sum(input == input, dim, keepdim)
 
 
+@nanmean.samples
+def nanmean_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), 1, keepdim=True)
+
+
 # ---------------------------------------------------------------- products
 
 
@@ -275,6 +281,13 @@ def deviation_vjp(F, g, y, input, dim, keepdim, correction):
     return variance_vjp(F, F.where(y == 0, 0.0, g / (2 * y)), input, dim, keepdim, correction)
 
 
+@variance.samples
+@deviation.samples
+def variance_samples(make):
+    yield make(3, 4)
+    yield make.args(make(2, 3, 4), dim=(0, -1), keepdim=True, correction=0)
+
+
 def _spread(op, input, dim, unbiased, keepdim, correction, out=None):
     """Sort out the ways to ask for a correction: `var(x, False)`, `var(x, 1, False)`, `var(x, correction=0)`."""
     if isinstance(dim, bool):
@@ -285,13 +298,6 @@ def _spread(op, input, dim, unbiased, keepdim, correction, out=None):
         correction = 1 if unbiased is None or unbiased else 0
     more = {} if out is None else {"out": out}
     return op(input, dim, keepdim, correction=correction, **more)
-
-
-@variance.samples
-@deviation.samples
-def variance_samples(make):
-    yield make(3, 4)
-    yield make.args(make(2, 3, 4), dim=(0, -1), keepdim=True, correction=0)
 
 
 @composite()
@@ -347,6 +353,16 @@ def std_mean(F, input, dim=None, unbiased=None, keepdim=False, *, correction=Non
     """
     average = F.mean(input, None if isinstance(dim, bool) else dim, keepdim)
     return _spread(F.deviation, input, dim, unbiased, keepdim, correction), average
+
+
+@var.samples
+@std.samples
+@var_mean.samples
+@std_mean.samples
+def overloaded_deviation_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), 1, correction=0, keepdim=True)
+    yield make(3, 4), False
 
 
 # ---------------------------------------------------------------- log of a sum of exponentials
@@ -439,22 +455,6 @@ def trace(F, input):
     if "bool" in str(input.dtype):
         raise NotImplementedError("\"trace\" not implemented for 'Bool': write input.int()")
     return F.sum(F.diagonal(input))
-
-
-@nanmean.samples
-def nanmean_samples(make):
-    yield make(3, 4)
-    yield make.args(make(3, 4), 1, keepdim=True)
-
-
-@std.samples
-@std_mean.samples
-@var.samples
-@var_mean.samples
-def overloaded_deviation_samples(make):
-    yield make(3, 4)
-    yield make.args(make(3, 4), 1, correction=0, keepdim=True)
-    yield make(3, 4), False
 
 
 @trace.samples

@@ -82,6 +82,14 @@ def rot90(F, input, k=1, dims=(0, 1)):
     return F.transpose(F.flip(input, (second if k % 4 == 1 else first,)), first, second)
 
 
+@fliplr.samples
+@flipud.samples
+@rot90.samples
+def matrix_samples(make):
+    yield make(2, 3)
+    yield make.args(make(2, 3).t())
+
+
 @op(like="input")
 def roll(xp, input, shifts, dims=()):
     """Elements moved by `shifts` along `dims`, round the end.
@@ -172,6 +180,12 @@ def tile(F, input, dims):
     return F.repeat(input, (1,) * (input.ndim - len(dims)) + tuple(dims))
 
 
+@tile.samples
+def tile_samples(make):
+    yield make(2, 3), (2,)
+    yield make(3), (2, 2)
+
+
 @op(at=(), vjp=None)
 def interleave_index(xp, repeats):
     """0 repeated `repeats[0]` times, 1 repeated `repeats[1]` times..."""
@@ -186,6 +200,11 @@ def interleave_index(xp, repeats):
     # The number of marks passed: the same on NumPy and CuPy, whose `repeat` takes no array of counts.
     ends = xp.cumsum(repeats)
     return xp.searchsorted(ends, xp.arange(int(ends[-1]) if repeats.size else 0), side="right").astype(repeats.dtype)
+
+
+@interleave_index.samples
+def interleave_index_samples(make):
+    yield make.ints(4, low=0, high=3)
 
 
 @composite()
@@ -227,6 +246,12 @@ def repeat_interleave(F, input, repeats=None, dim=None, *, output_size=None):
     return result
 
 
+@repeat_interleave.samples
+def repeat_interleave_samples(make):
+    yield make(2, 3), 2
+    yield make(2, 3), make.ints(3, low=0, high=3), 1
+
+
 @op()
 def clone(xp, input, *, memory_format=None):
     """A copy with memory of its own, through which gradients flow.
@@ -266,30 +291,7 @@ def contiguous(F, input, memory_format=None):
     return input if input.is_contiguous() else F.clone(input, memory_format=plugrad.contiguous_format)
 
 
-@fliplr.samples
-@flipud.samples
-@rot90.samples
-@contiguous.samples
-def matrix_samples(make):
-    yield make(2, 3)
-    yield make.args(make(2, 3).t())
-
-
-@tile.samples
-def tile_samples(make):
-    yield make(2, 3), (2,)
-    yield make(3), (2, 2)
-
-
-@interleave_index.samples
-def interleave_index_samples(make):
-    yield make.ints(4, low=0, high=3)
-
-
-@repeat_interleave.samples
-def repeat_interleave_samples(make):
-    yield make(2, 3), 2
-    yield make(2, 3), make.ints(3, low=0, high=3), 1
+contiguous.samples(matrix_samples)
 
 
 @hookimpl

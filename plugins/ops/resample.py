@@ -111,6 +111,11 @@ def resample_vjp(F, g, input_shape, size, scales, mode):
     return F.resample_grad(g, input_shape, scales, mode)
 
 
+@resample.samples
+def resample_samples(make):
+    yield make(1, 2, 3, 4), (5, 3), (0.6, 4 / 3), "linear"
+
+
 @op(at=())
 def resample_grad(xp, input, shape, scales, mode):
     """Give every output back to the inputs it is made of: `resample`'s adjoint."""
@@ -142,6 +147,11 @@ def resample_grad_meta(input, shape, scales, mode):
 @resample_grad.vjp
 def resample_grad_vjp(F, g, input_shape, scales, mode):
     return F.resample(g, input_shape[-len(scales) :], scales, mode)
+
+
+@resample_grad.samples
+def resample_grad_samples(make):
+    yield make(1, 2, 5, 3), (1, 2, 3, 4), (0.6, 4 / 3), "linear"
 
 
 _MODES = {
@@ -239,6 +249,12 @@ def interpolate(
     return F.resample(input, new, scales, kind + flags)
 
 
+@interpolate.samples
+def interpolate_samples(make):
+    yield make.args(make(1, 2, 4), size=6)
+    yield make.args(make(1, 2, 3, 4), scale_factor=2, mode="bilinear", align_corners=True)
+
+
 @composite(at=("nn.functional.upsample",))
 def upsample(F, input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """Bring (N, C, *) to another size: the old name of `interpolate`.
@@ -248,6 +264,9 @@ def upsample(F, input, size=None, scale_factor=None, mode="nearest", align_corne
     tensor([[[1., 1., 3., 3.]]])
     """
     return F.interpolate(input, size, scale_factor, mode, align_corners)
+
+
+upsample.samples(interpolate_samples)
 
 
 @composite(at=("nn.functional.upsample_nearest",))
@@ -272,27 +291,10 @@ def upsample_bilinear(F, input, size=None, scale_factor=None):
     return F.interpolate(input, size, scale_factor, "bilinear", True)
 
 
-@interpolate.samples
-@upsample.samples
-def interpolate_samples(make):
-    yield make.args(make(1, 2, 4), size=6)
-    yield make.args(make(1, 2, 3, 4), scale_factor=2, mode="bilinear", align_corners=True)
-
-
-@upsample_bilinear.samples
 @upsample_nearest.samples
+@upsample_bilinear.samples
 def upsample_samples(make):
     yield make.args(make(1, 2, 3, 4), scale_factor=2)
-
-
-@resample.samples
-def resample_samples(make):
-    yield make(1, 2, 3, 4), (5, 3), (0.6, 4 / 3), "linear"
-
-
-@resample_grad.samples
-def resample_grad_samples(make):
-    yield make(1, 2, 5, 3), (1, 2, 3, 4), (0.6, 4 / 3), "linear"
 
 
 @hookimpl

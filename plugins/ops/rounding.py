@@ -290,6 +290,11 @@ def frexp_meta(input):
     return [(input.shape, input.dtype), (input.shape, "int32")]
 
 
+@frexp.samples
+def number_samples(make):
+    yield make(3, 4)
+
+
 @op(at=("nan_to_num", "Tensor.nan_to_num"), inplace=True, like="input")
 def nan_to_num(xp, input, nan=None, posinf=None, neginf=None):
     """NaN and infinities replaced by finite numbers.
@@ -322,10 +327,7 @@ def nan_to_num_vjp(F, g, input):
     return F.where(F.isfinite(input), g, 0.0)
 
 
-@frexp.samples
-@nan_to_num.samples
-def number_samples(make):
-    yield make(3, 4)
+nan_to_num.samples(number_samples)
 
 
 @hookimpl

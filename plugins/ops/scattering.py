@@ -150,6 +150,12 @@ def scatter_vjp_src(F, g, dim, index, reduce, src_shape):
     return into_corner(F, F.gather(g, dim, index), src_shape)
 
 
+@scatter.samples
+def scatter_samples(make):
+    yield make.args(make(3, 4), 0, plugrad_permutation(make, 3, 4), make(3, 4))
+    yield make.args(make(3, 4), 1, make.ints(3, 1, low=0, high=4), 2.5)
+
+
 def refuse_reduce(reduce):
     if reduce is not None:
         raise NotImplementedError(
@@ -160,12 +166,6 @@ def refuse_reduce(reduce):
 def into_corner(F, g, shape):
     """Gradient of `corner`: zeros where `index` does not reach."""
     return g if tuple(g.shape) == tuple(shape) else F.put_in_zeros(g, shape, tuple([slice(n) for n in g.shape]))
-
-
-@scatter.samples
-def scatter_samples(make):
-    yield make.args(make(3, 4), 0, plugrad_permutation(make, 3, 4), make(3, 4))
-    yield make.args(make(3, 4), 1, make.ints(3, 1, low=0, high=4), 2.5)
 
 
 def plugrad_permutation(make, n, m):
@@ -281,6 +281,13 @@ def scatter_reduce_vjp(F, g, input, dim, index, src, reduce, include_self, y):
     return kept, into_corner(F, F.gather(spread, dim, index), src.shape)
 
 
+@scatter_reduce.samples
+def scatter_reduce_samples(make):
+    for reduce in ("sum", "mean", "prod", "amax"):
+        yield make.args(make(3, 4), 0, make.ints(2, 4, low=0, high=3), make(2, 4), reduce)
+    yield make.args(make(3, 4), 1, make.ints(3, 2, low=0, high=4), make(3, 2), "mean", include_self=False)
+
+
 def scatter_prod_grads(F, g, input, dim, index, src, include_self, y):
     """Gradients of products, also where a factor is zero.
 
@@ -299,13 +306,6 @@ def scatter_prod_grads(F, g, input, dim, index, src, include_self, y):
     of_zero = F.where(zeros == 1, others, F.zeros_like(others))
     of_part = F.where(is_zero != 0, of_zero, F.gather(y, dim, index) / safe_part)
     return of_input, into_corner(F, F.gather(g, dim, index) * of_part, src.shape)
-
-
-@scatter_reduce.samples
-def scatter_reduce_samples(make):
-    for reduce in ("sum", "mean", "prod", "amax"):
-        yield make.args(make(3, 4), 0, make.ints(2, 4, low=0, high=3), make(2, 4), reduce)
-    yield make.args(make(3, 4), 1, make.ints(3, 2, low=0, high=4), make(3, 2), "mean", include_self=False)
 
 
 @composite(inplace=True)
@@ -340,6 +340,12 @@ def index_reduce(F, input, dim, index, source, reduce, *, include_self=True):
     return F.scatter_reduce(input, dim, index, source, reduce, include_self=include_self)
 
 
+@index_reduce.samples
+def index_reduce_samples(make):
+    for reduce in ("prod", "mean", "amin"):
+        yield make(3, 4), 0, make.ints(5, low=0, high=3), make(5, 4), reduce
+
+
 @composite()
 def take_along_dim(F, input, indices, dim=None):
     """`gather` with an index that broadcasts.
@@ -366,12 +372,6 @@ def take_along_dim(F, input, indices, dim=None):
     indices = F.where(indices < 0, indices + input.shape[dim], indices)
     along = [tuple(shape[:dim]) + (t.shape[dim],) + tuple(shape[dim:]) for t in (input, indices)]
     return F.gather(F.expand(input, along[0]), dim, F.expand(indices, along[1]))
-
-
-@index_reduce.samples
-def index_reduce_samples(make):
-    for reduce in ("prod", "mean", "amin"):
-        yield make(3, 4), 0, make.ints(5, low=0, high=3), make(5, 4), reduce
 
 
 @take_along_dim.samples
@@ -402,6 +402,11 @@ def select_scatter(F, input, src, dim, index):
     return embed(F, input, src, (slice(None),) * axes(dim, input.ndim) + (index,), F.select(input, dim, index).shape)
 
 
+@select_scatter.samples
+def select_scatter_samples(make):
+    yield make(3, 4), make(3), 1, -1
+
+
 @composite()
 def slice_scatter(F, input, src, dim=0, start=None, end=None, step=1):
     """A copy of `input` with `src` as its slice `start:end:step` along `dim`.
@@ -412,6 +417,11 @@ def slice_scatter(F, input, src, dim=0, start=None, end=None, step=1):
     """
     index = (slice(None),) * axes(dim, input.ndim) + (slice(start, end, step),)
     return embed(F, input, src, index, F.getitem(input, index).shape)
+
+
+@slice_scatter.samples
+def slice_scatter_samples(make):
+    yield make(3, 4), make(3, 2), 1, 0, None, 2
 
 
 @composite()
@@ -431,16 +441,6 @@ def diagonal_scatter(F, input, src, offset=0, dim1=0, dim2=1):
         )
     on = F.diagonal_in_zeros(F.ones_like(src), input.shape, offset, dim1, dim2)
     return F.where(on != 0, F.diagonal_in_zeros(src, input.shape, offset, dim1, dim2), input)
-
-
-@select_scatter.samples
-def select_scatter_samples(make):
-    yield make(3, 4), make(3), 1, -1
-
-
-@slice_scatter.samples
-def slice_scatter_samples(make):
-    yield make(3, 4), make(3, 2), 1, 0, None, 2
 
 
 @diagonal_scatter.samples

@@ -295,6 +295,11 @@ def where_or_nonzero(F, condition, input=None, other=None):
     return F.where(condition, input, other)
 
 
+@where_or_nonzero.samples
+def where_or_nonzero_samples(make):
+    yield make.bool(3, 4), make(3, 4), make(4)
+
+
 @composite(at=("Tensor.where",))
 def where_method(F, input, condition, other):
     """The tensor's own elements where `condition` holds, those of `other` elsewhere.
@@ -310,11 +315,6 @@ def where_method(F, input, condition, other):
 @where_method.samples
 def where_method_samples(make):
     yield make(3, 4), make.bool(3, 4), make(4)
-
-
-@where_or_nonzero.samples
-def where_or_nonzero_samples(make):
-    yield make.bool(3, 4), make(3, 4), make(4)
 
 
 @hookimpl

@@ -139,6 +139,12 @@ def reshape_as(F, input, other):
     return F.reshape(input, other.shape)
 
 
+@view_as.samples
+@reshape_as.samples
+def as_other_samples(make):
+    yield make(2, 6), make(3, 4)
+
+
 @view(node="ViewBackward0")
 def flatten(xp, input, start_dim=0, end_dim=-1):
     """Join the dimensions from `start_dim` to `end_dim` into one.
@@ -187,6 +193,12 @@ def ravel(F, input):
     torch.Size([6])
     """
     return F.reshape(F.contiguous(input), (-1,))
+
+
+@ravel.samples
+def ravel_samples(make):
+    yield make(2, 3)
+    yield make()
 
 
 @view(node="ViewBackward0")
@@ -383,6 +395,11 @@ def expand_as(F, input, other):
     return F.expand(input, other.shape)
 
 
+@expand_as.samples
+def expand_as_samples(make):
+    yield make(3, 1), make(2, 3, 4)
+
+
 @composite(at=("Tensor.sum_to_size",), variadic="size")
 def sum_to_size(F, input, size):
     """Sum `input` over broadcast dimensions, so that it has shape `size`.
@@ -400,23 +417,6 @@ def sum_to_size(F, input, size):
     if len(new) > len(old) or any(n not in (1, o) for o, n in pairs):
         raise RuntimeError(f"size {list(new)} is not expandable to size {list(old)}.")
     return sum_to_shape(F, input, new)
-
-
-@view_as.samples
-@reshape_as.samples
-def as_other_samples(make):
-    yield make(2, 6), make(3, 4)
-
-
-@ravel.samples
-def ravel_samples(make):
-    yield make(2, 3)
-    yield make()
-
-
-@expand_as.samples
-def expand_as_samples(make):
-    yield make(3, 1), make(2, 3, 4)
 
 
 @sum_to_size.samples

@@ -149,6 +149,11 @@ def istft(
     return result if input.ndim == 3 else result[0]
 
 
+@istft.samples
+def istft_samples(make):
+    yield make.args(make(2, 5, 4, dtype="complex128"), 8, 2, window=make(8, low=0.5, high=1))
+
+
 def _check_inverse(input, n_fft, window, onesided, return_complex):
     """Raise RuntimeError for what is no `stft`; return whether it is one-sided."""
     if not input.is_complex():
@@ -172,11 +177,6 @@ def _check_inverse(input, n_fft, window, onesided, return_complex):
     if not return_complex and window is not None and window.is_complex():
         raise RuntimeError("Complex windows are incompatible with return_complex=False")
     return onesided
-
-
-@istft.samples
-def istft_samples(make):
-    yield make.args(make(2, 5, 4, dtype="complex128"), 8, 2, window=make(8, low=0.5, high=1))
 
 
 @hookimpl

@@ -46,6 +46,11 @@ def pixel_shuffle(F, input, upscale_factor):
     return _copied(F, F.reshape(blocks, (*lead, out, height * r, width * r)), r)
 
 
+@pixel_shuffle.samples
+def gather_channels_samples(make):
+    yield make(2, 8, 2, 3), 2
+
+
 @composite(at=("nn.functional.pixel_unshuffle", "pixel_unshuffle"))
 def pixel_unshuffle(F, input, downscale_factor):
     """Turn blocks of r * r pixels into channels: the inverse of `pixel_shuffle`.
@@ -72,6 +77,11 @@ def pixel_unshuffle(F, input, downscale_factor):
     return _copied(F, F.reshape(blocks, (*lead, channels * r * r, height // r, width // r)), r)
 
 
+@pixel_unshuffle.samples
+def pixel_unshuffle_samples(make):
+    yield make(2, 3, 4, 6), 2
+
+
 @composite(at=("nn.functional.channel_shuffle", "channel_shuffle", "native_channel_shuffle"))
 def channel_shuffle(F, input, groups):
     """Interleave the channels of `groups` groups of (N, C, *).
@@ -94,15 +104,7 @@ def channel_shuffle(F, input, groups):
     return F.reshape(F.transpose(grouped, 1, 2), (n, channels, *size))
 
 
-@channel_shuffle.samples
-@pixel_shuffle.samples
-def gather_channels_samples(make):
-    yield make(2, 8, 2, 3), 2
-
-
-@pixel_unshuffle.samples
-def pixel_unshuffle_samples(make):
-    yield make(2, 3, 4, 6), 2
+channel_shuffle.samples(gather_channels_samples)
 
 
 @hookimpl

@@ -79,6 +79,15 @@ def blackman_window(xp, window_length, periodic=True, *, dtype):
     )
 
 
+@hann_window.samples
+@hamming_window.samples
+@bartlett_window.samples
+@blackman_window.samples
+def periodic_samples(make):
+    yield make.args(5)
+    yield make.args(6, False)
+
+
 @factory(promote="float")
 def kaiser_window(xp, window_length, periodic=True, beta=12.0, *, dtype):
     """Kaiser window: I0(beta sqrt(1 - (2 t - 1)^2)) / I0(beta).
@@ -96,14 +105,7 @@ def kaiser_window(xp, window_length, periodic=True, beta=12.0, *, dtype):
     return _sampled(xp, "kaiser_window", window_length, periodic, dtype, shape)
 
 
-@hann_window.samples
-@hamming_window.samples
-@bartlett_window.samples
-@blackman_window.samples
-@kaiser_window.samples
-def periodic_samples(make):
-    yield make.args(5)
-    yield make.args(6, False)
+kaiser_window.samples(periodic_samples)
 
 
 # ---------------------------------------------------------------- signal.windows
@@ -149,6 +151,11 @@ def general_cosine(xp, M, *, a, sym=True, dtype):
     if not a:
         raise ValueError("Coefficients cannot be empty")
     return _cosines(xp, "general_cosine", M, a, sym, dtype)
+
+
+@general_cosine.samples
+def general_cosine_samples(make):
+    yield make.args(5, a=[0.5, 0.5])
 
 
 @_window("general_hamming")
@@ -203,6 +210,15 @@ def blackman(xp, M, *, sym=True, dtype):
     return _cosines(xp, "blackman", M, (0.42, 0.5, 0.08), sym, dtype)
 
 
+@general_hamming.samples
+@hamming.samples
+@hann.samples
+@blackman.samples
+def window_samples(make):
+    yield make.args(5)
+    yield make.args(6, sym=False)
+
+
 @_window("nuttall")
 def nuttall(xp, M, *, sym=True, dtype):
     """Nuttall's window: four cosine terms of least sidelobes.
@@ -242,6 +258,11 @@ def cosine(xp, M, *, sym=True, dtype):
     """
     k, _ = _points(xp, "cosine", M, sym, dtype)
     return xp.sin(math.pi * (k + 0.5) / (M if sym or M <= 1 else M + 1)).astype(dtype)
+
+
+nuttall.samples(window_samples)
+bartlett.samples(window_samples)
+cosine.samples(window_samples)
 
 
 @_window("exponential")
@@ -301,24 +322,9 @@ def kaiser(xp, M, *, beta=12.0, sym=True, dtype):
     return (xp.i0(beta * xp.sqrt(inside)) / xp.i0(xp.asarray(float(beta)))).astype(dtype)
 
 
-@general_cosine.samples
-def general_cosine_samples(make):
-    yield make.args(5, a=[0.5, 0.5])
-
-
-@general_hamming.samples
-@hamming.samples
-@hann.samples
-@blackman.samples
-@nuttall.samples
-@bartlett.samples
-@cosine.samples
-@exponential.samples
-@gaussian.samples
-@kaiser.samples
-def window_samples(make):
-    yield make.args(5)
-    yield make.args(6, sym=False)
+exponential.samples(window_samples)
+gaussian.samples(window_samples)
+kaiser.samples(window_samples)
 
 
 @hookimpl

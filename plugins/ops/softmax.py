@@ -173,6 +173,14 @@ def functional_log_softmax(F, input, dim=None, _stacklevel=3, dtype=None):
     return F.log_softmax(input, _implicit_dim("log_softmax", input.ndim) if dim is None else dim, dtype)
 
 
+@safe_softmax.samples
+@functional_softmax.samples
+@functional_log_softmax.samples
+def functional_samples(make):
+    yield make(3, 4), 1
+    yield make(2, 3, 4), 0
+
+
 @composite(at=("nn.functional.softmin",))
 def softmin(F, input, dim=None, _stacklevel=3, dtype=None):
     """Softmax of the negative: small values get large shares.
@@ -184,12 +192,20 @@ def softmin(F, input, dim=None, _stacklevel=3, dtype=None):
     return F.softmax(-input, _implicit_dim("softmin", input.ndim) if dim is None else dim, dtype)
 
 
+softmin.samples(functional_samples)
+
+
 @op(at=(), vjp=None, like="input")
 def gumbel_noise(xp, input):
     """Gumbel distributed noise in the shape of `input`."""
     draw = rng(xp).random(input.shape)
     tiny = 1e-300  # -log(-log(0)) would be infinite
     return xp.asarray(-xp.log(-xp.log(xp.maximum(draw, tiny)))).astype(input.dtype)
+
+
+@gumbel_noise.samples
+def gumbel_noise_samples(make):
+    yield make(3, 4, requires_grad=False)
 
 
 @composite(at=("nn.functional.gumbel_softmax",))
@@ -210,6 +226,12 @@ def gumbel_softmax(F, logits, tau=1, hard=False, eps=1e-10, dim=-1):
     index = F.argmax(winner, dim, True)
     chosen = F.scatter(F.zeros_like(winner), dim, index, 1.0)
     return chosen - winner + soft
+
+
+@gumbel_softmax.samples
+def gumbel_softmax_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), tau=2.0, dim=0)
 
 
 @composite(at=("nn.functional.glu",))
@@ -233,30 +255,10 @@ def glu(F, input, dim=-1):
     return first * F.sigmoid(second)
 
 
-@functional_log_softmax.samples
-@functional_softmax.samples
-@softmin.samples
-@safe_softmax.samples
-def functional_samples(make):
-    yield make(3, 4), 1
-    yield make(2, 3, 4), 0
-
-
 @glu.samples
 def glu_samples(make):
     yield make(3, 4)
     yield make(4, 3), 0
-
-
-@gumbel_softmax.samples
-def gumbel_softmax_samples(make):
-    yield make(3, 4)
-    yield make.args(make(3, 4), tau=2.0, dim=0)
-
-
-@gumbel_noise.samples
-def gumbel_noise_samples(make):
-    yield make(3, 4, requires_grad=False)
 
 
 @hookimpl

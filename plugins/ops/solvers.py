@@ -220,6 +220,13 @@ def linalg_solve_ex(F, A, B, *, left=True, check_errors=False):
     return linalg_solve_ex.returns(F.linalg_solve(F.where(bad, math.nan, A), B, left=left), info)
 
 
+@linalg_solve.samples
+@linalg_solve_ex.samples
+def solve_samples(make):
+    yield make(3, 3), make(3, 2)
+    yield make.args(make(2, 3, 3), make(2, 2, 3), left=False)
+
+
 @composite(at=("linalg.tensorsolve",))
 def linalg_tensorsolve(F, A, B, dims=None, *, out=None):
     """Solution X of `tensordot(A, X) = B`, over all dimensions of X.
@@ -243,6 +250,11 @@ def linalg_tensorsolve(F, A, B, dims=None, *, out=None):
     return result if out is None else out.copy_(result)
 
 
+@linalg_tensorsolve.samples
+def linalg_tensorsolve_samples(make):
+    yield make(2, 3, 6), make(2, 3)
+
+
 @composite(at=("linalg.tensorinv",))
 def linalg_tensorinv(F, A, ind=2, *, out=None):
     """Inverse of `A` with respect to `tensordot` over its first `ind` dimensions.
@@ -262,6 +274,12 @@ def linalg_tensorinv(F, A, ind=2, *, out=None):
         )
     result = F.reshape(F.linalg_inv(F.reshape(A, (n, n))), last + first)
     return result if out is None else out.copy_(result)
+
+
+@linalg_tensorinv.samples
+def linalg_tensorinv_samples(make):
+    yield make(2, 3, 6)
+    yield make.args(make(4, 2, 2), ind=1)
 
 
 # ---------------------------------------------------------------- triangular equations
@@ -343,6 +361,12 @@ def linalg_solve_triangular(F, A, B, *, upper, left=True, unitriangular=False, o
     return result if out is None else out.copy_(result)
 
 
+@linalg_solve_triangular.samples
+def linalg_solve_triangular_samples(make):
+    yield make.args(make(3, 3, low=1, high=2), make(3, 2), upper=True)
+    yield make.args(make(3, 3, low=1, high=2), make(2, 3), upper=False, left=False, unitriangular=True)
+
+
 @composite(returns="solution cloned_coefficient")
 def triangular_solve(F, input, A, upper=True, transpose=False, unitriangular=False):
     """Solution of triangular equations, and their coefficients.
@@ -365,6 +389,11 @@ def triangular_solve(F, input, A, upper=True, transpose=False, unitriangular=Fal
     return triangular_solve.returns(solution, F.clone(A))
 
 
+@triangular_solve.samples
+def triangular_solve_samples(make):
+    yield make(3, 2), make(3, 3, low=1, high=2)
+
+
 @composite()
 def cholesky_solve(F, input, L, upper=False):
     """Solution X of `A X = input` from the Cholesky factor of A.
@@ -381,6 +410,11 @@ def cholesky_solve(F, input, L, upper=False):
     factor = F.transpose(F.conj(L), -2, -1) if upper else L
     half = F.triangular_matrices(factor, input, False, False)
     return F.triangular_matrices(F.transpose(F.conj(factor), -2, -1), half, True, False)
+
+
+@cholesky_solve.samples
+def cholesky_solve_samples(make):
+    yield make(3, 2), make(3, 3, low=1, high=2)
 
 
 @composite()
@@ -400,40 +434,6 @@ def cholesky_inverse(F, input, upper=False):
 @cholesky_inverse.samples
 def cholesky_inverse_samples(make):
     yield make(3, 3, low=1, high=2)
-
-
-@cholesky_solve.samples
-def cholesky_solve_samples(make):
-    yield make(3, 2), make(3, 3, low=1, high=2)
-
-
-@linalg_solve.samples
-@linalg_solve_ex.samples
-def solve_samples(make):
-    yield make(3, 3), make(3, 2)
-    yield make.args(make(2, 3, 3), make(2, 2, 3), left=False)
-
-
-@linalg_solve_triangular.samples
-def linalg_solve_triangular_samples(make):
-    yield make.args(make(3, 3, low=1, high=2), make(3, 2), upper=True)
-    yield make.args(make(3, 3, low=1, high=2), make(2, 3), upper=False, left=False, unitriangular=True)
-
-
-@linalg_tensorinv.samples
-def linalg_tensorinv_samples(make):
-    yield make(2, 3, 6)
-    yield make.args(make(4, 2, 2), ind=1)
-
-
-@linalg_tensorsolve.samples
-def linalg_tensorsolve_samples(make):
-    yield make(2, 3, 6), make(2, 3)
-
-
-@triangular_solve.samples
-def triangular_solve_samples(make):
-    yield make(3, 2), make(3, 3, low=1, high=2)
 
 
 @hookimpl

@@ -85,6 +85,12 @@ def msort(F, input):
     return F.sort(input, 0)[0]
 
 
+@argsort.samples
+@msort.samples
+def sorted_samples(make):
+    yield make(3, 4)
+
+
 @op(returns="values indices")
 def topk(xp, input, k, dim=-1, largest=True, sorted=True):
     """The `k` largest (or smallest) elements along `dim`, and where they were.
@@ -258,6 +264,12 @@ def searchsorted_meta(sorted_sequence, input, *, out_int32=False, right=False, s
     return getattr(input, "shape", ()), (plugrad.int32 if out_int32 else plugrad.int64).numpy
 
 
+@searchsorted.samples
+def searchsorted_samples(make):
+    yield make(4, requires_grad=False).sort().values, make(2, 3, requires_grad=False)
+    yield make.args(make(2, 4, requires_grad=False).sort().values, make(2, 3, requires_grad=False), right=True)
+
+
 @op(vjp=None)
 def bucketize(xp, input, boundaries, *, out_int32=False, right=False):
     """The bucket between rising 1-d `boundaries` in which each element lies.
@@ -277,18 +289,6 @@ def bucketize(xp, input, boundaries, *, out_int32=False, right=False):
 @bucketize.meta
 def bucketize_meta(input, boundaries, *, out_int32=False, right=False):
     return getattr(input, "shape", ()), (plugrad.int32 if out_int32 else plugrad.int64).numpy
-
-
-@argsort.samples
-@msort.samples
-def sorted_samples(make):
-    yield make(3, 4)
-
-
-@searchsorted.samples
-def searchsorted_samples(make):
-    yield make(4, requires_grad=False).sort().values, make(2, 3, requires_grad=False)
-    yield make.args(make(2, 4, requires_grad=False).sort().values, make(2, 3, requires_grad=False), right=True)
 
 
 @bucketize.samples
@@ -337,6 +337,14 @@ def unique_parts(xp, input, dim=None):
         return input.copy(), xp.zeros(0, "int64"), xp.zeros(0, "int64")
     values, inverse, counts = xp.unique(input, return_inverse=True, return_counts=True, axis=dim)
     return values, inverse.reshape(-1).astype("int64"), counts.astype("int64")
+
+
+@nonzero_rows.samples
+@nonzero.samples
+@unique_parts.samples
+def whole_samples(make):
+    yield make.ints(3, 4)
+    yield make(requires_grad=False)
 
 
 @op(at=(), vjp=None)
@@ -388,6 +396,11 @@ def unique_consecutive(F, input, return_inverse=False, return_counts=False, dim=
     tensor([3, 1, 3])
     """
     return chosen(F.consecutive_parts(input, dim), return_inverse, return_counts)
+
+
+consecutive_parts.samples(whole_samples)
+unique.samples(whole_samples)
+unique_consecutive.samples(whole_samples)
 
 
 @op(vjp=None)
@@ -458,36 +471,19 @@ def isin_meta(elements, test_elements, *, assume_unique=False, invert=False):
     return getattr(elements, "shape", ()), plugrad.bool.numpy
 
 
+@isin.samples
+def isin_samples(make):
+    yield make.ints(2, 3), make.ints(2)
+
+
 @histc.meta
 def histc_meta(input, bins=100, min=0, max=0):
     return (bins,), input.dtype
 
 
-@nonzero_rows.samples
-@nonzero.samples
-@unique_parts.samples
-@unique.samples
-@consecutive_parts.samples
-@unique_consecutive.samples
-def whole_samples(make):
-    yield make.ints(3, 4)
-    yield make(requires_grad=False)
-
-
-@bincount.samples
-def bincount_samples(make):
-    yield make.ints(5)
-    yield make.args(make.ints(5), make(5, requires_grad=False), minlength=6)
-
-
 @histc.samples
 def histc_samples(make):
     yield make(9, requires_grad=False), 4, -1, 1
-
-
-@isin.samples
-def isin_samples(make):
-    yield make.ints(2, 3), make.ints(2)
 
 
 @nonzero_rows.meta
@@ -496,6 +492,12 @@ def isin_samples(make):
 @bincount.meta
 def no_meta(*args, **kwargs):
     raise NotImplementedError("the result's shape depends on values, which tensors on the meta device lack")
+
+
+@bincount.samples
+def bincount_samples(make):
+    yield make.ints(5)
+    yield make.args(make.ints(5), make(5, requires_grad=False), minlength=6)
 
 
 @hookimpl

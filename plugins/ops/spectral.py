@@ -159,6 +159,11 @@ def svd(F, input, some=True, compute_uv=True):
     return svd.returns(left, values, F.transpose(F.conj(right), -2, -1))
 
 
+@svd.samples
+def svd_samples(make):
+    yield make.through(_up_to_signs, make(4, 3))
+
+
 # ---------------------------------------------------------------- Hermitian eigenvalues
 
 
@@ -202,6 +207,12 @@ def linalg_eigh_vjp(F, g, y):
     return F.matmul(F.matmul(vectors, inner), adjoint(F, vectors))
 
 
+@linalg_eigh.samples
+def linalg_eigh_samples(make):
+    yield make.through(_up_to_sign, make(3, 3))
+    yield make.through(_up_to_sign, make(2, 3, 3), "U")
+
+
 @op(at=("linalg.eigvalsh",))
 def linalg_eigvalsh(xp, A, UPLO="L"):
     """Eigenvalues, rising, of Hermitian matrices; arguments as for `eigh`.
@@ -224,6 +235,11 @@ def linalg_eigvalsh_meta(A, UPLO="L"):
 def linalg_eigvalsh_vjp(F, g, A, UPLO):
     vectors = F.linalg_eigh(A, UPLO)[1]
     return F.matmul(_times(F, vectors, g), adjoint(F, vectors))
+
+
+@linalg_eigvalsh.samples
+def linalg_eigvalsh_samples(make):
+    yield make.through(_on_symmetric, make(3, 3))
 
 
 # ---------------------------------------------------------------- eigenvalues
@@ -264,6 +280,11 @@ def linalg_eig_vjp(F, g, y):
     return F.solve_matrices(vh, F.matmul(inner, vh))
 
 
+@linalg_eig.samples
+def linalg_eig_samples(make):
+    yield make.through(_up_to_phase, make(3, 3))
+
+
 @op(at=("linalg.eigvals",))
 def linalg_eigvals(xp, A):
     """Eigenvalues of square matrices, complex.
@@ -288,6 +309,11 @@ def linalg_eigvals_meta(A):
 def linalg_eigvals_vjp(F, g, A):
     vh = adjoint(F, F.linalg_eig(A)[1])
     return F.solve_matrices(vh, F.unsqueeze(g, -1) * vh)
+
+
+@linalg_eigvals.samples
+def linalg_eigvals_samples(make):
+    yield make(3, 3)
 
 
 # ---------------------------------------------------------------- rank
@@ -341,6 +367,13 @@ def matrix_rank_method(F, input, tol=None, symmetric=False):
     return F.linalg_matrix_rank(input, tol, symmetric)
 
 
+@linalg_matrix_rank.samples
+@matrix_rank_method.samples
+def rank_samples(make):
+    yield make(3, 4, requires_grad=False)
+    yield make(3, 3, requires_grad=False)
+
+
 def _on_symmetric(function, A, *args):
     return function((A + A.mT.conj()) / 2, *args)
 
@@ -357,39 +390,6 @@ def _up_to_signs(function, A, *args):
 def _up_to_phase(function, A):
     values, vectors = function(A)
     return values, vectors.abs()
-
-
-@linalg_eigh.samples
-def linalg_eigh_samples(make):
-    yield make.through(_up_to_sign, make(3, 3))
-    yield make.through(_up_to_sign, make(2, 3, 3), "U")
-
-
-@linalg_eigvalsh.samples
-def linalg_eigvalsh_samples(make):
-    yield make.through(_on_symmetric, make(3, 3))
-
-
-@linalg_eig.samples
-def linalg_eig_samples(make):
-    yield make.through(_up_to_phase, make(3, 3))
-
-
-@linalg_eigvals.samples
-def linalg_eigvals_samples(make):
-    yield make(3, 3)
-
-
-@linalg_matrix_rank.samples
-@matrix_rank_method.samples
-def rank_samples(make):
-    yield make(3, 4, requires_grad=False)
-    yield make(3, 3, requires_grad=False)
-
-
-@svd.samples
-def svd_samples(make):
-    yield make.through(_up_to_signs, make(4, 3))
 
 
 @hookimpl

@@ -112,6 +112,13 @@ def chunk(F, input, chunks, dim=0):
     return F.split_evenly(input, -(-n // chunks), dim)
 
 
+@split.samples
+@chunk.samples
+def split_samples(make):
+    yield make(5, 3), 2
+    yield make(3, 5), 3, 1
+
+
 def section_indices(n, indices_or_sections):
     """Where to cut a dimension of size `n` into near-equal sections, or at the given indices."""
     if isinstance(indices_or_sections, int):
@@ -150,6 +157,9 @@ def tensor_split(F, input, indices_or_sections, dim=0):
     lead = (slice(None),) * dim
     cuts = section_indices(input.shape[dim], indices_or_sections)
     return tuple(input[lead + (slice(a, b),)] for a, b in zip([None, *cuts], [*cuts, None]))
+
+
+tensor_split.samples(split_samples)
 
 
 def along(F, name, input, indices_or_sections, dim, least):
@@ -202,6 +212,14 @@ def dsplit(F, input, indices_or_sections):
     return along(F, "dsplit", input, indices_or_sections, 2, 3)
 
 
+@hsplit.samples
+@vsplit.samples
+@dsplit.samples
+def equal_parts_samples(make):
+    yield make(4, 4, 4), 2
+    yield make(4, 4, 4), (1, 3)
+
+
 @view()
 def unbind(xp, input, dim=0):
     """All slices along `dim`, as views without that dimension.
@@ -244,6 +262,12 @@ def real(xp, input):
 @real.vjp
 def real_vjp(F, g):
     return g
+
+
+@real.samples
+def real_samples(make):
+    yield make(3)
+    yield make(3, dtype="complex128")
 
 
 @view(at=("imag",))
@@ -340,28 +364,6 @@ def view_as_complex_samples(make):
 @view_as_complex.errors
 def view_as_complex_errors(make):
     yield RuntimeError, "last dimension of size 2", make.args(make(3))
-
-
-@split.samples
-@chunk.samples
-@tensor_split.samples
-def split_samples(make):
-    yield make(5, 3), 2
-    yield make(3, 5), 3, 1
-
-
-@hsplit.samples
-@vsplit.samples
-@dsplit.samples
-def equal_parts_samples(make):
-    yield make(4, 4, 4), 2
-    yield make(4, 4, 4), (1, 3)
-
-
-@real.samples
-def real_samples(make):
-    yield make(3)
-    yield make(3, dtype="complex128")
 
 
 @hookimpl

@@ -49,6 +49,12 @@ def cov(F, input, *, correction=1, fweights=None, aweights=None):
     return F.squeeze(result)
 
 
+@cov.samples
+def cov_samples(make):
+    yield make(3, 5)
+    yield make(5)
+
+
 def _weights(F, fweights, aweights, n):
     """Check the weights of observations; return their product, or None."""
     for name, weights, floats in (("fweights", fweights, False), ("aweights", aweights, True)):
@@ -99,6 +105,9 @@ def corrcoef(F, input):
     if covariance.is_complex():
         return F.complex(F.clamp(F.real(result), -1, 1), F.clamp(F.imag(result), -1, 1))
     return F.clamp(result, -1, 1)
+
+
+corrcoef.samples(cov_samples)
 
 
 # ---------------------------------------------------------------- histograms
@@ -196,6 +205,12 @@ def histogram_meta(input, bins, *, range=None, weight=None, density=False):
     return [((n - 1,), input.dtype), ((n,), input.dtype)]
 
 
+@histogram.samples
+def histogram_samples(make):
+    yield make(20, requires_grad=False), 4
+    yield make.args(make(20, requires_grad=False), 3, range=(-1.0, 1.0), density=True)
+
+
 @op(at=(), vjp=None)
 def histogram_grid(xp, input, bins, *, range=None, weight=None, density=False):
     """Numbers of points in the boxes of a grid, then the edges of each dimension."""
@@ -243,19 +258,6 @@ def histogramdd(F, input, bins, *, range=None, weight=None, density=False):
     if not isinstance(bins, int):
         edges = [own if hasattr(own, "dtype") else found for own, found in zip(bins, edges)]
     return histogramdd.returns(hist, tuple(edges))
-
-
-@corrcoef.samples
-@cov.samples
-def cov_samples(make):
-    yield make(3, 5)
-    yield make(5)
-
-
-@histogram.samples
-def histogram_samples(make):
-    yield make(20, requires_grad=False), 4
-    yield make.args(make(20, requires_grad=False), 3, range=(-1.0, 1.0), density=True)
 
 
 @histogram_grid.samples

@@ -59,6 +59,11 @@ def as_strided(F, input, size, stride, storage_offset=None):
     return F.strided_view(input, tuple(size), tuple(stride), offset, (start, *input.stride()))
 
 
+@as_strided.samples
+def as_strided_samples(make):
+    yield make.args(make(3, 3), (2, 2), (1, 2), 1)
+
+
 @view(at=(), node="AsStridedBackward0")
 def strided_view(xp, input, size, stride, offset, layout):
     """`as_strided`, given the offset and strides of `input` as `layout`."""
@@ -72,11 +77,6 @@ def strided_view(xp, input, size, stride, offset, layout):
 @strided_view.vjp
 def strided_view_vjp(F, g, input_shape, size, stride, offset, layout):
     return F.strided_sum(g, input_shape, layout, size, stride, offset)
-
-
-@as_strided.samples
-def as_strided_samples(make):
-    yield make.args(make(3, 3), (2, 2), (1, 2), 1)
 
 
 @strided_view.samples
@@ -111,6 +111,11 @@ def strided_sum_vjp(F, g, shape, layout, size, stride, offset):
     return F.strided_read(g, shape, layout, size, stride, offset)
 
 
+@strided_sum.samples
+def strided_sum_samples(make):
+    yield make(2, 2), (3, 3), (0, 3, 1), (2, 2), (1, 2), 1
+
+
 @op(at=())
 def strided_read(xp, input, shape, layout, size, stride, offset):
     """What `as_strided` would read of `input`, laid out in memory by `layout`."""
@@ -127,11 +132,6 @@ def strided_read_meta(input, shape, layout, size, stride, offset):
 @strided_read.vjp
 def strided_read_vjp(F, g, shape, layout, size, stride, offset):
     return F.strided_sum(g, shape, layout, size, stride, offset)
-
-
-@strided_sum.samples
-def strided_sum_samples(make):
-    yield make(2, 2), (3, 3), (0, 3, 1), (2, 2), (1, 2), 1
 
 
 @strided_read.samples

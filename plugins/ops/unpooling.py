@@ -60,6 +60,12 @@ def adaptive_max_pool1d_with_indices(F, input, output_size, return_indices=False
     return F.adaptive_max_pool1d(input, output_size, True)
 
 
+@max_pool1d_with_indices.samples
+@adaptive_max_pool1d_with_indices.samples
+def pool1d_with_indices_samples(make):
+    yield make(1, 2, 5), 2
+
+
 @composite(at=("nn.functional.adaptive_max_pool2d_with_indices",))
 def adaptive_max_pool2d_with_indices(F, input, output_size, return_indices=False):
     """`adaptive_max_pool2d` with positions: a pair (values, indices).
@@ -71,6 +77,12 @@ def adaptive_max_pool2d_with_indices(F, input, output_size, return_indices=False
     return F.adaptive_max_pool2d(input, output_size, True)
 
 
+@max_pool2d_with_indices.samples
+@adaptive_max_pool2d_with_indices.samples
+def pool2d_with_indices_samples(make):
+    yield make(1, 2, 5, 4), 2
+
+
 @composite(at=("nn.functional.adaptive_max_pool3d_with_indices",))
 def adaptive_max_pool3d_with_indices(F, input, output_size, return_indices=False):
     """`adaptive_max_pool3d` with positions: a pair (values, indices).
@@ -80,6 +92,12 @@ def adaptive_max_pool3d_with_indices(F, input, output_size, return_indices=False
     7
     """
     return F.adaptive_max_pool3d(input, output_size, True)
+
+
+@max_pool3d_with_indices.samples
+@adaptive_max_pool3d_with_indices.samples
+def pool3d_with_indices_samples(make):
+    yield make(1, 2, 5, 4, 4), 2
 
 
 def _unpooled_size(name, n, input, kernel_size, stride, padding, output_size):
@@ -142,6 +160,11 @@ def max_unpool1d(F, input, indices, kernel_size, stride=None, padding=0, output_
     return _max_unpool(F, 1, input, indices, kernel_size, stride, padding, output_size)
 
 
+@max_unpool1d.samples
+def max_unpool1d_samples(make):
+    yield make(1, 1, 2), make.ints(1, 1, 2, low=0, high=1) + plugrad.tensor([0, 3]), 2
+
+
 @composite(at=("nn.functional.max_unpool2d",))
 def max_unpool2d(F, input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Put maxima back to their positions, zeros elsewhere.
@@ -156,6 +179,11 @@ def max_unpool2d(F, input, indices, kernel_size, stride=None, padding=0, output_
     return _max_unpool(F, 2, input, indices, kernel_size, stride, padding, output_size)
 
 
+@max_unpool2d.samples
+def max_unpool2d_samples(make):
+    yield make(1, 1, 2, 2), make.ints(1, 1, 2, 2, low=0, high=1) + plugrad.tensor([[0, 3], [9, 14]]), 2
+
+
 @composite(at=("nn.functional.max_unpool3d",))
 def max_unpool3d(F, input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Put maxima back to their positions, zeros elsewhere.
@@ -167,6 +195,12 @@ def max_unpool3d(F, input, indices, kernel_size, stride=None, padding=0, output_
     tensor(1.)
     """
     return _max_unpool(F, 3, input, indices, kernel_size, stride, padding, output_size)
+
+
+@max_unpool3d.samples
+def max_unpool3d_samples(make):
+    places = plugrad.tensor([[[0, 3], [9, 14]], [[36, 39], [45, 47]]])
+    yield make(1, 1, 2, 2, 2), make.ints(1, 1, 2, 2, 2, low=0, high=1) + places, 2
 
 
 def _lp_pool(F, n, input, norm_type, kernel_size, stride, ceil_mode):
@@ -193,6 +227,11 @@ def lp_pool1d(F, input, norm_type, kernel_size, stride=None, ceil_mode=False):
     return _lp_pool(F, 1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
+@lp_pool1d.samples
+def lp_pool1d_samples(make):
+    yield make(1, 2, 5, low=0.5, high=2), 3, 2
+
+
 @composite(at=("nn.functional.lp_pool2d",))
 def lp_pool2d(F, input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """The `norm_type`-norm of each window of images (N, C, H, W) or (C, H, W).
@@ -202,6 +241,11 @@ def lp_pool2d(F, input, norm_type, kernel_size, stride=None, ceil_mode=False):
     tensor([[[4.]]])
     """
     return _lp_pool(F, 2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@lp_pool2d.samples
+def lp_pool2d_samples(make):
+    yield make(1, 2, 5, 4, low=0.5, high=2), 3, 2
 
 
 @composite(at=("nn.functional.lp_pool3d",))
@@ -215,53 +259,9 @@ def lp_pool3d(F, input, norm_type, kernel_size, stride=None, ceil_mode=False):
     return _lp_pool(F, 3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-@adaptive_max_pool1d_with_indices.samples
-@max_pool1d_with_indices.samples
-def pool1d_with_indices_samples(make):
-    yield make(1, 2, 5), 2
-
-
-@adaptive_max_pool2d_with_indices.samples
-@max_pool2d_with_indices.samples
-def pool2d_with_indices_samples(make):
-    yield make(1, 2, 5, 4), 2
-
-
-@adaptive_max_pool3d_with_indices.samples
-@max_pool3d_with_indices.samples
-def pool3d_with_indices_samples(make):
-    yield make(1, 2, 5, 4, 4), 2
-
-
-@lp_pool1d.samples
-def lp_pool1d_samples(make):
-    yield make(1, 2, 5, low=0.5, high=2), 3, 2
-
-
-@lp_pool2d.samples
-def lp_pool2d_samples(make):
-    yield make(1, 2, 5, 4, low=0.5, high=2), 3, 2
-
-
 @lp_pool3d.samples
 def lp_pool3d_samples(make):
     yield make(1, 2, 5, 4, 4, low=0.5, high=2), 3, 2
-
-
-@max_unpool1d.samples
-def max_unpool1d_samples(make):
-    yield make(1, 1, 2), make.ints(1, 1, 2, low=0, high=1) + plugrad.tensor([0, 3]), 2
-
-
-@max_unpool2d.samples
-def max_unpool2d_samples(make):
-    yield make(1, 1, 2, 2), make.ints(1, 1, 2, 2, low=0, high=1) + plugrad.tensor([[0, 3], [9, 14]]), 2
-
-
-@max_unpool3d.samples
-def max_unpool3d_samples(make):
-    places = plugrad.tensor([[[0, 3], [9, 14]], [[36, 39], [45, 47]]])
-    yield make(1, 1, 2, 2, 2), make.ints(1, 1, 2, 2, 2, low=0, high=1) + places, 2
 
 
 @hookimpl

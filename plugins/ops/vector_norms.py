@@ -160,6 +160,13 @@ def linalg_matrix_norm(F, A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=No
     return F.reshape(result, tuple(n for i, n in enumerate(A.shape) if i not in (first, second)))
 
 
+@linalg_matrix_norm.samples
+def linalg_matrix_norm_samples(make):
+    yield make(3, 4)
+    yield make(2, 3, 4), "nuc"
+    yield make.args(make(2, 3, 4), 1, keepdim=True)
+
+
 @composite(at=("linalg.norm",))
 def linalg_norm(F, A, ord=None, dim=None, keepdim=False, *, dtype=None):
     """Norm of vectors or matrices.
@@ -214,6 +221,14 @@ def norm(F, input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     return result if out is None else out.copy_(result)
 
 
+@linalg_norm.samples
+@norm.samples
+def norm_samples(make):
+    yield make(3, 4)
+    yield make.args(make(3, 4), 3, dim=1)
+    yield make(5), 2
+
+
 @composite(at=("linalg.cond",))
 def linalg_cond(F, A, p=None, *, out=None):
     """Condition number of matrices: the norm of `A` times the norm of its inverse.
@@ -247,6 +262,12 @@ def linalg_cond(F, A, p=None, *, out=None):
     return F.where(info > 0, _INF, product)
 
 
+@linalg_cond.samples
+def linalg_cond_samples(make):
+    yield make(3, 3)
+    yield make(2, 3, 3), 1
+
+
 # ---------------------------------------------------------------- distances
 
 
@@ -259,6 +280,12 @@ def dist(F, input, other, p=2):
     tensor(5.)
     """
     return F.linalg_vector_norm(input - other, p)
+
+
+@dist.samples
+def dist_samples(make):
+    yield make(3, 4), make(4)
+    yield make(3, 4), make(3, 4), 3
 
 
 @composite(inplace=True)
@@ -280,33 +307,6 @@ def renorm(F, input, p, dim, maxnorm):
     input = F.clone(input)  # what is kept for the gradient of the norm must outlive `renorm_`
     size = F.linalg_vector_norm(input, p, tuple(d for d in range(input.ndim) if d != kept), True)
     return input * F.where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
-
-
-@dist.samples
-def dist_samples(make):
-    yield make(3, 4), make(4)
-    yield make(3, 4), make(3, 4), 3
-
-
-@linalg_cond.samples
-def linalg_cond_samples(make):
-    yield make(3, 3)
-    yield make(2, 3, 3), 1
-
-
-@linalg_matrix_norm.samples
-def linalg_matrix_norm_samples(make):
-    yield make(3, 4)
-    yield make(2, 3, 4), "nuc"
-    yield make.args(make(2, 3, 4), 1, keepdim=True)
-
-
-@linalg_norm.samples
-@norm.samples
-def norm_samples(make):
-    yield make(3, 4)
-    yield make.args(make(3, 4), 3, dim=1)
-    yield make(5), 2
 
 
 @renorm.samples

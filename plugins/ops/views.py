@@ -81,6 +81,12 @@ def adjoint(F, input):
     return F.conj(F.transpose(input, -2, -1) if input.ndim else input)
 
 
+@adjoint.samples
+def adjoint_samples(make):
+    yield make(2, 3, 4)
+    yield make(2, 3, dtype="complex128")
+
+
 @view(variadic="dims")
 def permute(xp, input, dims):
     """Put the dimensions in the order `dims`.
@@ -149,6 +155,12 @@ def movedim(F, input, source, destination):
         return F.reshape(input, ())
     rest = iter([d for d in range(n) if d not in froms])
     return F.permute(input, tuple([froms[tos.index(d)] if d in tos else next(rest) for d in range(n)]))
+
+
+@movedim.samples
+def movedim_samples(make):
+    yield make(2, 3, 4), 0, -1
+    yield make(2, 3, 4), (0, 1), (2, 0)
 
 
 @op(at=())
@@ -391,18 +403,6 @@ def sliding_windows_sum_vjp(F, g, dimension, size, step):
 @sliding_windows_sum.samples
 def sliding_windows_sum_samples(make):
     yield make.args(make(3, 2, 3), (7, 2), 0, 3, 2)
-
-
-@adjoint.samples
-def adjoint_samples(make):
-    yield make(2, 3, 4)
-    yield make(2, 3, dtype="complex128")
-
-
-@movedim.samples
-def movedim_samples(make):
-    yield make(2, 3, 4), 0, -1
-    yield make(2, 3, 4), (0, 1), (2, 0)
 
 
 @hookimpl
