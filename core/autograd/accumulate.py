@@ -18,6 +18,7 @@ differ (Python 3.14 borrows references that earlier ones counted), and one that 
 from __future__ import annotations
 
 import sys
+import threading
 
 import numpy
 
@@ -65,27 +66,31 @@ def _measure() -> tuple[int, int]:
 
 _UNSHARED, _UNSHARED_DATA = _measure()
 
+# Walks of several threads may reach one leaf. Reentrant, since a sum of tensors may run hooks on ops.
+_accumulating = threading.RLock()
+
 
 def accumulate(tensor, grads: list, on_tensors=False) -> None:
     """Add the last gradient of a list, which it is taken from, to the `.grad` of a tensor."""
-    have = getattr(tensor, "_grad", None)
-    if on_tensors:
-        g = grads.pop()
-        if have is not None:
-            tensor._grad = have + g
-        elif mode.grad:
-            tensor._grad = g.clone()
-        else:  # no op, which somebody might see
-            grads.append(g._data)
-            tensor_type = g._type.plain
-            del g
-            tensor._grad = make(grads.pop() if tensor_type.symbolic else own(grads), tensor_type)
-    elif have is None:
-        tensor._grad = owned_tensor(grads, tensor._type.plain)
-    elif have._edge is not None:
-        tensor._grad = ensure_tensor(have._data + grads.pop())
-    else:
-        _add(have, grads.pop())
+    with _accumulating:
+        have = getattr(tensor, "_grad", None)
+        if on_tensors:
+            g = grads.pop()
+            if have is not None:
+                tensor._grad = have + g
+            elif mode.grad:
+                tensor._grad = g.clone()
+            else:  # no op, which somebody might see
+                grads.append(g._data)
+                tensor_type = g._type.plain
+                del g
+                tensor._grad = make(grads.pop() if tensor_type.symbolic else own(grads), tensor_type)
+        elif have is None:
+            tensor._grad = owned_tensor(grads, tensor._type.plain)
+        elif have._edge is not None:
+            tensor._grad = ensure_tensor(have._data + grads.pop())
+        else:
+            _add(have, grads.pop())
 
 
 def owned_tensor(arrays: list, tensor_type):

@@ -18,7 +18,7 @@ from plugrad.graph.nodes import OutputSlot
 from plugrad.graph.saved import annotate
 from plugrad.tensor import inference
 from plugrad.tensor.tensor import Tensor, from_raw, make, write_out
-from plugrad.tensor.views import mark_view
+from plugrad.tensor.views import is_view_of, mark_view
 
 
 def apply(op: Op, values: tuple, out=None, inside=False):
@@ -93,7 +93,7 @@ def apply(op: Op, values: tuple, out=None, inside=False):
     if requires and op.formulas and mode.grad and dtype.kind in "fcV":
         made._edge = record(op, values, raw, result)
     if op.family == "view":
-        if result.base is not None or result is values[0]._data:  # else the memory did not allow a view
+        if is_view_of(result, values[0]._data, kind.backend):
             made._view = mark_view(values[0], op, values[1:])
     if rare or mode.inference:
         inference.settle(op, values, made)

@@ -472,7 +472,7 @@ def {op.name}({signature_source(op)}):
 """
     if op.family == "view":
         mark = f"mark_view({first}, op, ({''.join(n + ', ' for n in rest)}))"
-        source += f"    r._view = {mark} if y.base is not None or y is a else None\n"
+        source += f"    r._view = {mark} if y.base is a or is_view_of(y, a, t.backend) else None\n"
     else:
         source += "    r._view = None\n"
     if not op.formulas:

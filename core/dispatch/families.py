@@ -13,7 +13,7 @@ from plugrad.dispatch import codegen
 from plugrad.dispatch.op import PLAIN, Op
 from plugrad.errors import suggestion
 from plugrad.tensor.shapes import axes, broadcast_shapes
-from plugrad.tensor.views import mark_view
+from plugrad.tensor.views import is_view_of, mark_view
 
 _COMPUTE_IN = {"float16": "float32", "bfloat16": "float32"}  # as PyTorch's kernels on the CPU do
 
@@ -253,7 +253,7 @@ def _fast_namespace(op, masks) -> dict:
         "PLAIN": PLAIN,
         "PLAIN_OR_TUPLE": PLAIN | {tuple},
     }
-    namespace["mark_view"] = mark_view
+    namespace["mark_view"], namespace["is_view_of"] = mark_view, is_view_of
     if op.formulas and len(op.inputs) == len(masks).bit_length():
         namespace.update({f"node{mask}": op.node(mask, real=op.broadcasts) for mask in masks})
     return namespace

@@ -77,6 +77,17 @@ class View:
         return made if self.output is None else made[self.output]
 
 
+def is_view_of(array, source, backend) -> bool:
+    """Return whether what a view op made of a raw array shares its memory, and is no copy that the layout forced.
+
+    That it has a base says nothing: a copying `reshape` of NumPy's returns a view of the copy.
+    """
+    base = array.base
+    if base is None or array is source:
+        return array is source
+    return base is source or base is source.base or backend.storage(array) is backend.storage(source)
+
+
 def mark_view(source, op, rest, output=None):
     """Return the mark of a new view: what `op` with the other arguments `rest` makes of the tensor `source`."""
     view, mark = _new(View), source._view

@@ -22,7 +22,7 @@ from plugrad.graph import modes
 from plugrad.tensor import creation
 from plugrad.testing import samples_of
 from plugrad.testing.samples import Maker
-from plugrad.testing.structure import is_float, tensors_in
+from plugrad.testing.tensors import is_float, tensors_in
 from support import call_variations
 from support.call_snapshots import Snapshot, differences
 from support.call_variations import WRITTEN

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import math
-import threading
 import weakref
 
 import numpy
@@ -13,6 +12,7 @@ import pytest
 import plugrad as torch
 from plugrad import autograd
 from plugrad.autograd import nan_guard
+from support.threads import elsewhere
 
 INF, NAN = math.inf, math.nan
 
@@ -184,15 +184,12 @@ def test_it_acts_where_backward_runs_and_in_its_thread():
         y = x.sqrt() * 0
     y.backward()
     assert math.isnan(x.grad.item())
-    found = []
     with autograd.zero_safe():
-        thread = threading.Thread(target=lambda: found.append((autograd.is_zero_safe_enabled(), gradient())))
-        thread.start()
-        thread.join()
+        enabled, found = elsewhere(lambda: (autograd.is_zero_safe_enabled(), gradient()))
         with autograd.zero_safe(False):
             assert math.isnan(gradient())
         assert gradient() == 0
-    assert not found[0][0] and math.isnan(found[0][1])
+    assert not enabled and math.isnan(found)
     assert autograd.zero_safe()(gradient)() == autograd.zero_safe(gradient)() == 0
     autograd.set_zero_safe(True)
     try:

@@ -36,9 +36,48 @@ def program_view_kinds(torch):
              x.reshape(6, 4), x.unfold(2, 2, 1), x.select(0, 1), x.expand(5, 2, 3, 4)[0], x.flatten(1),
              x.as_strided((2, 2), (1, 4)), *x.split(2, dim=2), *x.chunk(2, dim=1), *x.unbind(1),
              x.movedim(0, -1), x.squeeze(), x.swapaxes(0, 1)]
-    shared = [view.data_ptr() >= x.data_ptr() for view in views]
+    shared = [view._is_view() and view._base is x for view in views]
     x.add_(100)
     return [*views, shared, [view.is_contiguous() for view in views], [view.stride() for view in views]]
+
+
+LAYOUTS = {
+    "plain": lambda x: x * 1,
+    "transposed": lambda x: (x * 1).t(),
+    "rows": lambda x: (x * 1)[::2],
+    "columns": lambda x: (x * 1)[:, 1:],
+    "expanded": lambda x: (x[:1] * 1).expand(4, 6),
+    "copied": lambda x: (x * 1).t().reshape(4, 6),
+}
+SEEN = {
+    "reshape": lambda e: e.reshape(-1),
+    "reshape to its own": lambda e: e.reshape(e.shape),
+    "halved": lambda e: e.reshape(2, -1),
+    "flatten": lambda e: e.flatten(),
+    "ravel": lambda e: e.ravel(),
+    "contiguous": lambda e: e.contiguous(),
+    "unflatten": lambda e: e.unflatten(1, (-1, 1)),
+    "to": lambda e: e.to(e.dtype),
+    "transposed and flat": lambda e: e.t().reshape(-1),
+    "flat and back": lambda e: e.reshape(-1).view(e.shape).t(),
+    "squeeze": lambda e: e.squeeze(),
+}
+
+
+def program_views_and_copies(torch):
+    """What may be a view or a copy: which it is, and what a write to it does to the tensor before, and backward."""
+    found = {}
+    for layout, arrange in LAYOUTS.items():
+        for name, look in SEEN.items():
+            x = torch.tensor(np.arange(24.0).reshape(4, 6), requires_grad=True)
+            e = arrange(x)
+            y = look(e)
+            given = y is e, y._is_view(), e._is_view()
+            written = outcome(lambda y=y: y.mul_(3), 4)
+            (e * e).sum().backward()
+            first, x.grad = x.grad, None
+            found[f"{layout}, {name}"] = given, written, e.detach(), y.detach(), first
+    return found
 
 
 def program_version_errors(torch):

@@ -1,0 +1,36 @@
+"""Ops that may return a view: a result marked as one has its input's memory, any other has its own."""
+
+import numpy
+import pytest
+
+import plugrad as torch
+from plugrad import registry
+from plugrad.testing import samples_of
+from plugrad.testing.tensors import tensors_in
+
+VIEWS = sorted(name for name, op in registry.ops.items() if op.family == "view" and op.provider.builtin)
+LAYOUTS = {
+    "plain": lambda x: x,
+    "reversed dimensions": lambda x: x.permute(*reversed(range(x.ndim))).contiguous().permute(*reversed(range(x.ndim))),
+    "a part": lambda x: torch.stack([x, x], -1)[..., 0],
+    "a copy by reshape": lambda x: torch.stack([x, x], 0).transpose(0, -1).reshape(-1)[: x.numel()].reshape(x.shape),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_marked_as_a_view_where_memory_is_shared(name):
+    op, count = registry.op(name), 0
+    for sample in samples_of(op):
+        for arrange in LAYOUTS.values():
+            moved = sample.map(lambda t, arrange=arrange: arrange(t.detach()))
+            (given,) = tensors_in(moved.args[:1])
+            try:
+                results = tensors_in(moved.call(op.function))
+            except RuntimeError:  # `view` refuses a layout that needs a copy
+                continue
+            for result in results:
+                if result is not given and result.numel():
+                    shared = numpy.shares_memory(result.numpy(), given.numpy())
+                    assert result._is_view() == shared, given.stride()
+                    count += 1
+    assert count
