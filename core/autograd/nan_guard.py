@@ -6,8 +6,8 @@ elements that came out NaN are looked at, so what is finite stays bit for bit wh
 
 Formulas are linear in the gradient. So a NaN that comes up in a walk is still there in the leaves, or it was selected
 away and does not matter. Therefore a walk is a *trial*: it runs as if the mode were off, and what it ends with is
-looked at before it is accumulated. If there is NaN, the walk is repeated with a look at every elementwise node. The
-classes of nodes where that found something to repair are suspects: from then on trials look at these.
+checked before it is accumulated. If there is NaN, the walk is repeated with a check of every elementwise node. The
+classes of nodes that needed a repair then are suspects: from then on trials check these.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from plugrad.autograd.fit import fit
 from plugrad.autograd.leaves import finish_leaves
 from plugrad.dispatch.op import raw_namespace
 from plugrad.graph import versions
-from plugrad.graph.modes import _ModeContext, mode
+from plugrad.graph.modes import ModeContext, mode
 from plugrad.graph.nodes import Outputs
 from plugrad.graph.saved import check_saved
 from plugrad.tensor.tensor import ensure_tensor
@@ -30,11 +30,11 @@ _TINY = 32  # elements up to which Python adds quicker than NumPy
 _FEW = 1024  # elements up to which NumPy's assignment by mask is quick, and an array is worth gathering with others
 _SEVERAL = 8  # arrays from which on gathering pays
 HELD = 1 << 22  # elements of gradients that a trial passes on before it frees what it saved for a repetition
-_CREDIT = 256  # looks at a suspect that find nothing until it is trusted again; twice as many the next time
-_PATIENCE = 1000  # gradients under way that pauses for hooks look at, beyond eight each
+_CREDIT = 256  # checks of a suspect without a repair until it is trusted again; twice as many the next time
+_PATIENCE = 1000  # gradients under way that pauses for hooks check, beyond eight each
 
 
-class zero_safe(_ModeContext):
+class zero_safe(ModeContext):
     """Let 0 * inf and 0 * nan be 0 in the gradients of elementwise ops; a context manager or a decorator.
 
     It acts on every backward that *runs* inside of it, in its thread, whether the graph was recorded inside or not. In
@@ -116,7 +116,7 @@ def run(roots, retain: bool, on_tensors: bool, targets, once: bool) -> dict:
 
 
 class RepairingWalk(CarefulWalk):
-    """A walk that looks at the gradients of every elementwise node, and repairs them."""
+    """A walk that checks the gradients of every elementwise node for NaN, and repairs them."""
 
     def formulas(self, F, node, g, saved):
         if not node.scales or self.on_tensors and g._type.symbolic:
@@ -132,9 +132,9 @@ class _Ended(Exception):
 class Trial(RepairingWalk):
     """A walk that may have to be repeated: where it started, and what it did since.
 
-    Hooks and custom Functions must run once and see what is right. So before one of them the trial pauses: what is
-    under way is looked at, and what is complete is accumulated. After it the trial starts anew. It also pauses when it
-    holds much memory.
+    Hooks and custom Functions must run once and see what is right. So before one of them the trial pauses: gradients
+    under way are checked for NaN, and what is complete is accumulated. After it the trial starts anew. It also pauses
+    when it holds much memory.
     """
 
     patience = _PATIENCE
@@ -147,9 +147,9 @@ class Trial(RepairingWalk):
         self.log = []  # the nodes that ran since then, each followed by what it had saved
         self.held = 0  # elements of the gradients that were passed on since then
         self.leaves = []  # the leaves that are complete since then, each followed by its gradient
-        self.small, self.looks = [], []  # what to look at for these: small raw arrays, and the rest
+        self.small_arrays, self.to_check = [], []  # what to check for NaN for these: small raw arrays, and the rest
         self.results = {}  # gradients of targets from before; `captured` has those since then
-        self.arrived, self.passed_on = None, ()  # what the last node was given, and the gradients that it returned
+        self.last_g, self.last_grads = None, ()  # what the last node was given, and the gradients that it returned
 
     def run(self, roots, uses=None):
         self.roots = roots
@@ -179,10 +179,10 @@ class Trial(RepairingWalk):
                 grads = node.pull(self.F, g, saved, self.retain)
                 if node.fit is not None:
                     grads = fit(self.F, node, grads)
-                self.arrived, self.passed_on = g, grads
+                self.last_g, self.last_grads = g, grads
                 return grads
         grads = super().pull(node, g)
-        self.arrived, self.passed_on = g, grads
+        self.last_g, self.last_grads = g, grads
         return grads
 
     def formulas(self, F, node, g, saved):
@@ -194,29 +194,28 @@ class Trial(RepairingWalk):
         return super().formulas(F, node, g, saved)
 
     def finish(self, leaves):
-        """Keep the complete gradients of leaves until they were looked at."""
+        """Keep the complete gradients of leaves until they have been checked for NaN."""
         for g in leaves[1::2]:
             if g is None:
                 continue
             if self.on_tensors:
-                self.looks.append(g)
+                self.to_check.append(g)
             elif g.size <= _FEW:
-                self.small.append(g)
+                self.small_arrays.append(g)
             else:
                 self.held += g.size
-                arrived, node = self.arrived, self.log[-2]
-                if not node.scales and type(arrived) is type(g) and 4 * arrived.size < g.size:
-                    # Of a matrix product look at the smaller gradient that it was given, unless g is a sum.
-                    if any([g is grad for grad in self.passed_on]):
-                        g = arrived
-                self.looks.append(g)
+                if any([g is grad for grad in self.last_grads]):  # it is no sum, but straight from the last node
+                    given, node = self.last_g, self.log[-2]
+                    if not node.scales and type(given) is type(g) and 4 * given.size < g.size:
+                        g = given  # of a matrix product check the smaller gradient, that it was given
+                self.to_check.append(g)
         self.leaves += leaves
-        self.passed_on = ()
+        self.last_grads = ()
         leaves.clear()
 
     def pause(self, node, g):
-        """Look at what must be right before this node runs, and accumulate what is complete; or end the trial."""
-        self.arrived, self.passed_on = None, ()
+        """Check what must be right before this node runs, and accumulate what is complete; or end the trial."""
+        self.last_g, self.last_grads = None, ()
         hooked = node.rare is not None or node.op is None and not node.pure
         if not hooked and self.held <= HELD:
             if node.op.trusted:
@@ -224,8 +223,8 @@ class Trial(RepairingWalk):
             elif _has_nan(g):  # formulas of others may make anything of a NaN
                 raise _Ended
             return
-        known = {id(grad) for _, grad in self.roots or ()}
-        if not self.commit([grad for grad in (g, *self.pending.values()) if id(grad) not in known]):
+        given = {id(grad) for _, grad in self.roots or ()}  # NaN in those is not of this walk's making
+        if not self.commit([grad for grad in (g, *self.pending.values()) if id(grad) not in given]):
             raise _Ended
         self.owned.clear()  # sums that are under way are what a repetition starts from: they may not change
         if hooked:
@@ -242,14 +241,15 @@ class Trial(RepairingWalk):
         """Accumulate what is complete and forget how it came about; False, and nothing done, if anything holds NaN."""
         captured = self.captured
         if self.roots is not None:
-            looks = [*self.looks, *captured.values(), *under_way]
-            if self.small and _joint_nan(self.small) or looks and any([_has_nan(look) for look in looks]):
+            if self.small_arrays and _joint_nan(self.small_arrays):
                 return False
-            self.roots = looks = None
-        self.small.clear()
-        self.looks.clear()
+            if any([_has_nan(grad) for grad in (*self.to_check, *captured.values(), *under_way)]):
+                return False
+            self.roots = None
+        self.small_arrays.clear()
+        self.to_check.clear()
         self.log.clear()
-        self.arrived, self.passed_on = None, ()
+        self.last_g, self.last_grads = None, ()
         self.results.update(captured)
         captured.clear()
         finish_leaves(self.leaves, self.on_tensors, self.targets, self.results)
@@ -293,11 +293,11 @@ def _has_nan(grad) -> bool:
 
 # ---------------------------------------------------------------------------------------------------- repair
 
-_suspects: dict = {}  # class of nodes -> [looks left, credit]
+_suspects: dict = {}  # class of nodes -> [checks left, credit]
 
 
 def _suspect(cls) -> None:
-    """Gradients of such a node were repaired: have trials look at them."""
+    """Gradients of such a node were repaired: have trials check them."""
     record = _suspects.setdefault(cls, [0, _CREDIT])
     if cls.pure and cls.op.trusted:
         cls.pure = False
@@ -305,7 +305,7 @@ def _suspect(cls) -> None:
 
 
 def _trust_later(cls) -> None:
-    """A trial looks at a suspect; one that has needed no repair for long is trusted again."""
+    """A trial checks a suspect; one that has needed no repair for long is trusted again."""
     record = _suspects[cls]
     record[0] -= 1
     if record[0] <= 0:

@@ -38,13 +38,13 @@ def count_elsewhere(step: int) -> None:
 on_default_device.append(count_elsewhere)
 
 # Raised above zero while a function mode or a hook on ops is on, and for good once a tensor of an overriding class
-# exists: what calls that have no fast road, or would hide the op from a hook, ask.
+# exists: what calls that have no fast path, or would hide the op from a hook, ask.
 watched = 0
 installed_hooks: tuple = ()  # hooks on ops that act in every thread
 
 
 def count_watched(step: int) -> None:
-    """Tell all roads that one more (+1) or one less (-1) mode or hook wants to see calls."""
+    """Tell all paths that one more (+1) or one less (-1) mode or hook wants to see calls."""
     global watched
     with _special_lock:
         watched += step
@@ -62,7 +62,7 @@ class _Leaf:
 LEAF = _Leaf()
 
 
-# Above zero while any thread records nothing: the fast roads ask for their own thread's mode only then.
+# Above zero while any thread records nothing: the fast paths ask for their own thread's mode only then.
 paused = 0
 
 
@@ -107,7 +107,7 @@ guarded_settings.append(("the grad mode", lambda: mode.grad, _set_grad))
 # ---------------------------------------------------------------------------------------------------- grad modes
 
 
-class _ModeContext:
+class ModeContext:
     """A context manager, usable as a decorator, that sets the grad mode."""
 
     __slots__ = ("_previous",)
@@ -140,8 +140,8 @@ class _ModeContext:
                 # The mode is set only while the generator runs, never between two of its values.
                 with self.clone():
                     source = function(*args, **kwargs)
-                    value = next(source, _ModeContext)
-                while value is not _ModeContext:
+                    value = next(source, ModeContext)
+                while value is not ModeContext:
                     sent = yield value
                     with self.clone():
                         try:
@@ -163,7 +163,7 @@ class _ModeContext:
         return type(self)()
 
 
-class no_grad(_ModeContext):
+class no_grad(ModeContext):
     """Record nothing inside; a context manager or a decorator.
 
     >>> import plugrad as torch
@@ -177,14 +177,14 @@ class no_grad(_ModeContext):
     _value = False
 
 
-class enable_grad(_ModeContext):
+class enable_grad(ModeContext):
     """Record again inside of `no_grad`; a context manager or a decorator."""
 
     __slots__ = ()
     _value = True
 
 
-class set_grad_enabled(_ModeContext):
+class set_grad_enabled(ModeContext):
     """Switch recording on or off, at once and, as a context manager, until the block ends."""
 
     __slots__ = ("_value",)
@@ -209,12 +209,12 @@ class set_grad_enabled(_ModeContext):
 
 
 def _count_inference(on: bool) -> None:
-    """Send ops and factories to the general road while the mode is on, where their results are marked."""
+    """Send ops and factories to the general path while the mode is on, where their results are marked."""
     count_special(+1 if on else -1)
     count_elsewhere(+1 if on else -1)
 
 
-class inference_mode(_ModeContext):
+class inference_mode(ModeContext):
     """Record nothing inside, and mark the results so that they can't enter a graph later."""
 
     __slots__ = ("_value", "_on")

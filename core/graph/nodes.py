@@ -21,8 +21,8 @@ _TORCH_NAMES = {"input": "self", "y": "result"}  # of saved values
 class Node:
     """One recorded op. Subclasses, made once per op and set of wanted gradients, hold the formulas.
 
-    `pull(F, g, saved)` returns one gradient per edge. `fit` is None, or holds per edge the (shape, dtype, real) that
-    its gradient must be brought to (broadcast inputs, promoted dtypes).
+    `pull(F, g, saved, retain)` returns one gradient per edge. `fit` is None, or holds per edge the (shape, dtype) that
+    its gradient must be brought to (broadcast inputs, promoted dtypes), None for an edge that leads nowhere.
     """
 
     __slots__ = ("edges", "saved", "fit", "rare", "seq", "__weakref__")
