@@ -298,7 +298,7 @@ def test_composites_and_backward_arrive_as_their_ops():
         y = torch.nn.functional.tanhshrink(x)
         forward = list(names.seen)
         y.sum().backward()
-    assert forward == ["tanh", "sub"] and len(names.seen) > 4
+    assert forward == ["tanh", "sub"] and {"sum", "mul"} <= set(names.seen[2:])
     expected = x.grad.clone()
     x.grad = None
     torch.nn.functional.tanhshrink(x).sum().backward()
@@ -360,7 +360,7 @@ def test_compiled_modules_and_decorators():
     x = torch.ones(1, 3)
     assert torch.equal(compiled(x), model(x))
     model.compile(backend="eager")
-    assert model(x).shape == (1, 2)
+    assert torch.equal(model(x), compiled(x))
 
     @torch.compile(backend="eager")
     def triple(x):

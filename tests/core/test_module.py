@@ -304,7 +304,9 @@ def test_conversion_keeps_identity():
     weight = net.weight
     net(torch.ones(2)).sum().backward()
     grad = weight.grad
-    net.register_buffer("index", torch.zeros(2, dtype=torch.int64))
+    net.register_buffer("index", torch.tensor([7, 8]))
+    with torch.no_grad():
+        weight.copy_(torch.tensor([0.5, -2.0]))
     for convert, dtype in (
         (net.double, torch.float64),
         (net.float, torch.float32),
@@ -319,6 +321,7 @@ def test_conversion_keeps_identity():
         assert net.weight is weight and weight.dtype == dtype and weight.requires_grad and weight.is_leaf
         assert weight.grad is grad and grad.dtype == dtype
         assert net.count.dtype == dtype and net.index.dtype == torch.int64
+        assert weight.tolist() == [0.5, -2.0] and grad.tolist() == [1.0, 1.0] and net.index.tolist() == [7, 8]
     net.type(torch.float64)
     assert net.index.dtype == torch.float64
     assert net.cpu() is net

@@ -170,20 +170,24 @@ def test_a_write_after_the_use_through_an_array_from_before_it():
 
 
 def test_writing_the_same_bytes_is_no_change():
-    y = param(3).exp()
+    x = param(3)
+    y = x.exp()
     array = y.detach().numpy()
     copy = array.copy()
     write(array)
     array[:] = copy
     del array
     y.sum().backward()
+    assert x.grad.tolist() == y.tolist() == numpy.exp(numpy.float32([1, 2, 3])).tolist()
 
 
 def test_other_memory_than_what_was_saved():
-    y = param(4) * 2
+    x = param(4)
+    y = x * 2
     array, z = y.detach()[:2].numpy(), (y[2:] * y[2:]).sum()
     write(array)
     z.backward()
+    assert x.grad.tolist() == [0.0, 0.0, 24.0, 32.0]
 
 
 def test_no_false_alarm_once_numpys_array_is_gone():
@@ -191,10 +195,12 @@ def test_no_false_alarm_once_numpys_array_is_gone():
     array, old = x.detach().numpy(), (x * x).sum()
     old.backward(retain_graph=True)
     del array
-    for _ in range(3):
+    for number in range(3):
         with torch.no_grad():
             x.add_(1)
+        x.grad = None
         (x * x).sum().backward()
+        assert x.grad.tolist() == [2.0 * (number + i) for i in (2, 3, 4)]
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         old.backward()
 
@@ -205,26 +211,33 @@ def test_a_write_before_numpys_array_was_gone_is_seen_by_older_nodes_alone():
     write(array)
     del array
     (x * x).sum().backward()
+    assert x.grad.tolist() == [200.0] * 3
     with pytest.raises(RuntimeError, match=STALE):
         old.backward()
 
 
 def test_optimizers_and_loading_write_without_false_alarm():
-    layer = torch.nn.Linear(3, 1)
-    optimizer = torch.optim.Adam(layer.parameters(), lr=0.1)
-    kept = [p.detach().numpy() for p in layer.parameters()]
-    state = {name: value.clone() for name, value in layer.state_dict().items()}
-    for number in range(4):
-        optimizer.zero_grad()
-        layer(torch.ones(2, 3)).sum().backward()
-        inside = layer.weight.detach().numpy()
-        optimizer.step()
-        loss = layer(torch.ones(2, 3)).pow(2).sum()
-        del inside
-        loss.backward()
-        if number == 2:
-            layer.load_state_dict(state)
-    assert all(numpy.shares_memory(a, p.detach().numpy()) for a, p in zip(kept, layer.parameters()))
+    def train(arrays):
+        torch.manual_seed(0)
+        layer, seen = torch.nn.Linear(3, 1), []
+        optimizer = torch.optim.Adam(layer.parameters(), lr=0.1)
+        kept = [p.detach().numpy() for p in layer.parameters()] if arrays else []
+        state = {name: value.clone() for name, value in layer.state_dict().items()}
+        for number in range(4):
+            optimizer.zero_grad()
+            layer(torch.ones(2, 3)).sum().backward()
+            inside = layer.weight.detach().numpy() if arrays else None
+            optimizer.step()
+            loss = layer(torch.ones(2, 3)).pow(2).sum()
+            del inside
+            loss.backward()
+            seen += [loss.item(), layer.weight.grad.tolist(), layer.bias.grad.tolist()]
+            if number == 2:
+                layer.load_state_dict(state)
+        assert all(numpy.shares_memory(a, p.detach().numpy()) for a, p in zip(kept, layer.parameters()))
+        return seen
+
+    assert train(arrays=True) == train(arrays=False)
 
 
 def test_digits_trained_by_numpy():

@@ -270,7 +270,9 @@ def test_a_module_leaves_meta_by_to_empty():
     model.to_empty(device="cpu")
     for module in model:
         module.reset_parameters()
-    assert model(torch.ones(2, 3)).shape == (2, 4)
+    x = torch.randn(2, 3)
+    expected = torch.nn.functional.linear(x, model[0].weight, model[0].bias) / (1 + model[1].eps) ** 0.5
+    assert torch.allclose(model.eval()(x), expected)
     assert {t.device.type for t in model.state_dict().values()} == {"cpu"}
 
 

@@ -1,5 +1,7 @@
 """Results and gradients have the dtype of the inputs, whatever kernels and formulas compute in."""
 
+import math
+
 import pytest
 
 import plugrad as torch
@@ -47,13 +49,22 @@ def test_results_and_gradients_keep_the_dtype(dtype):
 def test_values_beside_indices_keep_bfloat16(name):
     pytest.importorskip("ml_dtypes")
     x = torch.tensor([[1.0, 5.0], [3.0, 2.0]], dtype=torch.bfloat16)
-    results = getattr(torch, name)(x, **({"dim": 0} if name != "aminmax" else {}))
-    assert results[0].dtype is torch.bfloat16 and results[1].dtype in (torch.int64, torch.bfloat16)
+    values, others = getattr(torch, name)(x, dim=0)
+    expected = {  # mode and median: of two values the smaller
+        "max": ([3, 5], [1, 0]), "min": ([1, 2], [0, 1]), "median": ([1, 2], [0, 1]), "mode": ([1, 2], [0, 1]),
+        "cummax": ([[1, 5], [3, 5]], [[0, 0], [1, 0]]), "aminmax": ([1, 2], [3, 5]),
+    }  # fmt: skip
+    assert (values.tolist(), others.tolist()) == expected[name]
+    assert values.dtype is torch.bfloat16 and others.dtype is (torch.bfloat16 if name == "aminmax" else torch.int64)
 
 
 def test_numbers_do_not_widen_gradients():
     special = torch.special
-    for function in (lambda a: special.xlogy(a, 3.0), lambda a: special.xlog1py(a, 3.0), lambda a: torch.ldexp(a, 2)):
+    for function, slope in (
+        (lambda a: special.xlogy(a, 3.0), math.log(3)),
+        (lambda a: special.xlog1py(a, 3.0), math.log(4)),
+        (lambda a: torch.ldexp(a, 2), 4.0),
+    ):
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         (g,) = torch.autograd.grad(function(x).sum(), x)
-        assert g.dtype is torch.float32
+        assert g.dtype is torch.float32 and g.tolist() == pytest.approx([slope] * 2)

@@ -402,10 +402,13 @@ def test_loads_batch_norm_of_version_1():
 
 
 def test_output_size_of_transposed_convolution():
-    layer = nn.ConvTranspose2d(1, 1, 3, stride=2)
-    assert layer(plugrad.ones(1, 1, 4, 4), output_size=(10, 9)).shape == (1, 1, 10, 9)
+    theirs, ours = pair("ConvTranspose2d(1, 2, 3, stride=2)")
+    x = numpy.random.default_rng(6).normal(size=(1, 1, 4, 4)).astype(numpy.float32)
+    found = ours(plugrad.from_numpy(x), output_size=(10, 9))
+    assert found.shape == (1, 2, 10, 9)
+    same(found, theirs(torch.from_numpy(x), output_size=(10, 9)), 1e-5)
     with pytest.raises(ValueError, match="valid sizes range"):
-        layer(plugrad.ones(1, 1, 4, 4), output_size=(11, 9))
+        ours(plugrad.from_numpy(x), output_size=(11, 9))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import math
 import pickle
 
 import numpy
@@ -140,17 +141,38 @@ def test_large_parameters_are_updated_in_blocks(torch, monkeypatch):
 
 
 def test_options_may_change_between_steps(torch):
-    for name, changes in {"SGD": {"momentum": 0.5}, "Adam": {"amsgrad": True}, "RMSprop": {"centered": True}}.items():
-        pair = Pair(torch, name, {})
-        pair.step()
-        if name == "SGD":  # PyTorch's Adam and RMSprop fail here, for lack of state
-            for optimizer in (pair.optimizer, pair.oracle):
-                optimizer.param_groups[0].update(changes)
-            pair.step()
-            pair.compare()
-        else:
-            pair.optimizer.param_groups[0].update(changes)
-            pair.optimizer.step()
+    pair = Pair(torch, "SGD", {})
+    pair.step()
+    for optimizer in (pair.optimizer, pair.oracle):
+        optimizer.param_groups[0].update(momentum=0.5)
+    pair.step()
+    pair.compare()
+
+
+def test_state_that_an_option_set_later_needs_starts_at_zero():
+    """Where PyTorch's fail, for lack of that state."""
+    adam, rms = one(), one()
+    optimizers = optim.Adam([adam], lr=0.1), optim.RMSprop([rms], lr=0.1)
+    for optimizer, changes in zip(optimizers, ({"amsgrad": True}, {"centered": True})):
+        optimizer.step()
+        optimizer.param_groups[0].update(changes)
+    for grad in (3.0, 0.5):
+        for p, optimizer in zip((adam, rms), optimizers):
+            p.grad = plugrad.tensor([grad])
+            optimizer.step()
+    expected, mean, square, largest = 1.0, 0.0, 0.0, 0.0
+    for step, grad in enumerate((1.0, 3.0, 0.5), 1):
+        mean, square = 0.9 * mean + 0.1 * grad, 0.999 * square + 0.001 * grad**2
+        largest = max(largest, square) if step > 1 else 0.0
+        root = math.sqrt((largest if step > 1 else square) / (1 - 0.999**step))
+        expected -= 0.1 * mean / (1 - 0.9**step) / (root + 1e-8)
+    assert values(adam).item() == pytest.approx(expected, rel=1e-5)
+    expected, square, average = 1.0, 0.0, 0.0
+    for step, grad in enumerate((1.0, 3.0, 0.5), 1):
+        square = 0.99 * square + 0.01 * grad**2
+        average = 0.99 * average + 0.01 * grad if step > 1 else 0.0
+        expected -= 0.1 * grad / (math.sqrt(square - average**2) + 1e-8)
+    assert values(rms).item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_strided_parameters(torch):
@@ -171,7 +193,7 @@ def test_gradients_are_not_changed():
         p.grad = plugrad.tensor(grad)
         optimizer = getattr(optim, name)([p, one()], maximize=True)
         optimizer.step()
-        assert (p.grad.numpy() == grad).all()
+        assert (p.grad.numpy() == grad).all() and not (values(p) == 1).all(), name
 
 
 def test_a_tensor_as_learning_rate():
