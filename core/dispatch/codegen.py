@@ -522,6 +522,7 @@ def binary_source(op, name=None, swapped=False, operator=False) -> str | None:
     # A kernel that is one function of the array module takes a number as a 0-d array, others see the number itself.
     one_call = direct_name(op, 2) is not None and (operator or len(op.parameters) == 2)
     number = f"{z} = {free}"
+    numbers = "c is float or c is int" if operator or op.numbers != "none" else "False"
     if one_call:
         number = f"{z} = t.constants.get({free})\n                if {z} is None:\n"
         number += f"                    {z} = t.constant({free})"
@@ -532,7 +533,7 @@ def {name or op.name}({head}{tail}):
         t = {held}._type
         kernel = fast[t]
         c = type({free})
-        s = c is float or c is int
+        s = {numbers}
         if kernel is not None and not modes.special{out} and (s or {free}._type is t):
             if s:
                 {number}

@@ -14,7 +14,7 @@ import numpy
 import plugrad
 from plugrad.testing import Sample, samples_of
 from plugrad.testing.samples import Maker, as_sample
-from plugrad.testing.structure import is_float, tensors_in
+from plugrad.testing.tensors import is_float, tensors_in
 
 
 class Variation:
