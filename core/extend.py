@@ -9,6 +9,7 @@ from plugrad.devices.backend import Backend
 from plugrad.devices.device import scipy_of, type_of
 from plugrad.devices.dtypes import from_numpy as dtype_of
 from plugrad.devices.dtypes import get_default_dtype
+from plugrad.devices.symbolic import SymbolicBackend
 from plugrad.dispatch.families import (
     binary,
     complement,
@@ -38,10 +39,10 @@ from plugrad.tensor.tensor import from_raw
 
 __all__ = [
     "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "OpCall", "OpHook", "Optimizer",
-    "PLUGRAD_API", "Parameter", "axes", "binary", "broadcast_shapes", "collect", "complement", "composite", "conj",
-    "dtype_of", "elementwise", "factory", "from_raw", "get_default_dtype", "hookimpl", "keep_dims", "kernel_for",
-    "layer", "loss", "loss_modules", "op", "reduction", "register", "rng", "scipy_of", "type_of", "unary", "unregister",
-    "view",
+    "PLUGRAD_API", "Parameter", "SymbolicBackend", "axes", "binary", "broadcast_shapes", "collect", "complement",
+    "composite", "conj", "dtype_of", "elementwise", "factory", "from_raw", "get_default_dtype", "hookimpl",
+    "keep_dims", "kernel_for", "layer", "loss", "loss_modules", "op", "reduction", "register", "rng", "scipy_of",
+    "type_of", "unary", "unregister", "view",
 ]  # fmt: skip
 
 

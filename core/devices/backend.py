@@ -10,16 +10,25 @@ from plugrad import registry
 
 
 class Backend:
-    """What a device plugin must bring; subclass it and register the instance or the class.
+    """What a device plugin brings; subclass it and register the instance or the class.
 
-    `name` is the device's type ("cuda"), `xp` its array module, `array_type` the class of its arrays. `symbolic`
-    backends hold no data: ops on them run shape rules instead of kernels.
+    Here is all that plugrad asks of a backend. What has no default, `name`, `xp`, `array_type`, `from_numpy` and
+    `to_numpy`, every backend defines. Its arrays have what NumPy's have of `shape`, `strides`, `dtype`, `ndim`, `size`,
+    `itemsize`, `base`, `flags.c_contiguous`, `astype` and `copy`, and can be referenced weakly.
+
+    A symbolic backend, whose arrays have no data, derives from `SymbolicBackend`.
     """
 
     name: str
+    """The type of its devices, such as "cuda"."""
     xp = None
+    """The array module that kernels get: NumPy's functions on these arrays."""
     array_type: type
+    """The class of its arrays; no other backend has the same."""
     symbolic = False
+    """Whether its arrays have no data, so that shape rules run in the place of kernels."""
+    numbered = True
+    """Whether there may be several devices of this type: its name alone then means number 0."""
 
     def available(self) -> str | None:
         """Return None when the device works here, else the reason why not."""
@@ -53,7 +62,7 @@ class Backend:
         return self.xp.random.default_rng(seed)
 
     def storage(self, array):
-        """Return the object that owns the array's memory: equal for an array and all its views."""
+        """Return the object that owns the array's memory: the same for an array and all its views."""
         base = array.base
         while base is not None:  # NumPy's as_strided puts an object of its own between a view and its base
             if isinstance(base, self.array_type):
@@ -65,12 +74,40 @@ class Backend:
         """Return the device number of an array, or None where there is only one device."""
         return None
 
+    def empty(self, shape, dtype, operands=()):
+        """Return a new array of a symbolic backend: contiguous, or laid out as an elementwise result of `operands`."""
+        raise self._not_symbolic("empty")
+
+    def probe(self, array) -> numpy.ndarray:
+        """Return a NumPy array of one element per dimension: for asking a kernel for its result's dtype."""
+        raise self._not_symbolic("probe")
+
+    def host_type(self, dtype):
+        """Return the CPU's tensor type of a NumPy dtype, with which probes are computed."""
+        raise self._not_symbolic("host_type")
+
+    def view(self, op, raw):
+        """Return the results of a view op; `raw` are its arguments, the first of them an array of this backend."""
+        raise self._not_symbolic("view")
+
+    def _not_symbolic(self, method):
+        return NotImplementedError(
+            f"backend {self.name!r} has no `{method}`: one whose arrays have no data derives from "
+            "plugrad.extend.SymbolicBackend"
+        )
+
 
 def _check_backend(backend) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", backend.name):
         raise TypeError(f"the device type {backend.name!r} must be in lower case, as in 'cuda'")
     cls = backend if isinstance(backend, type) else type(backend)
     if backend.symbolic:
+        missing = [name for name in ("empty", "view") if getattr(cls, name) is getattr(Backend, name)]
+        if missing:
+            raise TypeError(
+                f"backend {backend.name!r} is symbolic and has no {' and no '.join(missing)}: derive it from "
+                "SymbolicBackend"
+            )
         return
     missing = [name for name in ("from_numpy", "to_numpy") if getattr(cls, name) is getattr(Backend, name)]
     # A class may find its array module only when an instance is made.

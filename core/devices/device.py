@@ -82,7 +82,7 @@ class device:
         found = self._types.get(np_dtype)
         if found is None:
             home = self
-            if self.index is None and self.type not in ("cpu", "meta"):
+            if self.index is None and self.backend.numbered:
                 home = device(self.type, 0)
             found = home._types.get(np_dtype) if home is not self else None
             if found is None:
@@ -201,11 +201,12 @@ def default_accelerator() -> str:
     chosen = _accelerator or preferences.setting("accelerator")[0]
     if chosen is not None:
         return device(chosen).type
-    others = [name for name in sorted(registry.backends) if name not in ("cpu", "meta", "cuda")]
+    first = ["cuda"] if "cuda" in registry.backends else []
+    others = [name for name in sorted(registry.backends) if name not in ("cpu", "cuda")]
     reasons = {}
-    for names in (["cuda"] if "cuda" in registry.backends else []), others:
+    for names in first, others:
         reasons.update({name: registry.reason(name) for name in names})
-        able = [name for name in names if reasons[name] is None]
+        able = [name for name in names if reasons[name] is None and not registry.backend(name).symbolic]
         if len(able) > 1:
             raise RuntimeError(
                 f"there are several accelerators here, {' and '.join(able)}: write device='{able[0]}:0', or choose one "
@@ -213,7 +214,7 @@ def default_accelerator() -> str:
             )
         if able:
             return able[0]
-    told = "".join(f"; {name}: {reason}" for name, reason in reasons.items())
+    told = "".join(f"; {name}: {reason}" for name, reason in reasons.items() if reason)
     raise RuntimeError(f"there is no accelerator here, use device='cpu'{told}")
 
 

@@ -33,6 +33,7 @@ class CPU(Backend):
     name = "cpu"
     xp = numpy
     array_type = numpy.ndarray
+    numbered = False
 
     def __init__(self):
         keep_freed_memory()

@@ -8,8 +8,10 @@ import numpy
 
 import plugrad
 from plugrad import registry
-from plugrad.testing.calls import Skip, same_bits
+from plugrad.testing.calls import Skip, call, graded, gradients, same_bits
 from plugrad.testing.checks import documents, kernels
+from plugrad.testing.samples import samples_of
+from plugrad.testing.tensors import tensors_in
 
 DTYPES = "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128".split()
 BASIC = (
@@ -22,8 +24,10 @@ def checks(backend) -> dict:
     """Return the checks of a backend, a class or its instance, by name."""
     kind = backend if isinstance(backend, type) else type(backend)
     chosen = {name: _of_class(kind, check) for name, check in documents.checks(kind).items()} | CHECKS
-    if kind.symbolic or kind.name == "cpu":
+    if kind.name == "cpu":
         return chosen
+    if kind.symbolic:
+        return chosen | {f"shapes of {name}": functools.partial(op_shapes, name=name) for name in BASIC}
     return chosen | {f"parity of {name}": functools.partial(op_parity, name=name) for name in BASIC}
 
 
@@ -155,6 +159,45 @@ def training(backend, device):
         kernels.close(one, other, "after three steps of training")
 
 
+def no_data(backend, device):
+    """A symbolic array has shape, strides and dtype of the real one, views are views, and data are refused."""
+    found = usable(backend)
+    if not found.symbolic:
+        raise Skip("its arrays have data")
+    real = plugrad.ones(2, 3, 4).transpose(0, 2)
+    moved = real.to(found.name)
+    for label, change in (
+        ("moved", lambda t: t), ("sliced", lambda t: t[1:, ::2]), ("cast", lambda t: t.half()),
+        ("added", lambda t: t + t), ("cloned", lambda t: t.clone()), ("reshaped", lambda t: t.reshape(-1)),
+    ):  # fmt: skip
+        told, fact = change(moved), change(real)
+        facts = [(t.shape, t.dtype, t.stride(), t.is_contiguous()) for t in (told, fact)]
+        assert facts[0] == facts[1], f"a tensor {label} is {facts[0]}, on the CPU {facts[1]}"
+        assert told.device.type == found.name, f"a tensor {label} is on {told.device}"
+    x = plugrad.zeros(3, 4, device=found.name)
+    assert found.storage(x[1:, ::2]._data) is found.storage(x._data), "storage() of a view is not that of its base"
+    assert found.storage(x.clone()._data) is not found.storage(x._data), "storage() of a copy is that of the original"
+    try:
+        told = x.cpu()
+    except NotImplementedError:
+        return
+    raise AssertionError(f"it has no data, and to_numpy gives some: {told!r}")
+
+
+def op_shapes(backend, device, name):
+    """Shape and dtype of the op's results and gradients on the device are those on the CPU."""
+    place, op = usable(backend).name, registry.op(name)
+    for number, sample in enumerate(samples_of(op)):
+        moved = sample.map(lambda t: t.detach().to(place).requires_grad_(t.requires_grad))
+        pairs = [*zip(tensors_in(call(op, moved)), tensors_in(call(op, sample)), strict=True)]
+        if graded(op, sample):
+            pairs += zip(gradients(op, moved), gradients(op, sample), strict=True)
+        for one, other in pairs:
+            facts = [t if t is None else (t.shape, t.dtype) for t in (one, other)]
+            assert facts[0] == facts[1], f"sample {number} {sample}: {place} says {facts[0]}, it is {facts[1]}"
+            assert one is None or one.device.type == place, f"sample {number} {sample}: a result is on {one.device}"
+
+
 def op_parity(backend, device, name):
     """The op gives on the device what it gives on the CPU."""
     kernels.parity(registry.op(name), device, with_data(backend).name)
@@ -167,4 +210,5 @@ CHECKS = {
     "storage": storage,
     "random numbers": random_numbers,
     "training": training,
+    "no data": no_data,
 }

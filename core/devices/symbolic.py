@@ -1,0 +1,95 @@
+"""Backends whose arrays have a shape, strides and a dtype, and no data: shape rules run instead of kernels."""
+
+from __future__ import annotations
+
+import numpy
+
+from plugrad.devices.backend import Backend
+from plugrad.devices.device import TensorType, device
+
+
+class SymbolicBackend(Backend):
+    """Base of symbolic backends: a subclass brings `name`, `array_type`, `outline` and `from_outline`.
+
+    The *outline* of an array is a NumPy array of its shape, strides and dtype over a single element of memory. View ops
+    run on it as they are, since they compute strides and read nothing. For every other op its shape rule says shape
+    and dtype of the result, and NumPy, asked about outlines, its layout.
+    """
+
+    xp = numpy
+    symbolic = True
+    numbered = False
+
+    def outline(self, array) -> numpy.ndarray:
+        """Return the outline of an array."""
+        raise NotImplementedError(f"backend {self.name!r} does not give the outline of its arrays")
+
+    def from_outline(self, outline: numpy.ndarray, base=None):
+        """Return the array of an outline; `base` is the array that it is a view of, None if it has its own memory."""
+        raise NotImplementedError(f"backend {self.name!r} does not make arrays of outlines")
+
+    def from_numpy(self, array, index):
+        """Return an array of the shape, layout and dtype of a NumPy array."""
+        return self.from_outline(_outline(array.shape, array.dtype, (array,)))
+
+    def to_numpy(self, array):
+        """Raise NotImplementedError: there is no data."""
+        raise NotImplementedError(f"Cannot copy out of {self.name} tensor; no data!")
+
+    def empty(self, shape, dtype, operands=()):
+        """Return an array that is contiguous, or laid out as NumPy does an elementwise result of `operands`."""
+        return self.from_outline(_outline(shape, dtype, [self.outline(operand) for operand in operands]))
+
+    def probe(self, array) -> numpy.ndarray:
+        """Return a NumPy array of one element per dimension: for asking a kernel for its result's dtype."""
+        return numpy.ones((1,) * array.ndim, array.dtype)
+
+    def host_type(self, dtype) -> TensorType:
+        """Return the CPU tensor type of a NumPy dtype, on which probes and outlines are computed with."""
+        return device("cpu").tensor_type(numpy.dtype(dtype))
+
+    def view(self, op, raw):
+        """Return the results of a view op on an array, given with the op's other arguments."""
+        source = raw[0]
+        host = self.host_type(source.dtype)
+        try:
+            result = op.compute(host, [self.outline(source), *raw[1:]])
+        except ValueError:  # this view needs a copy, which would be contiguous
+            result = op.compute(host, [_outline(source.shape, source.dtype), *raw[1:]])
+            source = None
+        if isinstance(result, (tuple, list)):
+            return tuple(self._part(item, source) for item in result)
+        return self._part(result, source)
+
+    def _part(self, result, source):
+        if source is None or result.base is None:  # what NumPy computed anew has no base: it is no view
+            return self.empty(result.shape, result.dtype)
+        return self.from_outline(result, source)
+
+
+def _outline(shape, dtype, operands=()) -> numpy.ndarray:
+    """Return an outline: contiguous, or laid out as NumPy does an elementwise result of operands."""
+    shape = tuple(int(n) for n in shape)
+    dtype = numpy.dtype(dtype)
+    if 0 in shape or all(operand.flags.c_contiguous for operand in operands):
+        order = range(len(shape))
+    else:
+        order = _order(shape, operands)
+    strides, step = [0] * len(shape), dtype.itemsize
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return numpy.lib.stride_tricks.as_strided(numpy.empty(1, dtype), shape, strides)
+
+
+def _order(shape, operands):
+    """Return the dimensions as NumPy lays out an elementwise result in memory, the outermost first.
+
+    NumPy is asked for the result of the first two elements along each dimension, which takes next to no memory.
+    """
+    few = tuple(slice(2) for _ in shape)
+    inputs = [numpy.broadcast_to(operand, shape)[few] for operand in operands]
+    flags = [["readonly"]] * len(inputs) + [["writeonly", "allocate"]]
+    walk = numpy.nditer([*inputs, None], op_flags=flags, op_dtypes=[None] * len(inputs) + ["B"], order="K")
+    steps = walk.operands[-1].strides
+    return sorted(range(len(shape)), key=lambda axis: -steps[axis])
