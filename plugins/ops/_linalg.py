@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import warnings
 
 import plugrad
@@ -86,6 +87,9 @@ def lapack_pays(array) -> bool:
     return math.prod(array.shape[:-2]) <= array.shape[-2]
 
 
+_filters = threading.Lock()
+
+
 def lu_packed(xp, array, pivot=True):
     """LU factors with partial pivoting of each matrix: packed into one array, and the row swaps, from 1."""
     *batch, m, n = array.shape
@@ -94,8 +98,10 @@ def lu_packed(xp, array, pivot=True):
     pivots = xp.zeros((len(lu), k), "int32")
     if pivot and lu.size and lapack_pays(array):
         factor = scipy_of(xp, "linalg").lu_factor
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of singular matrices: PyTorch tells with `info` alone
+        # SciPy warns of singular matrices, which PyTorch reports by `info` alone. Threads share the filters:
+        # two that put them back in the wrong order would leave them changed.
+        with _filters, warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
             for i, matrix in enumerate(lu):
                 lu[i], pivots[i] = factor(matrix, check_finite=False)
         pivots += 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import math
+import warnings
 
 import numpy
 import pytest
@@ -121,6 +123,13 @@ def test_the_minor_that_is_not_positive_definite():
         torch.linalg.cholesky(given)
     with pytest.raises(torch.linalg.LinAlgError, match="minor of order 4"):
         torch.linalg.cholesky(given[2])
+
+
+def test_singular_matrices_in_threads_leave_the_filters_of_warnings_alone():
+    before, given = list(warnings.filters), torch.zeros(3, 3)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: torch.linalg.lu_factor_ex(given).info.item(), range(200)))
+    assert set(found) == {1} and warnings.filters == before
 
 
 def test_singular_matrices_are_named():
