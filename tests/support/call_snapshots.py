@@ -106,7 +106,7 @@ class Snapshot:
         facts[f"{place}.requires_grad"] = tensor.requires_grad
         facts[f"{place}.is_leaf"] = tensor.is_leaf
         facts[f"{place}.output_nr"] = tensor.output_nr
-        facts[f"{place}.version"] = tensor._version
+        facts[f"{place}.version"] = "of inference" if tensor.is_inference() else tensor._version
         facts[f"{place}.is_view"] = tensor._is_view()
         facts[f"{place}.edge"] = self._edge(tensor.grad_fn)
         if tensor._is_view():

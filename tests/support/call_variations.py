@@ -110,6 +110,35 @@ DRESSES = {
     "views of a written base": _view_of_written,
 }
 
+
+def _inference(leaf):
+    with plugrad.inference_mode():
+        return leaf.detach().clone()
+
+
+def _shared(leaf):
+    """Return a tensor whose memory NumPy can write."""
+    array = numpy.array(leaf.detach()._data)
+    made = plugrad.from_numpy(array)
+    made.shared_with = array
+    return made.requires_grad_(leaf.requires_grad)
+
+
+class Plain(plugrad.Tensor):
+    """A subclass that overrides nothing."""
+
+    __torch_function__ = plugrad._C._disabled_torch_function_impl
+
+
+KINDS = {
+    "parameters": lambda leaf: plugrad.nn.Parameter(leaf.detach(), leaf.requires_grad),
+    "of a subclass": lambda leaf: leaf.as_subclass(Plain),
+    "inference tensors": _inference,
+    "shared with NumPy": _shared,
+    "on the meta device": lambda leaf: leaf.to("meta"),
+    ".data": lambda leaf: leaf.data,
+}
+
 CASTS = {
     "first in float32": lambda i, t: t.to(plugrad.float32) if i == 0 and is_float(t) else t,
     "second in float32": lambda i, t: t.to(plugrad.float32) if i == 1 and is_float(t) else t,
@@ -170,11 +199,15 @@ def forms(op, sample, label, short=False):
 
     if not given.tensors:
         return
-    for name, lay in list(LAYOUTS.items())[:: 3 if short else 1]:
+    for name, lay in LAYOUTS.items():
         yield Variation(f"{label}, {name}", made(lay=lay))
-    for name, cast in list(CASTS.items())[:: 3 if short else 1]:
+    if short:
+        return
+    for name, cast in CASTS.items():
         if not name.startswith("second") or len(given.tensors) > 1:
             yield Variation(f"{label}, {name}", made(cast=cast))
+    for name, dress in KINDS.items():
+        yield Variation(f"{label}, {name}", made(dress=dress))
     yield Variation(f"{label}, results in bfloat16", made(cast=CASTS["bfloat16"], dress=DRESSES["results of ops"]))
 
 
@@ -221,7 +254,10 @@ def outputs(op, sample, label):
         return
     found, _ = given.fresh(graded=frozenset())
     plugrad.manual_seed(0)
-    result = found.call(op.function)
+    try:
+        result = found.call(op.function)
+    except Exception:  # that is what the op does: `out=` makes no difference
+        result = plugrad.zeros(3)
     results = tensors_in(result)
 
     def made(change, graded):
@@ -250,7 +286,7 @@ def outputs(op, sample, label):
         yield Variation(f"{label}, out, no_grad", made(zeros, given.graded), plugrad.no_grad)
 
 
-def in_place(op, sample, label):
+def in_place(op, sample, label, short=False):
     """Yield the calls of the op's in-place form: on leaves, results, views, other dtypes, recorded or not."""
     method = getattr(plugrad.Tensor, f"{op.name}_", None)
     given = Prepared(sample)
@@ -281,6 +317,8 @@ def in_place(op, sample, label):
     yield Variation(f"{label}, in place on .data", made(lambda t: t.data))
     yield Variation(f"{label}, in place on a larger one", made(lambda t: plugrad.stack([t, t]), graded=none))
     yield Variation(f"{label}, in place on a smaller one", made(lambda t: t.reshape(-1)[:1].clone(), graded=none))
+    if short:
+        return
     for name, cast in CASTS.items():
         yield Variation(f"{label}, in place, {name}", made(cast=cast, graded=none))
     for name in ("transposed", "strided", "reversed", "expanded", "empty", "0-d"):
@@ -343,9 +381,9 @@ def of_op(op):
     for number, sample in enumerate(samples_of(op)):
         label = f"sample {number} {sample}"
         if number < 1 or not composite:
-            yield from forms(op, sample, label, composite)
+            yield from forms(op, sample, label, composite or number > 0)
             yield from outputs(op, sample, label)
-            yield from in_place(op, sample, label)
+            yield from in_place(op, sample, label, composite or number > 0)
         if number < 1:
             yield from arguments(op, sample, label)
         if op.family == "factory":
