@@ -37,8 +37,8 @@ def earlier_calls(op, device):
             outcome(op, earlier)
             after.append((sample, _results(op, sample)))
     finally:
-        first = _answer(worker)  # whatever happens here: else it would be the answer to the next question
-    for number, ((sample, ours), theirs) in enumerate(zip(after, first, strict=True)):
+        answer = _receive(worker)  # whatever happens here: else it would be the answer to the next question
+    for number, ((sample, ours), theirs) in enumerate(zip(after, _first(worker, answer), strict=True)):
         for (what, one), (_, right) in zip(ours, theirs, strict=True):
             told = "after a call with other values of the same shapes {what} is another than in a process of its own"
             label = f"sample {number} {sample}: {told.format(what=what)}"
@@ -69,17 +69,21 @@ def _worker() -> Worker:
     return worker
 
 
-def _answer(worker) -> list:
-    """Wait for the results of the other process; skip where it says that it can't make them."""
+def _receive(worker):
     try:
         _, answer = worker.answers.get()
         worker.answered()
     except BaseException:  # interrupted: what comes later would be taken for the next answer
         worker.end()
         raise
-    assert answer is not None, f"in a process of its own: it died ({worker.fate()})"
-    assert answer[0] == "returned", f"in a process of its own: {answer[1]}"
-    status, value = answer[1]
+    return answer
+
+
+def _first(worker, answer) -> list:
+    """Return the results of the other process; skip where it says that it can't make them."""
+    status, value = ("error", f"it died ({worker.fate()})") if answer is None else answer
+    if status == "returned":
+        status, value = value
     if status == "skip":
         raise Skip(value)
     assert status == "done", f"in a process of its own: {value}"

@@ -1,0 +1,106 @@
+"""What stands beside the core: it imports the core's public packages, at the top of its modules, and in no circles."""
+
+import ast
+import graphlib
+import tomllib
+
+from support.guest_builder import ROOT
+
+FOLDERS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"]
+ORDER = ("surface", "testing", "cli")  # each room may import those before it
+PUBLIC = ("plugrad", "plugrad.autograd", "plugrad.errors", "plugrad.extend", "plugrad.nest", "plugrad.nn", "plugrad.optim")
+
+# What a room may ask of the core's other modules: they have no other public home.
+PRIVATE = {
+    "plugrad._C -> plugrad.dispatch.interception",
+    "plugrad.backends -> plugrad.devices.device",
+    "plugrad.backends -> plugrad.dispatch.fallback",
+    "plugrad.catalog.rows -> plugrad.dispatch.codegen",
+    "plugrad.catalog.why -> plugrad.dispatch.fallback",
+    "plugrad.overrides -> plugrad.dispatch.interception",
+    "plugrad.overrides -> plugrad.graph.modes",
+    "plugrad.random -> plugrad.tensor.random",
+    "plugrad.testing.checks.hooks -> plugrad.graph.modes",
+    "plugrad.testing.checks.optimizers -> plugrad.optim.batching",
+}
+# Functions that import a module by its name, when it is first asked for.
+DOORS = {
+    "plugrad.cli: _load": "the module of a command",
+    "plugrad.cli.new: taken": "where a name would be public",
+    "plugrad.testing.conformance: _cases": "the checks of a kind",
+    "plugrad.testing.op_checks.references: reference": "an op's reference in another library",
+    "plugrad.testing.running.processes: _answer": "what another process is asked to call",
+    "plugrad.utils: __getattr__": "data loading and checkpoints",
+}
+
+
+def files():
+    """Return {dotted name: (room, path)} of all modules beside the core."""
+    found = {}
+    for package, folder in FOLDERS.items():
+        room = folder.partition("/")[0]
+        for path in (ROOT / folder).rglob("*.py") if room in ORDER else ():
+            inner = path.relative_to(ROOT / folder).with_suffix("").parts
+            name = ".".join([package, *inner]).removesuffix(".__init__")
+            found[name] = (room, path)
+    return found
+
+
+FILES = files()
+CORE = {
+    ".".join(["plugrad", *path.relative_to(ROOT / "core").with_suffix("").parts]).removesuffix(".__init__")
+    for path in (ROOT / "core").rglob("*.py")
+}
+
+
+def imports():
+    """Yield (module, function or None, imported module) for all of plugrad's that are imported beside the core."""
+    for module, (_, path) in FILES.items():
+        for node, function in statements(ast.parse(path.read_text()), None):
+            if isinstance(node, ast.Import):
+                yield from ((module, function, alias.name) for alias in node.names if is_ours(alias.name))
+            elif isinstance(node, ast.ImportFrom):
+                assert not node.level, f"{module} has a relative import"
+                for alias in node.names if is_ours(node.module) else ():
+                    inner = f"{node.module}.{alias.name}"
+                    yield module, function, inner if inner in FILES or inner in CORE else node.module
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("importlib.import_module", "__import__"):
+                assert f"{module}: {function}" in DOORS, f"{module}: {function} imports a module by its name"
+
+
+def statements(node, function):
+    for child in ast.iter_child_nodes(node):
+        yield child, function
+        named = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))
+        yield from statements(child, child.name if named else function)
+
+
+def is_ours(name) -> bool:
+    return name.partition(".")[0] == "plugrad"
+
+
+IMPORTS = list(imports())
+
+
+def test_nothing_of_plugrad_is_imported_inside_of_a_function():
+    assert not [(module, function, target) for module, function, target in IMPORTS if function is not None]
+
+
+def test_a_room_imports_none_behind_it():
+    heights = {name: ORDER.index(room) for name, (room, _) in FILES.items()}
+    assert not [(one, other) for one, _, other in IMPORTS if other in heights and heights[other] > heights[one]]
+
+
+def test_there_are_no_circles():
+    graph = {name: {other for one, _, other in IMPORTS if one == name and other in FILES} for name in FILES}
+    assert list(graphlib.TopologicalSorter(graph).static_order())  # CycleError names the modules
+
+
+def test_the_core_is_asked_through_its_public_packages():
+    registry = "plugrad.registry"  # its modules are what tools ask about plugins
+    private = {
+        f"{module} -> {target}"
+        for module, _, target in IMPORTS
+        if target in CORE and target not in PUBLIC and not f"{target}.".startswith(f"{registry}.")
+    }
+    assert private == PRIVATE
