@@ -118,11 +118,11 @@ def _print(report, dtypes, devices, holes) -> None:
     _print_summary(console, report)
 
 
-def _cell(found):
+def _cell(statuses):
     from rich.text import Text
 
     text = Text()
-    for dtype, status in found:
+    for dtype, status in statuses:
         text.append(MARKS[status] or LETTERS[dtype], STYLES.get(status, "dim"))
     return text
 
@@ -140,8 +140,8 @@ def _print_summary(console, report) -> None:
         table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
         for heading in (f"by {group}", *MARKS):
             table.add_column(heading, justify="left" if heading.startswith("by ") else "right")
-        for name, found in counts.items():
-            table.add_row(name, *(str(found.get(status, 0)) for status in MARKS))
+        for name, numbers in counts.items():
+            table.add_row(name, *(str(numbers.get(status, 0)) for status in MARKS))
         console.print("")
         console.print(table)
     for row in report["backends"]:

@@ -14,15 +14,16 @@ def page(report) -> str:
     """Return a report as one HTML page that needs nothing else."""
     messages: dict = {}
     rows = []
-    for (op, device), found in by_op(report["rows"]).items():
+    for (op, device), rows_of_op in by_op(report["rows"]).items():
         codes, told = "", {}
         for trial in TRIALS:
-            for row in found:
+            for row in rows_of_op:
                 if trial in row["messages"]:
                     told[len(codes)] = messages.setdefault(row["messages"][trial], len(messages))
                 codes += str(STATUSES.index(row["cells"][trial]))
-        public = found[0]["public"]
-        rows.append([op, public[0] if public else "", found[0]["family"], found[0]["provider"], device, codes, told])
+        first = rows_of_op[0]
+        name = first["public"][0] if first["public"] else ""
+        rows.append([op, name, first["family"], first["provider"], device, codes, told])
     data = {
         "version": __version__, "dtypes": report["dtypes"], "trials": TRIALS, "statuses": STATUSES,
         "backends": report["backends"], "summary": report["summary"], "messages": list(messages), "rows": rows,

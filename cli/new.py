@@ -95,6 +95,7 @@ def _checked_name(name: str, what: str) -> str:
 
 def _refuse_taken(op: str, points) -> None:
     """End with status 2 when the op can't have its name, or plugrad itself has one that the package would bring."""
+
     def python(name):
         return keyword.iskeyword(name) or keyword.issoftkeyword(name) or hasattr(builtins, name)
 
@@ -135,9 +136,7 @@ def taken(group: str, name: str) -> bool:
 
 def entry_points(op: str, parts) -> dict:
     """Return {(group, name): part}: what the package promises, and which part keeps the promise."""
-    return {
-        (group, pattern.format(op=op, Class=camel(op))): part for part in parts for group, pattern in PARTS[part]
-    }
+    return {(group, pattern.format(op=op, Class=camel(op))): part for part in parts for group, pattern in PARTS[part]}
 
 
 def camel(name: str) -> str:

@@ -66,11 +66,11 @@ def lock(file: str = LOCK_FILE):
     """Write down which distributions bring plugins: their versions and the hashes of their files."""
 
     try:
-        found = lockfile.write(file)
+        locked = lockfile.write(file)
     except OSError as error:
         raise typer.BadParameter(f"{file} can't be written: {error}") from None
-    typer.echo(f"{file}: {len(found)} distribution{'s' * (len(found) != 1)}")
-    for one in found:
+    typer.echo(f"{file}: {len(locked)} distribution{'s' * (len(locked) != 1)}")
+    for one in locked:
         typer.echo(f"  {one.name} {one.version}" + (f": {one.note}" if one.note else ""))
 
 

@@ -35,10 +35,10 @@ def change(file: pathlib.Path, path: tuple, key: str, value: str | None) -> bool
         return False
     _set(wanted, path, key, value, line)
     ways = _in_sections, _in_inline_tables, _as_dotted_keys, _as_new_section
-    for made in (made for way in ways for made in way(text, path, key, value)):
-        if made is not None and _means(made, wanted):
+    for changed in (changed for way in ways for changed in way(text, path, key, value)):
+        if changed is not None and _means(changed, wanted):
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(made.encode())
+            file.write_bytes(changed.encode())
             return True
     by_hand = f"take {_key(key)} out of [{'.'.join(path)}]" if value is None else f"write under {line}"
     raise UneditableError(f"{file} can't be changed safely, so nothing was written: {by_hand} by hand")
@@ -94,9 +94,9 @@ def _newline(text) -> str:
 def _sections(text, path):
     """Yield (start, end) of what is under headers `[path]`; a string of several lines may hold something like it."""
     header = rf"^[ \t]*\[[ \t]*{_dotted(path)}[ \t]*\][ \t]*(?:#[^\r\n]*)?(?:\r?\n|\Z)"
-    for found in re.finditer(header, text, re.M):
-        following = re.compile(r"^[ \t]*\[", re.M).search(text, found.end())
-        yield found.end(), following.start() if following else len(text)
+    for match in re.finditer(header, text, re.M):
+        following = re.compile(r"^[ \t]*\[", re.M).search(text, match.end())
+        yield match.end(), following.start() if following else len(text)
 
 
 def _parents(text, path):
@@ -112,8 +112,8 @@ def _in_lines(text, start, end, pattern, key, value):
     body, newline = text[start:end], _newline(text)
     line = re.search(rf"^([ \t]*{pattern}[ \t]*=[ \t]*)(\"[^\"\r\n]*\"|'[^'\r\n]*')([^\r\n]*)(\r?\n|\Z)", body, re.M)
     if line is not None:
-        made = "" if value is None else f"{line[1]}{json.dumps(value)}{line[3]}{line[4]}"
-        return text[: start + line.start()] + made + text[start + line.end() :]
+        changed = "" if value is None else f"{line[1]}{json.dumps(value)}{line[3]}{line[4]}"
+        return text[: start + line.start()] + changed + text[start + line.end() :]
     if value is None:
         return None
     used = len(body.rstrip())
@@ -136,18 +136,18 @@ def _in_inline_tables(text, path, key, value):
     item = rf"{_pattern(key)}[ \t]*=[ \t]*(?:\"[^\"]*\"|'[^']*')"
     new = f"{_key(key)} = {json.dumps(value)}"
     for start, end in _parents(text, path):
-        found = re.search(rf"^[ \t]*{_pattern(path[-1])}[ \t]*=[ \t]*\{{([^{{}}\r\n]*)\}}", text[start:end], re.M)
-        if found is None:
+        match = re.search(rf"^[ \t]*{_pattern(path[-1])}[ \t]*=[ \t]*\{{([^{{}}\r\n]*)\}}", text[start:end], re.M)
+        if match is None:
             continue
-        inner = found[1]
+        inner = match[1]
         if value is None:
-            made = re.sub(rf"[ \t]*,[ \t]*{item}|{item}[ \t]*,?[ \t]*", "", inner, count=1)
+            changed = re.sub(rf"[ \t]*,[ \t]*{item}|{item}[ \t]*,?[ \t]*", "", inner, count=1)
         elif re.search(item, inner):
-            made = re.sub(item, lambda _: new, inner, count=1)
+            changed = re.sub(item, lambda _: new, inner, count=1)
         else:
             bare = inner.rstrip()
-            made = f"{bare}, {new}{inner[len(bare):]}" if bare else new
-        yield text[: start + found.start(1)] + made + text[start + found.end(1) :]
+            changed = f"{bare}, {new}{inner[len(bare) :]}" if bare else new
+        yield text[: start + match.start(1)] + changed + text[start + match.end(1) :]
 
 
 def _as_dotted_keys(text, path, key, value):

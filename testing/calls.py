@@ -43,12 +43,12 @@ def function_of(op, sample) -> tuple:
 def each(op, device):
     """Yield (what to call it, sample) for the samples of an op; skip where there are none."""
     try:
-        found = samples_of(op, device=device)
+        samples = samples_of(op, device=device)
     except Exception as error:  # the check "samples" reports it, once
         raise Skip(f"its samples can't be made: {described(error)}") from error
-    if not found:
+    if not samples:
         raise Skip("no samples")
-    for number, sample in enumerate(found):
+    for number, sample in enumerate(samples):
         yield f"sample {number} {sample}", sample
 
 
@@ -105,13 +105,13 @@ def cotangents_of(op, outputs, name="cotangent") -> list:
 
 def gradients(op, sample, create_graph=False, lay=None):
     """Return the gradients of an op's leaves for a fixed random grad_output, laid out in memory by `lay`."""
-    found = graded(op, sample)
-    if not found:
+    recorded = graded(op, sample)
+    if not recorded:
         raise Skip("no output requires grad")
-    outputs, wanted = found
+    outputs, inputs = recorded
     given = cotangents_of(op, outputs)
     given = given if lay is None else [lay(g) for g in given]
-    return list(plugrad.autograd.grad(outputs, wanted, given, create_graph=create_graph, allow_unused=True))
+    return list(plugrad.autograd.grad(outputs, inputs, given, create_graph=create_graph, allow_unused=True))
 
 
 def outcome(op, sample) -> list:

@@ -32,8 +32,8 @@ def default_tolerances(*inputs) -> tuple:
     >>> default_tolerances(torch.float32, torch.int64)
     (1.3e-06, 1e-05)
     """
-    found = [TOLERANCES.get(_dtype_name(getattr(item, "dtype", item)), (0.0, 0.0)) for item in inputs]
-    return max(rtol for rtol, _ in found), max(atol for _, atol in found)
+    pairs = [TOLERANCES.get(_dtype_name(getattr(item, "dtype", item)), (0.0, 0.0)) for item in inputs]
+    return max(rtol for rtol, _ in pairs), max(atol for _, atol in pairs)
 
 
 def assert_close(
@@ -138,9 +138,7 @@ class _Comparison:
 
     def _numbers(self, actual, expected, where):
         if self.checks["dtype"] and type(actual) is not type(expected):
-            raise AssertionError(
-                _at(f"The (d)types do not match: {type(actual)} != {type(expected)}.", where)
-            )
+            raise AssertionError(_at(f"The (d)types do not match: {type(actual)} != {type(expected)}.", where))
         rtol, atol = self._tolerances(_number_dtype(actual), _number_dtype(expected))
         if actual == expected or (self.equal_nan and actual != actual and expected != expected):
             return
@@ -151,9 +149,7 @@ class _Comparison:
         absolute = _allowed(f"Absolute difference: {apart}", atol, rtol, atol)
         relative = _allowed(f"Relative difference: {relative}", rtol, rtol, atol)
         head = _headline("Scalars", rtol, atol)
-        raise AssertionError(
-            _at(f"{head}Expected {expected} but got {actual}.\n{absolute}\n{relative}", where)
-        )
+        raise AssertionError(_at(f"{head}Expected {expected} but got {actual}.\n{absolute}\n{relative}", where))
 
     def _tensor(self, value, other, where):
         if not self.subclasses and type(value) is not type(other):
@@ -245,14 +241,8 @@ def _mismatch(actual, expected, close, rtol, atol) -> str:
             flat = int(numpy.flatnonzero(numpy.isnan(values))[0])
         index = tuple(int(i) for i in numpy.unravel_index(flat, values.shape))
         greatest = values.reshape(-1)[flat]
-        greatest = (
-            int(greatest)
-            if name == "absolute" and numpy.asarray(actual).dtype.kind in "iO"
-            else float(greatest)
-        )
-        lines.append(
-            _allowed(f"Greatest {name} difference: {greatest} at index {index}", tolerance, rtol, atol)
-        )
+        greatest = int(greatest) if name == "absolute" and numpy.asarray(actual).dtype.kind in "iO" else float(greatest)
+        lines.append(_allowed(f"Greatest {name} difference: {greatest} at index {index}", tolerance, rtol, atol))
     return _headline("Tensor-likes", rtol, atol) + "\n".join(lines)
 
 
@@ -296,9 +286,7 @@ def make_tensor(
     name = _dtype_name(dtype)
     floating = dtype.is_floating_point or dtype.is_complex
     if requires_grad and not floating:
-        raise ValueError(
-            f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype=}"
-        )
+        raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype=}")
     low, high = _bounds(dtype, name, low, high)
     noncontiguous = noncontiguous and math.prod(shape) > 1
     drawn = (*shape[:-1], 2 * shape[-1]) if noncontiguous else shape

@@ -147,15 +147,15 @@ def conformance_tests(target=None, device="cpu", *, known=()):
     import pytest
 
     known = dict(known)
-    found = checks_of(target, device)
-    unknown = set(known) - {case.id for case in found}
+    chosen = checks_of(target, device)
+    unknown = set(known) - {case.id for case in chosen}
     if unknown:
         raise LookupError(f"known failures that are no checks of {target!r}: {', '.join(sorted(unknown))}")
     marks = [
         pytest.param(case, id=case.id, marks=pytest.mark.xfail(reason=known[case.id], strict=True))
         if case.id in known
         else pytest.param(case, id=case.id)
-        for case in found
+        for case in chosen
     ]
 
     @pytest.mark.parametrize("case", marks)

@@ -1,4 +1,4 @@
-"""What each op can do, found by trying: on every device and dtype, forward, backward, twice, and without data.
+"""What each op can do, by trying: on every device and dtype, forward, backward, twice, and without data.
 
 Nothing is read off declarations. Each cell of the matrix runs the op's samples, and says what came of it; whether
 results are right is the business of the checks, not of this.
@@ -63,10 +63,11 @@ def _row(op, device, dtype) -> dict:
         cells = dict.fromkeys(TRIALS, "error")
     tried = [_outcomes(op, sample, device) for sample in samples]
     for trial in TRIALS if tried else ():
-        found = [outcomes[trial] for outcomes in tried if trial in outcomes]
-        if not any(status == "not applicable" for status, _ in found):  # a call that fails stands for what it prevents
-            found += [outcomes["call"] for outcomes in tried if trial not in outcomes]
-        cells[trial], message = _summary(found)
+        outcomes_of_trial = [outcomes[trial] for outcomes in tried if trial in outcomes]
+        if not any(status == "not applicable" for status, _ in outcomes_of_trial):
+            # A call that fails stands for what it prevents.
+            outcomes_of_trial += [outcomes["call"] for outcomes in tried if trial not in outcomes]
+        cells[trial], message = _summary(outcomes_of_trial)
         if message:
             messages[trial] = message
     return {**row, "samples": len(samples), "cells": cells, "messages": messages}
@@ -78,17 +79,17 @@ def _samples(op, dtype, device) -> list:
     if plain and all(_makes_tensors(op, sample) for sample in plain):
         return [Sample(s.args, {**s.kwargs, "dtype": dtype, "device": device}, s.through) for s in plain]
     try:
-        found = [s for s in samples_of(op, dtype) if any(t.dtype is dtype for t in _tensors(s))]
+        samples = [s for s in samples_of(op, dtype) if any(t.dtype is dtype for t in _tensors(s))]
     except Exception:  # the generator of samples, or its interval of values, is not meant for this dtype
-        found = []
+        samples = []
     # Samples that name their dtype themselves: its values in the other one.
-    found = found or [_converted(sample, dtype) for sample in plain if _tensors(sample)]
+    samples = samples or [_converted(sample, dtype) for sample in plain if _tensors(sample)]
     # Moved, rather than made there: an author's samples may hold tensors of the CPU, and random numbers differ.
-    return found if device == "cpu" else [s.map(lambda t: _like(t, t.detach().to(device))) for s in found]
+    return samples if device == "cpu" else [s.map(lambda t: _like(t, t.detach().to(device))) for s in samples]
 
 
-def _like(tensor, made):
-    return made.requires_grad_() if tensor.requires_grad else made
+def _like(tensor, other):
+    return other.requires_grad_() if tensor.requires_grad else other
 
 
 def _makes_tensors(op, sample) -> bool:
@@ -109,20 +110,20 @@ def _converted(sample, dtype):
     def convert(tensor):
         if not any(tensor is one for one in floats):
             return tensor
-        made = tensor.detach().to(dtype)
-        return made.requires_grad_() if grad and (tensor.requires_grad or not is_float(tensor)) else made
+        other = tensor.detach().to(dtype)
+        return other.requires_grad_() if grad and (tensor.requires_grad or not is_float(tensor)) else other
 
     return sample.map(convert)
 
 
 def _outcomes(op, sample, device) -> dict:
     """Return {trial: (status, message)} of one sample; without what a call that fails prevents."""
-    found = {"call": _try(_call, op, sample, device)}
-    works = found["call"][0] in ("works", "fallback")
+    outcomes = {"call": _try(_call, op, sample, device)}
+    works = outcomes["call"][0] in ("works", "fallback")
     for trial, function in _FURTHER.items():
         if works or trial in ("first", "second", "forward") and not _leaves(sample):
-            found[trial] = _try(function, op, sample, device)
-    return found
+            outcomes[trial] = _try(function, op, sample, device)
+    return outcomes
 
 
 def _try(function, op, sample, device) -> tuple:

@@ -48,13 +48,13 @@ def measure_all(names, dtypes, devices, jobs=1):
 
 def summary(rows) -> dict:
     """Count statuses: {"trial" | "dtype" | "device": {name: {status: count}}}."""
-    found: dict = {"trial": {trial: {} for trial in TRIALS}, "dtype": {}, "device": {}}
+    counted: dict = {"trial": {trial: {} for trial in TRIALS}, "dtype": {}, "device": {}}
     for row in rows:
         for trial, status in row["cells"].items():
             for group, name in (("trial", trial), ("dtype", row["dtype"]), ("device", row["device"])):
-                counts = found[group].setdefault(name, {})
+                counts = counted[group].setdefault(name, {})
                 counts[status] = counts.get(status, 0) + 1
-    return found
+    return counted
 
 
 def by_op(rows) -> dict:

@@ -41,9 +41,7 @@ class Sample:
 
     def __repr__(self):
         shown = [_shown(value) for value in self.args]
-        return (
-            f"Sample({', '.join(shown + [f'{name}={_shown(value)}' for name, value in self.kwargs.items()])})"
-        )
+        return f"Sample({', '.join(shown + [f'{name}={_shown(value)}' for name, value in self.kwargs.items()])})"
 
 
 def _shown(value) -> str:
@@ -161,8 +159,8 @@ def samples_of(op, dtype=None, device="cpu", *, seed=0) -> list:
     source = op.sample_function or FAMILIES.get(op.family)
     if source is None or (op.sample_function is None and _asks_more(op)):
         return []
-    found = source(make) if op.sample_function else source(make, op)
-    return [as_sample(value) for value in found]
+    values = source(make) if op.sample_function else source(make, op)
+    return [as_sample(value) for value in values]
 
 
 def _asks_more(op) -> bool:
@@ -181,9 +179,7 @@ def inside(op):
     if low is not None and high is not None:
         inset = 0.05 * (high - low)
         return {"low": low + inset, "high": high - inset}
-    return (
-        {"low": low + 0.1, "high": low + 3.0} if low is not None else {"low": high - 3.0, "high": high - 0.1}
-    )
+    return {"low": low + 0.1, "high": low + 3.0} if low is not None else {"low": high - 3.0, "high": high - 0.1}
 
 
 def _unary(make, op):

@@ -46,24 +46,24 @@ def subjects_of(target) -> list:
 
 def _of_plugins(plugins) -> list:
     """Return everything that plugins bring, and a subject for each plugin of a guest: whether it loads."""
-    found: dict = {}
+    subjects: dict = {}
     for plugin in plugins:
         if plugin.status == "blocked":
             continue
         try:
             registry.load(plugin)
         except registry.PluginLoadError:
-            found[id(plugin)] = Subject("plugins", plugin.id, plugin, plugin)
+            subjects[id(plugin)] = Subject("plugins", plugin.id, plugin, plugin)
             continue
         if not plugin.builtin:
-            found[id(plugin)] = Subject("plugins", plugin.id, plugin, plugin)
+            subjects[id(plugin)] = Subject("plugins", plugin.id, plugin, plugin)
         for dotted, entry in plugin.brought.items():
-            if entry.kind in ORDER and id(entry.value) not in found:
-                found[id(entry.value)] = _of_entry(dotted, entry)
+            if entry.kind in ORDER and id(entry.value) not in subjects:
+                subjects[id(entry.value)] = _of_entry(dotted, entry)
         for op in registry.ops.values():  # also those without a public name, which serve others
-            if op.provider is plugin and id(op) not in found:
-                found[id(op)] = Subject("ops", op.qualname, op, plugin)
-    return sorted(found.values(), key=lambda subject: (_rank(subject.kind), subject.name))
+            if op.provider is plugin and id(op) not in subjects:
+                subjects[id(op)] = Subject("ops", op.qualname, op, plugin)
+    return sorted(subjects.values(), key=lambda subject: (_rank(subject.kind), subject.name))
 
 
 def _rank(kind) -> int:

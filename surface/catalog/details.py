@@ -55,14 +55,14 @@ def text(op) -> list[str]:
 
 def sources(op) -> list[tuple[str, str]]:
     """Return (title, source) of the op's kernels and formulas, and of the code generated from its record."""
-    found = [(f"kernel for {'any backend' if name == '*' else name}", _source(f)) for name, f in op.kernels.items()]
+    parts = [(f"kernel for {'any backend' if name == '*' else name}", _source(f)) for name, f in op.kernels.items()]
     for formula in op.formulas:
-        found.append((f"gradient of {', '.join(formula.inputs)}", _source(formula.function)))
-    found.append(("generated: the public function", _source(op.function)))
+        parts.append((f"gradient of {', '.join(formula.inputs)}", _source(formula.function)))
+    parts.append(("generated: the public function", _source(op.function)))
     if op.formulas:
         node = op.node((1 << len(op.inputs)) - 1)
-        found.append((f"generated: {op.node_name} for {', '.join(node.wanted)}", node.source))
-    return found
+        parts.append((f"generated: {op.node_name} for {', '.join(node.wanted)}", node.source))
+    return parts
 
 
 def _source(function) -> str:

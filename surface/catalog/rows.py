@@ -48,7 +48,7 @@ def op_row(op) -> dict:
 def _parameters(op) -> str:
     """Return the parameter list, with the defaults that generated code has under names of its own."""
     source = codegen.signature_source(op, documented=True)
-    return re.sub(r"\b_d_(\w+)", lambda found: repr(op.defaults[found[1]]), source)
+    return re.sub(r"\b_d_(\w+)", lambda match: repr(op.defaults[match[1]]), source)
 
 
 def _promised_op(plugin, name) -> dict:
@@ -162,8 +162,8 @@ def backend_rows(load=False) -> list[dict]:
 def providers() -> list[str]:
     """Return the names by which plugins that bring ops or backends may be asked for: distributions and plugins."""
     kinds = {"ops", "backends"}
-    found = [plugin for plugin in registry.plugins.values() if plugin.builtin or kinds & set(dict(plugin.promised))]
-    return list(dict.fromkeys(name for plugin in found for name in (plugin.distribution, plugin.id)))
+    bringing = [plugin for plugin in registry.plugins.values() if plugin.builtin or kinds & set(dict(plugin.promised))]
+    return list(dict.fromkeys(name for plugin in bringing for name in (plugin.distribution, plugin.id)))
 
 
 def ops_of(provider) -> list[str]:
@@ -172,9 +172,7 @@ def ops_of(provider) -> list[str]:
         if plugin.status == "not loaded" and any(kind == "ops" for kind, _ in plugin.promised):
             if provider in (None, plugin.id, plugin.distribution):
                 registry.load_or_warn(plugin)
-    return [
-        name for name, op in registry.ops.items() if provider in (None, op.provider.id, op.provider.distribution)
-    ]
+    return [name for name, op in registry.ops.items() if provider in (None, op.provider.id, op.provider.distribution)]
 
 
 def backends_of(provider) -> list[str]:

@@ -152,14 +152,14 @@ def _about_kernel(op, device) -> list[str]:
 
 def _trouble(name) -> list[str]:
     """Return lines about plugins that promise the name and are blocked or failed."""
-    found = []
+    lines = []
     for plugin in registry.plugins.values():
         if any(promised == name for _, promised in plugin.promised):
             if plugin.status == "blocked":
-                found.append(f"{plugin.id} brings {name!r}, but {plugin.reason}")
+                lines.append(f"{plugin.id} brings {name!r}, but {plugin.reason}")
             elif plugin.error is not None:
-                found.append(registry.describe_failure(plugin))
-    return found
+                lines.append(registry.describe_failure(plugin))
+    return lines
 
 
 # ---------------------------------------------------------------------------------------------------- preferences
@@ -167,7 +167,7 @@ def _trouble(name) -> list[str]:
 
 def bringers(name: str) -> list[str]:
     """Return the distributions and plugins that bring a name, or a kernel, as `plugrad prefer` takes them."""
-    found: dict = {}
+    names: dict = {}
     if name.startswith("kernels.") and name.count(".") >= 2:
         op_name = name.split(".", 2)[2]
         plugins = [entry.provider for entry in kernels.brought.get(name, ())]
@@ -176,8 +176,8 @@ def bringers(name: str) -> list[str]:
     else:
         plugins = [plugin for dotted in places(name) for plugin in registry.candidates_for(dotted)]
     for plugin in plugins:
-        found.update({plugin.distribution: None, plugin.id: None})
-    return list(found)
+        names.update({plugin.distribution: None, plugin.id: None})
+    return list(names)
 
 
 def preference_rows() -> list[dict]:

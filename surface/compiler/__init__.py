@@ -55,11 +55,11 @@ class _Tracer(OpHook):
         self.counts = {"constant": 0, "call": 0}
 
     def value(self, tensor, kind="constant"):
-        found = self.values.get(id(tensor))
-        if found is None:
-            found = self.values[id(tensor)] = Value(kind, self.counts[kind], tensor)
+        known = self.values.get(id(tensor))
+        if known is None:
+            known = self.values[id(tensor)] = Value(kind, self.counts[kind], tensor)
             self.counts[kind] += 1
-        return found
+        return known
 
     def replaced(self, item):
         return nest.change(lambda leaf: self.value(leaf) if isinstance(leaf, Tensor) else leaf, item)
@@ -69,8 +69,8 @@ class _Tracer(OpHook):
             return
         args, kwargs = self.replaced(list(call.args)), self.replaced(call.kwargs)
         results = call.result if isinstance(call.result, (tuple, list)) else (call.result,)
-        made = [self.value(item, "call") for item in results if isinstance(item, Tensor)]
-        self.calls.append(TracedCall(call.op, call.name, args, kwargs, made))
+        outputs = [self.value(item, "call") for item in results if isinstance(item, Tensor)]
+        self.calls.append(TracedCall(call.op, call.name, args, kwargs, outputs))
 
 
 class Graph:
@@ -163,7 +163,7 @@ class _Compiled:
 
     def __init__(self, function, compiler, name):
         self.graph, self.compiler, self.name = Graph(function), compiler, name
-        self.made: dict = {}
+        self.programs: dict = {}
 
     def run(self, *args, **kwargs):
         """Call what the compiler made for such arguments."""
@@ -172,13 +172,13 @@ class _Compiled:
         leaves = list(nest.leaves((args, kwargs)))
         structure = repr(nest.change(lambda leaf: None, (args, kwargs)))
         key = (is_grad_enabled(), _training(self.graph.function), structure, *map(_described, leaves))
-        made = self.made.get(key)
-        if made is None:
-            made = self.made[key] = self._compile(leaves)
-        return made(*args, **kwargs)
+        compiled = self.programs.get(key)
+        if compiled is None:
+            compiled = self.programs[key] = self._compile(leaves)
+        return compiled(*args, **kwargs)
 
     def _compile(self, leaves):
-        if len(self.made) >= SIGNATURES:
+        if len(self.programs) >= SIGNATURES:
             warnings.warn(
                 f"the compiler {self.name!r} has served {SIGNATURES} signatures of one program: further ones run op by "
                 "op; call it with fewer different shapes",
@@ -188,15 +188,15 @@ class _Compiled:
         examples = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         previous, _state.compiling = _state.compiling, True
         try:
-            made = self.compiler(self.graph, examples)
+            compiled = self.compiler(self.graph, examples)
         except Exception as error:
             error.add_note(f"raised by the compiler {self.name!r}; backend='eager' runs without one")
             raise
         finally:
             _state.compiling = previous
-        if not callable(made):
-            raise TypeError(f"the compiler {self.name!r} must return something callable, it returned {made!r}")
-        return made
+        if not callable(compiled):
+            raise TypeError(f"the compiler {self.name!r} must return something callable, it returned {compiled!r}")
+        return compiled
 
 
 def _training(function):

@@ -32,15 +32,13 @@ class _Recorded:
     active = True
 
     def __init__(self, arguments):
-        found = [*nest.leaves(arguments)]
-        for leaf in found:
+        tensors = [*nest.leaves(arguments)]
+        for leaf in tensors:
             if not isinstance(leaf, Tensor):
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
-        self.outer = any(tensor.requires_grad for tensor in found)
+        self.outer = any(tensor.requires_grad for tensor in tensors)
         with enable_grad():
-            self.inputs = [
-                tensor.view_as(tensor) if tensor.requires_grad else tensor.detach().requires_grad_() for tensor in found
-            ]
+            self.inputs = [t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in tensors]
         for tensor in self.inputs:
             tensor.__dict__["_transform"] = self
         self.arguments = nest.rebuild(arguments, iter(self.inputs))
@@ -84,8 +82,8 @@ def _dependence(outputs, inputs, weights, create_graph, retain_graph=None):
 
 def _gradients(outputs, inputs, weights, create_graph, retain_graph=None):
     """Return the gradients of the outputs; zeros where there is no dependence."""
-    found = _dependence(outputs, inputs, weights, create_graph, retain_graph)
-    return [plugrad.zeros_like(tensor) if grad is None else grad for grad, tensor in zip(found, inputs)]
+    grads = _dependence(outputs, inputs, weights, create_graph, retain_graph)
+    return [plugrad.zeros_like(tensor) if grad is None else grad for grad, tensor in zip(grads, inputs)]
 
 
 def _with_aux(value, has_aux, name) -> tuple:
@@ -174,8 +172,8 @@ def grad_and_value(func, argnums=0, has_aux=False):
                     ".abs() of it, or use vjp"
                 )
             lasting = recorded.lasting([value])
-            found = _gradients([value], recorded.inputs, [plugrad.ones_like(value)], lasting)
-        grads = nest.rebuild(chosen, iter(found))
+            gradients = _gradients([value], recorded.inputs, [plugrad.ones_like(value)], lasting)
+        grads = nest.rebuild(chosen, iter(gradients))
         grads = grads[0] if isinstance(argnums, int) else grads
         value = _detached(value, lasting)
         return grads, (value, _detached(aux, lasting)) if has_aux else value
@@ -238,8 +236,8 @@ def vjp(func, *primals, has_aux=False):
         if create is None:
             create = is_grad_enabled() and (lasting or any(weight.requires_grad for weight in weights))
         with enable_grad():
-            found = _gradients(outputs, recorded.inputs, weights, create, retain_graph)
-        return nest.rebuild(primals, iter(found))
+            grads = _gradients(outputs, recorded.inputs, weights, create, retain_graph)
+        return nest.rebuild(primals, iter(grads))
 
     shown = _detached(value, lasting)
     return (shown, pull, _detached(aux, lasting)) if has_aux else (shown, pull)
@@ -265,16 +263,16 @@ class _Linearized:
         """Return the tangents of all outputs, a list; zeros for what is constant, an error for that if `strict`."""
         create = self.lasting or any(tangent.requires_grad for tangent in tangents)
         with enable_grad():
-            found = _dependence(self.pulled, self.weights, tangents, create, retain_graph)
-        if strict and (len(found) < len(self.outputs) or None in found):
+            pushed = _dependence(self.pulled, self.weights, tangents, create, retain_graph)
+        if strict and (len(pushed) < len(self.outputs) or None in pushed):
             raise RuntimeError(
                 "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not "
                 "allowed with strict=True."
             )
-        given = iter(found)
+        given = iter(pushed)
         pairs = ((y, next(given) if y.is_floating_point() or y.is_complex() else None) for y in self.outputs)
-        made = [plugrad.zeros_like(y) if tangent is None else tangent for y, tangent in pairs]
-        return made if create else _detached(made, False)
+        results = [plugrad.zeros_like(y) if tangent is None else tangent for y, tangent in pairs]
+        return results if create else _detached(results, False)
 
 
 def _checked_tangents(primals, tangents, name):
@@ -313,9 +311,9 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         raise RuntimeError(f"{name}: Expected primals to be a tuple: write (x,) for one primal")
     directions = _checked_tangents(primals, tangents, name)
     at = _Linearized(func, primals, has_aux, name)
-    found = at.push(directions, retain_graph=False, strict=strict)
+    pushed = at.push(directions, retain_graph=False, strict=strict)
     lasting = at.lasting or any(direction.requires_grad for direction in directions)
-    results = _detached(at.value, lasting), nest.rebuild(at.value, iter(found))
+    results = _detached(at.value, lasting), nest.rebuild(at.value, iter(pushed))
     return (*results, _detached(at.aux, lasting)) if has_aux else results
 
 
@@ -364,11 +362,11 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
             _refuse_complex(outputs, "output", "jacrev")
             lasting = recorded.lasting(outputs)
             blocks = [_jacobian(output, recorded.inputs, lasting) for output in outputs]
-        found = []
+        jacobians = []
         for block in blocks:
             columns_of = nest.rebuild(chosen, iter(block))
-            found.append(columns_of[0] if isinstance(argnums, int) else columns_of)
-        result = nest.rebuild(value, iter(found))
+            jacobians.append(columns_of[0] if isinstance(argnums, int) else columns_of)
+        result = nest.rebuild(value, iter(jacobians))
         return (result, _detached(aux, lasting)) if has_aux else result
 
     return transformed
@@ -409,7 +407,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, chunk_size=None, randomness="error
         at = _Linearized(lambda *values: func(*put(values), **kwargs), chosen, has_aux, "jacfwd(f)(*args)")
         _refuse_complex(at.outputs, "output", "jacfwd")
         columns = [[at.push(direction) for direction in _unit_tangents(inputs, i)] for i in range(len(inputs))]
-        found = []
+        jacobians = []
         for number, output in enumerate(at.outputs):
             blocks = [
                 plugrad.stack([tangents[number] for tangents in column], -1).reshape((*output.shape, *tensor.shape))
@@ -418,8 +416,8 @@ def jacfwd(func, argnums=0, has_aux=False, *, chunk_size=None, randomness="error
                 for column, tensor in zip(columns, inputs)
             ]
             columns_of = nest.rebuild(chosen, iter(blocks))
-            found.append(columns_of[0] if isinstance(argnums, int) else columns_of)
-        result = nest.rebuild(at.value, iter(found))
+            jacobians.append(columns_of[0] if isinstance(argnums, int) else columns_of)
+        result = nest.rebuild(at.value, iter(jacobians))
         return (result, _detached(at.aux, at.lasting)) if has_aux else result
 
     return transformed

@@ -201,10 +201,10 @@ def _nothing(func, args, kwargs, values, dims, out_dims, name):
         for value, dim in zip(values, dims)
     ]
     result = func(*nest.rebuild(args, iter(items)), **kwargs)
-    found = []
+    empty = []
     for leaf, dim in zip(nest.leaves(result), [*_output_dims(result, out_dims, name)]):
-        found.append(leaf if dim is None else plugrad.stack([leaf], dim).narrow(dim, 0, 0))
-    return nest.rebuild(result, iter(found))
+        empty.append(leaf if dim is None else plugrad.stack([leaf], dim).narrow(dim, 0, 0))
+    return nest.rebuild(result, iter(empty))
 
 
 # ---------------------------------------------------------------------------------------------------- whole batches
@@ -260,9 +260,9 @@ def _reduce(op, args, kwargs, size):
 
 def _place(result, out_dims, name):
     """Return the results of a whole batch with the batch where it is wanted."""
-    found = []
+    placed = []
     for leaf, dim in zip(nest.leaves(result), [*_output_dims(result, out_dims, name)]):
         if dim is None:
             raise ValueError(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
-        found.append(leaf.movedim(0, dim))
-    return nest.rebuild(result, iter(found))
+        placed.append(leaf.movedim(0, dim))
+    return nest.rebuild(result, iter(placed))

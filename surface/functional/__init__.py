@@ -59,7 +59,7 @@ def _grads(outputs, inputs, weights, create_graph, strict):
                 "The output of the user-provided function is independent of the input: not allowed in strict mode"
             )
         return tuple(value.detach().clone().fill_(0) for value in inputs)
-    found = autograd.grad(
+    grads = autograd.grad(
         [o for o, _ in pairs],
         inputs,
         [w for _, w in pairs],
@@ -67,9 +67,9 @@ def _grads(outputs, inputs, weights, create_graph, strict):
         retain_graph=True,
         allow_unused=True,
     )
-    if strict and any(g is None for g in found):
+    if strict and any(g is None for g in grads):
         raise RuntimeError("The user-provided function is independent of one input: not allowed in strict mode")
-    return tuple(v.detach().clone().fill_(0) if g is None else g for g, v in zip(found, inputs))
+    return tuple(v.detach().clone().fill_(0) if g is None else g for g, v in zip(grads, inputs))
 
 
 def _result(values, single, create_graph):
@@ -150,8 +150,8 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
         outputs, one = _outputs(func(*values))
         if not one or outputs[0].numel() != 1:
             raise RuntimeError("The function given to hessian should return a single Tensor with a single element.")
-        found = _grads(outputs, values, (outputs[0].detach().clone().fill_(1),), True, strict)
-        return found[0] if single else found
+        grads = _grads(outputs, values, (outputs[0].detach().clone().fill_(1),), True, strict)
+        return grads[0] if single else grads
 
     return jacobian(gradient, inputs, create_graph=create_graph, strict=strict)
 

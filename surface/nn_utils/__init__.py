@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import plugrad
-from plugrad.graph.modes import no_grad
+from plugrad import Tensor, no_grad
 from plugrad.nn.utils import rnn, stateless
-from plugrad.tensor.tensor import Tensor
 
 __all__ = [
     "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector", "rnn",

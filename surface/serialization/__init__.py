@@ -169,17 +169,17 @@ class _Writer:
             raise ValueError(f"can't save a {kind.__name__} that contains itself")
         self.open.add(id(value))
         if kind is list:
-            made = [self.tree(item) for item in value]
+            tree = [self.tree(item) for item in value]
         elif kind is dict and all(type(key) is str and key != "$" for key in value):
-            made = {key: self.tree(item) for key, item in value.items()}
+            tree = {key: self.tree(item) for key, item in value.items()}
         elif kind in (dict, OrderedDict):
-            made = {"$": kind.__name__, "items": [[self.tree(k), self.tree(v)] for k, v in value.items()]}
+            tree = {"$": kind.__name__, "items": [[self.tree(k), self.tree(v)] for k, v in value.items()]}
             if kind is OrderedDict and value.__dict__:  # a state_dict has its _metadata here
-                made["attributes"] = self.tree(dict(value.__dict__))
+                tree["attributes"] = self.tree(dict(value.__dict__))
         else:
-            made = {"$": kind.__name__, "items": [self.tree(item) for item in value]}
+            tree = {"$": kind.__name__, "items": [self.tree(item) for item in value]}
         self.open.discard(id(value))
-        return made
+        return tree
 
     def number(self, tensor) -> int:
         """Return the number of a tensor or array in the file, entering it at first sight."""
@@ -378,12 +378,12 @@ class _Reader:
         if tag is None:
             return {key: self.value(item) for key, item in tree.items()}
         if tag in ("dict", "OrderedDict"):
-            made = {"dict": dict, "OrderedDict": OrderedDict}[tag]()
+            mapping = {"dict": dict, "OrderedDict": OrderedDict}[tag]()
             for key, item in tree["items"]:
-                made[self.value(key)] = self.value(item)
+                mapping[self.value(key)] = self.value(item)
             if "attributes" in tree:
-                made.__dict__.update(self.value(tree["attributes"]))
-            return made
+                mapping.__dict__.update(self.value(tree["attributes"]))
+            return mapping
         if tag in ("tuple", "set"):
             return {"tuple": tuple, "set": set}[tag](self.value(item) for item in tree["items"])
         if tag == "tensor":
@@ -412,10 +412,10 @@ class _Reader:
 
     def tensor(self, number):
         """Return the tensor or array with that number: always the same object."""
-        found = self.tensors.get(number)
-        if found is None:
-            found = self.tensors[number] = self._make(self.description["tensors"][number])
-        return found
+        known = self.tensors.get(number)
+        if known is None:
+            known = self.tensors[number] = self._make(self.description["tensors"][number])
+        return known
 
     def _make(self, entry):
         kind = entry["kind"]
@@ -423,11 +423,11 @@ class _Reader:
             return self._view(entry, numpy.dtype(entry["dtype"]), self._storage(entry["storage"]))
         element = _DTYPES[entry["dtype"]]
         if entry["device"] == "meta":
-            made = plugrad.empty(tuple(entry["shape"]), dtype=element, device="meta")
+            tensor = plugrad.empty(tuple(entry["shape"]), dtype=element, device="meta")
         else:
-            made = self._moved(entry, element)
-        made = made if kind == "Tensor" else Tensor._make_subclass(_KINDS[kind], made)
-        return made.requires_grad_(entry.get("requires_grad", False))
+            tensor = self._moved(entry, element)
+        tensor = tensor if kind == "Tensor" else Tensor._make_subclass(_KINDS[kind], tensor)
+        return tensor.requires_grad_(entry.get("requires_grad", False))
 
     def _view(self, entry, np_dtype, storage):
         try:
@@ -463,22 +463,22 @@ class _Reader:
 
     def _usable(self, place):
         try:
-            found = device(place)
-            found.backend  # noqa: B018 - says why when it can't be used
+            target = device(place)
+            target.backend  # noqa: B018 - says why when it can't be used
         except RuntimeError as error:
             raise RuntimeError(
                 f"Attempting to load a tensor of device {str(place)!r}, which can't be used here: {error}. To "
                 "load on a "
                 "machine without it, pass map_location='cpu'"
             ) from error
-        return found
+        return target
 
     def _storage(self, number):
         """Return the bytes of a storage."""
-        found = self.storages.get(number)
-        if found is None:
-            found = self.storages[number] = self._read(f"data/{int(number)}.npy")
-        return found
+        storage = self.storages.get(number)
+        if storage is None:
+            storage = self.storages[number] = self._read(f"data/{int(number)}.npy")
+        return storage
 
     def _read(self, name):
         info = self.archive.getinfo(name)

@@ -22,55 +22,55 @@ BASIC = (
 
 def checks(backend) -> dict:
     """Return the checks of a backend, a class or its instance, by name."""
-    kind = backend if isinstance(backend, type) else type(backend)
-    chosen = {name: _of_class(kind, check) for name, check in documents.checks(kind).items()} | CHECKS
-    if kind.name == "cpu":
+    cls = backend if isinstance(backend, type) else type(backend)
+    chosen = {name: _of_class(cls, check) for name, check in documents.checks(cls).items()} | CHECKS
+    if cls.name == "cpu":
         return chosen
-    if kind.symbolic:
+    if cls.symbolic:
         return chosen | {f"shapes of {name}": functools.partial(op_shapes, name=name) for name in BASIC}
     return chosen | {f"parity of {name}": functools.partial(op_parity, name=name) for name in BASIC}
 
 
-def _of_class(kind, check):
-    return lambda backend, device: check(kind, device)
+def _of_class(cls, check):
+    return lambda backend, device: check(cls, device)
 
 
 def usable(backend):
     """Return the backend's instance as the registry has it; skip where it can't run here."""
     assert backend.name in registry.backends, f"no backend named {backend.name!r} is registered"
-    found = registry.backend(backend.name)
-    kind = backend if isinstance(backend, type) else type(backend)
-    assert type(found) is kind, f"device {backend.name!r} is served by {type(found).__qualname__}"
-    reason = found.available()
+    instance = registry.backend(backend.name)
+    cls = backend if isinstance(backend, type) else type(backend)
+    assert type(instance) is cls, f"device {backend.name!r} is served by {type(instance).__qualname__}"
+    reason = instance.available()
     if reason is not None:
         raise Skip(f"it can't be used here: {reason}")
-    return found
+    return instance
 
 
 def with_data(backend):
     """Return the instance of a backend whose arrays have data; skip for a symbolic one."""
-    found = usable(backend)
-    if found.symbolic:
+    instance = usable(backend)
+    if instance.symbolic:
         raise Skip("its arrays have no data")
-    return found
+    return instance
 
 
 def availability(backend, device):
     """`available()` gives None or a reason to read, and there is at least one device where it is None."""
     assert isinstance(backend.name, str) and backend.name.isidentifier(), f"its name {backend.name!r} is no name"
-    found = backend() if isinstance(backend, type) else backend
-    reason = found.available()
+    instance = backend() if isinstance(backend, type) else backend
+    reason = instance.available()
     assert reason is None or (isinstance(reason, str) and reason.strip()), (
         f"available() must return None, or say why not; it returns {reason!r}"
     )
     if reason is None:
-        assert found.device_count() >= 1, "it is available, and device_count() is 0"
-        assert found.xp is not None and isinstance(found.array_type, type), "it has no `xp`, or no `array_type`"
+        assert instance.device_count() >= 1, "it is available, and device_count() is 0"
+        assert instance.xp is not None and isinstance(instance.array_type, type), "it has no `xp`, or no `array_type`"
 
 
 def round_trip(backend, device):
     """Arrays of every dtype and layout go to the device and come back the same, in memory of their own."""
-    found = with_data(backend)
+    instance = with_data(backend)
     whole = numpy.arange(24).reshape(2, 3, 4)
     for name in DTYPES:
         for label, array in (
@@ -78,9 +78,10 @@ def round_trip(backend, device):
             ("strided", whole[:, ::2, ::-1]),
         ):  # fmt: skip
             array = array.astype(name, order="K")
-            moved = found.from_numpy(array, 0)
-            assert isinstance(moved, found.array_type), f"{name}, {label}: from_numpy gives {type(moved).__qualname__}"
-            back = found.to_numpy(moved)
+            moved = instance.from_numpy(array, 0)
+            right = isinstance(moved, instance.array_type)
+            assert right, f"{name}, {label}: from_numpy gives {type(moved).__qualname__}"
+            back = instance.to_numpy(moved)
             assert type(back) is numpy.ndarray, f"{name}, {label}: to_numpy gives {type(back).__qualname__}"
             assert back.dtype == array.dtype and back.shape == array.shape, (
                 f"{name}, {label}: {array.dtype}{list(array.shape)} comes back as {back.dtype}{list(back.shape)}"
@@ -89,20 +90,20 @@ def round_trip(backend, device):
             if backend.name == "cpu" or not array.size:  # the CPU's memory may be NumPy's
                 continue
             given = array.copy()
-            moved = found.from_numpy(given, 0)
-            for what, memory in (("from_numpy keeps", given), ("to_numpy hands out", found.to_numpy(moved))):
+            moved = instance.from_numpy(given, 0)
+            for what, memory in (("from_numpy keeps", given), ("to_numpy hands out", instance.to_numpy(moved))):
                 if memory.flags.writeable:
                     memory[...] = ~memory if memory.dtype == bool else memory + memory.dtype.type(1)
-                told = found.to_numpy(moved)
+                told = instance.to_numpy(moved)
                 assert (told == array).all(), f"{name}, {label}: {what} the device's memory, and NumPy can write to it"
 
 
 def tensors(backend, device):
     """Tensors are made on the device, moved to it and back, and say where they are."""
     name = with_data(backend).name
-    made = plugrad.ones(2, 3, device=name)
+    ones = plugrad.ones(2, 3, device=name)
     moved = plugrad.tensor([1.5, -2.0]).to(name)
-    for t in (made, moved, made + made, moved.detach(), moved.clone()):
+    for t in (ones, moved, ones + ones, moved.detach(), moved.clone()):
         assert t.device.type == name, f"a tensor made for {name!r} is on {t.device}"
     assert moved.cpu().tolist() == [1.5, -2.0], f"values change on the way: {moved.cpu().tolist()}"
     if name != "cpu":
@@ -115,11 +116,12 @@ def tensors(backend, device):
 
 def storage(backend, device):
     """A view has the storage of its base, a copy has one of its own, and writes through a view are seen."""
-    found = with_data(backend)
-    x = plugrad.zeros(3, 4, device=found.name)
+    instance = with_data(backend)
+    x = plugrad.zeros(3, 4, device=instance.name)
     view, copied = x[1:, ::2], x.clone()
-    assert found.storage(view._data) is found.storage(x._data), "storage() of a view is not that of its base"
-    assert found.storage(copied._data) is not found.storage(x._data), "storage() of a copy is that of the original"
+    assert instance.storage(view._data) is instance.storage(x._data), "storage() of a view is not that of its base"
+    own = instance.storage(copied._data)
+    assert own is not instance.storage(x._data), "storage() of a copy is that of the original"
     view += 1
     expected = numpy.zeros((3, 4))
     expected[1:, ::2] += 1
@@ -130,13 +132,13 @@ def storage(backend, device):
 def random_numbers(backend, device):
     """Random numbers come from its generator, and one seed gives one sequence."""
     name = with_data(backend).name
-    found = []
+    draws = []
     for seed in (5, 5, 6):
         plugrad.manual_seed(seed)
-        found.append(plugrad.randn(16, device=name))
-    assert found[0].device.type == name, f"random numbers for {name!r} are on {found[0].device}"
-    assert same_bits(found[0], found[1]), "manual_seed does not make its random numbers the same"
-    assert not same_bits(found[0], found[2]), "its random numbers do not depend on manual_seed"
+        draws.append(plugrad.randn(16, device=name))
+    assert draws[0].device.type == name, f"random numbers for {name!r} are on {draws[0].device}"
+    assert same_bits(draws[0], draws[1]), "manual_seed does not make its random numbers the same"
+    assert not same_bits(draws[0], draws[2]), "its random numbers do not depend on manual_seed"
 
 
 def training(backend, device):
@@ -161,11 +163,11 @@ def training(backend, device):
 
 def no_data(backend, device):
     """A symbolic array has shape, strides and dtype of the real one, views are views, and data are refused."""
-    found = usable(backend)
-    if not found.symbolic:
+    instance = usable(backend)
+    if not instance.symbolic:
         raise Skip("its arrays have data")
     real = plugrad.ones(2, 3, 4).transpose(0, 2)
-    moved = real.to(found.name)
+    moved = real.to(instance.name)
     for label, change in (
         ("moved", lambda t: t), ("sliced", lambda t: t[1:, ::2]), ("cast", lambda t: t.half()),
         ("added", lambda t: t + t), ("cloned", lambda t: t.clone()), ("reshaped", lambda t: t.reshape(-1)),
@@ -173,10 +175,11 @@ def no_data(backend, device):
         told, fact = change(moved), change(real)
         facts = [(t.shape, t.dtype, t.stride(), t.is_contiguous()) for t in (told, fact)]
         assert facts[0] == facts[1], f"a tensor {label} is {facts[0]}, on the CPU {facts[1]}"
-        assert told.device.type == found.name, f"a tensor {label} is on {told.device}"
-    x = plugrad.zeros(3, 4, device=found.name)
-    assert found.storage(x[1:, ::2]._data) is found.storage(x._data), "storage() of a view is not that of its base"
-    assert found.storage(x.clone()._data) is not found.storage(x._data), "storage() of a copy is that of the original"
+        assert told.device.type == instance.name, f"a tensor {label} is on {told.device}"
+    x = plugrad.zeros(3, 4, device=instance.name)
+    base, view, copied = (instance.storage(t._data) for t in (x, x[1:, ::2], x.clone()))
+    assert view is base, "storage() of a view is not that of its base"
+    assert copied is not base, "storage() of a copy is that of the original"
     try:
         told = x.cpu()
     except NotImplementedError:

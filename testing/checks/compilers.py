@@ -76,8 +76,8 @@ def _check_of(name):
                     _change(model, twin, number < 2)
                 x = sign * Maker(f"compiled {number}", device=device)(*shape).detach().abs()
                 options = {"scale": 2.5, "shift": -x} if name == "options" and number else {}
-                expected, found = _run(model, x, options), _run(compiled, x, options)
-                for what, ones, others in zip(("result", "gradient"), found, expected, strict=True):
+                expected, actual = _run(model, x, options), _run(compiled, x, options)
+                for what, ones, others in zip(("result", "gradient"), actual, expected, strict=True):
                     assert len(ones) == len(others), f"input {number}: {len(ones)} {what}s, eagerly {len(others)}"
                     for one, other in zip(ones, others, strict=True):
                         agree(one, other, f"input {number} of shape {shape}, compiled against eager, {what}")

@@ -39,9 +39,9 @@ def has_example(value) -> bool:
 def example(value, device):
     """The examples in the docstring run and print what they show."""
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    found = doctest.DocTestParser().get_doctest(text_of(value), {}, "the docstring", None, 0)
+    examples = doctest.DocTestParser().get_doctest(text_of(value), {}, "the docstring", None, 0)
     report: list = []
-    doctest.DocTestRunner(optionflags=flags, verbose=False).run(found, out=report.append)
+    doctest.DocTestRunner(optionflags=flags, verbose=False).run(examples, out=report.append)
     assert not report, "an example of the docstring fails:\n" + "".join(report).strip()
 
 
@@ -96,5 +96,5 @@ def _check_names(op):
         )
         if dotted in registry.claims or registry.public.get(dotted) is not entry:
             continue  # another plugin has or claims the name: which one it is, the user says
-        found = registry.resolve(dotted)
-        assert found is op.function, f"plugrad.{dotted} is not the function of this op"
+        function = registry.resolve(dotted)
+        assert function is op.function, f"plugrad.{dotted} is not the function of this op"

@@ -54,8 +54,8 @@ class NoGuess(Exception):
 
 def declared(value):
     """Return the `samples` of a class or function, None where it has none."""
-    found = getattr(value, "samples", None)
-    return found if callable(found) and (inspect.isfunction(found) or inspect.ismethod(found)) else None
+    samples = getattr(value, "samples", None)
+    return samples if callable(samples) and (inspect.isfunction(samples) or inspect.ismethod(samples)) else None
 
 
 def required(function, skip=0) -> list:
@@ -96,7 +96,7 @@ def trials(cls, device="cpu") -> list:
 
 def trials_of_op(cls, device) -> list:
     """Return the samples of the op behind a derived loss, divided into the constructor's arguments and the call's."""
-    options, found = set(inspect.signature(cls).parameters), []
+    options, chosen = set(inspect.signature(cls).parameters), []
     for sample in samples_of(cls.op, device=device):
         if sample.through is not None:
             continue
@@ -104,10 +104,10 @@ def trials_of_op(cls, device) -> list:
         construct = {name: value for name, value in named.items() if name in options}
         given = {name: value for name, value in named.items() if name not in options}
         tensors = [name for name in cls.op.parameters if name in given]
-        found.append(Trial(Sample((), construct), Sample([given[name] for name in tensors])))
-    if not found:
+        chosen.append(Trial(Sample((), construct), Sample([given[name] for name in tensors])))
+    if not chosen:
         raise NoGuess(f"its op {cls.op.name!r} has no samples")
-    return found
+    return chosen
 
 
 def _inputs(make, count):
@@ -120,5 +120,5 @@ def _inputs(make, count):
 def build(cls, trial, device="cpu", seed=0, **more):
     """Construct a Module for a trial, in float64, its parameters seeded."""
     plugrad.manual_seed(seed)
-    made = cls(*trial.construct.args, **{**trial.construct.kwargs, **more})
-    return made.double().to(device)
+    module = cls(*trial.construct.args, **{**trial.construct.kwargs, **more})
+    return module.double().to(device)

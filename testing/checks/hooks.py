@@ -41,9 +41,9 @@ def transparency(cls, device):
     """Ops and their backward give under it what they give without."""
     expected = _program()
     with contextlib.redirect_stdout(io.StringIO()), _built(cls):
-        found = _program()
+        actual = _program()
     names = ("result", "second result", "third result", "gradient", "random number")
-    for what, one, other in zip(names, found, expected, strict=True):
+    for what, one, other in zip(names, actual, expected, strict=True):
         assert same_bits(one, other), f"watched by it, a {what} is another"
 
 

@@ -91,14 +91,14 @@ def seeded(function, device):
         assert same_bits(one, other), f"call {given}: two calls with one seed differ"
         if "generator" not in inspect.signature(function).parameters:
             continue
-        found = []
+        draws = []
         for _ in range(2):
             own = Sample(given.args, {**given.kwargs, "generator": plugrad.Generator().manual_seed(3)})
-            tensor, _ = fill(function, own, seed=len(found))
-            found.append((tensor, plugrad.rand(2)))
-        assert same_bits(found[0][0], found[1][0]), f"call {given}, argument 'generator': its seed is not what counts"
+            tensor, _ = fill(function, own, seed=len(draws))
+            draws.append((tensor, plugrad.rand(2)))
+        assert same_bits(draws[0][0], draws[1][0]), f"call {given}, argument 'generator': its seed is not what counts"
         plugrad.manual_seed(0)
-        assert same_bits(found[0][1], plugrad.rand(2)), f"call {given}, argument 'generator': it also draws from others"
+        assert same_bits(draws[0][1], plugrad.rand(2)), f"call {given}, argument 'generator': it also draws from others"
 
 
 CHECKS = {"samples": has_samples, "in place": in_place, "seed": seeded}

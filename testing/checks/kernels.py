@@ -18,13 +18,13 @@ DTYPES = ("float64", "float32")
 
 def available() -> list:
     """Return the names of the backends beside cpu and meta that can run here."""
-    found = []
+    names = []
     for name in sorted(registry.backends):
         if name in ("cpu", "meta"):
             continue
         if registry.reason(name) is None and not registry.backend(name).symbolic:
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def of_op(op) -> dict:
@@ -84,12 +84,12 @@ def _counted(op, backend):
 
 def _compare(op, sample, backend, label):
     moved = sample.map(lambda t: t.detach().to(backend).requires_grad_(t.requires_grad))
-    expected, found = tensors_in(call(op, sample)), tensors_in(call(op, moved))
-    assert len(expected) == len(found), f"{label}: {len(found)} results, on the CPU {len(expected)}"
+    expected, actual = tensors_in(call(op, sample)), tensors_in(call(op, moved))
+    assert len(expected) == len(actual), f"{label}: {len(actual)} results, on the CPU {len(expected)}"
     if is_random(op, sample):  # each device has random numbers of its own
         return
     given = tensors_in((sample.args, sample.kwargs))
-    for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+    for number, (one, other) in enumerate(zip(actual, expected, strict=True)):
         assert not given or one.device.type == backend, f"{label}: result {number} is on {one.device}"
         close(one, other, f"{label}, result {number}")
     if graded(op, sample):
@@ -101,15 +101,15 @@ def _compare(op, sample, backend, label):
                 close(one, other, f"{label}, gradient {number}")
 
 
-def close(found, expected, label):
+def close(actual, expected, label):
     """Assert that a result of a backend is within the budget of units in the last place of the largest element."""
-    found, expected = found.detach().cpu(), expected.detach().cpu()
+    actual, expected = actual.detach().cpu(), expected.detach().cpu()
     unit = 0.0
     if is_float(expected):
         unit = BUDGET.get(expected.dtype.name, 8) * plugrad.finfo(expected.dtype).eps
     finite = expected.abs()[expected.isfinite()] if is_float(expected) else expected.reshape(-1)[:0]
     largest = float(finite.max()) if finite.numel() else 0.0
     try:
-        assert_close(found, expected, rtol=unit, atol=unit * largest, equal_nan=True)
+        assert_close(actual, expected, rtol=unit, atol=unit * largest, equal_nan=True)
     except AssertionError as error:
         raise AssertionError(f"{label}: {error}") from None

@@ -52,14 +52,14 @@ def has_samples(cls, device):
     if cls.forward is plugrad.nn.Module.forward:
         raise Skip("it has no `forward`, and is there for others to derive from")
     try:
-        found = _trials(cls, device)
+        chosen = _trials(cls, device)
     except NoGuess as reason:
         raise AssertionError(
             f"nothing to check it with: {reason}; declare a static method `samples(make)` that yields pairs of the "
             "constructor's arguments and those of the call, such as `yield (4,), make(2, 4)`"
         ) from None
-    assert found, "its `samples` yields nothing"
-    for trial in found:
+    assert chosen, "its `samples` yields nothing"
+    for trial in chosen:
         module = build(cls, trial, device)
         run(module, trial)
         assert type(module).__name__ in repr(module), f"its repr {repr(module)!r} does not name {cls.__name__}"
@@ -210,14 +210,14 @@ def reset(cls, device):
         own = list(module.named_parameters(recurse=False))
         if not own:
             continue
-        found = []
+        writes = []
         for seed in (0, 0):
             for _, p in own:
                 p.data.fill_(7.5)
             plugrad.manual_seed(seed)
             module.reset_parameters()
-            found.append([p.detach().clone() for _, p in own])
-        for (name, _), one, other in zip(own, *found, strict=True):
+            writes.append([p.detach().clone() for _, p in own])
+        for (name, _), one, other in zip(own, *writes, strict=True):
             assert not bool((one == 7.5).any()), f"{label}, argument {name!r} is not written by reset_parameters"
             assert same_bits(one, other), f"{label}, argument {name!r}: reset_parameters does not keep to the seed"
         done += 1
@@ -329,8 +329,8 @@ def functional_form(cls, device):
             t.data = t.detach() * 0  # what it computes with must be what it was given
         plugrad.manual_seed(0)
         given = trial.given.map(lambda t: t.detach().clone())
-        found = plugrad.func.functional_call(module, tensors, given.args, given.kwargs)
-        same(tensors_in(found), expected, f"{label}, by functional_call")
+        results = plugrad.func.functional_call(module, tensors, given.args, given.kwargs)
+        same(tensors_in(results), expected, f"{label}, by functional_call")
 
 
 def inputs_unchanged(cls, device):

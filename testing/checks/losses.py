@@ -25,12 +25,12 @@ def functional_form(cls, device):
     """The Module gives what its function gives."""
     for label, trial in layers.each(cls, device):
         module = build(cls, trial, device)
-        found = layers.run(module, trial)
+        results = layers.run(module, trial)
         names = inspect.signature(cls.forward).parameters
         given = dict(zip([*names][1:], trial.given.args, strict=False))
         plugrad.manual_seed(0)
         expected = tensors_in(cls.op.function(**given, **trial.construct.kwargs))
-        layers.same(found, expected, f"{label} against nn.functional.{cls.op.name}")
+        layers.same(results, expected, f"{label} against nn.functional.{cls.op.name}")
 
 
 def reductions(cls, device):

@@ -50,9 +50,9 @@ def _options(cls) -> list:
 def parameters(device="cpu", sizes=SIZES) -> list:
     """Return leaf tensors of several shapes, the last of them not contiguous."""
     make = Maker("parameters", device=device)
-    found = [make(*size).detach() for size in sizes]
-    found[-1] = found[-1].t().clone().t()
-    return [t.requires_grad_() for t in found]
+    tensors = [make(*size).detach() for size in sizes]
+    tensors[-1] = tensors[-1].t().clone().t()
+    return [t.requires_grad_() for t in tensors]
 
 
 def quadratic(tensors, sign=1.0):
@@ -87,13 +87,13 @@ def steps(optimizer, tensors, count, sign=1.0) -> float:
 def has_samples(cls, device):
     """It can be constructed, and shows its options."""
     try:
-        found = _options(cls)
+        choices = _options(cls)
     except NoGuess as reason:
         raise AssertionError(
             f"nothing to check it with: {reason}; declare a static method `samples(make)` that yields options, such as "
             "make.args(lr=0.1)"
         ) from None
-    for given in found:
+    for given in choices:
         optimizer = build(cls, given, parameters(device))
         assert type(optimizer).__name__ in repr(optimizer), f"its repr does not name {cls.__name__}"
 

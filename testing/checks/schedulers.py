@@ -69,24 +69,24 @@ def build(cls, given, start=START, **more):
 def advance(optimizer, schedule, count, start=0) -> list:
     """Step so often and return the rates after each; a schedule that asks for a measure gets one that stagnates."""
     measured = [name for name in required(type(schedule).step, 1)]
-    found = []
+    rates = []
     for epoch in range(start, start + count):
         optimizer.step()
         schedule.step(*([1.0 / min(epoch + 1, 3)] * len(measured)))
-        found.append([float(group["lr"]) for group in optimizer.param_groups])
-    return found
+        rates.append([float(group["lr"]) for group in optimizer.param_groups])
+    return rates
 
 
 def has_samples(cls, device):
     """It can be constructed."""
     try:
-        found = _arguments(cls)
+        choices = _arguments(cls)
     except NoGuess as reason:
         raise AssertionError(
             f"nothing to check it with: {reason}; declare a static method `samples(make)` that yields the arguments "
             "behind the optimizer, such as make.args(step_size=2)"
         ) from None
-    for given in found:
+    for given in choices:
         build(cls, given)
 
 
@@ -171,8 +171,8 @@ def functions_kept(cls, device):
         state = pickle.loads(pickle.dumps(schedule.state_dict()))  # a lambda in it could not be pickled
         other, again = build(cls, plain)
         again.load_state_dict(state)
-        expected, found = advance(optimizer, schedule, 4), advance(other, again, 4)
-        assert found == expected, f"argument {names[0]!r}: a lambda is lost in loading: {found} instead of {expected}"
+        expected, actual = advance(optimizer, schedule, 4), advance(other, again, 4)
+        assert actual == expected, f"argument {names[0]!r}: a lambda is lost in loading: {actual} instead of {expected}"
         done += 1
     if not done:
         raise Skip("it takes no function")

@@ -33,9 +33,7 @@ class Backward:
         self.one_by_one = one_by_one
         self.cotangents, self.labels = self._choose(fast)
         self.grads = None
-        self.gradient = numpy.array(
-            [self._pull(row, label) for row, label in zip(self.cotangents, self.labels)]
-        )
+        self.gradient = numpy.array([self._pull(row, label) for row, label in zip(self.cotangents, self.labels)])
 
     def _choose(self, fast):
         """Dense random cotangents, which see everything at once, and single output elements."""
@@ -47,9 +45,7 @@ class Backward:
             alone = numpy.sort(self.random.choice(alone, several, replace=False))
         sizes = numpy.abs(self.value[finite])
         typical = (float(numpy.median(sizes)) if sizes.size else 0.0) or 1.0
-        weights = self.random.uniform(0.5, 1.5, (dense, total)) * self.random.choice(
-            [-1.0, 1.0], (dense, total)
-        )
+        weights = self.random.uniform(0.5, 1.5, (dense, total)) * self.random.choice([-1.0, 1.0], (dense, total))
         weights /= numpy.sqrt((self.value / typical) ** 2 + 0.01)  # outputs of all sizes have a say
         weights[:, ~finite] = 0.0
         single = numpy.zeros((len(alone), total))
@@ -66,8 +62,8 @@ class Backward:
 
     def _cotangent(self, row, number, spaced):
         y = self.outputs[number]
-        made = like(y, row[self.ends[number] : self.ends[number + 1]]).to(y.dtype)
-        return plugrad.stack([made, made], -1)[..., 1] if spaced else made
+        cotangent = like(y, row[self.ends[number] : self.ends[number + 1]]).to(y.dtype)
+        return plugrad.stack([cotangent, cotangent], -1)[..., 1] if spaced else cotangent
 
     def _pull(self, row, label=None, spaced=False):
         if not self.differentiable:
@@ -98,9 +94,7 @@ class Backward:
                 f"nondet_tol={nondet_tol}",
             )
         if numpy.isfinite(self.gradient[0]).all() and numpy.any(self._pull(numpy.zeros_like(self.value))):
-            return Verdict(
-                FAIL, "backward not multiplied by grad_output: it gives something for a zero gradient"
-            )
+            return Verdict(FAIL, "backward not multiplied by grad_output: it gives something for a zero gradient")
         spaced = self._pull(self.cotangents[0], spaced=True)
         allowed = 1e4 * self._rounding(self.gradient[0]) + nondet_tol
         if numpy.isfinite(self.gradient[0]).all() and not same(spaced, self.gradient[0], allowed):
@@ -180,6 +174,4 @@ def _scale(x):
 
 
 def same(one, other, tolerance) -> bool:
-    return bool(
-        numpy.all((one == other) | (numpy.abs(one - other) <= tolerance) | ((one != one) & (other != other)))
-    )
+    return bool(numpy.all((one == other) | (numpy.abs(one - other) <= tolerance) | ((one != one) & (other != other))))

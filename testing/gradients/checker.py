@@ -279,9 +279,7 @@ def gradgradcheck(
     >>> gradgradcheck(torch.exp, (x,))
     True
     """
-    gradient, arguments = gradient_function(
-        func, inputs, grad_outputs, noncontiguous=gen_non_contig_grad_outputs
-    )
+    gradient, arguments = gradient_function(func, inputs, grad_outputs, noncontiguous=gen_non_contig_grad_outputs)
     return gradcheck(
         gradient,
         arguments,
@@ -318,8 +316,8 @@ def gradient_function(func, inputs, grad_outputs=None, *, noncontiguous=False, s
     if isinstance(func, plugrad.nn.Module):
         func = widened(func)
         inputs = map_tensors(inputs, lambda t: _widened(t) if is_float(t) else t)
-        found = [*func.parameters(), *(t for _, t in used(func, inputs) if all(t is not x for x in tensors_in(inputs)))]
-        parameters = tuple(p for p in found if p.requires_grad)
+        unknown = [t for _, t in used(func, inputs) if all(t is not x for x in tensors_in(inputs))]
+        parameters = tuple(p for p in (*func.parameters(), *unknown) if p.requires_grad)
     wanted = [is_float(t) and t.requires_grad for t in tensors_in(inputs)]
     if not any(wanted) and not parameters:
         raise ValueError(NOTHING_TO_CHECK)
@@ -360,7 +358,7 @@ def _widened(tensor):
 def _random_like(tensor, random, noncontiguous):
     """Return a random gradient for an output; a strided view if `noncontiguous`."""
     count = tensor.numel() * (2 if tensor.dtype.is_complex else 1)
-    made = like(tensor, random.uniform(-1.0, 1.0, count)).to(tensor.dtype, copy=True)  # memory of its own
-    if noncontiguous and made.ndim:
-        made = plugrad.stack([made, made], -1)[..., 0]
-    return made.detach().requires_grad_()
+    gradient = like(tensor, random.uniform(-1.0, 1.0, count)).to(tensor.dtype, copy=True)  # memory of its own
+    if noncontiguous and gradient.ndim:
+        gradient = plugrad.stack([gradient, gradient], -1)[..., 0]
+    return gradient.detach().requires_grad_()

@@ -15,9 +15,7 @@ from __future__ import annotations
 import numpy
 
 STEP = 2.0**-7  # the largest step, in units of the direction
-RATIO = (
-    14.0**0.5
-)  # each next step is this much smaller; irrational, so that steps never fit a lattice of jumps
+RATIO = 14.0**0.5  # each next step is this much smaller; irrational, so that steps never fit a lattice of jumps
 SHORT, LONG = 6, 14  # steps tried at first, and when those do not settle the matter (down to 1e-10)
 DEPTH = 4  # how many times a table is extrapolated: further columns only amplify rounding
 NEARBY, FAR = 8, 24  # points on each side at which noise is looked for once more, close by and as far as steps go
@@ -26,7 +24,7 @@ TRUST = 5.0  # an error bar is believed up to this factor
 
 
 class Slopes:
-    """What :func:`measure` found, one entry per value of the probe.
+    """What :func:`measure` returns, one entry per value of the probe.
 
     Attributes: `value` and `error` of the slope; the `left` and the `right` slope; `kink`, whether those
     differ for good; `jump`, whether the value does; `edge`, whether one side was outside the domain; `bend`,
@@ -35,8 +33,8 @@ class Slopes:
 
     __slots__ = ("value", "error", "left", "right", "kink", "jump", "edge", "bend")
 
-    def __init__(self, **found):
-        for name, values in found.items():
+    def __init__(self, **columns):
+        for name, values in columns.items():
             setattr(self, name, values)
 
 
@@ -94,14 +92,14 @@ def scatter(probe, random, far=False):
     Close by there may be none: values that saturate move in steps, and seem flat, or have a wrong slope, within one.
     `far` asks for the latter: not along a direction through many elements, where many kinks look like noise.
     """
-    found = []
+    noise = []
     for side in (1.0, -1.0):
-        found.append(2 * numpy.abs(_residue(probe, side * 1e-10, NEARBY, 1, random)).max(axis=0))
+        noise.append(2 * numpy.abs(_residue(probe, side * 1e-10, NEARBY, 1, random)).max(axis=0))
         if far:
             rest = _residue(probe, side * STEP / 2, FAR, 4, random)
             rough = (numpy.diff(numpy.signbit(rest), axis=0) != 0).sum(axis=0) >= FAR // 3
-            found.append(numpy.where(rough, 2 * numpy.abs(rest).max(axis=0), 0.0))
-    return numpy.max(found, axis=0)
+            noise.append(numpy.where(rough, 2 * numpy.abs(rest).max(axis=0), 0.0))
+    return numpy.max(noise, axis=0)
 
 
 def frozen(probe, measured, expected):
@@ -147,11 +145,11 @@ def _quantum(values, base):
     function's own.
     """
     change = numpy.abs(values - base).max(axis=1)
-    found = numpy.zeros_like(base)
+    quantum = numpy.zeros_like(base)
     for wide, narrow in zip(change, change[1:], strict=False):
-        found = numpy.where((narrow == 0) & (wide > 0), wide, found)
+        quantum = numpy.where((narrow == 0) & (wide > 0), wide, quantum)
     last_flat = change[-1] == 0
-    return numpy.where(last_flat & (found <= 1e-6 * numpy.maximum(numpy.abs(base), 1e-2)), found, 0.0)
+    return numpy.where(last_flat & (quantum <= 1e-6 * numpy.maximum(numpy.abs(base), 1e-2)), quantum, 0.0)
 
 
 def _one_sided(values, base):

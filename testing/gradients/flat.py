@@ -140,11 +140,11 @@ class FlatFunction:
 
     def at(self, point) -> FlatFunction:
         """Return the same flat on copies of its tensors, the leaves with values of a point; of a Module, a copy."""
-        made = self._copied(lambda t: t.detach().clone(), copy.deepcopy)
+        moved = self._copied(lambda t: t.detach().clone(), copy.deepcopy)
         with plugrad.no_grad():
-            for leaf, there in zip(self.leaves, made.leaves, strict=True):
+            for leaf, there in zip(self.leaves, moved.leaves, strict=True):
                 there.tensor.copy_(like(leaf.tensor, point[leaf.span]))
-        return made
+        return moved
 
     def _copied(self, change, copy_module) -> FlatFunction:
         """A tensor that is used twice stays one tensor."""
@@ -166,13 +166,13 @@ class FlatFunction:
         """Call `func` with grad; return its differentiable outputs, all float ones if there are none."""
         with plugrad.enable_grad():
             result = self.func(*self.inputs)
-        found = tensors_in(result)
-        if not found and not (isinstance(result, (tuple, list, dict)) and not result):
+        tensors = tensors_in(result)
+        if not tensors and not (isinstance(result, (tuple, list, dict)) and not result):
             raise TypeError(f"func must return a tensor, or several; it returned {result!r}")
-        self.outputs = [i for i, y in enumerate(found) if is_float(y) and y.requires_grad]
+        self.outputs = [i for i, y in enumerate(tensors) if is_float(y) and y.requires_grad]
         if not self.outputs:
-            self.outputs = [i for i, y in enumerate(found) if is_float(y)]
-        return [found[i] for i in self.outputs]
+            self.outputs = [i for i, y in enumerate(tensors) if is_float(y)]
+        return [tensors[i] for i in self.outputs]
 
     def pull(self, outputs, cotangents, again=True):
         """Return the gradient of ``sum(cotangent * output)`` as a flat real vector, and as it came."""
@@ -198,8 +198,8 @@ class FlatFunction:
         if fresh:
             arguments = map_tensors(self.inputs, lambda t: fresh.get(id(t), t))
         with plugrad.no_grad():
-            found = tensors_in(self.func(*arguments))
-        outputs = [found[i] for i in self.outputs]
+            results = tensors_in(self.func(*arguments))
+        outputs = [results[i] for i in self.outputs]
         return numpy.concatenate([reals(y) for y in outputs] or [numpy.zeros(0)]), [y.dtype for y in outputs]
 
     def of_leaves(self) -> tuple:
@@ -245,8 +245,8 @@ class FlatFunction:
             return False
         stand_ins = {id(t): t.detach().requires_grad_() for t in suspects}
         with plugrad.enable_grad():
-            found = tensors_in(self.func(*map_tensors(self.inputs, lambda t: stand_ins.get(id(t), t))))
-        outputs = [y for y in found if is_float(y) and y.requires_grad]
+            results = tensors_in(self.func(*map_tensors(self.inputs, lambda t: stand_ins.get(id(t), t))))
+        outputs = [y for y in results if is_float(y) and y.requires_grad]
         if not outputs:
             return True
         ones = [plugrad.ones_like(y) for y in outputs]

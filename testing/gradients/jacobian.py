@@ -41,13 +41,13 @@ class Comparison:
         if unfit is not None:
             return unfit
         directions = [direction for leaf in self.flat.leaves for direction in self._directions(leaf)]
-        found = Verdict(PASS)
+        worst = Verdict(PASS)
         for direction, settled in zip(directions, self._screen(directions), strict=True):
             if not settled:
-                found = worse(found, self._investigate(*direction))
-                if found.status == FAIL:
+                worst = worse(worst, self._investigate(*direction))
+                if worst.status == FAIL:
                     break
-        return found
+        return worst
 
     def _take_base(self, nondet_tol):
         """Evaluate at the inputs themselves; return a verdict if that shows that nothing can be measured."""
@@ -56,8 +56,7 @@ class Comparison:
         if value.shape != expected.shape or not same(value, flat.value(flat.start)[0], nondet_tol):
             return Verdict(
                 INCONCLUSIVE,
-                "func gives different results when it is called twice with the same inputs; seed its random "
-                "numbers",
+                "func gives different results when it is called twice with the same inputs; seed its random numbers",
             )
         if not self.finite.any() and value.size:
             return Verdict(INCONCLUSIVE, "no output of func is finite at these inputs")
@@ -174,13 +173,13 @@ class Comparison:
         while len(coordinates) > 1:
             half = len(coordinates) // 2
             parts = [(coordinates[:half], amounts[:half]), (coordinates[half:], amounts[half:])]
-            found = [self._measure(*part) for part in parts]
-            if (straight & self._bends(coordinates, amounts, slopes, found[0][0], found[1][0])).any():
+            measured = [self._measure(*part) for part in parts]
+            if (straight & self._bends(coordinates, amounts, slopes, measured[0][0], measured[1][0])).any():
                 self.tangled = True
                 text = f"not differentiable with respect to input {leaf.label}: the slopes along two directions do not "
                 return Verdict(NONDIFFERENTIABLE, text + "add up to that along their sum", input=leaf.label)
-            larger = int(found[1][2][followed].max() > found[0][2][followed].max())
-            (coordinates, amounts), slopes = parts[larger], found[larger][0]
+            larger = int(measured[1][2][followed].max() > measured[0][2][followed].max())
+            (coordinates, amounts), slopes = parts[larger], measured[larger][0]
         return worse(self._investigate(leaf, coordinates, amounts), whole)
 
     def _bends(self, coordinates, amounts, whole, one, other):
@@ -199,9 +198,7 @@ class Comparison:
             self.scale[coordinates] = amounts = distance
             verdict = self._judge(leaf, coordinates, amounts, self._measure(coordinates, amounts)[0])
         if verdict.status in (FAIL, NONDIFFERENTIABLE) and len(self.backward.labels) < len(self.finite):
-            values = [
-                self._value(coordinates, amounts, step) for step in (-differences.STEP, differences.STEP)
-            ]
+            values = [self._value(coordinates, amounts, step) for step in (-differences.STEP, differences.STEP)]
             change = numpy.nan_to_num(numpy.abs(values[1] - values[0]), nan=0.0, posinf=0.0)
             self.flat.restore()  # backward reads what was saved of the inputs
             self.backward.add_output(int(change.argmax()))
@@ -219,12 +216,8 @@ class Comparison:
             row = numpy.where(numpy.isfinite(terms), terms, 0.0).max(axis=1)
         else:
             largest = row
-        allowed = self.tolerance.allowed(
-            largest, row, self.size, amounts[0] if len(coordinates) == 1 else 1.0
-        )
-        allowed += self.tolerance.of_all * self.steepest + numpy.where(
-            numpy.abs(slopes.value) < 1e-30, 1e-15, 0.0
-        )
+        allowed = self.tolerance.allowed(largest, row, self.size, amounts[0] if len(coordinates) == 1 else 1.0)
+        allowed += self.tolerance.of_all * self.steepest + numpy.where(numpy.abs(slopes.value) < 1e-30, 1e-15, 0.0)
         allowed += self.tolerance.of_bend * slopes.bend * self._reach(coordinates, amounts)
         blur = TRUST * slopes.error
         unknown = slopes.edge & ~(blur <= 0.1 * numpy.abs(slopes.value))
@@ -252,7 +245,7 @@ class Comparison:
         vague &= numpy.maximum(blur, largest) > 1e-10  # nothing but noise on both sides
         vague &= numpy.maximum(blur, largest) > 1e-9 * self.steepest  # nothing beside the gradient elsewhere
         vague |= drowned
-        found = Verdict(PASS)
+        verdict = Verdict(PASS)
         for status, where in (
             (FAIL, failed | outside),
             (INCONCLUSIVE, vague & ~kink),
@@ -260,9 +253,9 @@ class Comparison:
         ):
             if where.any():
                 k = int(numpy.flatnonzero(where)[-1])  # single output elements come last, and tell more
-                found = self._tell(status, leaf, coordinates, amounts, k, slopes, expected[k], bool(kink[k]))
+                verdict = self._tell(status, leaf, coordinates, amounts, k, slopes, expected[k], bool(kink[k]))
                 break
-        return found
+        return verdict
 
     def _confirm(self, coordinates, amounts, slopes, failed, expected, allowed) -> tuple:
         """Look at mismatches once more, with the noise of the values and of backward measured at more points.
@@ -312,9 +305,7 @@ class Comparison:
         if single:
             position = int(coordinates[0]) - leaf.span.start
             element = leaf.name(position)
-            part = (
-                ("real part", "imaginary part")[position % 2] + " of " if leaf.tensor.dtype.is_complex else ""
-            )
+            part = ("real part", "imaginary part")[position % 2] + " of " if leaf.tensor.dtype.is_complex else ""
             where = f"at {part}element {element}"
         output, cotangent = self._name_output(self.backward.labels[k])
         place = f"for output {output} with respect to input {leaf.label} {where}{cotangent}"

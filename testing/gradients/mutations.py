@@ -22,6 +22,7 @@ import zlib
 import numpy
 
 import plugrad
+from plugrad.dispatch.op import FastKernels, Formula
 from plugrad.testing.calls import function_of
 from plugrad.testing.gradients.backward import Backward, natural_steps
 from plugrad.testing.gradients.checker import gradient_function
@@ -123,15 +124,15 @@ def mutants(op, *, order=1, dtype=None, seed=0, kinds=KINDS):
                 if kind in kinds:
                     shown = relaid(FlatFunction(function, arguments)).inputs if "contiguous" in kind else arguments
                     given = arguments if kind.endswith("seen elsewhere") else shown
-                    made = changed(function, place, change)
-                    yield Mutant(op, kind, sample, number, place, function, made, given, shown)
-        if "term dropped" in kinds and (made := _without_an_output(function, arguments, random)) is not None:
-            yield Mutant(op, "term dropped", sample, number, "of an output", function, made, arguments)
+                    mutant = changed(function, place, change)
+                    yield Mutant(op, kind, sample, number, place, function, mutant, given, shown)
+        if "term dropped" in kinds and (mutant := _without_an_output(function, arguments, random)) is not None:
+            yield Mutant(op, "term dropped", sample, number, "of an output", function, mutant, arguments)
     if order == 1 and "term dropped" in kinds:
-        for place, made in dropped_terms(op):
+        for place, mutant in dropped_terms(op):
             for number, sample in enumerate(samples):
                 function, arguments = function_of(op, sample)
-                wrong = function_of(made, sample)[0]
+                wrong = function_of(mutant, sample)[0]
                 yield Mutant(op, "term dropped", sample, number, place, function, wrong, arguments)
     yield from _special(op, samples, order, seed, random, kinds)
 
@@ -148,8 +149,8 @@ def _special(op, samples, order, seed, random, kinds):
         ("one element of 20,000 off by 1 %", _large(op, samples, seed), lambda leaf: _one_element(leaf, random)),
         ("off by 1 % at extreme values", _extreme(op, samples), _far_away),
     )
-    for kind, found, change_for in wanted:
-        for sample in found if kind in kinds else ():
+    for kind, inputs, change_for in wanted:
+        for sample in inputs if kind in kinds else ():
             try:
                 function, arguments = _prepared(op, sample, order)
             except Exception:  # an op may refuse extreme values, or other shapes, in any way: then there is no sample
@@ -169,8 +170,8 @@ def _far_away(leaf):
 
 
 def _leaves(arguments) -> list:
-    found = {id(t): t for t in tensors_in(arguments) if t.requires_grad and is_float(t)}
-    return list(found.values())
+    leaves = {id(t): t for t in tensors_in(arguments) if t.requires_grad and is_float(t)}
+    return list(leaves.values())
 
 
 def changed(function, number, change):
@@ -187,21 +188,21 @@ def changed(function, number, change):
 
 def changes(leaf, random) -> dict:
     """Return the changes that the gradient of a tensor admits, by kind."""
-    found = {
+    admitted = {
         "times 1.0005": lambda g, x: g * 1.0005,
         "sign flipped": lambda g, x: -g,
         "zero": lambda g, x: g * 0,
     }
     if leaf.numel() > 1:
-        found["one element off by 1 %"] = _one_element(leaf, random)
+        admitted["one element off by 1 %"] = _one_element(leaf, random)
         for kind in KINDS[-2:] if leaf.is_contiguous() else ():
-            found[kind] = lambda g, x: g if x.is_contiguous() else g * 1.01
+            admitted[kind] = lambda g, x: g if x.is_contiguous() else g * 1.01
         axis = max(range(leaf.ndim), key=lambda i: leaf.shape[i])
-        found["wrong reduce axis"] = lambda g, x: g.mean(axis, keepdim=True).expand(x.shape)
-        found["wrong broadcast"] = lambda g, x: g.narrow(axis, 0, 1).expand(x.shape)
+        admitted["wrong reduce axis"] = lambda g, x: g.mean(axis, keepdim=True).expand(x.shape)
+        admitted["wrong broadcast"] = lambda g, x: g.narrow(axis, 0, 1).expand(x.shape)
     if (change := _transposition(leaf)) is not None:
-        found["transposed"] = change
-    return found
+        admitted["transposed"] = change
+    return admitted
 
 
 def _one_element(leaf, random):
@@ -237,18 +238,16 @@ def _without_an_output(function, arguments, random):
 
 def dropped_terms(op):
     """Yield (place, copy of the record in whose formula one operand of a sum is missing), a few of them."""
-    from plugrad.dispatch.op import FastKernels, Formula
-
     count = 0
     for number, formula in enumerate(op.formulas):
         for place, function in _without_a_term(formula.function):
-            made = object.__new__(type(op))  # not copy.copy, which takes a record for what its name stands for
-            made.__dict__.update(op.__dict__)
-            made.formulas = list(op.formulas)
-            made.formulas[number] = Formula(formula.inputs, function)
-            made._function = made._binder = made._plan = None
-            made._nodes, made.fast = {}, FastKernels(made)
-            yield f"{formula.function.__name__}: {place}", made
+            record = object.__new__(type(op))  # not copy.copy, which takes a record for what its name stands for
+            record.__dict__.update(op.__dict__)
+            record.formulas = list(op.formulas)
+            record.formulas[number] = Formula(formula.inputs, function)
+            record._function = record._binder = record._plan = None
+            record._nodes, record.fast = {}, FastKernels(record)
+            yield f"{formula.function.__name__}: {place}", record
             count += 1
             if count == TERMS:
                 return

@@ -55,8 +55,8 @@ def batched_backward(backward, nondet_tol) -> Verdict:
     ]
 
     def pull(*grads):
-        found = plugrad.autograd.grad(outputs, leaves, list(grads), retain_graph=True, allow_unused=True)
-        return tuple(plugrad.zeros_like(x) if g is None else g for x, g in zip(leaves, found, strict=True))
+        grads_of_leaves = plugrad.autograd.grad(outputs, leaves, list(grads), retain_graph=True, allow_unused=True)
+        return tuple(plugrad.zeros_like(x) if g is None else g for x, g in zip(leaves, grads_of_leaves, strict=True))
 
     try:
         batched = plugrad.func.vmap(pull, in_dims=-1)(*weights)

@@ -44,27 +44,27 @@ def widened(module, copies=None):
 
     `copies` are the copies of tensors that there are already, by the `id` of the original.
     """
-    made = copy.deepcopy(module, dict(copies or {})).double()
-    for _, value in _held(made):
+    wide = copy.deepcopy(module, dict(copies or {})).double()
+    for _, value in _held(wide):
         if isinstance(value, plugrad.nn.Module):
             value.double()
         elif value.requires_grad and value.is_leaf and is_float(value):
             value.data = value.data.to(wide_dtype(value.dtype))
-    return made
+    return wide
 
 
 def _held(module) -> list:
     """Return pairs (path, tensor or Module), each once, of all that a Module holds unregistered."""
     seen = {id(known) for known in (*module.parameters(), *module.buffers())}
     registered = {id(known) for known in module.modules()}
-    found: list = []
+    held: list = []
 
     def look(value, path):
         if id(value) in seen or not isinstance(value, (plugrad.Tensor, plugrad.nn.Module, dict, list, tuple)):
             return
         seen.add(id(value))
         if isinstance(value, plugrad.nn.Module):
-            found.extend([(path, value)] if id(value) not in registered else [])
+            held.extend([(path, value)] if id(value) not in registered else [])
             own = {name: item for name, item in vars(value).items() if name not in TABLES}
             for name, item in {**own, **value._parameters, **value._modules}.items():
                 look(item, f"{path}.{name}" if path else name)
@@ -72,10 +72,10 @@ def _held(module) -> list:
             for key, item in value.items():
                 look(item, f"{path}[{key!r}]")
         elif isinstance(value, plugrad.Tensor):
-            found.append((path, value))
+            held.append((path, value))
         else:
             for number, item in enumerate(value):
                 look(item, f"{path}[{number}]")
 
     look(module, "")
-    return found
+    return held

@@ -13,8 +13,7 @@ VISIBLE = 2e-4  # an error this large, relative to the element, must be visible 
 
 
 class Verdict:
-    """What `check` found; true if the gradient may be relied on (PASS, or NONDIFFERENTIABLE with a
-    subgradient).
+    """The answer of `check`; true if the gradient may be relied on (PASS, or NONDIFFERENTIABLE with a subgradient).
 
     Attributes: `status`; `input`, the position of the argument or the name of the module parameter;
     `element`, the index in that tensor; `numeric`, the measured slope, or the pair of left and right slopes
@@ -63,13 +62,7 @@ class Tolerance:
         `largest` is the size of the element, `row` that of the largest element beside it, `size` of the
         function.
         """
-        return (
-            1e-290
-            + self.absolute * abs(step)
-            + self.relative * largest
-            + self.of_row * row
-            + self.of_value * size
-        )
+        return 1e-290 + self.absolute * abs(step) + self.relative * largest + self.of_row * row + self.of_value * size
 
     def needed(self, largest, row, size):
         """Return the error bar that a verdict needs: small beside the element, if the element matters at all.

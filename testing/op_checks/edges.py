@@ -83,10 +83,10 @@ def nan(op, device):
         raise Skip("its docstring says what becomes of NaN")
     done = 0
     for label, sample in each(op, device):
-        found = graded(op, sample)
-        if not found:
+        pair = graded(op, sample)
+        if not pair:
             continue
-        outputs, wanted = found
+        outputs, wanted = pair
         grads = plugrad.autograd.grad(outputs, wanted, cotangents_of(op, outputs), allow_unused=True)
         for number, (tensor, g) in enumerate(zip(wanted, grads, strict=True)):
             slopes = numpy.zeros(1) if g is None or not g.numel() else numpy.abs(reals(g))

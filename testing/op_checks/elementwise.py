@@ -58,9 +58,7 @@ def shapes(op, device):
         expected = numpy.broadcast_shapes(*given)
         result = call(op, with_tensors(sample, count, tensors))
         label = f"inputs of shapes {', '.join(map(str, given))}"
-        assert tuple(result.shape) == expected, (
-            f"{label}: the result has shape {tuple(result.shape)}, not {expected}"
-        )
+        assert tuple(result.shape) == expected, f"{label}: the result has shape {tuple(result.shape)}, not {expected}"
         if 0 in expected:
             continue
         spread = [numpy.broadcast_to(t.detach().cpu().numpy(), expected) for t in tensors]
@@ -74,9 +72,7 @@ def shapes(op, device):
                 rtol=1e-9,
             )
         if result.requires_grad:
-            grads = plugrad.autograd.grad(
-                result.sum() if is_float(result) else result, tensors, allow_unused=True
-            )
+            grads = plugrad.autograd.grad(result.sum() if is_float(result) else result, tensors, allow_unused=True)
             for number, (g, t) in enumerate(zip(grads, tensors, strict=True)):
                 assert g is None or g.shape == t.shape, (
                     f"{label}: the gradient of input {number} has shape {tuple(g.shape)}"
@@ -160,9 +156,7 @@ def extremes(op, device):
             _against_reference(op, with_tensors(sample, count, tensors), result)
         outputs = [y for y in tensors_in(result) if is_float(y) and y.requires_grad]
         if outputs:
-            plugrad.autograd.grad(
-                outputs, tensors, [plugrad.ones_like(y) for y in outputs], allow_unused=True
-            )
+            plugrad.autograd.grad(outputs, tensors, [plugrad.ones_like(y) for y in outputs], allow_unused=True)
 
 
 def _columns(op, values, count, device):
@@ -183,17 +177,18 @@ def _against_reference(op, sample, result):
         return
     given = Sample(map_tensors(sample.args, to_numpy), map_tensors(sample.kwargs, to_numpy))
     with numpy.errstate(all="ignore"):
-        expected, found = numpy.asarray(given.call(function)), to_numpy(result)
+        expected, actual = numpy.asarray(given.call(function)), to_numpy(result)
     columns = [array for array in given.args if isinstance(array, numpy.ndarray)]
     plain = numpy.isfinite(expected)
     for array in columns:  # subnormal numbers are nothing to many libraries
         plain = plain & ((array == 0) | (numpy.abs(array) > 1e-305) | numpy.isnan(array))
     # Nothing is asked of numbers so small: a Bessel function of 1e300 has no phase in double precision.
-    wrong = plain & ~numpy.isclose(found, expected, rtol=1e-7, atol=1e-100)
+    wrong = plain & ~numpy.isclose(actual, expected, rtol=1e-7, atol=1e-100)
     if wrong.any():
         place = int(wrong.argmax())
         inputs = ", ".join(f"{array[place]:g}" for array in columns)
-        raise AssertionError(f"at {inputs}: the value is {found[place]:.9g}, the reference gives {expected[place]:.9g}")
+        value, right = actual[place], expected[place]
+        raise AssertionError(f"at {inputs}: the value is {value:.9g}, the reference gives {right:.9g}")
 
 
 def promotion(op, device):
@@ -226,9 +221,7 @@ def _dtype_choices(count):
 def _bounds(op, dtype):
     """Return an interval of numbers that any op takes: inside the domain for floats, small and positive
     else."""
-    return (
-        inside(op) if is_float_dtype(dtype) else {"low": 0, "high": 1} if op.domain else {"low": 1, "high": 3}
-    )
+    return inside(op) if is_float_dtype(dtype) else {"low": 0, "high": 1} if op.domain else {"low": 1, "high": 3}
 
 
 def is_float_dtype(dtype) -> bool:
@@ -260,6 +253,4 @@ def _check_dtype(op, sample, tensors, label):
     if op.promote == "float" and not is_float_dtype(common):
         expected = plugrad.get_default_dtype()
     real = common.is_complex and result.dtype is common.to_real()  # abs, angle, real: told by the kernel
-    assert result.dtype is expected or real, (
-        f"dtypes {label}: the result is {result.dtype}, expected is {expected}"
-    )
+    assert result.dtype is expected or real, f"dtypes {label}: the result is {result.dtype}, expected is {expected}"

@@ -141,8 +141,8 @@ def batched(op, device):
     """`func.vmap` over the call and over its backward gives what single calls give."""
     done = 0
     for label, sample in each(op, device):
-        found = graded(op, sample)
-        if not found or sample.through is not None:
+        recorded = graded(op, sample)
+        if not recorded or sample.through is not None:
             continue
         function, leaves = _of_leaves(op, sample)
         alone = function(*leaves)
@@ -150,7 +150,7 @@ def batched(op, device):
         together = plugrad.func.vmap(function, randomness="same")(*stacked)
         for one, both in zip(alone, together, strict=True):
             agree(both.detach(), plugrad.stack([one, one]).detach(), f"{label}, func.vmap over the call")
-        outputs, leaves = found
+        outputs, leaves = recorded
         pulls = [cotangents_of(op, outputs, name) for name in ("one", "other")]
 
         def backward(*cotangents, outputs=outputs, leaves=leaves):
@@ -207,4 +207,3 @@ def _used(op, sample, label) -> list:
         assert not kept, f"{label}: {node.name()} holds {len(kept)} arrays after backward"
         waiting += [following for following, _ in node.next_functions]
     return references
-

@@ -26,11 +26,11 @@ def strides(op, device):
                     continue
                 raise
             agree(_plain(result), _plain(expected), f"{label}, {name} inputs")
-            for what, found in (
+            for what, others in (
                 ("inputs", gradients(op, other) if grads else []),
                 ("grad_output", gradients(op, sample, lay=change) if grads else []),
             ):
-                for number, pair in enumerate(zip(found, grads, strict=True)):
+                for number, pair in enumerate(zip(others, grads, strict=True)):
                     if pair[1] is not None:
                         about = f"{label}, argument {argument_of(op, sample, number)!r}"
                         agree(*pair, f"{about}, gradient for {name} {what}")
@@ -43,8 +43,8 @@ def _relaid(lay):
         array = tensor.detach().cpu().numpy()
         if not array.ndim:
             return tensor
-        made = plugrad.from_numpy(lay(array)).to(tensor.device)
-        return made.requires_grad_() if tensor.requires_grad else made
+        other = plugrad.from_numpy(lay(array)).to(tensor.device)
+        return other.requires_grad_() if tensor.requires_grad else other
 
     return change
 
@@ -144,7 +144,11 @@ def _attributes(op, real, symbolic):
     if real.numel() < 2:  # strides of a single element say nothing, nor do those of dimensions of size 1
         return
     if op.family in DERIVED:
-        yield "strides", *[
-            tuple(step for step, size in zip(t.stride(), t.shape, strict=True) if size > 1) for t in (real, symbolic)
-        ]
+        yield (
+            "strides",
+            *[
+                tuple(step for step, size in zip(t.stride(), t.shape, strict=True) if size > 1)
+                for t in (real, symbolic)
+            ],
+        )
     yield "that it is a view:", real._view is not None, symbolic._view is not None

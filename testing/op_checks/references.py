@@ -20,12 +20,12 @@ def reference(ref):
     parts = ref.split(".")
     for cut in range(len(parts) - 1, 0, -1):
         try:
-            found = importlib.import_module(".".join(parts[:cut]))
+            value = importlib.import_module(".".join(parts[:cut]))
         except ModuleNotFoundError:
             continue
         for name in parts[cut:]:
-            found = getattr(found, name)
-        return found
+            value = getattr(value, name)
+        return value
     raise Skip(f"{parts[0]} is not installed")
 
 

@@ -32,18 +32,18 @@ THREADS = 8
 
 def has_samples(op, device):
     """There is something to run the op with, each time the same, and it runs: at first as later."""
-    found = samples_of(op, device=device)
-    for number, (sample, again) in enumerate(zip(found, samples_of(op, device=device), strict=True)):
+    samples = samples_of(op, device=device)
+    for number, (sample, again) in enumerate(zip(samples, samples_of(op, device=device), strict=True)):
         pairs = zip(*(tensors_in((s.args, s.kwargs)) for s in (sample, again)), strict=True)
         assert all(same_bits(*pair) for pair in pairs), (
             f"sample {number} {sample} is another each time: draw random numbers from `make`, or seed them"
         )
         first, second = (tensors_in(call(op, sample.map(lambda t: t.detach()))) for _ in range(2))
         assert all(map(same_bits, first, second)), f"sample {number} {sample}: the first call gives another result"
-    assert not (op.formulas and op.names) or any(graded(op, sample) for sample in found) or not found, (
+    assert not (op.formulas and op.names) or any(graded(op, sample) for sample in samples) or not samples, (
         "it has gradient formulas, and none of its samples requires grad: nothing checks them"
     )
-    assert found, (
+    assert samples, (
         f"nothing to check it with; declare `@{op.name}.samples`, a generator function of `make` that "
         "yields inputs, such as make(3, 4)"
     )

@@ -49,8 +49,8 @@ def options(op, device):
 
 def _varied(op, device):
     """Yield (label, sample) with one option at another value; of two samples, of which one has most dimensions."""
-    found = [sample for _, sample in each(op, device) if any(map(is_float, tensors_in(sample.args)))]
-    chosen = [*found[:1], *sorted(found, key=_dimensions)[-1:]]
+    samples = [sample for _, sample in each(op, device) if any(map(is_float, tensors_in(sample.args)))]
+    chosen = [*samples[:1], *sorted(samples, key=_dimensions)[-1:]]
     for sample in {id(sample): sample for sample in chosen}.values():
         for name, default in op.defaults.items():
             if name == op.variadic or (name not in op.keyword_only and name not in op.positional):
@@ -152,12 +152,12 @@ def precision(op, device):
     for label, sample in each(op, device):
         narrow = sample.map(lambda t: _cast(t, _NARROW))
         try:
-            found = _everything(op, narrow)
+            rounded = _everything(op, narrow)
         except REFUSED:  # the check "promotion" says which dtypes must do
             continue
-        _assert_narrow(op, sample, found, f"{label} in float32")
+        _assert_narrow(op, sample, rounded, f"{label} in float32")
         if not is_random(op, sample):
-            _assert_rounded(op, found, narrow.map(lambda t: _cast(t, _WIDE)), f"{label} in float32")
+            _assert_rounded(op, rounded, narrow.map(lambda t: _cast(t, _WIDE)), f"{label} in float32")
 
 
 def _everything(op, sample) -> list:
@@ -165,13 +165,13 @@ def _everything(op, sample) -> list:
     return [(what, tensor) for what, tensor in outcome(op, sample) if tensor is not None]
 
 
-def _assert_narrow(op, sample, found, label):
+def _assert_narrow(op, sample, rounded, label):
     """Assert that a result of float32 inputs is no float64, where all that is not float is left as it was."""
     given = tensors_in((sample.args, sample.kwargs))
     said = "dtype" in op.parameters or re.search(r"float64|double|complex128", text_of(op))
     if said or sample.through is not None or any(t.dtype not in _NARROW for t in given):
         return
-    for what, one in found:
+    for what, one in rounded:
         assert one.dtype not in _NARROW, (
             f"{label}, {what}: it is {one.dtype}; keep the dtype of the input, or say float64 in the docstring"
         )
@@ -187,12 +187,12 @@ def _cast(tensor, table):
     return tensor.detach().to(table[tensor.dtype]).requires_grad_(tensor.requires_grad)
 
 
-def _assert_rounded(op, found, wide, label):
+def _assert_rounded(op, rounded, wide, label):
     """Assert that tensors differ from those in float64 by no more than rounding, of the inputs or on the way."""
     expected = _everything(op, wide)
     given = tensors_in((wide.args, wide.kwargs))
     size = max((numpy.abs(_finite(t)).max(initial=0.0) for t in given), default=0.0)
-    for number, ((what, one), (_, right)) in enumerate(zip(found, expected, strict=True)):
+    for number, ((what, one), (_, right)) in enumerate(zip(rounded, expected, strict=True)):
         if not is_float(right) or not is_float(one) or one.dtype is right.dtype:
             continue
         assert one.shape == right.shape, f"{label}, {what}: its shape is {tuple(one.shape)}"
@@ -282,12 +282,12 @@ def whole_numbers(op, device):
         whole = Sample((*whole.args[:1], *rest.args), rest.kwargs)
         counted = whole.map(lambda t: t.to(plugrad.int64) if is_float_dtype(t.dtype) else t)
         try:
-            found, expected = tensors_in(call(op, counted)), tensors_in(call(op, whole))
+            actual, expected = tensors_in(call(op, counted)), tensors_in(call(op, whole))
         except (*REFUSED, ArithmeticError):
             continue
         if is_random(op, counted):
             continue
-        for number, (one, right) in enumerate(zip(found, expected, strict=True)):
+        for number, (one, right) in enumerate(zip(actual, expected, strict=True)):
             _assert_counted(op, to_numpy(one), to_numpy(right), f"{label} in int64, result {number}")
         done += 1
     if not done:
@@ -313,10 +313,10 @@ def bytes_(op, device):
     tensors = [plugrad.tensor(row, dtype=plugrad.uint8, device=device) for row in BYTES[:count]]
     given = with_tensors(sample, count, tensors)
     try:
-        found, expected = call(op, given), call(op, given.map(lambda t: t.double()))
+        actual, expected = call(op, given), call(op, given.map(lambda t: t.double()))
     except (*REFUSED, ArithmeticError):
         raise Skip("it does not take bytes") from None
-    values, exact = to_numpy(found), to_numpy(expected)
+    values, exact = to_numpy(actual), to_numpy(expected)
     if values.dtype != numpy.uint8 or is_random(op, given):
         raise Skip("it does not give bytes")
     fits = (exact == numpy.round(exact)) & (exact >= 0) & (exact < 256)
@@ -335,13 +335,13 @@ def python_numbers(op, device):
         single[place], plain[place] = plugrad.tensor(number, dtype=plugrad.float64, device=device), number
         single, plain = with_tensors(sample, count, single), with_tensors(sample, count, plain)
         try:
-            found = _everything(op, plain)
+            actual = _everything(op, plain)
         except REFUSED:  # not every operand may be a number
             continue
         except Exception as error:
             name = op.parameters[place]
             raise AssertionError(f"argument {name!r} a Python number: it raises {described(error)}") from error
-        for (what, one), (_, other) in zip(found, _everything(op, single), strict=True):
+        for (what, one), (_, other) in zip(actual, _everything(op, single), strict=True):
             agree(one, other, f"argument {op.parameters[place]!r} a Python number, {what}")
         done += 1
     if not done:

@@ -17,10 +17,10 @@ def matcher(expression):
     tokens = re.findall(r"[()]|[^\s()]+", expression)
     if not tokens:
         return lambda name: True
-    found, rest = _either(tokens, expression)
+    matches, rest = _either(tokens, expression)
     if rest:
         raise ValueError(f"-k {expression!r}: {rest[0]!r} is not expected there; write words with and, or, not, ()")
-    return lambda name: found(name.lower())
+    return lambda name: matches(name.lower())
 
 
 def _either(tokens, expression):
@@ -44,11 +44,11 @@ def _word(tokens, expression):
         raise ValueError(f"-k {expression!r}: a word is missing")
     word, rest = tokens[0], tokens[1:]
     if word == "not":
-        found, rest = _word(rest, expression)
-        return lambda name: not found(name), rest
+        matches, rest = _word(rest, expression)
+        return lambda name: not matches(name), rest
     if word == "(":
-        found, rest = _either(rest, expression)
+        matches, rest = _either(rest, expression)
         if not rest or rest[0] != ")":
             raise ValueError(f"-k {expression!r}: a ) is missing")
-        return found, rest[1:]
+        return matches, rest[1:]
     return lambda name: word.lower() in name, rest

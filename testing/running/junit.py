@@ -17,13 +17,11 @@ def write_junit(path, rows) -> None:
     )  # fmt: skip
     for row in rows:
         place = f"{row['distribution'] or 'records'}.{row['kind']}"
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=place, name=row["id"], time=f"{row['seconds']:.3f}"
-        )
+        case = ElementTree.SubElement(suite, "testcase", classname=place, name=row["id"], time=f"{row['seconds']:.3f}")
         if row["status"] == "failed":
-            ElementTree.SubElement(case, "failure", message=_printable(row["message"].splitlines()[0])).text = (
-                _printable(row["message"])
-            )
+            ElementTree.SubElement(
+                case, "failure", message=_printable(row["message"].splitlines()[0])
+            ).text = _printable(row["message"])
         elif row["status"] == "skipped":
             ElementTree.SubElement(case, "skipped", message=_printable(row["message"]))
     root = ElementTree.Element("testsuites")

@@ -8,7 +8,7 @@ from support.guest_builder import ROOT
 
 FOLDERS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"]
 ORDER = ("surface", "testing", "cli")  # each room may import those before it
-PUBLIC = ("plugrad", "plugrad.autograd", "plugrad.errors", "plugrad.extend", "plugrad.nest", "plugrad.nn", "plugrad.optim")
+PUBLIC = {"plugrad", *(f"plugrad.{name}" for name in ("autograd", "errors", "extend", "nest", "nn", "optim"))}
 
 # What a room may ask of the core's other modules: they have no other public home.
 PRIVATE = {
@@ -22,6 +22,7 @@ PRIVATE = {
     "plugrad.random -> plugrad.tensor.random",
     "plugrad.testing.checks.hooks -> plugrad.graph.modes",
     "plugrad.testing.checks.optimizers -> plugrad.optim.batching",
+    "plugrad.testing.gradients.mutations -> plugrad.dispatch.op",
 }
 # Functions that import a module by its name, when it is first asked for.
 DOORS = {

@@ -35,7 +35,7 @@ def default_collate(batch):
     {'x': tensor([1.5000, 2.5000], dtype=torch.float64), 'y': ['a', 'b']}
     """
     first = batch[0]
-    kind = type(first)
+    cls = type(first)
     if isinstance(first, plugrad.Tensor):
         return plugrad.stack(list(batch))
     if isinstance(first, numpy.ndarray):
@@ -51,10 +51,10 @@ def default_collate(batch):
     if isinstance(first, (str, bytes)):
         return list(batch) if type(batch) is not tuple else batch
     if isinstance(first, dict):
-        made = {key: default_collate([item[key] for item in batch]) for key in first}
-        return made if kind is dict else _like(kind, made)
+        batches = {key: default_collate([item[key] for item in batch]) for key in first}
+        return batches if cls is dict else _like(cls, batches)
     if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return kind(*(default_collate(parts) for parts in zip(*batch)))
+        return cls(*(default_collate(parts) for parts in zip(*batch)))
     if isinstance(first, (list, tuple)):
         if any(len(item) != len(first) for item in batch):
             raise RuntimeError(
@@ -62,14 +62,14 @@ def default_collate(batch):
                 f"{', '.join(map(str, sorted({len(item) for item in batch})))} elements; pass a collate_fn"
             )
         return [default_collate(parts) for parts in zip(*batch)]
-    raise TypeError(_REFUSED.format(kind))
+    raise TypeError(_REFUSED.format(cls))
 
 
 _REFUSED = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
 
 
-def _like(kind, made):
+def _like(cls, batches):
     try:
-        return kind(made)
+        return cls(batches)
     except TypeError:  # a mapping that is made in another way
-        return made
+        return batches
