@@ -44,9 +44,9 @@ class Walk:
         F = array_type = None
         while True:
             node = None
-            if len(grads) == 1 and not pending:  # often there is one way to go on
+            if len(grads) == 1:  # often there is one way to go on
                 edge, g = edges[0], grads[0]
-                if g is not None and edge.edges and (uses is None or uses[edge] == 1):
+                if g is not None and edge.edges and (uses is None or uses[edge] == 1 and edge not in pending):
                     if not ready or -ready[0][0] < edge.seq:
                         node = edge
             if node is None:  # hand the gradients on, then take the youngest of the nodes that are ready

@@ -23,9 +23,9 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
         edge = tensor._live_edge()
         if edge is None:
             raise RuntimeError(
-                "element 0 of tensors does not require grad and does not have a grad_fn: call requires_grad_() on "
-                "the inputs before the computation, and check that it did not run under no_grad() or on detach()ed "
-                "tensors"
+                f"element {len(roots)} of tensors does not require grad and does not have a grad_fn: call "
+                "requires_grad_() on the inputs before the computation, and check that it did not run under no_grad() "
+                "or on detach()ed tensors"
             )
         gradient = _gradient(tensor, gradient, len(roots))
         roots.append((tensor if edge is LEAF else edge, gradient if on_tensors else gradient._data))
