@@ -19,7 +19,7 @@ import plugrad
 from plugrad import registry
 from plugrad.dispatch import call, factories
 from plugrad.graph import modes
-from plugrad.testing import samples_of
+from plugrad.testing import Sample, samples_of
 from plugrad.testing.samples import Maker
 from plugrad.testing.tensors import is_float, tensors_in
 from support import call_variations, third_party_ops
@@ -59,26 +59,33 @@ def observe(variation, context) -> tuple:
     seen = Snapshot()
     for number, leaf in enumerate(leaves):
         seen.value(f"leaf {number}", leaf)
-    with warnings.catch_warnings(record=True) as raised, context(), variation.context():
+    with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's
-        sys.setprofile(profile)
-        try:
-            result = function(*args, **kwargs)
-        except Exception as error:
-            seen.facts["error"] = (type(error).__name__, str(error))
-            result = None
-        finally:
-            sys.setprofile(None)
-        after = Snapshot()
-        after.value("input", (args, kwargs))
-        after.value("result", result)
-        after.graph()
-        if "error" not in seen.facts:
-            _backward(after, result, leaves, variation.second)
+        with context(), variation.context():
+            after, failure = _called(function, args, kwargs, profile)
+            if failure is None:
+                _backward(after, after.result, leaves, variation.second)
+    seen.facts["error"] = failure
     seen.facts.update({f"after: {place}": fact for place, fact in after.facts.items()})
     seen.facts["warnings"] = [(one.category.__name__, str(one.message)) for one in raised]
     return seen.facts, entered
+
+
+def _called(function, args, kwargs, profile) -> tuple:
+    """Make a call under a profiler; return a snapshot of its inputs and results, and its error if it raised one."""
+    seen, failure = Snapshot(), None
+    sys.setprofile(profile)
+    try:
+        seen.result = function(*args, **kwargs)
+    except Exception as error:
+        failure = type(error).__name__, str(error)
+    finally:
+        sys.setprofile(None)
+    seen.value("input", (args, kwargs))
+    seen.value("result", seen.result)
+    seen.graph()
+    return seen, failure
 
 
 def _backward(seen, result, leaves, second):
@@ -225,6 +232,45 @@ def test_written_call(label):
 @pytest.mark.parametrize("op", third_party_ops.OPS, ids=lambda op: op.name)
 def test_op_of_a_third_party(op):
     settle(op.name, compare(op.name, call_variations.of_op(op)))
+
+
+@contextlib.contextmanager
+def _warnings_are_errors():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+WARNING = {
+    "x / 0": lambda x: x / 0,
+    "0 / x": lambda x: 0 / (x - x),
+    "x.log()": lambda x: (x - x).log(),
+    "x.exp()": lambda x: (x * 1e6).exp(),
+    "x ** y": lambda x: (x - x) ** -1.0,
+    "x.sum(0)": lambda x: (x * 1e38).sum(0),
+    "x.prod()": lambda x: (x * 1e38).prod(),
+    "x @ x": lambda x: (x * 1e38) @ (x * 1e38),
+    "x.exp_()": lambda x: (x * 60).exp_(),
+    "x /= 0": lambda x: (x * 1).div_(0),
+}
+
+
+@pytest.mark.parametrize("label", WARNING)
+def test_warnings_of_numpy_as_errors(label):
+    """Where a program makes all warnings errors, what overflows is computed all the same, in place once."""
+    make = Maker("warnings", plugrad.float32)
+    given = call_variations.Prepared(Sample((make(3, 3, low=0.5, high=2.0),)))
+
+    def called(graded):
+        def inputs():
+            found, leaves = given.fresh(graded)
+            return WARNING[label], found.args, {}, leaves
+
+        return call_variations.Variation(f"{label}, {len(graded)} require grad", inputs, _warnings_are_errors)
+
+    calls = [called(given.graded), called(frozenset())]
+    assert [observe(one, contextlib.nullcontext)[0]["error"] for one in calls] == [None, None]
+    settle(label, compare(label, calls))
 
 
 FLOORS = {"unary": 0.97, "binary": 0.85, "elementwise": 0.9, "reduction": 0.9, "view": 0.95, "op": 0.9, "factory": 0.9}

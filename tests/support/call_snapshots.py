@@ -21,6 +21,7 @@ class Snapshot:
 
     def __init__(self):
         self.facts: dict = {}
+        self.result = None  # of the call that is described
         self._kept: list = []  # so that no id is given away twice
         self._numbers: dict = {}
         self._pending: list = []  # nodes that were met, and are not yet described
