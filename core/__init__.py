@@ -97,9 +97,9 @@ fft = _namespace_module("fft", "Discrete Fourier transforms.")
 signal = _namespace_module("signal", "Signal processing.")
 signal.windows = _namespace_module("signal.windows", "Window functions.")
 masked = _namespace_module("masked", "Reductions and normalisations under a mask.")
-op_hooks = _namespace_module("op_hooks", "Hooks on ops: timer, memory, nan_finder, call_printer, and guests'.")
+op_hooks = _namespace_module("op_hooks", "Hooks on ops: timer, memory, nan_finder, call_printer, and third parties'.")
 compilers = _namespace_module("compilers", "Compilers, which `compile` takes by name.")
-ops = _namespace_module("ops", "Ops of guests by namespace: plugrad.ops.NAMESPACE.NAME.")
+ops = _namespace_module("ops", "Ops of third parties by namespace: plugrad.ops.NAMESPACE.NAME.")
 ops.__path__ = []  # so that namespaces can be imported
 _sys.meta_path.append(_Namespaces)
 registry.declare_kind("compilers", home="compilers")
@@ -213,27 +213,27 @@ def __getattr__(name):
     if name in ("save", "load"):
         from plugrad import serialization
 
-        found = getattr(serialization, name)
+        value = getattr(serialization, name)
     elif name in _SUBMODULES:
         import importlib
 
         return importlib.import_module(f"plugrad.{name}")
     elif name in _TENSOR_FUNCTIONS or (name.endswith("_") and not registry.find(name) and hasattr(Tensor, name)):
-        found = getattr(Tensor, name)
+        value = getattr(Tensor, name)
     elif name in _SWITCHES:
         from plugrad import backends
 
-        found = getattr(backends, name)
+        value = getattr(backends, name)
     elif name == "compile":
-        from plugrad.compiler import compile as found
+        from plugrad.compiler import compile as value
     elif name == "vmap":
-        from plugrad.func import vmap as found
+        from plugrad.func import vmap as value
     elif name in _LEGACY_NAMES:
-        found = _typed_tensor(name)
+        value = _typed_tensor(name)
     else:
-        found = registry.resolve(name)
-    globals()[name] = found
-    return found
+        value = registry.resolve(name)
+    globals()[name] = value
+    return value
 
 
 def __dir__():

@@ -11,7 +11,7 @@ class PluginLoadError(ImportError):
 
 
 class PluginWarning(UserWarning):
-    """Something is wrong with a guest's plugin or a setting, and plugrad goes on without it."""
+    """Something is wrong with a third party's plugin or a setting, and plugrad goes on without it."""
 
 
 class AmbiguousNameError(AttributeError):

@@ -1,6 +1,6 @@
 """What a plugin imports: the public surface for authors of ops, kernels, losses, layers, optimizers and backends.
 
-Our own plugins import from here and from `plugrad` alone; whatever they can do, a guest's package can.
+Our own plugins import from here and from `plugrad` alone; whatever they can do, any package can.
 """
 
 from __future__ import annotations

@@ -28,11 +28,11 @@ def rebuild(value, items):
     {'a': ('x', ['y']), 'b': 'z'}
     """
     if isinstance(value, (list, tuple)):
-        made = [rebuild(item, items) for item in value]
-        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+        parts = [rebuild(item, items) for item in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     if isinstance(value, dict):
-        made = {key: rebuild(item, items) for key, item in value.items()}
-        return made if type(value) is dict else type(value)(made)
+        changed = {key: rebuild(item, items) for key, item in value.items()}
+        return changed if type(value) is dict else type(value)(changed)
     return next(items)
 
 

@@ -29,9 +29,9 @@ class device:
 
     def __new__(cls, type, index=None):
         key = (type, index)
-        found = cls._interned.get(key)
-        if found is not None:
-            return found
+        known = cls._interned.get(key)
+        if known is not None:
+            return known
         if isinstance(type, device):
             return type if index is None else cls(type.type, index)
         if isinstance(type, int) and not isinstance(type, bool):
@@ -79,17 +79,17 @@ class device:
 
     def tensor_type(self, np_dtype) -> TensorType:
         """Return the interned pair of this device and an element type, given as a NumPy dtype."""
-        found = self._types.get(np_dtype)
-        if found is None:
+        ttype = self._types.get(np_dtype)
+        if ttype is None:
             home = self
             if self.index is None and self.backend.numbered:
                 home = device(self.type, 0)
-            found = home._types.get(np_dtype) if home is not self else None
-            if found is None:
-                found = TensorType(home, dtypes.from_numpy(np_dtype))
-                home._types[np_dtype] = found
-            self._types[np_dtype] = found
-        return found
+            ttype = home._types.get(np_dtype) if home is not self else None
+            if ttype is None:
+                ttype = TensorType(home, dtypes.from_numpy(np_dtype))
+                home._types[np_dtype] = ttype
+            self._types[np_dtype] = ttype
+        return ttype
 
     def __repr__(self):
         return (
@@ -125,7 +125,7 @@ class TensorType:
 
     `array_type` and `xp` are the backend's, `np` is the NumPy dtype of the elements. Tensors with something rare about
     them (a subclass with overrides) have a variant of their type: `plain` is the type itself there, and another one
-    everywhere else. Being another object it fails the tests of the fast roads, which costs those nothing; `home` is
+    everywhere else. Being another object it fails the tests of the fast paths, which costs those nothing; `home` is
     what they compare to see whether two tensors are on one device.
     """
 
@@ -140,7 +140,7 @@ class TensorType:
         self._variant = None
         self.backend = place.backend
         self.xp, self.array_type, self.symbolic = self.backend.xp, self.backend.array_type, self.backend.symbolic
-        self.rare = self.symbolic or plain is not None  # whether every call takes the general road
+        self.rare = self.symbolic or plain is not None  # whether every call takes the general path
         self.constants: dict = {}  # Python numbers as 0-d arrays
 
     def variant(self) -> TensorType:
@@ -161,8 +161,8 @@ class TensorType:
             return value
         if len(self.constants) > 256:
             self.constants.clear()
-        found = self.constants[value] = numpy.array(value, self.np)
-        return found
+        constant = self.constants[value] = numpy.array(value, self.np)
+        return constant
 
     def wrap(self, value):
         """Return the backend's array for what a kernel gave: NumPy gives scalars where 0-d arrays are meant."""
@@ -252,22 +252,22 @@ def resolve(place) -> device:
     return get_default_device() if place is None else device(place)
 
 
-_by_array_type: dict[type, TensorType | device] = {}
+_by_array_type: dict[type, device] = {}
 
 
 def device_of(array) -> device:
     """Return the device of a raw array."""
-    found = _by_array_type.get(array.__class__)
-    if found is None:
+    place = _by_array_type.get(array.__class__)
+    if place is None:
         for name in registry.loaded_backends():
             backend = registry.backend(name)
             if array.__class__ is backend.array_type:
-                found = _by_array_type[array.__class__] = device(name)
+                place = _by_array_type[array.__class__] = device(name)
                 break
         else:
             raise TypeError(f"no backend knows arrays of type {type(array).__module__}.{type(array).__qualname__}")
-    index = found.backend.owns_index(array)
-    return found if index is None else device(found.type, index)
+    index = place.backend.owns_index(array)
+    return place if index is None else device(place.type, index)
 
 
 def backend_of(xp) -> Backend:
@@ -293,10 +293,10 @@ def scipy_of(xp, name: str):
     >>> float(scipy_of(numpy, "special").erf(0.0))
     0.0
     """
-    found = _scipy.get((xp, name))
-    if found is None:
-        found = _scipy[xp, name] = backend_of(xp).scipy(name)
-    return found
+    module = _scipy.get((xp, name))
+    if module is None:
+        module = _scipy[xp, name] = backend_of(xp).scipy(name)
+    return module
 
 
 def has_scipy_module(xp, module) -> bool:

@@ -60,10 +60,10 @@ class dtype:
                 "torch.bfloat16 is not available, because NumPy has no such type; "
                 "`pip install ml_dtypes` brings it, or use torch.float32"
             ) from error
-        found = numpy.dtype(ml_dtypes.bfloat16)
-        object.__setattr__(self, "numpy", found)
-        _from_numpy[found] = self
-        return found
+        np_dtype = numpy.dtype(ml_dtypes.bfloat16)
+        object.__setattr__(self, "numpy", np_dtype)
+        _from_numpy[np_dtype] = self
+        return np_dtype
 
     def __repr__(self):
         return f"torch.{self.name}"
@@ -157,9 +157,9 @@ def from_numpy(np_dtype) -> dtype:
     >>> dtypes.from_numpy(numpy.dtype("float32"))
     torch.float32
     """
-    found = _from_numpy.get(np_dtype)
-    if found is not None:
-        return found
+    known = _from_numpy.get(np_dtype)
+    if known is not None:
+        return known
     given = numpy.dtype(np_dtype)
     if given.name == "bfloat16" and given == bfloat16.numpy:
         return bfloat16
@@ -179,6 +179,26 @@ def from_numpy(np_dtype) -> dtype:
 # ---------------------------------------------------------------------------------------------- default dtype
 
 _default = float32
+
+
+def is_differentiable(np_dtype) -> bool:
+    """Whether elements of a NumPy dtype have gradients: floating point ones, bfloat16 too, and complex ones."""
+    return np_dtype.kind in "fcV"
+
+
+def is_complex(np_dtype) -> bool:
+    """Whether the elements of a NumPy dtype are complex."""
+    return np_dtype.kind == "c"
+
+
+def is_integral(np_dtype) -> bool:
+    """Whether the elements of a NumPy dtype are integers or bools."""
+    return np_dtype.kind in "biu"
+
+
+def is_native(np_dtype) -> bool:
+    """Whether the elements of a NumPy dtype are NumPy's own numbers: no bfloat16, which a package adds, no strings."""
+    return np_dtype.kind in "biufc"
 
 
 def get_default_dtype() -> dtype:
@@ -241,11 +261,11 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     >>> torch.promote_types(torch.int32, torch.float16), torch.promote_types(torch.uint8, torch.int8)
     (torch.float16, torch.int16)
     """
-    found = _promotions.get((type1, type2))
-    if found is None:
+    promoted = _promotions.get((type1, type2))
+    if promoted is None:
         _require_dtypes("promote_types", type1=type1, type2=type2)
-        found = _promotions[type1, type2] = _promote(type1, type2)
-    return found
+        promoted = _promotions[type1, type2] = _promote(type1, type2)
+    return promoted
 
 
 _promotions: dict[tuple[dtype, dtype], dtype] = {}
@@ -285,10 +305,10 @@ def result_type(*operands: tuple[dtype, str]) -> dtype:
     >>> dtypes.result_type((dtypes.int32, "dim"), (dtypes.float64, "scalar"))
     torch.float32
     """
-    found = _results.get(operands)
-    if found is None:
-        found = _results[operands] = _result(operands)
-    return found
+    result = _results.get(operands)
+    if result is None:
+        result = _results[operands] = _result(operands)
+    return result
 
 
 _results: dict[tuple[tuple[dtype, str], ...], dtype] = {}
@@ -298,12 +318,12 @@ def _result(operands) -> dtype:
     if not operands:
         raise ValueError("result_type() needs at least one operand")
     best = {"dim": None, "zero": None, "scalar": None}
-    for given, kind in operands:
-        if kind == "scalar" and given.is_floating_point:
+    for given, rank in operands:
+        if rank == "scalar" and given.is_floating_point:
             given = _default
-        elif kind == "scalar" and given.is_complex:
+        elif rank == "scalar" and given.is_complex:
             given = _default.to_complex()
-        best[kind] = given if best[kind] is None else promote_types(best[kind], given)
+        best[rank] = given if best[rank] is None else promote_types(best[rank], given)
     return _outrank(best["dim"], _outrank(best["zero"], best["scalar"]))
 
 

@@ -43,7 +43,7 @@ def _loss_class(op, name, forward, buffers, options):
     def __init__(self, *args, size_average=None, reduce=None, **keywords):
         Module.__init__(self)
         values = dict(options)
-        # PyTorch's positional order: tensors, then (size_average, ...) which nobody passes by position any more.
+        # PyTorch's positional order: tensors, then (size_average, ...) which no program passes by position any more.
         for given, value in zip(order, args):
             values[given] = value
         unknown = set(keywords) - set(options)
@@ -79,10 +79,10 @@ def _loss_class(op, name, forward, buffers, options):
 def _signature(order, options, legacy):
     """Return the constructor's signature, for `help` and editors."""
     parameter = inspect.Parameter
-    found = [parameter(name, parameter.POSITIONAL_OR_KEYWORD, default=options[name]) for name in order]
+    parameters = [parameter(name, parameter.POSITIONAL_OR_KEYWORD, default=options[name]) for name in order]
     if legacy:
-        found += [parameter(name, parameter.KEYWORD_ONLY, default=None) for name in ("size_average", "reduce")]
-    return inspect.Signature(found)
+        parameters += [parameter(name, parameter.KEYWORD_ONLY, default=None) for name in ("size_average", "reduce")]
+    return inspect.Signature(parameters)
 
 
 class _Loss(Module):
@@ -91,8 +91,8 @@ class _Loss(Module):
 
 def loss_modules(namespace: dict) -> list:
     """Return the Modules that `@loss` derived in a plugin module, for its hook."""
-    found = [value for value in namespace.values() if isinstance(value, Op)]
-    return [op.loss_module for op in found if hasattr(op, "loss_module")]
+    ops = [value for value in namespace.values() if isinstance(value, Op)]
+    return [op.loss_module for op in ops if hasattr(op, "loss_module")]
 
 
 # ---------------------------------------------------------------------------------------------------- layers

@@ -63,7 +63,7 @@ def choose(dotted: str) -> tuple:
     preferred_ones = [plugin for plugin in candidates if is_meant(plugin, wanted)]
     chosen = preferred_ones or [plugin for plugin in candidates if plugin.builtin] or candidates
     if len(chosen) == 1:
-        why = "plugrad's own come first" if len(candidates) > 1 else "nobody else brings it"
+        why = "plugrad's own come first" if len(candidates) > 1 else "no other plugin brings it"
         return chosen[0], f"preferred by {source}" if preferred_ones else why
     chosen = sorted(chosen, key=lambda plugin: plugin.id)
     name = dotted if dotted.startswith("backends.") else dotted.rpartition(".")[2]

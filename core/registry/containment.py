@@ -1,4 +1,4 @@
-"""What a guest's code may not do to its host while it is loaded.
+"""What a third party's code may not do to its host while it is loaded.
 
 Installing a plugin is running its code, and nothing here makes that safe. It catches what happens by accident and by
 bad habit: names of plugrad's replaced or deleted, defaults of the whole program changed, output of the program mixed
@@ -92,18 +92,18 @@ def _is_ours(value) -> bool:
 
 
 def _added(holder, before) -> list[str]:
-    """Take away what stands for a name of ours that nobody had asked for yet, such as `plugrad.relu = mine`."""
+    """Take away what stands for a name of ours that was never used yet, such as `plugrad.relu = mine`."""
     if isinstance(holder, type):
         return []
     home = holder.__name__.removeprefix("plugrad").lstrip(".")
-    found = []
+    added = []
     for name in [name for name in vars(holder) if name not in before]:
         entry = store.public.get(f"{home}.{name}" if home else name)
         value = vars(holder)[name]
         if entry is not None and entry.provider.builtin and value is not entry.value and not _is_ours(value):
-            found.append(f"{holder.__name__}.{name}")
+            added.append(f"{holder.__name__}.{name}")
             delattr(holder, name)
-    return found
+    return added
 
 
 class _ToStandardError:

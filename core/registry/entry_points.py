@@ -97,7 +97,7 @@ class Installed:
 
 def installed() -> list[Installed]:
     """Return the installed distributions that have entry points for plugrad: plugrad first, then by name."""
-    found: dict = {}
+    by_name: dict = {}
     for distribution in _distributions_on_path():
         points = _points(distribution)
         if not points:
@@ -109,9 +109,9 @@ def installed() -> list[Installed]:
         header = (metadata or _text(distribution, "PKG-INFO") or "").partition("\n\n")[0]
         described = dict(reversed(re.findall(r"^(Name|Version):[ \t]*(\S+)", header, re.M)))
         name = normalise(described.get("Name", ""))
-        if name and (name not in found or (found[name][0] and not stale)):
-            found[name] = (stale, Installed(name, described.get("Version", "unknown"), points, distribution))
-    return [found[name][1] for name in sorted(found, key=lambda name: (name != "plugrad", name))]
+        if name and (name not in by_name or (by_name[name][0] and not stale)):
+            by_name[name] = (stale, Installed(name, described.get("Version", "unknown"), points, distribution))
+    return [by_name[name][1] for name in sorted(by_name, key=lambda name: (name != "plugrad", name))]
 
 
 def _distributions_on_path():
@@ -159,9 +159,10 @@ def discover() -> None:
     for one in everything:
         for point in sorted(one.points):
             _note(one, *point)
-    guests = {plugin.value.partition(":")[0].partition(".")[0] for plugin in plugins.values() if not plugin.builtin}
-    others = sorted(re.escape(name) for name in guests if not re.match(r"plugrad[._]", name))
-    if guests:
+    modules = [plugin.value.partition(":")[0] for plugin in plugins.values() if not plugin.builtin]
+    packages = {module.partition(".")[0] for module in modules}
+    others = sorted(re.escape(name) for name in packages if not re.match(r"plugrad[._]", name))
+    if packages:
         # Their kernels compute with infinities on purpose, too.
         pattern = "|".join([r"plugrad[._]", *(rf"{name}(\.|$)" for name in others)])
         warnings.filterwarnings("ignore", category=RuntimeWarning, module=pattern)

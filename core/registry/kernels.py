@@ -1,8 +1,8 @@
 """Kernels that plugins bring for ops of others, and which one runs when several are there for one op and device.
 
-An op's own kernel for a device comes first; a guest replaces it only with `override=True` and the user's preference.
-Where the op has only its general kernel, that of the one guest that brings another runs. Of two guests neither runs
-until the user prefers one: the op goes on with its general kernel, and a warning names both.
+An op's own kernel for a device comes first; a third party's replaces it only with `override=True` and the user's
+preference. Where the op has only its general kernel, that of the one plugin that brings another runs. Of two neither
+runs until the user prefers one: the op goes on with its general kernel, and a warning names both.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ brought: dict[str, list] = {}  # "kernels.DEVICE.OP" -> entries, one for each pl
 _own: dict = {}  # the same -> the op's own kernel for the device, or None
 
 
-def plan(found, provider, new_ops: dict) -> list[tuple]:
+def plan(given, provider, new_ops: dict) -> list[tuple]:
     """Return (dotted name, op, entry) for each of a plugin's kernels; an error if one can't serve its op."""
     planned: dict = {}
-    for kernel in found:
+    for kernel in given:
         record = _op(kernel.op_name, new_ops)
         if not provider.builtin:
             kernel.check_fits(record)
@@ -59,7 +59,7 @@ def withdraw(dotted: str, entry) -> None:
 
 
 def choose(dotted: str) -> tuple:
-    """Return (entry, why) for the guests' kernel that runs under a dotted name; the entry is None if none does."""
+    """Return (entry, why) of the plugin's kernel that runs under a dotted name; the entry is None if none does."""
     rivals, own = brought.get(dotted, []), _own.get(dotted)
     wanted, source = preferences.preference(dotted)
     for entry in rivals:
@@ -73,7 +73,7 @@ def choose(dotted: str) -> tuple:
         return None, f"preferred by {source}"
     if len(rivals) == 1:
         return rivals[0], "the only kernel for that device"
-    return None, "neither of two runs until you prefer one" if rivals else "nobody brings another"
+    return None, "neither of two runs until you prefer one" if rivals else "no plugin brings another"
 
 
 def _settle(dotted, record) -> str | None:
@@ -87,9 +87,9 @@ def _settle(dotted, record) -> str | None:
             del record.kernels[device]
         else:
             record.kernels[device] = function
-        made = record._function is not None
+        in_use = record._function is not None
         record.changed()
-        for name in (*record.names, f"Tensor.{record.name}") if made else ():
+        for name in (*record.names, f"Tensor.{record.name}") if in_use else ():
             forget(name)
     if chosen is not None:
         return None

@@ -1,7 +1,8 @@
 """From entry points to the registry: loading plugins, and quarantine of what fails.
 
 A plugin of the group `plugrad` is loaded with plugrad itself, any other when a name that it promises is first used. It
-is loaded whole or not at all; the failure of a guest is kept with its traceback and never reaches `import plugrad`.
+is loaded whole or not at all; the failure of a third party's is kept with its traceback and never reaches
+`import plugrad`.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ _manager = None
 
 
 def strict() -> bool:
-    """Whether the failure of a guest is to end the program."""
-    word = os.environ.get("PLUGRAD_STRICT", "").strip().lower()
-    if word not in ("", "0", "1", "false", "true", "no", "yes", "off", "on"):
-        warn(f"PLUGRAD_STRICT must be 1 or 0, not {word!r}; it is taken for 1")
-    return word not in ("", "0", "false", "no", "off")
+    """Whether the failure of a third party's plugin is to end the program."""
+    setting = os.environ.get("PLUGRAD_STRICT", "").strip().lower()
+    if setting not in ("", "0", "1", "false", "true", "no", "yes", "off", "on"):
+        warn(f"PLUGRAD_STRICT must be 1 or 0, not {setting!r}; it is taken for 1")
+    return setting not in ("", "0", "false", "no", "off")
 
 
 def comparing() -> bool:
@@ -46,7 +47,7 @@ def comparing() -> bool:
 
 
 def load_eager() -> None:
-    """Load the plugins of the group `plugrad`: ours, which must not fail, then those of guests, which may."""
+    """Load the plugins of the group `plugrad`: ours, which must not fail, then those of third parties, which may."""
     failed = [plugin for plugin in plugins.values() if plugin.status == "failed"]  # by what their metadata say
     if failed and strict():
         raise PluginLoadError(describe_failure(failed[0])) from failed[0].error
@@ -57,7 +58,7 @@ def load_eager() -> None:
             load(plugin)
         elif comparing():
             continue
-        elif _importing_here(plugin):  # the program imports the guest itself, and that imports plugrad
+        elif _importing_here(plugin):  # the program imports that package itself, and it imports plugrad
             _deferred.append(plugin)
         else:
             try:
@@ -81,7 +82,7 @@ def load_deferred() -> bool:
 
 
 def load_or_warn(plugin) -> None:
-    """Load a plugin that nobody asked for by name: its failure is a warning, or an error under PLUGRAD_STRICT=1."""
+    """Load a plugin that no name was asked of: its failure is a warning, or an error under PLUGRAD_STRICT=1."""
     try:
         load(plugin)
     except PluginLoadError as error:
@@ -108,7 +109,7 @@ def _importing_here(plugin) -> bool:
 def load(plugin: Plugin) -> None:
     """Import a plugin, call its hooks, and commit what they return: all of it or nothing.
 
-    Raises PluginLoadError, again at every further call, when a guest fails; the errors of ours pass through.
+    Raises PluginLoadError, again at every further call, when a third party's fails; the errors of ours pass through.
     """
     if plugin.status == "loaded":
         return
@@ -252,7 +253,7 @@ def _check_promises(plugin, given) -> None:
     """Hold the names that the manifest promises against the records that came.
 
     What a lazily loaded plugin brings beyond its manifest would appear only once something else of it was used, so
-    that is an error, too. An op without public names is nobody else's business, and neither is a kernel for an op of
+    that is an error, too. An op without public names concerns only the plugin itself, and so does a kernel for an op of
     the plugin's own.
     """
     for kind in {*given, *(kind for kind, _ in plugin.promised)} - {"cli"}:

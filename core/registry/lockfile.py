@@ -80,14 +80,14 @@ def _editable(distribution) -> bool:
 
 def write(file) -> list[Locked]:
     """Write a lock file; return what it lists."""
-    found = present()
+    distributions = present()
     parts = [HEADER, f"format = {FORMAT}\n"]
-    for one in found:
+    for one in distributions:
         parts.append(f"\n[[distribution]]\nname = {json.dumps(one.name)}\nversion = {json.dumps(one.version)}\n")
         if one.record is not None:
             parts.append(f'record = "sha256:{one.record}"\n')
     pathlib.Path(file).write_text("".join(parts), encoding="utf-8")
-    return found
+    return distributions
 
 
 def read(file) -> list[Locked]:
@@ -111,31 +111,31 @@ def compare(locked: list[Locked]) -> list[tuple[str, str, str]]:
 
     The kinds are "added", "missing", "version", "record", "file" and "elsewhere".
     """
-    wanted, found = {one.name: one for one in locked}, {one.name: one for one in present()}
+    wanted, here = {one.name: one for one in locked}, {one.name: one for one in present()}
     differences = []
-    for name in sorted({*wanted, *found}):
+    for name in sorted({*wanted, *here}):
         if name not in wanted:
-            differences.append((name, "added", f"version {found[name].version} is installed and not in the lock file"))
-        elif name not in found:
+            differences.append((name, "added", f"version {here[name].version} is installed and not in the lock file"))
+        elif name not in here:
             differences.append((name, "missing", f"version {wanted[name].version} is locked and not installed"))
         else:
-            differences += [(name, *difference) for difference in _compare_one(wanted[name], found[name])]
+            differences += [(name, *difference) for difference in _compare_one(wanted[name], here[name])]
     return differences
 
 
-def _compare_one(wanted, found) -> list[tuple[str, str]]:
-    if wanted.version != found.version:
-        return [("version", f"version {found.version} is installed, {wanted.version} is locked")]
+def _compare_one(wanted, present) -> list[tuple[str, str]]:
+    if wanted.version != present.version:
+        return [("version", f"version {present.version} is installed, {wanted.version} is locked")]
     differences = []
-    if wanted.record != found.record:
-        what = "it has no RECORD any more" if found.record is None else "its RECORD is another one than was locked"
+    if wanted.record != present.record:
+        what = "it has no RECORD any more" if present.record is None else "its RECORD is another one than was locked"
         differences.append(("record", what))
-    return differences + check_files(found)
+    return differences + check_files(present)
 
 
-def check_files(found: Locked) -> list[tuple[str, str]]:
+def check_files(locked: Locked) -> list[tuple[str, str]]:
     """Return ("file" or "elsewhere", text) for the files of a distribution that are not as its RECORD says."""
-    distribution = found.installed.distribution
+    distribution = locked.installed.distribution
     text = distribution.read_text("RECORD")
     if text is None or not isinstance(distribution.locate_file(""), pathlib.Path):
         return []
@@ -154,7 +154,7 @@ def check_files(found: Locked) -> list[tuple[str, str]]:
             actual = base64.urlsafe_b64encode(hashlib.new(algorithm, file.read_bytes()).digest()).decode().rstrip("=")
             if actual != digest.rstrip("="):
                 differences.append(("file", f"{path} is not what RECORD says"))
-    return differences if found.note else differences + _unlisted(places) + _elsewhere(found, places)
+    return differences if locked.note else differences + _unlisted(places) + _elsewhere(locked, places)
 
 
 def _unlisted(places) -> list[tuple[str, str]]:
@@ -173,10 +173,10 @@ def _unlisted(places) -> list[tuple[str, str]]:
     ]
 
 
-def _elsewhere(found, places) -> list[tuple[str, str]]:
+def _elsewhere(locked, places) -> list[tuple[str, str]]:
     """Return the plugin modules that would be imported from another place than the distribution's own files."""
     differences = []
-    for package in sorted({value.partition(":")[0].partition(".")[0] for _, _, value in found.installed.points}):
+    for package in sorted({value.partition(":")[0].partition(".")[0] for _, _, value in locked.installed.points}):
         try:
             spec = importlib.util.find_spec(package)  # of a top-level name: imports nothing
         except (ImportError, ValueError):

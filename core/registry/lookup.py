@@ -26,7 +26,7 @@ def op(name: str):
     entry = find(name) or find(f"ops.{name}")
     if entry is not None and entry.kind == "ops":
         return entry.value
-    hidden = [record for key, record in ops.items() if key.endswith(f".{name}")]  # a guest's op without public name
+    hidden = [record for key, record in ops.items() if key.endswith(f".{name}")]  # an op without public name
     if len(hidden) == 1:
         return hidden[0]
     if hidden:
@@ -49,7 +49,7 @@ def method_op(name: str):
 
 
 def operator_op(name: str):
-    """Return the record of the op behind one of Python's operators: ours, unless the user prefers a guest's."""
+    """Return the record of the op behind one of Python's operators: ours, unless the user prefers a third party's."""
     entry = find(f"Tensor.{name}")
     return op(name) if entry is None or entry.provider.builtin else entry.value
 
@@ -129,7 +129,7 @@ def names_in(home: str, failed=False) -> list[str]:
     prefix = f"{home}." if home else ""
     living = (dotted for dotted, rivals in claims.items() if failed or any(plugin.error is None for plugin in rivals))
     rest = {dotted[len(prefix) :] for dotted in (*public, *living) if dotted.startswith(prefix)}
-    if home == "ops":  # holds the namespaces of guests
+    if home == "ops":  # holds the namespaces of third parties
         return sorted({name.partition(".")[0] for name in rest})
     return sorted(name for name in rest if "." not in name)
 
@@ -171,7 +171,7 @@ def reason(name: str) -> str | None:
         why = backend(name).available()
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # whatever a guest's backend does, sys.exit() included
+    except BaseException as error:  # whatever a third party's backend does, sys.exit() included
         return describe(error)
     if why is None or isinstance(why, str):
         return why

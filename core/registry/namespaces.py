@@ -42,7 +42,7 @@ class Namespaces:
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        """Return the spec of a namespace that some guest has, None for everything else."""
+        """Return the spec of a namespace that some third party has, None for everything else."""
         home, _, namespace = name.rpartition(".")
         if home != "plugrad.ops" or not names_in(f"ops.{namespace}", failed=True):
             return None

@@ -51,13 +51,13 @@ def sources() -> list[Source]:
     """Return the places that say something, the strongest first; calls of `prefer` come before all of them."""
     global _sources
     if _sources is None:
-        found = [_environment()]
+        places = [_environment()]
         project = project_file()
         if project is not None:
-            found.append(Source(str(project), _read(project, ("tool", "plugrad"))))
+            places.append(Source(str(project), _read(project, ("tool", "plugrad"))))
         if user_file().is_file():
-            found.append(Source(str(user_file()), _read(user_file(), ())))
-        _sources = found
+            places.append(Source(str(user_file()), _read(user_file(), ())))
+        _sources = places
     return _sources
 
 
@@ -108,8 +108,8 @@ def _environment() -> Source:
     settings = {"prefer": prefer, "block": _split("PLUGRAD_BLOCK")}
     allowed = _split("PLUGRAD_FALLBACK")
     if allowed:
-        word = allowed[0].lower()
-        settings["fallback"] = {"1": True, "all": True, "0": False, "none": False}.get(word, allowed)
+        first = allowed[0].lower()
+        settings["fallback"] = {"1": True, "all": True, "0": False, "none": False}.get(first, allowed)
     if os.environ.get("PLUGRAD_ACCELERATOR"):
         settings["accelerator"] = os.environ["PLUGRAD_ACCELERATOR"]
     return Source("the environment", settings)
@@ -189,12 +189,12 @@ def set_preference(name: str, distribution: str | None) -> None:
 
 def tables() -> list[tuple[str, dict]]:
     """Return pairs (label, {name: distribution}), the strongest first."""
-    found = [(source.label, source.settings.get("prefer", {})) for source in sources()]
-    return [("plugrad.registry.prefer", _chosen), *found]
+    places = [(source.label, source.settings.get("prefer", {})) for source in sources()]
+    return [("plugrad.registry.prefer", _chosen), *places]
 
 
 def preference(dotted: str) -> tuple:
-    """Return (distribution, label of its source) for a public name; (None, None) if nobody prefers anything.
+    """Return (distribution, label of its source) for a public name; (None, None) if there is no preference.
 
     Within one place the dotted name goes before its last part; a kernel is meant by its dotted name alone.
     """
@@ -215,7 +215,7 @@ def preferred(dotted: str) -> str | None:
 
 
 def keeps_out(plugin) -> str | None:
-    """Return why a guest's plugin must not be loaded, as the end of a sentence; None if it may."""
+    """Return why a third party's plugin must not be loaded, as the end of a sentence; None if it may."""
     names = (plugin.distribution, plugin.id)
     allowed = os.environ.get("PLUGRAD_PLUGINS")
     if allowed is not None and not set(names) & set(map(normalise, _split("PLUGRAD_PLUGINS"))):

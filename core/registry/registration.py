@@ -45,7 +45,7 @@ def commit(provider, given: dict) -> list[str]:
 
 
 def _plan_op(record, provider, own, new_ops, planned):
-    """Check one op record and plan its names; a guest's op also gets a name under its namespace."""
+    """Check one op record and plan its names; a third party's op also gets a name under its namespace."""
     key = record.name if own else f"{provider.namespace}.{record.name}"
     if key in new_ops or key in ops:
         first = new_ops.get(key) or ops[key]

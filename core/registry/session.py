@@ -13,8 +13,8 @@ _plugin = None
 def register(*given, **by_kind):
     """Register records and classes from the program itself; return the first one.
 
-    Like a guest's they appear as `plugrad.NAME`, `Tensor.NAME`, `plugrad.nn.NAME`..., and ops also as
-    `plugrad.ops.session.NAME`. Registering a name again, as by running a notebook's cell again, replaces what the
+    As those of an installed package they appear as `plugrad.NAME`, `Tensor.NAME`, `plugrad.nn.NAME`..., and ops also
+    as `plugrad.ops.session.NAME`. Registering a name again, as by running a notebook's cell again, replaces what the
     program itself had registered under it, and nothing else: a name of plugrad's own stays plugrad's, with a warning,
     and a name of an installed package is ambiguous until `plugrad.registry.prefer(NAME, "session")`.
 

@@ -16,10 +16,10 @@ from plugrad.tensor import inference, shared_memory
 from plugrad.tensor.tensor import Tensor, core_method, make
 
 
-def new(array, kind):
+def new(array, ttype):
     """Return a tensor that was made from no tensor: an inference tensor while that mode is on."""
-    made = make(array, kind)
-    return inference.mark(made) if modes.mode.inference else made
+    tensor = make(array, ttype)
+    return inference.mark(tensor) if modes.mode.inference else tensor
 
 
 def require_grad(tensor, requires_grad):
@@ -62,18 +62,14 @@ def _infer(data, dtype=None):
             raise RuntimeError("Overflow when unpacking long long: the integer does not fit in int64")
         bad = next((item for item in array.flat if not isinstance(item, (int, float, complex))), None)
         raise TypeError(f"must be real number, not {type(bad).__name__}")
-    if array.dtype.kind in "US":
+    if array.dtype.type in (numpy.str_, numpy.bytes_):
         raise TypeError("new(): invalid data type 'str'")
     if dtype is not None:
         return array
-    if array.dtype.kind in "fc" and not isinstance(data, numpy.ndarray):
-        default = dtypes.get_default_dtype()
-        if array.dtype.kind == "f":
-            return array.astype(default.numpy) if not array.size or not _holds_numpy(data) else array
-        return array.astype(default.to_complex().numpy)
-    if not array.size and array.dtype.kind == "f":
-        return array.astype(dtypes.get_default_dtype().numpy)
-    return array
+    if not dtypes.is_differentiable(array.dtype) or array.size and _holds_numpy(data):
+        return array
+    default = dtypes.get_default_dtype()
+    return array.astype((default.to_complex() if dtypes.is_complex(array.dtype) else default).numpy)
 
 
 def _holds_numpy(data) -> bool:
@@ -101,9 +97,9 @@ def _ragged(data) -> str:
 
     sizes: dict = {}
     lengths(data, 0)
-    for depth, found in sorted(sizes.items()):
-        if len(found) > 1:
-            low, high = min(found), max(found)
+    for depth, seen in sorted(sizes.items()):
+        if len(seen) > 1:
+            low, high = min(seen), max(seen)
             return f"expected sequence of length {high} at dim {depth} (got {low}): all rows must have the same length"
     return "expected nested sequences of equal lengths, but numbers and sequences are mixed at one level"
 
@@ -129,14 +125,14 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
             UserWarning,
             stacklevel=2,
         )
-        made = data.detach().to(device if device is not None else data.device, dtype or data.dtype)
-        return require_grad(made.clone() if made._data is data._data else made, requires_grad)
+        result = data.detach().to(device if device is not None else data.device, dtype or data.dtype)
+        return require_grad(result.clone() if result._data is data._data else result, requires_grad)
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
         dtype = dtype_argument(dtype)
     array = _infer(data, dtype)
     dtypes.from_numpy(array.dtype)
     if dtype is not None and array.dtype != dtype.numpy:
-        if array.dtype.kind == "c" and dtype.numpy.kind != "c":
+        if dtypes.is_complex(array.dtype) and not dtype.is_complex:
             raise RuntimeError(f"value cannot be converted to type {dtype.name} without losing its imaginary part")
         with numpy.errstate(all="ignore"):
             array = array.astype(dtype.numpy)
@@ -162,8 +158,8 @@ def as_tensor(data, dtype=None, device=None):
         return data.to(device if device is not None else data.device, dtype or data.dtype)
     if isinstance(data, numpy.ndarray) and (dtype is None or dtype.numpy == data.dtype):
         dtypes.from_numpy(data.dtype)
-        made = _place(data.view(numpy.ndarray) if type(data) is not numpy.ndarray else data, device)
-        return shared_memory.shared(made) if made._type.array_type is numpy.ndarray else made
+        result = _place(data.view(numpy.ndarray) if type(data) is not numpy.ndarray else data, device)
+        return shared_memory.shared(result) if result._type.array_type is numpy.ndarray else result
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -180,23 +176,23 @@ def from_numpy(ndarray):
         ndarray = ndarray.view(numpy.ndarray)  # of a memmap, or a matrix, for which `*` is another operation
     dtypes.from_numpy(ndarray.dtype)
     count = sys.getrefcount(ndarray)  # before a tensor holds it, too
-    made = new(ndarray, _device("cpu").tensor_type(ndarray.dtype))
-    return made if shared_memory.handed_over(ndarray, count) else shared_memory.shared(made)
+    result = new(ndarray, _device("cpu").tensor_type(ndarray.dtype))
+    return result if shared_memory.handed_over(ndarray, count) else shared_memory.shared(result)
 
 
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     """Return an object (tensor, array, DLPack capsule holder, buffer, numbers) as a tensor."""
     if not isinstance(obj, (Tensor, numpy.ndarray, numpy.generic)) and hasattr(obj, "__dlpack__"):
         obj = from_dlpack(obj)
-    made = as_tensor(obj, dtype=dtype, device=device)
+    result = as_tensor(obj, dtype=dtype, device=device)
     if isinstance(obj, Tensor):
-        made = made.detach() if not requires_grad else made
-    shared = isinstance(obj, (Tensor, numpy.ndarray)) and made._data is getattr(obj, "_data", obj)
+        result = result.detach() if not requires_grad else result
+    shared = isinstance(obj, (Tensor, numpy.ndarray)) and result._data is getattr(obj, "_data", obj)
     if copy and shared:
-        made = made.clone()
+        result = result.clone()
     if copy is False and not shared:
         raise ValueError("can't alias the object: it would have to be copied; pass copy=None")
-    return require_grad(made, requires_grad)
+    return require_grad(result, requires_grad)
 
 
 def from_dlpack(ext_tensor):
@@ -286,7 +282,7 @@ class Variable(metaclass=_VariableMeta):
         data = Tensor() if data is None else data
         if not isinstance(data, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
-        made = make(data._data, data._type.plain)
-        shared_memory.inherit(made, data)
-        made._edge = LEAF if requires_grad and not volatile else None
-        return made
+        result = make(data._data, data._type.plain)
+        shared_memory.inherit(result, data)
+        result._edge = LEAF if requires_grad and not volatile else None
+        return result

@@ -201,7 +201,7 @@ class Description:
         return False
 
     def share_memory_(self):
-        """Return the tensor itself: tensors live in the memory of one process, so there is nobody to share it with."""
+        """Return the tensor itself: tensors live in the memory of one process, so there is nothing to share it with."""
         return self
 
     def is_same_size(self, other) -> bool:

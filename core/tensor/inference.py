@@ -1,6 +1,6 @@
 """Inference tensors: what is made in `inference_mode`, and can neither enter a graph nor be written outside of it.
 
-They carry a variant of their tensor type, so that the fast roads leave them to the general road, which asks here.
+They carry a variant of their tensor type, so that the fast paths leave them to the general path, which asks here.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def marked(tensor) -> bool:
     return tensor._type.plain is not tensor._type and "_inference" in tensor.__dict__
 
 
-def settle(op, values, made) -> None:
+def settle(op, values, results) -> None:
     """Mark the results of a call: views are what they are views of, all else is what the mode says."""
-    for tensor in made if isinstance(made, tuple) else (made,):
+    for tensor in results if isinstance(results, tuple) else (results,):
         if marked(values[0]) if op.family == "view" and tensor._view is not None else mode.inference:
             mark(tensor)
 

@@ -11,6 +11,8 @@ from itertools import islice
 
 import numpy
 
+from plugrad.devices import dtypes
+
 _PROFILES = {
     "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
     "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
@@ -85,8 +87,8 @@ def tensor_str(t, *, default_dtype_name: str = "float32") -> str:
     >>> torch.tensor([[1.5, float("nan")]], requires_grad=True)
     tensor([[1.5000,    nan]], requires_grad=True)
     """
-    kind = type(t)
-    plain = kind.__name__ in ("Tensor", "Parameter")
+    cls = type(t)
+    plain = cls.__name__ in ("Tensor", "Parameter")
     device = str(t.device)
     meta = device.startswith("meta")
     # NumPy has no bfloat16; every one of its values is a float32.
@@ -99,9 +101,9 @@ def tensor_str(t, *, default_dtype_name: str = "float32") -> str:
         grad_fn_name=None if t.grad_fn is None else type(t.grad_fn).__name__,
         requires_grad=t.requires_grad,
         meta=meta,
-        prefix="tensor(" if plain else f"{kind.__name__}(",
+        prefix="tensor(" if plain else f"{cls.__name__}(",
     )
-    if not plain and any(base.__name__ == "Parameter" for base in kind.__mro__):
+    if not plain and any(base.__name__ == "Parameter" for base in cls.__mro__):
         return f"Parameter({text})"
     return text
 
@@ -167,7 +169,7 @@ def _contents(array: numpy.ndarray, indent: int) -> str:
     if cut and shape:
         ends = ([*range(edge), *range(n - edge, n)] if n > 2 * edge else range(n) for n in shape)
         array = array[numpy.ix_(*ends)]
-    cells, width = _complex_cells(array) if array.dtype.kind == "c" else _real_cells(array)
+    cells, width = _complex_cells(array) if dtypes.is_complex(array.dtype) else _real_cells(array)
     if not shape:
         return cells[0]
     room = _options["linewidth"] - (indent + len(shape) - 1)
@@ -193,7 +195,7 @@ def _layout(cells, shape: tuple[int, ...], indent: int, per_line: int, edge: int
 
 def _real_cells(array: numpy.ndarray) -> tuple[list[str], int]:
     """Write each element, aligned to the right; also return the width they were aligned to."""
-    if array.dtype.kind in "biu":
+    if dtypes.is_integral(array.dtype):
         texts = [str(value) for value in array.ravel().tolist()]
         measured = texts
     else:

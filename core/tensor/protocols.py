@@ -29,7 +29,7 @@ class Protocols:
 
     def _host(self) -> numpy.ndarray:
         data = self._type.backend.to_numpy(self._data)
-        return data.astype(numpy.float32) if data.dtype.kind == "V" or data.dtype.name == "bfloat16" else data
+        return data if dtypes.is_native(data.dtype) else data.astype(numpy.float32)
 
     def numpy(self, *, force=False) -> numpy.ndarray:
         """Return the tensor as a NumPy array that shares its memory; with `force` detached and copied to the CPU."""
@@ -102,10 +102,10 @@ class Protocols:
             raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()")
         return bool(self.item())
 
-    def _number(self, kind):
+    def _number(self, number):
         if self._data.size != 1:
             raise RuntimeError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
-        return kind(self.item())
+        return number(self.item())
 
     def __float__(self):
         return self._number(float)
@@ -117,7 +117,7 @@ class Protocols:
         return self._number(complex)
 
     def __index__(self):
-        if self._data.size != 1 or self._data.dtype.kind not in "iub":
+        if self._data.size != 1 or not dtypes.is_integral(self._data.dtype):
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self.item())
 

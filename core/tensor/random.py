@@ -67,22 +67,22 @@ class Generator:
 def default_generator(place="cpu") -> Generator:
     """Return the generator that a device uses when none is given."""
     key = str(place)
-    found = _default.get(key)
-    if found is None:
-        found = _default[key] = Generator(place)
+    generator = _default.get(key)
+    if generator is None:
+        generator = _default[key] = Generator(place)
         if _seed is not None:
-            found.manual_seed(_seed)
-    return found
+            generator.manual_seed(_seed)
+    return generator
 
 
 def rng(xp, generator: Generator | None = None):
     """Return the NumPy-like generator for kernels on the array module `xp`."""
     if generator is not None:
         return generator.source
-    found = _default.get("cpu") if xp is numpy else None
-    if found is None:
-        found = default_generator(backend_of(xp).name)
-    return found.source
+    default = _default.get("cpu") if xp is numpy else None
+    if default is None:
+        default = default_generator(backend_of(xp).name)
+    return default.source
 
 
 def manual_seed(seed: int) -> Generator:

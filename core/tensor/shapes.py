@@ -14,11 +14,11 @@ def axes(dim, ndim: int):
     if dim.__class__ is int and -limit <= dim < limit:
         return dim + limit if dim < 0 else dim
     if isinstance(dim, (tuple, list)):
-        found = tuple([axes(one, ndim) for one in dim])
-        if len(found) > 1 and len(set(found)) != len(found):
-            twice = next(one for i, one in enumerate(found) if one in found[:i])
+        dims = tuple([axes(one, ndim) for one in dim])
+        if len(dims) > 1 and len(set(dims)) != len(dims):
+            twice = next(one for i, one in enumerate(dims) if one in dims[:i])
             raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
-        return found
+        return dims
     if dim.__class__ is not int:
         try:
             dim = dim.__index__()

@@ -66,8 +66,8 @@ class Tensor(Description, Protocols):
     edges = ()  # a leaf ends every walk backward
 
     def __new__(cls, *args, dtype=None, device=None, **kwargs):
-        made = cls._from_arguments(args, dtype, device)
-        return made if cls is Tensor else subclass_of(cls, made)
+        tensor = cls._from_arguments(args, dtype, device)
+        return tensor if cls is Tensor else subclass_of(cls, tensor)
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -220,16 +220,16 @@ class Tensor(Description, Protocols):
 
     def detach(self):
         """Return a tensor that shares the data and has no history."""
-        kind = self._type
-        if kind.plain is not kind:
+        ttype = self._type
+        if ttype.plain is not ttype:
             if type(self) is Tensor:
-                return inference.mark(make(self._data, kind))
+                return inference.mark(make(self._data, ttype))
             return self._detach_of_subclass()
-        made = make(self._data, kind)
-        made._source = weakref.ref(self)  # NumPy's writes through `made` are writes to this tensor
+        result = make(self._data, ttype)
+        result._source = weakref.ref(self)  # NumPy's writes through `result` are writes to this tensor
         if self._view is not None:
-            shared_memory.inherit(made, self)
-        return made
+            shared_memory.inherit(result, self)
+        return result
 
     def detach_(self):
         """Cut this tensor off from its history."""
@@ -244,9 +244,9 @@ class Tensor(Description, Protocols):
         data = self._data
         if type(self._view) is Base and self._view.handles is not None:
             data = data[...]  # an array of its own: what ops saw of this tensor's says nothing of uses of that
-        made = make(data, self._type.plain)
-        made._view, made._source = UNTRACKED, weakref.ref(self)
-        return inference.mark(made) if inference.marked(self) else made
+        result = make(data, self._type.plain)
+        result._view, result._source = UNTRACKED, weakref.ref(self)
+        return inference.mark(result) if inference.marked(self) else result
 
     @data.setter
     def data(self, value):
@@ -282,27 +282,27 @@ class Tensor(Description, Protocols):
         if self._type.symbolic:
             backend.to_numpy(self._data)  # raises: there is no data
         host = backend.to_numpy(self._data)
-        kind = place.tensor_type(self._type.np)
-        made = make(kind.backend.from_numpy(host, kind.device.index or 0), kind)
-        if kind.device.type == self._type.device.type == "cpu" and made._data is self._data:
-            made._data = made._data.copy()
+        ttype = place.tensor_type(self._type.np)
+        result = make(ttype.backend.from_numpy(host, ttype.device.index or 0), ttype)
+        if ttype.device.type == self._type.device.type == "cpu" and result._data is self._data:
+            result._data = result._data.copy()
         edge = self._live_edge()
         if edge is not None and mode.grad:
             node = TransferNode()
             node.edges, node.saved, node.fit, node.rare = (self if edge is LEAF else edge,), (self.device,), None, None
             node.seq = tick()
-            made._edge = node
-        return made
+            result._edge = node
+        return result
 
     def __copy__(self):
         return self._shallow(self._data)
 
     def _shallow(self, data):
-        made = _new(type(self))
-        made._data, made._view = data, None
-        made._type = self._type if type(self) is not Tensor else self._type.plain
-        made._edge = LEAF if self._edge is not None else None
-        return made
+        copied = _new(type(self))
+        copied._data, copied._view = data, None
+        copied._type = self._type if type(self) is not Tensor else self._type.plain
+        copied._edge = LEAF if self._edge is not None else None
+        return copied
 
     def as_subclass(self, cls):
         """Return the tensor as an instance of a subclass of Tensor: the same data, the same history."""
@@ -323,15 +323,15 @@ class Tensor(Description, Protocols):
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
                 "moment: detach() it, or clone() it inside the graph"
             )
-        made = memo[id(self)] = self._shallow(self._data.copy())
+        copied = memo[id(self)] = self._shallow(self._data.copy())
         if self.grad is not None:
-            made._grad = self.grad.__deepcopy__(memo)
+            copied._grad = self.grad.__deepcopy__(memo)
         for key, value in self.__dict__.items():
             if not key.startswith("_"):
                 import copy
 
-                made.__dict__[key] = copy.deepcopy(value, memo)
-        return made
+                copied.__dict__[key] = copy.deepcopy(value, memo)
+        return copied
 
     def __reduce_ex__(self, protocol):
         if not self.is_leaf:
@@ -367,26 +367,26 @@ class TransferNode(Node):
 def _rebuild(cls, array, place, requires_grad, extra):
     home = _device(place)
     data = home.backend.from_numpy(array, home.index or 0)
-    made = subclass_of(cls, make(data, home.tensor_type(array.dtype)))
-    made._edge = LEAF if requires_grad else None
-    made.__dict__.update(extra)
-    return made
+    tensor = subclass_of(cls, make(data, home.tensor_type(array.dtype)))
+    tensor._edge = LEAF if requires_grad else None
+    tensor.__dict__.update(extra)
+    return tensor
 
 
 def subclass_of(cls, tensor):
     """Return the tensor's data as an instance of a subclass of Tensor."""
     if cls is Tensor:
         return tensor
-    made = _new(cls)
-    kind = tensor._type.plain
-    made._data, made._type, made._edge, made._view = tensor._data, kind, None, None
-    shared_memory.inherit(made, tensor)
+    instance = _new(cls)
+    ttype = tensor._type.plain
+    instance._data, instance._type, instance._edge, instance._view = tensor._data, ttype, None, None
+    shared_memory.inherit(instance, tensor)
     if inference.marked(tensor):
-        inference.mark(made)
+        inference.mark(instance)
     if cls.__torch_function__ is not disabled:
-        made._type = kind.variant()
+        instance._type = ttype.variant()
         watch_classes()
-    return made
+    return instance
 
 
 def as_class(result, cls):
@@ -394,20 +394,20 @@ def as_class(result, cls):
     if isinstance(result, Tensor):
         if isinstance(result, cls):
             return result
-        made = subclass_of(cls, result)
-        made._edge, made._view = result._edge, result._view
-        made.__dict__.update(result.__dict__)
-        return made
+        instance = subclass_of(cls, result)
+        instance._edge, instance._view = result._edge, result._view
+        instance.__dict__.update(result.__dict__)
+        return instance
     if isinstance(result, (tuple, list)):
         items = [as_class(item, cls) for item in result]
         return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
     return result
 
 
-def make(data, kind, edge=None):
+def make(data, ttype, edge=None):
     """Return a Tensor around a raw array of known tensor type."""
     tensor = _new(Tensor)
-    tensor._data, tensor._type, tensor._edge, tensor._view = data, kind, edge, None
+    tensor._data, tensor._type, tensor._edge, tensor._view = data, ttype, edge, None
     return tensor
 
 

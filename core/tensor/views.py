@@ -50,12 +50,12 @@ class View:
 
     def steps(self) -> list:
         """Return the views on the way from the base to this one."""
-        found, view = [], self
+        steps, view = [], self
         while view is not None:
             if view.op is not None:
-                found.append(view)
+                steps.append(view)
             view = view.parent
-        return found[::-1]
+        return steps[::-1]
 
     def alone(self) -> View:
         """Return this one step, without the base it leads from."""
@@ -68,13 +68,13 @@ class View:
     def step_tensor(self, tensor):
         """Take this step on a Tensor, recorded."""
         op, count = self.op, len(self.op.positional) - 1
-        made = op.function(tensor, *self.rest[:count], **dict(zip(op.keyword_only, self.rest[count:])))
-        return made if self.output is None else made[self.output]
+        result = op.function(tensor, *self.rest[:count], **dict(zip(op.keyword_only, self.rest[count:])))
+        return result if self.output is None else result[self.output]
 
-    def step_array(self, array, kind):
+    def step_array(self, array, ttype):
         """Take this step on a raw array."""
-        made = self.op.compute(kind, [array, *self.rest])
-        return made if self.output is None else made[self.output]
+        result = self.op.compute(ttype, [array, *self.rest])
+        return result if self.output is None else result[self.output]
 
 
 def is_view_of(array, source, backend) -> bool:
