@@ -8,20 +8,7 @@ import pytest
 
 import plugrad as torch
 from plugrad import nn
-
-
-class Affine(nn.Module):
-    def __init__(self, features=2):
-        super().__init__()
-        self.features = features
-        self.weight = nn.Parameter(torch.ones(features))
-
-    def forward(self, input):
-        return input * self.weight
-
-
-def names(pairs):
-    return [name for name, _ in pairs]
+from support.modules import Affine, names
 
 
 def test_sequential():

@@ -16,11 +16,6 @@ REAL = [name for name in ALL if name not in ("bfloat16", "complex32")]
 DEFAULTS = ["float16", "bfloat16", "float32", "float64"]
 
 
-@pytest.fixture(scope="module")
-def torch():
-    return pytest.importorskip("torch")
-
-
 @pytest.fixture
 def defaults(torch):
     """Set a default dtype here and in PyTorch, for the length of a test."""

@@ -10,59 +10,7 @@ import pytest
 
 import plugrad as torch
 from plugrad import nn
-
-ours = pytest.mark.skipif(torch.__name__ != "plugrad", reason="where plugrad does more than PyTorch")
-
-
-class Affine(nn.Module):
-    def __init__(self, features=2, bias=True):
-        super().__init__()
-        self.features = features
-        self.weight = nn.Parameter(torch.ones(features))
-        if bias:
-            self.bias = nn.Parameter(torch.zeros(features))
-        else:
-            self.register_parameter("bias", None)
-        self.register_buffer("count", torch.zeros(1))
-        self.register_buffer("scratch", torch.zeros(3), persistent=False)
-
-    def forward(self, input):
-        output = input * self.weight
-        return output if self.bias is None else output + self.bias
-
-    def extra_repr(self):
-        return f"features={self.features}"
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first = Affine()
-        self.second = Affine(3, bias=False)
-        self.extra = None
-
-
-class Counted(Affine):
-    """Has extra state."""
-
-    def __init__(self):
-        super().__init__()
-        self.calls = 0
-
-    def get_extra_state(self):
-        return {"calls": self.calls}
-
-    def set_extra_state(self, state):
-        self.calls = state["calls"]
-
-
-def names(pairs):
-    return [name for name, _ in pairs]
-
-
-def equal(a, b):
-    return torch.equal(a, b)
-
+from support.modules import Affine, Counted, Net, names, ours
 
 # Attributes
 
@@ -290,7 +238,7 @@ def test_apply_train_requires_grad_zero_grad():
         net.train(1)
     net.first(torch.ones(2)).sum().backward()
     net.zero_grad(set_to_none=False)
-    assert equal(net.first.weight.grad, torch.zeros(2))
+    assert torch.equal(net.first.weight.grad, torch.zeros(2))
     net.zero_grad()
     assert net.first.weight.grad is None
     assert net.requires_grad_(False) is net and not any(p.requires_grad for p in net.parameters())
@@ -410,10 +358,10 @@ def test_parameter_copies_and_pickles():
     parameter = nn.Parameter(torch.ones(3), requires_grad=False)
     pair = copy.deepcopy([parameter, parameter])
     assert pair[0] is pair[1] and pair[0] is not parameter
-    assert isinstance(pair[0], nn.Parameter) and not pair[0].requires_grad and equal(pair[0], parameter)
+    assert isinstance(pair[0], nn.Parameter) and not pair[0].requires_grad and torch.equal(pair[0], parameter)
     parameter.note = "kept"
     again = pickle.loads(pickle.dumps(parameter))
-    assert isinstance(again, nn.Parameter) and not again.requires_grad and equal(again, parameter)
+    assert isinstance(again, nn.Parameter) and not again.requires_grad and torch.equal(again, parameter)
     assert again.note == "kept"
 
 

@@ -8,54 +8,7 @@ import pytest
 
 import plugrad as torch
 from plugrad import nn
-
-ours = pytest.mark.skipif(torch.__name__ != "plugrad", reason="where plugrad does more than PyTorch")
-
-
-class Affine(nn.Module):
-    def __init__(self, features=2, bias=True):
-        super().__init__()
-        self.features = features
-        self.weight = nn.Parameter(torch.ones(features))
-        if bias:
-            self.bias = nn.Parameter(torch.zeros(features))
-        else:
-            self.register_parameter("bias", None)
-        self.register_buffer("count", torch.zeros(1))
-        self.register_buffer("scratch", torch.zeros(3), persistent=False)
-
-    def forward(self, input):
-        output = input * self.weight
-        return output if self.bias is None else output + self.bias
-
-    def extra_repr(self):
-        return f"features={self.features}"
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first = Affine()
-        self.second = Affine(3, bias=False)
-        self.extra = None
-
-
-class Counted(Affine):
-    """Has extra state."""
-
-    def __init__(self):
-        super().__init__()
-        self.calls = 0
-
-    def get_extra_state(self):
-        return {"calls": self.calls}
-
-    def set_extra_state(self, state):
-        self.calls = state["calls"]
-
-
-def equal(a, b):
-    return torch.equal(a, b)
+from support.modules import Affine, Counted, Net, ours
 
 
 def test_state_dict():
@@ -74,7 +27,7 @@ def test_state_dict():
     with pytest.warns(FutureWarning):
         assert list(net.first.state_dict({}, "q.")) == ["q.weight", "q.bias", "q.count"]
     state["first.weight"].zero_()
-    assert equal(net.first.weight.detach(), torch.zeros(2))
+    assert torch.equal(net.first.weight.detach(), torch.zeros(2))
 
 
 def test_load_state_dict():
@@ -86,7 +39,7 @@ def test_load_state_dict():
     result = net.load_state_dict(other.state_dict())
     assert str(result) == repr(result) == "<All keys matched successfully>"
     assert result == ([], []) and result.missing_keys == []
-    assert net.first.weight is weight and equal(weight, other.first.weight) and net.first.count.item() == 9
+    assert net.first.weight is weight and torch.equal(weight, other.first.weight) and net.first.count.item() == 9
 
 
 def test_load_state_dict_reports_keys():
@@ -144,7 +97,7 @@ def test_load_state_dict_is_all_or_nothing(assign):
             net.load_state_dict(spoiled, assign=assign)
         now = net.state_dict(keep_vars=True)
         for name, (value, copied) in before.items():
-            assert now[name] is value and equal(value.detach(), copied), name
+            assert now[name] is value and torch.equal(value.detach(), copied), name
 
 
 @ours
@@ -157,7 +110,7 @@ def test_load_state_dict_restores_when_a_hook_raises():
     net.register_load_state_dict_post_hook(fail)
     with pytest.raises(KeyError):
         net.load_state_dict({name: value + 1 for name, value in net.state_dict().items()})
-    assert equal(net.first.weight.detach(), torch.ones(2)) and net.first.count.item() == 0
+    assert torch.equal(net.first.weight.detach(), torch.ones(2)) and net.first.count.item() == 0
 
 
 @ours
@@ -187,7 +140,7 @@ def test_load_state_dict_assign():
     assert net.first.weight.requires_grad and not net.first.bias.requires_grad
     with torch.no_grad():
         net.first.weight.zero_()
-    assert equal(state["first.weight"], torch.zeros(2, dtype=torch.float64))
+    assert torch.equal(state["first.weight"], torch.zeros(2, dtype=torch.float64))
 
 
 def test_load_state_dict_takes_one_element_for_a_scalar():
@@ -224,7 +177,7 @@ def test_version_and_override():
     state = nn.Sequential(Affine()).state_dict()
     state["0.scale"] = state.pop("0.weight") + 1
     net.load_state_dict(state)
-    assert equal(net[0].weight.detach(), torch.ones(2) + 1) and "0.scale" in state
+    assert torch.equal(net[0].weight.detach(), torch.ones(2) + 1) and "0.scale" in state
     assert net.state_dict()._metadata["0"] == {"version": 2}
 
 

@@ -12,11 +12,6 @@ FLOATS = ["float16", "bfloat16", "float32", "float64"]
 NAMES = ["bool", *INTEGERS, *FLOATS, "complex64", "complex128"]
 
 
-@pytest.fixture(scope="module")
-def torch():
-    return pytest.importorskip("torch")
-
-
 def show(values, name="float32", **rest):
     array = values if hasattr(values, "shape") else numpy.array(values, name)
     return printing.format_tensor(array, dtype_name=name, **rest)

@@ -6,8 +6,6 @@ shrinks. For more samples and dtypes run `python tests/parity/opinfo.py`.
 
 from __future__ import annotations
 
-import functools
-import pathlib
 import warnings
 
 import pytest
@@ -21,23 +19,11 @@ with warnings.catch_warnings():
 import opinfo_report
 
 import plugrad
+from support import known_failures
 
-KNOWN = pathlib.Path(__file__).parents[1] / "known" / "cpu.txt"
+KNOWN = "cpu.txt"
 DTYPES = (torch.float64, torch.float32, torch.int64)
 SAMPLES = 6
-
-
-@functools.cache
-def known_failures() -> dict[str, set[str]]:
-    """Categories known to fail, by entry."""
-    known: dict[str, set[str]] = {}
-    for line in KNOWN.read_text().splitlines() if KNOWN.exists() else ():
-        if words := line.partition("#")[0].split():
-            entry, category = words
-            known.setdefault(entry, set()).add(category)
-    return known
-
-
 PROVIDED, MISSING = opinfo.select(plugrad)
 
 
@@ -53,18 +39,11 @@ def one_thread():
 @pytest.mark.parametrize("entry", PROVIDED)
 def test_entry(entry):
     report = opinfo.run_op(entry, dtypes=DTYPES, limit=SAMPLES)
-    known = known_failures().get(entry, set())
-    news = [f"{category}: {report.messages[category]}" for category in report.failed if category not in known]
-    assert not news, "\n".join(news)
-    stale = sorted(known - set(report.failed))
-    assert not stale, f"passes now, remove from {KNOWN.name}: {', '.join(stale)}"
+    failures = {category: f"{category}: {report.messages[category]}" for category in report.failed}
+    known_failures.settle(KNOWN, entry, failures)
 
 
 def test_known_failures_name_entries_that_run():
-    assert not set(known_failures()) - set(PROVIDED)
-    assert not set().union(*known_failures().values()) - set(opinfo_report.CATEGORIES)
-
-
-def test_each_known_failure_has_a_reason():
-    lines = KNOWN.read_text().splitlines() if KNOWN.exists() else []
-    assert not [line for line in lines if line.strip() and not line.partition("#")[2].strip()]
+    known = known_failures.read(KNOWN)
+    assert not set(known) - set(PROVIDED)
+    assert not set().union(*known.values()) - set(opinfo_report.CATEGORIES)

@@ -45,11 +45,6 @@ def optimizer_of(library, name="SGD", **options):
     return getattr(library.optim, name)(groups, **{"lr": 0.8, **options})
 
 
-@pytest.fixture(scope="module")
-def torch():
-    return pytest.importorskip("torch")
-
-
 def options_of(optimizer):
     keys = ("lr", "initial_lr", "max_lr", "min_lr", "momentum", "betas", "max_momentum", "base_momentum")
     return [value for g in optimizer.param_groups for k in keys if k in g for value in numpy.ravel(g[k]).tolist()]

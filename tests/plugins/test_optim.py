@@ -78,11 +78,6 @@ class Pair:
             numpy.testing.assert_allclose(values(a), b.detach().numpy(), rtol, atol)
 
 
-@pytest.fixture(scope="module")
-def torch():
-    return pytest.importorskip("torch")
-
-
 @pytest.mark.parametrize(("name", "options"), ALL)
 def test_parity(torch, name, options):
     pair = Pair(torch, name, options)
