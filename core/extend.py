@@ -10,22 +10,12 @@ from plugrad.devices.device import scipy_of, type_of
 from plugrad.devices.dtypes import from_numpy as dtype_of
 from plugrad.devices.dtypes import get_default_dtype
 from plugrad.devices.symbolic import SymbolicBackend
-from plugrad.dispatch.families import (
-    binary,
-    complement,
-    composite,
-    conj,
-    elementwise,
-    factory,
-    keep_dims,
-    op,
-    reduction,
-    unary,
-    view,
-)
+from plugrad.dispatch.families import binary, composite, elementwise, factory, op, reduction, unary, view
+from plugrad.dispatch.formulas import complement, conj, keep_dims
 from plugrad.dispatch.interception import OpCall, OpHook
 from plugrad.dispatch.kernels import Kernel, kernel_for
-from plugrad.dispatch.op import F, Op
+from plugrad.dispatch.namespaces import F
+from plugrad.dispatch.op import Op
 from plugrad.nn.derived import layer, loss, loss_modules
 from plugrad.nn.module import Module
 from plugrad.nn.parameter import Parameter

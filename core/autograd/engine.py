@@ -11,8 +11,8 @@ import heapq
 from plugrad.autograd.fit import fit
 from plugrad.autograd.hooks import explain, run_after, run_before
 from plugrad.autograd.leaves import finish_leaves
-from plugrad.dispatch.op import F as tensor_namespace
-from plugrad.dispatch.op import raw_namespace
+from plugrad.dispatch.namespaces import F as tensor_namespace
+from plugrad.dispatch.namespaces import raw_namespace
 from plugrad.graph import versions
 from plugrad.graph.nodes import Outputs
 from plugrad.graph.saved import check_saved

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy
 
 from plugrad import nest
+from plugrad.devices.device import type_of
 from plugrad.dispatch import inplace
-from plugrad.dispatch import op as ops
+from plugrad.dispatch.namespaces import F as recorded
 from plugrad.graph import numpy_writes
 from plugrad.graph.modes import LEAF, enable_grad, mode, no_grad, tick
 from plugrad.graph.nodes import Node, Outputs, OutputSlot
@@ -201,7 +202,9 @@ class FunctionNode(Node):
         if isinstance(value, Packed):
             return value.unpacker(value.packed)
         check_unchanged(self, (value.data,))
-        return value.tensor if value.output is None else ops.make_output(value.data, self._edge_of(value.output))
+        if value.output is None:
+            return value.tensor
+        return make(value.data, type_of(value.data), self._edge_of(value.output))
 
     def tensors(self):
         return self.saved
@@ -221,7 +224,7 @@ class FunctionNode(Node):
         return tuple(grads)
 
     def pull(self, F, g, saved, retain):
-        create = F is ops.F
+        create = F is recorded
         context = self._again() if create and self.arguments is not None else self.context()
         grads = self._by_tensor(self._call_backward(context, self.materialize(g)))
         for number, grad in enumerate(grads):

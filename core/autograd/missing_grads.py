@@ -193,7 +193,7 @@ class trace_breaks(OpHook):
         _active.trace = self._previous
 
     def after(self, call):
-        if call.op.family == "composite":
+        if call.op.runs_on == "tensors":
             return
         inputs, results = tensors_in((call.args, call.kwargs)), tensors_in(call.result)
         edges = [edge for edge in map(_edge, inputs) if edge is not None]

@@ -17,7 +17,7 @@ import numpy
 from plugrad.autograd.engine import CarefulWalk
 from plugrad.autograd.fit import fit
 from plugrad.autograd.leaves import finish_leaves
-from plugrad.dispatch.op import raw_namespace
+from plugrad.dispatch.namespaces import raw_namespace
 from plugrad.graph import versions
 from plugrad.graph.modes import ModeContext, mode
 from plugrad.graph.nodes import Outputs

@@ -131,7 +131,7 @@ class TensorType:
 
     __slots__ = (
         "device", "dtype", "np", "xp", "array_type", "backend", "symbolic", "constants", "plain", "home", "rare",
-        "_variant",
+        "is_differentiable", "_variant",
     )  # fmt: skip
 
     def __init__(self, place: device, element: dtypes.dtype, plain: TensorType | None = None):
@@ -141,6 +141,7 @@ class TensorType:
         self.backend = place.backend
         self.xp, self.array_type, self.symbolic = self.backend.xp, self.backend.array_type, self.backend.symbolic
         self.rare = self.symbolic or plain is not None  # whether every call takes the general path
+        self.is_differentiable = element.is_floating_point or element.is_complex
         self.constants: dict = {}  # Python numbers as 0-d arrays
 
     def variant(self) -> TensorType:

@@ -7,7 +7,7 @@ import numpy
 from plugrad.devices import dtypes
 from plugrad.devices.device import device as _device
 from plugrad.devices.device import resolve
-from plugrad.dispatch import interception
+from plugrad.dispatch import interception, interpreter
 from plugrad.graph import modes
 from plugrad.tensor.creation import dtype_argument, new, require_grad
 from plugrad.tensor.tensor import Tensor, write_out
@@ -16,7 +16,7 @@ from plugrad.tensor.tensor import Tensor, write_out
 def create(op, values, dtype, place, requires_grad, out=None, inside=False):
     """Run the kernel of a factory op on a device: the common part of `zeros`, `arange`, `randn`...
 
-    `inside` is that of `plugrad.dispatch.call.apply`.
+    `inside` is that of `interpreter.apply`.
     """
     if modes.watched and not inside:
         options = {"dtype": dtype, "device": place, "requires_grad": requires_grad, "out": out}
@@ -47,10 +47,10 @@ def create(op, values, dtype, place, requires_grad, out=None, inside=False):
         if "size" in op.index:
             result = backend.empty(raw[op.index["size"]], (dtype or dtypes.get_default_dtype()).numpy)
         else:
-            host = op.compute(_device("cpu").tensor_type(numpy.dtype("float32")), raw)
+            host = interpreter.compute(op, _device("cpu").tensor_type(numpy.dtype("float32")), raw)
             result = backend.empty(host.shape, dtype.numpy if dtype is not None else host.dtype)
     else:
-        result = op.compute(home.tensor_type(numpy.dtype("float32")), raw)
+        result = interpreter.compute(op, home.tensor_type(numpy.dtype("float32")), raw)
     kind = home.tensor_type(dtype.numpy if dtype is not None else result.dtype)
     if dtype is not None and result.dtype != dtype.numpy:
         result = result.astype(dtype.numpy)
@@ -62,10 +62,17 @@ def create(op, values, dtype, place, requires_grad, out=None, inside=False):
     return require_grad(made, requires_grad)
 
 
+def failed(op, values, raw, error):
+    """Return what stands in place of the result of a kernel that raised, else raise the error, or what explains it."""
+    if "size" in op.index:
+        _check_size(op, list(values))
+    return interpreter.failed(op, _device("cpu").tensor_type(numpy.dtype("float32")), raw, error)
+
+
 def _check_size(op, raw):
     position = op.index["size"]
     size = raw[position]
-    if isinstance(size, int):
+    if isinstance(size, int) and op.variadic:
         size = (size,)
     if not isinstance(size, (tuple, list)):
         raise TypeError(f"{op.name}(): argument 'size' must be tuple of ints, not {type(size).__name__}")

@@ -11,6 +11,7 @@ import types
 
 import numpy
 
+from plugrad import registry
 from plugrad.devices.device import device as _device
 from plugrad.devices.device import has_scipy_module
 from plugrad.errors import describe, warn
@@ -89,8 +90,6 @@ def _names(op, in_formula=False) -> set[str]:
 
     In a gradient formula, or without a public name, it goes by the names of the ops that it serves, too.
     """
-    from plugrad import registry
-
     names = {op.name, op.qualname, *op.names}
     if in_formula or not op.names:
         for user in registry.ops.values():
@@ -130,15 +129,13 @@ def _is_part_of(holder, xp) -> bool:
 
 def compute(op, kind, raw, error):
     """Do on the CPU what a kernel could not do; MissingKernelError unless that is allowed."""
-    from plugrad.dispatch.op import Op
-
     host = _device("cpu").tensor_type(kind.np)
     index = kind.device.index
-    return _instead(op, kind, raw, index, error, False, lambda arguments: Op.compute(op, host, arguments))
+    return _instead(op, kind, raw, index, error, False, lambda arguments: op.run_kernel(host, arguments))
 
 
-def guard(op, function, namespace):
-    """Return an op on raw arrays of a device, as formulas call it, with the way to the CPU when it fails."""
+def guard(op, function, namespace, host):
+    """Return an op on raw arrays of a device, as formulas call it; when it fails `host()` is the same op on the CPU."""
     kind = _device(namespace._name).tensor_type(numpy.dtype("float32"))
 
     def guarded(*args, **kwargs):
@@ -147,9 +144,7 @@ def guard(op, function, namespace):
         except (NotImplementedError, AttributeError) as error:
             if not applies(error, kind):
                 raise
-            from plugrad.dispatch.op import raw_namespace
-
-            on_host = op.raw(raw_namespace(numpy.float32()))
+            on_host = host()
             index = next((kind.backend.owns_index(a) for a in args if isinstance(a, kind.array_type)), None)
 
             def run(given):
@@ -171,7 +166,7 @@ def _instead(op, kind, arguments, index, error, in_formula, run):
             f'with fallback = ["{op.name}"] under [tool.plugrad] in pyproject.toml'
         ) from error
     why = None
-    if op.family == "view" and not in_formula:
+    if op.is_view and not in_formula:
         why = "its result has to share the memory of its input"
     elif any(isinstance(value, Generator) for value in arguments):
         why = "it draws from a generator of the device"

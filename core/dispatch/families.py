@@ -1,80 +1,22 @@
 """The families of ops and their decorators: what can be derived once for all ops of a kind.
 
-A family knows how arguments are promoted, which shape comes out, whether an in-place form exists, and which fast road
-a call may take. `op` is the family of everything else.
+A family contributes steps to the plans of its ops: how arguments are taken and promoted, of which type and shape the
+result is, whether an in-place form exists, which errors can be explained. `op` is the family of everything else.
 """
 
 from __future__ import annotations
 
-import numpy
-
 from plugrad.devices import dtypes
-from plugrad.dispatch import codegen
-from plugrad.dispatch.op import PLAIN, Op
+from plugrad.dispatch import functions, inplace
+from plugrad.dispatch.op import Op
 from plugrad.errors import suggestion
+from plugrad.needs import REFLECTED
 from plugrad.tensor.shapes import axes, broadcast_shapes
-from plugrad.tensor.views import is_view_of, mark_view
+from plugrad.tensor.tensor import Tensor
+
+_REFLECTED = {name: dunder for dunder, name in REFLECTED.items()}
 
 _COMPUTE_IN = {"float16": "float32", "bfloat16": "float32"}  # as PyTorch's kernels on the CPU do
-
-
-class _BoolTypes(dict):
-    """The tensor type of bools on the device of a tensor type."""
-
-    def __missing__(self, kind):
-        found = self[kind] = kind.to(dtypes.bool)
-        return found
-
-
-BOOL_TYPE = _BoolTypes()
-
-
-def keep_dims(F, g, shape, dim, keepdim):
-    """Return the gradient `g` of a reduction with the reduced dimensions of `shape` restored as size 1.
-
-    >>> import numpy, plugrad
-    >>> from plugrad.extend import keep_dims
-    >>> keep_dims(plugrad.extend.F, plugrad.ones(2), (2, 3), 1, False).shape
-    torch.Size([2, 1])
-    """
-    if keepdim or not len(shape):
-        return g
-    if dim is None or (isinstance(dim, (tuple, list)) and not len(dim)):
-        return F.reshape(g, (1,) * len(shape))
-    reduced = axes(dim, len(shape))
-    reduced = reduced if isinstance(reduced, tuple) else (reduced,)
-    return F.reshape(g, tuple(1 if i in reduced else n for i, n in enumerate(shape)))
-
-
-def conj(F, value):
-    """Return the complex conjugate of a tensor or number, for gradient formulas; real ones come back as they are.
-
-    In the formulas of the fast roads, which are real, the call is replaced by one that does nothing.
-    """
-    dtype = getattr(value, "dtype", None)
-    if dtype is None:
-        return value.conjugate()
-    # Only raw arrays have a dtype with a `kind`; asking it is cheaper than a call that does nothing.
-    return value if getattr(dtype, "kind", "c") != "c" else F.conj(value)
-
-
-_ONES: dict = {}  # NumPy dtype -> 1 as a 0-d array
-
-
-def complement(F, value):
-    """Return 1 - value, for gradient formulas: on real NumPy arrays in half the time of the operator.
-
-    >>> import numpy
-    >>> from plugrad.extend import F, complement
-    >>> complement(F, numpy.array([0.25, 1.0]))
-    array([0.75, 0.  ])
-    """
-    if type(value) is not numpy.ndarray:
-        return 1 - value
-    one = _ONES.get(value.dtype)
-    if one is None:
-        one = _ONES[value.dtype] = numpy.ones((), value.dtype)
-    return one - value
 
 
 class Elementwise(Op):
@@ -87,15 +29,22 @@ class Elementwise(Op):
 
     def __init__(self, function, *, tensors=None, same=None, promote="same", **options):
         super().__init__(function, promote=promote, **options)
-        self.tensors = tuple(tensors) if tensors else self.parameters[: self.arity]
+        self.tensors = tuple(tensors) if tensors else self.parameters[: self.arity or 1]
         self.operands = tuple(self.index[name] for name in self.tensors)
         self.promoted = tuple(self.index[name] for name in (same or self.tensors))
 
-    arity = 1
+    def role(self, name):
+        if self.index[name] not in self.promoted:
+            return "input" if name in self.inputs else "value"
+        return "lead" if self.index[name] == self.promoted[0] else "operand"
+
+    @property
+    def result_type(self):
+        return "bool" if self.promote == "bool" else "kernel"
 
     def fast_kernel(self, kind):
-        """Return the kernel if the fast road serves tensors of this type; None sends them to the general road."""
-        serves = kind.np.char in "fd" and not kind.symbolic
+        """Return the kernel if the fast path serves tensors of this type; None sends them to the interpreter."""
+        serves = kind.np.char in "fd" and not kind.symbolic and self.promote != "int"
         return self.kernel_for(kind.device.type) if serves else None
 
     def prepare(self, values, raw, kind):
@@ -131,12 +80,13 @@ class Elementwise(Op):
         # A complex operand may give a real result (abs, angle): the kernel knows.
         return None if result.is_complex else result.numpy
 
-    def compute(self, kind, raw):
-        try:
-            return super().compute(kind, raw)
-        except ValueError as error:
-            broadcast_shapes(*(raw[i].shape for i in self.operands if hasattr(raw[i], "shape")))
-            raise error
+    def explain(self, error, raw):
+        if isinstance(error, ValueError):
+            try:
+                broadcast_shapes(*(raw[i].shape for i in self.operands if hasattr(raw[i], "shape")))
+            except RuntimeError as mismatch:
+                return mismatch
+        return error
 
     def shape_rule(self, kind, raw):
         if self.meta_function is not None:
@@ -148,7 +98,7 @@ class Elementwise(Op):
             dtype = dtypes.bool.numpy
         elif dtype.kind == "c":  # abs of complex numbers is real: the kernel knows
             probe = [kind.backend.probe(item) if hasattr(item, "dtype") else item for item in raw]
-            dtype = Op.compute(self, kind.backend.host_type(dtype), probe).dtype
+            dtype = self.run_kernel(kind.backend.host_type(dtype), probe).dtype
         return kind.backend.empty(shape, dtype, [raw[i] for i in self.operands if hasattr(raw[i], "dtype")])
 
 
@@ -181,15 +131,18 @@ class Unary(Elementwise):
     """Elementwise ops of one tensor."""
 
     family = "unary"
+    arity = 1
+    returns_several = False
 
     def __init__(self, function, *, promote="float", **options):
         super().__init__(function, promote=promote, **options)
 
-    def fast_source(self):
-        return codegen.unary_source(self)
+    @property
+    def result_type(self):
+        return "bool" if self.promote == "bool" else "lead"
 
-    def fast_namespace(self):
-        return _fast_namespace(self, (1,))
+    def run_in_place(self, target, values, inside=False):
+        return inplace.run(self, target, values, inside, may_become_real=False)
 
 
 class Binary(Elementwise):
@@ -197,6 +150,16 @@ class Binary(Elementwise):
 
     family = "binary"
     arity = 2
+    returns_several = False
+    checks_numbers = True
+
+    @property
+    def result_type(self):
+        return "bool" if self.promote == "bool" else "lead"
+
+    def role(self, name):
+        role = super().role(name)
+        return "partner" if role == "operand" and self.numbers == "none" else role
 
     def __init__(self, function, *, numbers="other", **options):
         super().__init__(function, **options)
@@ -213,66 +176,30 @@ class Binary(Elementwise):
                     f"not {type(value).__name__}; write torch.tensor({value!r})"
                 )
 
-    def fast_source(self):
-        return codegen.binary_source(self)
-
-    def fast_namespace(self):
-        return _fast_namespace(self, (1, 2, 3))
-
     def operator(self, reflected):
-        name = f"__{'r' if reflected else ''}{self.name}__"
-        source = codegen.binary_source(self, name, swapped=reflected, operator=True)
+        return functions.operator(self, reflected)
 
-        rest = tuple(self.defaults[parameter] for parameter in self.parameters[2:])
-
-        def general(*operands):
-            from plugrad.dispatch.call import apply
-            from plugrad.tensor.tensor import Tensor, from_raw
-
-            given = []
-            for operand in operands:
-                if not isinstance(operand, (Tensor, int, float, complex)):
-                    if not isinstance(operand, (numpy.ndarray, numpy.generic)):
-                        return NotImplemented  # Python then asks the other operand
-                    operand = operand.item() if isinstance(operand, numpy.generic) else from_raw(operand)
-                given.append(operand)
-            return apply(self, (*given, *rest))
-
-        if source is None:
-            return (lambda self, other: general(other, self)) if reflected else general
-        namespace = codegen.base_namespace(self)
-        namespace.update(self.fast_namespace(), general=general)
-        return codegen.compile_function(source, name, f"operator {name} of {self.qualname}", namespace)
-
-
-def _fast_namespace(op, masks) -> dict:
-    namespace = {
-        "fast": op.fast,
-        "bool_type": BOOL_TYPE,
-        "axes": axes,
-        "PLAIN": PLAIN,
-        "PLAIN_OR_TUPLE": PLAIN | {tuple},
-    }
-    namespace["mark_view"], namespace["is_view_of"] = mark_view, is_view_of
-    if op.formulas and len(op.inputs) == len(masks).bit_length():
-        namespace.update({f"node{mask}": op.node(mask, real=op.broadcasts) for mask in masks})
-    return namespace
+    def reflected_operator(self, values):
+        dunder = _REFLECTED.get(self.name)
+        return getattr(Tensor, dunder) if dunder and isinstance(values[0], (int, float, complex)) else None
 
 
 class Reduction(Op):
     """Ops that reduce dimensions, with parameters `dim` and `keepdim`."""
 
     family = "reduction"
+    reduces = True
     has_out = True
 
-    def fast_source(self):
-        return codegen.single_source(self)
-
-    def fast_namespace(self):
-        return _fast_namespace(self, (1,))
+    def role(self, name):
+        if name == self.parameters[0]:
+            return "lead"
+        if name in self.inputs:
+            return "input"
+        return {"dim": "dim", "dtype": "absent"}.get(name, "plain")
 
     def fast_kernel(self, kind):
-        """Return the kernel if the fast road serves tensors of this type; None sends them to the general road."""
+        """Return the kernel if the fast path serves tensors of this type; None sends them to the interpreter."""
         return self.kernel_for(kind.device.type) if kind.np.char in "fd" and not kind.symbolic else None
 
     def __init__(self, function, *, promote="same", **options):
@@ -303,24 +230,19 @@ class Reduction(Op):
                 dim = tuple(dim)
             if dim is not None:
                 dim = axes(dim, array.ndim)
-                if not array.ndim and not isinstance(dim, tuple):
-                    pass
             raw[self.dim_index] = dim
         return target.numpy if target.name in _COMPUTE_IN and self.promote not in ("bool", "index") else None
 
     def compute(self, kind, raw):
         array = raw[0]
         if array.ndim or self.dim_index is None or raw[self.dim_index] is None:
-            return self._cast(super().compute(kind, raw))
+            return super().compute(kind, raw)
         # A 0-d input has one dimension as far as `dim` is concerned.
         lifted = [array.reshape(1), *raw[1:]]
         result = super().compute(kind, lifted)
         if isinstance(result, tuple):
             return tuple(item.reshape(()) for item in result)
         return result.reshape(())
-
-    def _cast(self, result):
-        return result
 
     def raw(self, namespace):
         kernel, xp = self.kernel_for(namespace._name), namespace._xp
@@ -360,7 +282,7 @@ class Reduction(Op):
         ]
         if self.dim_index is not None:
             probe[self.dim_index] = None if dim is None else 0
-        result = Op.compute(self, kind.backend.host_type(raw[0].dtype), probe)
+        result = self.run_kernel(kind.backend.host_type(raw[0].dtype), probe)
         if isinstance(result, tuple):
             return tuple(kind.backend.empty(shape, item.dtype) for item in result)
         return kind.backend.empty(shape, result.dtype)
@@ -370,15 +292,16 @@ class View(Op):
     """Ops that return a view of their first input where the memory allows."""
 
     family = "view"
+    is_view = True
 
-    def fast_source(self):
-        return codegen.single_source(self)
+    def role(self, name):
+        return "lead" if name == self.parameters[0] else "input" if name in self.inputs else "shape"
 
-    def fast_namespace(self):
-        return _fast_namespace(self, (1,))
+    def may_have_out(self):
+        return False
 
     def fast_kernel(self, kind):
-        """Return the kernel for every dtype; symbolic arrays go the general road."""
+        """Return the kernel for every dtype; symbolic arrays take the interpreter."""
         return None if kind.symbolic else self.kernel_for(kind.device.type)
 
     def shape_rule(self, kind, raw):
@@ -389,19 +312,11 @@ class Composite(Op):
     """Functions of other ops: no kernel, no gradient of their own."""
 
     family = "composite"
+    runs_on = "tensors"
 
     @property
     def differentiable(self) -> bool:
         return not self.undifferentiable
-
-    @property
-    def function(self):
-        if self._function is None:
-            source = codegen.general_source(self)
-            namespace = codegen.base_namespace(self)
-            namespace["kernel"] = self.kernels["*"]
-            self._function = codegen.finish(self, source, namespace)
-        return self._function
 
     def raw(self, namespace):
         kernel = self.kernels["*"]
@@ -416,6 +331,7 @@ class Factory(Op):
     """Functions that make tensors from no tensor: `dtype`, `device` and `requires_grad` are added."""
 
     family = "factory"
+    runs_on = "nothing"
     has_out = True
 
     def __init__(self, function, *, promote=None, **options):
@@ -426,14 +342,6 @@ class Factory(Op):
     @property
     def differentiable(self) -> bool:
         return False
-
-    @property
-    def function(self):
-        if self._function is None:
-            from plugrad.dispatch import roads
-
-            self._function = roads.factory_function(self)
-        return self._function
 
     def raw(self, namespace):
         kernel, xp = self.kernel_for(namespace._name), namespace._xp

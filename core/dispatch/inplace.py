@@ -1,17 +1,18 @@
-"""In-place forms: every `name_` method, `copy_`, item assignment, and what they do to history.
+"""What writes do: in-place forms, item assignment, and what becomes of the history of what is written.
 
-An in-place op runs out of place, then its result is written into the tensor, the storage's version is counted up and
-the tensor's history becomes that of the result. A write to a view rewrites the history of its base: the base is then
-made by a `CopySlices` node, and all views of it find their new history when they are next used.
+An in-place op that is recorded runs out of place, then its result is written into the tensor, the storage's version is
+counted up and the tensor's history becomes that of the result. A write to a view rewrites the history of its base: the
+base is then made by a `CopySlices` node, and all views of it find their new history when they are next used. Where
+nothing is recorded the emitted fast path of the in-place form writes without a temporary.
 """
 
 from __future__ import annotations
 
 from plugrad import registry
 from plugrad.devices import dtypes
-from plugrad.dispatch import call, codegen, interception
-from plugrad.dispatch import op as ops
-from plugrad.dispatch.op import PLAIN
+from plugrad.dispatch import interception, interpreter
+from plugrad.dispatch.formulas import PLAIN
+from plugrad.dispatch.namespaces import F as recorded
 from plugrad.graph import modes
 from plugrad.graph.modes import LEAF, mode, tick
 from plugrad.graph.nodes import Node
@@ -23,116 +24,55 @@ from plugrad.tensor.views import UNTRACKED, View, next_generation
 
 
 def method(name: str):
-    """Return the in-place method `name` (ending in '_') of an op that has one, else None."""
-    record = _record(name[:-1])
-    if record is None or not record.inplace:
+    """Return the in-place method `name` (ending in '_') of an op that has one; AttributeError if none does."""
+    try:
+        op = registry.method_op(name[:-1])
+    except registry.AmbiguousNameError:
+        raise
+    except AttributeError:
+        op = None
+    if op is None or not op.inplace:
         raise AttributeError(f"'Tensor' object has no attribute {name!r}: op {name[:-1]!r} has no in-place form")
-
-    if record.inplace == "shape":
-        return _reshaping_method(name, record)
-    arity = len(record.parameters)
-    writer = _writer(record)
-
-    def in_place(self, *args, **kwargs):
-        values = (self, *args)
-        if kwargs or len(values) != arity:
-            values = record.bind(values, kwargs)
-        if writer is not None and _write(writer, self, values):
-            return self
-        if modes.watched:
-            return interception.in_place(in_place, record, values, lambda: run(record, self, values, True))
-        return run(record, self, values)
-
-    return _named(in_place, name, f"In-place version of `{record.name}`.")
+    return op.in_place
 
 
-def _reshaping_method(name, record):
-    """Return the in-place form of a view op: it gives the tensor another shape of the same memory."""
-
-    def in_place(self, *args, **kwargs):
-        check_writable(self)
-        made = record.function(self, *args, **kwargs)
-        self._data = made._data
-        if mode.grad:
-            self._edge = made._edge
-        if type(self._view) is View:
-            self._view = made._view
-        return self
-
-    return _named(in_place, name, f"In-place version of `{record.name}`: the tensor gets the shape of that view of it.")
-
-
-def _named(function, name, doc):
-    """Give a method its name, its documentation, and the place where pickle finds it."""
-    function.__name__, function.__qualname__, function.__doc__ = name, f"Tensor.{name}", doc
-    function.__module__ = "plugrad"
-    return function
-
-
-def _writer(op):
-    """Return what writes an op's result straight into its first argument: declared, or derived from one ufunc."""
-    if op.write_function is not None:
-        return op.write_function
-    arity = {"unary": 1, "binary": 2}.get(op.family)
-    name = codegen.direct_name(op, arity) if arity and op.promote in ("same", "float") else None
-    if name is None:
-        return None
-    defaults = [op.defaults[option] for option in op.parameters[arity:]]
-
-    def write(xp, out, *arguments):
-        if list(arguments[arity - 1 :]) != defaults or out.dtype.char not in "fd":
-            raise NotImplementedError("the general road serves options and other dtypes")
-        getattr(xp, name)(out, *arguments[: arity - 1], out=out)
-
-    return write
-
-
-def _write(writer, target, values) -> bool:
-    """Write in place without a temporary when nothing is recorded; return whether that was possible."""
-    kind, recording = target._type, mode.grad
-    if modes.special or kind.rare or (recording and target._live_edge() is not None):
-        return False
+def in_history(target) -> bool:
+    """Whether a tensor that requires no grad itself is a view of one that does."""
     base = target._base
-    if recording and base is not None and base._live_edge() is not None:
-        return False
-    raw = []
-    for value in values[1:]:
-        if type(value) not in PLAIN:
-            if getattr(value, "_type", None) is not kind or (recording and value._live_edge() is not None):
-                return False
-            value = value._data
-        raw.append(value)
-    try:
-        writer(kind.xp, target._data, *raw)
-    except Exception as error:
-        if not isinstance(error, RuntimeWarning):  # NumPy's, made an error by the user, comes after all is written
-            return False  # whatever it is, the general road says it better
-    if target._view is not UNTRACKED:
-        touch(target)
-    return True
+    return base is not None and base._live_edge() is not None
 
 
-def _record(name):
-    try:
-        return registry.method_op(name)
-    except AttributeError as error:
-        if isinstance(error, registry.AmbiguousNameError):
-            raise
-        return None
+def _call(op, values):
+    n = len(op.positional)
+    return op.function(*values[:n], **dict(zip(op.keyword_only, values[n:])))
 
 
-def run(op, target, values, inside=False):
-    """Run an op and write its result into `target`; `inside` is that of `plugrad.dispatch.call.apply`."""
+def run(op, target, values, inside=False, may_become_real=True):
+    """Run an op and write its result into `target`; `inside` is that of `interpreter.apply`."""
     check_writable(target)
-    if op.family == "composite":
-        result = op.function(*values[: len(op.positional)], **dict(zip(op.keyword_only, values[len(op.positional) :])))
+    if op.runs_on == "tensors":
+        result = _call(op, values)
     else:
-        result = call.apply(op, values, None, inside)
-    if op.family == "unary" and target._type.dtype.is_complex and result._type.dtype.is_floating_point:
+        result = interpreter.apply(op, values, None, inside)
+    if not may_become_real and target._type.dtype.is_complex and result._type.dtype.is_floating_point:
         raise RuntimeError(
             f"In-place {op.name} is not supported for complex tensors: the result is real; write x = x.{op.name}()"
         )
     return store(target, result)
+
+
+def reshape(op, target, values):
+    """Give a tensor the shape that a view of it has: the in-place form of a view op."""
+    check_writable(target)
+    result = _call(op, values)
+    if result._data.size != target._data.size and "storage_offset" not in op.index:
+        raise RuntimeError(f"{op.name}_: the result has another number of elements than the tensor")
+    target._data = result._data
+    if mode.grad:
+        target._edge = result._edge
+    if type(target._view) is View:
+        target._view = result._view
+    return target
 
 
 def check_writable(target) -> None:
@@ -250,7 +190,7 @@ class CopySlices(Node):
 
     def pull(self, F, g, saved, retain):
         steps, kind = saved
-        if F is ops.F:
+        if F is recorded:
             kept = g.clone()
             region = taken = g
             region = kept
@@ -269,7 +209,7 @@ class CopySlices(Node):
 
 
 def assign(target, index, value, inside=False):
-    """Carry out `target[index] = value`; `inside` is that of `plugrad.dispatch.call.apply`."""
+    """Carry out `target[index] = value`; `inside` is that of `interpreter.apply`."""
     if modes.watched and not inside:
         func = type(target).__setitem__
         return interception.method(func, lambda: assign(target, index, value, True), target, index, value)
@@ -300,7 +240,7 @@ def assign(target, index, value, inside=False):
     if number:
         value = make(kind.xp.asarray(value).astype(kind.np), kind)
     if basic:
-        region = call.apply(registry.op("basic_index"), (target, index))
+        region = interpreter.apply(registry.op("basic_index"), (target, index))
         _check_expands(value, region)
         if value._data.ndim > region._data.ndim:
             value = value.reshape(value._data.shape[value._data.ndim - region._data.ndim :])

@@ -11,7 +11,8 @@ sends just its calls there.
 
 from __future__ import annotations
 
-from plugrad import needs, registry
+from plugrad import registry
+from plugrad.dispatch.namespaces import F
 from plugrad.graph import modes
 from plugrad.graph.modes import mode
 from plugrad.graph.nodes import OutputSlot
@@ -67,27 +68,21 @@ def _is_default(op, name, value) -> bool:
     return value is default or (same_kind and value == default)
 
 
-def call(op, values, out=None):
-    """Carry out a call of an op that somebody may want to take over: what `apply` does when that is so."""
-    from plugrad.dispatch.call import apply
-
+def call(op, values, out, run):
+    """Carry out a call of an op that somebody may want to take over; `run()` is the call itself."""
     func, args, kwargs = _as_written(op, values, out)
-    return handle(func, op, args, kwargs, lambda: apply(op, values, out, True))
+    return handle(func, op, args, kwargs, run)
 
 
 def _as_written(op, values, out=None):
     """Return function, args and kwargs of a call; that of `1 - x` is `Tensor.__rsub__`."""
     args, kwargs = arguments(op, values, out)
-    if op.family == "binary" and isinstance(values[0], (int, float, complex)):
-        for dunder, name in needs.REFLECTED.items():
-            if name == op.name:
-                return getattr(Tensor, dunder), (values[1], values[0]), kwargs
-    return op.function, args, kwargs
+    reflected = op.reflected_operator(values)
+    return (reflected, (values[1], values[0]), kwargs) if reflected is not None else (op.function, args, kwargs)
 
 
 def composite(op, values, out=None):
     """Carry out a call of a composite op that somebody may want to take over."""
-    from plugrad.dispatch.op import F
 
     count = len(op.positional)
     args, kwargs = arguments(op, values, out)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from plugrad import registry
 from plugrad.dispatch.interception import OpHook
 from plugrad.dispatch.kernels import Kernel
-from plugrad.dispatch.op import Op, forget_namespaces
+from plugrad.dispatch.namespaces import forget_namespaces
+from plugrad.dispatch.op import Op
 from plugrad.registry import events
 from plugrad.registry.kinds import PLACES, is_name, no_place
 
-# Families whose gradient follows from the ops that they are written in, or that make tensors from none.
-_NEED_NO_GRADIENT = ("composite", "factory")
 _PROMOTIONS = (None, "same", "float", "int", "int64", "bool", "index")
 _WITHOUT_GRADIENT = ("bool", "int", "index")  # what results that have none are promoted to
 
@@ -21,16 +20,16 @@ def _check_op(op) -> None:
             raise TypeError(f"op {op.name!r} can't be public as {dotted!r}: that is no dotted Python name")
         if dotted.rpartition(".")[0] not in PLACES:
             raise TypeError(f"op {op.name!r} can't be public as {dotted!r}: {no_place(dotted)}")
-    if not op.parameters and op.family != "factory":
+    if not op.parameters and op.runs_on != "nothing":
         raise TypeError(f"op {op.name!r} takes no tensor: its kernel must be `def {op.name}(xp, input, ...)`")
     if op.promote not in _PROMOTIONS:
         known = ", ".join(repr(one) for one in _PROMOTIONS if one)
         raise TypeError(f"op {op.name!r} has promote={op.promote!r}, it must be one of {known}")
-    if op.family in _NEED_NO_GRADIENT or op.promote in _WITHOUT_GRADIENT:
+    if op.runs_on != "arrays" or op.promote in _WITHOUT_GRADIENT:
         return
     if not op.formulas and not op.undifferentiable:
         raise TypeError(f"op {op.name!r} has no gradient: declare it with @{op.name}.vjp, or say vjp=None")
-    missing = set(op.tensors) - set(op.inputs) if op.family == "binary" and op.formulas else ()
+    missing = set(op.tensors) - set(op.inputs) if op.arity == 2 and op.formulas else ()
     if missing:
         (name,) = missing
         raise TypeError(

@@ -6,7 +6,7 @@ import inspect
 import sys
 import warnings
 
-from plugrad.dispatch import codegen
+from plugrad.dispatch import source
 from plugrad.dispatch.op import Op
 from plugrad.nn.module import Module
 from plugrad.nn.namespaces import functional
@@ -112,7 +112,7 @@ class _Generated:
     def __get__(self, instance, owner=None):
         label = f"{self.owner.__name__}.{self.name}"
         namespace = {"__name__": self.owner.__module__, "Module": Module, "F": functional}
-        function = codegen.compile_function(self.source, self.name, label, namespace)
+        function = source.compile_function(self.source, self.name, label, namespace)
         function.__qualname__ = label
         setattr(self.owner, self.name, function)
         return function if instance is None else function.__get__(instance, owner)

@@ -27,7 +27,7 @@ def marked(tensor) -> bool:
 def settle(op, values, results) -> None:
     """Mark the results of a call: views are what they are views of, all else is what the mode says."""
     for tensor in results if isinstance(results, tuple) else (results,):
-        if marked(values[0]) if op.family == "view" and tensor._view is not None else mode.inference:
+        if marked(values[0]) if op.is_view and tensor._view is not None else mode.inference:
             mark(tensor)
 
 

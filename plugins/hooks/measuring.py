@@ -87,7 +87,7 @@ class memory(_Table):
     headings = ("op", "calls", "bytes")
 
     def after(self, call):
-        if call.op.family != "composite" and not call.name.endswith("_"):
+        if call.op.runs_on != "tensors" and not call.name.endswith("_"):
             results = call.result if isinstance(call.result, (list, tuple)) else (call.result,)
             fresh = [item for item in results if hasattr(item, "nbytes") and not item._is_view()]
             self.add(call.name, sum([item.nbytes for item in fresh]))

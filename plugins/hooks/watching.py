@@ -42,7 +42,7 @@ class nan_finder(OpHook):
                 raise FloatingPointError(f"{name} made {found} at element {where} of its {what}, from finite inputs")
 
     def after(self, call):
-        if call.op.family != "factory":
+        if call.op.runs_on != "nothing":
             given = [t for value in (*call.args, *call.kwargs.values()) for t in _floats(value)]
             in_place = call.name.endswith("_")  # its input is overwritten by now
             self._check(call.name, "result", _floats(call.result), given[1:] if in_place else given)

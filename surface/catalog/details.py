@@ -55,7 +55,9 @@ def text(op) -> list[str]:
 
 def sources(op) -> list[tuple[str, str]]:
     """Return (title, source) of the op's kernels and formulas, and of the code generated from its record."""
-    parts = [(f"kernel for {'any backend' if name == '*' else name}", _source(f)) for name, f in op.kernels.items()]
+    plan = "\n".join(f"{step:9} {what}" for step, what in op.plan.rows())
+    parts = [("how a call goes", plan)]
+    parts += [(f"kernel for {'any backend' if name == '*' else name}", _source(f)) for name, f in op.kernels.items()]
     for formula in op.formulas:
         parts.append((f"gradient of {', '.join(formula.inputs)}", _source(formula.function)))
     parts.append(("generated: the public function", _source(op.function)))

@@ -6,7 +6,7 @@ import inspect
 import re
 
 from plugrad import registry
-from plugrad.dispatch import codegen
+from plugrad.dispatch import source as generated
 from plugrad.errors import describe, suggestion
 from plugrad.registry import preferences
 
@@ -47,7 +47,7 @@ def op_row(op) -> dict:
 
 def _parameters(op) -> str:
     """Return the parameter list, with the defaults that generated code has under names of its own."""
-    source = codegen.signature_source(op, documented=True)
+    source = generated.signature_source(op, documented=True)
     return re.sub(r"\b_d_(\w+)", lambda match: repr(op.defaults[match[1]]), source)
 
 

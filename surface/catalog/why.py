@@ -123,7 +123,7 @@ def _about_device(device) -> list[str]:
 
 def _about_kernel(op, device) -> list[str]:
     head = f"op {op.qualname} of {op.provider.id} on {device}: "
-    if op.family == "composite":
+    if op.runs_on == "tensors":
         return [f"{head}it is written in other ops, and each of those runs its own kernel"]
     backend = registry.backends.get(device)
     if backend is not None and backend.symbolic:

@@ -65,7 +65,7 @@ class _Tracer(OpHook):
         return nest.change(lambda leaf: self.value(leaf) if isinstance(leaf, Tensor) else leaf, item)
 
     def after(self, call):
-        if call.op.family == "composite":
+        if call.op.runs_on == "tensors":
             return
         args, kwargs = self.replaced(list(call.args)), self.replaced(call.kwargs)
         results = call.result if isinstance(call.result, (tuple, list)) else (call.result,)

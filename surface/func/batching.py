@@ -219,9 +219,9 @@ def _at_once(func, args, kwargs, dims, size):
     if any(type(tensor) is not Tensor or tensor._type is not tensors[0]._type for tensor in tensors):
         return None  # mixed dtypes: a slice may be a number where the batch is a vector, and promote otherwise
     lead = [value if dim is None else value.movedim(dim, 0) for value, dim in zip(args, dims)]
-    if op.family == "reduction":
+    if op.reduces:
         return _reduce(op, lead, kwargs, size) if dims[0] is not None and len(tensors) == 1 else None
-    if op.family not in ("unary", "binary", "elementwise") or "dim" in op.parameters:
+    if not op.broadcasts or "dim" in op.parameters:
         return None
     ranks = [value.ndim - (dim is not None) if isinstance(value, Tensor) else 0 for value, dim in zip(args, dims)]
     lead = [

@@ -22,7 +22,7 @@ import zlib
 import numpy
 
 import plugrad
-from plugrad.dispatch.op import FastKernels, Formula
+from plugrad.dispatch.op import Formula
 from plugrad.testing.calls import function_of
 from plugrad.testing.gradients.backward import Backward, natural_steps
 from plugrad.testing.gradients.checker import gradient_function
@@ -245,8 +245,7 @@ def dropped_terms(op):
             record.__dict__.update(op.__dict__)
             record.formulas = list(op.formulas)
             record.formulas[number] = Formula(formula.inputs, function)
-            record._function = record._binder = record._plan = None
-            record._nodes, record.fast = {}, FastKernels(record)
+            record.reset()
             yield f"{formula.function.__name__}: {place}", record
             count += 1
             if count == TERMS:

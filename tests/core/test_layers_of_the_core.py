@@ -38,29 +38,7 @@ LAZY_DOORS = {
 
 # What is not so yet. Only ever take lines away.
 UPWARD = set()
-LOCAL = {
-    "plugrad.dispatch.codegen: _materialize -> plugrad.dispatch.op",
-    "plugrad.dispatch.codegen: _materialize -> plugrad.tensor.tensor",
-    "plugrad.dispatch.codegen: base_namespace -> plugrad.dispatch.call",
-    "plugrad.dispatch.codegen: base_namespace -> plugrad.dispatch.interception",
-    "plugrad.dispatch.codegen: base_namespace -> plugrad.dispatch.op",
-    "plugrad.dispatch.codegen: base_namespace -> plugrad.tensor.tensor",
-    "plugrad.dispatch.codegen: named_tuple -> plugrad.return_types",
-    "plugrad.dispatch.codegen: node_class -> plugrad.dispatch.call",
-    "plugrad.dispatch.codegen: real_formula -> plugrad.dispatch.families",
-    "plugrad.dispatch.fallback: _names -> plugrad.registry",
-    "plugrad.dispatch.fallback: compute -> plugrad.dispatch.op",
-    "plugrad.dispatch.fallback: guarded -> plugrad.dispatch.op",
-    "plugrad.dispatch.families: function -> plugrad.dispatch.roads",
-    "plugrad.dispatch.families: general -> plugrad.dispatch.call",
-    "plugrad.dispatch.families: general -> plugrad.tensor.tensor",
-    "plugrad.dispatch.interception: call -> plugrad.dispatch.call",
-    "plugrad.dispatch.interception: composite -> plugrad.dispatch.op",
-    "plugrad.dispatch.op: __getattr__ -> plugrad.dispatch.fallback",
-    "plugrad.dispatch.op: compute -> plugrad.dispatch.fallback",
-    "plugrad.dispatch.op: fast_namespace -> plugrad.dispatch.roads",
-    "plugrad.dispatch.op: fast_source -> plugrad.dispatch.roads",
-}
+LOCAL = set()
 CIRCLES = set()
 INJECTED = set()
 

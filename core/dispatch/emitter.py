@@ -1,0 +1,506 @@
+"""The fast path: plans written down as Python source.
+
+A generated function serves plain calls: tensors of one device and of types that the op's kernel takes as they are, no
+rare mode. All other calls, and every wrong argument, it hands to the interpreter before the kernel has run. In the
+source `x_` is the raw array of the argument `x`, `x_e` its edge, `_t` the tensor type of the call, `_y` the raw result.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+import numpy
+
+from plugrad.devices import dtypes
+from plugrad.dispatch import interception, interpreter, source
+from plugrad.dispatch.formulas import PLAIN
+from plugrad.dispatch.namespaces import F
+from plugrad.graph import modes
+from plugrad.graph.modes import LEAF, mode, tick
+from plugrad.graph.versions import touch
+from plugrad.tensor.shapes import axes
+from plugrad.tensor.tensor import Tensor, write_out
+from plugrad.tensor.views import UNTRACKED, is_view_of, mark_view
+
+_INFIX = {"add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "divide": "/"}
+
+
+class General(Exception):
+    """Sends a call to the interpreter."""
+
+
+def plain(value, ttype):
+    """Return as kernels want it an argument that is no plain number; General where that takes more than a look."""
+    if isinstance(value, Tensor):
+        if value._type.home is not ttype.home:
+            raise General
+        return value._data
+    if isinstance(value, (tuple, list)):
+        if not PLAIN.issuperset(map(type, value)) and any([isinstance(item, Tensor) for item in value]):
+            raise General
+        return value
+    if isinstance(value, dtypes.dtype):
+        return value.numpy
+    if isinstance(value, (numpy.generic, numpy.ndarray)):
+        raise General
+    return value
+
+
+def narrow(value, np) -> bool:
+    """Whether an argument that a formula uses leaves gradients of the dtype `np` in that dtype."""
+    dtype = getattr(value, "dtype", np)
+    return dtype is np or dtype.kind in "iub"
+
+
+class _BoolTypes(dict):
+    """The tensor type of bools on the device of a tensor type."""
+
+    def __missing__(self, ttype):
+        bools = self[ttype] = ttype.to(dtypes.bool)
+        return bools
+
+
+_GLOBALS = {
+    "F": F, "General": General, "LEAF": LEAF, "PLAIN": PLAIN, "PLAIN_OR_SEQUENCE": PLAIN | {tuple, list},
+    "Tensor": Tensor, "UNTRACKED": UNTRACKED, "apply": interpreter.apply, "axes": axes, "bool_type": _BoolTypes(),
+    "composite": interception.composite, "failed": interpreter.failed, "finish_many": interpreter.finish_many,
+    "is_view_of": is_view_of, "mark_view": mark_view, "mode": mode, "modes": modes, "named": interpreter.named,
+    "narrow": narrow, "new": object.__new__, "operate": interpreter.operate, "plain": plain, "tick": tick,
+    "touch": touch, "wrapped": interpreter.wrapped, "write_out": write_out,
+}  # fmt: skip
+
+
+def namespace(op, **own) -> dict:
+    """Return the globals of a generated function; each begins with an underscore, as no parameter does."""
+    names = {f"_{name}": value for name, value in (_GLOBALS | own).items()}
+    return {**names, **source.defaults_namespace(op), "Tensor": Tensor, "_op": op}
+
+
+class Recorders(dict):
+    """For every mask of inputs that require grad the function that makes the node of a call with many inputs."""
+
+    __slots__ = ("plan",)
+
+    def __init__(self, plan):
+        self.plan = plan
+
+    def __missing__(self, mask):
+        op = self.plan.op
+        recorder = self[mask] = source.compile_function(
+            Writer(self.plan).recorder(mask), "record", f"node of {op.qualname}, inputs {mask:b}",
+            namespace(op, **{f"node{mask}": op.node(mask, real=True)}),
+        )  # fmt: skip
+        return recorder
+
+
+class Writer:
+    """The source of one function, written step by step as its plan says."""
+
+    def __init__(self, plan):
+        self.plan, self.op, self.lines = plan, plan.op, []
+        # With up to two inputs the node is made inline; for more there is a function for each set of them.
+        self.inline = len(plan.inputs) <= 2
+        self.nodes: dict = {}
+
+    def add(self, depth: int, text: str) -> None:
+        """Add lines, indented by `depth` steps."""
+        self.lines += ["    " * depth + line for line in text.splitlines()]
+
+    @property
+    def text(self) -> str:
+        """The source so far."""
+        return "\n".join(self.lines) + "\n"
+
+    # ------------------------------------------------------------------------------------------ bind
+
+    def bind(self) -> None:
+        """Write the signature, and the lines that settle packed arguments and NumPy's names."""
+        plan = self.plan
+        if plan.is_operator:  # the operands in the order in which Python hands them over
+            signature = ", ".join(argument.name for argument in plan.arguments)
+        else:
+            signature = source.signature_source(self.op, takes_out=plan.out)
+        self.add(0, f"def {plan.name}({signature}):")
+        for name in plan.constants:
+            self.add(1, f"{name} = {source.default_source(self.op, name)}")
+        if not plan.is_operator:
+            self.lines += source.settle_source(self.op).splitlines()
+
+    def general(self) -> str:
+        """Return the call of the interpreter that serves what this function does not."""
+        values = source.values_source(self.op)
+        if self.plan.target is not None:
+            return f"_general({self.plan.target}, {values})"
+        if self.plan.is_operator:
+            return f"_operate(_op, {values})"
+        function = "_named" if self.op.checks_numbers else "_apply"
+        return f"{function}(_op, {values}{', out' if self.plan.out else ''})"
+
+    # ------------------------------------------------------------------------------------------ unwrap
+
+    def unwrap(self, kernels: str = "_kernels") -> None:
+        """Write the guards and the unwrapping of all arguments, and what happens to calls that are not plain."""
+        plan, lead = self.plan, self.plan.lead
+        self.add(1, "try:")
+        self.add(2, f"_t = {lead.name}{'[0]' * (lead.role == 'leads')}._type")
+        self.add(2, f"_k = {kernels}[_t]")
+        self.add(2, f"if _modes.special{' or out is not None' * plan.out}:")
+        self.add(3, "_k = None")
+        self.add(2, "elif _k is not None:")
+        for argument in plan.arguments:
+            self.add(3, getattr(self, f"take_{argument.role}")(argument))
+        if plan.target is not None:
+            self.add(3, self.guard_target())
+        self.add(1, "except Exception:\n    _k = None")
+        self.add(1, f"if _k is None:\n    return {self.general()}")
+
+    def edge(self, argument) -> bool:
+        """Whether the edge of an argument is needed."""
+        return bool(argument.bit) and self.op.result_type != "bool"
+
+    def take_lead(self, argument) -> str:
+        name = argument.name
+        lines = f"if {name}._view is not None:\n    {name}._refresh()\n{name}_ = {name}._data"
+        return lines + (f"\n{name}_e = {name}._edge" if self.edge(argument) else "")
+
+    def take_leads(self, argument) -> str:
+        name = argument.name
+        return f"""\
+if type({name}) is not list and type({name}) is not tuple:
+    raise _General
+{name}_, {name}_e = [], None
+for _x in {name}:
+    if _x._type is not _t:
+        raise _General
+    if _x._view is not None:
+        _x._refresh()
+    if _x._edge is not None:
+        {name}_e = {name}
+    {name}_.append(_x._data)"""
+
+    def take_operand(self, argument) -> str:
+        name, edge = argument.name, self.edge(argument)
+        number = f"{name}_ = {name}"
+        if self.plan.direct is not None:  # an array function computes faster with a 0-d array than with a number
+            number = f"{name}_ = _t.constants.get({name})"
+            number += f"\n    if {name}_ is None:\n        {name}_ = _t.constant({name})"
+        none = f" or {name} is None" if self.op.defaults.get(name, 0) is None else ""
+        if none:
+            number = f"{name}_ = {name}"
+        return "\n".join([
+            f"_c = type({name})",
+            f"if _c is float or _c is int{none}:",
+            f"    {number}",
+            *([f"    {name}_e = None"] if edge else []),
+            f"elif {name}._type is _t:",
+            f"    if {name}._view is not None:\n        {name}._refresh()",
+            f"    {name}_ = {name}._data",
+            *([f"    {name}_e = {name}._edge"] if edge else []),
+            "else:\n    _k = None",
+        ])  # fmt: skip
+
+    def take_partner(self, argument) -> str:
+        name = argument.name
+        taken = textwrap.indent(self.take_lead(argument), "    ")
+        return f"if {name}._type is _t:\n{taken}\nelse:\n    _k = None"
+
+    def take_input(self, argument) -> str:
+        name = argument.name
+        return f"""\
+{name}_, {name}_e = {name}, None
+if type({name}) not in _PLAIN:
+    if {name}._type.home is not _t.home:
+        raise _General
+    if {name}._view is not None:
+        {name}._refresh()
+    {name}_, {name}_e = {name}._data, {name}._edge"""
+
+    def take_value(self, argument) -> str:
+        name = argument.name
+        return f"{name}_ = {name} if type({name}) in _PLAIN else _plain({name}, _t)"
+
+    def take_plain(self, argument) -> str:
+        name = argument.name
+        return f"if type({name}) not in _PLAIN:\n    raise _General\n{name}_ = {name}"
+
+    def take_shape(self, argument) -> str:
+        name = argument.name
+        if name == self.op.variadic:
+            return f"if isinstance({name}, _Tensor):\n    raise _General\n{name}_ = {name}"
+        return f"if type({name}) not in _PLAIN_OR_SEQUENCE:\n    raise _General\n{name}_ = {name}"
+
+    def take_dim(self, argument) -> str:
+        name, lead = argument.name, self.plan.lead.name
+        return f"""\
+{name}_ = {name}
+if {name} is not None:
+    if not {lead}_.ndim or type({name}) is not int and type({name}) is not tuple:
+        raise _General
+    {name}_ = _axes({name}, {lead}_.ndim)"""
+
+    def take_absent(self, argument) -> str:
+        return f"{argument.name}_ = {argument.name}\nif {argument.name} is not None:\n    raise _General"
+
+    def guard_target(self) -> str:
+        """Return the lines that leave a write to the interpreter if anything is recorded."""
+        target, plan = self.plan.target, self.plan
+        recorded = f"{target}._edge is not None or {target}._view is not None and _in_history({target})"
+        lines = [f"if _mode.grad and ({recorded}):\n    _k = None"]
+        if plan.direct is not None:
+            for name in self.op.parameters[self.op.arity :]:
+                lines.append(f"if {name} != {source.default_source(self.op, name)}:\n    _k = None")
+        for argument in plan.arguments:
+            name = argument.name
+            if name == target:
+                continue
+            if argument.bit:
+                lines.append(f"if {name}_e is not None and _mode.grad:\n    _k = None")
+            if argument.role in ("input", "value"):
+                lines.append(f"if {name}_ is not {name} and getattr({name}, '_type', None) is not _t:\n    _k = None")
+        return "\n".join(lines)
+
+    # ------------------------------------------------------------------------------------------ run
+
+    def kernel(self) -> str:
+        """Return the expression that runs the kernel."""
+        op, direct = self.op, self.plan.direct
+        if direct is not None:
+            arrays = [f"{name}_" for name in op.parameters[: op.arity]]
+            if direct in _INFIX:
+                return f"{arrays[0]} {_INFIX[direct]} {arrays[1]}"
+            return f"_t.xp.{direct}({', '.join(arrays)})"
+        constants = self.plan.constants
+        arguments = [name if name in constants else f"{name}_" for name in op.positional]
+        arguments += [f"{name}={name}{'' if name in constants else '_'}" for name in op.keyword_only]
+        return f"_k(_t.xp, {', '.join(arguments)})"
+
+    def raw(self) -> str:
+        """Return the display of all arguments as the kernel gets them."""
+        constants = self.plan.constants
+        return "[" + ", ".join(name if name in constants else f"{name}_" for name in self.op.parameters) + "]"
+
+    def run(self) -> None:
+        """Write the call of the kernel. One that raises has run, and is not run again."""
+        self.add(1, f"try:\n    _y = {self.kernel()}")
+        self.add(1, f"except Exception as _error:\n    _y = _failed(_op, _t, {self.raw()}, _error)")
+
+    # ------------------------------------------------------------------------------------------ wrap, view
+
+    def wrap(self) -> None:
+        """Write how the result becomes a Tensor."""
+        plan, op = self.plan, self.op
+        self.add(1, "if type(_y) is not _t.array_type:")
+        if plan.several or not op.trusted:
+            self.add(2, "if type(_y) is tuple:")
+            self.add(3, f"return _finish_many(_op, {source.values_source(op)}, {self.raw()}, _t, _y)")
+        self.add(2, "_y = _t.wrap(_y)" if op.trusted else "_y = _wrapped(_op, _t, _y)")
+        if plan.result == "lead" and not op.trusted:
+            self.add(1, "if _y.dtype is not _t.np:\n    _y = _y.astype(_t.np)")
+        self.add(1, "_r = _new(_Tensor)\n_r._data = _y")
+        kernel = "_t if _y.dtype is _t.np else _t.device.tensor_type(_y.dtype)"
+        self.add(1, f"_r._type = {dict(lead='_t', bool='_bool_type[_t]').get(plan.result, kernel)}")
+        if plan.view:
+            rest = "".join(f"{name}, " for name in op.parameters[1:])
+            first = op.parameters[0]
+            shares = f"_y.base is {first}_ or _is_view_of(_y, {first}_, _t.backend)"
+            marked = f"_mark_view({first}, _op, ({rest})) if {shares} else None"
+            self.add(1, f"_r._view = {marked}")
+        else:
+            self.add(1, "_r._view = None")
+
+    # ------------------------------------------------------------------------------------------ save, fit, record
+
+    def record(self) -> None:
+        """Write how the call becomes a node, if any input requires grad."""
+        inputs = [name for _, name, _ in self.plan.inputs] if self.op.result_type != "bool" else []
+        if not inputs:
+            self.add(1, "_r._edge = None\nreturn _r")
+            return
+        paused = "_modes.paused and not _mode.grad"
+        if self.plan.result == "kernel":
+            paused += " or not _r._type.is_differentiable"
+        if not self.inline:
+            edges = [f"{name}_e is not None" for name in inputs]
+            mask = " | ".join(f"({edge}) << {i}" if i else f"({edge})" for i, edge in enumerate(edges))
+            self.add(1, f"_m = {mask}\nif not _m or {paused}:\n    _r._edge = None\n    return _r")
+            self.add(1, f"_r._edge = _recorders[_m]({self.recorder_arguments()})\nreturn _r")
+            return
+        if len(inputs) == 1:
+            self.add(1, f"if {inputs[0]}_e is None or {paused}:\n    _r._edge = None\n    return _r")
+            self.add(1, self.node(1, "_r._edge = _n\nreturn _r"))
+            return
+        first, second = inputs
+        end = "_r._edge = _n\nreturn _r"
+        self.add(1, f"if {first}_e is None:")
+        self.add(2, f"if {second}_e is None or {paused}:\n    _r._edge = None\n    return _r")
+        self.add(2, self.node(2, end))
+        self.add(1, f"if {paused}:\n    _r._edge = None\n    return _r")
+        self.add(1, f"if {second}_e is None:")
+        self.add(2, self.node(1, end))
+        self.add(1, self.node(3, end))
+
+    def recorder_arguments(self) -> str:
+        """Return what a recorder is given: result, type, inputs, their edges, all arguments as the kernel got them."""
+        inputs = [name for _, name, _ in self.plan.inputs]
+        edges, raw = [f"{name}_e" for name in inputs], [f"{name}_" for name in self.op.parameters]
+        return ", ".join(["_y", "_t", *inputs, *edges, *raw])
+
+    def recorder(self, mask: int) -> str:
+        """Return the source of the function that makes the node for one mask."""
+        self.add(0, f"def record({self.recorder_arguments()}):")
+        self.add(1, self.node(mask, "return _n"))
+        return self.text
+
+    def node(self, mask: int, end: str) -> str:
+        """Return the lines that make the node for a mask of inputs that require grad."""
+        op, plan = self.op, self.plan
+        wanted = [argument for argument in plan.arguments if argument.bit & mask]
+        wanted.sort(key=lambda argument: argument.bit)
+        if wanted[0].role == "leads":
+            (name,) = (argument.name for argument in wanted)
+            cls = self.nodes[mask] = op.node(mask, (name,), real=True)
+            edges = f"tuple([x if x._edge is _LEAF else x._edge for x in {name}])"
+            fits = f"[(x._data.shape, _t.np) if x._edge is not None else None for x in {name}]"
+        else:
+            cls = self.nodes[mask] = op.node(mask, real=not plan.view)
+            edges = "(" + "".join(f"{n} if {n}_e is _LEAF else {n}_e, " for n in (a.name for a in wanted)) + ")"
+            types = {"lead": "_t.np", "operand": "_t.np", "partner": "_t.np"}
+            fits = "".join(f"({a.name}_.shape, {types.get(a.role) or f'{a.name}._type.np'}), " for a in wanted)
+            fits = f"({fits})"
+        same = self.fit_conditions(cls, wanted)
+        if same is not None:
+            fits = f"None if {' and '.join(same)} else {fits}" if same else "None"
+        made = f"_new(_node{mask})"
+        if op.name_node is not None:
+            made = f"_new(_op.node({mask}, (), False, _op.name_node({', '.join(op.parameters)})))"
+        saved = "".join(self.saved(name) + ", " for name in cls.saves)
+        return f"""\
+_n = {made}
+_n.edges = {edges}
+_n.saved = ({saved})
+_n.fit = {fits}
+_n.rare = None
+_n.seq = _tick()
+{end}"""
+
+    def fit_conditions(self, cls, wanted):
+        """Return the conditions under which gradients fit their inputs as they come; None if they are never trusted."""
+        op, plan = self.op, self.plan
+        if not op.trusted:
+            return None
+        conditions = [f"{a.name}._type is _t" for a in wanted if a.role == "input"]
+        if plan.result == "kernel":
+            conditions.insert(0, "_y.dtype is _t.np")
+        operands = sum(argument.role in ("lead", "operand", "partner", "input") for argument in plan.arguments)
+        if op.broadcasts and operands > 1:
+            conditions += [f"{a.name}_.shape == _y.shape" for a in wanted]
+        roles = {argument.name: argument.role for argument in plan.arguments}
+        others = [name for name in cls.saves if roles.get(name) in ("value", "input") and name not in op.inputs]
+        return conditions + [f"(type({name}_) in _PLAIN or _narrow({name}_, _t.np))" for name in others]
+
+    def saved(self, name: str) -> str:
+        """Return the expression for what a formula calls `name`."""
+        if name == "y":
+            return "_y"
+        if name in self.plan.constants:
+            return name
+        if name in self.op.index:
+            return f"{name}_"
+        base, _, what = name.rpartition("_")
+        if self.plan.lead.role == "leads" and base == self.plan.lead.name:
+            return f"[x.{what} for x in {base}{'_' * (what == 'shape')}]"
+        if base == self.plan.lead.name:
+            return f"{base}_.shape" if what == "shape" else f"{base}.dtype"
+        return f"getattr({base}_, 'shape', ())" if what == "shape" else f"getattr({base}, 'dtype', None)"
+
+    # ------------------------------------------------------------------------------------------ variations
+
+    def call(self) -> str:
+        """Return the source of a function that carries out calls on arrays."""
+        self.bind()
+        if not self.plan.is_compiled:
+            self.add(1, f"return {self.general()}")
+            return self.text
+        self.unwrap()
+        self.run()
+        self.wrap()
+        self.record()
+        return self.text
+
+    def composite(self) -> str:
+        """Return the source of a function whose kernel is called with tensors."""
+        op = self.op
+        self.bind()
+        out = ", out" if self.plan.out else ""
+        keywords = "".join(f", {name}={name}" for name in op.keyword_only)
+        call = f"_kernel(_F, {', '.join(op.positional)}{keywords})"
+        self.add(1, f"if _modes.watched:\n    return _composite(_op, {source.values_source(op)}{out})")
+        if self.plan.out:
+            self.add(1, f"_r = {call}\nreturn _r if out is None else _write_out(_op, _r, out)")
+        else:
+            self.add(1, f"return {call}")
+        return self.text
+
+    def write(self) -> str:
+        """Return the source of an in-place form: without a temporary where nothing is recorded."""
+        op, target = self.op, self.plan.target
+        self.bind()
+        if not self.plan.is_compiled:
+            self.add(1, f"return {self.general()}")
+            return self.text
+        self.unwrap("_writable")
+        if self.plan.direct is not None:
+            arrays = ", ".join(f"{name}_" for name in op.parameters[: op.arity])
+            self.add(1, f"try:\n    _t.xp.{self.plan.direct}({arrays}, out={target}_)")
+            self.add(1, "except RuntimeWarning:  # made an error by the user; it comes after all is written\n    pass")
+            self.add(1, f"except Exception:  # it refused, and has written nothing\n    return {self.general()}")
+        else:
+            arguments = ", ".join(f"{name}_" for name in op.parameters)
+            self.add(1, f"if _write(_t.xp, {arguments}) is NotImplemented:\n    return {self.general()}")
+        self.add(1, f"if {target}._view is not _UNTRACKED:\n    _touch({target})\nreturn {target}")
+        return self.text
+
+    def factory(self) -> str:
+        """Return the source of a function that makes a tensor from none: plain arguments, on the CPU."""
+        op = self.op
+        positional = [f"*{n}" if n == op.variadic else source.parameter_source(op, n) for n in op.positional]
+        keywords = [source.parameter_source(op, n) for n in op.keyword_only if n != "dtype"]
+        keywords += ["dtype=None", "device=None", "requires_grad=False", "out=None", "layout=None", "pin_memory=False"]
+        if op.variadic:
+            keywords.append("**keywords")
+        else:
+            positional.append("*")
+        self.add(0, f"def {op.name}({', '.join(positional + keywords)}):")
+        self.lines += source.variadic_lines(op) if op.variadic else []
+        tests = [f"type({n}) in _PLAIN" for n in op.parameters if n not in ("size", "dtype")]
+        if "size" in op.parameters:
+            sequence = "isinstance(size, (tuple, list)) and _PLAIN.issuperset(map(type, size))"
+            tests.append(f"({'type(size) is int or ' * (op.variadic == 'size')}{sequence})")
+        tests = ["out is None", "(device is _cpu or device is None and not _modes.elsewhere)", *tests]
+        values = {n: "_d" if n == "dtype" else n for n in op.parameters}
+        arguments = [values[n] for n in op.positional] + [f"{n}={values[n]}" for n in op.keyword_only]
+        raw = f"[{', '.join(values.values())}]"
+        create = f"_create(_op, {source.values_source(op)}, dtype, device, requires_grad, out)"
+        self.add(1, f"""\
+if not ({' and '.join(tests)}):
+    return {create}
+_d = {'_dtypes._default.numpy' if op.promote == 'float' else 'None'} if dtype is None else getattr(dtype, "numpy", None)
+if _d is None and dtype is not None:
+    return {create}""")
+        self.add(1, f"""\
+try:
+    _y = _kernel({', '.join(['_xp', *arguments])})
+except Exception as _error:
+    _y = _failed(_op, {source.values_source(op)}, {raw}, _error)
+if type(_y) is not _array_type:
+    _y = _xp.asarray(_y)
+_t = _types.get(_y.dtype) or _cpu.tensor_type(_y.dtype)
+if _d is not None and _y.dtype is not _d:
+    _y = _y.astype(_d)
+    _t = _cpu.tensor_type(_d)
+_r = _new(_Tensor)
+_r._data = _y
+_r._type = _t
+_r._view = _r._edge = None
+return _r.requires_grad_() if requires_grad else _r""")
+        return self.text

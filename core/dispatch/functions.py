@@ -1,0 +1,93 @@
+"""The functions of an op, generated from its plan: the public one, operators, the in-place form, the binder."""
+
+from __future__ import annotations
+
+from plugrad.devices import dtypes
+from plugrad.devices.device import device
+from plugrad.dispatch import factories, inplace, interception, source
+from plugrad.dispatch.emitter import Recorders, Writer, namespace
+from plugrad.graph import modes
+
+
+def function(op):
+    """Return the public function of an op."""
+    return _public(op, *getattr(_Public, op.runs_on)(op))
+
+
+class _Public:
+    """Source and globals of public functions, by what kernels run on."""
+
+    @staticmethod
+    def arrays(op):
+        return _call(op, op.plan)
+
+    @staticmethod
+    def tensors(op):
+        return Writer(op.plan).composite(), {"kernel": op.kernels["*"]}
+
+    @staticmethod
+    def nothing(op):
+        cpu = device("cpu")
+        return Writer(op.plan).factory(), {
+            "create": factories.create, "failed": factories.failed, "cpu": cpu, "types": cpu._types, "dtypes": dtypes,
+            "kernel": op.kernel_for("cpu"), "xp": cpu.backend.xp, "array_type": cpu.backend.array_type,
+        }  # fmt: skip
+
+
+def _call(op, plan):
+    """Return the source of a function that follows a plan on arrays, and the globals that are its own."""
+    writer = Writer(plan)
+    text = writer.call()
+    nodes = {f"node{mask}": cls for mask, cls in writer.nodes.items()}
+    return text, {"kernels": op.fast, "recorders": Recorders(plan), **nodes}
+
+
+def _public(op, text: str, more: dict):
+    """Compile a public function and give it the op's documentation, and the name under which it is public."""
+    made = source.compile_function(text, op.name, f"op {op.qualname}", namespace(op, **more))
+    made.__doc__ = op.doc
+    made.__module__ = op.module
+    public = next((name for name in op.names if not name.startswith("Tensor.")), None)
+    if op.module.startswith("plugrad.") and public is not None:
+        # Where it is public, not where it was declared: so it reads well in help(), and can be pickled.
+        home, _, made.__name__ = f"plugrad.{public}".rpartition(".")
+        made.__module__, made.__qualname__ = home, made.__name__
+    else:  # its module holds the record under the kernel's name: so pickle finds the function
+        made.__qualname__ = f"{op.kernels['*'].__name__}.function"
+    made.__op__ = op
+    return made
+
+
+def operator(op, reflected: bool):
+    """Return the method for one of Python's operators of two operands."""
+    plan = op.plan.operator(reflected)
+    text, more = _call(op, plan)
+    return source.compile_function(text, plan.name, f"operator {plan.name} of {op.qualname}", namespace(op, **more))
+
+
+def in_place(op):
+    """Return the method that is the in-place form of an op."""
+    plan = op.plan.in_place()
+
+    def general(target, values):
+        if modes.watched:
+            return interception.in_place(method, op, values, lambda: op.run_in_place(target, values, True))
+        return op.run_in_place(target, values)
+
+    more = {
+        "general": general, "writable": op.writable, "write": op.write_function, "in_history": inplace.in_history,
+    }  # fmt: skip
+    label = f"in-place form of {op.qualname}"
+    method = source.compile_function(Writer(plan).write(), plan.name, label, namespace(op, **more))
+    method.__qualname__, method.__module__ = f"Tensor.{plan.name}", "plugrad.tensor.tensor"
+    note = ": the tensor gets the shape of that view of it" if op.inplace == "shape" else ""
+    method.__doc__ = f"In-place version of `{op.name}`{note}."
+    return method
+
+
+def binder(op):
+    """Return a function with the op's signature that returns its arguments as one tuple."""
+    name = f"bind_{op.name}"
+    text = f"def {name}({source.signature_source(op)}):\n{source.settle_source(op)}"
+    text += f"    return {source.values_source(op)}\n"
+    return source.compile_function(text, name, f"arguments of {op.qualname}", namespace(op))

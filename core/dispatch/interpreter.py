@@ -1,0 +1,315 @@
+"""The general path: any call of an op, step by step, and every error.
+
+The fast path (`emitter`) hands over to `apply` what is not plain: mixed dtypes and devices, integers, `out=`, rare
+modes, wrong arguments. A kernel that raised, on either path, is explained by `failed`.
+"""
+
+from __future__ import annotations
+
+import numpy
+
+from plugrad.devices import dtypes
+from plugrad.devices.device import device
+from plugrad.dispatch import fallback, interception
+from plugrad.dispatch.formulas import PLAIN
+from plugrad.graph import modes
+from plugrad.graph.modes import LEAF, mode, tick
+from plugrad.graph.nodes import OutputSlot
+from plugrad.graph.saved import annotate
+from plugrad.tensor import inference
+from plugrad.tensor.tensor import Tensor, from_raw, make, write_out
+from plugrad.tensor.views import is_view_of, mark_view
+
+
+def apply(op, values: tuple, out=None, inside=False):
+    """Run an op on any mixture of Tensors and plain values.
+
+    `inside` says that all who may take a call over (modes, overriding arguments, hooks) had their say.
+    """
+    if not inside and (modes.watched and interception.interested(op) or _overriding(values)):
+        return interception.call(op, values, out, lambda: apply(op, values, out, True))
+    raw, ttype, requires, rare = unwrap(op, values)
+    if op.complex is not True and ttype.dtype.is_complex:
+        _refuse_complex(op, ttype, requires)
+    result_dtype = op.prepare(values, raw, ttype)
+    result = run(op, values, raw, ttype)
+    if type(result) is tuple or (type(result) is list and op.trusted):
+        wrapped_result = finish_many(op, values, raw, ttype, result, result_dtype)
+    else:
+        wrapped_result = finish(op, values, raw, ttype, result, result_dtype)
+    if rare or mode.inference:
+        inference.settle(op, values, wrapped_result)
+    return wrapped_result if out is None else write_out(op, wrapped_result, out)
+
+
+# ---------------------------------------------------------------------------------------------------- unwrap
+
+
+def unwrap(op, values):
+    """Return the arguments as kernels get them, the type of the call, and whether any requires grad or is rare."""
+    raw = list(values)
+    ttype, requires, rare = None, False, False
+    for i, value in enumerate(values):
+        cls = type(value)
+        if cls in PLAIN:
+            continue
+        if isinstance(value, Tensor):
+            if value._view is not None:
+                value._refresh()
+            raw[i] = value._data
+            if value._edge is not None:
+                requires = True
+            here = value._type
+            if here.plain is not here:
+                here, rare = here.plain, True
+            if ttype is None:
+                ttype = here
+            elif here is not ttype and here.device is not ttype.device:
+                ttype = _other_device(op, values, raw, i, ttype)
+        elif cls is tuple or cls is list:
+            if any([isinstance(item, Tensor) for item in value]):
+                raw[i], ttype, needs = _unwrap_sequence(op, value, ttype)
+                requires = requires or needs
+        else:
+            raw[i] = _unwrap_plain(op, i, value)
+    if ttype is None:
+        ttype = _no_tensor(op, values)
+    return raw, ttype, requires, rare
+
+
+def _overriding(values) -> bool:
+    """Whether the class of an argument overrides ops."""
+    for value in values:
+        cls = type(value)
+        if cls is Tensor or cls in PLAIN:
+            continue
+        if cls is tuple or cls is list:
+            if interception.overloaded(value, {}):
+                return True
+        elif isinstance(value, Tensor):
+            if value._type.plain is not value._type:
+                return True
+        elif hasattr(cls, "__torch_function__"):
+            return True
+    return False
+
+
+def _unwrap_plain(op, position, value):
+    """Return an argument that is neither a tensor nor a plain number as kernels want it."""
+    if isinstance(value, dtypes.dtype):
+        return value.numpy
+    if isinstance(value, numpy.generic):
+        return value.item()
+    if isinstance(value, numpy.ndarray) and op.broadcasts:
+        raise TypeError(
+            f"{op.name}(): argument '{op.parameters[position]}' (position {position + 1}) must be Tensor, not "
+            "numpy.ndarray; write torch.from_numpy(array) or torch.as_tensor(array)"
+        )
+    return value
+
+
+def _unwrap_sequence(op, value, ttype):
+    items, needs = [], False
+    for item in value:
+        if isinstance(item, Tensor):
+            if item._view is not None:
+                item._refresh()
+            if ttype is None:
+                ttype = item._type.plain
+            elif item._type.device is not ttype.device:
+                raise RuntimeError(_devices_message(op, ttype.device, item._type.device))
+            needs = needs or item._edge is not None
+            item = item._data
+        items.append(item)
+    return items if type(value) is list else tuple(items), ttype, needs
+
+
+def _no_tensor(op, values):
+    """Return the tensor type to go on with when no argument is a tensor; a TypeError unless it is an empty list."""
+    if values and (type(values[0]) is list or type(values[0]) is tuple) and not values[0]:
+        return device("cpu").tensor_type(dtypes.get_default_dtype().numpy)  # the kernel says what is wrong with it
+    raise TypeError(
+        f"{op.name}(): argument '{op.parameters[0]}' (position 1) must be Tensor, not {type(values[0]).__name__}; "
+        "write torch.as_tensor(...)"
+    )
+
+
+def _devices_message(op, one, other) -> str:
+    return (
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{one} and {other}! (in {op.name}); move one with .to('{one}')"
+    )
+
+
+def _other_device(op, values, raw, i, ttype):
+    """Two devices meet: a 0-d CPU tensor may join elementwise ops as a number; everything else is an error."""
+    value = values[i]
+    if op.broadcasts and value._type.device.type == "cpu" and value._data.ndim == 0:
+        raw[i] = value._data.item()
+        return ttype
+    first = next(j for j, v in enumerate(values) if getattr(v, "_type", None) is not None)
+    if op.broadcasts and ttype.device.type == "cpu" and values[first]._data.ndim == 0:
+        raw[first] = values[first]._data.item()
+        return value._type
+    raise RuntimeError(_devices_message(op, ttype.device, value._type.device))
+
+
+def _refuse_complex(op, ttype, requires) -> None:
+    """Raise NotImplementedError for an op that is not for complex numbers, or whose gradient may not be."""
+    if op.complex is False:
+        raise NotImplementedError(f"\"{op.name}\" not implemented for '{ttype.dtype._label}': it is not defined there")
+    if requires and op.formulas and mode.grad:
+        raise NotImplementedError(
+            f"op {op.qualname!r} does not say whether its gradient is right for complex numbers, where most formulas "
+            "need `conj`: write complex=True in its decorator if it is, complex=False if they are not for it"
+        )
+
+
+# ---------------------------------------------------------------------------------------------------- run
+
+
+def run(op, values, raw, ttype):
+    """Run the kernel, or what stands in its place: a dispatch mode, or the shape rule of a symbolic device."""
+    if modes.special and mode.dispatch_modes:
+        return interception.dispatch(op, values)
+    return op.shape_rule(ttype, raw) if ttype.symbolic else compute(op, ttype, raw)
+
+
+def compute(op, ttype, raw):
+    """Run the kernel on raw arguments; where it raises, `failed` says what becomes of the call."""
+    try:
+        return op.compute(ttype, raw)
+    except Exception as error:
+        return failed(op, ttype, raw, error)
+
+
+def failed(op, ttype, raw, error):
+    """Return what is computed in place of a kernel that raised; else raise the error, explained where that is possible.
+
+    Where the program made NumPy's warnings errors, one stopped the kernel, which is run again without: infinities and
+    NaN are results. No other kernel that raised is run a second time.
+    """
+    if isinstance(error, RuntimeWarning):
+        with numpy.errstate(all="ignore"):
+            return op.compute(ttype, raw)
+    if isinstance(error, (NotImplementedError, AttributeError)) and fallback.applies(error, ttype):
+        return fallback.compute(op, ttype, raw, error)
+    explained = op.explain(error, raw)
+    if explained is error:
+        raise error
+    raise explained from None
+
+
+# ---------------------------------------------------------------------------------------------------- wrap
+
+
+def wrapped(op, ttype, value):
+    """Return as an array what a third party's kernel gave; TypeError when it is neither that nor a number."""
+    array = None if value is None or isinstance(value, (list, Tensor)) else ttype.wrap(value)
+    if array is None or array.dtype.kind in "OSU":
+        raise TypeError(
+            f"the kernel of op {op.qualname!r} returned {value!r}: it must return an array, or a tuple of arrays. It "
+            "gets arrays, not Tensors, and computes with `xp`; what is written in other ops is declared by @composite"
+        )
+    return array
+
+
+def finish(op, values, raw, ttype, result, result_dtype):
+    """Return the one result of a kernel as a Tensor, with its history and what it is a view of."""
+    if type(result) is not ttype.array_type:
+        result = ttype.wrap(result) if op.trusted else wrapped(op, ttype, result)
+    dtype = result.dtype
+    if result_dtype is not None and dtype != result_dtype:
+        result = result.astype(result_dtype)
+        dtype = result.dtype
+    tensor = make(result, ttype if dtype is ttype.np else ttype.device.tensor_type(dtype))
+    if op.formulas and mode.grad and tensor._type.is_differentiable:
+        tensor._edge = record(op, values, raw, result)
+    if op.is_view and is_view_of(result, values[0]._data, ttype.backend):
+        tensor._view = mark_view(values[0], op, values[1:])
+    return tensor
+
+
+def finish_many(op, values, raw, ttype, results, result_dtype=None):
+    """Return the results of a kernel as a tuple of Tensors, with their history and what they are views of."""
+    tensors, array_type, np = [], ttype.array_type, ttype.np
+    # bfloat16, of NumPy's kind V, is computed in float32; indices beside the values keep their dtype.
+    computed = None if result_dtype is None else "f" if result_dtype.kind == "V" else result_dtype.kind
+    for item in results:
+        if type(item) is not array_type:
+            item = ttype.wrap(item)
+        dtype = item.dtype
+        if result_dtype is not None and dtype != result_dtype and dtype.kind == computed:
+            item = item.astype(result_dtype)
+            dtype = result_dtype
+        tensors.append(make(item, ttype if dtype is np else ttype.device.tensor_type(dtype)))
+    if op.formulas and mode.grad:
+        node = record(op, values, raw, tuple([tensor._data for tensor in tensors]))
+        if node is not None:
+            node.outputs = tuple([(tensor._data.shape, tensor._type) for tensor in tensors])
+            for i, tensor in enumerate(tensors):
+                if tensor._type.is_differentiable:
+                    tensor._edge = OutputSlot(node, i)
+    if op.is_view:
+        for i, tensor in enumerate(tensors):
+            tensor._view = mark_view(values[0], op, values[1:], i)
+    return op.returns(*tensors) if op.returns is not None else tuple(tensors)
+
+
+# ---------------------------------------------------------------------------------------------------- record
+
+
+def record(op, values, raw, y):
+    """Make the node of one call: edges to the inputs that require grad, and what the formulas name."""
+    mask, edges, fits, sequences = 0, [], [], ()
+    for bit, name, position in op.plan.inputs:
+        value = values[position]
+        if isinstance(value, Tensor):
+            edge = value._edge
+            if edge is not None:
+                mask |= bit
+                edges.append(value if edge is LEAF else edge)
+                fits.append((value._data.shape, value._type.np))
+        elif type(value) is list or type(value) is tuple:
+            if any([isinstance(item, Tensor) and item._edge is not None for item in value]):
+                mask |= bit
+                sequences += (name,)
+                for item in value:
+                    edge = item._edge if isinstance(item, Tensor) else None
+                    edges.append(item if edge is LEAF else edge)
+                    fits.append((item._data.shape, item._type.np) if edge is not None else None)
+    if not mask:
+        return None
+    name = op.name_node(*values) if op.name_node is not None else None
+    cls = op.node(mask, sequences, type(y) is tuple, name)
+    if inference.exist:
+        inference.check_saved(op, cls, values)
+    node = cls()
+    node.edges, node.fit, node.rare, node.seq = tuple(edges), tuple(fits), None, tick()
+    node.saved = tuple([
+        y if position < 0 else raw[position] if what is None else what(raw[position], values[position])
+        for position, what in cls.savers
+    ])  # fmt: skip
+    if modes.special:
+        annotate(node, from_raw)
+    return node
+
+
+# ---------------------------------------------------------------------------------------------------- variations
+
+
+def named(op, values: tuple, out=None):
+    """Run a binary op that is called by name, which takes numbers in fewer places than its operator does."""
+    op.check_numbers(values)
+    return apply(op, values, out)
+
+
+def operate(op, values):
+    """Run a binary op as one of Python's operators; NotImplemented if an operand is neither tensor nor number."""
+    operands = list(values)
+    for i, operand in enumerate(operands[:2]):
+        if not isinstance(operand, (Tensor, int, float, complex)):
+            if not isinstance(operand, (numpy.ndarray, numpy.generic)):
+                return NotImplemented  # Python then asks the other operand
+            operands[i] = operand.item() if isinstance(operand, numpy.generic) else from_raw(operand)
+    return apply(op, tuple(operands))

@@ -1,0 +1,205 @@
+"""Nodes of declared ops: generated classes that say what is saved, and how gradients are pulled."""
+
+from __future__ import annotations
+
+import types
+
+import numpy
+
+from plugrad.devices import dtypes
+from plugrad.devices.device import type_of
+from plugrad.dispatch.formulas import PLAIN, conj
+from plugrad.dispatch.namespaces import F
+from plugrad.dispatch.source import compile_function
+from plugrad.graph.modes import tick
+from plugrad.graph.nodes import Node, OutputSlot
+from plugrad.graph.saved import FREED
+from plugrad.tensor.tensor import Tensor, ensure_tensor, make
+
+_PASSES_ON = (lambda F, g: g).__code__.co_code  # a formula that hands its gradient on is no call
+_HOLDS_NO_TENSOR = ("plain", "shape", "dim", "absent")  # roles of arguments in a plan
+
+
+def _same(F, value):
+    return value
+
+
+def _real_formula(function):
+    """Return a formula in which `conj` does nothing: for nodes whose tensors are known to be real."""
+    replaced = {name: _same for name, value in function.__globals__.items() if value is conj}
+    if not replaced or not set(replaced) & set(function.__code__.co_names):
+        return function
+    return types.FunctionType(function.__code__, {**function.__globals__, **replaced}, function.__name__)
+
+
+def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None, real: bool):
+    """Return the Node class of an op for one set of inputs that require grad.
+
+    `sequences` names the inputs that are lists of tensors, `multiple` says that the op returned several outputs.
+    """
+    inputs = op.inputs
+    wanted = tuple(name for bit, name in enumerate(inputs) if mask >> bit & 1)
+    formulas = [formula for formula in op.formulas if any(name in wanted for name in formula.inputs)]
+    saves = tuple(dict.fromkeys(name for formula in formulas for name in formula.wants))
+    source, namespace = _pull_source(op, wanted, formulas, saves, sequences, multiple, real)
+    label = f"gradient of {op.qualname} for {', '.join(wanted)}"
+    attributes = {
+        "__slots__": ("outputs",) if multiple else (),
+        "__module__": "plugrad.autograd",
+        "op": op,
+        "pull": compile_function(source, "pull", label, namespace),
+        "source": source,
+        "saves": saves,
+        "scales": op.broadcasts and any(f.function.__code__.co_code != _PASSES_ON for f in formulas),
+        "pure": op.trusted,
+        "savers": tuple(_saver(op, name) for name in saves),
+        "wanted": wanted,
+        "positions": () if sequences else tuple(inputs.index(name) for name in wanted),
+        "inputs": len(inputs),
+    }
+    if multiple:
+        attributes["materialize"] = _materialize
+    return type(name or op.node_name, (OpNode,), attributes)
+
+
+def _pull_source(op, wanted, formulas, saves, sequences, multiple, real) -> tuple:
+    """Return the source of a node's `pull`, and its globals."""
+    arrays = {"y", *op.inputs}
+    arrays |= {a.name for a in op.plan.arguments if a.role not in _HOLDS_NO_TENSOR and a.name not in op.defaults}
+    namespace: dict = {"op": op}
+    lines = ["def pull(self, F, g, saved, retain):"]
+    if multiple:
+        lines.append("    g = self.materialize(g, F)")
+    if saves:
+        lines.append(f"    {''.join(_safe(name) + ', ' for name in saves)}= saved")
+    for number, formula in enumerate(formulas):
+        if formula.function.__code__.co_code == _PASSES_ON and len(formula.inputs) == 1:
+            lines.append(f"    g_{formula.inputs[0]} = g")
+            continue
+        namespace[f"formula{number}"] = _real_formula(formula.function) if real else formula.function
+        arguments = ", ".join(["F", "g", *(_safe(name) for name in formula.wants)])
+        if formula.needs:
+            namespace[f"needs{number}"] = tuple(name in wanted for name in formula.inputs)
+            arguments += f", needs=needs{number}"
+        targets = ", ".join("g_" + name for name in formula.inputs)
+        lines.append(f"    {targets} = formula{number}({arguments})")
+    if any(name in arrays for name in saves):
+        lines += ["    if not retain:", "        self.saved = None"]
+    lines.append(f"    return {''.join(f'*g_{n}, ' if n in sequences else f'g_{n}, ' for n in wanted)}")
+    return "\n".join(lines) + "\n", namespace
+
+
+def _safe(name: str) -> str:
+    """Names of saved values may not hide the parameters of `pull`."""
+    return f"{name}_" if name in ("self", "F", "g", "saved") else name
+
+
+def _saver(op, name):
+    """Return where what a formula calls `name` is: (position of an argument, None or a function); -1 is the output."""
+    if name == "y":
+        return -1, None
+    position = op.index.get(name)
+    if position is not None:
+        return position, None
+    base, _, what = name.rpartition("_")
+    return op.index[base], _shape_of if what == "shape" else _dtype_of
+
+
+def _shape_of(raw, value):
+    if isinstance(raw, (list, tuple)):
+        return [item.shape for item in raw]
+    return getattr(raw, "shape", ())
+
+
+def _dtype_of(raw, value):
+    return [item.dtype for item in value] if isinstance(value, (list, tuple)) else getattr(value, "dtype", None)
+
+
+def _materialize(self, g, namespace):
+    """Return the gradients of all outputs: zeros for float outputs that got none, None for integer outputs."""
+    gradients = []
+    for i, (shape, ttype) in enumerate(self.outputs):
+        gradient = g.grads.get(i)
+        if gradient is None and ttype.is_differentiable:
+            gradient = ttype.zeros(shape)
+            if namespace is F:
+                gradient = make(gradient, ttype)
+        gradients.append(gradient)
+    return tuple(gradients)
+
+
+class OpNode(Node):
+    """Node of a declared op; the generated subclasses say what is saved and how gradients are pulled."""
+
+    __slots__ = ()
+    saves: tuple = ()
+    wanted: tuple = ()  # names of the inputs whose gradients are pulled
+
+    def tensors(self):
+        """Return what was saved as Tensors that are connected to the graph again, for a recorded backward."""
+        values = self.values()
+        if values is None:
+            raise RuntimeError(FREED)
+        return [self._connected(name, value) for name, value in zip(self.saves, values)]
+
+    def _connected(self, name, value):
+        if name == "y":
+            return _connect_output(self, value)
+        return self._connect_input(name, value) if name in self.wanted else _plain_tensor(value)
+
+    def _connect_input(self, name, value):
+        position = self.wanted.index(name)
+        if isinstance(value, (list, tuple)):
+            return [self._connect(i, item) for i, item in enumerate(value)] if position == 0 else None
+        if len(self.edges) != len(self.wanted):  # a sequence comes first: count from the end
+            position -= len(self.wanted) - len(self.edges)
+        return self._connect(position, value)
+
+    def _connect(self, position, value):
+        edge = self.edges[position]
+        if edge is None or value.__class__ in PLAIN:
+            return _plain_tensor(value)
+        return connect(edge, value, self.fit[position] if self.fit is not None else None)
+
+
+class PassNode(Node):
+    """Hands its gradient on; `fit` casts it. Connects a cast or swapped saved array to the graph again."""
+
+    __slots__ = ()
+
+    def tensors(self):
+        return ()
+
+    def pull(self, F, g, saved, retain):
+        return (g,)
+
+
+def connect(edge, array, fit_to=None):
+    """Return a Tensor with the saved raw `array` whose history is `edge`."""
+    if isinstance(edge, Tensor) and edge._data is array:
+        return edge
+    if isinstance(edge, Tensor) or (fit_to is not None and fit_to[1] != array.dtype):
+        node = PassNode()
+        node.edges, node.saved, node.fit, node.rare, node.seq = (edge,), (), None, None, tick()
+        if fit_to is not None:
+            node.fit = ((array.shape, fit_to[1]),)
+        edge = node
+    return make(array, type_of(array), edge)
+
+
+def _connect_output(node, value):
+    """Return the saved output(s) of a node as Tensors that have the node as their history."""
+    if isinstance(value, tuple):
+        return tuple(
+            make(item, type_of(item), OutputSlot(node, i)) if type_of(item).is_differentiable else _plain_tensor(item)
+            for i, item in enumerate(value)
+        )
+    return make(value, type_of(value), node)
+
+
+def _plain_tensor(value):
+    if value.__class__ in PLAIN or isinstance(value, (numpy.dtype, dtypes.dtype)):
+        return value
+    if value.__class__ is tuple or value.__class__ is list:
+        return type(value)(_plain_tensor(item) for item in value)
+    return ensure_tensor(value) if hasattr(value, "dtype") and hasattr(value, "shape") else value

@@ -1,0 +1,164 @@
+"""How the calls of an op go, as data: derived from its record, and read by whoever carries calls out or explains them.
+
+A plan has two executors. The interpreter (`interpreter.apply`) carries out every call, and gives every error. The
+emitter writes the plan down as Python source: the fast path, which serves the plain calls and leaves others to the
+interpreter. Operators, in-place forms, composites and factories are variations of a plan.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+ROLES = {
+    "lead": "a tensor: its type is that of the call",
+    "leads": "a list of tensors of one type",
+    "operand": "a tensor of that type, or a Python number",
+    "partner": "a tensor of that type",
+    "input": "a tensor on the same device, or a plain value",
+    "value": "a plain value, or a tensor on the same device",
+    "plain": "a plain value",
+    "shape": "ints, or a sequence of them",
+    "dim": "an int or several, counted from the front",
+    "absent": "left out",
+}
+
+
+class Argument(NamedTuple):
+    """One parameter in a plan: how it is taken, and its bit in the mask of inputs that require grad (0: it can't)."""
+
+    name: str
+    role: str
+    bit: int
+
+
+class _Probe:
+    """Stands for an array module, to see whether a kernel is no more than one call of one of its functions."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __getattr__(self, name):
+        return lambda *args: self.calls.append((name, args)) or self.calls
+
+
+def array_function(op, arity: int) -> str | None:
+    """Return NAME if the kernel, with default options, is just `xp.NAME(*operands)`; else None."""
+    probe, operands = _Probe(), tuple(object() for _ in range(arity))
+    options = {name: op.defaults[name] for name in op.parameters[arity:] if name in op.defaults}
+    try:
+        result = op.kernels["*"](probe, *operands, **options)
+    except Exception:  # it looks at its operands, so it is more than one call
+        return None
+    if result is probe.calls and len(probe.calls) == 1 and probe.calls[0][1] == operands and len(op.kernels) == 1:
+        return probe.calls[0][0]
+    return None
+
+
+class CallPlan:
+    """The steps of a call: bind, unwrap, promote, run, wrap, save, fit, record, view, out, in place.
+
+    Attributes:
+        op: the record.
+        arguments: an `Argument` for each parameter, in the order in which they are taken: the leading one first.
+        level: what the kernel runs on: "arrays", "tensors" (composites) or "nothing" (factories).
+        direct: the array function that the kernel is no more than, else None.
+        constants: values of parameters that this variation does not take.
+        result: the type of the result: "lead", "bool", or "kernel" (look at what it returned).
+        several: whether the kernel may return several results.
+        view: whether the result shares the memory of the first argument.
+        inputs: (bit, name, position) of each input with a gradient formula.
+        out: whether the call takes `out=`.
+        target: in an in-place form the argument that is written, else None.
+        is_operator: whether it is one of Python's operators.
+    """
+
+    __slots__ = (
+        "op", "name", "arguments", "level", "direct", "constants", "result", "several", "view", "inputs", "out",
+        "target", "is_operator",
+    )  # fmt: skip
+
+    def __init__(self, op):
+        self.op, self.name, self.target, self.is_operator, self.constants = op, op.name, None, False, {}
+        self.inputs = tuple((1 << bit, name, op.index[name]) for bit, name in enumerate(op.inputs))
+        bits = {name: bit for bit, name, _ in self.inputs}
+        arguments = [Argument(name, op.role(name), bits.get(name, 0)) for name in op.parameters]
+        arguments.sort(key=lambda argument: argument.role not in ("lead", "leads"))
+        self.arguments = tuple(arguments)
+        self.level, self.result, self.several, self.view = op.runs_on, op.result_type, op.returns_several, op.is_view
+        self.direct = array_function(op, op.arity) if op.arity and len(op.parameters) == op.arity else None
+        self.out = op.has_out
+
+    def _variation(self, **changes):
+        plan = object.__new__(type(self))
+        for name in self.__slots__:
+            setattr(plan, name, changes.get(name, getattr(self, name)))
+        return plan
+
+    def operator(self, reflected: bool) -> CallPlan:
+        """Return the plan of Python's operator: two operands, all options at their defaults.
+
+        The one that Python asks, the left or (`reflected`) the right operand, is certainly a tensor and leads.
+        """
+        op = self.op
+        arguments = list(self.arguments[:2])
+        if reflected:
+            first, second = arguments
+            arguments = [second._replace(role="lead"), first]
+        arguments[1] = arguments[1]._replace(role="operand")
+        rest = {name: op.defaults[name] for name in op.parameters[2:]}
+        return self._variation(
+            name=f"__{'r' if reflected else ''}{op.name}__", arguments=tuple(arguments), constants=rest, out=False,
+            direct=array_function(op, 2), is_operator=True,
+        )  # fmt: skip
+
+    def in_place(self) -> CallPlan:
+        """Return the plan of the in-place form, which writes its first argument."""
+        op = self.op
+        direct = None
+        if op.write_function is None and op.arity and op.promote in ("same", "float"):
+            direct = array_function(op, op.arity)
+        return self._variation(name=f"{op.name}_", out=False, direct=direct, target=op.parameters[0])
+
+    @property
+    def lead(self) -> Argument:
+        """The argument whose tensor type is that of the call."""
+        return self.arguments[0]
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether plain calls have a fast path; others always take the interpreter."""
+        if self.target is not None:
+            return self.op.write_function is not None or self.direct is not None
+        if self.level != "arrays":
+            return True
+        if self.lead.role == "leads":
+            return self.op.name_node is None and self.op.inputs in ((), (self.lead.name,))
+        return self.lead.role == "lead"
+
+    def rows(self):
+        """Yield pairs (step, what is done), for readers."""
+        op = self.op
+        yield "bind", f"{self.name}({', '.join(op.parameters)}{', out=None' if self.out else ''})"
+        if self.level == "tensors":
+            yield "run", "the kernel, on tensors: whatever it calls is recorded"
+            return
+        for argument in self.arguments:
+            yield "unwrap", f"{argument.name}: {ROLES.get(argument.role, argument.role)}"
+        for name, value in self.constants.items():
+            yield "unwrap", f"{name}: always {value!r}"
+        if op.promote is not None:
+            yield "promote", op.promote
+        special = ", ".join(sorted(backend for backend in op.kernels if backend != "*"))
+        yield "run", f"xp.{self.direct}" if self.direct else f"the kernel{f', another on {special}' * bool(special)}"
+        types = {"lead": "the type of the call", "bool": "bool", "kernel": "the type of what the kernel returned"}
+        yield "wrap", types[self.result]
+        if self.view:
+            yield "view", f"of {self.arguments[0].name}, where the memory allows it"
+        for formula in op.formulas:
+            yield "save", f"{', '.join(formula.wants) or 'nothing'}, for the gradient of {', '.join(formula.inputs)}"
+        if op.formulas:
+            how = f"{'summed over broadcast dimensions, ' * op.broadcasts}cast to the input's dtype"
+            yield "fit", f"{how}{', where they differ' * op.trusted}"
+            yield "record", f"{op.node_name if op.name_node is None else 'named after the arguments'}"
+        if op.inplace:
+            yield "in place", f"{op.name}_"

@@ -1,0 +1,127 @@
+"""Python source that is generated: how it is compiled, and the signatures in which Python itself binds arguments.
+
+Why generate: the call path is what plugrad sells. A generated function has the op's real signature (so Python binds
+arguments at C speed, and writes the error for a wrong one), reads its constants as globals, and contains only what this
+op needs. Each is made at the first use of the op, so importing costs nothing, and tracebacks show their lines.
+"""
+
+from __future__ import annotations
+
+import linecache
+
+
+class _Missing:
+    """Default of a parameter that must be given, though it stands behind others that need not."""
+
+    def __repr__(self):
+        return "<required>"
+
+
+MISSING = _Missing()
+
+
+def compile_function(source: str, name: str, label: str, namespace: dict):
+    """Compile one function from source that tracebacks can show, and return it."""
+    filename = f"<plugrad {label}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    exec(compile(source, filename, "exec"), namespace)
+    return namespace[name]
+
+
+def named_tuple(name: str, fields):
+    """Return a tuple class with PyTorch's repr, `torch.return_types.max(values=..., indices=...)`."""
+    from collections import namedtuple
+
+    fields = fields.split() if isinstance(fields, str) else list(fields)
+    base = namedtuple(name, fields)
+
+    def __repr__(self):
+        inner = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self))
+        return f"torch.return_types.{name}(\n{inner})"
+
+    return type(name, (base,), {"__slots__": (), "__repr__": __repr__, "__module__": "plugrad.return_types"})
+
+
+# ---------------------------------------------------------------------------------------------------- signatures
+
+
+def signature_source(op, documented=False, takes_out=None) -> str:
+    """Return the parameter list of the public function; as documented it leaves NumPy's names out."""
+    parts = []
+    for name in op.positional:
+        if name == op.variadic:
+            parts.append(f"*{name}")
+        else:
+            parts.append(parameter_source(op, name))
+    names = numpy_names(op)
+    if names and "dim" in op.positional and "dim" not in op.defaults and not documented:
+        parts[op.positional.index("dim")] = "dim=MISSING"
+    keyword = [parameter_source(op, name) for name in op.keyword_only]
+    if op.has_out if takes_out is None else takes_out:
+        keyword.append("out=None")
+    if not documented:
+        keyword += [f"{theirs}=MISSING" for theirs in names]
+    if op.variadic:
+        keyword.append("**keywords")
+    if keyword and not op.variadic:
+        parts.append("*")
+    return ", ".join(parts + keyword)
+
+
+def parameter_source(op, name) -> str:
+    """Return a parameter with its default, as the signature shows it."""
+    return f"{name}={default_source(op, name)}" if name in op.defaults else name
+
+
+def default_source(op, name) -> str:
+    """Return the expression for a parameter's default: itself, or the global that holds it."""
+    value = op.defaults[name]
+    plain = value is None or isinstance(value, (bool, int, str, float)) and value == value
+    return repr(value) if plain else f"_d_{name}"
+
+
+def defaults_namespace(op) -> dict:
+    """Return the globals that `default_source` refers to, and what the settling of arguments uses."""
+    return {"MISSING": MISSING, "__name__": op.module, **{f"_d_{name}": value for name, value in op.defaults.items()}}
+
+
+def numpy_names(op) -> dict:
+    """Return NumPy's names of parameters that a call may use instead of PyTorch's: {"axis": "dim", ...}."""
+    if op.variadic or "dim" not in op.index or "axis" in op.index:
+        return {}
+    after = op.positional[op.positional.index("dim") + 1 :] if "dim" in op.positional else ()
+    if "dim" in op.positional and "dim" not in op.defaults and any(name not in op.defaults for name in after):
+        return {}
+    return {theirs: ours for theirs, ours in (("axis", "dim"), ("keepdims", "keepdim")) if ours in op.index}
+
+
+def settle_source(op) -> str:
+    """Return the lines that settle the arguments: packed parameters, and NumPy's names for `dim` and `keepdim`."""
+    lines = variadic_lines(op) if op.variadic else []
+    for theirs, ours in numpy_names(op).items():
+        lines += [f"    if {theirs} is not MISSING:", f"        {ours} = {theirs}"]
+        if ours == "dim" and "dim" not in op.defaults and "dim" in op.positional:
+            message = f"{op.name}() missing 1 required positional argument: 'dim'"
+            lines += ["    if dim is MISSING:", f"        raise TypeError({message!r})"]
+    return "".join(line + "\n" for line in lines)
+
+
+def variadic_lines(op) -> list[str]:
+    """Return the lines that let `f(x, 1, 2)`, `f(x, (1, 2))` and `f(x, dims=(1, 2))` mean the same."""
+    name = op.variadic
+    default = f"_d_{name}" if name in op.defaults else "()"
+    return [
+        "    if keywords:",
+        f"        if list(keywords) != [{name!r}] or {name}:",
+        f'            raise TypeError(f"{op.name}() got an unexpected keyword argument {{next(iter(keywords))!r}}")',
+        f"        {name} = keywords[{name!r}]",
+        f"    elif len({name}) == 1 and not isinstance({name}[0], int) and {name}[0].__class__ is not Tensor:",
+        f"        {name} = {name}[0]",
+        f"    elif not {name}:",
+        f"        {name} = {default}",
+    ]
+
+
+def values_source(op) -> str:
+    """Return the tuple display of all arguments, in the order of `op.parameters`."""
+    return "(" + "".join(f"{name}, " for name in op.parameters) + ")"
