@@ -1,10 +1,12 @@
 """Fixtures that several rooms share."""
 
+import contextlib
+
 import pytest
 
 import plugrad
-from plugrad.extend import register, unregister
 from support.fake_backend import Fake
+from support.installing import installed
 
 
 @pytest.fixture(scope="session")
@@ -13,9 +15,15 @@ def torch():
     return pytest.importorskip("torch")
 
 
+@pytest.fixture
+def install():
+    """Return a function that installs a distribution of records, and returns its plugin, until the test ends."""
+    with contextlib.ExitStack() as stack:
+        yield lambda distribution, records: stack.enter_context(installed(distribution, **records))
+
+
 @pytest.fixture(scope="module")
 def fake():
     """The fake device, for the tests of one module."""
-    register(Fake)
-    yield plugrad.device("fake")
-    unregister(Fake)
+    with installed("plugrad-fake", backends=[Fake]):
+        yield plugrad.device("fake")

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import sys
-import types
 from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner
 
-from plugrad import registry
 from plugrad.cli import app
-from plugrad.extend import hookimpl
-from plugrad.registry import loader, session
+from plugrad.registry import loader
 from plugrad.testing import cases, checks_of, conformance_tests
 from plugrad.testing.running import expressions, jobs, state
 from support import guest_builder, seeded_bugs, seeded_corners, seeded_edges, seeded_ops, seeded_variations
@@ -22,35 +17,6 @@ from support import guest_builder, seeded_bugs, seeded_corners, seeded_edges, se
 
 def command(*arguments):
     return CliRunner().invoke(app, ["check", *arguments])
-
-
-@pytest.fixture
-def install():
-    """Return a function that makes a loaded distribution of records; it is gone after the test."""
-    made = []
-
-    def installed(distribution, records):
-        name = distribution.replace("-", "_").removeprefix("plugrad_")
-        module = sys.modules[name] = types.ModuleType(name)
-        for kind, items in records.items():
-            hook = functools.partial(list, items)
-            setattr(module, f"plugrad_{kind}", hookimpl(hook, specname=f"plugrad_{kind}"))
-        module.plugrad_api = (2, 2)
-        plugin = loader.Plugin(distribution, "1.2", "main", name, False)
-        plugin.kinds.add("plugin")
-        loader.plugins[plugin.id] = plugin
-        made.append((plugin, name))
-        loader.load(plugin)
-        return plugin
-
-    yield installed
-    for plugin, name in made:
-        for entry in list({id(entry): entry for entry in plugin.brought.values()}.values()):
-            session._withdraw(plugin, entry)
-        for key in [key for key, op in registry.ops.items() if op.provider is plugin]:
-            del registry.ops[key]
-        del loader.plugins[plugin.id], sys.modules[name]
-        loader._manager.unregister(name=plugin.id)
 
 
 # ---------------------------------------------------------------------------------------------------- seeded bugs

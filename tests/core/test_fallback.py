@@ -11,9 +11,9 @@ from plugrad import registry
 from plugrad.dispatch import fallback
 from plugrad.extend import Backend, op, reduction, scipy_of, unary, view
 from plugrad.extend import rng as rng_of
-from plugrad.registry import loader
 from support.fake_backend import Fake, FakeArray
 from support.guest_builder import ROOT, build, output, run
+from support.installing import installed
 
 
 class Poor(Fake):
@@ -119,9 +119,9 @@ def factored(xp, input):
 
 @pytest.fixture(scope="module", autouse=True)
 def poor():
-    plugin = loader.Plugin("plugrad-poor", "1.0", "poor", "poor", builtin=False)
     ops = [poorly, poorly_grad, pair, drawn, seen, faulty, worst, erf_of_scipy, factored]
-    registry.commit(plugin, {"backends": [Poor], "ops": ops})
+    with installed("plugrad-poor", backends=[Poor], ops=ops):
+        yield
 
 
 @pytest.fixture(autouse=True)
