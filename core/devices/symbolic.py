@@ -51,20 +51,40 @@ class SymbolicBackend(Backend):
     def view(self, op, raw):
         """Return the results of a view op on an array, given with the op's other arguments."""
         source = raw[0]
-        host = self.host_type(source.dtype)
-        try:
-            result = op.compute(host, [self.outline(source), *raw[1:]])
-        except ValueError:  # this view needs a copy, which would be contiguous
-            result = op.compute(host, [_outline(source.shape, source.dtype), *raw[1:]])
-            source = None
+        outline = self.outline(source).view(_Unreadable)
+        result = op.compute(self.host_type(source.dtype), [outline, *raw[1:]])
         if isinstance(result, (tuple, list)):
-            return tuple(self._part(item, source) for item in result)
-        return self._part(result, source)
+            return tuple(self._part(item, outline, source) for item in result)
+        return self._part(result, outline, source)
 
-    def _part(self, result, source):
-        if source is None or result.base is None:  # what NumPy computed anew has no base: it is no view
-            return self.empty(result.shape, result.dtype)
-        return self.from_outline(result, source)
+    def _part(self, result, outline, source):
+        if numpy.may_share_memory(result.view(_Unreadable), outline):
+            return self.from_outline(result, source)
+        return self.empty(result.shape, result.dtype)
+
+
+class _Unreadable(numpy.ndarray):
+    """An outline while a view op runs on it: there is no memory behind it that `reshape` could copy."""
+
+    def reshape(self, *shape):
+        shape = shape[0] if len(shape) == 1 else shape
+        try:
+            return super().reshape(shape, copy=False)
+        except ValueError:
+            if self.flags.c_contiguous:  # then it is the sizes that don't fit
+                raise
+            return _outline(self.shape, self.dtype).view(_Unreadable).reshape(shape)
+
+    def __array_function__(self, function, types, args, kwargs):
+        if function is numpy.may_share_memory:  # NumPy's answer goes by addresses, and outlines overlap at random
+            return _memory(args[0]) is _memory(args[1])
+        return super().__array_function__(function, types, args, kwargs)
+
+
+def _memory(array):
+    while array.base is not None:
+        array = array.base
+    return array
 
 
 def _outline(shape, dtype, operands=()) -> numpy.ndarray:

@@ -251,6 +251,18 @@ def test_meta_tensors_take_no_memory():
     assert y.shape == (10**6,) and y.device.type == "meta" and x.numel() == 10**12
 
 
+def test_a_reshape_that_would_copy_reads_no_memory_on_meta():
+    """There is a single element of it: NumPy's copy of more is a segmentation fault."""
+    x = torch.empty(30000, 3000, device="meta")
+    copied, viewed = x.t().reshape(-1), x.t().reshape(3000, 300, 100)
+    assert copied._base is None and copied.stride() == (1,)
+    assert viewed._base is x and viewed.stride() == (1, 300000, 3000)
+    with pytest.raises(RuntimeError, match="view size is not compatible"):
+        x.t().view(-1)
+    with pytest.raises(RuntimeError, match=r"shape '\[7\]' is invalid for input of size 90000000"):
+        x.t().reshape(7)
+
+
 def test_gradients_have_shapes_on_meta():
     layer = torch.nn.Linear(10**6, 10**5, device="meta")
     layer(torch.empty(10**4, 10**6, device="meta")).sum().backward()
