@@ -40,6 +40,16 @@ def function_of(op, sample) -> tuple:
     return function, (*sample.args, *sample.kwargs.values())
 
 
+def of_tensors(op, sample, chosen=lambda tensor: True) -> tuple:
+    """Return ``(function, tensors)``: the call as a function of some tensors alone, which gives a tuple of tensors."""
+
+    def function(*values):
+        given = iter(values)
+        return tuple(tensors_in(call(op, sample.map(lambda t: next(given) if chosen(t) else t))))
+
+    return function, [t for t in sample.tensors() if chosen(t)]
+
+
 def each(op, device):
     """Yield (what to call it, sample) for the samples of an op; skip where there are none."""
     try:
@@ -52,9 +62,20 @@ def each(op, device):
         yield f"sample {number} {sample}", sample
 
 
+def each_differentiable(op, device):
+    """Yield what `each` does for the samples with gradients; skip where there are none."""
+    none = True
+    for label, sample in each(op, device):
+        if graded(op, sample):
+            none = False
+            yield label, sample
+    if none:
+        raise Skip("no sample requires grad")
+
+
 def leaves(sample) -> list:
     """Return the tensors of a sample that require grad."""
-    return [t for t in tensors_in((sample.args, sample.kwargs)) if t.requires_grad]
+    return [t for t in sample.tensors() if t.requires_grad]
 
 
 def named_tensors(op, sample) -> list:

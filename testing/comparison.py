@@ -8,7 +8,7 @@ import numbers
 import numpy
 
 import plugrad
-from plugrad.testing.tensors import is_float
+from plugrad.testing.tensors import is_float, is_float_dtype
 
 # Default (rtol, atol) by dtype name, about eps ** 0.5 and a little slack, as PyTorch documents them.
 TOLERANCES = {
@@ -284,7 +284,7 @@ def make_tensor(
             f"{noncontiguous=} and {memory_format=}"
         )
     name = _dtype_name(dtype)
-    floating = dtype.is_floating_point or dtype.is_complex
+    floating = is_float_dtype(dtype)
     if requires_grad and not floating:
         raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype=}")
     low, high = _bounds(dtype, name, low, high)
@@ -315,7 +315,7 @@ def _bounds(dtype, name, low, high):
     """Return the interval to draw from: the defaults of the dtype, and what the dtype can hold."""
     if name == "bool":
         lowest, highest, least, most = 0, 2, 0, 2
-    elif dtype.is_floating_point or dtype.is_complex:
+    elif is_float_dtype(dtype):
         limits = plugrad.finfo(dtype)
         lowest, highest, least, most = limits.min, limits.max, -9, 9
     else:
@@ -329,7 +329,7 @@ def _bounds(dtype, name, low, high):
     low, high = least if low is None else low, most if high is None else high
     if low != low or high != high:
         raise ValueError(f"`low` and `high` cannot be NaN, but got {low=} and {high=}")
-    floating = dtype.is_floating_point or dtype.is_complex
+    floating = is_float_dtype(dtype)
     if low >= high and not (floating and low == high):
         raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
     if high < lowest or low >= highest:

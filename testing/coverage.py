@@ -10,9 +10,9 @@ import warnings
 
 import plugrad
 from plugrad.errors import describe
-from plugrad.testing.calls import by_statement, place_of
+from plugrad.testing.calls import by_statement, call, leaves, of_tensors, place_of
 from plugrad.testing.samples import Sample, samples_of
-from plugrad.testing.tensors import is_float, tensors_in
+from plugrad.testing.tensors import is_float, is_float_dtype, tensors_in
 
 DTYPES = ("bool", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 TRIALS = ("call", "first", "second", "forward", "batched", "meta")
@@ -79,11 +79,11 @@ def _samples(op, dtype, device) -> list:
     if plain and all(_makes_tensors(op, sample) for sample in plain):
         return [Sample(s.args, {**s.kwargs, "dtype": dtype, "device": device}, s.through) for s in plain]
     try:
-        samples = [s for s in samples_of(op, dtype) if any(t.dtype is dtype for t in _tensors(s))]
+        samples = [s for s in samples_of(op, dtype) if any(t.dtype is dtype for t in s.tensors())]
     except Exception:  # the generator of samples, or its interval of values, is not meant for this dtype
         samples = []
     # Samples that name their dtype themselves: its values in the other one.
-    samples = samples or [_converted(sample, dtype) for sample in plain if _tensors(sample)]
+    samples = samples or [_converted(sample, dtype) for sample in plain if sample.tensors()]
     # Moved, rather than made there: an author's samples may hold tensors of the CPU, and random numbers differ.
     return samples if device == "cpu" else [s.map(lambda t: _like(t, t.detach().to(device))) for s in samples]
 
@@ -94,18 +94,14 @@ def _like(tensor, other):
 
 def _makes_tensors(op, sample) -> bool:
     """Whether a call takes no tensor, and can be told which dtype and device to make."""
-    return not _tensors(sample) and (op.family == "factory" or {"dtype", "device"} <= set(op.parameters))
-
-
-def _tensors(sample) -> list:
-    return tensors_in((sample.args, sample.kwargs))
+    return not sample.tensors() and (op.family == "factory" or {"dtype", "device"} <= set(op.parameters))
 
 
 def _converted(sample, dtype):
     """Return a sample with its floats, or else its first tensor, in another dtype."""
-    tensors = _tensors(sample)
+    tensors = sample.tensors()
     floats = [t for t in tensors if is_float(t)] or tensors[:1]
-    grad = dtype.is_floating_point or dtype.is_complex
+    grad = is_float_dtype(dtype)
 
     def convert(tensor):
         if not any(tensor is one for one in floats):
@@ -121,7 +117,7 @@ def _outcomes(op, sample, device) -> dict:
     outcomes = {"call": _try(_call, op, sample, device)}
     works = outcomes["call"][0] in ("works", "fallback")
     for trial, function in _FURTHER.items():
-        if works or trial in ("first", "second", "forward") and not _leaves(sample):
+        if works or trial in ("first", "second", "forward") and not leaves(sample):
             outcomes[trial] = _try(function, op, sample, device)
     return outcomes
 
@@ -170,25 +166,16 @@ def _summary(outcomes) -> tuple:
 # ---------------------------------------------------------------------------------------------------- the trials
 
 
-def _run(op, sample):
-    plugrad.manual_seed(0)
-    return sample.call(op.function)
-
-
 def _call(op, sample):
-    _run(op, sample.map(lambda tensor: tensor.detach()))
-
-
-def _leaves(sample):
-    return [t for t in _tensors(sample) if t.requires_grad]
+    call(op, sample.detached())
 
 
 def _recorded(op, sample):
     """Return the inputs and outputs between which there are gradients."""
-    if not _leaves(sample):
+    if not leaves(sample):
         raise NotApplicable("no input of such a dtype has gradients")
     sample = sample.map(lambda t: t.detach().clone().requires_grad_() if t.requires_grad else t)
-    results = tensors_in(_run(op, sample))
+    results = tensors_in(call(op, sample))
     outputs = [y for y in results if y.requires_grad]
     if not outputs:
         floats = any(is_float(y) for y in results)
@@ -197,7 +184,7 @@ def _recorded(op, sample):
             else "no output depends on the inputs differentiably" if floats
             else "its results are not floats"
         )  # fmt: skip
-    return _leaves(sample), outputs
+    return leaves(sample), outputs
 
 
 def _gradients(outputs, inputs, weights, create_graph):
@@ -218,37 +205,25 @@ def _second(op, sample):
 
 
 def _forward(op, sample):
-    inputs, _ = _recorded(op, sample)
-
-    def function(*values):
-        given = iter(values)
-        return _floats(_run(op, sample.map(lambda t: next(given) if t.requires_grad else t)))
-
+    _recorded(op, sample)
+    function, inputs = of_tensors(op, sample, lambda t: t.requires_grad)
     primals = tuple(t.detach() for t in inputs)
-    plugrad.func.jvp(function, primals, tuple(plugrad.ones_like(t) for t in primals))
-
-
-def _floats(results) -> tuple:
-    return tuple(y for y in tensors_in(results) if is_float(y))
+    tangents = tuple(plugrad.ones_like(t) for t in primals)
+    plugrad.func.jvp(lambda *values: tuple(filter(is_float, function(*values))), primals, tangents)
 
 
 def _batched(op, sample):
-    tensors = [t.detach() for t in _tensors(sample)]
-    if not tensors:
+    function, inputs = of_tensors(op, sample)
+    if not inputs:
         raise NotApplicable("it takes no tensor")
-
-    def function(*values):
-        given = iter(values)
-        return tuple(tensors_in(_run(op, sample.map(lambda t: next(given)))))
-
-    plugrad.func.vmap(function, randomness="same")(*(plugrad.stack([t, t]) for t in tensors))
+    plugrad.func.vmap(function, randomness="same")(*(plugrad.stack([t, t]) for t in (t.detach() for t in inputs)))
 
 
 def _meta(op, sample):
     moved = sample.map(lambda t: t.detach().to("meta"))
     if _makes_tensors(op, sample):
         moved.kwargs["device"] = "meta"
-    _run(op, moved)
+    call(op, moved)
 
 
 _FURTHER = {"first": _first, "second": _second, "forward": _forward, "batched": _batched, "meta": _meta}

@@ -16,7 +16,7 @@ import zlib
 import numpy
 
 import plugrad
-from plugrad.testing.tensors import map_tensors
+from plugrad.testing.tensors import is_float_dtype, map_tensors, tensors_in
 
 MARGIN = 0.05  # random floats keep this far from whole and half numbers, where most kinks and jumps are
 
@@ -35,9 +35,21 @@ class Sample:
             return self.through(function, *self.args, **self.kwargs)
         return function(*self.args, **self.kwargs)
 
+    def tensors(self) -> list:
+        """Return the tensors among the arguments, from left to right."""
+        return tensors_in((self.args, self.kwargs))
+
     def map(self, change) -> Sample:
         """Return the sample with ``change(tensor)`` in the place of each tensor."""
         return Sample(map_tensors(self.args, change), map_tensors(self.kwargs, change), self.through)
+
+    def detached(self) -> Sample:
+        """Return the sample with tensors that are recorded nowhere."""
+        return self.map(lambda t: t.detach())
+
+    def copied(self) -> Sample:
+        """Return the sample with copies of its tensors, leaves of their own."""
+        return self.map(lambda t: t.detach().clone().requires_grad_(t.requires_grad))
 
     def __repr__(self):
         shown = [_shown(value) for value in self.args]
@@ -80,7 +92,7 @@ class Maker:
         view.
         """
         dtype = getattr(plugrad, dtype) if isinstance(dtype, str) else dtype or self.dtype
-        floating = dtype.is_floating_point or dtype.is_complex
+        floating = is_float_dtype(dtype)
         shape = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         drawn = (*shape[:-1], 2 * shape[-1]) if noncontiguous and shape else shape
         if dtype is plugrad.bool:

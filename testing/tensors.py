@@ -21,9 +21,14 @@ def tensors_in(value) -> list:
     return [leaf for leaf in nest.leaves(value) if isinstance(leaf, plugrad.Tensor)]
 
 
+def is_float_dtype(dtype) -> bool:
+    """Whether a dtype is one that gradients can have: of floats or complex numbers."""
+    return dtype.is_floating_point or dtype.is_complex
+
+
 def is_float(tensor) -> bool:
     """Whether a tensor has a dtype that gradients can have."""
-    return tensor.dtype.is_floating_point or tensor.dtype.is_complex
+    return is_float_dtype(tensor.dtype)
 
 
 def wide_dtype(dtype):

@@ -115,7 +115,7 @@ def _dtype_of(raw, value):
     return [item.dtype for item in value] if isinstance(value, (list, tuple)) else getattr(value, "dtype", None)
 
 
-def _materialize(self, g, namespace):
+def _materialize(self, g, namespace=None):
     """Return the gradients of all outputs: zeros for float outputs that got none, None for integer outputs."""
     gradients = []
     for i, (shape, ttype) in enumerate(self.outputs):

@@ -18,6 +18,7 @@ from __future__ import annotations
 import inspect
 
 import plugrad
+from plugrad.testing.calls import Skip
 from plugrad.testing.samples import Maker, Sample, as_sample, samples_of
 
 USUAL = {  # required arguments of constructors, by name
@@ -50,6 +51,22 @@ class Trial:
 
 class NoGuess(Exception):
     """Nothing is declared, and nothing could be guessed: why."""
+
+
+def or_skip(choose, *arguments):
+    """Return ``choose(*arguments)``; skip where that is NoGuess: the check "samples" reports it."""
+    try:
+        return choose(*arguments)
+    except NoGuess as reason:
+        raise Skip(f"nothing to check it with: {reason}") from None
+
+
+def or_fail(advice, choose, *arguments):
+    """Return ``choose(*arguments)``; AssertionError with advice where that is NoGuess."""
+    try:
+        return choose(*arguments)
+    except NoGuess as reason:
+        raise AssertionError(f"nothing to check it with: {reason}; {advice}") from None
 
 
 def declared(value):

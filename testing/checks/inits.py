@@ -6,9 +6,9 @@ import inspect
 import warnings
 
 import plugrad
-from plugrad.testing.calls import Skip, same_bits
+from plugrad.testing.calls import same_bits
 from plugrad.testing.checks import documents
-from plugrad.testing.checks.guesses import NoGuess, declared, options
+from plugrad.testing.checks.guesses import NoGuess, declared, options, or_fail, or_skip
 from plugrad.testing.samples import Maker, Sample, as_sample
 
 SHAPES = ((6, 4), (4, 3, 3), (5,))
@@ -39,10 +39,7 @@ def _samples(function) -> list:
 
 def each(function) -> list:
     """Return the calls to check; skip where there are none: the check "samples" says so."""
-    try:
-        return _samples(function)
-    except NoGuess as reason:
-        raise Skip(f"nothing to check it with: {reason}") from None
+    return or_skip(_samples, function)
 
 
 def fill(function, given, dtype=plugrad.float64, seed=0, strided=False):
@@ -60,13 +57,11 @@ def fill(function, given, dtype=plugrad.float64, seed=0, strided=False):
 
 def has_samples(function, device):
     """It runs on a tensor."""
-    try:
-        _samples(function)
-    except NoGuess as reason:
-        raise AssertionError(
-            f"nothing to check it with: {reason}; set `{function.__name__}.samples` to a generator function of `make` "
-            "that yields the arguments of calls, such as make.args(make(3, 4), 0.5)"
-        ) from None
+    advice = (
+        f"set `{function.__name__}.samples` to a generator function of `make` that yields the arguments of calls, such "
+        "as make.args(make(3, 4), 0.5)"
+    )
+    or_fail(advice, _samples, function)
 
 
 def in_place(function, device):

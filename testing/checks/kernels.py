@@ -88,7 +88,7 @@ def _compare(op, sample, backend, label):
     assert len(expected) == len(actual), f"{label}: {len(actual)} results, on the CPU {len(expected)}"
     if is_random(op, sample):  # each device has random numbers of its own
         return
-    given = tensors_in((sample.args, sample.kwargs))
+    given = sample.tensors()
     for number, (one, other) in enumerate(zip(actual, expected, strict=True)):
         assert not given or one.device.type == backend, f"{label}: result {number} is on {one.device}"
         close(one, other, f"{label}, result {number}")

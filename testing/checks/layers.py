@@ -12,7 +12,7 @@ import weakref
 import plugrad
 from plugrad.testing.calls import Skip, agree, described, same_bits
 from plugrad.testing.checks import documents
-from plugrad.testing.checks.guesses import NoGuess, Trial, build, declared, trials, trials_of_op
+from plugrad.testing.checks.guesses import Trial, build, declared, or_fail, or_skip, trials, trials_of_op
 from plugrad.testing.gradients.checker import check
 from plugrad.testing.gradients.verdict import FAIL, INCONCLUSIVE
 from plugrad.testing.samples import Sample
@@ -31,16 +31,8 @@ def checks(cls) -> dict:
 
 def each(cls, device):
     """Yield (label, trial) for the ways to construct and call a Module."""
-    for number, trial in enumerate(found_trials(cls, device)):
+    for number, trial in enumerate(or_skip(_trials, cls, device)):
         yield f"sample {number} {cls.__name__}{trial}", trial
-
-
-def found_trials(cls, device):
-    """Return the trials of a Module class; skip where there are none: the check "samples" says so."""
-    try:
-        return _trials(cls, device)
-    except NoGuess as reason:
-        raise Skip(f"nothing to check it with: {reason}") from None
 
 
 def _trials(cls, device):
@@ -51,13 +43,10 @@ def has_samples(cls, device):
     """It can be constructed and called, and shows itself."""
     if cls.forward is plugrad.nn.Module.forward:
         raise Skip("it has no `forward`, and is there for others to derive from")
-    try:
-        chosen = _trials(cls, device)
-    except NoGuess as reason:
-        raise AssertionError(
-            f"nothing to check it with: {reason}; declare a static method `samples(make)` that yields pairs of the "
-            "constructor's arguments and those of the call, such as `yield (4,), make(2, 4)`"
-        ) from None
+    advice = (
+        "declare a static method `samples(make)` that yields pairs of the constructor's arguments and those of the "
+    )
+    chosen = or_fail(advice + "call, such as `yield (4,), make(2, 4)`", _trials, cls, device)
     assert chosen, "its `samples` yields nothing"
     for trial in chosen:
         module = build(cls, trial, device)
@@ -70,7 +59,7 @@ def run(module, trial, training=None) -> list:
     if training is not None:
         module.train(training)
     plugrad.manual_seed(0)
-    given = trial.given.map(lambda t: t.detach().clone().requires_grad_(t.requires_grad))
+    given = trial.given.copied()
     return tensors_in(module(*given.args, **given.kwargs))
 
 
@@ -272,8 +261,8 @@ def memory(cls, device):
 
 
 def _called_once(module, trial) -> list:
-    given = trial.given.map(lambda t: t.detach().clone().requires_grad_(t.requires_grad))
-    references = [weakref.ref(t._data) for t in tensors_in((given.args, given.kwargs))]
+    given = trial.given.copied()
+    references = [weakref.ref(t._data) for t in given.tensors()]
     module(*given.args, **given.kwargs)
     return references
 
@@ -339,13 +328,13 @@ def inputs_unchanged(cls, device):
         if trial.construct.kwargs.get("inplace"):
             continue
         module = build(cls, trial, device)
-        given = trial.given.map(lambda t: t.detach().clone().requires_grad_(t.requires_grad))
-        before = [t.detach().clone() for t in tensors_in((given.args, given.kwargs))]
+        given = trial.given.copied()
+        before = [t.detach().clone() for t in given.tensors()]
         outputs = [y for y in tensors_in(module(*given.args, **given.kwargs)) if is_float(y) and y.requires_grad]
         for stage in ("the call", "backward"):
             if stage == "backward" and outputs:
                 plugrad.autograd.backward(outputs, [plugrad.ones_like(y) for y in outputs])
-            for number, (t, then) in enumerate(zip(tensors_in((given.args, given.kwargs)), before, strict=True)):
+            for number, (t, then) in enumerate(zip(given.tensors(), before, strict=True)):
                 assert same_bits(t, then), f"{label}, argument {_name_of(cls, number)!r} was written by {stage}"
 
 

@@ -14,7 +14,7 @@ from plugrad.extend import Optimizer
 from plugrad.optim.batching import BLOCK
 from plugrad.testing.calls import Skip, agree, same_bits
 from plugrad.testing.checks import documents
-from plugrad.testing.checks.guesses import NoGuess, declared, options
+from plugrad.testing.checks.guesses import declared, options, or_fail, or_skip
 from plugrad.testing.samples import Maker, Sample, as_sample
 
 SIZES = ((3, 4), (5,), (), (4, 3))  # the last one is transposed
@@ -34,10 +34,7 @@ def checks(cls) -> dict:
 
 def each(cls) -> list:
     """Return the options with which an optimizer is checked: those it declares, or usual ones; skip without any."""
-    try:
-        return _options(cls)
-    except NoGuess as reason:
-        raise Skip(f"nothing to check it with: {reason}") from None
+    return or_skip(_options, cls)
 
 
 def _options(cls) -> list:
@@ -84,16 +81,16 @@ def steps(optimizer, tensors, count, sign=1.0) -> float:
     return float(loss)
 
 
+def assert_equal(some, others, label, rtol=1e-11, atol=1e-14):
+    """Assert that parameters moved by two optimizers are the same but for rounding."""
+    for number, pair in enumerate(zip(some, others, strict=True)):
+        agree(*[t.detach() for t in pair], f"{label}: parameter {number}", rtol=rtol, atol=atol)
+
+
 def has_samples(cls, device):
     """It can be constructed, and shows its options."""
-    try:
-        choices = _options(cls)
-    except NoGuess as reason:
-        raise AssertionError(
-            f"nothing to check it with: {reason}; declare a static method `samples(make)` that yields options, such as "
-            "make.args(lr=0.1)"
-        ) from None
-    for given in choices:
+    advice = "declare a static method `samples(make)` that yields options, such as make.args(lr=0.1)"
+    for given in or_fail(advice, _options, cls):
         optimizer = build(cls, given, parameters(device))
         assert type(optimizer).__name__ in repr(optimizer), f"its repr does not name {cls.__name__}"
 
@@ -141,10 +138,7 @@ def batching(cls, device):
         one, other = build(cls, given, first), build(plain, given, second)
         for _ in range(4):
             steps(one, first, 1), steps(other, second, 1)
-        for number, pair in enumerate(zip(first, second, strict=True)):
-            shape = tuple(pair[0].shape)
-            where = f"options {given}: parameter {number} of shape {shape}, joined or in blocks against alone"
-            agree(*[t.detach() for t in pair], where, rtol=1e-11, atol=1e-14)
+        assert_equal(first, second, f"options {given}, joined or in blocks against alone")
 
 
 def maximize(cls, device):
@@ -153,8 +147,7 @@ def maximize(cls, device):
         down, up = parameters(device), parameters(device)
         steps(build(cls, given, down), down, 5)
         steps(build(cls, given, up, maximize=True), up, 5, sign=-1.0)
-        for number, pair in enumerate(zip(up, down, strict=True)):
-            agree(*[t.detach() for t in pair], f"options {given}, argument 'maximize'=True: parameter {number}")
+        assert_equal(up, down, f"options {given}, argument 'maximize'=True", rtol=1e-10, atol=1e-12)
 
 
 def weight_decay(cls, device):
@@ -189,9 +182,7 @@ def groups(cls, device):
         for _ in range(3):
             steps(optimizer, mine, 1)
             steps(parts[0], alone[:2], 1), steps(parts[1], alone[2:], 1)
-        for number, pair in enumerate(zip(mine, alone, strict=True)):
-            where = f"options {given}, argument 'lr' of a parameter group: parameter {number}"
-            agree(*[t.detach() for t in pair], where, rtol=1e-11, atol=1e-14)
+        assert_equal(mine, alone, f"options {given}, argument 'lr' of a parameter group")
 
 
 def later_changes(cls, device):
@@ -202,9 +193,7 @@ def later_changes(cls, device):
         optimizer.add_param_group({"params": mine[2:]})
         for _ in range(3):
             steps(optimizer, mine, 1), steps(other, alone, 1)
-        for number, pair in enumerate(zip(mine, alone, strict=True)):
-            where = f"options {given}: parameter {number}, some added by add_param_group, against all at once"
-            agree(*[t.detach() for t in pair], where, rtol=1e-11, atol=1e-14)
+        assert_equal(mine, alone, f"options {given}, some parameters added by add_param_group, against all at once")
         mine, alone = parameters(device), parameters(device)
         optimizer = build(cls, given, mine)
         rate = optimizer.param_groups[0].get("lr")
@@ -214,9 +203,7 @@ def later_changes(cls, device):
         other = build(cls, given, alone, lr=rate / 4)
         for _ in range(3):
             steps(optimizer, mine, 1), steps(other, alone, 1)
-        for number, pair in enumerate(zip(mine, alone, strict=True)):
-            where = f"options {given}, argument 'lr' set in param_groups before the first step: parameter {number}"
-            agree(*[t.detach() for t in pair], where, rtol=1e-11, atol=1e-14)
+        assert_equal(mine, alone, f"options {given}, argument 'lr' set in param_groups before the first step")
 
 
 def shapes(cls, device):
@@ -247,9 +234,7 @@ def group_options(cls, device):
             for _ in range(3):
                 steps(optimizer, mine, 1)
                 steps(parts[0], alone[:2], 1), steps(parts[1], alone[2:], 1)
-            for number, pair in enumerate(zip(mine, alone, strict=True)):
-                where = f"options {given}, argument {name!r}={changed} of a parameter group: parameter {number}"
-                agree(*[t.detach() for t in pair], where, rtol=1e-11, atol=1e-14)
+            assert_equal(mine, alone, f"options {given}, argument {name!r}={changed} of a parameter group")
             done += 1
     if not done:
         raise Skip("it has no other numbers among its options")

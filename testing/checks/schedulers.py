@@ -11,7 +11,7 @@ import pickle
 import plugrad
 from plugrad.testing.calls import Skip
 from plugrad.testing.checks import documents
-from plugrad.testing.checks.guesses import USUAL, NoGuess, declared, required
+from plugrad.testing.checks.guesses import USUAL, NoGuess, declared, or_fail, or_skip, required
 from plugrad.testing.samples import Maker, Sample, as_sample
 
 START = (0.5, 0.125)  # the rates of two parameter groups
@@ -37,10 +37,7 @@ def checks(cls) -> dict:
 
 def each(cls) -> list:
     """Return the arguments behind the optimizer: those that the class declares, or usual ones; skip without any."""
-    try:
-        return _arguments(cls)
-    except NoGuess as reason:
-        raise Skip(f"nothing to check it with: {reason}") from None
+    return or_skip(_arguments, cls)
 
 
 def _arguments(cls) -> list:
@@ -79,14 +76,8 @@ def advance(optimizer, schedule, count, start=0) -> list:
 
 def has_samples(cls, device):
     """It can be constructed."""
-    try:
-        choices = _arguments(cls)
-    except NoGuess as reason:
-        raise AssertionError(
-            f"nothing to check it with: {reason}; declare a static method `samples(make)` that yields the arguments "
-            "behind the optimizer, such as make.args(step_size=2)"
-        ) from None
-    for given in choices:
+    advice = "declare a static method `samples(make)` that yields the arguments behind the optimizer, such as "
+    for given in or_fail(advice + "make.args(step_size=2)", _arguments, cls):
         build(cls, given)
 
 

@@ -22,7 +22,6 @@ import zlib
 import numpy
 
 import plugrad
-from plugrad.dispatch.op import Formula
 from plugrad.testing.calls import function_of
 from plugrad.testing.gradients.backward import Backward, natural_steps
 from plugrad.testing.gradients.checker import gradient_function
@@ -241,12 +240,7 @@ def dropped_terms(op):
     count = 0
     for number, formula in enumerate(op.formulas):
         for place, function in _without_a_term(formula.function):
-            record = object.__new__(type(op))  # not copy.copy, which takes a record for what its name stands for
-            record.__dict__.update(op.__dict__)
-            record.formulas = list(op.formulas)
-            record.formulas[number] = Formula(formula.inputs, function)
-            record.reset()
-            yield f"{formula.function.__name__}: {place}", record
+            yield f"{formula.function.__name__}: {place}", op.with_formula(number, function)
             count += 1
             if count == TERMS:
                 return
@@ -295,7 +289,7 @@ def _simple(op, samples):
     if op.family not in ELEMENTWISE:
         return None
     for sample in samples:
-        tensors = tensors_in((sample.args, sample.kwargs))
+        tensors = sample.tensors()
         alike = all(is_float(t) and t.shape == tensors[0].shape for t in tensors)
         if sample.through is None and tensors[0].ndim and alike:
             return sample
@@ -306,7 +300,7 @@ def _square(op, samples):
     """Yield a sample of square matrices for an elementwise op."""
     sample = _simple(op, samples)
     if sample is not None:
-        tensors = tensors_in((sample.args, sample.kwargs))
+        tensors = sample.tensors()
         if tensors[0].ndim == 2:
             size = min(tensors[0].shape)
             yield sample.map(lambda t: t.detach()[:size, :size].clone().requires_grad_(t.requires_grad))

@@ -47,7 +47,7 @@ def empty(op, device):
 
 def _emptied(sample):
     """Yield (size, sample) for the sizes of the first tensor: all dimensions of that size have no elements."""
-    first = next((t for t in tensors_in((sample.args, sample.kwargs)) if t.ndim), None)
+    first = next((t for t in sample.tensors() if t.ndim), None)
     for size in dict.fromkeys(() if first is None or sample.through is not None else first.shape):
         if size:
             yield size, sample.map(lambda t, size=size: _without(t, size))
@@ -61,7 +61,7 @@ def _without(tensor, size):
 
 
 def _has_indices(sample) -> bool:
-    return any(not is_float(t) for t in tensors_in((sample.args, sample.kwargs)))
+    return any(not is_float(t) for t in sample.tensors())
 
 
 def _backward(op, sample, results, where):

@@ -8,7 +8,7 @@ import plugrad
 from plugrad.testing.calls import Skip, agree, call
 from plugrad.testing.op_checks.references import reference
 from plugrad.testing.samples import Maker, Sample, inside, samples_of
-from plugrad.testing.tensors import is_float, map_tensors, tensors_in, to_numpy
+from plugrad.testing.tensors import is_float, is_float_dtype, map_tensors, tensors_in, to_numpy
 
 SHAPES = ((), (0,), (2, 0, 3), (1,), (1, 1), (5,))
 PAIRS = (((3, 4), (4,)), ((3, 1), (1, 4)), ((3, 4), ()), ((), (2,)), ((0, 3), (1,)), ((2, 1, 3), (4, 1)))
@@ -222,11 +222,6 @@ def _bounds(op, dtype):
     """Return an interval of numbers that any op takes: inside the domain for floats, small and positive
     else."""
     return inside(op) if is_float_dtype(dtype) else {"low": 0, "high": 1} if op.domain else {"low": 1, "high": 3}
-
-
-def is_float_dtype(dtype) -> bool:
-    """Whether a dtype is one of floats or complex numbers."""
-    return dtype.is_floating_point or dtype.is_complex
 
 
 def _promoted_numbers(op, sample):

@@ -15,6 +15,7 @@ from plugrad.testing.calls import (
     call,
     cotangents_of,
     each,
+    each_differentiable,
     function_of,
     graded,
     gradients,
@@ -26,8 +27,6 @@ from plugrad.testing.gradients.of_ops import argument_name, verdict_on
 from plugrad.testing.gradients.verdict import FAIL, INCONCLUSIVE
 from plugrad.testing.samples import Maker
 from plugrad.testing.tensors import like, reals, tensors_in
-
-NOTHING = "no sample requires grad"
 
 
 def gradient(op, device):
@@ -46,17 +45,10 @@ def third_gradient(op, device):
 
 
 def _judge(op, device, order):
-    judged, vague = 0, []
-    for label, sample in each(op, device):
-        if not graded(op, sample):
-            continue
-        verdict = assert_right(op, sample, label, order)
-        judged += verdict.status != INCONCLUSIVE
-        vague += [f"{label}: {verdict.message}"] if verdict.status == INCONCLUSIVE else []
-    if vague and not judged:
-        raise AssertionError(vague[0])
-    if not judged:
-        raise Skip(NOTHING)
+    verdicts = [(label, assert_right(op, sample, label, order)) for label, sample in each_differentiable(op, device)]
+    label, first = verdicts[0]
+    judged = any(verdict.status != INCONCLUSIVE for _, verdict in verdicts)
+    assert judged, f"{label}: {first.message}"
 
 
 def assert_right(op, sample, label, order=1):
@@ -72,19 +64,13 @@ def assert_right(op, sample, label, order=1):
 
 def formula_modes(op, device):
     """The formulas give the same on raw arrays and on recorded tensors."""
-    done = 0
-    for label, sample in each(op, device):
-        if not graded(op, sample):
-            continue
+    for label, sample in each_differentiable(op, device):
         plain, recorded = gradients(op, sample), gradients(op, sample, create_graph=True)
         for number, (one, other) in enumerate(zip(plain, recorded, strict=True)):
             where = f"{label}, argument {argument_of(op, sample, number)!r}, create_graph=True against False"
             assert (one is None) == (other is None), f"{where}: one of them is None"
             if one is not None:
                 agree(other.detach(), one, where, rtol=1e-9, atol=1e-11)
-        done += 1
-    if not done:
-        raise Skip(NOTHING)
 
 
 def _of_leaves(op, sample) -> tuple:
@@ -96,10 +82,7 @@ def _of_leaves(op, sample) -> tuple:
 
 def forward_mode(op, device):
     """The derivative along a direction, by `func.jvp`, agrees with the measured slope."""
-    done = 0
-    for label, sample in each(op, device):
-        if not graded(op, sample):
-            continue
+    for label, sample in each_differentiable(op, device):
         function, leaves = _of_leaves(op, sample)
         make = Maker(op.name + " tangent", device=device)
         tangents = [make(*t.shape, dtype=t.dtype, requires_grad=False) for t in leaves]
@@ -116,9 +99,6 @@ def forward_mode(op, device):
                 f"{label}, value {place} of the result: func.jvp gives {told[place]:.9g} along a random direction, "
                 f"measured is {slopes.value[place]:.9g}"
             )
-        done += 1
-    if not done:
-        raise Skip(NOTHING)
 
 
 def _slopes(function, leaves, tangents):
@@ -140,9 +120,8 @@ def _slopes(function, leaves, tangents):
 def batched(op, device):
     """`func.vmap` over the call and over its backward gives what single calls give."""
     done = 0
-    for label, sample in each(op, device):
-        recorded = graded(op, sample)
-        if not recorded or sample.through is not None:
+    for label, sample in each_differentiable(op, device):
+        if sample.through is not None:
             continue
         function, leaves = _of_leaves(op, sample)
         alone = function(*leaves)
@@ -150,7 +129,7 @@ def batched(op, device):
         together = plugrad.func.vmap(function, randomness="same")(*stacked)
         for one, both in zip(alone, together, strict=True):
             agree(both.detach(), plugrad.stack([one, one]).detach(), f"{label}, func.vmap over the call")
-        outputs, leaves = recorded
+        outputs, leaves = graded(op, sample)
         pulls = [cotangents_of(op, outputs, name) for name in ("one", "other")]
 
         def backward(*cotangents, outputs=outputs, leaves=leaves):
@@ -163,7 +142,7 @@ def batched(op, device):
                 agree(row[number].detach(), one.detach(), f"{label}, func.vmap over backward", rtol=1e-9, atol=1e-11)
         done += 1
     if not done:
-        raise Skip(NOTHING)
+        raise Skip("its samples call it in a way of their own")
 
 
 def saved_tensors(op, device):
@@ -185,7 +164,7 @@ def saved_tensors(op, device):
 
 def _used(op, sample, label) -> list:
     """Call an op and its backward with copies of a sample; return weak references to all arrays in it, by name."""
-    fresh = sample.map(lambda t: t.detach().clone().requires_grad_(t.requires_grad))
+    fresh = sample.copied()
     references = [(f"argument {name!r}", weakref.ref(t._data)) for name, t in named_tensors(op, fresh)]
     pair = graded(op, fresh)
     results = pair[0] if pair else tensors_in(call(op, fresh))

@@ -129,7 +129,7 @@ def _laid_out(op, device):
     """
     for label, sample in each(op, device):
         yield label, sample
-        alike = len({t.shape for t in tensors_in((sample.args, sample.kwargs))}) == 1 and sample.through is None
+        alike = len({t.shape for t in sample.tensors()}) == 1 and sample.through is None
         if alike and op.family in DERIVED[:3] and "dim" not in op.parameters:
             yield f"{label}, transposed", sample.map(LAYOUTS["transposed"])
 

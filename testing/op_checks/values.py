@@ -34,11 +34,11 @@ def has_samples(op, device):
     """There is something to run the op with, each time the same, and it runs: at first as later."""
     samples = samples_of(op, device=device)
     for number, (sample, again) in enumerate(zip(samples, samples_of(op, device=device), strict=True)):
-        pairs = zip(*(tensors_in((s.args, s.kwargs)) for s in (sample, again)), strict=True)
+        pairs = zip(*(s.tensors() for s in (sample, again)), strict=True)
         assert all(same_bits(*pair) for pair in pairs), (
             f"sample {number} {sample} is another each time: draw random numbers from `make`, or seed them"
         )
-        first, second = (tensors_in(call(op, sample.map(lambda t: t.detach()))) for _ in range(2))
+        first, second = (tensors_in(call(op, sample.detached())) for _ in range(2))
         assert all(map(same_bits, first, second)), f"sample {number} {sample}: the first call gives another result"
     assert not (op.formulas and op.names) or any(graded(op, sample) for sample in samples) or not samples, (
         "it has gradient formulas, and none of its samples requires grad: nothing checks them"
@@ -101,7 +101,7 @@ def inplace(op, device):
             if beside is not None:
                 beside.fill_(True)
             plugrad.manual_seed(0)
-            result = getattr(first, names[0])(*sample.map(lambda t: t.detach()).args[1:], **sample.kwargs)
+            result = getattr(first, names[0])(*sample.detached().args[1:], **sample.kwargs)
             assert result is first, f"{label}: {names[0]} does not return its input"
             agree(first, expected.detach(), f"{label}, {names[0]}" + ("" if first.is_contiguous() else ", strided"))
             assert beside is None or bool((beside == 1).all()), f"{label}: {names[0]} writes beside its input"

@@ -9,11 +9,11 @@ import numpy
 import plugrad
 from plugrad.testing.calls import Skip, agree, call, described, each, graded, is_random, kernel_replaced, outcome
 from plugrad.testing.checks.documents import text_of
-from plugrad.testing.op_checks.elementwise import LARGE, is_float_dtype, large_sample, operands, with_tensors
+from plugrad.testing.op_checks.elementwise import LARGE, large_sample, operands, with_tensors
 from plugrad.testing.op_checks.gradients import assert_right
 from plugrad.testing.op_checks.references import against_reference, reference
 from plugrad.testing.samples import Maker, Sample, inside
-from plugrad.testing.tensors import is_float, reals, tensors_in, to_numpy
+from plugrad.testing.tensors import is_float, is_float_dtype, reals, tensors_in, to_numpy
 
 POINTS = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0)  # where samples do not go, and formulas divide by nothing
 DERIVED = ("unary", "binary", "elementwise", "reduction")
@@ -34,7 +34,7 @@ def options(op, device):
     done = 0
     for label, sample in _varied(op, device):
         try:
-            real = tensors_in(call(op, sample.map(lambda t: t.detach())))
+            real = tensors_in(call(op, sample.detached()))
             differentiable = op.differentiable and graded(op, sample)
         except (*REFUSED, AssertionError):  # options may exclude each other, and `inplace` a gradient
             continue
@@ -167,7 +167,7 @@ def _everything(op, sample) -> list:
 
 def _assert_narrow(op, sample, rounded, label):
     """Assert that a result of float32 inputs is no float64, where all that is not float is left as it was."""
-    given = tensors_in((sample.args, sample.kwargs))
+    given = sample.tensors()
     said = "dtype" in op.parameters or re.search(r"float64|double|complex128", text_of(op))
     if said or sample.through is not None or any(t.dtype not in _NARROW for t in given):
         return
@@ -190,7 +190,7 @@ def _cast(tensor, table):
 def _assert_rounded(op, rounded, wide, label):
     """Assert that tensors differ from those in float64 by no more than rounding, of the inputs or on the way."""
     expected = _everything(op, wide)
-    given = tensors_in((wide.args, wide.kwargs))
+    given = wide.tensors()
     size = max((numpy.abs(_finite(t)).max(initial=0.0) for t in given), default=0.0)
     for number, ((what, one), (_, right)) in enumerate(zip(rounded, expected, strict=True)):
         if not is_float(right) or not is_float(one) or one.dtype is right.dtype:
@@ -238,7 +238,7 @@ def complex_gradient(op, device):
     """Gradients of complex inputs agree with measured slopes, where the op takes them."""
     done = 0
     for label, sample in each(op, device):
-        if sample.through is not None or any(t.dtype.is_complex for t in tensors_in((sample.args, sample.kwargs))):
+        if sample.through is not None or any(t.dtype.is_complex for t in sample.tensors()):
             continue
         turned = sample.map(_turned)
         try:
@@ -274,7 +274,7 @@ def whole_numbers(op, device):
     for label, sample in each(op, device):
         if any(isinstance(value, float) for value in (*sample.args, *sample.kwargs.values())):
             continue  # integers may not be able to hold it
-        given = tensors_in((sample.args, sample.kwargs))
+        given = sample.tensors()
         if sample.through is not None or any(t.dtype.is_complex or _are_parts(t) for t in given):
             continue
         whole = sample.map(lambda t: t.detach().round() + 0.0 if is_float(t) else t)  # + 0.0: not -0.0
@@ -354,7 +354,7 @@ def python_numbers(op, device):
 def general_kernel(op, device):
     """The general kernel gives what the CPU's own gives."""
     for label, sample in each(op, device):
-        plain = sample.map(lambda t: t.detach())
+        plain = sample.detached()
         expected = tensors_in(call(op, plain))
         with kernel_replaced(op, "cpu", None):
             results = tensors_in(call(op, plain))

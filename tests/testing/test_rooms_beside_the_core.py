@@ -15,14 +15,12 @@ PRIVATE = {
     "plugrad._C -> plugrad.dispatch.interception",
     "plugrad.backends -> plugrad.devices.device",
     "plugrad.backends -> plugrad.dispatch.fallback",
-    "plugrad.catalog.rows -> plugrad.dispatch.codegen",
+    "plugrad.catalog.rows -> plugrad.dispatch.source",
     "plugrad.catalog.why -> plugrad.dispatch.fallback",
     "plugrad.overrides -> plugrad.dispatch.interception",
     "plugrad.overrides -> plugrad.graph.modes",
     "plugrad.random -> plugrad.tensor.random",
-    "plugrad.testing.checks.hooks -> plugrad.graph.modes",
     "plugrad.testing.checks.optimizers -> plugrad.optim.batching",
-    "plugrad.testing.gradients.mutations -> plugrad.dispatch.op",
 }
 # Functions that import a module by its name, when it is first asked for.
 DOORS = {
