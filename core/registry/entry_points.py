@@ -7,13 +7,12 @@ module behind it is imported when that name is first used.
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 import threading
 import warnings
 
 from plugrad.errors import describe, suggestion, warn
-from plugrad.registry import decisions, events, preferences
+from plugrad.registry import decisions, distributions, events, preferences
 from plugrad.registry.kinds import KINDS, PLACES, is_name, no_place
 from plugrad.registry.preferences import normalise
 from plugrad.registry.store import backends, claims, plugins
@@ -116,7 +115,7 @@ def installed() -> list[Installed]:
 
 def _distributions_on_path():
     try:
-        yield from importlib.metadata.distributions()
+        yield from distributions.on_path()
     except Exception as error:  # of somebody's own finder
         warn(f"not all installed distributions could be listed: {describe(error)}")
 
@@ -125,7 +124,7 @@ def _text(distribution, file) -> str | None:
     """Return a metadata file as text, with marks in place of bytes that are not UTF-8; None if there is none."""
     try:
         return distribution.read_text(file)
-    except UnicodeDecodeError:
+    except UnicodeDecodeError:  # of importlib.metadata's
         return (distribution._path / file).read_bytes().decode("utf-8", "replace")
     except (OSError, ValueError):
         return None

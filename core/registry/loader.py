@@ -200,12 +200,11 @@ def _check_marked(module) -> None:
     for name, value in vars(module).items() if isinstance(module, types.ModuleType) else ():
         own = isinstance(value, types.FunctionType) and value.__module__ == module.__name__
         if own and name.startswith("plugrad_") and not hasattr(value, "plugrad_impl"):
-            for hook in difflib.get_close_matches(name, _hook_names(), 1, 0.9):
+            for hook in difflib.get_close_matches(name, _HOOK_NAMES, 1, 0.9):
                 raise TypeError(f"{name} looks like the hook {hook} but is not marked: write @hookimpl above it")
 
 
-def _hook_names() -> list[str]:
-    return [known for known, value in vars(hookspecs).items() if known.startswith("plugrad_") and callable(value)]
+_HOOK_NAMES = [known for known, value in vars(hookspecs).items() if known.startswith("plugrad_") and callable(value)]
 
 
 def _call_hooks(plugin, hooks) -> dict:
@@ -220,8 +219,8 @@ def _call_hooks(plugin, hooks) -> dict:
         _manager.add_hookspecs(hookspecs)
     named = [(function.plugrad_impl.get("specname") or name, function) for name, function in vars(hooks).items()]
     for name, function in named:
-        if name not in _hook_names():
-            raise TypeError(f"unknown hook {name!r}{suggestion(name, _hook_names())}")
+        if name not in _HOOK_NAMES:
+            raise TypeError(f"unknown hook {name!r}{suggestion(name, _HOOK_NAMES)}")
         _check_callable(name, function)
     _manager.register(hooks, name=plugin.id)
     given: dict = {}
