@@ -6,31 +6,14 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
 import plugrad
 from plugrad import registry
 from plugrad.catalog import details
-from plugrad.cli import app
 from plugrad.extend import unary
 from plugrad.testing.gradients import of_ops
-from support.guest_builder import GUESTS, build, example, op_module, run
-
-
-def invoke(*arguments, status=0):
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == status, result.output
-    return result
-
-
-def rows(*arguments, status=0):
-    return json.loads(invoke(*arguments, "--json", status=status).stdout)
-
-
-def command(*arguments, paths=(), status=0):
-    done = run(None, *paths, arguments=("-m", "plugrad.cli", *arguments))
-    assert done.returncode == status, done.stderr
-    return done
+from support.command_line import invoke, plain, rows
+from support.guest_builder import GUESTS, build, command, example, op_module, run
 
 
 def test_the_installed_command():
@@ -75,11 +58,6 @@ def test_filters_of_the_table():
     assert "did you mean unary" in plain(invoke("ops", "--family", "unnary", status=2))
 
 
-def plain(result):
-    """Return what was printed without the frame and the line breaks of an error."""
-    return " ".join(result.output.replace("│", " ").split())
-
-
 @pytest.mark.parametrize("name", ["sigmoid", "special.expit", "plugrad.sigmoid", "nn.functional.sigmoid"])
 def test_one_op(name):
     text = invoke("ops", "show", name).stdout
@@ -90,7 +68,7 @@ def test_one_op(name):
 
 def test_the_source_of_an_op():
     text = invoke("ops", "show", "sigmoid", "--source").stdout
-    for part in ("def sigmoid(xp, input):", "def sigmoid_vjp(F, g", "return apply(op, (input, ), out)", "def pull("):
+    for part in ("def sigmoid(xp, input):", "def sigmoid_vjp(F, g", "return _apply(_op, (input, ), out)", "def pull("):
         assert part in text, part
     assert rows("ops", "show", "sigmoid")["formulas"] == [
         {"inputs": ["input"], "function": "sigmoid_vjp", "uses": ["y"]}

@@ -4,16 +4,15 @@ import json
 import re
 
 import pytest
-from typer.testing import CliRunner
 
 import plugrad
 from plugrad import registry
-from plugrad.cli import app
 from plugrad.cli.coverage_page import page
 from plugrad.extend import op as declare_op
 from plugrad.extend import unary
 from plugrad.testing import coverage_report
 from plugrad.testing.coverage import DTYPES, STATUSES, TRIALS, coverage
+from support.command_line import invoke, plain
 from support.guest_builder import ROOT, build, device_guest, op_module, output, run
 
 
@@ -26,10 +25,9 @@ def rows_of(record, dtypes=("float64",)):
     return {row["dtype"]: row for row in coverage(record, dtypes)}
 
 
-def invoke(*arguments, status=0):
-    result = CliRunner().invoke(app, ["coverage", *map(str, arguments)])
-    assert result.exit_code == status, result.output
-    return result.stdout if status == 0 else " ".join(re.sub(r"[\u2500-\u257f]", " ", result.output).split())
+def command(*arguments, status=0):
+    result = invoke("coverage", *arguments, status=status)
+    return result.stdout if status == 0 else plain(result)
 
 
 # ---------------------------------------------------------------------------------------------------- cells
@@ -148,17 +146,17 @@ def test_a_fallback_is_not_its_own_kernel(monkeypatch):
 
 
 def test_the_table_and_its_summary():
-    text = invoke("sin", "argmax", "--device", "cpu", "--dtype", "float32", "--dtype", "int64")
+    text = command("sin", "argmax", "--device", "cpu", "--dtype", "float32", "--dtype", "int64")
     lines = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.strip()}
     assert lines["sin"] == ["if", "·f", "·f", "·f", "if", "if", "plugrad:ops-trigonometry"]
     assert lines["argmax"][1] == "··"
     assert lines["first"][:6] == ["1", "0", "0", "0", "0", "3"]
     assert "not covered: meta, its shape rules are the column `meta`" in text
-    assert "sin" not in invoke("sin", "--holes", "--device", "cpu", "--dtype", "float32").splitlines()[0]
+    assert "sin" not in command("sin", "--holes", "--device", "cpu", "--dtype", "float32").splitlines()[0]
 
 
 def test_json_counts_every_cell():
-    report = json.loads(invoke("plugrad:ops-trigonometry", "--json"))
+    report = json.loads(command("plugrad:ops-trigonometry", "--json"))
     assert {row["provider"] for row in report["rows"]} == {"plugrad:ops-trigonometry"}
     for counts in report["summary"].values():
         assert sum(sum(found.values()) for found in counts.values()) == len(report["rows"]) * len(TRIALS)
@@ -171,7 +169,7 @@ def test_json_counts_every_cell():
 
 def test_several_processes_give_the_same_rows():
     options = "sin", "cos", "tan", "--device", "cpu", "--json", "-j"
-    one, two = (json.loads(invoke(*options, jobs))["rows"] for jobs in (1, 2))
+    one, two = (json.loads(command(*options, jobs))["rows"] for jobs in (1, 2))
     assert one == two
 
 
@@ -185,18 +183,18 @@ def test_several_processes_give_the_same_rows():
     ],
 )
 def test_wrong_names_are_refused(arguments, message):
-    assert message in invoke(*arguments, status=2)
+    assert message in command(*arguments, status=2)
 
 
 def test_the_page_holds_all_rows(tmp_path):
     file = tmp_path / "coverage.html"
-    assert invoke("sin", "nonzero", "--device", "cpu", "--html", file).startswith(str(file))
+    assert command("sin", "nonzero", "--device", "cpu", "--html", file).startswith(str(file))
     text = file.read_text(encoding="utf-8")
     assert not re.search(r"(src|href)\s*=|https?://|@import|url\(", text)  # self-contained
     assert "prefers-color-scheme: dark" in text and "{{" not in text
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
     assert [row[0] for row in data["rows"]] == ["sin", "nonzero"]
-    report = json.loads(invoke("sin", "nonzero", "--device", "cpu", "--json"))
+    report = json.loads(command("sin", "nonzero", "--device", "cpu", "--json"))
     for shown, rows in zip(data["rows"], coverage_report.by_op(report["rows"]).values()):
         codes, told = shown[5], shown[6]
         cells = [(row["cells"][trial], row["messages"].get(trial)) for trial in TRIALS for row in rows]

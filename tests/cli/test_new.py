@@ -8,10 +8,10 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
-from plugrad.cli import app, new
+from plugrad.cli import new
 from support import fresh_environment
+from support.command_line import invoke, plain
 from support.guest_builder import EXAMPLES, ROOT, output, run
 
 KINDS = [part for part in new.PARTS if part != "op"]
@@ -114,14 +114,13 @@ def program(part, op):
     return f"import plugrad as torch\n{source}"
 
 
-def invoke(*arguments, status=0):
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == status, result.output
-    return " ".join(result.output.replace("│", " ").split())
+def new_package(*arguments, status=0):
+    """Return what `plugrad new ARGUMENTS` prints."""
+    return plain(invoke("new", *arguments, status=status))
 
 
 def generate(folder, package):
-    invoke("new", f"made-{package}", *(f"--{kind}" for kind in PACKAGES[package]), "--directory", folder)
+    new_package(f"made-{package}", *(f"--{kind}" for kind in PACKAGES[package]), "--directory", folder)
     return folder / f"plugrad-made-{package}"
 
 
@@ -184,7 +183,7 @@ def test_in_an_environment_of_its_own(wheels, tmp_path):
 def test_what_is_generated_passes_the_linter(package, tmp_path):
     for name in (f"made-{package}", "a" * new.LONGEST):
         options = [f"--{kind}" for kind in PACKAGES[package]]
-        invoke("new", name, *options, "--directory", tmp_path)
+        new_package(name, *options, "--directory", tmp_path)
         folder = tmp_path / f"plugrad-{name}"
         for config in (ROOT / "pyproject.toml", folder / "pyproject.toml"):
             command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--config", config, folder]
@@ -193,7 +192,7 @@ def test_what_is_generated_passes_the_linter(package, tmp_path):
 
 
 def test_the_next_commands_are_printed(tmp_path):
-    said = invoke("new", "sharp", "--directory", tmp_path)
+    said = new_package("sharp", "--directory", tmp_path)
     folder = tmp_path / "plugrad-sharp"
     assert f'cd {folder} pip install -e ".[test]" plugrad check plugrad-sharp' in said
     assert {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()} == {
@@ -204,7 +203,7 @@ def test_the_next_commands_are_printed(tmp_path):
 
 def test_one_name_in_three_spellings(tmp_path):
     for number, name in enumerate(("soft-knee", "soft_knee", "plugrad-soft-knee")):
-        invoke("new", name, "--directory", tmp_path / str(number))
+        new_package(name, "--directory", tmp_path / str(number))
         made = tmp_path / str(number) / "plugrad-soft-knee"
         assert 'soft_knee = "plugrad_soft_knee.op"' in (made / "pyproject.toml").read_text()
 
@@ -233,19 +232,19 @@ def test_one_name_in_three_spellings(tmp_path):
     ],
 )  # fmt: skip
 def test_what_is_refused(arguments, expected, tmp_path):
-    assert expected in invoke("new", *arguments, "--directory", tmp_path, status=2)
+    assert expected in new_package(*arguments, "--directory", tmp_path, status=2)
     assert not list(tmp_path.iterdir())
 
 
 def test_nothing_is_written_over(tmp_path):
     kept = tmp_path / "plugrad-kept" / "notes.txt"
     kept.parent.mkdir()
-    invoke("new", "kept", "--directory", tmp_path)
-    said = invoke("new", "kept", "--directory", tmp_path, status=2)
+    new_package("kept", "--directory", tmp_path)
+    said = new_package("kept", "--directory", tmp_path, status=2)
     assert "is not empty; choose another name or --directory" in said
     file = tmp_path / "plugrad-file"
     file.write_text("")
-    assert "exists" in invoke("new", "file", "--directory", tmp_path, status=2)
+    assert "exists" in new_package("file", "--directory", tmp_path, status=2)
 
 
 def test_a_name_that_only_a_guest_has_is_free(tmp_path):
@@ -273,7 +272,7 @@ def test_the_table_of_a_readme_is_made_from_what_the_package_brings(tmp_path):
     assert all(f"| {name} | {kind} | {places} | {doc} |" in readme for (name, kind), (places, doc) in rows.items())
     source = folder / "src" / "plugrad_made_all" / "layer.py"
     source.write_text(source.read_text().replace("The op at a learned scale of each feature", "Another | line"))
-    invoke("new", "made-all", "--readme", "--directory", tmp_path)
+    new_package("made-all", "--readme", "--directory", tmp_path)
     assert (folder / "README.md").read_text() == readme.replace(
         "The op at a learned scale of each feature", "Another \\| line"
     )
@@ -284,13 +283,13 @@ def test_the_table_of_a_package_with_other_entry_points(tmp_path):
     manifest, readme = folder / "pyproject.toml", folder / "README.md"
     others = '[project.entry-points.console_scripts]\nrun = "nowhere:main"\n[project.entry-points."plugrad.cli"]\n'
     manifest.write_text(f'{manifest.read_text()}\n{others}shine = "command:app"\n')
-    refused = invoke("new", "made-op", "--readme", "--directory", tmp_path, status=2)
+    refused = new_package("made-op", "--readme", "--directory", tmp_path, status=2)
     assert "names the module 'command:app', but there is no src/command.py" in refused
     (folder / "command.py").write_text('def shine():\n    """Make it shine."""\n')
-    invoke("new", "made-op", "--readme", "--directory", tmp_path)
+    new_package("made-op", "--readme", "--directory", tmp_path)
     assert "| shine | command | `plugrad shine` | Make it shine. |" in readme.read_text()
     readme.write_text("nothing\n")
-    assert "has no place for the table" in invoke("new", "made-op", "--readme", "--directory", tmp_path, status=2)
+    assert "has no place for the table" in new_package("made-op", "--readme", "--directory", tmp_path, status=2)
 
 
 @pytest.mark.parametrize("example", sorted(folder.name for folder in pathlib.Path(EXAMPLES).iterdir()))

@@ -5,14 +5,10 @@ import json
 
 import pytest
 
-from support.guest_builder import GUESTS, build, command, device_guest, kernel_guest, op_module, output, run
+from support.guest_builder import GUESTS, build, command, device_guest, kernel_guest, lines, op_module, output, run
 
 CLASH = GUESTS / "clash_a", GUESTS / "clash_b"
 ORDERS = [CLASH, CLASH[::-1]]
-
-
-def lines(text):
-    return [line for line in text.splitlines() if line]
 
 
 # ---------------------------------------------------------------------------------------------------- names of guests

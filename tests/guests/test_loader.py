@@ -5,12 +5,7 @@ import tomllib
 
 import pytest
 
-from support.guest_builder import ROOT, build, example, op_module, output, run
-
-
-def lines(text):
-    return [line for line in text.splitlines() if line]
-
+from support.guest_builder import ROOT, build, example, lines, op_module, output, run
 
 # ---------------------------------------------------------------------------------------------------- guests that work
 

@@ -5,13 +5,9 @@ import json
 import pytest
 
 from support import nasty_guests
-from support.guest_builder import GUESTS, build, op_module, output, run
+from support.guest_builder import GUESTS, build, lines, op_module, output, run
 
 FAULTS = nasty_guests.FAULTS
-
-
-def lines(text):
-    return [line for line in text.splitlines() if line]
 
 
 # ---------------------------------------------------------------------------------------------------- every fault

@@ -56,6 +56,11 @@ def output(code, *paths, **options):
     return done.stdout
 
 
+def lines(text):
+    """Return the lines of a text that are not empty."""
+    return [line for line in text.splitlines() if line]
+
+
 OP = '''
 from plugrad.extend import Op, collect, hookimpl, unary
 

@@ -7,14 +7,7 @@ import time
 import numpy
 
 import plugrad
-from plugrad.extend import (
-    binary,
-    keep_dims,
-    op,
-    reduction,
-    unary,
-    view,
-)
+from plugrad.extend import binary, keep_dims, op, reduction, unary, view
 
 BUGS = {}  # name -> (function that returns {kind: [records]}, check, argument or None)
 
@@ -99,6 +92,17 @@ def a_grad_output_written():
     return wave(formula)
 
 
+@bug("inputs unchanged")
+def a_saved_input_written_by_backward():
+    def formula(F, g, input):
+        result = right(F, g, input)
+        if isinstance(input, numpy.ndarray) and input.ndim:
+            input[...] = 0
+        return result
+
+    return wave(formula)
+
+
 @bug("determinism")
 def random_numbers_without_the_seed():
     def noisy(xp, input):
@@ -136,6 +140,18 @@ def an_error_with_another_text():
     return made
 
 
+@bug("error samples")
+def an_error_of_another_class():
+    def kernel(xp, input):
+        if input.ndim > 3:
+            raise ValueError("at most 3 dimensions")
+        return input * xp.exp(-input)
+
+    made = wave(kernel=kernel)
+    made.errors(lambda make: iter([(RuntimeError, "at most 3", make.args(make(1, 1, 1, 1)))]))
+    return made
+
+
 @bug("in-place")
 def an_in_place_form_of_its_own_mind():
     made = wave()
@@ -160,6 +176,65 @@ def the_gradient_of_one_operand_wrong():
     product.vjp("input")(lambda F, g, other: g * other)
     product.vjp("other")(lambda F, g, input: 1.001 * g * input)
     return product
+
+
+@bug("gradient", "input")
+def a_gradient_off_by_a_thousandth():
+    return wave(lambda F, g, input: 1.001 * right(F, g, input))
+
+
+@bug("gradient")
+def the_incoming_gradient_forgotten():
+    return wave(lambda F, g, input: (1 - input) * F.exp(-input))
+
+
+@bug("gradient", "input")
+def one_element_of_a_gradient_wrong():
+    def formula(F, g, input):
+        result = right(F, g, input)
+        return F.where(input == F.amax(input), 2 * result, result)
+
+    return wave(formula)
+
+
+@bug("gradient", "input")
+def a_tiny_gradient_that_is_zero():
+    @unary()
+    def tiny_square(xp, input):
+        """Very small squares."""
+        return 1e-6 * input * input
+
+    tiny_square.vjp(lambda F, g, input: 0 * g * input)
+    return tiny_square
+
+
+@bug("gradient", "other")
+def operands_exchanged():
+    @binary(promote="float")
+    def ratio(xp, input, other):
+        """The first operand over the second."""
+        return input / other
+
+    ratio.vjp("input")(lambda F, g, other: g / other)
+    ratio.vjp("other")(lambda F, g, input, other: -g * other / (input * input))
+    return ratio
+
+
+@bug("gradient", "input")
+def a_gradient_spread_along_the_wrong_axis():
+    @reduction(promote="float")
+    def total(xp, input, dim=None, keepdim=False):
+        """The sum along a dimension."""
+        return input.sum(axis=dim, keepdims=keepdim)
+
+    @total.vjp
+    def total_vjp(F, g, input_shape, dim, keepdim):
+        wide = keep_dims(F, g, input_shape, dim, keepdim)
+        if len(input_shape) == 2 and dim == 1:
+            wide = F.transpose(F.expand(wide, (input_shape[0], input_shape[0])), 0, 1)[:, :1]
+        return F.expand(wide, input_shape)
+
+    return total
 
 
 @bug("second gradient", "input")
@@ -276,6 +351,41 @@ def a_wrong_shape_rule():
     made.vjp(lambda F, g: 2 * g)
     made.meta(lambda input: (input.shape[::-1], input.dtype))
     return made
+
+
+@bug("meta device")
+def a_wrong_dtype_rule():
+    @op(vjp=None)
+    def place_of_largest(xp, input):
+        """Where the largest element is."""
+        return xp.argmax(input)
+
+    place_of_largest.meta(lambda input: ((), input.dtype))
+    place_of_largest.samples(lambda make: iter([make(2, 3)]))
+    return place_of_largest
+
+
+@bug("strides")
+def a_view_that_confuses_rows_and_columns():
+    @view()
+    def first_row(xp, input):
+        """The first row, found by memory."""
+        return input.T[:, 0] if input.flags.c_contiguous else input[:, 0]
+
+    first_row.vjp(lambda F, g, input_shape: F.expand(F.unsqueeze(g, 0), input_shape) * 0)
+    first_row.samples(lambda make: iter([make(3, 3, requires_grad=False)]))
+    return first_row
+
+
+@bug("shapes")
+def an_op_that_looks_at_the_whole_tensor():
+    @unary()
+    def centred(xp, input):
+        """Each element less the mean of all."""
+        return input - (input.mean() if input.size else 0)
+
+    centred.vjp(lambda F, g: g - (F.mean(g) if 0 not in g.shape else 0))
+    return centred
 
 
 @bug("shapes")

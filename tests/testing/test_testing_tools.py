@@ -1,100 +1,29 @@
-"""Conformance cases, samples and comparison tools: do they pass what is right, and catch what is not?"""
+"""Samples, comparisons and other tools of tests: do they pass what is right, and catch what is not?"""
 
 import numpy
 import pytest
 
 import plugrad as torch
-from plugrad.extend import reduction, unary
 from plugrad.testing import assert_close, cases, make_tensor, samples_of
 from plugrad.testing.samples import Maker
+from support.seeded_ops import wave
 
-# ----------------------------------------------------------------------------------------------- conformance
-
-
-def declare(kernel=None, formula=None, **options):
-    """An op that squares, with a kernel and a gradient of one's own."""
-
-    @unary(promote="same", **options)
-    def square_(xp, input):
-        """Square of each element."""
-        return kernel(xp, input) if kernel else input * input
-
-    square_.vjp((lambda F, g, input: formula(F, g, input)) if formula else (lambda F, g, input: 2 * g * F.conj(input)))
-    return square_
-
-
-def failed(op) -> set:
-    found = set()
-    for case in cases(op):
-        try:
-            case()
-        except AssertionError as error:
-            assert op.name in str(error) and case.name in str(error)
-            found.add(case.name)
-    return found
-
-
-def test_a_right_op_passes_all_cases():
-    assert failed(declare(ref="numpy.square")) == set()
-
-
-def write(xp, input):
-    result = input * input
-    input[...] = 0
-    return result
-
-
-@pytest.mark.parametrize(
-    "broken, caught",
-    [
-        ({"formula": lambda F, g, input: 2.002 * g * input}, "gradient"),
-        ({"formula": lambda F, g, input: g * input}, "gradient"),
-        (
-            {"formula": lambda F, g, input: 2 * g * (input.detach() if hasattr(input, "detach") else input)},
-            "second gradient",
-        ),
-        ({"formula": lambda F, g, input: (2 + hasattr(g, "detach")) * g * input}, "formula modes"),
-        ({"kernel": write}, "inputs unchanged"),
-        ({"kernel": lambda xp, input: input * input * 1.001, "ref": "numpy.square"}, "value"),
-        ({"kernel": lambda xp, input: input * input.flat[0] if input.ndim else input * input}, "shapes"),
-        ({"kernel": lambda xp, input: (input * input).astype("float32")}, "promotion"),
-        (
-            {"kernel": lambda xp, input: (input * input)[..., ::-1] if input.strides[-1:] < (0,) else input * input},
-            "strides",
-        ),
-    ],
-)
-def test_conformance_catches(broken, caught):
-    assert caught in failed(declare(**broken))
-
-
-def test_conformance_catches_a_wrong_meta_rule_and_wrong_error_samples():
-    @reduction()
-    def total(xp, input, dim=None, keepdim=False):
-        """Sum."""
-        return xp.sum(input, axis=dim, keepdims=keepdim)
-
-    total.vjp(
-        lambda F, g, input_shape, dim, keepdim: F.expand(
-            torch.extend.keep_dims(F, g, input_shape, dim, keepdim), input_shape
-        )
-    )
-    total.meta(lambda input, dim=None, keepdim=False: (input.shape, input.dtype))
-
-    @total.errors
-    def total_errors(make):
-        yield ValueError, "no such thing", make.args(make(3), dim=7)
-
-    assert failed(total) >= {"meta device", "error samples"}
+# ----------------------------------------------------------------------------------------------- samples
 
 
 def test_samples_are_the_same_each_time_and_keep_away_from_kinks():
-    op = declare()
-    one, other = samples_of(op), samples_of(op)
+    one, other = samples_of(wave()), samples_of(wave())
     assert [s.args[0].tolist() for s in one] == [s.args[0].tolist() for s in other]
     values = Maker("kinks")(1000).detach().numpy()
     assert numpy.abs(2 * values - numpy.round(2 * values)).min() > 0.09
     assert set(Maker("ints").ints(100, low=1, high=3).tolist()) == {1, 2}
+
+
+def test_an_in_place_form_that_returns_a_new_tensor(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "damped_", lambda self: self * torch.exp(-self), raising=False)
+    (case,) = (case for case in cases(wave()) if case.name == "in-place")
+    with pytest.raises(AssertionError, match="does not return its input"):
+        case.run()
 
 
 # ------------------------------------------------------------------------------------------------ comparison
