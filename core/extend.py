@@ -23,6 +23,7 @@ from plugrad.optim.lr_scheduler import LRScheduler
 from plugrad.optim.optimizer import Optimizer
 from plugrad.registry.hookspecs import PLUGRAD_API, hookimpl
 from plugrad.registry.session import register, unregister
+from plugrad.tensor.indices import is_basic_index, tidy_index
 from plugrad.tensor.random import Generator, rng
 from plugrad.tensor.shapes import axes, broadcast_shapes
 from plugrad.tensor.tensor import from_raw
@@ -31,8 +32,8 @@ __all__ = [
     "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "OpCall", "OpHook", "Optimizer",
     "PLUGRAD_API", "Parameter", "SymbolicBackend", "axes", "binary", "broadcast_shapes", "collect", "complement",
     "composite", "conj", "dtype_of", "elementwise", "factory", "from_raw", "get_default_dtype", "hookimpl",
-    "keep_dims", "kernel_for", "layer", "loss", "loss_modules", "op", "reduction", "register", "rng", "scipy_of",
-    "type_of", "unary", "unregister", "view",
+    "is_basic_index", "keep_dims", "kernel_for", "layer", "loss", "loss_modules", "op", "reduction", "register",
+    "rng", "scipy_of", "tidy_index", "type_of", "unary", "unregister", "view",
 ]  # fmt: skip
 
 

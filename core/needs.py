@@ -1,4 +1,7 @@
-"""The ops that the core itself calls, and what for: whatever plugins are installed must bring them."""
+"""The ops that the core itself calls, and what for: whatever plugins are installed must bring them.
+
+The core knows no op beyond these lists. An op that is missing is an error where it is first needed.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,47 @@ _OTHERS = {
     "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "neg": "neg", "pos": "positive",
     "abs": "abs", "invert": "bitwise_not", "getitem": "getitem",
 }  # fmt: skip
+# Python's operators, by the name of their method.
 OPERATORS = {f"__{operator}__": name for operator, name in {**_BINARY, **_OTHERS}.items()}
 REFLECTED = {f"__r{operator}__": name for operator, name in _BINARY.items()}
 ASSIGNMENTS = {f"__i{operator}__": name for operator, name in _BINARY.items() if operator != "matmul"}
 
-NEEDED = {
+# Ops that are called by their records or in formulas.
+FUNCTIONS = {
+    "adjoint": "Tensor.H and Tensor.mH",
+    "basic_index": "item assignment, and what is selected by slices and numbers",
+    "conj": "gradients of complex numbers",
     "empty": "Tensor(2, 3), and parameters without data",
     "empty_like": "Module.to_empty",
+    "expand": "gradients of broadcast inputs",
+    "imag": "Tensor.imag",
+    "permute": "Tensor.T",
+    "real": "Tensor.real, and gradients of real inputs of complex results",
+    "reshape": "gradients of broadcast inputs, and of reductions",
+    "setitem": "item assignment by tensors",
+    "sum": "gradients of broadcast inputs",
+    "transpose": "Tensor.mT",
+    "where": "zero_safe",
+}
+# Methods that are called on tensors.
+METHODS = {
+    "any": "`element in tensor`, and the search for NaN in anomaly mode",
+    "bfloat16": "Module.bfloat16",
+    "clone": "gradients that nobody else may see",
+    "copy_": "item assignment, and loading of state",
+    "cpu": "printing, Module.cpu, and saved tensors that wait on the CPU",
+    "cuda": "Module.cuda",
+    "double": "Module.double",
+    "fill_": "learning rates that are tensors",
+    "flip": "reversed(tensor)",
+    "float": "Module.float, and printing",
+    "half": "Module.half",
+    "isnan": "the search for NaN in anomaly mode",
+    "to": "copies between devices and dtypes",
+    "type": "Module.type, and names of types in messages",
+    "unbind": "iteration over a tensor",
+    "view_as": "outputs of a Function that are its inputs",
+    "zero_": "gradients that are set to zero",
 }
 
 
@@ -30,6 +67,9 @@ def op(name: str):
     except registry.AmbiguousNameError:
         raise
     except AttributeError as error:
-        raise RuntimeError(
-            f"plugrad itself needs the op {name!r} for {NEEDED[name]}, and no plugin brings it: {error}"
-        ) from error
+        raise missing(name, FUNCTIONS[name], error) from error
+
+
+def missing(name, purpose, error) -> RuntimeError:
+    """Return the error for an op that the core needs and no plugin brings."""
+    return RuntimeError(f"plugrad itself needs the op {name!r} for {purpose}, and no plugin brings it: {error}")

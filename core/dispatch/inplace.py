@@ -8,7 +8,7 @@ nothing is recorded the emitted fast path of the in-place form writes without a 
 
 from __future__ import annotations
 
-from plugrad import registry
+from plugrad import needs, registry
 from plugrad.devices import dtypes
 from plugrad.dispatch import interception, interpreter
 from plugrad.dispatch.formulas import PLAIN
@@ -19,6 +19,7 @@ from plugrad.graph.nodes import Node
 from plugrad.graph.versions import touch
 from plugrad.tensor import inference
 from plugrad.tensor.creation import as_tensor
+from plugrad.tensor.indices import is_basic_index, tidy_index
 from plugrad.tensor.tensor import Tensor, core_method, make
 from plugrad.tensor.views import UNTRACKED, View, next_generation
 
@@ -215,9 +216,8 @@ def assign(target, index, value, inside=False):
         return interception.method(func, lambda: assign(target, index, value, True), target, index, value)
     check_writable(target)
     kind = target._type
-    getitem = registry.op("getitem")
-    index = (index,) if type(index) is int else getitem.tidy(index)
-    basic = getitem.is_basic(index)
+    index = (index,) if type(index) is int else tidy_index(index)
+    basic = is_basic_index(index)
     number = type(value) in PLAIN
     if not number:
         value = _as_value(target, value)
@@ -225,7 +225,7 @@ def assign(target, index, value, inside=False):
         target._edge is not None or target._base is not None or (not number and value._live_edge() is not None)
     )
     if basic and not recorded and not modes.special and not kind.rare:
-        region = registry.op("basic_index").compute(kind, [target._data, index])
+        region = needs.op("basic_index").compute(kind, [target._data, index])
         if not number:
             value = value._data
             if value.ndim > region.ndim or value.shape != region.shape:
@@ -240,13 +240,13 @@ def assign(target, index, value, inside=False):
     if number:
         value = make(kind.xp.asarray(value).astype(kind.np), kind)
     if basic:
-        region = interpreter.apply(registry.op("basic_index"), (target, index))
+        region = interpreter.apply(needs.op("basic_index"), (target, index))
         _check_expands(value, region)
         if value._data.ndim > region._data.ndim:
             value = value.reshape(value._data.shape[value._data.ndim - region._data.ndim :])
         region.copy_(value)
         return
-    store(target, registry.op("setitem").function(target, index, value))
+    store(target, needs.op("setitem").function(target, index, value))
 
 
 @core_method("__setitem__")

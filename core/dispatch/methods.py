@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from plugrad import registry
 from plugrad.dispatch import inplace
-from plugrad.needs import ASSIGNMENTS, OPERATORS, REFLECTED
+from plugrad.needs import ASSIGNMENTS, METHODS, OPERATORS, REFLECTED, missing
 from plugrad.registry import events
 from plugrad.tensor.tensor import CORE_NAMES, LazyMethod, Tensor
 
 
 def _find_method(name):
-    return registry.resolve(f"Tensor.{name}")
+    try:
+        return registry.resolve(f"Tensor.{name}")
+    except AttributeError as error:
+        if name in METHODS and not isinstance(error, registry.AmbiguousNameError):
+            raise missing(name, METHODS[name], error) from error
+        raise
 
 
 def install_method(name: str) -> None:
@@ -83,6 +88,9 @@ def _on_forget(dotted) -> None:
 
 
 install_operators()
+for _name in METHODS:
+    if not _name.endswith("_"):  # in-place forms come with their ops
+        install_method(_name)
 events.on_public_name.append(_on_public_name)
 events.on_promise.append(_on_promise)
 events.on_op.append(_on_op)

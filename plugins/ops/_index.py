@@ -6,33 +6,6 @@ import warnings
 
 from plugrad.extend import broadcast_shapes
 
-KINDS = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices"
-
-
-def tidy(index):
-    """An index as a tuple, with 0-d integer tensors and NumPy integers as ints; IndexError for other things."""
-    if isinstance(index, list) and any(not isinstance(i, (int, float)) for i in index):
-        index = tuple(index)  # x[[slice(0, 1), 2]] and x[[[0, 1], [1, 0]]] mean x[...] of a tuple
-    return tuple([tidy_item(i) for i in (index if isinstance(index, tuple) else (index,))])
-
-
-def tidy_item(item):
-    if item is None or item is Ellipsis or isinstance(item, (int, list, tuple, range)):
-        return item
-    if isinstance(item, slice):
-        if item.step is not None and item.step <= 0:
-            raise ValueError("step must be greater than zero; use flip for reversed order")
-        return item
-    if hasattr(item, "dtype"):
-        name = str(item.dtype).rpartition(".")[2]
-        if item.ndim == 0 and "int" in name:
-            return int(item)
-        if name in ("int64", "int32", "bool", "uint8"):
-            return item
-        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-    # PyTorch takes a string for data of a tensor of indices, hence another class.
-    raise (TypeError if isinstance(item, str) else IndexError)(f"{KINDS} (got {type(item).__name__})")
-
 
 def is_plain(index):
     """Whether an index consists, at a glance, of ints, slices without step, None and Ellipsis only."""
@@ -44,14 +17,6 @@ def is_plain(index):
         elif cls is not int and item is not None and item is not Ellipsis:
             return False
     return index is not None and index is not Ellipsis
-
-
-def is_basic(index):
-    """Whether a tidy index selects a view: ints, slices, None and Ellipsis only."""
-    for item in index:
-        if not (item is None or item is Ellipsis or item.__class__ is int or item.__class__ is slice):
-            return False
-    return True
 
 
 def as_array(xp, item):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, hookimpl, op, view
+from plugrad.extend import Op, axes, collect, composite, hookimpl, is_basic_index, op, tidy_index, view
 
 from . import _index as ix
 
@@ -17,8 +17,8 @@ def getitem(F, input, index):
         return F.basic_index(input, index)
     if index.__class__ is plugrad.Tensor and index.ndim and index.dtype in (plugrad.int64, plugrad.bool):
         return F.index_by(input, index)
-    index = ix.tidy(index)
-    return F.basic_index(input, index) if ix.is_basic(index) else F.advanced_index(input, index)
+    index = tidy_index(index)
+    return F.basic_index(input, index) if is_basic_index(index) else F.advanced_index(input, index)
 
 
 @getitem.samples
@@ -28,10 +28,6 @@ def getitem_samples(make):
     yield make(3, 4), (make.bool(3, 4),)
     yield make(3, 4, 2), (make.ints(2, low=0, high=3), slice(None), make.ints(2, low=0, high=2))
     yield make(3, 4, 2), (0, make.bool(4), None)
-
-
-# Item assignment asks whether it may write through a view.
-getitem.tidy, getitem.is_basic = ix.tidy, ix.is_basic
 
 
 def _basic_node(input, index):
@@ -183,7 +179,7 @@ def accumulate(xp, out, index, values):
 @op(at=(), inplace=True, node="CopySlices", like="input")
 def setitem(xp, input, index, value):
     """A copy of `input` with `value` written at an index."""
-    index = ix.tidy(index)
+    index = tidy_index(index)
     out = xp.array(input)
     assign(xp, out, index, value)
     return out
@@ -248,7 +244,7 @@ def index_put(xp, input, indices, values, accumulate=False):
     >>> torch.index_put(torch.zeros(3), (torch.tensor([0, 0]),), torch.ones(2), accumulate=True)
     tensor([2., 0., 0.])
     """
-    index = ix.tidy(tuple(slice(None) if i is None else i for i in indices))
+    index = tidy_index(tuple(slice(None) if i is None else i for i in indices))
     if values.dtype != input.dtype:
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {input.dtype} for the "
