@@ -38,8 +38,8 @@ class nan_finder(OpHook):
             bad = self._bad(tensor.detach())
             if bad.any() and not any(self._bad(given.detach()).any() for given in inputs):
                 where = tuple(bad.nonzero()[0].tolist())
-                found = tensor.detach()[where].item()
-                raise FloatingPointError(f"{name} made {found} at element {where} of its {what}, from finite inputs")
+                value = tensor.detach()[where].item()
+                raise FloatingPointError(f"{name} made {value} at element {where} of its {what}, from finite inputs")
 
     def after(self, call):
         if call.op.runs_on != "nothing":

@@ -108,10 +108,10 @@ class RNNBase(Module):
         wanted = 3 if batched else 2
         if any(part.ndim != wanted for part in given):
             names = ("hx",) if len(given) == 1 else ("hx", "cx")
-            kind = "batched 3-D" if batched else "unbatched 2-D"
-            found = ", ".join(f"{part.ndim}-D" for part in given)
-            found = f"({found}) tensors" if len(given) > 1 else f"{found} tensor"
-            raise RuntimeError(f"For {kind} input, {' and '.join(names)} should also be {wanted}-D but got {found}")
+            expected = "batched 3-D" if batched else "unbatched 2-D"
+            got = ", ".join(f"{part.ndim}-D" for part in given)
+            got = f"({got}) tensors" if len(given) > 1 else f"{got} tensor"
+            raise RuntimeError(f"For {expected} input, {' and '.join(names)} should also be {wanted}-D but got {got}")
         parts = tuple(part if batched else part[:, None] for part in given)
         for number, (part, shape) in enumerate(zip(parts, shapes)):
             if tuple(part.shape) != shape:

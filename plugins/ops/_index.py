@@ -45,28 +45,28 @@ def indexed_shape(shape, index):
     used = sum(item is not None and item is not Ellipsis for item in index)
     if used > len(shape):
         raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
-    made, arrays, places, dim = [], [], [], 0
+    sizes, arrays, places, dim = [], [], [], 0
     for item in index:
         if item is None:
-            made.append(1)
+            sizes.append(1)
         elif item is Ellipsis:
             skip, used = len(shape) - used, len(shape)  # a second Ellipsis is empty
-            made += shape[dim : dim + skip]
+            sizes += shape[dim : dim + skip]
             dim += skip
         elif item.__class__ is slice:
-            made.append(len(range(*item.indices(shape[dim]))))
+            sizes.append(len(range(*item.indices(shape[dim]))))
             dim += 1
         elif item.__class__ is int:
             dim += 1
         elif hasattr(item, "dtype") and item.dtype.kind in "iu":
             arrays.append(tuple(item.shape))
-            places.append(len(made))
+            places.append(len(sizes))
             dim += 1
         else:
             raise NotImplementedError("indexing with a mask has no result shape on meta: it depends on values")
-    made += shape[dim:]
+    sizes += shape[dim:]
     place = places[0] if len(set(places)) == 1 else 0  # dimensions of tensors that are apart come first
-    return (*made[:place], *broadcast_shapes(*arrays), *made[place:])
+    return (*sizes[:place], *broadcast_shapes(*arrays), *sizes[place:])
 
 
 def two_steps(xp, shape, index):

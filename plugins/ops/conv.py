@@ -118,16 +118,16 @@ def _resolve(n, input, weight, bias, stride, padding, dilation, groups):
 
 def _conv(F, n, input, weight, bias, stride, padding, dilation, groups):
     """The common part of conv1d, conv2d and conv3d."""
-    found, extra = _resolve(
+    geometry, extra = _resolve(
         n, _shape(input), _shape(weight), _shape(bias),
         _hashable(stride), _hashable(padding), _hashable(dilation), groups,
     )  # fmt: skip
     if extra:
         input = F.constant_pad_nd(input, extra)
     if input.ndim == n + 2:
-        return F.convolve(input, weight, bias, found)
+        return F.convolve(input, weight, bias, geometry)
     input = F.unsqueeze(input, 0)
-    return F.squeeze(F.convolve(input, weight, bias, found), 0)
+    return F.squeeze(F.convolve(input, weight, bias, geometry), 0)
 
 
 @composite(at=("nn.functional.conv1d", "conv1d"))
@@ -210,14 +210,14 @@ def _resolve_transposed(n, input, weight, bias, stride, padding, output_padding,
 
 def _conv_transpose(F, n, input, weight, bias, stride, padding, output_padding, groups, dilation):
     """The common part of the transposed convolutions."""
-    found = _resolve_transposed(
+    geometry = _resolve_transposed(
         n, _shape(input), _shape(weight), _shape(bias),
         _hashable(stride), _hashable(padding), _hashable(output_padding), groups, _hashable(dilation),
     )  # fmt: skip
     if input.ndim == n + 2:
-        return F.convolve(input, weight, bias, found)
+        return F.convolve(input, weight, bias, geometry)
     input = F.unsqueeze(input, 0)
-    return F.squeeze(F.convolve(input, weight, bias, found), 0)
+    return F.squeeze(F.convolve(input, weight, bias, geometry), 0)
 
 
 @composite(at=("nn.functional.conv_transpose1d", "conv_transpose1d"))

@@ -132,9 +132,9 @@ def _cast(name, target):
     >>> torch.ones(2).{name}().dtype
     torch.{target}
     """
-    made = composite(at=(f"Tensor.{name}",), name=name)(method)
-    made.samples(_cast_samples)
-    return made
+    record = composite(at=(f"Tensor.{name}",), name=name)(method)
+    record.samples(_cast_samples)
+    return record
 
 
 _casts = {

@@ -19,17 +19,17 @@ def _copy_of(record, name=None, method=False):
         return F.clone(result, memory_format=plugrad.contiguous_format)
 
     at = (f"{name}_copy", f"Tensor.{name}_copy")
-    made = composite(name=f"{name}_copy", at=at if method else at[:1])(viewer)  # for its signature
-    made.kernels["*"] = copied
-    made.module = __name__
-    made.doc = f"""A copy of what `{name}` returns; arguments and errors are those of it.
+    copy = composite(name=f"{name}_copy", at=at if method else at[:1])(viewer)  # for its signature
+    copy.kernels["*"] = copied
+    copy.module = __name__
+    copy.doc = f"""A copy of what `{name}` returns; arguments and errors are those of it.
 
     >>> import plugrad as torch
     >>> callable(torch.{name}_copy)
     True
     """
-    made.sample_function = record.sample_function
-    return made
+    copy.sample_function = record.sample_function
+    return copy
 
 
 _copies = [

@@ -238,8 +238,8 @@ def ends(name, start, end, steps, dtype):
     """The checked end points as numbers; integer dtypes cut them before anything is computed, as in PyTorch."""
     if not isinstance(steps, int):
         raise TypeError(f"{name}(): argument 'steps' (position 3) must be int, not {type(steps).__name__}")
-    found = number(name, start), number(name, end)
-    return tuple(map(int, found)) if dtype is not None and dtype.kind in "iu" else found
+    both = number(name, start), number(name, end)
+    return tuple(map(int, both)) if dtype is not None and dtype.kind in "iu" else both
 
 
 def spaced(xp, start, end, steps):

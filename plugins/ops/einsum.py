@@ -20,22 +20,22 @@ _layouts: dict = {}
 
 def _layout(labels):
     """How to bring two operands into the form of a matrix product, and the result into that of `labels`."""
-    found = _layouts.get(labels)
-    if found is None:
+    layout = _layouts.get(labels)
+    if layout is None:
         left, right, result = labels
         batch = [c for c in left if c in right and c in result]
         rows = [c for c in left if c not in right]
         columns = [c for c in right if c not in left]
         summed = [c for c in left if c in right and c not in result]
         have = batch + rows + columns
-        found = _layouts[labels] = (
+        layout = _layouts[labels] = (
             tuple(left.index(c) for c in batch + rows + summed),
             tuple(right.index(c) for c in batch + summed + columns),
             tuple(have.index(c) for c in result),
             len(batch),
             len(summed),
         )
-    return found
+    return layout
 
 
 @op(at=(), node="BmmBackward0")
@@ -52,10 +52,10 @@ def contract(xp, input, other, labels):
     b, n, k = math.prod(size[:batch]), math.prod(size[batch:last]), math.prod(size[last:])
     m = math.prod(other_size[batch + summed :])
     if batch:
-        found = product(xp, input.reshape(b, n, k), other.reshape(b, k, m))
+        result = product(xp, input.reshape(b, n, k), other.reshape(b, k, m))
     else:
-        found = product(xp, input.reshape(n, k), other.reshape(k, m))
-    return found.reshape(size[:last] + other_size[batch + summed :]).transpose(out_order)
+        result = product(xp, input.reshape(n, k), other.reshape(k, m))
+    return result.reshape(size[:last] + other_size[batch + summed :]).transpose(out_order)
 
 
 @contract.meta
@@ -271,10 +271,10 @@ def einsum(F, equation, operands=()):
             _plans.clear()
         plan = _plans[equation, shapes] = _plan(equation, shapes)
     first, joins, last = plan
-    found = _run(F, operands[0], first)
+    result = _run(F, operands[0], first)
     for (steps, labels, other_steps), operand in zip(joins, operands[1:]):
-        found = F.contract(_run(F, found, steps), _run(F, operand, other_steps), labels)
-    return _run(F, found, last)
+        result = F.contract(_run(F, result, steps), _run(F, operand, other_steps), labels)
+    return _run(F, result, last)
 
 
 @einsum.samples

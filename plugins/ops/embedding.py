@@ -122,11 +122,11 @@ def embedding_grad_samples(make):
 @op(at=())
 def embedding_weighted(xp, weight, indices, padding_idx, scale_grad_by_freq):
     """Rows of a table, weighted as `embedding_grad` weights them: the adjoint of that."""
-    found = xp.take(weight, indices, axis=0)
+    rows = xp.take(weight, indices, axis=0)
     factors = _factors(xp, indices.reshape(-1), len(weight), padding_idx, scale_grad_by_freq, weight.dtype)
     if factors is None:
-        return found
-    return (found * factors.reshape(*indices.shape, 1)).astype(weight.dtype)
+        return rows
+    return (rows * factors.reshape(*indices.shape, 1)).astype(weight.dtype)
 
 
 @embedding_weighted.meta
@@ -172,9 +172,9 @@ def functional_embedding(
     if max_norm is not None:
         table = weight.detach()
         used = F.unique(input)
-        found = F.embedding(table, used)
-        length = F.norm(found, norm_type, -1, True)
-        table.index_copy_(0, used, F.where(length > max_norm, found * (max_norm / (length + 1e-7)), found))
+        vectors = F.embedding(table, used)
+        length = F.norm(vectors, norm_type, -1, True)
+        table.index_copy_(0, used, F.where(length > max_norm, vectors * (max_norm / (length + 1e-7)), vectors))
     return F.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 

@@ -232,10 +232,10 @@ def _with_places(xp, input, method, dim, keepdim):
     if input.strides[dim] == input.itemsize:
         places = (xp.argmax if method == "max" else xp.argmin)(input, axis=dim, keepdims=True)
     else:  # a search of bytes, for which less is moved
-        found = input == values
+        extremal = input == values
         if input.dtype.kind == "f" and bool((values != values).any()):
-            found = found | (input != input)
-        places = xp.argmax(found, axis=dim, keepdims=True)
+            extremal = extremal | (input != input)
+        places = xp.argmax(extremal, axis=dim, keepdims=True)
     return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))
 
 
@@ -442,11 +442,11 @@ def mode(xp, input, dim=-1, keepdim=False):
     longest, best = xp.ones(lines.shape[:-1], "int64"), ordered[..., 0]
     for k in range(1, n):
         repeated = ordered[..., k:] == ordered[..., : n - k]
-        found = repeated.any(axis=-1)
-        if not found.any():
+        longer = repeated.any(axis=-1)
+        if not longer.any():
             break
         first = xp.take_along_axis(ordered, repeated.argmax(axis=-1, keepdims=True), -1)[..., 0]
-        best, longest = xp.where(found, first, best), xp.where(found, k + 1, longest)
+        best, longest = xp.where(longer, first, best), xp.where(longer, k + 1, longest)
     place = n - 1 - xp.argmax((lines == best[..., None])[..., ::-1], axis=-1)
     if keepdim:
         return xp.expand_dims(best, dim), xp.expand_dims(place, dim)

@@ -114,8 +114,8 @@ def _declare(axes):
         return _pool(F, name, axes, input, kernel_size, output_size, output_ratio, _random_samples)
 
     def pool(F, input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
-        made = _pool(F, name, axes, input, kernel_size, output_size, output_ratio, _random_samples)
-        return made if return_indices else made[0]
+        pooled = _pool(F, name, axes, input, kernel_size, output_size, output_ratio, _random_samples)
+        return pooled if return_indices else pooled[0]
 
     for function, full, always in ((pool, name, ""), (with_indices, f"{name}_with_indices", ", as is always done")):
         function.__doc__ = _DOC.format(

@@ -21,9 +21,9 @@ def _activation(*names, **options):
 
     def declare(function):
         name = function.__name__
-        made = composite(name=f"functional_{name}", at=(f"nn.functional.{name}", *names), **options)(function)
-        made.samples(activation_samples)
-        return made
+        record = composite(name=f"functional_{name}", at=(f"nn.functional.{name}", *names), **options)(function)
+        record.samples(activation_samples)
+        return record
 
     return declare
 
@@ -45,14 +45,14 @@ def _in_place(op, *names):
     function = namespace[name]
     example = op.doc[op.doc.index(">>>") :].replace(f"{plain}(", f"{name}(")
     function.__doc__ = f"In-place form of `{plain}`.\n\n    {example}"
-    made = composite(name=f"functional_{name}", at=(f"nn.functional.{name}", *names))(function)
+    record = composite(name=f"functional_{name}", at=(f"nn.functional.{name}", *names))(function)
 
-    @made.samples
+    @record.samples
     def samples(make):
         for sample in op.sample_function(make):
             yield make.on_copy(*sample) if isinstance(sample, tuple) else make.on_copy(sample)
 
-    return made
+    return record
 
 
 @_activation()

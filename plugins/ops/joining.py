@@ -8,11 +8,11 @@ from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, dtype
 
 def common_dtype(tensors):
     """The NumPy dtype to which PyTorch promotes the arrays."""
-    found = tensors[0].dtype
+    common = tensors[0].dtype
     for tensor in tensors:
-        if tensor.dtype != found:
-            found = plugrad.promote_types(dtype_of(found), dtype_of(tensor.dtype)).numpy
-    return found
+        if tensor.dtype != common:
+            common = plugrad.promote_types(dtype_of(common), dtype_of(tensor.dtype)).numpy
+    return common
 
 
 def check_joinable(tensors, dim):

@@ -157,8 +157,8 @@ def lu(F, A, pivot=True, get_infos=False):
     >>> torch.lu(torch.eye(2))[1]
     tensor([1, 2], dtype=torch.int32)
     """
-    found = lu_with_info.kernels["*"](F, A, pivot)
-    return found if get_infos else tuple(found[:2])
+    factors = lu_with_info.kernels["*"](F, A, pivot)
+    return factors if get_infos else tuple(factors[:2])
 
 
 @composite(at=("Tensor.lu",))

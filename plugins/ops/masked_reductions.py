@@ -21,9 +21,9 @@ def _masked(function):
     several dimensions are reduced (None: all), `keepdim` keeps them with size 1, `dtype` is that of the result.
     Raises `IndexError` for a mask of more dimensions than the input, or a `dim` out of range.
 {rest}"""
-    made = composite(name=f"masked_{name}", at=(f"masked.{name}",))(function)
-    made.samples(_reduction_samples)
-    return made
+    record = composite(name=f"masked_{name}", at=(f"masked.{name}",))(function)
+    record.samples(_reduction_samples)
+    return record
 
 
 def _reduction_samples(make):
@@ -85,8 +85,8 @@ def sum_(F, input, dim=None, *, keepdim=False, dtype=None, mask=None):
     >>> torch.masked.sum(torch.tensor([1, 2, 3]), mask=torch.tensor([True, False, True]))
     tensor(4)
     """
-    found = _filled(F, input, mask, 0)
-    return F.sum(found, _dims(dim, input.ndim), bool(keepdim), dtype=_widened(input, dtype))
+    filled = _filled(F, input, mask, 0)
+    return F.sum(filled, _dims(dim, input.ndim), bool(keepdim), dtype=_widened(input, dtype))
 
 
 @_masked
@@ -97,10 +97,10 @@ def prod(F, input, dim=None, *, keepdim=False, dtype=None, mask=None):
     >>> torch.masked.prod(torch.tensor([1, 2, 3]), mask=torch.tensor([True, False, True]))
     tensor(3)
     """
-    found, dtype = _filled(F, input, mask, 1), _widened(input, dtype)
+    product, dtype = _filled(F, input, mask, 1), _widened(input, dtype)
     for d in sorted(_dims(dim, input.ndim), reverse=True):
-        found = F.prod(found, d, bool(keepdim), dtype=dtype)
-    return found.to(dtype)
+        product = F.prod(product, d, bool(keepdim), dtype=dtype)
+    return product.to(dtype)
 
 
 @_masked
@@ -111,8 +111,8 @@ def amax(F, input, dim=None, *, keepdim=False, dtype=None, mask=None):
     >>> torch.masked.amax(torch.tensor([1, 2, 3]), mask=torch.tensor([True, True, False]))
     tensor(2)
     """
-    found = _filled(F, input, mask, _least(input))
-    return F.amax(found, _dims(dim, input.ndim), bool(keepdim)).to(dtype or input.dtype)
+    filled = _filled(F, input, mask, _least(input))
+    return F.amax(filled, _dims(dim, input.ndim), bool(keepdim)).to(dtype or input.dtype)
 
 
 @_masked
@@ -123,8 +123,8 @@ def amin(F, input, dim=None, *, keepdim=False, dtype=None, mask=None):
     >>> torch.masked.amin(torch.tensor([1, 2, 3]), mask=torch.tensor([False, True, True]))
     tensor(2)
     """
-    found = _filled(F, input, mask, _greatest(input))
-    return F.amin(found, _dims(dim, input.ndim), bool(keepdim)).to(dtype or input.dtype)
+    filled = _filled(F, input, mask, _greatest(input))
+    return F.amin(filled, _dims(dim, input.ndim), bool(keepdim)).to(dtype or input.dtype)
 
 
 @_masked
@@ -137,8 +137,8 @@ def argmax(F, input, dim=None, *, keepdim=False, dtype=None, mask=None):
     >>> torch.masked.argmax(torch.tensor([1, 2, 3]), mask=torch.tensor([True, True, False]))
     tensor(1)
     """
-    found = F.argmax(_filled(F, input, mask, _least(input)), dim, bool(keepdim))
-    return found.to(dtype or input.dtype)
+    places = F.argmax(_filled(F, input, mask, _least(input)), dim, bool(keepdim))
+    return places.to(dtype or input.dtype)
 
 
 @_masked
@@ -151,8 +151,8 @@ def argmin(F, input, dim=None, *, keepdim=False, dtype=None, mask=None):
     >>> torch.masked.argmin(torch.tensor([1, 2, 3]), mask=torch.tensor([False, True, True]))
     tensor(1)
     """
-    found = F.argmin(_filled(F, input, mask, _greatest(input)), dim, bool(keepdim))
-    return found.to(dtype or input.dtype)
+    places = F.argmin(_filled(F, input, mask, _greatest(input)), dim, bool(keepdim))
+    return places.to(dtype or input.dtype)
 
 
 def _count(F, input, dim, keepdim, mask):
@@ -193,12 +193,13 @@ def median(F, input, dim=-1, *, keepdim=False, dtype=None, mask=None):
     tensor(2.)
     """
     (dim,) = _dims(dim, input.ndim)
-    found = F.nanmedian(_filled(F, input if input.is_floating_point() else input.float(), mask, math.nan), dim, keepdim)
+    floats = input if input.is_floating_point() else input.float()
+    medians = F.nanmedian(_filled(F, floats, mask, math.nan), dim, keepdim)
     if input.is_floating_point():
-        return found[0]
-    if not input.is_meta and bool(F.any(F.isnan(found[0]))):
+        return medians[0]
+    if not input.is_meta and bool(F.any(F.isnan(medians[0]))):
         raise ValueError("masked median expects no fully masked out rows if dtype is not floating point")
-    return found[0].to(dtype or input.dtype)
+    return medians[0].to(dtype or input.dtype)
 
 
 @_masked
@@ -211,8 +212,8 @@ def norm(F, input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
     >>> torch.masked.norm(torch.tensor([3.0, 4.0, 9.0]), mask=torch.tensor([True, True, False]))
     tensor(5.)
     """
-    found = _filled(F, input, mask, math.inf if ord == -math.inf else 0.0)
-    return F.linalg_vector_norm(found, 2.0 if ord is None else ord, _dims(dim, input.ndim), bool(keepdim), dtype=dtype)
+    filled = _filled(F, input, mask, math.inf if ord == -math.inf else 0.0)
+    return F.linalg_vector_norm(filled, 2.0 if ord is None else ord, _dims(dim, input.ndim), bool(keepdim), dtype=dtype)
 
 
 def _spread(F, input, dim, unbiased, correction, keepdim, dtype, mask):
@@ -266,8 +267,8 @@ def logsumexp(F, input, dim=None, *, keepdim=False, dtype=None, mask=None):
     >>> torch.masked.logsumexp(torch.tensor([1.0, 2.0]), mask=torch.tensor([True, False]))
     tensor(1.)
     """
-    found = F.logsumexp(_filled(F, input, mask, _least(input)), _dims(dim, input.ndim), keepdim)
-    return found.to(dtype or input.dtype)
+    sums = F.logsumexp(_filled(F, input, mask, _least(input)), _dims(dim, input.ndim), keepdim)
+    return sums.to(dtype or input.dtype)
 
 
 # ---------------------------------------------------------------------------------------------------- the same shape

@@ -126,11 +126,11 @@ def normalize_affine_vjp(F, g, y, input, weight, dims, shape, eps, weight_shape,
     (g, g_mean, g_variance), (_, mean, variance) = g, y
     centered, scale = input - mean, F.rsqrt(variance + eps)
     scaled = g * scale
-    found = [None, None, None]
+    grads = [None, None, None]
     if needs[2]:
-        found[2] = F.reshape(sum_to_shape(F, g, shape), bias_shape)
+        grads[2] = F.reshape(sum_to_shape(F, g, shape), bias_shape)
     if needs[1]:
-        found[1] = F.reshape(sum_to_shape(F, scaled * centered, shape), weight_shape)
+        grads[1] = F.reshape(sum_to_shape(F, scaled * centered, shape), weight_shape)
     if needs[0]:
         if weight is not None:
             scaled = scaled * (weight if weight_shape == shape else F.reshape(weight, shape))
@@ -138,8 +138,8 @@ def normalize_affine_vjp(F, g, y, input, weight, dims, shape, eps, weight_shape,
         # With respect to mean and variance everything is small: only the last line works on whole arrays.
         shift = (F.sum(scaled, dims, True) - g_mean) / count
         along = (F.sum(scaled * centered, dims, True) * scale * scale - g_variance * 2) / count
-        found[0] = scaled - shift - centered * along
-    return found
+        grads[0] = scaled - shift - centered * along
+    return grads
 
 
 @normalize_affine.samples
@@ -168,15 +168,15 @@ def normalize_by(xp, input, weight, bias, mean, variance, shape, eps):
 @normalize_by.vjp("input", "weight", "bias")
 def normalize_by_vjp(F, g, input, weight, mean, variance, shape, eps, weight_shape, bias_shape, needs):
     scale = F.rsqrt(variance + eps)
-    found = [None, None, None]
+    grads = [None, None, None]
     if needs[0]:
-        found[0] = g * F.reshape(scale if weight is None else scale * weight, shape)
+        grads[0] = g * F.reshape(scale if weight is None else scale * weight, shape)
     if needs[1]:
         unit = (input - F.reshape(mean, shape)) * F.reshape(scale, shape)
-        found[1] = F.reshape(sum_to_shape(F, g * unit, shape), weight_shape)
+        grads[1] = F.reshape(sum_to_shape(F, g * unit, shape), weight_shape)
     if needs[2]:
-        found[2] = F.reshape(sum_to_shape(F, g, shape), bias_shape)
-    return found
+        grads[2] = F.reshape(sum_to_shape(F, g, shape), bias_shape)
+    return grads
 
 
 @normalize_by.samples

@@ -51,8 +51,8 @@ def nonzero_static(xp, input, *, size, fill_value=-1):
         raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
     result = xp.full((size, input.ndim), fill_value, "int64")
     if input.ndim:
-        found = xp.stack(xp.nonzero(input), 1)[:size]
-        result[: len(found)] = found
+        positions = xp.stack(xp.nonzero(input), 1)[:size]
+        result[: len(positions)] = positions
     return result
 
 

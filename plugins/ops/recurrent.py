@@ -53,15 +53,15 @@ def lstm_sequence_vjp(F, grads, y, gates, hidden, cell, weight):
     of_cell = F.cat([g * i * (1 - i), cells_before * f * (1 - f), i * (1 - g * g)], -1)
     of_output = squashed * o * (1 - o)
     back = F.transpose(weight, 0, 1)
-    to_hidden, to_cell, found = 0.0, 0.0, []
+    to_hidden, to_cell, to_gates = 0.0, 0.0, []
     for t in range(steps - 1, -1, -1):
         to_hidden = grads[0][t] + to_hidden
         to_cell = grads[1][t] + to_cell + to_hidden * by_hidden[t]
-        found.append(F.cat([F.cat([to_cell, to_cell, to_cell], -1) * of_cell[t], to_hidden * of_output[t]], -1))
-        to_hidden, to_cell = F.matmul(found[-1], back), to_cell * f[t]
-    found = F.stack(found[::-1], 0)
+        to_gates.append(F.cat([F.cat([to_cell, to_cell, to_cell], -1) * of_cell[t], to_hidden * of_output[t]], -1))
+        to_hidden, to_cell = F.matmul(to_gates[-1], back), to_cell * f[t]
+    to_gates = F.stack(to_gates[::-1], 0)
     rows = F.transpose(F.reshape(before, (-1, weight.shape[0])), 0, 1)
-    return found, to_hidden, to_cell, F.matmul(rows, F.reshape(found, (-1, 4 * n)))
+    return to_gates, to_hidden, to_cell, F.matmul(rows, F.reshape(to_gates, (-1, 4 * n)))
 
 
 @lstm_sequence.meta

@@ -14,9 +14,9 @@ def flip(xp, input, dims):
     >>> torch.flip(torch.tensor([1, 2, 3]), (0,))
     tensor([3, 2, 1])
     """
-    found = axes(tuple(dims) if isinstance(dims, (tuple, list)) else (dims,), input.ndim)
+    reversed_dims = axes(tuple(dims) if isinstance(dims, (tuple, list)) else (dims,), input.ndim)
     steps = [slice(None)] * input.ndim
-    for d in found[: input.ndim]:
+    for d in reversed_dims[: input.ndim]:
         steps[d] = slice(None, None, -1)
     return input[tuple(steps)].copy() if input.ndim else input.copy()
 
@@ -240,9 +240,9 @@ def repeat_interleave(F, input, repeats=None, dim=None, *, output_size=None):
                 f"{repeats.shape[0]} and input.size({dim}) = {n}"
             )
         result = F.index_select(input, dim, F.interleave_index(repeats))
-    made = result.shape[dim] if result.ndim else 1
-    if output_size is not None and output_size != made:
-        raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {made} but got {output_size}")
+    length = result.shape[dim] if result.ndim else 1
+    if output_size is not None and output_size != length:
+        raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {length} but got {output_size}")
     return result
 
 

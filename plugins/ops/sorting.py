@@ -204,15 +204,15 @@ def searchsorted(xp, sorted_sequence, input, *, out_int32=False, right=False, si
         sorted_sequence = xp.take_along_axis(sorted_sequence, sorter, -1)
     input = xp.asarray(input)
     if sorted_sequence.ndim == 1:
-        found = xp.searchsorted(sorted_sequence, input, side)
+        places = xp.searchsorted(sorted_sequence, input, side)
     else:
         count = math.prod(input.shape[:-1])
         rows = sorted_sequence.reshape(count, sorted_sequence.shape[-1])
-        found = xp.empty((count, input.shape[-1]), "int64")
-        for i, values in enumerate(input.reshape(found.shape)):
-            found[i] = xp.searchsorted(rows[i], values, side)
-        found = found.reshape(input.shape)
-    return xp.asarray(found).astype("int32" if out_int32 else "int64")
+        places = xp.empty((count, input.shape[-1]), "int64")
+        for i, values in enumerate(input.reshape(places.shape)):
+            places[i] = xp.searchsorted(rows[i], values, side)
+        places = places.reshape(input.shape)
+    return xp.asarray(places).astype("int32" if out_int32 else "int64")
 
 
 def check_search(sequence, input, right, side, sorter):
@@ -282,8 +282,8 @@ def bucketize(xp, input, boundaries, *, out_int32=False, right=False):
     """
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
-    found = xp.searchsorted(boundaries, xp.asarray(input), "right" if right else "left")
-    return xp.asarray(found).astype("int32" if out_int32 else "int64")
+    buckets = xp.searchsorted(boundaries, xp.asarray(input), "right" if right else "left")
+    return xp.asarray(buckets).astype("int32" if out_int32 else "int64")
 
 
 @bucketize.meta
@@ -370,8 +370,8 @@ def consecutive_parts(xp, input, dim=None):
 def chosen(parts, return_inverse, return_counts):
     """What the caller of `unique` asked for."""
     values, inverse, counts = parts
-    found = [values] + [inverse] * bool(return_inverse) + [counts] * bool(return_counts)
-    return tuple(found) if len(found) > 1 else values
+    asked = [values] + [inverse] * bool(return_inverse) + [counts] * bool(return_counts)
+    return tuple(asked) if len(asked) > 1 else values
 
 
 @composite()
@@ -462,8 +462,8 @@ def isin(xp, elements, test_elements, *, assume_unique=False, invert=False):
     >>> torch.isin(torch.tensor([1, 2]), torch.tensor([2, 3]))
     tensor([False,  True])
     """
-    found = xp.isin(xp.asarray(elements), xp.asarray(test_elements), assume_unique=False)
-    return xp.asarray(~found if invert else found)
+    inside = xp.isin(xp.asarray(elements), xp.asarray(test_elements), assume_unique=False)
+    return xp.asarray(~inside if invert else inside)
 
 
 @isin.meta

@@ -7,11 +7,11 @@ from plugrad.extend import Op, axes, collect, composite, hookimpl, view
 
 def pieces(array, dim, sizes):
     """Consecutive slices of the given sizes along `dim`."""
-    lead, start, found = (slice(None),) * dim, 0, []
+    lead, start, parts = (slice(None),) * dim, 0, []
     for n in sizes:
-        found.append(array[lead + (slice(start, start + n),)])
+        parts.append(array[lead + (slice(start, start + n),)])
         start += n
-    return tuple(found)
+    return tuple(parts)
 
 
 @view(at=())

@@ -256,7 +256,7 @@ def histogramdd(F, input, bins, *, range=None, weight=None, density=False):
         raise RuntimeError(f"torch.histogramdd(): input tensor should have at least 2 dimensions, but got {input.ndim}")
     hist, *edges = F.histogram_grid(input, bins, range=range, weight=weight, density=density)
     if not isinstance(bins, int):
-        edges = [own if hasattr(own, "dtype") else found for own, found in zip(bins, edges)]
+        edges = [own if hasattr(own, "dtype") else computed for own, computed in zip(bins, edges)]
     return histogramdd.returns(hist, tuple(edges))
 
 
