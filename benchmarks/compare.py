@@ -218,12 +218,12 @@ def import_times(rounds):
         return time.perf_counter() - start
 
     statements = {"": "", "plugrad": "import plugrad", "numpy": "import numpy", "torch": "import torch"}
-    found = {name: [] for name in statements}
+    seconds_of = {name: [] for name in statements}
     for _ in range(rounds):
         for name, statement in statements.items():
-            found[name].append(seconds(statement))
-    bare = statistics.median(found.pop(""))
-    return {name: statistics.median(times) - bare for name, times in found.items()}
+            seconds_of[name].append(seconds(statement))
+    bare = statistics.median(seconds_of.pop(""))
+    return {name: statistics.median(times) - bare for name, times in seconds_of.items()}
 
 
 def main():

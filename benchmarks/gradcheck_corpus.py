@@ -43,8 +43,8 @@ DTYPES = ("float64", "float32", "float16")
 
 
 def leaves_of(arguments) -> list:
-    found = {id(t): t for t in tensors_in(arguments) if t.requires_grad and is_float(t)}
-    return list(found.values())
+    leaves = {id(t): t for t in tensors_in(arguments) if t.requires_grad and is_float(t)}
+    return list(leaves.values())
 
 
 class Bridge:
@@ -58,8 +58,8 @@ class Bridge:
     def _call(self, arrays):
         fresh = [plugrad.from_numpy(array).requires_grad_() for array in arrays]
         stand_ins = {id(t): f for t, f in zip(self.leaves, fresh, strict=True)}
-        found = tensors_in(self.function(*map_tensors(self.arguments, lambda t: stand_ins.get(id(t), t))))
-        return fresh, [y for y in found if is_float(y)]
+        results = tensors_in(self.function(*map_tensors(self.arguments, lambda t: stand_ins.get(id(t), t))))
+        return fresh, [y for y in results if is_float(y)]
 
     def values(self, *arrays):
         with numpy.errstate(all="ignore"):
@@ -126,7 +126,7 @@ def rival_verdicts(function, arguments, kind="") -> dict:
     """Return what the others say that are installed and can say something: whether each passes the gradient."""
     if any(t.numel() == 0 for t in leaves_of(arguments)):
         return {}
-    bridge, found = Bridge(function, arguments), {}
+    bridge, verdicts = Bridge(function, arguments), {}
     for column, judge, excluded in (
         ("torch", functools.partial(torch_passes, fast_mode=False), "20,000"),
         ("torch fast", functools.partial(torch_passes, fast_mode=True), None),
@@ -135,12 +135,12 @@ def rival_verdicts(function, arguments, kind="") -> dict:
         if excluded is not None and excluded in kind:
             continue
         try:
-            found[column] = judge(bridge)
+            verdicts[column] = judge(bridge)
         except ModuleNotFoundError:
             continue
         except Exception as error:  # of checkers that raise at what they cannot handle (nan, another shape)
-            found[column] = type(error).__name__
-    return found
+            verdicts[column] = type(error).__name__
+    return verdicts
 
 
 # -------------------------------------------------------------------------------------------------------- judging
@@ -247,8 +247,8 @@ def run(jobs, processes, text):
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         results = pool.imap_unordered(_judge, jobs)
         shown = track(results, text, len(jobs), console=Console(stderr=True), disable=not sys.stderr.isatty())
-        for _, found, more in shown:
-            counts += found
+        for _, counted, more in shown:
+            counts += counted
             rows += more
     return counts, rows
 

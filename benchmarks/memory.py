@@ -56,13 +56,13 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--json")
     options = parser.parse_args()
-    found = {name: bytes_per_node(step, options.nodes) for name, step in CASES.items()}
-    for name, count in found.items():
+    sizes = {name: bytes_per_node(step, options.nodes) for name, step in CASES.items()}
+    for name, count in sizes.items():
         print(f"{name:<36} {count:7.1f} bytes")
     if options.json:
         with open(options.json, "w") as file:
-            json.dump(found, file)
-    first = found["x * c"]
+            json.dump(sizes, file)
+    first = sizes["x * c"]
     print(f"bar: {BAR} bytes for x * c: {'kept' if first <= BAR else 'BROKEN'}")
     return int(first > BAR)
 

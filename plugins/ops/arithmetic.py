@@ -463,7 +463,7 @@ def lerp(xp, input, end, weight):
 @lerp.writer
 def lerp_into(xp, out, end, weight):
     if not isinstance(weight, float) or not -0.5 < weight < 0.5 or out.dtype.char not in "fd":
-        raise NotImplementedError("the general road serves these")
+        raise NotImplementedError("the general path serves these")
     span = end - out
     span *= weight
     out += span

@@ -210,7 +210,7 @@ def fill(xp, input, value):
 @fill.writer
 def fill_write(xp, out, value):
     if isinstance(value, complex) or getattr(value, "ndim", 0):
-        raise TypeError("the general road says what is wrong")
+        raise TypeError("the general path says what is wrong")
     out[...] = value
 
 

@@ -31,20 +31,20 @@ class Block:
 
 
 class Footprint(SymbolicBackend):
-    """Counts in `made` the bytes of the arrays that have memory of their own."""
+    """Counts in `total` the bytes of the arrays that have memory of their own."""
 
     name = "footprint"
     array_type = Block
 
     def __init__(self):
-        self.made = 0
+        self.total = 0
 
     def outline(self, array):
         return array.outline
 
     def from_outline(self, outline, base=None):
         if base is None:
-            self.made += outline.size * outline.itemsize
+            self.total += outline.size * outline.itemsize
         return Block(outline, base)
 
 
@@ -60,9 +60,9 @@ def needed(program) -> int:
     >>> needed(lambda: torch.ones(10, 10, device="footprint") + 1)
     800
     """
-    before = _backend().made
+    before = _backend().total
     program()
-    return _backend().made - before
+    return _backend().total - before
 
 
 @hookimpl
