@@ -31,9 +31,9 @@ def test_a_seeded_bug_is_found_and_named(name, install):
     distribution = "plugrad-third-gradient-bug" if check == "third gradient" else "plugrad-seeded"
     install(distribution, records())
     result = command(distribution, "-k", check.replace(" ", "-"), "--json")
-    found = [row for row in json.loads(result.stdout) if row["status"] == "failed" and row["check"] == check]
-    assert result.exit_code == 1 and found, result.stdout
-    row = found[0]
+    failures = [row for row in json.loads(result.stdout) if row["status"] == "failed" and row["check"] == check]
+    assert result.exit_code == 1 and failures, result.stdout
+    row = failures[0]
     assert f" of {distribution} 1.2, {check}: " in row["message"]
     assert repr(row["subject"]) in row["message"]
     assert (row["distribution"], row["version"]) == (distribution, "1.2")
@@ -70,10 +70,10 @@ def test_what_the_bugs_are_seeded_in_is_clean(install):
         "schedulers": [seeded_bugs.Falling], "backends": [seeded_bugs.Second],
     }  # fmt: skip
     install("plugrad-clean", clean)
-    found = checks_of("plugrad-clean")
-    assert {case.kind for case in found} == {*clean, "plugins"}
-    assert [case.run() for case in found].count(None) > 80
-    assert [case.id for case in cases(seeded_bugs.Scale)] == [case.id for case in found if case.subject == "nn.Scale"]
+    checks = checks_of("plugrad-clean")
+    assert {case.kind for case in checks} == {*clean, "plugins"}
+    assert [case.run() for case in checks].count(None) > 80
+    assert [case.id for case in cases(seeded_bugs.Scale)] == [case.id for case in checks if case.subject == "nn.Scale"]
 
 
 def test_a_plugin_that_does_not_load_is_a_finding(tmp_path):

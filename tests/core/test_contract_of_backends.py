@@ -17,7 +17,7 @@ SOURCE = [file for room in ("core", "surface", "testing", "cli") for file in sor
 
 def asked_of_backends():
     """Return {attribute: where} of all that is read from what is called a backend."""
-    found = {}
+    asked = {}
     for file in SOURCE:
         if file.name == "backend.py":
             continue
@@ -27,8 +27,8 @@ def asked_of_backends():
             owner = node.value.func if isinstance(node.value, ast.Call) else node.value
             name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
             if name in ("backend", "_backend") and ast.unparse(owner) not in ("plugrad.backend", "self.backend"):
-                found.setdefault(node.attr, f"{file.relative_to(ROOT)}:{node.lineno}")
-    return found
+                asked.setdefault(node.attr, f"{file.relative_to(ROOT)}:{node.lineno}")
+    return asked
 
 
 def documented() -> set:

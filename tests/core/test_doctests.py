@@ -21,15 +21,15 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 def module_names():
     """Return the import names of all modules, in a stable order."""
-    found = []
+    names = []
     for folder, package in FOLDERS.items():
         for file in sorted((ROOT / folder).rglob("*.py")):
             parts = file.relative_to(ROOT / folder).with_suffix("").parts
             if parts[-1] == "__main__":  # importing it runs it
                 continue
             parts = parts[:-1] if parts[-1] == "__init__" else parts
-            found.append(".".join((package, *parts)))
-    return found
+            names.append(".".join((package, *parts)))
+    return names
 
 
 def run(docstring, name, namespace=None):
@@ -47,9 +47,9 @@ def test_module(name):
     finder = doctest.DocTestFinder(exclude_empty=True)
     # The package's own names (`float`, `bool`, `int` are dtypes there) must not stand where examples mean Python's.
     namespace = {} if module is plugrad else vars(module)
-    for found in finder.find(module, name, module=module):
-        if found.examples:
-            run(found.docstring, found.name, namespace)
+    for example in finder.find(module, name, module=module):
+        if example.examples:
+            run(example.docstring, example.name, namespace)
 
 
 OPS = sorted(name for name, op in registry.ops.items() if op.provider.builtin)

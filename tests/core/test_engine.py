@@ -108,8 +108,8 @@ def test_the_same_gradient_twice_is_a_sum():
 
 def test_duplicate_outputs_add_up():
     g = torch.ones((), requires_grad=True)
-    (found,) = torch.autograd.grad([g * 1, g * 1], [g])
-    assert found.item() == 2.0
+    (total,) = torch.autograd.grad([g * 1, g * 1], [g])
+    assert total.item() == 2.0
     y = g * 3
     assert torch.autograd.grad([y, y], [g])[0].item() == 6.0
 
@@ -132,17 +132,17 @@ def test_graphs_of_several_threads_do_not_meet():
     weight = torch.tensor([0.5, -1.0, 2.0], requires_grad=True)
 
     def gradients(scale):
-        own, found = torch.full((3,), scale, requires_grad=True), []
+        own, grads = torch.full((3,), scale, requires_grad=True), []
         for number in range(40):
             with torch.set_grad_enabled(number % 5 > 0):
                 y = (weight * own).tanh().exp()
             if y.requires_grad:
-                found += [g.tolist() for g in torch.autograd.grad(y.sum(), [weight, own])]
-        return found
+                grads += [g.tolist() for g in torch.autograd.grad(y.sum(), [weight, own])]
+        return grads
 
     scales = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0]
     alone = [gradients(scale) for scale in scales]
-    assert [len(found) for found in alone] == [64] * 6 and len({repr(found) for found in alone}) == 6
+    assert [len(grads) for grads in alone] == [64] * 6 and len({repr(grads) for grads in alone}) == 6
     assert at_once(*[lambda scale=scale: gradients(scale) for scale in scales]) == alone
     assert weight.grad is None
 

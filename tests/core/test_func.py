@@ -93,8 +93,8 @@ def batches(sample):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
 def test_an_op_on_the_whole_batch_is_the_loop(dtype, monkeypatch):
-    found, whole = batching._at_once, []
-    monkeypatch.setattr(batching, "_at_once", lambda *a: whole.append(found(*a)) or whole[-1])
+    at_once, whole = batching._at_once, []
+    monkeypatch.setattr(batching, "_at_once", lambda *a: whole.append(at_once(*a)) or whole[-1])
     compared = 0
     for name, op in registry.ops.items():
         if op.family not in FAMILIES or not op.provider.builtin:

@@ -391,13 +391,13 @@ def test_a_dispatch_mode_that_returns_nothing_is_refused():
 
 
 def test_too_many_signatures_run_op_by_op():
-    made = []
-    double = torch.compile(lambda x: x * 2, backend=lambda graph, inputs: made.append(1) or graph)
+    compiled = []
+    double = torch.compile(lambda x: x * 2, backend=lambda graph, inputs: compiled.append(1) or graph)
     for n in range(8):
         double(torch.ones(n))
     with pytest.warns(UserWarning, match="has served 8 signatures of one program"):
         assert double(torch.ones(9)).sum().item() == 18
-    assert len(made) == 8
+    assert len(compiled) == 8
 
 
 def test_errors_of_compile():

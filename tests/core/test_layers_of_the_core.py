@@ -131,14 +131,14 @@ def circles():
             edges[module].add(target)
             if package_of(target) != package_of(module) and package_of(target) in FILES:
                 edges[module].add(package_of(target))  # importing a package's module imports the package
-    reach = {name: set(found) for name, found in edges.items()}
+    reach = {name: set(reached) for name, reached in edges.items()}
     grown = True
     while grown:
         grown = False
-        for found in reach.values():
-            more = set().union(*(reach[one] for one in found)) - found if found else set()
+        for reached in reach.values():
+            more = set().union(*(reach[one] for one in reached)) - reached if reached else set()
             if more:
-                found |= more
+                reached |= more
                 grown = True
     return {" ".join(sorted(m for m in reach if name in reach[m] and m in reach[name])) for name in reach
             if name in reach[name]}  # fmt: skip
@@ -146,7 +146,7 @@ def circles():
 
 def injected():
     """Return what modules put into other modules while they are imported: `engine.Tensor = Tensor`."""
-    found = set()
+    attributes = set()
     for module, tree in TREES.items():
         imported = {}
         for node, function in statements(tree):
@@ -163,8 +163,8 @@ def injected():
             wanted = node.targets if isinstance(node, ast.Assign) else [node.target]
             for part in [one for target in wanted for one in ast.walk(target)]:
                 if isinstance(part, ast.Attribute) and ast.unparse(part.value) in imported:
-                    found.add(f"{module} -> {imported[ast.unparse(part.value)]}.{part.attr}")
-    return found
+                    attributes.add(f"{module} -> {imported[ast.unparse(part.value)]}.{part.attr}")
+    return attributes
 
 
 def test_every_package_has_its_layer():

@@ -60,9 +60,9 @@ def test_where_the_path_to_a_parameter_ends(name):
     model = Net(use)
     with autograd.trace_breaks() as trace:
         loss = model(torch.ones(5, 3)).sum()
-    found = autograd.explain_missing(loss, model, trace)
-    assert [one.name for one in found] == ["first.weight", "first.bias"]
-    for _, why in found:
+    reasons = autograd.explain_missing(loss, model, trace)
+    assert [one.name for one in reasons] == ["first.weight", "first.bias"]
+    for _, why in reasons:
         assert re.search(pattern, why), why
     assert all(p.grad is None for p in model.parameters())
     with pytest.warns(UserWarning, match="(?s)2 parameter.*first.weight"):
@@ -83,9 +83,9 @@ def test_nothing_is_missing():
 def test_without_a_trace_the_report_says_how_to_get_one():
     model = Net(lambda h: h.detach())
     model.last.bias.requires_grad_(False)
-    found = dict(autograd.explain_missing(model(torch.ones(5, 3)), model))
-    assert set(found) == {"first.weight", "first.bias", "last.bias"}
-    assert "trace_breaks" in found["first.weight"] and "requires_grad is False" in found["last.bias"]
+    reasons = dict(autograd.explain_missing(model(torch.ones(5, 3)), model))
+    assert set(reasons) == {"first.weight", "first.bias", "last.bias"}
+    assert "trace_breaks" in reasons["first.weight"] and "requires_grad is False" in reasons["last.bias"]
     with torch.no_grad():
         loss = model(torch.ones(5, 3)).sum()
     assert "the loss itself has no history" in dict(autograd.explain_missing(loss, model))["last.weight"]

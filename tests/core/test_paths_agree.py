@@ -172,7 +172,7 @@ OPS = [name for name, op in registry.ops.items() if op.provider.builtin]
 
 def compare(name, variations) -> dict:
     """Return what differs between the paths: the variation's label -> place -> (fast, general)."""
-    found = {}
+    apart = {}
     for variation in variations:
         fast, _ = observe(variation, contextlib.nullcontext)
         general, _ = observe(variation, general_path)
@@ -180,14 +180,14 @@ def compare(name, variations) -> dict:
         if name in UNSET:
             unequal = {place: pair for place, pair in unequal.items() if not place.endswith(".bits")}
         if unequal:
-            found[variation.label] = unequal
-    return found
+            apart[variation.label] = unequal
+    return apart
 
 
-def settle(name, found):
+def settle(name, apart):
     """Assert that what differs is known, and that what is known of the op does differ."""
     met, news = set(), {}
-    for label, unequal in found.items():
+    for label, unequal in apart.items():
         for place, pair in unequal.items():
             known = next((i for i, one in enumerate(KNOWN) if one.covers(name, label, place)), None)
             if known is None:
@@ -243,8 +243,8 @@ def test_warnings_of_numpy_as_errors(label):
 
     def called(graded):
         def inputs():
-            found, leaves = given.fresh(graded)
-            return WARNING[label], found.args, {}, leaves
+            fresh, leaves = given.fresh(graded)
+            return WARNING[label], fresh.args, {}, leaves
 
         return call_variations.Variation(f"{label}, {len(graded)} require grad", inputs, _warnings_are_errors)
 
@@ -279,15 +279,15 @@ def test_general_path_is_general():
         "zeros": lambda: plugrad.zeros(2),
     }
     for name, call_it in calls.items():
-        made = call_variations.Variation(name, lambda call_it=call_it: (call_it, (), {}, []))
-        assert observe(made, general_path)[1][name] == 1
-        assert observe(made, contextlib.nullcontext)[1][name] == 0
+        variation = call_variations.Variation(name, lambda call_it=call_it: (call_it, (), {}, []))
+        assert observe(variation, general_path)[1][name] == 1
+        assert observe(variation, contextlib.nullcontext)[1][name] == 0
 
 
-def report(found) -> str:
+def report(apart) -> str:
     """Return the differences as text."""
     lines = []
-    for label, unequal in found.items():
+    for label, unequal in apart.items():
         lines.append(f"{label}:")
         for place, (one, other) in unequal.items():
             lines.append(f"    {place}: fast {_short(one)}, general {_short(other)}")

@@ -78,9 +78,9 @@ def test_functions_of_numpy_write_too():
 def test_the_array_of_from_numpy():
     array = numpy.ones(3, "float32")
     ways = torch.from_numpy, torch.as_tensor, torch.asarray, torch.from_dlpack
-    for made in (*ways, lambda a: torch.nn.Parameter(torch.from_numpy(a)), lambda a: torch.from_numpy(a).detach()):
+    for way in (*ways, lambda a: torch.nn.Parameter(torch.from_numpy(a)), lambda a: torch.from_numpy(a).detach()):
         array[:] = 1
-        w, x = param(3), made(array)
+        w, x = param(3), way(array)
         loss = (w * x).sum()
         write(array)
         with pytest.raises(RuntimeError, match="MulBackward0, was " + STALE):
@@ -88,12 +88,12 @@ def test_the_array_of_from_numpy():
 
 
 def test_an_array_is_watched_unless_it_is_handed_over():
-    made, w = numpy.ones(3, "float32"), param(3)
-    seen = weakref.ref(made)
-    x, y = torch.from_numpy(made), torch.from_numpy(numpy.ones(3, "float32"))
+    given, w = numpy.ones(3, "float32"), param(3)
+    seen = weakref.ref(given)
+    x, y = torch.from_numpy(given), torch.from_numpy(numpy.ones(3, "float32"))
     assert x._view is not None
     assert (y._view is None) == shared_memory._COUNTS  # Python 3.14 cannot tell, so it is watched there, too
-    del made
+    del given
     for write_to, loss in (seen, (w * x).sum()), (y.numpy, (w * y).sum()):
         write(write_to())
         with pytest.raises(RuntimeError, match=STALE):

@@ -51,9 +51,9 @@ class Net(nn.Module):
     ],
 )  # fmt: skip
 def test_plain_values(value):
-    found = again(value)
-    assert found == value and type(found) is type(value)
-    assert repr(found) == repr(value)
+    loaded = again(value)
+    assert loaded == value and type(loaded) is type(value)
+    assert repr(loaded) == repr(value)
 
 
 def test_nan():
@@ -68,8 +68,8 @@ def test_tensors_of_every_dtype(name):
     except (ImportError, RuntimeError):
         pytest.skip("this dtype can't be used here")
     tensor = torch.tensor([[0, 1, 2], [3, 4, 5]]).to(dtype)
-    found = again(tensor)
-    assert found.dtype is dtype and found.shape == tensor.shape and torch.equal(found, tensor)
+    loaded = again(tensor)
+    assert loaded.dtype is dtype and loaded.shape == tensor.shape and torch.equal(loaded, tensor)
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (0, 3), (2, 0, 1), (1, 1), (3, 4, 5)])
@@ -89,17 +89,17 @@ def test_requires_grad_parameters_and_identity():
 
 def test_views_share_memory_again():
     base = torch.arange(12.0).reshape(3, 4)
-    found = again({"base": base, "row": base[1], "columns": base[:, ::2], "t": base.T, "other": torch.ones(2)})
-    found["base"][1, 0] = 100.0
-    assert found["row"][0] == 100 and found["columns"][1, 0] == 100 and found["t"][0, 1] == 100
-    assert found["columns"].stride() == (4, 2) and found["t"].stride() == (1, 4)
-    assert found["other"].tolist() == [1.0, 1.0]
+    loaded = again({"base": base, "row": base[1], "columns": base[:, ::2], "t": base.T, "other": torch.ones(2)})
+    loaded["base"][1, 0] = 100.0
+    assert loaded["row"][0] == 100 and loaded["columns"][1, 0] == 100 and loaded["t"][0, 1] == 100
+    assert loaded["columns"].stride() == (4, 2) and loaded["t"].stride() == (1, 4)
+    assert loaded["other"].tolist() == [1.0, 1.0]
 
 
 def test_reversed_views():
     array = numpy.arange(6.0)
-    found = again([torch.from_numpy(array[::-1]), torch.from_numpy(array)])
-    assert found[0].tolist() == array[::-1].tolist() and found[1].tolist() == array.tolist()
+    loaded = again([torch.from_numpy(array[::-1]), torch.from_numpy(array)])
+    assert loaded[0].tolist() == array[::-1].tolist() and loaded[1].tolist() == array.tolist()
 
 
 def test_a_small_view_does_not_save_its_large_base():
@@ -109,10 +109,10 @@ def test_a_small_view_does_not_save_its_large_base():
 
 
 def test_numpy_arrays_and_scalars():
-    found = again({"a": numpy.arange(3), "s": numpy.float32(1.5), "b": numpy.array(True)})
-    assert isinstance(found["a"], numpy.ndarray) and found["a"].tolist() == [0, 1, 2]
-    assert found["s"] == 1.5 and found["s"].dtype == numpy.float32
-    assert found["b"].shape == () and found["b"].dtype == bool
+    loaded = again({"a": numpy.arange(3), "s": numpy.float32(1.5), "b": numpy.array(True)})
+    assert isinstance(loaded["a"], numpy.ndarray) and loaded["a"].tolist() == [0, 1, 2]
+    assert loaded["s"] == 1.5 and loaded["s"].dtype == numpy.float32
+    assert loaded["b"].shape == () and loaded["b"].dtype == bool
 
 
 def test_state_dict_of_model_and_optimizer():
@@ -120,14 +120,14 @@ def test_state_dict_of_model_and_optimizer():
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
     model(torch.randn(5, 2)).sum().backward()
     optimizer.step()
-    found = again({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 7})
-    assert type(found["model"]) is OrderedDict and found["model"]._metadata == model.state_dict()._metadata
+    loaded = again({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 7})
+    assert type(loaded["model"]) is OrderedDict and loaded["model"]._metadata == model.state_dict()._metadata
     fresh = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
-    assert repr(fresh.load_state_dict(found["model"])) == "<All keys matched successfully>"
+    assert repr(fresh.load_state_dict(loaded["model"])) == "<All keys matched successfully>"
     for one, other in zip(fresh.parameters(), model.parameters(), strict=True):
         assert torch.equal(one, other)
     second = torch.optim.Adam(fresh.parameters(), lr=0.5)
-    second.load_state_dict(found["optimizer"])
+    second.load_state_dict(loaded["optimizer"])
     assert second.param_groups[0]["lr"] == 0.1 and second.state_dict()["state"][0]["step"] == 1
 
 
@@ -136,16 +136,16 @@ def test_whole_modules_need_trust():
     with pytest.raises(pickle.UnpicklingError, match=r"test_serialization\.Net.*weights_only=False"):
         torch.load(file)
     file.seek(0)
-    found = torch.load(file, weights_only=False)
-    assert found.notes == {"epoch": 3} and found.first.weight is found.second.weight
-    assert [name for name, _ in found.named_parameters()] == [name for name, _ in Net().named_parameters()]
+    loaded = torch.load(file, weights_only=False)
+    assert loaded.notes == {"epoch": 3} and loaded.first.weight is loaded.second.weight
+    assert [name for name, _ in loaded.named_parameters()] == [name for name, _ in Net().named_parameters()]
 
 
 def test_objects_share_tensors_with_the_rest():
     net = Net()
-    found = again({"net": net, "weight": net.first.weight, "pair": (net, net)}, weights_only=False)
-    assert found["net"].first.weight is found["weight"]
-    assert found["pair"][0] is found["pair"][1] is found["net"]
+    loaded = again({"net": net, "weight": net.first.weight, "pair": (net, net)}, weights_only=False)
+    assert loaded["net"].first.weight is loaded["weight"]
+    assert loaded["pair"][0] is loaded["pair"][1] is loaded["net"]
 
 
 class Malicious:
@@ -183,9 +183,9 @@ def test_mmap(tmp_path):
     path = tmp_path / "model.pt"
     base = torch.arange(6.0).reshape(2, 3)
     torch.save([base, base[1], torch.empty(0), torch.ones(2, dtype=torch.int8)], path)
-    found = torch.load(path, mmap=True)
-    found[0][1, 0] = 50.0
-    assert found[1].tolist() == [50.0, 4.0, 5.0] and found[3].tolist() == [1, 1]
+    loaded = torch.load(path, mmap=True)
+    loaded[0][1, 0] = 50.0
+    assert loaded[1].tolist() == [50.0, 4.0, 5.0] and loaded[3].tolist() == [1, 1]
     assert torch.load(path)[0].tolist() == base.tolist(), "the file must not change"
     with pytest.raises(ValueError, match="filename"):
         torch.load(written(base), mmap=True)
@@ -215,16 +215,16 @@ def test_map_location():
     tensor, meta = torch.ones(2), torch.ones(2, 3, device="meta")
     assert again(meta).is_meta and again(meta).shape == (2, 3)
     seen = []
-    found = again([tensor, tensor[:1]], map_location=lambda storage, place: seen.append(place))
-    assert seen == ["cpu", "cpu"] and found[0].tolist() == [1.0, 1.0]
+    loaded = again([tensor, tensor[:1]], map_location=lambda storage, place: seen.append(place))
+    assert seen == ["cpu", "cpu"] and loaded[0].tolist() == [1.0, 1.0]
     for place in ("cpu", torch.device("cpu"), {"cuda:0": "cpu"}, lambda storage, place: storage):
         assert again(tensor, map_location=place).device.type == "cpu"
 
 
 def rewritten(file, change) -> io.BytesIO:
     """Return a checkpoint whose description was changed."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(file) as old, zipfile.ZipFile(made, "w") as new:
+    copy = io.BytesIO()
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(copy, "w") as new:
         for name in old.namelist():
             data = old.read(name)
             if name == "plugrad.json":
@@ -232,8 +232,8 @@ def rewritten(file, change) -> io.BytesIO:
                 change(header)
                 data = json.dumps(header)
             new.writestr(name, data)
-    made.seek(0)
-    return made
+    copy.seek(0)
+    return copy
 
 
 @pytest.mark.parametrize(

@@ -332,8 +332,8 @@ def test_ensemble_by_vmap():
     def run(parameters, buffers, x):
         return plugrad.func.functional_call(models[0], (parameters, buffers), (x,))
 
-    found = plugrad.func.vmap(run, in_dims=(0, 0, None))(parameters, buffers, x)
-    assert plugrad.allclose(found, plugrad.stack([net(x) for net in models]))
+    outputs = plugrad.func.vmap(run, in_dims=(0, 0, None))(parameters, buffers, x)
+    assert plugrad.allclose(outputs, plugrad.stack([net(x) for net in models]))
 
 
 def test_closures_take_part_in_higher_derivatives():
@@ -363,7 +363,7 @@ def test_the_first_random_numbers_of_a_process_are_those_of_its_seed():
     program = (
         "import plugrad as torch\n"
         "for draw in (torch.rand, torch.randn, torch.randperm):\n"
-        "    found = [(torch.manual_seed(0), draw(5))[1].tolist() for _ in range(2)]\n"
-        "    assert found[0] == found[1], draw\n"
+        "    drawn = [(torch.manual_seed(0), draw(5))[1].tolist() for _ in range(2)]\n"
+        "    assert drawn[0] == drawn[1], draw\n"
     )
     assert guest_builder.output(program) == ""

@@ -65,8 +65,8 @@ def test_branch_not_taken_contributes_nothing(name):
         (by_grad,) = autograd.grad(result, x, retain_graph=True)
         (recorded,) = autograd.grad(result, x, create_graph=True)
         result.backward()
-    for found in (by_grad, recorded.detach(), x.grad):
-        numpy.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
+    for grad in (by_grad, recorded.detach(), x.grad):
+        numpy.testing.assert_allclose(grad.numpy(), expected, rtol=1e-12)
 
 
 def test_some_of_these_are_nan_otherwise():
@@ -185,11 +185,11 @@ def test_it_acts_where_backward_runs_and_in_its_thread():
     y.backward()
     assert math.isnan(x.grad.item())
     with autograd.zero_safe():
-        enabled, found = elsewhere(lambda: (autograd.is_zero_safe_enabled(), gradient()))
+        enabled, grad = elsewhere(lambda: (autograd.is_zero_safe_enabled(), gradient()))
         with autograd.zero_safe(False):
             assert math.isnan(gradient())
         assert gradient() == 0
-    assert not enabled and math.isnan(found)
+    assert not enabled and math.isnan(grad)
     assert autograd.zero_safe()(gradient)() == autograd.zero_safe(gradient)() == 0
     autograd.set_zero_safe(True)
     try:
@@ -333,7 +333,7 @@ def _random_program(rng, log):
 def test_trials_give_what_a_look_at_every_node_gives(careful, how):
     failed = 0
     for seed in range(60):
-        found = []
+        observed = []
         for on in (True, False):
             careful(on)
             rng, log = numpy.random.default_rng(seed), []
@@ -355,9 +355,9 @@ def test_trials_give_what_a_look_at_every_node_gives(careful, how):
                 else:
                     create = how == "create_graph"
                     grads = autograd.grad(result, [a, b], create_graph=create, allow_unused=True)
-            found.append(repr(([None if g is None else g.detach().numpy().tobytes() for g in grads], log)))
+            observed.append(repr(([None if g is None else g.detach().numpy().tobytes() for g in grads], log)))
         failed += bool(nan_guard._suspects)
-        assert found[0] == found[1], seed
+        assert observed[0] == observed[1], seed
     assert failed
 
 

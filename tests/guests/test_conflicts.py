@@ -112,8 +112,8 @@ def test_equal_entry_point_names_and_namespaces(tmp_path):
           foo_too=op_module("main", "input + 2"), foo_layer="raise ValueError")  # fmt: skip
     program = """
 import plugrad
-found = [name for name in plugrad.registry.loader.plugins if "foo" in name]
-assert sorted(found) == ["foo:main", "plugrad-foo:main", "plugrad-foo:ops.main"]
+names = [name for name in plugrad.registry.loader.plugins if "foo" in name]
+assert sorted(names) == ["foo:main", "plugrad-foo:main", "plugrad-foo:ops.main"]
 x = plugrad.zeros(1)
 assert plugrad.ops.foo.main(x).item() == 1 and plugrad.ops.plugrad_foo.main(x).item() == 2
 try:
@@ -194,15 +194,15 @@ def test_operators_and_in_place_forms_follow_the_preference(tmp_path):
     build(tmp_path, "plugrad-add", {"plugrad.ops": {"add": "plugrad_add"}}, plugrad_add=ADD)
     program = """
 import plugrad
-def found():
+def results():
     x = plugrad.ones(1)
     return [y.item() for y in (x + 1, 1 + x, x.add(1), plugrad.add(x, 1), x.clone().add_(1))]
 ours, theirs = [2.0] * 5, [102.0] * 5
-assert found() == START
+assert results() == START
 plugrad.registry.prefer("add", "plugrad-add")
-assert found() == theirs, found()
+assert results() == theirs, results()
 plugrad.registry.prefer("add", "plugrad")
-assert found() == ours, found()
+assert results() == ours, results()
 """
     output(program.replace("START", "ours"), tmp_path)
     output(program.replace("START", "theirs"), tmp_path, PLUGRAD_PREFER="add=plugrad-add")
@@ -321,9 +321,9 @@ assert torch.zeros(1).device.type == "one"
     assert output(chosen, *paths, PLUGRAD_ACCELERATOR="one") == "one\n"
     unasked = {row["name"]: row["state"] for row in json.loads(command("backends", "--json", paths=paths).stdout)}
     assert unasked["cpu"] == "available" and unasked["one"] == unasked["bad"] == "not loaded"
-    found = {row["name"]: row for row in json.loads(command("backends", "--load", "--json", paths=paths).stdout)}
-    assert found["one"]["state"] == "available" and found["off"]["reason"] == "no such card in this machine"
-    assert "ModuleNotFoundError" in found["bad"]["reason"] and found["two"]["provider"] == "plugrad-two:two"
+    rows = {row["name"]: row for row in json.loads(command("backends", "--load", "--json", paths=paths).stdout)}
+    assert rows["one"]["state"] == "available" and rows["off"]["reason"] == "no such card in this machine"
+    assert "ModuleNotFoundError" in rows["bad"]["reason"] and rows["two"]["provider"] == "plugrad-two:two"
 
 
 @pytest.mark.parametrize(

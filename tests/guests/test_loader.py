@@ -157,11 +157,11 @@ def test_the_core_refuses_any_other_name():
 
 def test_the_listed_packages_are_those_of_the_tree():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    listed, found = set(settings["packages"]), set()
+    listed, packages = set(settings["packages"]), set()
     for package, folder in settings["package-dir"].items():
         for file in (ROOT / folder).rglob("__init__.py"):
-            found.add(".".join((package, *file.parent.relative_to(ROOT / folder).parts)))
-    assert listed == found
+            packages.add(".".join((package, *file.parent.relative_to(ROOT / folder).parts)))
+    assert listed == packages
 
 
 PUBLIC = {"plugrad", "plugrad.nn", "plugrad.nn.functional", "plugrad.extend", "plugrad.optim"}

@@ -26,8 +26,8 @@ def test_an_op_in_another_place_and_under_two_names_is_promised_by_them(tmp_path
         "torch.special.first(x)": 1, "torch.linalg.first(x)": 1, "torch.ops.one.first(x)": 1, "torch.zweite(x)": 2,
         "x.zweite()": 2, "x.second()": 2, "torch.ops.two.second(x)": 2,
     }.items():  # fmt: skip
-        found = output(f"import plugrad as torch; x = torch.zeros(1); print(({use}).item())", tmp_path)
-        assert found == f"{value:.1f}\n", use
+        printed = output(f"import plugrad as torch; x = torch.zeros(1); print(({use}).item())", tmp_path)
+        assert printed == f"{value:.1f}\n", use
     program = """
 import sys, plugrad as torch
 assert "first" in dir(torch.special) and "first" not in dir(torch) and "guest_one" not in sys.modules
@@ -84,7 +84,7 @@ try:
 except ModuleNotFoundError as error:
     assert "plugrad.ops.onne" in str(error)
 else:
-    raise SystemExit("found")
+    raise SystemExit("imported")
 """
     output(program, tmp_path)
 
@@ -132,9 +132,9 @@ def test_what_guests_bring_is_pickled_by_every_protocol(tmp_path):
     written = tmp_path / "pickles"
     program = f"""
 import pickle, plugrad as torch
-made = {{what: eval(code) for what, code in {PICKLED!r}.items()}}
-pickles = {{(what, p): pickle.dumps(thing, p) for what, thing in made.items() for p in range(6)}}
-assert all(repr(pickle.loads(data)) == repr(made[what]) for (what, _), data in pickles.items())
+things = {{what: eval(code) for what, code in {PICKLED!r}.items()}}
+pickles = {{(what, p): pickle.dumps(thing, p) for what, thing in things.items() for p in range(6)}}
+assert all(repr(pickle.loads(data)) == repr(things[what]) for (what, _), data in pickles.items())
 open({str(written)!r}, "wb").write(pickle.dumps(pickles))
 """
     output(program, *paths)

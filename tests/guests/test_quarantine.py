@@ -27,9 +27,9 @@ def state():
     )
 
 plugrad.ones(1).tanh() + 1, plugrad.sin(plugrad.ones(1)), plugrad.cos(plugrad.ones(1)), plugrad.nn.Linear, plugrad.tanh
-before, found = state(), {}
+before, reports = state(), {}
 for name, use in json.loads(sys.argv[1]).items():
-    found[name] = seen = []
+    reports[name] = seen = []
     for _ in range(2):
         try:
             eval(use)
@@ -40,11 +40,11 @@ for name, use in json.loads(sys.argv[1]).items():
         else:
             seen.append(("no error", ""))
     plugin = next(p for p in loader.plugins.values() if p.promised and p.value.startswith("plugrad_" + name))
-    found[name] = [*seen, plugin.status, plugin.stage, bool(plugin.traceback), plugin.seconds > 0, state() == before]
+    reports[name] = [*seen, plugin.status, plugin.stage, bool(plugin.traceback), plugin.seconds > 0, state() == before]
 x = plugrad.ones(2, requires_grad=True)
 (x.tanh() + plugrad.sin(x)).sum().backward()
 assert plugrad.allclose(x.grad, 1 - x.tanh() ** 2 + x.cos()) and (x + 1).tolist() == [2, 2]
-print(json.dumps(found))
+print(json.dumps(reports))
 """
 
 
@@ -302,8 +302,8 @@ def test_metadata_that_is_not_utf8(tmp_path):
 
 def test_a_distribution_that_calls_itself_plugrad_is_a_guest(tmp_path):
     build(tmp_path, "plugrad", {"plugrad": {"mine": "plugrad_mine"}}, plugrad_mine="raise RuntimeError('not yours')")
-    found = output("import importlib.metadata as m; print(m.version('plugrad'))", tmp_path)
-    assert found == "1.0\n"  # it comes first on the path, and has no part of plugrad's own list
+    version = output("import importlib.metadata as m; print(m.version('plugrad'))", tmp_path)
+    assert version == "1.0\n"  # it comes first on the path, and has no part of plugrad's own list
     done = run("import plugrad", tmp_path)
     assert "plugrad:mine 1.0 failed at import: RuntimeError: not yours" in done.stderr
 

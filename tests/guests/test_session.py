@@ -24,8 +24,8 @@ def uses(name="mine"):
     x = torch.ones(1, requires_grad=True)
     y = getattr(torch, name)(x)
     y.backward()
-    made = y, x.grad, getattr(one, name)(), getattr(one.clone(), name + "_")(), getattr(torch.ops.session, name)(one)
-    return sorted({t.item() for t in made})
+    results = y, x.grad, getattr(one, name)(), getattr(one.clone(), name + "_")(), getattr(torch.ops.session, name)(one)
+    return sorted({t.item() for t in results})
 """
 
 

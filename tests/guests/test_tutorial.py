@@ -16,15 +16,15 @@ BLOCK = re.compile(r"(?:^\*\*`(?P<file>[^`]+)`\*\*\n\n)?^```(?P<kind>\w+)\n(?P<t
 def blocks():
     """Return (line number, kind, text, file name or None) of every code block."""
     source = TUTORIAL.read_text()
-    found = BLOCK.finditer(source)
-    return [(source.count("\n", 0, block.start("kind")) + 1, *block.group("kind", "text", "file")) for block in found]
+    matches = BLOCK.finditer(source)
+    return [(source.count("\n", 0, block.start("kind")) + 1, *block.group("kind", "text", "file")) for block in matches]
 
 
 def test_every_block_is_of_a_kind_that_is_run():
-    found = blocks()
-    assert TUTORIAL.read_text().count("```") == 2 * len(found)
-    assert {kind for _, kind, _, _ in found} == {"bash", "python", "text"}
-    for (_, before, _, _), (line, kind, text, file) in zip(found, found[1:]):
+    listed = blocks()
+    assert TUTORIAL.read_text().count("```") == 2 * len(listed)
+    assert {kind for _, kind, _, _ in listed} == {"bash", "python", "text"}
+    for (_, before, _, _), (line, kind, text, file) in zip(listed, listed[1:]):
         assert kind != "text" or before == "bash", f"line {line}: output of nothing"
         assert kind != "python" or file or ">>>" in text, f"line {line}: neither a file nor a session"
 

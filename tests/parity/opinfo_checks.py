@@ -65,13 +65,13 @@ def tensors_in(value):
 def cotangents(library, outputs, seed: int):
     """A random tensor like each output; equal numbers in every library."""
     random = np.random.RandomState(seed)
-    made = []
+    tensors = []
     for output in outputs:
         values = random.standard_normal(tuple(output.shape))
         if output.is_complex():
             values = values + 1j * random.standard_normal(tuple(output.shape))
-        made.append(make_tensor(library, torch.tensor(values).to(getattr(torch, dtype_name(output)))))
-    return made
+        tensors.append(make_tensor(library, torch.tensor(values).to(getattr(torch, dtype_name(output)))))
+    return tensors
 
 
 def first_gradients(library, call: Call, outputs):

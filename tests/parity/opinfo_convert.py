@@ -62,17 +62,17 @@ class Converter:
         """A module that is no more than its settings, such as a distance."""
         if next(module.parameters(), None) is not None or next(module.children(), None) is not None:
             raise Unconvertible(f"a {type(module).__name__} with parameters or children")
-        made = getattr(self.target.nn, type(module).__name__)()
-        made.__dict__.update({name: item for name, item in vars(module).items() if not name.startswith("_")})
-        return made
+        copy = getattr(self.target.nn, type(module).__name__)()
+        copy.__dict__.update({name: item for name, item in vars(module).items() if not name.startswith("_")})
+        return copy
 
     def tensor(self, tensor):
         check_convertible(tensor)
-        made = make_tensor(self.target, tensor)
+        copy = make_tensor(self.target, tensor)
         if tensor.requires_grad:
-            made.requires_grad_()
-            self.leaves.append(made)
-        return made
+            copy.requires_grad_()
+            self.leaves.append(copy)
+        return copy
 
 
 def check_convertible(tensor) -> None:

@@ -146,20 +146,20 @@ def dotted(node):
 
 def used_names():
     """Return the names that kernels use of their array module, with the files that use them."""
-    found: dict = {}
+    used: dict = {}
     for file in sorted((ROOT / "plugins").rglob("*.py")):
         tree = ast.parse(file.read_text())
         inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         for node in ast.walk(tree):
             name = dotted(node) if isinstance(node, ast.Attribute) and id(node) not in inner else None
             if name and name.startswith("xp."):
-                found.setdefault(name[3:], set()).add(file.name)
-    return found
+                used.setdefault(name[3:], set()).add(file.name)
+    return used
 
 
 def used_of_scipy():
     """Return the names that kernels use of `scipy_of(xp, NAME)`, with the files that use them."""
-    found: dict = {}
+    used: dict = {}
     for file in sorted((ROOT / "plugins").rglob("*.py")):
         nodes = list(ast.walk(ast.parse(file.read_text())))
         bound, seen = {}, 0
@@ -174,9 +174,9 @@ def used_of_scipy():
                 if isinstance(node.value, ast.Name):
                     module = bound.get(node.value.id)
                 if module:
-                    found.setdefault(f"{module}.{node.attr}", set()).add(file.name)
+                    used.setdefault(f"{module}.{node.attr}", set()).add(file.name)
         assert seen == sum(map(is_call_of_scipy, nodes)), f"{file}: write scipy_of(...).NAME or NAME = scipy_of(...)"
-    return found
+    return used
 
 
 def is_call_of_scipy(node) -> bool:
@@ -207,9 +207,9 @@ def test_kernels_use_what_cupyx_scipy_has():
 def test_the_list_of_cupys_names_is_true_where_cupy_is():
     cupy = pytest.importorskip("cupy")
     for name in fake_backend.cupy_names():
-        found = cupy
+        value = cupy
         for part in name.split("."):
-            found = getattr(found, part)
+            value = getattr(value, part)
     for name in fake_backend.cupyx_names():
         module, _, function = name.partition(".")
         getattr(scipy_of(cupy, module), function)

@@ -255,10 +255,10 @@ def test_computes_the_same(text, shapes):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's remarks on its own speed
         wanted, wanted_grads = run(torch, theirs, arrays)
-    found, found_grads = run(plugrad, ours, arrays)
-    for one, other in zip(found, wanted, strict=True):
+    results, result_grads = run(plugrad, ours, arrays)
+    for one, other in zip(results, wanted, strict=True):
         same(one, other, 2e-5)
-    for one, other in zip(found_grads, wanted_grads, strict=True):
+    for one, other in zip(result_grads, wanted_grads, strict=True):
         same(one, other, 2e-4)
     for one, other in zip(ours.buffers(), theirs.buffers(), strict=True):
         same(one, other, 1e-5)
@@ -375,8 +375,8 @@ def test_packed_sequences(text, sort):
         rnn = module.nn.utils.rnn
         packed = rnn.pack_padded_sequence(module.from_numpy(x.copy()).requires_grad_(), lengths, enforce_sorted=sort)
         output, state = layer(packed)
-        padded, found = rnn.pad_packed_sequence(output, total_length=6, padding_value=-1.0)
-        assert found.tolist() == lengths
+        padded, sizes = rnn.pad_packed_sequence(output, total_length=6, padding_value=-1.0)
+        assert sizes.tolist() == lengths
         padded.sum().backward()
         results.append([padded, *flat(state), *(p.grad for p in layer.parameters())])
     for one, other in zip(results[1], results[0], strict=True):
@@ -404,9 +404,9 @@ def test_loads_batch_norm_of_version_1():
 def test_output_size_of_transposed_convolution():
     theirs, ours = pair("ConvTranspose2d(1, 2, 3, stride=2)")
     x = numpy.random.default_rng(6).normal(size=(1, 1, 4, 4)).astype(numpy.float32)
-    found = ours(plugrad.from_numpy(x), output_size=(10, 9))
-    assert found.shape == (1, 2, 10, 9)
-    same(found, theirs(torch.from_numpy(x), output_size=(10, 9)), 1e-5)
+    result = ours(plugrad.from_numpy(x), output_size=(10, 9))
+    assert result.shape == (1, 2, 10, 9)
+    same(result, theirs(torch.from_numpy(x), output_size=(10, 9)), 1e-5)
     with pytest.raises(ValueError, match="valid sizes range"):
         ours(plugrad.from_numpy(x), output_size=(11, 9))
 
@@ -444,8 +444,8 @@ def test_device_and_dtype():
         seen.add(name)
         given = rest.removesuffix(")")
         text = f"nn.{name}({given}{', ' * bool(given)}device='meta', dtype=float64)"
-        made = eval(text, {"nn": nn, "float64": plugrad.float64})
-        for parameter in made.parameters():
+        layer = eval(text, {"nn": nn, "float64": plugrad.float64})
+        for parameter in layer.parameters():
             assert parameter.is_meta and parameter.dtype is plugrad.float64, text
     assert len(seen) > 20
 
@@ -463,12 +463,12 @@ INITS = [
 
 @pytest.mark.parametrize("text, shape", INITS)
 def test_init_values(text, shape):
-    made = [
+    weights = [
         eval(f"init.{text}", {"init": module.nn.init, "t": module.nn.Parameter(module.empty(shape))})
         for module in (torch, plugrad)
     ]
-    assert made[1].is_leaf and made[1].requires_grad
-    same(made[1], made[0], 0)
+    assert weights[1].is_leaf and weights[1].requires_grad
+    same(weights[1], weights[0], 0)
 
 
 @pytest.mark.parametrize(

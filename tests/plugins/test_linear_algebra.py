@@ -17,10 +17,10 @@ DTYPES = ("float32", "float64", "complex64", "complex128")
 def matrices(*shape, dtype="float64", seed=0):
     """Return random matrices as a NumPy array, the same for the same seed."""
     rng = numpy.random.default_rng(seed)
-    found = rng.normal(size=shape)
+    batch = rng.normal(size=shape)
     if dtype.startswith("complex"):
-        found = found + 1j * rng.normal(size=shape)
-    return found.astype(dtype)
+        batch = batch + 1j * rng.normal(size=shape)
+    return batch.astype(dtype)
 
 
 # Few matrices go to LAPACK one by one, many to NumPy all at once.
@@ -77,40 +77,40 @@ def test_triangular_equations(batch, dtype, upper, unitriangular):
     n = 6
     given = matrices(*batch, n, n, dtype=dtype) / 3 + numpy.eye(n, dtype=dtype)
     right = matrices(*batch, n, 2, dtype=dtype, seed=1)
-    found = torch.linalg.solve_triangular(
+    solution = torch.linalg.solve_triangular(
         torch.tensor(given), torch.tensor(right), upper=upper, unitriangular=unitriangular
     )
     used = numpy.triu(given) if upper else numpy.tril(given)
     if unitriangular:
         used = used - used * numpy.eye(n) + numpy.eye(n)
-    assert str(found.dtype) == f"torch.{dtype}" and found.is_contiguous()
-    bound = numpy.matmul(abs(used), abs(found.numpy()))  # Higham, Accuracy and stability, theorem 8.5
-    assert (abs(numpy.matmul(used, found.numpy()) - right) <= 4 * n * numpy.finfo(dtype).eps * bound).all()
+    assert str(solution.dtype) == f"torch.{dtype}" and solution.is_contiguous()
+    bound = numpy.matmul(abs(used), abs(solution.numpy()))  # Higham, Accuracy and stability, theorem 8.5
+    assert (abs(numpy.matmul(used, solution.numpy()) - right) <= 4 * n * numpy.finfo(dtype).eps * bound).all()
 
 
 @pytest.mark.parametrize("many", [False, True])
 def test_a_zero_on_the_diagonal_of_triangular_equations_gives_infinities(many):
     given = torch.tensor([[0.0, 0.0], [1.0, 2.0]])
     given = given.expand(5, 2, 2) if many else given
-    found = torch.linalg.solve_triangular(given, torch.ones(2, 1), upper=False)
-    assert (found[..., 0, 0] == math.inf).all() and (found[..., 1, 0] == -math.inf).all()
+    solution = torch.linalg.solve_triangular(given, torch.ones(2, 1), upper=False)
+    assert (solution[..., 0, 0] == math.inf).all() and (solution[..., 1, 0] == -math.inf).all()
 
 
 def test_the_exponential_of_each_matrix_is_as_exact_as_alone():
     angles = torch.tensor([1e-3, 1.0, 300.0, 0.0], dtype=torch.float64)
     turn = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
-    found = torch.linalg.matrix_exp(angles.reshape(-1, 1, 1) * turn)
+    exponentials = torch.linalg.matrix_exp(angles.reshape(-1, 1, 1) * turn)
     exact = torch.stack([angles.cos(), -angles.sin(), angles.sin(), angles.cos()], -1).reshape(-1, 2, 2)
-    assert ((found - exact).abs().amax((1, 2)) <= torch.tensor([4e-16, 4e-16, 2e-13, 0.0])).all()
-    for angle, matrix in zip(angles, found):
+    assert ((exponentials - exact).abs().amax((1, 2)) <= torch.tensor([4e-16, 4e-16, 2e-13, 0.0])).all()
+    for angle, matrix in zip(angles, exponentials):
         assert torch.allclose(torch.linalg.matrix_exp(angle * turn), matrix, rtol=0, atol=1e-15)
 
 
 def test_only_the_matrices_with_nan_have_exponentials_of_nan():
     given = torch.tensor([[[1.0, 2.0], [3.0, 4.0]], [[math.nan, 1.0], [0.0, 1.0]], [[math.inf, 0.0], [0.0, 1.0]]])
-    found = torch.linalg.matrix_exp(given)
-    assert found.isnan().all((1, 2)).tolist() == [False, True, True]
-    assert torch.equal(found[0], torch.linalg.matrix_exp(given[0]))
+    exponentials = torch.linalg.matrix_exp(given)
+    assert exponentials.isnan().all((1, 2)).tolist() == [False, True, True]
+    assert torch.equal(exponentials[0], torch.linalg.matrix_exp(given[0]))
 
 
 def test_the_minor_that_is_not_positive_definite():
@@ -128,8 +128,8 @@ def test_the_minor_that_is_not_positive_definite():
 def test_singular_matrices_in_threads_leave_the_filters_of_warnings_alone():
     before, given = list(warnings.filters), torch.zeros(3, 3)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: torch.linalg.lu_factor_ex(given).info.item(), range(200)))
-    assert set(found) == {1} and warnings.filters == before
+        infos = list(pool.map(lambda _: torch.linalg.lu_factor_ex(given).info.item(), range(200)))
+    assert set(infos) == {1} and warnings.filters == before
 
 
 def test_singular_matrices_are_named():

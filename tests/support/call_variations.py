@@ -41,7 +41,7 @@ class Prepared:
         `lay` changes the raw arrays, `cast(number, tensor)` the tensors before they require grad, `dress` after it.
         """
         graded = self.graded if graded is None else graded
-        leaves, made = [], {}
+        leaves, copies = [], {}
         for number, tensor in enumerate(self.tensors):
             copy = copied(tensor, lay)
             if cast is not None:
@@ -49,11 +49,11 @@ class Prepared:
             if number in graded and is_float(copy):
                 copy.requires_grad_()
             leaves.append(copy)
-            made[id(tensor)] = dress(copy) if dress is not None else copy
-        found = self.sample.map(lambda t: made[id(t)])
-        if "generator" in found.kwargs:
-            found.kwargs["generator"] = found.kwargs["generator"].clone_state()
-        return found, leaves
+            copies[id(tensor)] = dress(copy) if dress is not None else copy
+        sample = self.sample.map(lambda t: copies[id(t)])
+        if "generator" in sample.kwargs:
+            sample.kwargs["generator"] = sample.kwargs["generator"].clone_state()
+        return sample, leaves
 
 
 def copied(tensor, lay=None):
@@ -69,9 +69,9 @@ def copied(tensor, lay=None):
             root = root.base
         offset = array.ctypes.data - root.ctypes.data
         copy = numpy.ndarray(array.shape, array.dtype, root.copy(order="K"), offset, array.strides)
-    made = plugrad.empty(0, dtype=tensor.dtype)
-    made._data = copy
-    return made
+    tensor_copy = plugrad.empty(0, dtype=tensor.dtype)
+    tensor_copy._data = copy
+    return tensor_copy
 
 
 LAYOUTS = {
@@ -119,9 +119,9 @@ def _inference(leaf):
 def _shared(leaf):
     """Return a tensor whose memory NumPy can write."""
     array = numpy.array(leaf.detach()._data)
-    made = plugrad.from_numpy(array)
-    made.shared_with = array
-    return made.requires_grad_(leaf.requires_grad)
+    shared = plugrad.from_numpy(array)
+    shared.shared_with = array
+    return shared.requires_grad_(leaf.requires_grad)
 
 
 class Plain(plugrad.Tensor):
@@ -158,24 +158,24 @@ def gradients(op, sample, label, short=False):
     """Yield the calls of a sample by what requires grad: all, none, each alone, leaves or not."""
     given = Prepared(sample)
 
-    def made(**changes):
+    def maker(**changes):
         def make():
-            found, leaves = given.fresh(**changes)
-            return _called(op, found), found.args, found.kwargs, leaves
+            fresh, leaves = given.fresh(**changes)
+            return _called(op, fresh), fresh.args, fresh.kwargs, leaves
 
         return make
 
-    yield Variation(label, made())
+    yield Variation(label, maker())
     if short:
         return
     if given.graded:
-        yield Variation(f"{label}, nothing requires grad", made(graded=frozenset()))
-        yield Variation(f"{label}, no_grad", made(), plugrad.no_grad)
-        yield Variation(f"{label}, twice backward", made(), second=True)
+        yield Variation(f"{label}, nothing requires grad", maker(graded=frozenset()))
+        yield Variation(f"{label}, no_grad", maker(), plugrad.no_grad)
+        yield Variation(f"{label}, twice backward", maker(), second=True)
         for number in sorted(given.graded) if len(given.graded) > 1 else ():
-            yield Variation(f"{label}, only tensor {number} requires grad", made(graded=frozenset({number})))
+            yield Variation(f"{label}, only tensor {number} requires grad", maker(graded=frozenset({number})))
     for name, dress in DRESSES.items() if given.tensors else ():
-        yield Variation(f"{label}, {name}", made(dress=dress))
+        yield Variation(f"{label}, {name}", maker(dress=dress))
 
 
 def _called(op, sample):
@@ -189,26 +189,26 @@ def forms(op, sample, label, short=False):
     """Yield the calls of a sample with other memory, shapes, dtypes, and arguments given otherwise."""
     given = Prepared(sample)
 
-    def made(change=lambda found: found, **changes):
+    def maker(change=lambda fresh: fresh, **changes):
         def make():
-            found, leaves = given.fresh(**changes)
-            found = change(found)
-            return _called(op, found), found.args, found.kwargs, leaves
+            fresh, leaves = given.fresh(**changes)
+            fresh = change(fresh)
+            return _called(op, fresh), fresh.args, fresh.kwargs, leaves
 
         return make
 
     if not given.tensors:
         return
     for name, lay in LAYOUTS.items():
-        yield Variation(f"{label}, {name}", made(lay=lay))
+        yield Variation(f"{label}, {name}", maker(lay=lay))
     if short:
         return
     for name, cast in CASTS.items():
         if not name.startswith("second") or len(given.tensors) > 1:
-            yield Variation(f"{label}, {name}", made(cast=cast))
+            yield Variation(f"{label}, {name}", maker(cast=cast))
     for name, dress in KINDS.items():
-        yield Variation(f"{label}, {name}", made(dress=dress))
-    yield Variation(f"{label}, results in bfloat16", made(cast=CASTS["bfloat16"], dress=DRESSES["results of ops"]))
+        yield Variation(f"{label}, {name}", maker(dress=dress))
+    yield Variation(f"{label}, results in bfloat16", maker(cast=CASTS["bfloat16"], dress=DRESSES["results of ops"]))
 
 
 def arguments(op, sample, label):
@@ -217,10 +217,10 @@ def arguments(op, sample, label):
     if sample.through is not None:
         return
 
-    def made(change):
+    def maker(change):
         def make():
-            found, leaves = given.fresh()
-            args, kwargs = change(list(found.args), dict(found.kwargs))
+            fresh, leaves = given.fresh()
+            args, kwargs = change(list(fresh.args), dict(fresh.kwargs))
             return op.function, args, kwargs, leaves
 
         return make
@@ -231,15 +231,15 @@ def arguments(op, sample, label):
     positions = op.positional if op.variadic is None else ()
     for place, argument in enumerate(sample.args[:3]):
         for value in OPERANDS if isinstance(argument, plugrad.Tensor) else (None, "a", 1.5, 99, -99):
-            yield Variation(f"{label}, argument {place} is {value!r}", made(replace(place, value)))
+            yield Variation(f"{label}, argument {place} is {value!r}", maker(replace(place, value)))
     if positions:
         named = lambda args, kwargs: ((), {**dict(zip(positions, args, strict=False)), **kwargs})  # noqa: E731
-        yield Variation(f"{label}, all by name", made(named))
+        yield Variation(f"{label}, all by name", maker(named))
     if "dim" in sample.kwargs and "axis" not in op.index:
-        yield Variation(f"{label}, axis for dim", made(lambda args, kwargs: (args, _axis(kwargs))))
-    yield Variation(f"{label}, no arguments", made(lambda args, kwargs: ((), {})))
-    yield Variation(f"{label}, an argument too many", made(lambda args, kwargs: ([*args, *[1] * 9], kwargs)))
-    yield Variation(f"{label}, an unknown keyword", made(lambda args, kwargs: (args, {**kwargs, "unheard_of": 1})))
+        yield Variation(f"{label}, axis for dim", maker(lambda args, kwargs: (args, _axis(kwargs))))
+    yield Variation(f"{label}, no arguments", maker(lambda args, kwargs: ((), {})))
+    yield Variation(f"{label}, an argument too many", maker(lambda args, kwargs: ([*args, *[1] * 9], kwargs)))
+    yield Variation(f"{label}, an unknown keyword", maker(lambda args, kwargs: (args, {**kwargs, "unheard_of": 1})))
 
 
 def _axis(kwargs):
@@ -252,20 +252,20 @@ def outputs(op, sample, label):
     given = Prepared(sample)
     if not op.has_out or sample.through is not None:
         return
-    found, _ = given.fresh(graded=frozenset())
+    fresh, _ = given.fresh(graded=frozenset())
     plugrad.manual_seed(0)
     try:
-        result = found.call(op.function)
+        result = fresh.call(op.function)
     except Exception:  # that is what the op does: `out=` makes no difference
         result = plugrad.zeros(3)
     results = tensors_in(result)
 
-    def made(change, graded):
+    def maker(change, graded):
         def make():
-            found, leaves = given.fresh(graded=graded)
+            fresh, leaves = given.fresh(graded=graded)
             outs = [change(y) for y in results]
-            found.kwargs["out"] = outs[0] if isinstance(result, plugrad.Tensor) else tuple(outs)
-            return op.function, found.args, found.kwargs, leaves
+            fresh.kwargs["out"] = outs[0] if isinstance(result, plugrad.Tensor) else tuple(outs)
+            return op.function, fresh.args, fresh.kwargs, leaves
 
         return make
 
@@ -280,10 +280,10 @@ def outputs(op, sample, label):
         "out an array": lambda y: y.numpy(),
     }
     for name, change in kinds.items():
-        yield Variation(f"{label}, {name}", made(change, frozenset()))
+        yield Variation(f"{label}, {name}", maker(change, frozenset()))
     if given.graded:
-        yield Variation(f"{label}, out of what requires grad", made(zeros, given.graded))
-        yield Variation(f"{label}, out, no_grad", made(zeros, given.graded), plugrad.no_grad)
+        yield Variation(f"{label}, out of what requires grad", maker(zeros, given.graded))
+        yield Variation(f"{label}, out, no_grad", maker(zeros, given.graded), plugrad.no_grad)
 
 
 def in_place(op, sample, label, short=False):
@@ -294,38 +294,38 @@ def in_place(op, sample, label, short=False):
     if not own or sample.through is not None or not sample.args or not isinstance(sample.args[0], plugrad.Tensor):
         return
 
-    def made(target=lambda t: t, **changes):
+    def maker(target=lambda t: t, **changes):
         def make():
-            found, leaves = given.fresh(**changes)
-            first = target(found.args[0])
-            return method, (first, *found.args[1:]), found.kwargs, leaves
+            fresh, leaves = given.fresh(**changes)
+            first = target(fresh.args[0])
+            return method, (first, *fresh.args[1:]), fresh.kwargs, leaves
 
         return make
 
     first = given.tensors.index(sample.args[0]) if len(given.tensors) == 1 else 0
     others = given.graded - {first}
     none: frozenset = frozenset()
-    yield Variation(f"{label}, in place", made(graded=none))
-    yield Variation(f"{label}, in place, no_grad", made(), plugrad.no_grad)
-    yield Variation(f"{label}, in place on a leaf", made())
-    yield Variation(f"{label}, in place, only others require grad", made(graded=others))
-    yield Variation(f"{label}, in place on a result", made(dress=DRESSES["results of ops"]))
-    yield Variation(f"{label}, in place on a view", made(graded=none, dress=_view_of_result))
-    yield Variation(f"{label}, in place on a view of a result", made(dress=_view_of_result))
-    yield Variation(f"{label}, in place on a view of a written base", made(dress=_view_of_written))
-    yield Variation(f"{label}, in place on a view of a leaf", made(dress=lambda leaf: leaf[...]))
-    yield Variation(f"{label}, in place on .data", made(lambda t: t.data))
-    yield Variation(f"{label}, in place on a larger one", made(lambda t: plugrad.stack([t, t]), graded=none))
-    yield Variation(f"{label}, in place on a smaller one", made(lambda t: t.reshape(-1)[:1].clone(), graded=none))
+    yield Variation(f"{label}, in place", maker(graded=none))
+    yield Variation(f"{label}, in place, no_grad", maker(), plugrad.no_grad)
+    yield Variation(f"{label}, in place on a leaf", maker())
+    yield Variation(f"{label}, in place, only others require grad", maker(graded=others))
+    yield Variation(f"{label}, in place on a result", maker(dress=DRESSES["results of ops"]))
+    yield Variation(f"{label}, in place on a view", maker(graded=none, dress=_view_of_result))
+    yield Variation(f"{label}, in place on a view of a result", maker(dress=_view_of_result))
+    yield Variation(f"{label}, in place on a view of a written base", maker(dress=_view_of_written))
+    yield Variation(f"{label}, in place on a view of a leaf", maker(dress=lambda leaf: leaf[...]))
+    yield Variation(f"{label}, in place on .data", maker(lambda t: t.data))
+    yield Variation(f"{label}, in place on a larger one", maker(lambda t: plugrad.stack([t, t]), graded=none))
+    yield Variation(f"{label}, in place on a smaller one", maker(lambda t: t.reshape(-1)[:1].clone(), graded=none))
     if short:
         return
     for name, cast in CASTS.items():
-        yield Variation(f"{label}, in place, {name}", made(cast=cast, graded=none))
+        yield Variation(f"{label}, in place, {name}", maker(cast=cast, graded=none))
     for name in ("transposed", "strided", "reversed", "expanded", "empty", "0-d"):
-        yield Variation(f"{label}, in place, {name}", made(lay=LAYOUTS[name], graded=none))
+        yield Variation(f"{label}, in place, {name}", maker(lay=LAYOUTS[name], graded=none))
     if len(sample.args) > 1 and isinstance(sample.args[1], plugrad.Tensor):
         for value in OPERANDS:
-            change = lambda found, value=value: (found.args[0], value, *found.args[2:])  # noqa: E731
+            change = lambda fresh, value=value: (fresh.args[0], value, *fresh.args[2:])  # noqa: E731
             yield from _with_operand(method, given, change, f"{label}, in place with {value!r}")
         yield from _with_operand(
             method, given, lambda f: (f.args[0], f.args[0], *f.args[2:]), f"{label}, in place, itself"
@@ -336,8 +336,8 @@ def _with_operand(method, given, change, label):
     for graded, dress, name in ((frozenset(), None, ""), (given.graded, DRESSES["results of ops"], ", on a result")):
 
         def make(graded=graded, dress=dress):
-            found, leaves = given.fresh(graded=graded, dress=dress)
-            return method, change(found), found.kwargs, leaves
+            sample, leaves = given.fresh(graded=graded, dress=dress)
+            return method, change(sample), sample.kwargs, leaves
 
         yield Variation(label + name, make)
 
@@ -350,8 +350,8 @@ def errors(op, label):
         given = Prepared(as_sample(value))
 
         def make(given=given):
-            found, leaves = given.fresh()
-            return op.function, found.args, found.kwargs, leaves
+            sample, leaves = given.fresh()
+            return op.function, sample.args, sample.kwargs, leaves
 
         yield Variation(f"{label}, declared error {number}", make)
 

@@ -135,21 +135,21 @@ class FakeModule(types.ModuleType):
         dotted = f"{self._path}.{name}".lstrip(".")
         if name.startswith("__"):
             raise AttributeError(name)
-        found = getattr(self._module, name)
+        value = getattr(self._module, name)
         if dotted in SUBMODULES and self._names is ALLOWED:
-            made = FakeModule(dotted, found)
+            stand_in = FakeModule(dotted, value)
         elif dotted not in self._names:
             raise AttributeError(f"CuPy has no {dotted}")
-        elif isinstance(found, numpy.ufunc):
-            made = FakeUfunc(found)
-        elif isinstance(found, type):
-            made = FakeArray if found is numpy.ndarray else found
-        elif callable(found):
-            made = _function(dotted, found)
+        elif isinstance(value, numpy.ufunc):
+            stand_in = FakeUfunc(value)
+        elif isinstance(value, type):
+            stand_in = FakeArray if value is numpy.ndarray else value
+        elif callable(value):
+            stand_in = _function(dotted, value)
         else:
-            made = found
-        self.__dict__[name] = made
-        return made
+            stand_in = value
+        self.__dict__[name] = stand_in
+        return stand_in
 
 
 def _function(name, function):

@@ -21,12 +21,12 @@ class Wrapped:
         self._array_type, self._module = array_type, module
 
     def __getattr__(self, name):
-        found = getattr(self._module, name)
-        if isinstance(found, types.ModuleType):
-            return Wrapped(self._array_type, found)
-        if isinstance(found, (type, numpy.ufunc)) or not callable(found):  # ufuncs keep the class of their arguments
-            return found
-        return lambda *args, **kwargs: self._wrap(found(*args, **kwargs))
+        value = getattr(self._module, name)
+        if isinstance(value, types.ModuleType):
+            return Wrapped(self._array_type, value)
+        if isinstance(value, (type, numpy.ufunc)) or not callable(value):  # ufuncs keep the class of their arguments
+            return value
+        return lambda *args, **kwargs: self._wrap(value(*args, **kwargs))
 
     def _wrap(self, result):
         if isinstance(result, (tuple, list)):
@@ -57,18 +57,18 @@ class Second(Host):
 
 @bug("parity second")
 def a_kernel_for_one_device_is_wrong():
-    made = wave()
-    made.kernel("second")(lambda xp, input: input * xp.exp(-input) * (1 + 1e-6))
-    return {"backends": [Second], "ops": [made]}
+    record = wave()
+    record.kernel("second")(lambda xp, input: input * xp.exp(-input) * (1 + 1e-6))
+    return {"backends": [Second], "ops": [record]}
 
 
 @bug("parity second")
 def a_kernel_for_one_device_never_runs():
-    made = wave()
-    made.kernel("second")(lambda xp, input: input * xp.exp(-input))
-    made.compute = lambda kind, raw: made.kernels["*"](kind.xp, *raw)  # goes past the device's own
-    made.fast_kernel = lambda kind: None
-    return {"backends": [Second], "ops": [made]}
+    record = wave()
+    record.kernel("second")(lambda xp, input: input * xp.exp(-input))
+    record.compute = lambda kind, raw: record.kernels["*"](kind.xp, *raw)  # goes past the device's own
+    record.fast_kernel = lambda kind: None
+    return {"backends": [Second], "ops": [record]}
 
 
 @bug("parity", kind="kernels")
@@ -131,9 +131,9 @@ def a_mean_that_is_a_sum():
 
 @bug("functional form")
 def a_module_other_than_its_function():
-    made = squares(lambda F, values: F.mean(values))
-    made.loss_module.forward = lambda self, input, target: ((input - target) ** 2).mean() * 1.5
-    return made
+    record = squares(lambda F, values: F.mean(values))
+    record.loss_module.forward = lambda self, input, target: ((input - target) ** 2).mean() * 1.5
+    return record
 
 
 # ---------------------------------------------------------------------------------------------------- layers

@@ -44,14 +44,14 @@ def a_buffer_shared_by_large_inputs():
 
 @bug("in-place")
 def a_writer_that_writes_beside():
-    made = wave()
+    record = wave()
 
-    @made.writer
+    @record.writer
     def write(xp, out):
         whole = out if out.base is None else out.base
         whole[...] = damped(whole)
 
-    return made
+    return record
 
 
 @bug("numbers", "other")
@@ -110,9 +110,9 @@ def calls_forgotten_by_a_copy():
         return input * self.weight / (1 + self.calls)
 
     def copied(self, memo):
-        made = type(self)(self.num_features, dtype=self.weight.dtype)
-        made.load_state_dict(self.state_dict())
-        return made.train(self.training)
+        layer = type(self)(self.num_features, dtype=self.weight.dtype)
+        layer.load_state_dict(self.state_dict())
+        return layer.train(self.training)
 
     return layer(__init__=init, forward=forward, __deepcopy__=copied)
 

@@ -44,10 +44,10 @@ def a_quotient_that_integers_round():
         """A third of the input; a whole number for integers."""
         return (input / 3).astype(input.dtype)
 
-    made = general(kernel)
-    made.formulas.clear()
-    made.vjp(lambda F, g: g / 3)
-    return made
+    record = general(kernel)
+    record.formulas.clear()
+    record.vjp(lambda F, g: g / 3)
+    return record
 
 
 def last_row(refuse):
@@ -57,8 +57,8 @@ def last_row(refuse):
         if refuse and not len(input):
             raise ValueError("last: expected at least one row")
         for row in input:
-            found = row
-        return found.copy()
+            final = row
+        return final.copy()
 
     last.meta(lambda input: (input.shape[1:], input.dtype))
     last.samples(lambda make: iter([make(3, 4)]))
@@ -81,10 +81,10 @@ def a_maximum_of_nothing():
         """The input less its maximum."""
         return input - input.max()
 
-    made = general(kernel)
-    made.formulas.clear()
-    made.vjp(lambda F, g, input: g - (input == F.amax(input)) * F.sum(g))
-    return made
+    record = general(kernel)
+    record.formulas.clear()
+    record.vjp(lambda F, g, input: g - (input == F.amax(input)) * F.sum(g))
+    return record
 
 
 def shares_of(count):
@@ -92,10 +92,10 @@ def shares_of(count):
         """The input in equal shares."""
         return input / max(input.size, 1)
 
-    made = general(kernel)
-    made.formulas.clear()
-    made.vjp(lambda F, g, input_shape: g * (1 / count(input_shape)))
-    return made
+    record = general(kernel)
+    record.formulas.clear()
+    record.vjp(lambda F, g, input_shape: g * (1 / count(input_shape)))
+    return record
 
 
 @bug("empty inputs")
@@ -110,9 +110,9 @@ def a_backward_of_at_least_one_element():
 
 def positive(kernel, doc="The positive part."):
     kernel.__doc__ = doc
-    made = unary(kernel, name="positive_part", complex=False)
-    made.vjp(lambda F, g, input: F.where(input > 0, g, 0 * g))
-    return made
+    record = unary(kernel, name="positive_part", complex=False)
+    record.vjp(lambda F, g, input: F.where(input > 0, g, 0 * g))
+    return record
 
 
 @bug("nan", "input")

@@ -96,24 +96,24 @@ def the_rest_of_a_block_forgotten():
 
 @bug("general kernel")
 def a_general_kernel_that_never_runs_here():
-    made = wave(kernel=lambda xp, input: 1.01 * input * xp.exp(-input))
-    made.kernel("cpu")(lambda xp, input: input * xp.exp(-input))
-    return made
+    record = wave(kernel=lambda xp, input: 1.01 * input * xp.exp(-input))
+    record.kernel("cpu")(lambda xp, input: input * xp.exp(-input))
+    return record
 
 
 @bug("samples")
 def samples_without_gradients():
-    made = wave(lambda F, g, input: 2 * right(F, g, input))
-    made.samples(lambda make: iter([make(3, 4, requires_grad=False)]))
-    return made
+    record = wave(lambda F, g, input: 2 * right(F, g, input))
+    record.samples(lambda make: iter([make(3, 4, requires_grad=False)]))
+    return record
 
 
 @bug("samples")
 def samples_that_change():
     random = numpy.random.default_rng()
-    made = wave()
-    made.samples(lambda make: iter([make(3, 4) * float(random.random())]))
-    return made
+    record = wave()
+    record.samples(lambda make: iter([make(3, 4) * float(random.random())]))
+    return record
 
 
 @bug("samples")
@@ -147,22 +147,22 @@ def a_grad_output_taken_as_it_lies():
         """The input."""
         return input + 0.0
 
-    made = general(copied)
-    made.formulas.clear()
-    made.vjp(formula)
-    return made
+    record = general(copied)
+    record.formulas.clear()
+    record.vjp(formula)
+    return record
 
 
 @bug("in-place")
 def a_writer_that_writes_to_a_copy():
-    made = wave()
+    record = wave()
 
-    @made.writer
+    @record.writer
     def write(xp, out):
         flat = out.reshape(-1)
         flat[...] = flat * xp.exp(-flat)
 
-    return made
+    return record
 
 
 @bug("saved tensors")
@@ -196,9 +196,9 @@ def a_buffer_shared_for_a_moment():
         flat[...] = -input
         return input * xp.exp(flat)
 
-    made = wave(kernel=kernel)
-    made.samples(lambda make: iter([make(3, 4)]))
-    return made
+    record = wave(kernel=kernel)
+    record.samples(lambda make: iter([make(3, 4)]))
+    return record
 
 
 @bug("determinism")

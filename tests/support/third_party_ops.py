@@ -180,8 +180,8 @@ def flat_pair_vjp(F, g, other, input_shape):
 @elementwise(tensors=("input", "low", "high"))
 def inside(xp, input, low=None, high=None, sharp=True):
     """Clamped to bounds that may be missing."""
-    found = input if low is None else xp.maximum(input, low)
-    return found + 0 if high is None else xp.minimum(found, high)
+    raised = input if low is None else xp.maximum(input, low)
+    return raised + 0 if high is None else xp.minimum(raised, high)
 
 
 @inside.vjp
@@ -276,8 +276,8 @@ def laid_out_samples(make):
 @op()
 def affine(xp, input, matrix, bias=None, scale=1.0, *, power=1):
     """(scale * x @ m + b) ** power."""
-    found = scale * (input @ matrix)
-    return found**power if bias is None else (found + bias) ** power
+    product = scale * (input @ matrix)
+    return product**power if bias is None else (product + bias) ** power
 
 
 @affine.vjp("input", "matrix")

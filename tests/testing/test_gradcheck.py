@@ -391,8 +391,8 @@ def test_results_that_are_not_unique():
     x = point(3, 4, low=-1, high=1)
 
     def vectors(z):
-        values, found = torch.linalg.eigh(z + z.mH)
-        return values, found.abs()
+        values, columns = torch.linalg.eigh(z + z.mH)
+        return values, columns.abs()
 
     def projector(x):
         u, s, vh = torch.linalg.svd(x, full_matrices=False)

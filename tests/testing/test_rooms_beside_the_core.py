@@ -35,14 +35,14 @@ DOORS = {
 
 def files():
     """Return {dotted name: (room, path)} of all modules beside the core."""
-    found = {}
+    modules = {}
     for package, folder in FOLDERS.items():
         room = folder.partition("/")[0]
         for path in (ROOT / folder).rglob("*.py") if room in ORDER else ():
             inner = path.relative_to(ROOT / folder).with_suffix("").parts
             name = ".".join([package, *inner]).removesuffix(".__init__")
-            found[name] = (room, path)
-    return found
+            modules[name] = (room, path)
+    return modules
 
 
 FILES = files()

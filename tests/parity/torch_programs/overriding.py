@@ -21,13 +21,13 @@ def program_subclass_is_kept(torch):
 
     x = torch.arange(6.0).reshape(2, 3).as_subclass(Plain)
     z = torch.ones(3).as_subclass(Derived)
-    made = [
+    results = [
         x + 1, 1 - x, x @ x.t(), x.sum(), x[0], x[:, 1:], x.max(0).values, x.clone(), x.detach(), x.to(torch.float64),
         torch.cat([x, torch.ones(1, 3)]), torch.stack([torch.ones(2, 3), x]), x.unbind()[1], torch.where(x > 2, x, 0),
         torch.nn.functional.softmax(x, -1), torch.nn.functional.mse_loss(x, torch.zeros(2, 3)), x == x, x.argmax(),
         x * z, z * x, torch.zeros_like(x), torch.einsum("ij,ij->i", x, x), x.reshape(3, 2), x.split(1)[0],
     ]
-    return [[type(y).__name__ for y in made], [y.as_subclass(torch.Tensor) for y in made]]
+    return [[type(y).__name__ for y in results], [y.as_subclass(torch.Tensor) for y in results]]
 
 
 def program_subclass_in_place_and_gradients(torch):

@@ -40,17 +40,17 @@ def program_result_types(torch):
 
 def program_creation_types(torch):
     values = [1, 1.5, True, 1j, [1, 2], [1, 2.5], [True, 2], [[1.0], [2]], []]
-    made = [torch.tensor(value) for value in values]
+    tensors = [torch.tensor(value) for value in values]
     more = [torch.arange(3), torch.arange(0, 1, 0.25), torch.full((2,), 3), torch.full((2,), True),
             torch.eye(2), torch.linspace(0, 1, 3), torch.zeros(2).long(), torch.ones(2).new_tensor([1, 2]),
-            torch.ones(2, dtype=torch.int32).new_zeros(3), torch.zeros_like(made[0], dtype=torch.float16)]
+            torch.ones(2, dtype=torch.int32).new_zeros(3), torch.zeros_like(tensors[0], dtype=torch.float16)]
     previous = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
         more += [torch.tensor(1.5), torch.zeros(1), torch.ones(1, dtype=torch.int64) * 1.5, torch.tensor(1j)]
     finally:
         torch.set_default_dtype(previous)
-    return [*made, *more, torch.finfo(torch.float32).eps, torch.iinfo(torch.int8).max,
+    return [*tensors, *more, torch.finfo(torch.float32).eps, torch.iinfo(torch.int8).max,
             torch.can_cast(torch.float32, torch.int64), torch.promote_types(torch.uint8, torch.int8)]
 
 

@@ -114,9 +114,9 @@ def program_jacobians(torch):
     """jacrev, jacfwd and hessian: nests, argument numbers, constants, empty and 0-d arguments, refusals."""
     func, x = torch.func, table(torch)
     a, b, z = x[0], x[1], torch.tensor([1 + 2j])
-    found = []
+    results = []
     for jac in (func.jacrev, func.jacfwd):
-        found += [
+        results += [
             jac(lambda p, q: (p * q, p.sum()), argnums=(0, 1))(a, b),
             jac(lambda d: {"o": d["a"] ** 2})({"a": a}),
             jac(lambda p: (p**2, p + 1), has_aux=True)(a),
@@ -129,7 +129,7 @@ def program_jacobians(torch):
             outcome(lambda jac=jac: jac(lambda p: p, argnums=3)(a))[0],
         ]
     return [
-        *found,
+        *results,
         func.hessian(lambda p, q: (p * q * q).sum(), argnums=(0, 1))(a, b),
         func.hessian(lambda p: p.prod())(x),
         func.hessian(lambda p: torch.nn.functional.cross_entropy(p, torch.tensor([0, 2])))(x),
@@ -212,7 +212,7 @@ def program_vmap_refusals(torch):
         lambda: vmap(lambda a: a, randomness="x")(x),
         lambda: vmap(lambda a: a, chunk_size=0)(x),
     ]
-    found = [outcome(call)[0] for call in calls]
+    refusals = [outcome(call)[0] for call in calls]
     same = vmap(lambda a: torch.rand(3) + a * 0, randomness="same")(x)
     different = vmap(lambda a: torch.rand(3) + a * 0, randomness="different")(x)
-    return [*found, np.equal(*same.numpy()).all().item(), np.equal(*different.numpy()).any().item()]
+    return [*refusals, np.equal(*same.numpy()).all().item(), np.equal(*different.numpy()).any().item()]

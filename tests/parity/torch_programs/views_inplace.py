@@ -66,7 +66,7 @@ SEEN = {
 
 def program_views_and_copies(torch):
     """What may be a view or a copy: which it is, and what a write to it does to the tensor before, and backward."""
-    found = {}
+    observed = {}
     for layout, arrange in LAYOUTS.items():
         for name, look in SEEN.items():
             x = torch.tensor(np.arange(24.0).reshape(4, 6), requires_grad=True)
@@ -76,8 +76,8 @@ def program_views_and_copies(torch):
             written = outcome(lambda y=y: y.mul_(3), 4)
             (e * e).sum().backward()
             first, x.grad = x.grad, None
-            found[f"{layout}, {name}"] = given, written, e.detach(), y.detach(), first
-    return found
+            observed[f"{layout}, {name}"] = given, written, e.detach(), y.detach(), first
+    return observed
 
 
 def program_version_errors(torch):
