@@ -14,8 +14,6 @@ from plugrad.dispatch.namespaces import forget_namespaces
 from plugrad.dispatch.node import node_class
 from plugrad.dispatch.plan import CallPlan
 
-MISSING = object()
-
 
 class Formula:
     """A gradient formula: the inputs it serves, and the names that it wants from the forward call."""
@@ -90,7 +88,7 @@ class Op:
         complex=None,
         domain=None,
         promote=None,
-        vjp=MISSING,
+        vjp=source.MISSING,
         returns=None,
         like=None,
         variadic=None,
@@ -126,7 +124,7 @@ class Op:
         )
         self.name_node = node if callable(node) else None  # PyTorch names some nodes after the arguments
         self.undifferentiable = vjp is None
-        if vjp is not None and vjp is not MISSING:
+        if vjp is not None and vjp is not source.MISSING:
             raise TypeError(f"op {self.name!r}: vjp= can only be None (no gradient); declare one by @{self.name}.vjp")
         self._fields, self._returns = returns, None
         self.variadic = variadic

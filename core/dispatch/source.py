@@ -11,10 +11,10 @@ import linecache
 
 
 class _Missing:
-    """Default of a parameter that must be given, though it stands behind others that need not."""
+    """Default of a parameter to which None may be given; signatures show it."""
 
     def __repr__(self):
-        return "<required>"
+        return "<not given>"
 
 
 MISSING = _Missing()
