@@ -286,13 +286,13 @@ def _as_parameter(value):
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
-def _describe(key, value, kind) -> str:
+def _describe(key, value, type_name) -> str:
     """One line of the repr of a container of parameters."""
     if not isinstance(value, Tensor):
         return f"  ({key}): Object of type: {type(value).__name__}"
     name = "Parameter" if isinstance(value, Parameter) else "Tensor"
-    where = f" ({value.device})" if value.device.type not in ("cpu", "meta") else ""
-    return f"  ({key}): {name} containing: [{kind(value)} of size {'x'.join(map(str, value.shape))}{where}]"
+    where = f" ({value.device})" if not (value.is_cpu or value._type.symbolic) else ""
+    return f"  ({key}): {name} containing: [{type_name(value)} of size {'x'.join(map(str, value.shape))}{where}]"
 
 
 class ParameterList(Module):

@@ -56,7 +56,7 @@ class Conversion:
             try:
                 return t.to(device, wanted, non_blocking, **options)
             except NotImplementedError as error:
-                if not t.is_meta:
+                if not t._type.symbolic:
                     raise
                 raise NotImplementedError(
                     f"{error} Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when"

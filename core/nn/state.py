@@ -219,7 +219,7 @@ class StateDict:
                 f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, the"
                 f" shape in current model is {current.shape}."
             )
-        if current.is_meta and not value.is_meta and not assign:
+        if current._type.symbolic and not value._type.symbolic and not assign:
             warnings.warn(
                 f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the"
                 " current model, which is a no-op. (Did you mean to pass `assign=True`?)",

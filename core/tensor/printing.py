@@ -80,8 +80,7 @@ def printoptions(**options):
 def tensor_str(t, *, default_dtype_name: str = "float32") -> str:
     """Return the text of a tensor.
 
-    `t` needs `dtype` (with a `name`), `device`, `requires_grad`, `grad_fn`, `shape` and
-    `detach().cpu().numpy()`; `default_dtype_name` names the dtype that goes without saying.
+    `default_dtype_name` names the dtype that goes without saying.
 
     >>> import plugrad as torch
     >>> torch.tensor([[1.5, float("nan")]], requires_grad=True)
@@ -89,18 +88,17 @@ def tensor_str(t, *, default_dtype_name: str = "float32") -> str:
     """
     cls = type(t)
     plain = cls.__name__ in ("Tensor", "Parameter")
-    device = str(t.device)
-    meta = device.startswith("meta")
+    symbolic = t._type.symbolic
     # NumPy has no bfloat16; every one of its values is a float32.
-    shown = t.float() if t.dtype.name == "bfloat16" and not meta else t
+    shown = t.float() if t.dtype.name == "bfloat16" and not symbolic else t
     text = format_tensor(
-        shown if meta else shown.detach().cpu().numpy(),
+        shown if symbolic else shown.detach().cpu().numpy(),
         dtype_name=t.dtype.name,
         default_dtype_name=default_dtype_name,
-        device=device,
+        device=str(t.device),
         grad_fn_name=None if t.grad_fn is None else type(t.grad_fn).__name__,
         requires_grad=t.requires_grad,
-        meta=meta,
+        symbolic=symbolic,
         prefix="tensor(" if plain else f"{cls.__name__}(",
     )
     if not plain and any(base.__name__ == "Parameter" for base in cls.__mro__):
@@ -116,12 +114,12 @@ def format_tensor(
     device: str = "cpu",
     grad_fn_name: str | None = None,
     requires_grad: bool = False,
-    meta: bool = False,
+    symbolic: bool = False,
     prefix: str = "tensor(",
 ) -> str:
     """Return the text of a tensor whose values are in a NumPy array.
 
-    With `meta` there are no values, and `array` is anything that has a `shape`. A `grad_fn_name` is shown in
+    If `symbolic` there are no values, and `array` is anything that has a `shape`. A `grad_fn_name` is shown in
     place of `requires_grad`.
 
     >>> import numpy
@@ -132,8 +130,8 @@ def format_tensor(
     shape = tuple(array.shape)
     empty = 0 in shape
     unsaid = {default_dtype_name}
-    if meta or empty:
-        contents = "..." if meta else "[]"
+    if symbolic or empty:
+        contents = "..." if symbolic else "[]"
     else:
         contents = _contents(array, len(prefix))
         # Values show these types; without values only the default goes without saying.
@@ -141,7 +139,7 @@ def format_tensor(
     suffixes = []
     if not device.startswith("cpu"):
         suffixes.append(f"device='{device}'")
-    if meta or (len(shape) != 1 if empty else not _options["edgeitems"]):
+    if symbolic or (len(shape) != 1 if empty else not _options["edgeitems"]):
         suffixes.append(f"size={shape}")
     if dtype_name not in unsaid:
         suffixes.append(f"dtype=torch.{dtype_name}")

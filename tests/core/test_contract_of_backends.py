@@ -79,10 +79,11 @@ model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()).to("footprin
 model(x).sum().backward()
 assert x.grad.shape == (2, 3) and str(x.grad.device) == "footprint"
 print(needed(lambda: torch.ones(10, 10, device="footprint") + 1))
+print(x.detach())
 try:
     x.detach().cpu()
 except NotImplementedError as error:
     print(error)
 """
     told = output(program, *example(tmp_path, "plugrad-footprint"))
-    assert told == "800\nCannot copy out of footprint tensor; no data!\n"
+    assert told == "800\ntensor(..., device='footprint', size=(2, 3))\nCannot copy out of footprint tensor; no data!\n"

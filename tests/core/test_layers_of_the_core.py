@@ -2,6 +2,7 @@
 
 import ast
 import pathlib
+import sys
 import tomllib
 from collections import Counter
 
@@ -192,3 +193,15 @@ def test_no_modules_import_each_other():
 
 def test_no_module_puts_names_into_another():
     assert injected() == set()
+
+
+def test_the_function_tensor_hides_the_package_of_that_name():
+    import plugrad
+
+    assert plugrad.tensor is sys.modules["plugrad.tensor.creation"].tensor
+    assert sys.modules["plugrad.tensor"].__file__ == str(CORE / "tensor" / "__init__.py")
+    assert plugrad.device is sys.modules["plugrad.devices.device"].device
+    for name, tree in TREES.items():
+        for node, _ in statements(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.ImportFrom) else ()
+            assert not (names and node.module == "plugrad" and {"tensor", "device"} & set(names)), name

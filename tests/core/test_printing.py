@@ -46,8 +46,8 @@ def test_meta_needs_no_values():
     class Shaped:
         shape = (2, 3)
 
-    assert show(Shaped, device="meta", meta=True) == "tensor(..., device='meta', size=(2, 3))"
-    text = show(Shaped, "int64", device="meta", meta=True)
+    assert show(Shaped, device="meta", symbolic=True) == "tensor(..., device='meta', size=(2, 3))"
+    text = show(Shaped, "int64", device="meta", symbolic=True)
     assert text == "tensor(..., device='meta', size=(2, 3), dtype=torch.int64)"
 
 
@@ -67,6 +67,9 @@ class Tensor:
 
     class dtype:
         name = "float32"
+
+    class _type:
+        symbolic = False
 
     def detach(self):
         return self
@@ -91,7 +94,7 @@ def test_tensor_str_reads_the_tensor():
     assert text == "tensor([2.5000], device='cuda:1', dtype=torch.float32, requires_grad=True)"
     tensor.grad_fn = type("MulBackward0", (), {})()
     assert printing.tensor_str(tensor).endswith("device='cuda:1', grad_fn=<MulBackward0>)")
-    tensor.device = "meta"
+    tensor.device, tensor._type = "meta", type("_type", (), {"symbolic": True})
     assert printing.tensor_str(tensor) == "tensor(..., device='meta', size=(1,), grad_fn=<MulBackward0>)"
 
 
@@ -197,4 +200,4 @@ def test_same_text_as_pytorch(torch, name):
         with settings(torch, options, default):
             assert show(array, name, default_dtype_name=default, **grad) == repr(theirs), (seed, options)
             meta = repr(theirs.detach().to("meta"))
-            assert show(array, name, default_dtype_name=default, device="meta", meta=True) == meta
+            assert show(array, name, default_dtype_name=default, device="meta", symbolic=True) == meta
