@@ -208,7 +208,8 @@ class Op:
 
     def writer(self, function):
         """Declare how to write the result straight into the first argument: `def f(xp, out, ...)`, when nothing is
-        recorded and all tensors have one type. Without it an in-place call copies the result of the kernel."""
+        recorded and all tensors have one type. Without it an in-place call copies the result of the kernel, as it does
+        where the writer returns NotImplemented, having written nothing."""
         self.write_function = function
         return function
 

@@ -462,11 +462,12 @@ def lerp(xp, input, end, weight):
 
 @lerp.writer
 def lerp_into(xp, out, end, weight):
-    if not isinstance(weight, float) or not -0.5 < weight < 0.5 or out.dtype.char not in "fd":
-        raise NotImplementedError("the general path serves these")
+    if not isinstance(weight, float) or not -0.5 < weight < 0.5 or out.dtype.char not in "fd" or end.shape != out.shape:
+        return NotImplemented
     span = end - out
     span *= weight
     out += span
+    return out
 
 
 @lerp.vjp("input")

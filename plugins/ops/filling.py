@@ -210,8 +210,9 @@ def fill(xp, input, value):
 @fill.writer
 def fill_write(xp, out, value):
     if isinstance(value, complex) or getattr(value, "ndim", 0):
-        raise TypeError("the general path says what is wrong")
+        return NotImplemented
     out[...] = value
+    return out
 
 
 @fill.vjp("input")
@@ -310,7 +311,11 @@ def copy(xp, input, src, non_blocking=False):
 
 @copy.writer
 def copy_write(xp, out, src, non_blocking=False):
-    out[...] = src
+    try:
+        out[...] = src
+    except ValueError:  # shapes that do not broadcast
+        return NotImplemented
+    return out
 
 
 @copy.vjp("input")
