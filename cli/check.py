@@ -24,11 +24,11 @@ def check(
         help="What to check: a distribution, a plugin, an op or public name, or a file. Default: all third-party ones.",
     ),
     expression: str = typer.Option("", "-k", metavar="EXPR", help="Only checks of such names: gradient and not sin."),
-    device: str = typer.Option("cpu", help="Where the samples are put."),
-    processes: int = typer.Option(1, "--jobs", "-j", min=1, help="Processes to check in."),
-    timeout: float = typer.Option(None, metavar="SECONDS", min=0, help="A check that takes longer has failed."),
+    device: str = typer.Option("cpu", help="The device of the samples."),
+    processes: int = typer.Option(1, "--jobs", "-j", min=1, help="How many processes to use."),
+    timeout: float = typer.Option(None, metavar="SECONDS", min=0, help="A check that takes longer counts as failed."),
     resume: bool = typer.Option(
-        False, "--resume", help="Keep finished checks in .plugrad_check; do not repeat them until sources change."
+        False, "--resume", help="Keep finished checks in .plugrad_check, and do not repeat them until sources change."
     ),
     junit: str = typer.Option(None, metavar="FILE", help="Also write a JUnit report."),
     as_json: bool = typer.Option(False, "--json", help="Print all checks as JSON."),
@@ -60,7 +60,7 @@ def check(
     else:
         _report(rows, len(cases), kept, verbose)
     if interrupted:
-        advice = "; the same command goes on" if resume else "; with --resume it could be gone on with"
+        advice = "; the same command continues" if resume else "; with --resume it could be continued"
         typer.echo(f"interrupted after {len(rows)} of {len(cases)} checks{advice}", err=True)
         raise typer.Exit(130)
     raise typer.Exit(1 if any(row["status"] == "failed" for row in rows) else 0)
@@ -80,7 +80,7 @@ def _chosen(target, device, expression) -> list:
 
 
 def _run(job, kept, quiet) -> tuple:
-    """Run the checks with a bar on stderr where somebody is looking; return the rows, and whether it was broken off."""
+    """Run the checks, with a progress bar if stderr is a terminal; return the rows, and whether it was interrupted."""
     rows = [] if kept is None else kept.rows
     results = job.run(rows)
     if not quiet and sys.stderr.isatty():

@@ -30,10 +30,10 @@ def coverage(
     names: list[str] = typer.Argument(None, help="Ops, plugins or distributions; all registered ops by default."),
     device: list[str] = typer.Option(None, "--device", help="Only this device; may be repeated."),
     dtype: list[str] = typer.Option(None, "--dtype", help="Only this dtype, such as float16; may be repeated."),
-    holes: bool = typer.Option(False, "--holes", help="In the table, only ops that do not do everything."),
+    holes: bool = typer.Option(False, "--holes", help="In the table, show only ops that lack something."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
-    html: pathlib.Path = typer.Option(None, "--html", help="Write one self-contained page to this file."),
-    jobs: int = typer.Option(1, "--jobs", "-j", min=1, help="Processes to measure in."),
+    html: pathlib.Path = typer.Option(None, "--html", help="Write a self-contained page to this file."),
+    jobs: int = typer.Option(1, "--jobs", "-j", min=1, help="How many processes to use."),
 ):
     """Measure what ops can do: call, gradients, second gradients, jvp, vmap and shapes without data.
 
@@ -69,7 +69,7 @@ def _of(asked, known, what) -> list[str]:
 
 
 def _chosen(names) -> tuple:
-    """Return the records' names of the ops that are meant, by their names or by who brings them; and devices.
+    """Return the records' names of the chosen ops, by their own names or by who brings them, and devices.
 
     Of a plugin that brings no ops but backends, all ops are meant, on these devices.
     """

@@ -18,9 +18,9 @@ COLUMNS = {
 
 def gradcheck(
     names: list[str] = typer.Argument(None, help="Ops to check; all registered differentiable ones by default."),
-    first_order: bool = typer.Option(False, "--first-order", help="Leave out the gradients of gradients."),
-    fast: bool = typer.Option(False, "--fast", help="Look along random directions instead of at each element."),
-    jobs: int = typer.Option(1, "--jobs", "-j", min=1, help="Processes to check in."),
+    first_order: bool = typer.Option(False, "--first-order", help="Skip the gradients of gradients."),
+    fast: bool = typer.Option(False, "--fast", help="Check along random directions instead of each element."),
+    jobs: int = typer.Option(1, "--jobs", "-j", min=1, help="How many processes to use."),
     as_json: bool = typer.Option(False, "--json", help="Print all checks as JSON."),
 ):
     """Check gradients against measured slopes, to first and second order.

@@ -45,8 +45,8 @@ BEGIN, END = "<!-- contributions:", "<!-- end of contributions -->"
 
 
 def new(
-    name: str = typer.Argument(metavar="NAME", help="What it is about: foo becomes the distribution plugrad-foo."),
-    op: str = typer.Option(None, help="The op's name, if it is not to be that of the package."),
+    name: str = typer.Argument(metavar="NAME", help="The subject: foo becomes the distribution plugrad-foo."),
+    op: str = typer.Option(None, help="The op's name, if it differs from the package's."),
     loss: bool = typer.Option(False, "--loss", help="Bring a loss, as function and Module."),
     optimizer: bool = typer.Option(False, "--optimizer", help="Bring an optimizer."),
     scheduler: bool = typer.Option(False, "--scheduler", help="Bring a learning-rate schedule."),
@@ -54,8 +54,8 @@ def new(
     init: bool = typer.Option(False, "--init", help="Bring an initialiser made for the op."),
     backend: bool = typer.Option(False, "--backend", help="Bring a device: NumPy as strict as an accelerator."),
     compiler: bool = typer.Option(False, "--compiler", help="Bring a compiler for plugrad.compile."),
-    directory: pathlib.Path = typer.Option(".", help="Where the package's folder is made."),
-    readme: bool = typer.Option(False, "--readme", help="Only write the table in an existing package's README anew."),
+    directory: pathlib.Path = typer.Option(".", help="Where to create the package's folder."),
+    readme: bool = typer.Option(False, "--readme", help="Only update the table in the README of an existing package."),
 ):
     """Write a package: an op with gradient, samples and documentation, its tests, and what the options add."""
     name = _checked_name(re.sub("^plugrad[-_]", "", name), "NAME").replace("_", "-")
@@ -85,7 +85,7 @@ def _checked_name(name: str, what: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", name):
         near = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_0123456789")
         hint = f", for example {near!r}" if near else ""
-        problem = f"is no name: write lower-case letters, digits, and single - or _ between them{hint}"
+        problem = f"is not a valid name: write lower-case letters, digits, and single - or _ between them{hint}"
     elif len(name) > LONGEST:
         problem = f"is too long: it has {len(name)} letters, {LONGEST} are allowed"
     else:
@@ -105,7 +105,7 @@ def _refuse_taken(op: str, points) -> None:
 
     clash = next((point for point in points if taken(*point)), None)
     if python(op):
-        problem = f"{op!r} is a word of Python's own"
+        problem = f"{op!r} is a keyword or builtin of Python"
     elif op in extend.__all__ or op in OWN:
         problem = f"{op!r} is a name that the package's own modules use"
     elif clash is not None:
@@ -140,7 +140,7 @@ def entry_points(op: str, parts) -> dict:
 
 
 def camel(name: str) -> str:
-    """Return a name as those of classes are written: soft_clip becomes SoftClip."""
+    """Return a name in CamelCase: soft_clip becomes SoftClip."""
     return "".join(word[0].upper() + word[1:] for word in name.split("_"))
 
 

@@ -70,7 +70,7 @@ def named_op(name: str, what: str = "op", others=()):
 
 
 def progress(results, total, quiet, text="checking"):
-    """Pass results on, with a bar on stderr where somebody is looking."""
+    """Pass results on, with a progress bar if stderr is a terminal."""
     if quiet or not sys.stderr.isatty():
         yield from results
         return

@@ -27,17 +27,17 @@ DIFFERENCES = {"distribution": "distribution", "what": "kind", "difference": "te
 @app.command("list")
 def list_plugins(
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Also print names, shadowed names and tracebacks."),
-    guests: bool = typer.Option(False, "--guests", help="Leave out plugrad's own."),
+    third_party: bool = typer.Option(False, "--third-party", help="Leave out plugrad's own."),
     load: bool = typer.Option(False, "--load", help="Import every plugin first: this runs their code."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ):
-    """List the plugins: found in entry points, loaded or not, blocked or broken and why. Imports none by itself."""
+    """List the plugins of all entry points: loaded or not, blocked or broken and why. Imports none unless told to."""
 
     if load:
         catalog.load_everything()
-    chosen = [plugin for plugin in registry.plugins.values() if not (guests and plugin.builtin)]
+    chosen = [plugin for plugin in registry.plugins.values() if not (third_party and plugin.builtin)]
     rows = [catalog.plugin_row(plugin) for plugin in chosen]
-    show(rows, COLUMNS, as_json, "there are no third-party plugins" if guests else "there are no plugins")
+    show(rows, COLUMNS, as_json, "there are no third-party plugins" if third_party else "there are no plugins")
     if as_json:
         return
     for row in rows if verbose else ():
@@ -63,7 +63,7 @@ LOCK_FILE = typer.Argument("plugrad.lock", help="The lock file.")
 
 @app.command("lock")
 def lock(file: str = LOCK_FILE):
-    """Write down which distributions bring plugins: their versions and the hashes of their files."""
+    """Record which distributions bring plugins: their versions and the hashes of their files."""
 
     try:
         locked = lockfile.write(file)
@@ -113,7 +113,7 @@ PREFERENCES = {"name": "name", "distribution": "distribution", "said by": "sourc
 def prefer(
     name: str = typer.Argument(None, help="A name, or a kernel: swish, optim.Lion, kernels.cuda.conv2d."),
     distribution: str = typer.Argument(None, help="The distribution to take it from, or DISTRIBUTION:PLUGIN."),
-    remove: bool = typer.Option(False, "--remove", help="Take the preference back."),
+    remove: bool = typer.Option(False, "--remove", help="Remove the preference."),
     user: bool = typer.Option(False, "--user", help="For all projects of the user, not in the nearest pyproject.toml."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON, when listing."),
 ):

@@ -1,4 +1,4 @@
-"""Tools for testing: gradients, values, and whole packages; for authors of extensions as for ourselves.
+"""Tools for testing gradients, values and whole packages, for authors of plugins as for ourselves.
 
 `check` and `gradcheck` judge gradients, `assert_close` compares values, `make_tensor` makes random tensors. `checks_of`
 lists all tests that follow from what a package declares, `conformance_tests` makes a test function for pytest of them,

@@ -51,7 +51,7 @@ def of_tensors(op, sample, chosen=lambda tensor: True) -> tuple:
 
 
 def each(op, device):
-    """Yield (what to call it, sample) for the samples of an op; skip where there are none."""
+    """Yield (label, sample) for the samples of an op; skip where there are none."""
     try:
         samples = samples_of(op, device=device)
     except Exception as error:  # the check "samples" reports it, once
@@ -143,7 +143,7 @@ def outcome(op, sample) -> list:
     if outputs:
         try:
             grads = plugrad.autograd.grad(outputs, inputs, cotangents_of(op, outputs), allow_unused=True)
-        except NotImplementedError:  # said aloud; the check of gradients reports it
+        except NotImplementedError:  # a stated limit, which the check of gradients reports
             return named
         named += [(f"the gradient of argument {argument_of(op, sample, i)!r}", g) for i, g in enumerate(grads)]
     return named
@@ -174,7 +174,7 @@ def kernel_replaced(op, backend, kernel):
 
 
 def place_of(error):
-    """Return the innermost step of the traceback of an exception."""
+    """Return the innermost entry of an exception's traceback."""
     place = error.__traceback__
     while place.tb_next is not None:
         place = place.tb_next
@@ -182,6 +182,6 @@ def place_of(error):
 
 
 def by_statement(error) -> bool:
-    """Whether a `raise` or `assert` raised an exception, and not an operation that failed."""
+    """Whether an exception was raised by a `raise` or `assert` rather than by a failing operation."""
     place = place_of(error)
     return dis.opname[place.tb_frame.f_code.co_code[place.tb_lasti]] == "RAISE_VARARGS"

@@ -89,7 +89,7 @@ def assert_close(
 
 
 class _Comparison:
-    """One call of `assert_close`: its options, and a road for each kind of value."""
+    """One call of `assert_close`: its options, and a method for each type of value."""
 
     __slots__ = ("rtol", "atol", "equal_nan", "checks", "subclasses")
 

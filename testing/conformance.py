@@ -1,4 +1,4 @@
-"""The tests that follow from a declaration: what its author would otherwise have to write, or would forget.
+"""The tests that follow from a declaration: what its author would otherwise have to write, or might forget.
 
 `checks_of(target)` lists them for a whole package, a plugin, one thing, or a file; `cases(record)` for one record.
 Running one raises AssertionError with a message that names subject, argument, check, distribution and version. A
@@ -49,7 +49,7 @@ class Case:
             assert not changed or self.name == "example", f"it changes {changed[0]}, for the whole program"
         except Skip as reason:
             return str(reason)
-        except NotImplementedError as reason:  # said aloud; that the subject works at all is the case "samples"
+        except NotImplementedError as reason:  # a stated limit; that the subject works at all is the case "samples"
             if self.name != "samples":
                 return str(reason) or "not implemented"
             raise AssertionError(f"{self.title}: NotImplementedError: {reason}") from reason
@@ -123,7 +123,7 @@ def checks_of(target=None, device="cpu") -> list:
     Args:
         target: a distribution ("plugrad-foo"; "plugrad" itself), a plugin ("plugrad-foo:bar"), the name of an op
             ("swish"), a public name ("optim.Adam"), the path of a Python file that defines records, or a record or
-            class itself. None means all that guests brought.
+            class itself. None means all that third-party plugins brought.
         device: where the samples are put.
 
     Raises LookupError, naming the nearest known names, when there is no such target.

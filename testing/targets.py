@@ -45,7 +45,7 @@ def subjects_of(target) -> list:
 
 
 def _of_plugins(plugins) -> list:
-    """Return everything that plugins bring, and a subject for each plugin of a guest: whether it loads."""
+    """Return everything that plugins bring, and a subject for each third-party plugin: whether it loads."""
     subjects: dict = {}
     for plugin in plugins:
         if plugin.status == "blocked":

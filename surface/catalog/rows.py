@@ -61,7 +61,7 @@ def _promised_op(plugin, name) -> dict:
 
 
 def op_rows(search=None, namespace=None, provider=None, family=None, gradient=None, hidden=False) -> list[dict]:
-    """Describe all ops; what a guest only promises is listed from its manifest, without importing it."""
+    """Describe all ops; what a third-party plugin only promises is listed from its manifest."""
     rows = [op_row(op) for op in registry.ops.values()]
     for plugin in registry.plugins.values():
         if plugin.status not in ("loaded", "loading"):
@@ -106,7 +106,7 @@ def names_of_ops() -> list[str]:
 
 
 def entries(kind: str) -> list[dict]:
-    """Describe what plugins brought or promise of one kind other than ops and backends; imports no guest."""
+    """Describe what plugins brought or promise of one kind other than ops and backends."""
     rows = []
     for plugin in registry.plugins.values():
         mine = any(kind == promised for promised, _ in plugin.promised)
@@ -139,7 +139,7 @@ def _class_row(entry, dotted, plugin) -> dict:
 
 
 def backend_rows(load=False) -> list[dict]:
-    """Describe the backends: whether each can run here, or why not. Imports those of guests only if told to."""
+    """Describe the backends: whether each can run here, or why not. Imports third-party ones only if told to."""
     rows = []
     for name in sorted(registry.backends):
         dotted = f"backends.{name}"
@@ -167,7 +167,7 @@ def providers() -> list[str]:
 
 
 def ops_of(provider) -> list[str]:
-    """Return the records' names of the ops of a plugin or distribution, None for all; loads those of guests."""
+    """Return the records' names of the ops of a plugin or distribution, None for all; loads third-party ones."""
     for plugin in registry.plugins.values():
         if plugin.status == "not loaded" and any(kind == "ops" for kind, _ in plugin.promised):
             if provider in (None, plugin.id, plugin.distribution):
@@ -196,15 +196,15 @@ def remarks() -> list[str]:
     waiting = [plugin for plugin in registry.plugins.values() if plugin.status == "not loaded" and not plugin.builtin]
     lines = []
     if waiting:
-        lines.append(f"not loaded until used: {len(waiting)} of guests; `plugrad plugins --load` imports them")
-    guests = [plugin for plugin in registry.plugins.values() if not plugin.builtin]
-    for item, source in preferences.blocked_items() if guests else ():
-        names = {dotted.rpartition(".")[2] for plugin in guests for dotted in plugin.hidden}
-        names |= {dotted for plugin in guests for dotted in plugin.hidden}
-        ids = {name for plugin in guests for name in (plugin.distribution, plugin.id)}
+        lines.append(f"not loaded until used: {len(waiting)} third-party; `plugrad plugins --load` imports them")
+    others = [plugin for plugin in registry.plugins.values() if not plugin.builtin]
+    for item, source in preferences.blocked_items() if others else ():
+        names = {dotted.rpartition(".")[2] for plugin in others for dotted in plugin.hidden}
+        names |= {dotted for plugin in others for dotted in plugin.hidden}
+        ids = {name for plugin in others for name in (plugin.distribution, plugin.id)}
         if preferences.bare(item) not in names and preferences.normalise(item) not in ids:
             lines.append(f"{item!r} is to be kept out ({source}), and nobody brings it{suggestion(item, names | ids)}")
-    ids = {name for plugin in guests for name in (plugin.distribution, plugin.id)}
+    ids = {name for plugin in others for name in (plugin.distribution, plugin.id)}
     for item in preferences.allowed_items():
         if preferences.normalise(item) not in ids:
             lines.append(f"{item!r} may load (PLUGRAD_PLUGINS), and nobody is called so{suggestion(item, ids)}")

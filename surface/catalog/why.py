@@ -33,7 +33,7 @@ def explain(name: str, device: str | None = None) -> list[str]:
     short = preferences.bare(name)
     for dotted in places(name) or [one for one in (short, f"Tensor.{short}") if registry.core_has(one)]:
         lines += _of_kernel(dotted) if dotted.startswith("kernels.") else _of_place(dotted)
-    return lines + _trouble(name.rpartition(".")[2])
+    return lines + _problems(name.rpartition(".")[2])
 
 
 def _of_place(dotted) -> list[str]:
@@ -107,7 +107,7 @@ def _on_device(name, device) -> list[str]:
     except AttributeError as error:
         other = "; only ops have kernels" if places(name) else ""
         raise LookupError(f"{error}{other}") from None
-    return [*_about_device(device), *_about_kernel(op, device), *_trouble(op.name)]
+    return [*_about_device(device), *_about_kernel(op, device), *_problems(op.name)]
 
 
 def _about_device(device) -> list[str]:
@@ -150,7 +150,7 @@ def _about_kernel(op, device) -> list[str]:
     return lines
 
 
-def _trouble(name) -> list[str]:
+def _problems(name) -> list[str]:
     """Return lines about plugins that promise the name and are blocked or failed."""
     lines = []
     for plugin in registry.plugins.values():

@@ -131,7 +131,7 @@ def resolve_name(f) -> str:
     'plugrad.nn.functional.relu'
     """
     op = getattr(f, "__op__", None)
-    if op is not None:  # a guest's function is not public where its module is
+    if op is not None:  # a third-party function is not public where its module is
         return f"plugrad.{op.names[0] if op.names else f'ops.{op.qualname}'}"
     if f.__name__.startswith("__") or f.__qualname__.startswith("Tensor."):
         return f"plugrad.Tensor.{f.__name__}"

@@ -1,4 +1,4 @@
-"""Checks of what a subject tells about itself: its docstring, the examples in it, and its signature."""
+"""Checks of how a subject is documented: its docstring, the examples in it, and its signature."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def signature(value, device):
     try:
         parameters = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):
-        raise Skip("the signature is not told") from None
+        raise Skip("it has no signature to inspect") from None
     _check_parameters({p.name: p.default for p in parameters})
 
 

@@ -1,4 +1,4 @@
-"""How to construct and call what says nothing about it: by the field's usual names of arguments, and by trying shapes.
+"""How to construct and call what declares no samples: by the field's usual names of arguments, and by trying shapes.
 
 A class says it itself by a static method (or class method) `samples(make)` that yields pairs: the constructor's
 arguments, and those of the call; each a tuple, one value, or ``make.args(...)``::
@@ -38,7 +38,7 @@ SHAPES = ((2, 4), (2, 4, 6), (2, 4, 6, 6), (1, 4, 4, 4, 4), (3, 2, 4), (4,), (1,
 
 
 class Trial:
-    """How to construct a thing, and how to call it."""
+    """The arguments to construct a Module with, and those to call it with."""
 
     __slots__ = ("construct", "given")
 
@@ -50,7 +50,7 @@ class Trial:
 
 
 class NoGuess(Exception):
-    """Nothing is declared, and nothing could be guessed: why."""
+    """Raised, with the reason, where nothing is declared and nothing could be guessed."""
 
 
 def or_skip(choose, *arguments):
@@ -83,7 +83,7 @@ def required(function, skip=0) -> list:
 
 
 def options(function, skip=0) -> Sample:
-    """Return usual values of the arguments that have no default; NoGuess names those that nobody can guess."""
+    """Return usual values of the arguments that have no default; NoGuess names the first without any."""
     names = required(function, skip)
     strange = [name for name in names if name not in USUAL]
     if strange:
@@ -128,7 +128,7 @@ def trials_of_op(cls, device) -> list:
 
 
 def _inputs(make, count):
-    """Yield what a forward of so many tensors may take: floats of several shapes, and indices."""
+    """Yield inputs that a `forward` of `count` tensors may take: floats of several shapes, and indices."""
     for shape in SHAPES:
         yield Sample(tuple(make(*shape) for _ in range(count or 1)))
     yield Sample(tuple(make.ints(2, 3) for _ in range(count or 1)))

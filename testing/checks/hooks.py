@@ -1,4 +1,4 @@
-"""Checks of hooks on ops: they watch, and change nothing."""
+"""Checks of hooks on ops: they observe, and change nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _program() -> list:
 
 
 def transparency(cls, device):
-    """Ops and their backward give under it what they give without."""
+    """Ops and their backward give the same under it as without it."""
     expected = _program()
     with contextlib.redirect_stdout(io.StringIO()), _built(cls):
         actual = _program()

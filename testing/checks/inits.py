@@ -15,7 +15,7 @@ SHAPES = ((6, 4), (4, 3, 3), (5,))
 
 
 def checks(function) -> dict:
-    """Return the checks of an initialiser by name; a function of no tensor (`calculate_gain`) has those of its text."""
+    """Return the checks of an initialiser by name; of `calculate_gain`, which takes no tensor, those of functions."""
     first = next(iter(inspect.signature(function).parameters), None)
     return documents.checks(function) | (CHECKS if first in ("tensor", "input") or declared(function) else {})
 

@@ -17,7 +17,7 @@ DTYPES = ("float64", "float32")
 
 
 def available() -> list:
-    """Return the names of the backends beside cpu and meta that can run here."""
+    """Return the names of the backends that can run here, other than cpu and meta."""
     names = []
     for name in sorted(registry.backends):
         if name in ("cpu", "meta"):
@@ -66,7 +66,7 @@ def parity(op, device, backend):
 
 @contextlib.contextmanager
 def _counted(op, backend):
-    """Count the calls of the kernel that an op has for a backend; None where it has no own."""
+    """Count the calls of the kernel that an op has for a backend; None where it has none of its own."""
     own = op.kernels.get(backend)
     if own is None:
         yield None

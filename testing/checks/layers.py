@@ -40,7 +40,7 @@ def _trials(cls, device):
 
 
 def has_samples(cls, device):
-    """It can be constructed and called, and shows itself."""
+    """It can be constructed and called, and has a repr that names it."""
     if cls.forward is plugrad.nn.Module.forward:
         raise Skip("it has no `forward`, and is there for others to derive from")
     advice = (
@@ -192,7 +192,7 @@ def _leaves(outputs):
 
 
 def reset(cls, device):
-    """`reset_parameters` writes all of the layer's own parameters anew, and the seed decides what."""
+    """`reset_parameters` sets all of the layer's own parameters, to values that depend on the seed alone."""
     done = 0
     for label, trial in each(cls, device):
         module = build(cls, trial, device)
@@ -215,7 +215,7 @@ def reset(cls, device):
 
 
 def options(cls, device):
-    """With each bool option the other way round it can be constructed, called and differentiated, or says why not."""
+    """With each bool option flipped it can be constructed, called and differentiated, or says why not."""
     done = 0
     for label, trial in each(cls, device):
         parameters = inspect.signature(cls).parameters
@@ -240,11 +240,11 @@ def options(cls, device):
                             fast_mode=True)  # fmt: skip
             assert verdict.status != FAIL, f"{where}: {verdict.message}"
     if not done:
-        raise Skip("it has no option that is on or off")
+        raise Skip("it has no bool option")
 
 
 def memory(cls, device):
-    """What a call was given dies with its results."""
+    """The memory of a call's arguments is released with its results."""
     collecting = gc.isenabled()
     gc.disable()
     try:

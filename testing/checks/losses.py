@@ -34,7 +34,7 @@ def functional_form(cls, device):
 
 
 def reductions(cls, device):
-    """`sum` is the sum of `none`, `mean` is one number among those, and another word is refused."""
+    """`sum` is the sum of `none`, `mean` lies between its least and largest, and an unknown reduction is refused."""
     done, several = 0, False
     for label, trial in layers.each(cls, device):
         each, mean, total = (

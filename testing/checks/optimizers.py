@@ -110,7 +110,7 @@ def descent(cls, device):
 
 
 def resume(cls, device):
-    """Saved and loaded into another optimizer it goes on as if nothing had happened: five steps, bit for bit."""
+    """Saved and loaded into another optimizer it continues as if nothing had happened: five steps, bit for bit."""
     for given in each(cls):
         tensors = parameters(device)
         optimizer = build(cls, given, tensors)
@@ -130,7 +130,7 @@ def resume(cls, device):
 
 
 def batching(cls, device):
-    """Joined to one array, or in blocks where they are large, parameters are updated as each alone and whole."""
+    """Joined into one array, or in blocks if they are large, parameters are updated as they are one by one."""
     plain = type(cls.__name__, (cls,), {"elementwise": False})
     sizes = ((2 * BLOCK + 3,), *SIZES)
     for given in each(cls):
@@ -142,7 +142,7 @@ def batching(cls, device):
 
 
 def maximize(cls, device):
-    """With `maximize` it climbs as it descends on the negative."""
+    """With `maximize` it climbs a function as it descends on the negative one."""
     for given in each(cls):
         down, up = parameters(device), parameters(device)
         steps(build(cls, given, down), down, 5)

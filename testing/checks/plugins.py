@@ -6,7 +6,7 @@ from plugrad import registry
 
 
 def checks(plugin) -> dict:
-    """Return the checks of a guest's plugin by name."""
+    """Return the checks of a third-party plugin by name."""
     return {"loading": loads}
 
 

@@ -109,7 +109,7 @@ def groups(cls, device):
 
 
 def does_something(cls, device):
-    """Some rate changes in twenty steps, from the rates of the groups on."""
+    """Some rate changes within fifteen steps."""
     for given in each(cls):
         optimizer, schedule = build(cls, given)
         first = [float(group["lr"]) for group in optimizer.param_groups]

@@ -2,7 +2,7 @@
 
 Slopes cannot be measured in float16: so the formula is checked in float64, at the same point, and what backward
 gives in low precision is held against what the same backward gives in float64. They may differ by rounding. How
-much that is nobody can tell from outside; it is taken to be some units in the last place of the largest numbers at
+much that is cannot be told from outside; it is taken to be some units in the last place of the largest numbers at
 hand, and where that does not explain a difference, what rounding the inputs does to the gradient (which finds ties
 that only exist in low precision, and cancellation).
 """

@@ -64,7 +64,7 @@ class State:
 
 
 def _slug(target) -> str:
-    return re.sub(r"[^\w.-]+", "_", str(target or "guests"))
+    return re.sub(r"[^\w.-]+", "_", str(target or "third-party"))
 
 
 def _key(job) -> str:

@@ -173,7 +173,7 @@ def test_backends_say_why_they_are_not_available():
 
 def test_plugins_of_broken_guests():
     paths = GUESTS / "broken", GUESTS / "exiting"
-    done = command("plugins", "--guests", "--json", paths=paths)
+    done = command("plugins", "--third-party", "--json", paths=paths)
     found = {row["id"]: row for row in json.loads(done.stdout)}
     eager = found["plugrad-broken:eager"]
     assert (eager["status"], eager["stage"], eager["error"]) == ("failed", "import", "RuntimeError: no luck")

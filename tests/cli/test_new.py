@@ -154,7 +154,7 @@ def test_a_package_of_each_kind(installed):
     package, site = installed
     op = f"made_{package}"
     points = new.entry_points(op, ["op", *PACKAGES[package]])
-    rows = listed(site, "plugins", "--guests")
+    rows = listed(site, "plugins", "--third-party")
     assert {row["status"] for row in rows} == {"not loaded"}
     assert {brought for row in rows for brought in row["brings"]} == {f"{group}: {name}" for group, name in points}
     for command in {group for group, _ in points} - {"backends"}:  # these are imported, to ask whether they can run
@@ -176,7 +176,7 @@ def test_in_an_environment_of_its_own(wheels, tmp_path):
     fresh_environment.run(["pip", "uninstall", "--quiet", "--yes", "plugrad-made-all"], variables, folder)
     gone = fresh_environment.run(use, variables, folder, status=1)
     assert "AttributeError: module 'plugrad' has no attribute 'made_all'" in gone
-    assert "made" not in fresh_environment.run(["plugrad", "plugins", "--guests"], variables, folder)
+    assert "made" not in fresh_environment.run(["plugrad", "plugins", "--third-party"], variables, folder)
 
 
 @pytest.mark.parametrize("package", ["op", "all"])
@@ -219,14 +219,14 @@ def test_one_name_in_three_spellings(tmp_path):
         (["backward"], "plugrad itself has 'backward' already"),
         (["testing"], "plugrad itself has 'testing' already"),
         (["cuda", "--op", "meta", "--backend"], "plugrad itself has 'meta' already"),
-        (["lambda"], "'lambda' is a word of Python's own; choose another name for the op, for example --op lambda2"),
-        (["print"], "'print' is a word of Python's own"),
+        (["lambda"], "'lambda' is a keyword or builtin of Python; choose another name for the op, for example --op"),
+        (["print"], "'print' is a keyword or builtin of Python"),
         (["collect"], "'collect' is a name that the package's own modules use"),
         (["plugrad"], "'plugrad' is a name that the package's own modules use"),
-        (["Soft Knee"], "'Soft Knee' is no name"),
-        (["2fast"], "'2fast' is no name: write lower-case letters, digits, and single - or _ between them"),
+        (["Soft Knee"], "'Soft Knee' is not a valid name"),
+        (["2fast"], "'2fast' is not a valid name: write lower-case letters, digits, and single - or _ between them"),
         (["x", "--op", "Fast--op"], "single - or _ between them, for example 'fast_op'"),
-        (["x", "--op", "über"], "'über' is no name"),
+        (["x", "--op", "über"], "'über' is not a valid name"),
         (["a" * 31], "is too long: it has 31 letters, 30 are allowed"),
         (["gone", "--readme"], "README.md does not exist; without --readme the package is written"),
     ],

@@ -132,7 +132,7 @@ def test_a_blocked_device_is_named_in_the_error(tmp_path):
 def test_names_that_match_nothing_are_pointed_out(tmp_path):
     build(tmp_path, "plugrad-one", {"plugrad.ops": {"one": "guest_one"}}, guest_one=op_module("one"))
     options = {"PLUGRAD_PLUGINS": "plugrad-one,plugrad-onne", "PLUGRAD_BLOCK": "plugrad.onee"}
-    said = command("plugins", "--guests", paths=[tmp_path], **options).stdout
+    said = command("plugins", "--third-party", paths=[tmp_path], **options).stdout
     assert "'plugrad.onee' is to be kept out (the environment), and nobody brings it; did you mean 'plugrad-one" in said
     assert "'plugrad-onne' may load (PLUGRAD_PLUGINS), and nobody is called so; did you mean 'plugrad-one'?" in said
     for word in ("plugrad.one", "torch.one", "one"):

@@ -174,7 +174,7 @@ def test_strict_mode_raises_for_promised_kernels_and_wrong_metadata(tmp_path):
 def test_the_list_shows_what_failed_and_imports_only_on_demand(tmp_path):
     source = "import time; time.sleep(0.3)\n1 / 0"
     build(tmp_path, "plugrad-b", {"plugrad.ops": {"b": "plugrad_b"}}, "3.1", plugrad_b=source)
-    command = ("-m", "plugrad.cli", "plugins", "--guests")
+    command = ("-m", "plugrad.cli", "plugins", "--third-party")
     (row,) = json.loads(run(None, tmp_path, arguments=(*command, "--json")).stdout)
     assert (row["status"], row["import_ms"]) == ("not loaded", 0)
     (row,) = json.loads(run(None, tmp_path, arguments=(*command, "--json", "--load")).stdout)
@@ -193,7 +193,7 @@ def test_what_a_guest_prints_stays_off_the_standard_output(tmp_path):
         "    return collect", "    print('hook noise')\n    return collect"
     )
     build(tmp_path, "plugrad-noisy", {"plugrad": {"noisy": "plugrad_noisy"}}, plugrad_noisy=source)
-    done = run(None, tmp_path, arguments=("-m", "plugrad.cli", "plugins", "--guests", "--json"))
+    done = run(None, tmp_path, arguments=("-m", "plugrad.cli", "plugins", "--third-party", "--json"))
     assert json.loads(done.stdout)[0]["status"] == "loaded"
     assert lines(done.stderr) == ["import noise", "hook noise"]
     program = "import plugrad, plugrad_noisy; print('later', file=plugrad_noisy.kept); print('last')"
