@@ -60,13 +60,14 @@ def test_nan():
     assert again([float("nan")])[0] != again(float("nan"))
 
 
-@pytest.mark.parametrize("name", sorted({str(d).removeprefix("torch.") for d in torch.dtypes.ALL.values()}))
+DTYPES = set(torch.dtypes.ALL.values()) - {torch.complex32}  # NumPy has no such type
+
+
+@pytest.mark.parametrize("name", sorted({str(dtype).removeprefix("torch.") for dtype in DTYPES}))
 def test_tensors_of_every_dtype(name):
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
     dtype = getattr(torch, name)
-    try:
-        dtype.numpy  # noqa: B018 - bfloat16 needs a package
-    except (ImportError, RuntimeError):
-        pytest.skip("this dtype can't be used here")
     tensor = torch.tensor([[0, 1, 2], [3, 4, 5]]).to(dtype)
     loaded = again(tensor)
     assert loaded.dtype is dtype and loaded.shape == tensor.shape and torch.equal(loaded, tensor)
