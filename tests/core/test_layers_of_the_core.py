@@ -33,7 +33,7 @@ LAZY_DOORS = {
     ("plugrad", "plugrad."): "rooms beside the core (testing, func, serialization...), at the first use of their names",
     ("plugrad.autograd", "plugrad.testing"): "gradcheck: a program that trains does not check gradients",
     ("plugrad.autograd", "plugrad.autograd.functional"): "Jacobians and Hessians: a room on the core's public names",
-    ("plugrad.nn", "plugrad.nn.utils"): "clipping, packed sequences: a room beside the core that not all programs use",
+    ("plugrad.nn", "plugrad.nn."): "rooms beside the core: Sequential and other containers; clipping, packed sequences",
     ("plugrad.nn.module_hooks", "plugrad.compiler"): "Module.compile: the same",
 }
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import operator
+import textwrap
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
-from plugrad.nn.module import Module
-from plugrad.nn.parameter import Parameter
-from plugrad.nn.tables import addindent
-from plugrad.tensor.tensor import Tensor
+from plugrad import Tensor
+from plugrad.nn import Module, Parameter
 
 __all__ = ["Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"]
 
@@ -216,7 +215,7 @@ class ModuleList(_Numbered):
             f"({first}): {text}" if first == last else f"({first}-{last}): {last - first + 1} x {text}"
             for first, last, text in runs
         )
-        body = "".join("\n  " + addindent(line, 2) for line in lines)
+        body = "".join("\n" + textwrap.indent(line, "  ") for line in lines)
         return f"{self._get_name()}({body}\n)" if body else f"{self._get_name()}()"
 
 
@@ -291,7 +290,7 @@ def _describe(key, value, type_name) -> str:
     if not isinstance(value, Tensor):
         return f"  ({key}): Object of type: {type(value).__name__}"
     name = "Parameter" if isinstance(value, Parameter) else "Tensor"
-    where = f" ({value.device})" if not (value.is_cpu or value._type.symbolic) else ""
+    where = f" ({value.device})" if not (value.is_cpu or value.is_meta) else ""
     return f"  ({key}): {name} containing: [{type_name(value)} of size {'x'.join(map(str, value.shape))}{where}]"
 
 
