@@ -49,7 +49,7 @@ def plain(value, ttype):
 def narrow(value, np) -> bool:
     """Whether an argument that a formula uses leaves gradients of the dtype `np` in that dtype."""
     dtype = getattr(value, "dtype", np)
-    return dtype is np or dtype.kind in "iub"
+    return dtype is np or dtypes.is_integral(dtype)
 
 
 class _BoolTypes(dict):
@@ -370,12 +370,12 @@ if {name} is not None:
         same = self.fit_conditions(cls, wanted)
         if same is not None:
             fits = f"None if {' and '.join(same)} else {fits}" if same else "None"
-        made = f"_new(_node{mask})"
+        fresh = f"_new(_node{mask})"
         if op.name_node is not None:
-            made = f"_new(_op.node({mask}, (), False, _op.name_node({', '.join(op.parameters)})))"
+            fresh = f"_new(_op.node({mask}, (), False, _op.name_node({', '.join(op.parameters)})))"
         saved = "".join(self.saved(name) + ", " for name in cls.saves)
         return f"""\
-_n = {made}
+_n = {fresh}
 _n.edges = {edges}
 _n.saved = ({saved})
 _n.fit = {fits}

@@ -51,15 +51,15 @@ def create(op, values, dtype, place, requires_grad, out=None, inside=False):
             result = backend.empty(host.shape, dtype.numpy if dtype is not None else host.dtype)
     else:
         result = interpreter.compute(op, home.tensor_type(numpy.dtype("float32")), raw)
-    kind = home.tensor_type(dtype.numpy if dtype is not None else result.dtype)
+    ttype = home.tensor_type(dtype.numpy if dtype is not None else result.dtype)
     if dtype is not None and result.dtype != dtype.numpy:
         result = result.astype(dtype.numpy)
-    if result.__class__ is not kind.array_type:
-        result = kind.wrap(result)
-    made = new(result, kind)
+    if result.__class__ is not ttype.array_type:
+        result = ttype.wrap(result)
+    tensor = new(result, ttype)
     if out is not None:
-        return write_out(op, made, out)
-    return require_grad(made, requires_grad)
+        return write_out(op, tensor, out)
+    return require_grad(tensor, requires_grad)
 
 
 def failed(op, values, raw, error):

@@ -110,11 +110,11 @@ def allowed(op, in_formula=False) -> tuple[bool, str]:
     return value is True or (value is not False and not names.isdisjoint(value)), str(source)
 
 
-def applies(error, kind) -> bool:
+def applies(error, ttype) -> bool:
     """Whether an error means that a device's kernel does not exist."""
-    if kind.device.type == "cpu" or kind.symbolic or isinstance(error, MissingKernelError):
+    if ttype.device.type == "cpu" or ttype.symbolic or isinstance(error, MissingKernelError):
         return False
-    return isinstance(error, NotImplementedError) or _is_part_of(getattr(error, "obj", None), kind.xp)
+    return isinstance(error, NotImplementedError) or _is_part_of(getattr(error, "obj", None), ttype.xp)
 
 
 def _is_part_of(holder, xp) -> bool:
@@ -127,37 +127,37 @@ def _is_part_of(holder, xp) -> bool:
     return type(holder) is type(xp)
 
 
-def compute(op, kind, raw, error):
+def compute(op, ttype, raw, error):
     """Do on the CPU what a kernel could not do; MissingKernelError unless that is allowed."""
-    host = _device("cpu").tensor_type(kind.np)
-    index = kind.device.index
-    return _instead(op, kind, raw, index, error, False, lambda arguments: op.run_kernel(host, arguments))
+    host = _device("cpu").tensor_type(ttype.np)
+    index = ttype.device.index
+    return _instead(op, ttype, raw, index, error, False, lambda arguments: op.run_kernel(host, arguments))
 
 
 def guard(op, function, namespace, host):
     """Return an op on raw arrays of a device, as formulas call it; when it fails `host()` is the same op on the CPU."""
-    kind = _device(namespace._name).tensor_type(numpy.dtype("float32"))
+    ttype = _device(namespace._name).tensor_type(numpy.dtype("float32"))
 
     def guarded(*args, **kwargs):
         try:
             return function(*args, **kwargs)
         except (NotImplementedError, AttributeError) as error:
-            if not applies(error, kind):
+            if not applies(error, ttype):
                 raise
             on_host = host()
-            index = next((kind.backend.owns_index(a) for a in args if isinstance(a, kind.array_type)), None)
+            index = next((ttype.backend.owns_index(a) for a in args if isinstance(a, ttype.array_type)), None)
 
             def run(given):
                 return on_host(*given[0], **given[1])
 
-            return _instead(op, kind, (args, kwargs), index, error, True, run)
+            return _instead(op, ttype, (args, kwargs), index, error, True, run)
 
     return guarded
 
 
-def _instead(op, kind, arguments, index, error, in_formula, run):
+def _instead(op, ttype, arguments, index, error, in_formula, run):
     """Run on copies of the arguments in host memory, and return the results on the device."""
-    place, backend = kind.device.type, kind.backend
+    place, backend = ttype.device.type, ttype.backend
     permitted, _ = allowed(op, in_formula)
     if not permitted:
         raise MissingKernelError(
@@ -179,7 +179,7 @@ def _instead(op, kind, arguments, index, error, in_formula, run):
             "back; plugrad.backends.fallbacks() counts how often",
             FallbackWarning,
         )
-    result = run(_mapped(arguments, kind.array_type, backend.to_numpy))
+    result = run(_mapped(arguments, ttype.array_type, backend.to_numpy))
     return _mapped(result, (numpy.ndarray, numpy.generic), lambda a: backend.from_numpy(numpy.asarray(a), index or 0))
 
 

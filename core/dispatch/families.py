@@ -16,6 +16,7 @@ from plugrad.tensor.tensor import Tensor
 
 _REFLECTED = {name: dunder for dunder, name in REFLECTED.items()}
 
+_FLOATS = (dtypes.float32.numpy, dtypes.float64.numpy)  # what kernels of the fast path take
 _COMPUTE_IN = {"float16": "float32", "bfloat16": "float32"}  # as PyTorch's kernels on the CPU do
 
 
@@ -42,12 +43,12 @@ class Elementwise(Op):
     def result_type(self):
         return "bool" if self.promote == "bool" else "kernel"
 
-    def fast_kernel(self, kind):
+    def fast_kernel(self, ttype):
         """Return the kernel if the fast path serves tensors of this type; None sends them to the interpreter."""
-        serves = kind.np.char in "fd" and not kind.symbolic and self.promote != "int"
-        return self.kernel_for(kind.device.type) if serves else None
+        serves = ttype.np in _FLOATS and not ttype.symbolic and self.promote != "int"
+        return self.kernel_for(ttype.device.type) if serves else None
 
-    def prepare(self, values, raw, kind):
+    def prepare(self, values, raw, ttype):
         described = []
         for position in self.promoted:
             value = raw[position]
@@ -73,7 +74,7 @@ class Elementwise(Op):
             if value is not None and hasattr(value, "dtype"):
                 if value.dtype != compute:
                     raw[position] = value.astype(compute)
-            elif value is not None and compute.kind in "iub":
+            elif value is not None and dtypes.is_integral(compute):
                 raw[position] = _integer_scalar(value, compute, promote)
         if promote == "bool":
             return dtypes.bool.numpy
@@ -88,18 +89,18 @@ class Elementwise(Op):
                 return mismatch
         return error
 
-    def shape_rule(self, kind, raw):
+    def shape_rule(self, ttype, raw):
         if self.meta_function is not None:
-            return super().shape_rule(kind, raw)
+            return super().shape_rule(ttype, raw)
         shape = broadcast_shapes(*(raw[i].shape for i in self.operands if hasattr(raw[i], "shape")))
         arrays = [raw[i] for i in self.promoted if hasattr(raw[i], "dtype")]
-        dtype = arrays[0].dtype if arrays else kind.np
+        dtype = arrays[0].dtype if arrays else ttype.np
         if self.promote == "bool":
             dtype = dtypes.bool.numpy
         elif dtype.kind == "c":  # abs of complex numbers is real: the kernel knows
-            probe = [kind.backend.probe(item) if hasattr(item, "dtype") else item for item in raw]
-            dtype = self.run_kernel(kind.backend.host_type(dtype), probe).dtype
-        return kind.backend.empty(shape, dtype, [raw[i] for i in self.operands if hasattr(raw[i], "dtype")])
+            probe = [ttype.backend.probe(item) if hasattr(item, "dtype") else item for item in raw]
+            dtype = self.run_kernel(ttype.backend.host_type(dtype), probe).dtype
+        return ttype.backend.empty(shape, dtype, [raw[i] for i in self.operands if hasattr(raw[i], "dtype")])
 
 
 def _scalar_dtype(op, position, value):
@@ -198,16 +199,16 @@ class Reduction(Op):
             return "input"
         return {"dim": "dim", "dtype": "absent"}.get(name, "plain")
 
-    def fast_kernel(self, kind):
+    def fast_kernel(self, ttype):
         """Return the kernel if the fast path serves tensors of this type; None sends them to the interpreter."""
-        return self.kernel_for(kind.device.type) if kind.np.char in "fd" and not kind.symbolic else None
+        return self.kernel_for(ttype.device.type) if ttype.np in _FLOATS and not ttype.symbolic else None
 
     def __init__(self, function, *, promote="same", **options):
         super().__init__(function, promote=promote, **options)
         self.dim_index, self.keepdim_index = self.index.get("dim"), self.index.get("keepdim")
         self.dtype_index = self.index.get("dtype")
 
-    def prepare(self, values, raw, kind):
+    def prepare(self, values, raw, ttype):
         array = raw[0]
         dtype = dtypes.from_numpy(array.dtype)
         asked = raw[self.dtype_index] if self.dtype_index is not None else None
@@ -233,13 +234,13 @@ class Reduction(Op):
             raw[self.dim_index] = dim
         return target.numpy if target.name in _COMPUTE_IN and self.promote not in ("bool", "index") else None
 
-    def compute(self, kind, raw):
+    def compute(self, ttype, raw):
         array = raw[0]
         if array.ndim or self.dim_index is None or raw[self.dim_index] is None:
-            return super().compute(kind, raw)
+            return super().compute(ttype, raw)
         # A 0-d input has one dimension as far as `dim` is concerned.
         lifted = [array.reshape(1), *raw[1:]]
-        result = super().compute(kind, lifted)
+        result = super().compute(ttype, lifted)
         if isinstance(result, tuple):
             return tuple(item.reshape(()) for item in result)
         return result.reshape(())
@@ -266,9 +267,9 @@ class Reduction(Op):
 
         return call
 
-    def shape_rule(self, kind, raw):
+    def shape_rule(self, ttype, raw):
         if self.meta_function is not None:
-            return super().shape_rule(kind, raw)
+            return super().shape_rule(ttype, raw)
         shape, dim = raw[0].shape, raw[self.dim_index] if self.dim_index is not None else None
         keep = raw[self.keepdim_index] if self.keepdim_index is not None else False
         reduced = range(len(shape)) if dim is None or dim == () else dim if isinstance(dim, tuple) else (dim,)
@@ -278,14 +279,14 @@ class Reduction(Op):
             shape = tuple(n for i, n in enumerate(shape) if i not in reduced)
         # The dtype of the result is the kernel's on one element.
         probe = [
-            kind.backend.probe(item) if hasattr(item, "dtype") and hasattr(item, "shape") else item for item in raw
+            ttype.backend.probe(item) if hasattr(item, "dtype") and hasattr(item, "shape") else item for item in raw
         ]
         if self.dim_index is not None:
             probe[self.dim_index] = None if dim is None else 0
-        result = self.run_kernel(kind.backend.host_type(raw[0].dtype), probe)
+        result = self.run_kernel(ttype.backend.host_type(raw[0].dtype), probe)
         if isinstance(result, tuple):
-            return tuple(kind.backend.empty(shape, item.dtype) for item in result)
-        return kind.backend.empty(shape, result.dtype)
+            return tuple(ttype.backend.empty(shape, item.dtype) for item in result)
+        return ttype.backend.empty(shape, result.dtype)
 
 
 class View(Op):
@@ -300,12 +301,12 @@ class View(Op):
     def may_have_out(self):
         return False
 
-    def fast_kernel(self, kind):
+    def fast_kernel(self, ttype):
         """Return the kernel for every dtype; symbolic arrays take the interpreter."""
-        return None if kind.symbolic else self.kernel_for(kind.device.type)
+        return None if ttype.symbolic else self.kernel_for(ttype.device.type)
 
-    def shape_rule(self, kind, raw):
-        return kind.backend.view(self, raw)
+    def shape_rule(self, ttype, raw):
+        return ttype.backend.view(self, raw)
 
 
 class Composite(Op):

@@ -44,18 +44,18 @@ def _call(op, plan):
 
 def _public(op, text: str, more: dict):
     """Compile a public function and give it the op's documentation, and the name under which it is public."""
-    made = source.compile_function(text, op.name, f"op {op.qualname}", namespace(op, **more))
-    made.__doc__ = op.doc
-    made.__module__ = op.module
+    public_function = source.compile_function(text, op.name, f"op {op.qualname}", namespace(op, **more))
+    public_function.__doc__ = op.doc
+    public_function.__module__ = op.module
     public = next((name for name in op.names if not name.startswith("Tensor.")), None)
     if op.module.startswith("plugrad.") and public is not None:
         # Where it is public, not where it was declared: so it reads well in help(), and can be pickled.
-        home, _, made.__name__ = f"plugrad.{public}".rpartition(".")
-        made.__module__, made.__qualname__ = home, made.__name__
+        home, _, public_function.__name__ = f"plugrad.{public}".rpartition(".")
+        public_function.__module__, public_function.__qualname__ = home, public_function.__name__
     else:  # its module holds the record under the kernel's name: so pickle finds the function
-        made.__qualname__ = f"{op.kernels['*'].__name__}.function"
-    made.__op__ = op
-    return made
+        public_function.__qualname__ = f"{op.kernels['*'].__name__}.function"
+    public_function.__op__ = op
+    return public_function
 
 
 def operator(op, reflected: bool):

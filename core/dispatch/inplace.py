@@ -190,7 +190,7 @@ class CopySlices(Node):
         return self.saved
 
     def pull(self, F, g, saved, retain):
-        steps, kind = saved
+        steps, ttype = saved
         if F is recorded:
             kept = g.clone()
             region = taken = g
@@ -203,7 +203,7 @@ class CopySlices(Node):
         kept = g.copy()
         region = kept
         for step in steps:
-            region = step.step_array(region, kind)
+            region = step.step_array(region, ttype)
         taken = region.copy()
         region[...] = 0
         return kept, taken
@@ -215,7 +215,7 @@ def assign(target, index, value, inside=False):
         func = type(target).__setitem__
         return interception.method(func, lambda: assign(target, index, value, True), target, index, value)
     check_writable(target)
-    kind = target._type
+    ttype = target._type
     index = (index,) if type(index) is int else tidy_index(index)
     basic = is_basic_index(index)
     number = type(value) in PLAIN
@@ -224,21 +224,21 @@ def assign(target, index, value, inside=False):
     recorded = mode.grad and (
         target._edge is not None or target._base is not None or (not number and value._live_edge() is not None)
     )
-    if basic and not recorded and not modes.special and not kind.rare:
-        region = needs.op("basic_index").compute(kind, [target._data, index])
+    if basic and not recorded and not modes.special and not ttype.rare:
+        region = needs.op("basic_index").compute(ttype, [target._data, index])
         if not number:
             value = value._data
             if value.ndim > region.ndim or value.shape != region.shape:
                 _check_expands(value, region)
                 value = value.reshape(value.shape[max(value.ndim - region.ndim, 0) :])
-        elif kind.dtype.is_complex or not isinstance(value, complex):
-            value = kind.xp.asarray(value).astype(kind.np)
+        elif ttype.dtype.is_complex or not isinstance(value, complex):
+            value = ttype.xp.asarray(value).astype(ttype.np)
         region[...] = value
         if target._view is not UNTRACKED:
             touch(target)
         return
     if number:
-        value = make(kind.xp.asarray(value).astype(kind.np), kind)
+        value = make(ttype.xp.asarray(value).astype(ttype.np), ttype)
     if basic:
         region = interpreter.apply(needs.op("basic_index"), (target, index))
         _check_expands(value, region)

@@ -4,8 +4,8 @@ A call passes them in this order. A function mode (`plugrad.overrides.TorchFunct
 last before the others; then an argument whose class overrides ops (`__torch_function__`); then the hooks on ops; then
 the op runs. Below autograd, where history is no longer seen, the dispatch modes stand around the kernel.
 
-Unused, all of it costs nothing. While a mode or hook is on, `modes.special` sends every call to the general road, which
-asks here. A tensor of an overriding class has a variant of its tensor type, so that the fast roads' own test of types
+Unused, all of it costs nothing. While a mode or hook is on, `modes.special` sends every call to the general path, which
+asks here. A tensor of an overriding class has a variant of its tensor type, so that the fast path' own test of types
 sends just its calls there.
 """
 
@@ -24,7 +24,7 @@ _NUMBERS = frozenset({int, float, bool, complex, str, type(None), slice})
 
 def overloaded(args, kwargs) -> list:
     """Return the arguments whose classes override ops, one of each class, subclasses before their bases."""
-    found: list = []
+    overriding: list = []
     for value in (*args, *kwargs.values()):
         for item in value if type(value) in (list, tuple) else (value,):
             if type(item) is Tensor or type(item) in _NUMBERS or isinstance(item, type):
@@ -32,10 +32,10 @@ def overloaded(args, kwargs) -> list:
             function = getattr(type(item), "__torch_function__", None)
             if function is None or function is disabled:
                 continue
-            if not any(type(item) is type(one) for one in found):
-                place = next((i for i, one in enumerate(found) if isinstance(item, type(one))), len(found))
-                found.insert(place, item)
-    return found
+            if not any(type(item) is type(one) for one in overriding):
+                place = next((i for i, one in enumerate(overriding) if isinstance(item, type(one))), len(overriding))
+                overriding.insert(place, item)
+    return overriding
 
 
 def interested(op) -> bool:
@@ -266,11 +266,11 @@ class OpHook:
         return self
 
     def __exit__(self, *exc):
-        found = list(mode.op_hooks)
-        if self not in found:
+        hooks = list(mode.op_hooks)
+        if self not in hooks:
             raise RuntimeError(f"{type(self).__name__} was left more often than entered in this thread")
-        found.remove(self)
-        mode.op_hooks = tuple(found)
+        hooks.remove(self)
+        mode.op_hooks = tuple(hooks)
         modes.count_watched(-1)
 
     def install(self):
@@ -295,18 +295,18 @@ class OpHook:
 def around(hooks, op, func, args, kwargs, run):
     """Run a call with hooks before and after it, and have them called at its backward."""
     wanted = [hook for hook in hooks if hook.wants(op)]
-    made = OpCall(op, func, args, kwargs, mode.depth)
+    call = OpCall(op, func, args, kwargs, mode.depth)
     for hook in wanted:
-        _quietly(hook.before, made)
+        _quietly(hook.before, call)
     mode.depth += 1
     try:
-        made.result = run()
+        call.result = run()
     finally:
         mode.depth -= 1
     for hook in reversed(wanted):
-        _quietly(hook.after, made)
-        _follow(hook, op, made.result)
-    return made.result
+        _quietly(hook.after, call)
+        _follow(hook, op, call.result)
+    return call.result
 
 
 def _quietly(function, *arguments):

@@ -15,9 +15,9 @@ class Namespace:
     """The differentiable ops by name, as formulas see them when backward itself is recorded."""
 
     def __getattr__(self, name):
-        found = registry.op(name).function
-        self.__dict__[name] = found
-        return found
+        function = registry.op(name).function
+        self.__dict__[name] = function
+        return function
 
     def _fit_dtype(self, g, dtype):
         if g.dtype.is_complex and dtype.kind != "c":
@@ -33,11 +33,11 @@ class RawNamespace:
 
     def __getattr__(self, name):
         record = registry.op(name)
-        found = record.raw(self)
+        function = record.raw(self)
         if self._name != "cpu":
-            found = fallback.guard(record, found, self, lambda: record.raw(raw_namespace(numpy.float32())))
-        self.__dict__[name] = found
-        return found
+            function = fallback.guard(record, function, self, lambda: record.raw(raw_namespace(numpy.float32())))
+        self.__dict__[name] = function
+        return function
 
     def _fit_dtype(self, g, dtype):
         if g.dtype.kind == "c" and dtype.kind != "c":
@@ -51,17 +51,18 @@ _raw: dict = {}
 
 def raw_namespace(array):
     """Return the namespace of raw ops for an array (or a NumPy scalar, or gradients of several outputs)."""
-    found = _raw.get(array.__class__)
-    if found is None:
+    namespace = _raw.get(array.__class__)
+    if namespace is None:
         if isinstance(array, Outputs):
             return raw_namespace(next(iter(array.grads.values())))
         if isinstance(array, numpy.generic):
             backend = registry.backend("cpu")
         else:
             backend = device_of(array).backend
-        found = next((known for known in _raw.values() if known._name == backend.name), None) or RawNamespace(backend)
-        _raw[array.__class__] = found
-    return found
+        known = (one for one in _raw.values() if one._name == backend.name)
+        namespace = next(known, None) or RawNamespace(backend)
+        _raw[array.__class__] = namespace
+    return namespace
 
 
 def forget_namespaces() -> None:

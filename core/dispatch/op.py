@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 
 from plugrad import registry
+from plugrad.devices import dtypes
 from plugrad.dispatch import functions, inplace, interpreter, source
 from plugrad.dispatch.namespaces import forget_namespaces
 from plugrad.dispatch.node import node_class
@@ -328,55 +329,56 @@ class Op:
         """Whether the public function takes `out=`: PyTorch's do, those of torch.nn.functional and methods do not."""
         return "out" not in self.index and any(not name.startswith(("Tensor.", "nn.")) for name in self.names)
 
-    def fast_kernel(self, kind):
+    def fast_kernel(self, ttype):
         """Return the kernel if the fast path serves tensors of this type, else None.
 
-        Complex numbers and bfloat16 (kind V), which Python numbers widen to float32 in formulas, need `call.fit`.
+        Complex numbers and bfloat16 (kind V), which Python numbers widen to float32 in formulas, need `autograd.fit`.
         """
-        return None if kind.symbolic or kind.np.kind in "cV" else self.kernel_for(kind.device.type)
+        plain = dtypes.is_native(ttype.np) and not dtypes.is_complex(ttype.np) and not ttype.symbolic
+        return self.kernel_for(ttype.device.type) if plain else None
 
-    def prepare(self, values, raw, kind):
+    def prepare(self, values, raw, ttype):
         """Change raw arguments in place before the kernel (promotion); return the NumPy dtype of the result or None."""
         return None
 
-    def compute(self, kind, raw):
+    def compute(self, ttype, raw):
         """Run the kernel on raw arguments; families see to what all their kernels have in common."""
-        return self.run_kernel(kind, raw)
+        return self.run_kernel(ttype, raw)
 
-    def run_kernel(self, kind, raw):
+    def run_kernel(self, ttype, raw):
         """Run the kernel on raw arguments, and nothing else."""
-        kernel = self.kernels.get(kind.device.type) or self.kernels["*"]
+        kernel = self.kernels.get(ttype.device.type) or self.kernels["*"]
         n = len(self.positional)
         if self.keyword_only:
-            return kernel(kind.xp, *raw[:n], **dict(zip(self.keyword_only, raw[n:])))
-        return kernel(kind.xp, *raw)
+            return kernel(ttype.xp, *raw[:n], **dict(zip(self.keyword_only, raw[n:])))
+        return kernel(ttype.xp, *raw)
 
     def explain(self, error, raw):
         """Return the error to raise where a kernel raised: a better one, or the same."""
         return error
 
-    def shape_rule(self, kind, raw):
+    def shape_rule(self, ttype, raw):
         """Return symbolic results for symbolic inputs."""
         if self.meta_function is None:
             raise NotImplementedError(
-                f"op {self.qualname!r} has no shape rule for the {kind.device.type!r} device; declare one with "
+                f"op {self.qualname!r} has no shape rule for the {ttype.device.type!r} device; declare one with "
                 f"@{self.name}.meta"
             )
         n = len(self.positional)
         result = self.meta_function(*raw[:n], **dict(zip(self.keyword_only, raw[n:])))
         if isinstance(result, list) or isinstance(result[-1], tuple):
-            return tuple(kind.backend.empty(*one) for one in result)
-        return kind.backend.empty(*result)
+            return tuple(ttype.backend.empty(*one) for one in result)
+        return ttype.backend.empty(*result)
 
     # ------------------------------------------------------------------------------------------ nodes
 
     def node(self, mask: int, sequences=(), multiple=False, name: str | None = None, real=False):
         """Return the Node class for the set of inputs that require grad, bit i for `inputs[i]`."""
         key = (mask, sequences, multiple, name, real)
-        found = self._nodes.get(key)
-        if found is None:
-            found = self._nodes[key] = node_class(self, *key)
-        return found
+        cls = self._nodes.get(key)
+        if cls is None:
+            cls = self._nodes[key] = node_class(self, *key)
+        return cls
 
 
 def _not_a_kernel(function, code) -> str:
