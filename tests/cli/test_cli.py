@@ -75,6 +75,16 @@ def test_the_source_of_an_op():
     ]
 
 
+def test_the_plan_of_an_op():
+    """What `--source` says first: the steps of a call, as data."""
+    text = invoke("ops", "show", "mul", "--source").stdout
+    assert "unwrap    other: a tensor of that type, or a Python number" in text
+    assert "run       xp.multiply" in text and "record    MulBackward0" in text
+    steps = [step for step, _ in registry.op("cat").plan.rows()]
+    assert steps == ["bind", "unwrap", "unwrap", "run", "wrap", "save", "fit", "record"]
+    assert dict(registry.op("cumsum").plan.rows())["wrap"] == "the type of what the kernel returned"
+
+
 def test_every_op_can_be_shown():
     for op in registry.ops.values():
         assert details.text(op) and details.sources(op), op
