@@ -1,7 +1,7 @@
 """Check the gradient checker: which wrong gradients of all registered ops it catches, and which right ones it blames.
 
     python benchmarks/gradcheck_corpus.py [--ops sin mul ...] [--seeds 20] [-j 2] [--order 1 2] [--rivals 50]
-                                          [--only mutants|alarms] [--kinds "zero" ...] [--misses FILE]
+                                          [--only mutants|alarms] [--faults "zero" ...] [--misses FILE]
 
 The first table: wrong gradients made by `plugrad.testing.gradients.mutations`, in float64, by the way in which they
 are wrong. A cell is the share that got the verdict FAIL. Mutants whose gradient is the right one at their sample
@@ -30,7 +30,7 @@ from plugrad import registry
 from plugrad.testing import check, samples_of
 from plugrad.testing.calls import function_of
 from plugrad.testing.gradients.checker import gradient_function
-from plugrad.testing.gradients.mutations import KINDS, Mutant, mutants
+from plugrad.testing.gradients.mutations import FAULTS, Mutant, mutants
 from plugrad.testing.gradients.of_ops import cost
 from plugrad.testing.tensors import is_float, map_tensors, tensors_in
 
@@ -101,12 +101,12 @@ def jax_passes(bridge) -> bool:
     from jax.test_util import check_grads
 
     jax.config.update("jax_enable_x64", True)
-    kinds = [jax.ShapeDtypeStruct(y.shape, y.dtype) for y in bridge.values(*bridge.arrays)]
+    described = [jax.ShapeDtypeStruct(y.shape, y.dtype) for y in bridge.values(*bridge.arrays)]
     inputs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in bridge.arrays]
 
     @jax.custom_vjp
     def function(*xs):
-        return jax.pure_callback(lambda *a: bridge.values(*map(numpy.array, a)), tuple(kinds), *xs)
+        return jax.pure_callback(lambda *a: bridge.values(*map(numpy.array, a)), tuple(described), *xs)
 
     def backward(xs, gs):
         def pull(arrays, cotangents):
@@ -122,7 +122,7 @@ def jax_passes(bridge) -> bool:
     return True
 
 
-def rival_verdicts(function, arguments, kind="") -> dict:
+def rival_verdicts(function, arguments, fault="") -> dict:
     """Return what the others say that are installed and can say something: whether each passes the gradient."""
     if any(t.numel() == 0 for t in leaves_of(arguments)):
         return {}
@@ -132,7 +132,7 @@ def rival_verdicts(function, arguments, kind="") -> dict:
         ("torch fast", functools.partial(torch_passes, fast_mode=True), None),
         ("jax", jax_passes, "contiguous"),
     ):
-        if excluded is not None and excluded in kind:
+        if excluded is not None and excluded in fault:
             continue
         try:
             verdicts[column] = judge(bridge)
@@ -146,13 +146,13 @@ def rival_verdicts(function, arguments, kind="") -> dict:
 # -------------------------------------------------------------------------------------------------------- judging
 
 
-def judge_mutants(name, orders, rivals, kinds) -> tuple:
-    """Return counts by (kind, column, verdict) for the mutants of an op, and a row for each of ours that got away."""
+def judge_mutants(name, orders, rivals, faults) -> tuple:
+    """Return counts by (fault, column, verdict) for the mutants of an op, and a row for each of ours that got away."""
     counts, misses = collections.Counter(), []
     op = registry.op(name)
     for order in orders:
         try:
-            for mutant in mutants(op, order=order, kinds=kinds):
+            for mutant in mutants(op, order=order, faults=faults):
                 _judge_mutant(mutant, order, rivals, counts, misses)
         except NotImplementedError:  # the op says that its gradient is not implemented
             counts["", "ops refused", order] += 1
@@ -163,19 +163,19 @@ def _judge_mutant(mutant: Mutant, order, rivals, counts, misses):
     try:
         equivalent = mutant.equivalent()
     except Exception:  # a dropped term may leave a formula that raises
-        counts[mutant.kind, "stillborn", ""] += 1
+        counts[mutant.fault, "stillborn", ""] += 1
         return
-    counts[mutant.kind, "equivalent" if equivalent else "mutants", ""] += 1
+    counts[mutant.fault, "equivalent" if equivalent else "mutants", ""] += 1
     if equivalent:
         return
     for column in OURS:
         verdict = check(mutant.function, mutant.arguments, fast_mode=column == "fast")
-        counts[mutant.kind, column, verdict.status] += 1
+        counts[mutant.fault, column, verdict.status] += 1
         if verdict.status != "FAIL":
             misses.append((str(mutant), order, str(mutant.place), column, repr(verdict)))
     if order == 1 and rivals and mutant.number == 0:
-        for column, passes in rival_verdicts(mutant.function, mutant.arguments, mutant.kind).items():
-            counts[mutant.kind, column, "PASS" if passes is True else "FAIL"] += 1
+        for column, passes in rival_verdicts(mutant.function, mutant.arguments, mutant.fault).items():
+            counts[mutant.fault, column, "PASS" if passes is True else "FAIL"] += 1
 
 
 def judge_right(name, orders, seeds, rivals, dtype) -> tuple:
@@ -257,17 +257,17 @@ def table_of_mutants(counts) -> str:
     columns = [c for c in (*OURS, *RIVALS) if any(column == c for _, column, _ in counts)]
     lines = [f"| wrong gradient | mutants | {' | '.join(columns)} | equivalent | stillborn |"]
     lines.append("|---" * (4 + len(columns)) + "|")
-    for kind in (*KINDS, "all"):
+    for fault in (*FAULTS, "all"):
         of = collections.Counter()
         for (its, column, status), count in counts.items():
-            if its and kind in (its, "all"):
+            if its and fault in (its, "all"):
                 of[column, status] += count
         cells = []
         for column in columns:
             caught, judged = of[column, "FAIL"], sum(n for (c, _), n in of.items() if c == column)
             cells.append(f"{100 * caught / judged:.2f} %" + f" of {judged}" * (column in RIVALS) if judged else "-")
         lines.append(
-            f"| {kind} | {of['mutants', '']} | {' | '.join(cells)} | {of['equivalent', '']} | {of['stillborn', '']} |"
+            f"| {fault} | {of['mutants', '']} | {' | '.join(cells)} | {of['equivalent', '']} | {of['stillborn', '']} |"
         )
     return "\n".join(lines)
 
@@ -294,7 +294,7 @@ def main():
     parser.add_argument("--order", type=int, nargs="+", default=[1, 2], help="gradients, gradients of gradients")
     parser.add_argument("--rivals", type=int, default=50, help="how many ops PyTorch and JAX judge")
     parser.add_argument("--only", choices=("mutants", "alarms"))
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of wrong gradients; all by default")
+    parser.add_argument("--faults", nargs="+", choices=FAULTS, default=FAULTS, help="which ones; all by default")
     parser.add_argument("--misses", help="JSON file for the mutants that got away and the right gradients not passed")
     options = parser.parse_args()
     names = options.ops or [name for name, op in registry.ops.items() if op.differentiable]
@@ -302,11 +302,11 @@ def main():
     judged_too = set(sorted(names)[:: max(len(names) // options.rivals, 1)]) if options.rivals else set()
     misses, bad = [], False
     if options.only != "alarms":
-        jobs = [("judge_mutants", name, options.order, name in judged_too, options.kinds) for name in names]
+        jobs = [("judge_mutants", name, options.order, name in judged_too, options.faults) for name in names]
         counts, misses = run(jobs, options.jobs, "mutants")
         print(table_of_mutants(counts), "\n")
         for column in OURS:
-            judged = sum(n for (kind, c, _), n in counts.items() if c == column)
+            judged = sum(n for (fault, c, _), n in counts.items() if c == column)
             bad |= judged > 0 and sum(m[3] == column for m in misses) > 0.01 * judged
     if options.only != "mutants":
         jobs = [

@@ -23,13 +23,13 @@ class Value:
     A constant is a tensor that the program holds itself, such as a parameter; `tensor` is the tensor.
     """
 
-    __slots__ = ("kind", "index", "tensor")
+    __slots__ = ("origin", "index", "tensor")
 
-    def __init__(self, kind, index, tensor):
-        self.kind, self.index, self.tensor = kind, index, tensor
+    def __init__(self, origin, index, tensor):
+        self.origin, self.index, self.tensor = origin, index, tensor
 
     def __repr__(self):
-        return f"{self.kind}{self.index}"
+        return f"{self.origin}{self.index}"
 
 
 class TracedCall:
@@ -54,11 +54,11 @@ class _Tracer(OpHook):
         self.values = {id(tensor): Value("input", i, tensor) for i, tensor in enumerate(inputs)}
         self.counts = {"constant": 0, "call": 0}
 
-    def value(self, tensor, kind="constant"):
+    def value(self, tensor, origin="constant"):
         known = self.values.get(id(tensor))
         if known is None:
-            known = self.values[id(tensor)] = Value(kind, self.counts[kind], tensor)
-            self.counts[kind] += 1
+            known = self.values[id(tensor)] = Value(origin, self.counts[origin], tensor)
+            self.counts[origin] += 1
         return known
 
     def replaced(self, item):

@@ -25,8 +25,9 @@ from plugrad.extend import from_raw
 from plugrad.nn import Parameter
 
 FORMAT = 1
+NUMERIC = "biufc"  # the kinds of NumPy's dtypes that are written as arrays
 HEADER, OBJECTS = "plugrad.json", "objects.pkl"
-_KINDS = {"Tensor": Tensor, "Parameter": Parameter}
+_CLASSES = {"Tensor": Tensor, "Parameter": Parameter}
 
 
 def save(obj, f, pickle_module=pickle, pickle_protocol=4, **ignored) -> None:
@@ -147,37 +148,37 @@ class _Writer:
 
     def tree(self, value):
         """Return the JSON form of a value."""
-        kind = type(value)
-        if value is None or kind in (bool, int, str):
+        cls = type(value)
+        if value is None or cls in (bool, int, str):
             return value
-        if kind is float:
+        if cls is float:
             return value if math.isfinite(value) else {"$": "float", "value": repr(value)}
-        if kind in (Tensor, Parameter) or kind is numpy.ndarray and value.dtype.kind in "biufc":
+        if cls in (Tensor, Parameter) or cls is numpy.ndarray and value.dtype.kind in NUMERIC:
             return {"$": "tensor", "number": self.number(value)}
-        if kind in (list, tuple, dict, OrderedDict, set):
-            return self._container(value, kind)
-        if isinstance(value, numpy.generic) and value.dtype.kind in "biufc":
+        if cls in (list, tuple, dict, OrderedDict, set):
+            return self._container(value, cls)
+        if isinstance(value, numpy.generic) and value.dtype.kind in NUMERIC:
             return {"$": "scalar", "number": self.number(numpy.asarray(value))}
-        plain = _ATOMS.get(kind)
+        plain = _ATOMS.get(cls)
         if plain is not None:
             return {"$": plain[0], "value": plain[1](value)}
         self.objects.append(value)
         return {"$": "object", "number": len(self.objects) - 1}
 
-    def _container(self, value, kind):
+    def _container(self, value, cls):
         if id(value) in self.open:
-            raise ValueError(f"can't save a {kind.__name__} that contains itself")
+            raise ValueError(f"can't save a {cls.__name__} that contains itself")
         self.open.add(id(value))
-        if kind is list:
+        if cls is list:
             tree = [self.tree(item) for item in value]
-        elif kind is dict and all(type(key) is str and key != "$" for key in value):
+        elif cls is dict and all(type(key) is str and key != "$" for key in value):
             tree = {key: self.tree(item) for key, item in value.items()}
-        elif kind in (dict, OrderedDict):
-            tree = {"$": kind.__name__, "items": [[self.tree(k), self.tree(v)] for k, v in value.items()]}
-            if kind is OrderedDict and value.__dict__:  # a state_dict has its _metadata here
+        elif cls in (dict, OrderedDict):
+            tree = {"$": cls.__name__, "items": [[self.tree(k), self.tree(v)] for k, v in value.items()]}
+            if cls is OrderedDict and value.__dict__:  # a state_dict has its _metadata here
                 tree["attributes"] = self.tree(dict(value.__dict__))
         else:
-            tree = {"$": kind.__name__, "items": [self.tree(item) for item in value]}
+            tree = {"$": cls.__name__, "items": [self.tree(item) for item in value]}
         self.open.discard(id(value))
         return tree
 
@@ -262,12 +263,12 @@ class _Storage:
     def content(self) -> numpy.ndarray:
         """Return the array to write, of a dtype that the .npy format knows."""
         array = self.array.reshape(-1)
-        return array if array.dtype.kind in "biufc" and array.dtype.isbuiltin == 1 else array.view(numpy.uint8)
+        return array if array.dtype.kind in NUMERIC and array.dtype.isbuiltin == 1 else array.view(numpy.uint8)
 
 
 def _class_name(value) -> str:
-    kind = value if isinstance(value, type) or hasattr(value, "__qualname__") else type(value)
-    return f"{kind.__module__}.{kind.__qualname__}"
+    cls = value if isinstance(value, type) or hasattr(value, "__qualname__") else type(value)
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 _ATOMS = {
@@ -369,10 +370,10 @@ class _Reader:
 
     def value(self, tree):
         """Return the value of a JSON tree."""
-        kind = type(tree)
-        if kind is list:
+        cls = type(tree)
+        if cls is list:
             return [self.value(item) for item in tree]
-        if kind is not dict:
+        if cls is not dict:
             return tree
         tag = tree.get("$")
         if tag is None:
@@ -418,15 +419,15 @@ class _Reader:
         return known
 
     def _make(self, entry):
-        kind = entry["kind"]
-        if kind == "ndarray":
+        name = entry["kind"]
+        if name == "ndarray":
             return self._view(entry, numpy.dtype(entry["dtype"]), self._storage(entry["storage"]))
         element = _DTYPES[entry["dtype"]]
         if entry["device"] == "meta":
             tensor = plugrad.empty(tuple(entry["shape"]), dtype=element, device="meta")
         else:
             tensor = self._moved(entry, element)
-        tensor = tensor if kind == "Tensor" else Tensor._make_subclass(_KINDS[kind], tensor)
+        tensor = tensor if name == "Tensor" else Tensor._make_subclass(_CLASSES[name], tensor)
         return tensor.requires_grad_(entry.get("requires_grad", False))
 
     def _view(self, entry, np_dtype, storage):

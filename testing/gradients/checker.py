@@ -18,7 +18,7 @@ import plugrad
 from plugrad.testing.gradients.backward import CAPTURED, Backward, natural_steps
 from plugrad.testing.gradients.flat import NOTHING_TO_CHECK, FlatFunction, Misfit
 from plugrad.testing.gradients.jacobian import Comparison
-from plugrad.testing.gradients.layouts import differs, relaid
+from plugrad.testing.gradients.layouts import differs, in_other_layout
 from plugrad.testing.gradients.precision import agreement
 from plugrad.testing.gradients.transforms import ForwardComparison, batched_backward, batched_forward
 from plugrad.testing.gradients.unregistered import used, widened
@@ -129,7 +129,7 @@ def _verdict(func, inputs, options) -> Verdict:
     with numpy.errstate(all="ignore"):
         verdict = _judged(flat, options)
         unsettled = verdict.status != FAIL and options.backward  # INCONCLUSIVE: a wrong layout is clear even so
-        if unsettled and (other := relaid(flat)) is not None and differs(flat, other):
+        if unsettled and (other := in_other_layout(flat)) is not None and differs(flat, other):
             again = _judged(other, options)
             again.message = f"with inputs that are not contiguous: {again.message}"
             verdict = worse(verdict, again)
@@ -169,21 +169,21 @@ def _judged(flat, options) -> Verdict:
         return Verdict(FAIL, str(error), input=error.label)
 
 
-def _measured(backward, options, kind) -> Verdict:
+def _measured(backward, options, comparison_class) -> Verdict:
     """Compare derivatives with measured slopes; where kinks hide them, beside the inputs as well."""
     flat, start = backward.flat, backward.flat.start
     tolerance = Tolerance(options.atol, options.rtol)
     try:
-        comparison = kind(backward, tolerance, options.largest, options.fast)
+        comparison = comparison_class(backward, tolerance, options.largest, options.fast)
         verdict = comparison.verdict(options.nondet_tol)
-        if options.batched_forward and kind is ForwardComparison:
+        if options.batched_forward and comparison_class is ForwardComparison:
             verdict = worse(verdict, batched_forward(comparison, options.nondet_tol))
         if comparison.tangled and verdict and all(leaf.memory is not None for leaf in flat.leaves):
             random = backward.random
             steps = random.uniform(5e-4, 1e-3, start.shape) * random.choice([-1.0, 1.0], start.shape)
             flat.move(start + steps * natural_steps(flat))
             beside = Backward(flat, random, options.fast, options.undefined)
-            again = kind(beside, tolerance, options.largest, options.fast).verdict(options.nondet_tol)
+            again = comparison_class(beside, tolerance, options.largest, options.fast).verdict(options.nondet_tol)
             if again.status == FAIL:
                 again.message = f"beside the inputs, which are at a kink: {again.message}"
                 verdict = again

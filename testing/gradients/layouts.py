@@ -9,7 +9,7 @@ from plugrad.testing.gradients.flat import FlatFunction
 from plugrad.testing.tensors import is_float, map_tensors, strided_copy, to_numpy
 
 
-def relaid(flat) -> FlatFunction | None:
+def in_other_layout(flat) -> FlatFunction | None:
     """Return the function with its contiguous inputs transposed and strided in memory; None where there are none.
 
     Parameters of a Module stay as they are.

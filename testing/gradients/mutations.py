@@ -1,7 +1,7 @@
 """Wrong gradients made from right ones: what a gradient checker has to catch.
 
 `mutants(op)` yields, for every sample of an op and every input that requires grad, the op's call with a gradient
-that is wrong in one of the ways in `KINDS`. Nothing registered is touched: an identity function in front of one
+that is wrong in one of the ways in `FAULTS`. Nothing registered is touched: an identity function in front of one
 input (or behind the outputs) changes the gradient that passes, or a copy of the record gets a formula in which a
 term is missing.
 
@@ -26,7 +26,7 @@ from plugrad.testing.calls import function_of
 from plugrad.testing.gradients.backward import Backward, natural_steps
 from plugrad.testing.gradients.checker import gradient_function
 from plugrad.testing.gradients.flat import FlatFunction, Misfit
-from plugrad.testing.gradients.layouts import relaid
+from plugrad.testing.gradients.layouts import in_other_layout
 from plugrad.testing.samples import Maker, Sample, samples_of
 from plugrad.testing.tensors import is_float, like, map_tensors, reals, tensors_in
 
@@ -35,7 +35,7 @@ SLOW = 0.1  # seconds; ops that take longer for 20,000 elements are not asked fo
 TERMS = 6  # dropped terms tried per op, at most
 FAR = 30.0  # numbers larger than this count as extreme
 ELEMENTWISE = ("unary", "binary", "elementwise")
-KINDS = (
+FAULTS = (
     "times 1.0005", "sign flipped", "zero", "term dropped", "transposed", "wrong reduce axis", "wrong broadcast",
     "one element off by 1 %", "one element of 20,000 off by 1 %", "off by 1 % at extreme values",
     "off by 1 % if not contiguous, seen there", "off by 1 % if not contiguous, seen elsewhere",
@@ -59,19 +59,19 @@ class Changed(plugrad.autograd.Function):
 class Mutant:
     """A function with a wrong gradient: `function`, its `arguments`, and the `original`, whose gradient is right.
 
-    `op`, `kind`, `sample` (the `number`-th) and `place` (the number of the input, or where the term was) say what it
+    `op`, `fault`, `sample` (the `number`-th) and `place` (the number of the input, or where the term was) say what it
     is. `shown` are the arguments at which the gradients differ, if they do: the same, or these in another layout.
     """
 
-    __slots__ = ("op", "kind", "sample", "number", "place", "original", "function", "arguments", "shown")
+    __slots__ = ("op", "fault", "sample", "number", "place", "original", "function", "arguments", "shown")
 
-    def __init__(self, op, kind, sample, number, place, original, function, arguments, shown=None):
-        self.op, self.kind, self.sample, self.number, self.place = op, kind, sample, number, place
+    def __init__(self, op, fault, sample, number, place, original, function, arguments, shown=None):
+        self.op, self.fault, self.sample, self.number, self.place = op, fault, sample, number, place
         self.original, self.function, self.arguments = original, function, arguments
         self.shown = arguments if shown is None else shown
 
     def __repr__(self):
-        return f"<Mutant {self.op.qualname}: {self.kind}, input {self.place}, {self.sample}>"
+        return f"<Mutant {self.op.qualname}: {self.fault}, input {self.place}, {self.sample}>"
 
     def equivalent(self) -> bool:
         """Whether the gradient is no other, or other by so little that it drowns in the rounding of the values.
@@ -100,7 +100,7 @@ def _gradients(function, arguments) -> tuple:
     return backward.cotangents, numpy.abs(backward.cotangents) @ values, backward.gradient
 
 
-def mutants(op, *, order=1, dtype=None, seed=0, kinds=KINDS):
+def mutants(op, *, order=1, dtype=None, seed=0, faults=FAULTS):
     """Yield the mutants of an op.
 
     Args:
@@ -108,10 +108,10 @@ def mutants(op, *, order=1, dtype=None, seed=0, kinds=KINDS):
         order: 1 for wrong gradients, 2 for right ones whose own gradients are wrong.
         dtype: of the inputs, float64 by default.
         seed: of the samples.
-        kinds: which of `KINDS` to make.
+        faults: which of `FAULTS` to make.
 
     >>> from plugrad import registry
-    >>> {mutant.kind for mutant in mutants(registry.op("sin"))} >= {"times 1.0005", "transposed"}
+    >>> {mutant.fault for mutant in mutants(registry.op("sin"))} >= {"times 1.0005", "transposed"}
     True
     """
     random = numpy.random.default_rng((zlib.crc32(op.name.encode()), seed))
@@ -119,21 +119,22 @@ def mutants(op, *, order=1, dtype=None, seed=0, kinds=KINDS):
     for number, sample in enumerate(samples):
         function, arguments = _prepared(op, sample, order)
         for place, leaf in enumerate(_leaves(arguments)):
-            for kind, change in changes(leaf, random).items():
-                if kind in kinds:
-                    shown = relaid(FlatFunction(function, arguments)).inputs if "contiguous" in kind else arguments
-                    given = arguments if kind.endswith("seen elsewhere") else shown
+            for fault, change in changes(leaf, random).items():
+                if fault in faults:
+                    other = in_other_layout(FlatFunction(function, arguments)) if "contiguous" in fault else None
+                    shown = arguments if other is None else other.inputs
+                    given = arguments if fault.endswith("seen elsewhere") else shown
                     mutant = changed(function, place, change)
-                    yield Mutant(op, kind, sample, number, place, function, mutant, given, shown)
-        if "term dropped" in kinds and (mutant := _without_an_output(function, arguments, random)) is not None:
+                    yield Mutant(op, fault, sample, number, place, function, mutant, given, shown)
+        if "term dropped" in faults and (mutant := _without_an_output(function, arguments, random)) is not None:
             yield Mutant(op, "term dropped", sample, number, "of an output", function, mutant, arguments)
-    if order == 1 and "term dropped" in kinds:
+    if order == 1 and "term dropped" in faults:
         for place, mutant in dropped_terms(op):
             for number, sample in enumerate(samples):
                 function, arguments = function_of(op, sample)
                 wrong = function_of(mutant, sample)[0]
                 yield Mutant(op, "term dropped", sample, number, place, function, wrong, arguments)
-    yield from _special(op, samples, order, seed, random, kinds)
+    yield from _special(op, samples, order, seed, random, faults)
 
 
 def _prepared(op, sample, order):
@@ -141,22 +142,22 @@ def _prepared(op, sample, order):
     return (function, arguments) if order == 1 else gradient_function(function, arguments)
 
 
-def _special(op, samples, order, seed, random, kinds):
+def _special(op, samples, order, seed, random, faults):
     """Yield the mutants that need inputs of their own."""
     wanted = (
         ("transposed", _square(op, samples), _transposition),
         ("one element of 20,000 off by 1 %", _large(op, samples, seed), lambda leaf: _one_element(leaf, random)),
         ("off by 1 % at extreme values", _extreme(op, samples), _far_away),
     )
-    for kind, inputs, change_for in wanted:
-        for sample in inputs if kind in kinds else ():
+    for fault, inputs, change_for in wanted:
+        for sample in inputs if fault in faults else ():
             try:
                 function, arguments = _prepared(op, sample, order)
             except Exception:  # an op may refuse extreme values, or other shapes, in any way: then there is no sample
                 continue
             for place, leaf in enumerate(_leaves(arguments)):
                 if (change := change_for(leaf)) is not None:
-                    yield Mutant(op, kind, sample, 0, place, function, changed(function, place, change), arguments)
+                    yield Mutant(op, fault, sample, 0, place, function, changed(function, place, change), arguments)
 
 
 def _transposition(leaf):
@@ -186,7 +187,7 @@ def changed(function, number, change):
 
 
 def changes(leaf, random) -> dict:
-    """Return the changes that the gradient of a tensor admits, by kind."""
+    """Return the changes that the gradient of a tensor admits, by fault."""
     admitted = {
         "times 1.0005": lambda g, x: g * 1.0005,
         "sign flipped": lambda g, x: -g,
@@ -194,8 +195,8 @@ def changes(leaf, random) -> dict:
     }
     if leaf.numel() > 1:
         admitted["one element off by 1 %"] = _one_element(leaf, random)
-        for kind in KINDS[-2:] if leaf.is_contiguous() else ():
-            admitted[kind] = lambda g, x: g if x.is_contiguous() else g * 1.01
+        for fault in FAULTS[-2:] if leaf.is_contiguous() else ():
+            admitted[fault] = lambda g, x: g if x.is_contiguous() else g * 1.01
         axis = max(range(leaf.ndim), key=lambda i: leaf.shape[i])
         admitted["wrong reduce axis"] = lambda g, x: g.mean(axis, keepdim=True).expand(x.shape)
         admitted["wrong broadcast"] = lambda g, x: g.narrow(axis, 0, 1).expand(x.shape)

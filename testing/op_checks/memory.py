@@ -36,7 +36,7 @@ def strides(op, device):
                         agree(*pair, f"{about}, gradient for {name} {what}")
 
 
-def _relaid(lay):
+def _layout(lay):
     """Return the function that lays a tensor's values out anew: `lay` makes the NumPy array."""
 
     def change(tensor):
@@ -50,10 +50,10 @@ def _relaid(lay):
 
 
 LAYOUTS = {
-    "strided": _relaid(lambda array: numpy.repeat(array, 2, axis=-1)[..., ::2]),
-    "transposed": _relaid(lambda array: numpy.ascontiguousarray(array.T).T),
-    "negative-stride": _relaid(lambda array: numpy.ascontiguousarray(array[..., ::-1])[..., ::-1]),
-    "upside-down": _relaid(lambda array: numpy.ascontiguousarray(array[::-1])[::-1]),
+    "strided": _layout(lambda array: numpy.repeat(array, 2, axis=-1)[..., ::2]),
+    "transposed": _layout(lambda array: numpy.ascontiguousarray(array.T).T),
+    "negative-stride": _layout(lambda array: numpy.ascontiguousarray(array[..., ::-1])[..., ::-1]),
+    "upside-down": _layout(lambda array: numpy.ascontiguousarray(array[::-1])[::-1]),
 }
 
 

@@ -301,7 +301,7 @@ def _are_parts(tensor) -> bool:
 
 def _assert_counted(op, values, exact, label):
     """Assert that a result of whole numbers in int64 is the one in float64."""
-    if values.dtype.kind in "fc":
+    if numpy.issubdtype(values.dtype, numpy.inexact):
         agree(values, exact, label, rtol=1e-4, atol=1e-5, check_dtype=False)
     elif numpy.isfinite(exact).all() and (op.family in DERIVED or (exact == numpy.round(exact)).all()):
         agree(values.astype("float64"), exact.astype("float64"), label)

@@ -7,13 +7,13 @@ import pytest
 import plugrad
 from plugrad import registry
 from plugrad.testing import check
-from plugrad.testing.gradients.mutations import KINDS, mutants
+from plugrad.testing.gradients.mutations import FAULTS, mutants
 
 MUTATED = ("sin", "log", "mul", "sum", "matmul", "softmax", "logsumexp", "cumsum", "cross_entropy", "linalg_inv")
 
 
 def judged(made, order=1):
-    """Return, for an op at its first sample, how many mutants there are, those that `check` lets through, the kinds."""
+    """Return, for the first sample of an op: how many mutants, those that `check` lets through, and the faults."""
     count, missed, seen = 0, [], set()
     for mutant in mutants(made, order=order):
         try:
@@ -22,7 +22,7 @@ def judged(made, order=1):
         except RuntimeError:  # a term dropped from a formula may leave one that raises
             continue
         count += 1
-        seen.add(mutant.kind)
+        seen.add(mutant.fault)
         for fast in (False, True):
             verdict = check(mutant.function, mutant.arguments, fast_mode=fast)
             if verdict.status != "FAIL":
@@ -34,7 +34,7 @@ def judged(made, order=1):
 def test_mutated_gradients_are_caught(name):
     count, missed, seen = judged(registry.op(name))
     assert count >= 5 and not missed, missed
-    assert name != "mul" or seen == set(KINDS)
+    assert name != "mul" or seen == set(FAULTS)
 
 
 def test_mutated_second_gradients_are_caught():
@@ -44,7 +44,7 @@ def test_mutated_second_gradients_are_caught():
 
 def test_mistakes_in_some_layouts_do_not_cancel_between_outputs():
     # The second gradients of mse are each other's opposites: where both count alike nothing is left of a mistake.
-    found = list(mutants(registry.op("mse"), order=2, kinds=("off by 1 % if not contiguous, seen elsewhere",)))
+    found = list(mutants(registry.op("mse"), order=2, faults=("off by 1 % if not contiguous, seen elsewhere",)))
     assert len(found) > 2
     for mutant in found:
         assert check(mutant.function, mutant.arguments).status == "FAIL", mutant
@@ -52,7 +52,7 @@ def test_mistakes_in_some_layouts_do_not_cancel_between_outputs():
 
 @pytest.mark.parametrize("name", ["sqrt", "log", "acosh"])
 def test_large_samples_stay_in_the_domain(name):
-    (mutant,) = mutants(registry.op(name), kinds=("one element of 20,000 off by 1 %",))
+    (mutant,) = mutants(registry.op(name), faults=("one element of 20,000 off by 1 %",))
     assert mutant.arguments[0].numel() == 20_000
     assert plugrad.isfinite(mutant.function(*mutant.arguments)).all()
     assert check(mutant.original, mutant.arguments).status == "PASS"
@@ -70,7 +70,7 @@ def test_mutants_leave_the_registry_alone():
 def test_changes_that_change_nothing_are_equivalent():
     x = plugrad.tensor([-1.0, -2.0, 3.0], dtype=plugrad.float64, requires_grad=True)
     made = registry.op("floor")  # its gradient is zero: nothing that is done to it makes a difference
-    assert all(mutant.equivalent() for mutant in mutants(made) if mutant.kind != "term dropped")
-    doubled = next(mutants(registry.op("relu"), kinds=("times 1.0005",)))
+    assert all(mutant.equivalent() for mutant in mutants(made) if mutant.fault != "term dropped")
+    doubled = next(mutants(registry.op("relu"), faults=("times 1.0005",)))
     doubled.arguments = doubled.shown = (-x.detach().abs().requires_grad_(),)
     assert doubled.equivalent()

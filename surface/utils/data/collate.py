@@ -6,6 +6,8 @@ import numpy
 
 import plugrad
 
+_NUMERIC = "biufc"  # the kinds of NumPy's dtypes that become tensors
+
 
 def default_convert(data):
     """Return NumPy arrays in nested containers as tensors, other things as they are."""
@@ -13,7 +15,7 @@ def default_convert(data):
 
 
 def _rebuild(data, otherwise):
-    if isinstance(data, (numpy.ndarray, numpy.generic)) and data.dtype.kind in "biufc":
+    if isinstance(data, (numpy.ndarray, numpy.generic)) and data.dtype.kind in _NUMERIC:
         return plugrad.as_tensor(numpy.asarray(data))
     if isinstance(data, dict):
         return {key: _rebuild(item, otherwise) for key, item in data.items()}
@@ -39,10 +41,10 @@ def default_collate(batch):
     if isinstance(first, plugrad.Tensor):
         return plugrad.stack(list(batch))
     if isinstance(first, numpy.ndarray):
-        if first.dtype.kind not in "biufc":
+        if first.dtype.kind not in _NUMERIC:
             raise TypeError(_REFUSED.format(first.dtype))
         return plugrad.stack([plugrad.as_tensor(item) for item in batch])
-    if isinstance(first, numpy.generic) and first.dtype.kind in "biufc":
+    if isinstance(first, numpy.generic) and first.dtype.kind in _NUMERIC:
         return plugrad.as_tensor(numpy.asarray(batch))
     if isinstance(first, float):
         return plugrad.tensor(batch, dtype=plugrad.float64)
