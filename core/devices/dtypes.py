@@ -92,9 +92,7 @@ class dtype:
         if self.is_complex:
             return self
         if not self.is_floating_point:
-            raise RuntimeError(
-                f"Unknown Complex ScalarType for {self._label}; convert to torch.float32 first"
-            )
+            raise RuntimeError(f"Unknown Complex ScalarType for {self._label}; convert to torch.float32 first")
         return _COMPLEX_OF[self]
 
 
@@ -343,8 +341,7 @@ def _require_dtypes(function: str, **arguments) -> None:
     for position, (name, value) in enumerate(arguments.items(), 1):
         if not isinstance(value, dtype):
             raise TypeError(
-                f"{function}(): argument '{name}' (position {position}) must be torch.dtype, "
-                f"not {type(value).__name__}"
+                f"{function}(): argument '{name}' (position {position}) must be torch.dtype, not {type(value).__name__}"
             )
 
 
@@ -391,9 +388,7 @@ class finfo(_Limits):
         _require_dtypes("finfo", type=type)
         real = type.to_real()
         if real not in _FORMATS:
-            raise TypeError(
-                f"torch.finfo() requires a floating point input type, not {type!r}; use torch.iinfo"
-            )
+            raise TypeError(f"torch.finfo() requires a floating point input type, not {type!r}; use torch.iinfo")
         precision, exponent = _FORMATS[real]
         self.bits = 8 * real.itemsize
         self.dtype = real.name

@@ -142,8 +142,7 @@ def _spread(positions, grads, size: int) -> tuple:
 def _checked(changed, expected, kind: str, what: str):
     if len(changed) != len(expected):
         raise RuntimeError(
-            f"Backward {kind} returned an invalid number of {what}, got {len(changed)}, but expected"
-            f" {len(expected)}"
+            f"Backward {kind} returned an invalid number of {what}, got {len(changed)}, but expected {len(expected)}"
         )
     return changed
 

@@ -110,6 +110,7 @@ def _set_data(tensor, data) -> None:
 
 def _parse_to(*args, tensor=None, memory_format=None, **kwargs):
     """Return what Module.to was given: device, dtype, non_blocking, memory_format."""
+
     def to(device=None, dtype=None, non_blocking=False):
         return device, dtype, non_blocking, memory_format
 

@@ -105,8 +105,7 @@ class Module(HookedCall, StateDict, Conversion):
         elif name in self._parameters:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{typename(value)}' as parameter '{name}' (torch.nn.Parameter or None"
-                    " expected)"
+                    f"cannot assign '{typename(value)}' as parameter '{name}' (torch.nn.Parameter or None expected)"
                 )
             self.register_parameter(name, None)
         elif isinstance(value, Module):
@@ -115,8 +114,7 @@ class Module(HookedCall, StateDict, Conversion):
         elif name in self._modules:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{typename(value)}' as child module '{name}' (torch.nn.Module or None"
-                    " expected)"
+                    f"cannot assign '{typename(value)}' as child module '{name}' (torch.nn.Module or None expected)"
                 )
             self._put_module(name, None)
         elif isinstance(value, Buffer) or name in self._buffers:
@@ -193,8 +191,7 @@ class Module(HookedCall, StateDict, Conversion):
         self._check_name("buffer", name, self._buffers)
         if not (tensor is None or isinstance(tensor, Tensor)):
             raise TypeError(
-                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None"
-                " required)"
+                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
         self._buffers[name] = self._run_hooks(module_hooks._global_buffer_registration_hooks, name, tensor)
         hidden = self._non_persistent_buffers_set
@@ -315,9 +312,7 @@ class Module(HookedCall, StateDict, Conversion):
         yield prefix, self
         for name, module in self._modules.items():
             if module is not None:
-                yield from module.named_modules(
-                    memo, f"{prefix}.{name}" if prefix else name, remove_duplicate
-                )
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self, remove_duplicate: bool = True):
         """Yield this module and all below it; see named_modules."""
@@ -368,11 +363,7 @@ class Module(HookedCall, StateDict, Conversion):
 
     def _named_members(self, get_members_fn, prefix="", recurse=True, remove_duplicate=True):
         seen = set()
-        modules = (
-            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-            if recurse
-            else [(prefix, self)]
-        )
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
         for path, module in modules:
             for name, member in get_members_fn(module):
                 if member is None or member in seen:

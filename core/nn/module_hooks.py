@@ -65,9 +65,7 @@ class HookedCall:
 
     def forward(self, *input):
         """Compute the result. Call the module and not this method, so that hooks run."""
-        raise NotImplementedError(
-            f'Module [{type(self).__name__}] is missing the required "forward" function'
-        )
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args, **kwargs):
         if self._has_hooks:
@@ -101,24 +99,14 @@ class HookedCall:
             raise
 
     def _has_backward_hooks(self):
-        return (
-            self._backward_hooks
-            or self._backward_pre_hooks
-            or _global_backward_hooks
-            or _global_backward_pre_hooks
-        )
+        return self._backward_hooks or self._backward_pre_hooks or _global_backward_hooks or _global_backward_pre_hooks
 
     def _lower_flags(self) -> None:
         """Give calls the fast path again after the last hook has gone."""
         # Looking once more after each change catches a hook that another thread registers meanwhile.
         if self._compiled_call_impl is None:
             self.__dict__.pop("_has_hooks", None)
-            if (
-                self._forward_pre_hooks
-                or self._forward_hooks
-                or self._backward_hooks
-                or self._backward_pre_hooks
-            ):
+            if self._forward_pre_hooks or self._forward_hooks or self._backward_hooks or self._backward_pre_hooks:
                 self._has_hooks = True
         if HookedCall._has_hooks:
             HookedCall._has_hooks = False
@@ -132,8 +120,7 @@ class HookedCall:
                     continue
                 if not (isinstance(changed, tuple) and len(changed) == 2):
                     raise RuntimeError(
-                        f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got"
-                        f" {changed}."
+                        f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}."
                     )
                 args, kwargs = changed
             else:
@@ -194,9 +181,7 @@ class HookedCall:
             self._forward_pre_hooks_with_kwargs[handle.id] = True
         return handle
 
-    def register_forward_hook(
-        self, hook, *, prepend=False, with_kwargs=False, always_call=False
-    ) -> RemovableHandle:
+    def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False) -> RemovableHandle:
         """Run ``hook(module, args, output)`` after every forward.
 
         Args:

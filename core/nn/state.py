@@ -42,9 +42,7 @@ class StateDict:
 
     def get_extra_state(self):
         """Return what to save besides tensors; goes together with set_extra_state."""
-        raise RuntimeError(
-            f"{type(self).__name__} has no extra state: define get_extra_state() to give it some"
-        )
+        raise RuntimeError(f"{type(self).__name__} has no extra state: define get_extra_state() to give it some")
 
     def set_extra_state(self, state) -> None:
         """Take back what get_extra_state returned."""
@@ -152,9 +150,7 @@ class StateDict:
                 errors = _describe_keys(missing, unexpected, errors)
             if errors:
                 raise RuntimeError(
-                    "Error(s) in loading state_dict for {}:\n\t{}".format(
-                        type(self).__name__, "\n\t".join(errors)
-                    )
+                    "Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors))
                 )
         except BaseException:
             before.restore()
@@ -177,9 +173,7 @@ class StateDict:
         """
         for key, hook in self._load_state_dict_pre_hooks.items():
             owner = (self,) if key in self._load_state_dict_pre_hooks_with_module else ()
-            hook(
-                *owner, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-            )
+            hook(*owner, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         assign = local_metadata.get("assign_to_params_buffers", False)
         own = dict(self._own_state())
         for name, value in own.items():
@@ -328,9 +322,7 @@ class _Snapshot:
     def __init__(self, root, copy: bool):
         tables = [table for module in root.modules() for table in (module._parameters, module._buffers)]
         self.tables = [(table, dict(table)) for table in tables]
-        tensors = (
-            {id(t): t for table in tables for t in table.values() if t is not None}.values() if copy else ()
-        )
+        tensors = {id(t): t for table in tables for t in table.values() if t is not None}.values() if copy else ()
         self.values = [(t, t._version, t.detach().clone()) for t in tensors]
 
     def restore(self) -> None:
@@ -361,10 +353,7 @@ def _suggestions(missing, unexpected) -> list:
     ):
         prefix = given[0].partition(".")[0] + "."
         if {prefix + key for key in wanted} == set(given):
-            return [
-                f"Perhaps load {{{change.format(prefix)}: value for key, value in state_dict.items()}}"
-                " instead?"
-            ]
+            return [f"Perhaps load {{{change.format(prefix)}: value for key, value in state_dict.items()}} instead?"]
     if len(missing) * len(unexpected) > 10_000:  # comparing would take longer than reading
         return []
     from difflib import get_close_matches

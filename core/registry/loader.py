@@ -277,7 +277,7 @@ def _check_promises(plugin, given) -> None:
         for name in brought:
             if plugin.lazy and name not in promised:
                 raise TypeError(
-                    f"it brings {name!r}, which no entry point promises: add `{_key(name)} = \"{plugin.value}\"` to "
+                    f'it brings {name!r}, which no entry point promises: add `{_key(name)} = "{plugin.value}"` to '
                     f'[project.entry-points."{GROUP}.{kind}"] of {plugin.distribution}'
                 )
 

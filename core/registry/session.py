@@ -41,8 +41,7 @@ def register(*given, **by_kind):
     unknown = set(by_kind) - set(KINDS)
     if unknown:
         raise TypeError(
-            f"there is no kind {min(unknown)!r}{suggestion(min(unknown), KINDS)}; kinds are "
-            f"{', '.join(sorted(KINDS))}"
+            f"there is no kind {min(unknown)!r}{suggestion(min(unknown), KINDS)}; kinds are {', '.join(sorted(KINDS))}"
         )
     for kind, items in by_kind.items():
         if not isinstance(items, (list, tuple)):

@@ -343,7 +343,6 @@ class Tensor(Description, Protocols):
         host = shared_memory.export(self) if plain else self._type.backend.to_numpy(self._data)
         return _rebuild, (type(self), host, str(self.device), self._edge is not None, extra)
 
-
     @staticmethod
     def _from_raw(array):
         return from_raw(array)
@@ -464,5 +463,3 @@ def core_method(name: str):
         return function
 
     return install
-
-
