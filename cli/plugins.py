@@ -7,11 +7,12 @@ import pathlib
 import typer
 
 from plugrad import registry
+from plugrad.catalog import lockfile
 from plugrad.catalog import rows as catalog
 from plugrad.catalog import why as explaining
 from plugrad.cli import settings
 from plugrad.cli.output import Listing, refuse_unknown, show
-from plugrad.registry import lockfile, preferences
+from plugrad.registry import preferences
 
 app = typer.Typer(
     name="plugins", cls=Listing, help="List the plugins, or lock and verify what is installed. Without a command: list."

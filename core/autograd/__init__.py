@@ -8,7 +8,6 @@ import types
 
 from plugrad.autograd.entrances import backward, grad
 from plugrad.autograd.function import Function, FunctionCtx, once_differentiable
-from plugrad.autograd.missing_grads import explain_missing, trace_breaks
 from plugrad.autograd.nan_guard import is_zero_safe_enabled, set_zero_safe, zero_safe
 from plugrad.graph.modes import (
     detect_anomaly,
@@ -56,12 +55,19 @@ forward_ad = _module(
 )
 
 
+_IN_ROOMS = {"explain_missing": "missing_grads", "trace_breaks": "missing_grads"}
+_ROOMS = {"functional", *_IN_ROOMS.values()}
+
+
 def __getattr__(name):
     # Doors to what stands above the core, imported when first used: a program that trains checks no gradients.
     if name in ("gradcheck", "gradgradcheck", "GradcheckError"):
         from plugrad import testing
 
         return getattr(testing, name)
-    if name == "functional":
-        return importlib.import_module("plugrad.autograd.functional")
+    if name in _ROOMS:
+        return importlib.import_module(f"plugrad.autograd.{name}")
+    if name in _IN_ROOMS:
+        value = globals()[name] = getattr(importlib.import_module(f"plugrad.autograd.{_IN_ROOMS[name]}"), name)
+        return value
     raise AttributeError(f"module 'plugrad.autograd' has no attribute {name!r}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from plugrad.autograd.accumulate import accumulate, owned_tensor
-from plugrad.autograd.missing_grads import warn_missing
 from plugrad.autograd.roots import walk
 from plugrad.graph.modes import LEAF
 from plugrad.tensor.tensor import Tensor, core_method, make
@@ -38,6 +37,8 @@ def backward(
         raise RuntimeError(f"got {len(tensors)} tensors and {len(gradients)} gradients")
     retain = create_graph if retain_graph is None else retain_graph
     if report is not None:
+        from plugrad.autograd.missing_grads import warn_missing
+
         warn_missing(tensors, report)
     targets = None
     if inputs is not None:

@@ -26,17 +26,22 @@ def _pairs(owner: str, items):
     """Yield the key/value pairs of ``items``, a mapping or an iterable of pairs."""
     if not isinstance(items, Iterable):
         raise TypeError(
-            f"{owner}.update should be called with an iterable of key/value pairs, but got {type(items).__name__}"
+            f"{owner}.update should be called with an iterable of key/value pairs, but got"
+            f" {type(items).__name__}"
         )
     if isinstance(items, (Mapping, ModuleDict, ParameterDict)):
         yield from items.items()
         return
     for place, pair in enumerate(items):
         if not isinstance(pair, Iterable):
-            raise TypeError(f"{owner} update sequence element #{place} should be Iterable; is {type(pair).__name__}")
+            raise TypeError(
+                f"{owner} update sequence element #{place} should be Iterable; is {type(pair).__name__}"
+            )
         pair = tuple(pair)
         if len(pair) != 2:
-            raise ValueError(f"{owner} update sequence element #{place} has length {len(pair)}; 2 is required")
+            raise ValueError(
+                f"{owner} update sequence element #{place} has length {len(pair)}; 2 is required"
+            )
         yield pair
 
 
@@ -69,7 +74,8 @@ class _Numbered(Module):
         """Add several modules behind the last; return the container."""
         if not isinstance(modules, Iterable):
             raise TypeError(
-                f"{self._get_name()}.extend should be called with an iterable, but got {type(modules).__name__}"
+                f"{self._get_name()}.extend should be called with an iterable, but got"
+                f" {type(modules).__name__}"
             )
         for module in list(modules):  # a copy: the container may be extended by itself
             self.append(module)
@@ -147,7 +153,9 @@ class Sequential(_Numbered):
 
 def _sequential(other):
     if not isinstance(other, Sequential):
-        raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+        raise ValueError(
+            f"add operator supports only objects of Sequential class, but {type(other)} is given."
+        )
     return other
 
 
@@ -329,7 +337,9 @@ class ParameterList(Module):
     def extend(self, values: Iterable):
         """Add several entries behind the last; return the list."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
+            raise TypeError(
+                f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
+            )
         for value in list(values):
             self.append(value)
         return self
@@ -338,7 +348,9 @@ class ParameterList(Module):
         return self.extend(values)
 
     def extra_repr(self) -> str:
-        return "\n".join(_describe(place, value, operator.attrgetter("dtype")) for place, value in enumerate(self))
+        return "\n".join(
+            _describe(place, value, operator.attrgetter("dtype")) for place, value in enumerate(self)
+        )
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError("ParameterList should not be called.")

@@ -13,6 +13,7 @@ PUBLIC = {"plugrad", *(f"plugrad.{name}" for name in ("autograd", "errors", "ext
 # What a room may ask of the core's other modules: they have no other public home.
 PRIVATE = {
     "plugrad._C -> plugrad.dispatch.interception",
+    "plugrad.autograd.missing_grads -> plugrad.graph.modes",
     "plugrad.backends -> plugrad.devices.device",
     "plugrad.backends -> plugrad.dispatch.fallback",
     "plugrad.catalog.rows -> plugrad.dispatch.source",

@@ -14,12 +14,9 @@ import warnings
 import weakref
 from collections import namedtuple
 
-from plugrad.autograd.engine import count_uses
-from plugrad.autograd.function_node import tensors_in
-from plugrad.autograd.roots import walk
-from plugrad.dispatch.interception import OpHook
-from plugrad.graph.modes import LEAF, mode
-from plugrad.tensor.tensor import Tensor, make
+from plugrad import Tensor, autograd, is_grad_enabled, nest
+from plugrad.extend import OpHook, from_raw
+from plugrad.graph.modes import mode
 
 Missing = namedtuple("Missing", "name why")
 Missing.__doc__ = "A tensor without gradient: its `name`, and `why` in words."
@@ -77,15 +74,23 @@ def warn_missing(loss, model) -> None:
 
 
 def _edge(tensor):
-    edge = tensor._live_edge()
-    return tensor if edge is LEAF else edge
+    """Return the edge at which a walk finds the gradient of a tensor; None if it requires none."""
+    return tensor if tensor.is_leaf and tensor.requires_grad else tensor.grad_fn
 
 
 def _behind(edges) -> dict:
     """Return all edges that some edges lead to, themselves included, as the keys of a dict."""
-    uses = count_uses(edges)
-    del uses[None]
-    return uses
+    reached, stack = {}, [*edges]
+    while stack:
+        edge = stack.pop()
+        if edge is not None and edge not in reached:
+            reached[edge] = None
+            stack.extend(edge.edges)
+    return reached
+
+
+def _tensors_in(value) -> list:
+    return [leaf for leaf in nest.leaves(value) if isinstance(leaf, Tensor)]
 
 
 def _named(model) -> list:
@@ -116,13 +121,12 @@ def _walk(losses, wanted, reached):
             handles.append(node.register_hook(note(node)))
     try:
         roots = [loss for loss in losses if _edge(loss) is not None]
-        ones = [make(loss._type.plain.ones(loss._data.shape), loss._type.plain) for loss in roots]
-        targets = {_edge(tensor): False for tensor in wanted}
-        captured = walk(roots, ones, retain=True, create=False, targets=targets)
+        ones = [from_raw(loss._type.ones(loss._data.shape)) for loss in roots]
+        grads = autograd.grad(roots, wanted, ones, retain_graph=True, allow_unused=True)
     finally:
         for handle in handles:
             handle.remove()
-    return {edge for edge, g in captured.items() if g is not None}, ends
+    return {_edge(tensor) for tensor, g in zip(wanted, grads) if g is not None}, ends
 
 
 def _why_none(edge, ends) -> str:
@@ -195,7 +199,7 @@ class trace_breaks(OpHook):
     def after(self, call):
         if call.op.runs_on == "tensors":
             return
-        inputs, results = tensors_in((call.args, call.kwargs)), tensors_in(call.result)
+        inputs, results = _tensors_in((call.args, call.kwargs)), _tensors_in(call.result)
         edges = [edge for edge in map(_edge, inputs) if edge is not None]
         for edge in edges:
             if not edge.edges:
@@ -247,7 +251,7 @@ class trace_breaks(OpHook):
 
 def _reason(call, results) -> str:
     """Return why the results of an op on tensors that require grad have no history."""
-    if not mode.grad:
+    if not is_grad_enabled():
         return "it ran under no_grad()"
     if not call.op.formulas:
         return f"{call.name} has no gradient"
