@@ -1,11 +1,9 @@
 """Plugins of guests that work: loaded at first use, and at no cost before."""
 
-import ast
-import tomllib
 
 import pytest
 
-from support.guest_builder import ROOT, build, example, lines, op_module, output, run
+from support.guest_builder import build, example, op_module, output, run
 
 # ---------------------------------------------------------------------------------------------------- guests that work
 
@@ -22,7 +20,9 @@ assert torch.allclose(x.swish(), silu) and "plugrad_swish" in sys.modules
 assert torch.allclose(torch.swish(x), silu) and torch.allclose(torch.ops.swish.swish(x), silu)
 assert x.detach().clone().swish_().tolist() == x.detach().swish().tolist()
 torch.swish(x, 2.0).sum().backward()
-assert x.grad is not None
+z = x.detach().requires_grad_()
+(z * torch.sigmoid(2 * z)).sum().backward()
+assert torch.allclose(x.grad, z.grad)
 layer = torch.nn.Swish(2.0)
 assert torch.equal(layer(x), torch.swish(x, 2.0)) and list(layer.state_dict()) == ["beta"]
 assert torch.swish.__module__ == "plugrad_swish" and torch.nn.Swish.__module__ == "plugrad_swish"
@@ -32,7 +32,8 @@ assert "swish" in dir(torch.ops)
 
 
 def test_the_in_place_form_is_enough_to_load_a_guest(tmp_path):
-    output("import plugrad; plugrad.ones(2).swish_()", *example(tmp_path, "plugrad-swish"))
+    program = "import plugrad as p; x = p.ones(2); x.swish_(); assert p.allclose(x, p.sigmoid(p.ones(2))), x"
+    output(program, *example(tmp_path, "plugrad-swish"))
 
 
 def test_an_optimizer_and_a_loss_of_a_guest(tmp_path):
@@ -129,7 +130,8 @@ def test_a_second_copy_of_a_distribution_is_ignored(tmp_path):
     new = build(tmp_path / "new", "plugrad-g", {"plugrad.ops": {"g": "plugrad_g"}}, "2.0", plugrad_g=op_module("g"))
     old = build(tmp_path / "old", "Plugrad_G", {"plugrad.ops": {"g": "plugrad_old", "h": "plugrad_old"}})
     program = "import plugrad; plugrad.g(plugrad.ones(1)); assert not hasattr(plugrad, 'h')"
-    output(program + "; print(plugrad.registry.loader.plugins['plugrad-g:g'].version)", new, old)
+    program += "; print(plugrad.registry.loader.plugins['plugrad-g:g'].version)"
+    assert output(program, new, old) == "2.0\n"
 
 
 # ---------------------------------------------------------------------------------------------------- cost
@@ -144,39 +146,3 @@ def test_a_hundred_guests_are_not_imported(tmp_path):
     code = "import sys; from plugrad.cli import main; sys.argv = ['plugrad', 'ops', 'op9']; main()"
     done = run(code, tmp_path)
     assert done.returncode == 0 and "plugrad-guest99" in done.stdout and "imported" not in done.stderr
-
-
-# ---------------------------------------------------------------------------------------------------- layout
-
-
-def test_the_core_refuses_any_other_name():
-    done = run("import core.errors", ROOT)
-    assert done.returncode != 0
-    assert lines(done.stderr)[-1].startswith("ImportError: this package is `plugrad`")
-
-
-def test_the_listed_packages_are_those_of_the_tree():
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    listed, packages = set(settings["packages"]), set()
-    for package, folder in settings["package-dir"].items():
-        for file in (ROOT / folder).rglob("__init__.py"):
-            packages.add(".".join((package, *file.parent.relative_to(ROOT / folder).parts)))
-    assert listed == packages
-
-
-PUBLIC = {"plugrad", "plugrad.nn", "plugrad.nn.functional", "plugrad.extend", "plugrad.optim"}
-PLUGIN_FILES = sorted((ROOT / "plugins").rglob("*.py"))
-
-
-@pytest.mark.parametrize("file", PLUGIN_FILES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_our_plugins_import_only_what_a_guest_has(file):
-    for node in ast.walk(ast.parse(file.read_text())):
-        modules = []
-        if isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            modules = [node.module]
-        for module in modules:
-            if module.partition(".")[0] == "plugrad":
-                assert module in PUBLIC or module.startswith("plugrad.plugins"), f"line {node.lineno}: {module}"
-            assert module.partition(".")[0] not in ("core", "plugins", "torch"), f"line {node.lineno}: {module}"

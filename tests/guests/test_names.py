@@ -139,9 +139,10 @@ open({str(written)!r}, "wb").write(pickle.dumps(pickles))
 """
     output(program, *paths)
     again = f"""
-import pickle, plugrad
+import pickle, plugrad as torch
 for (what, protocol), data in pickle.load(open({str(written)!r}, "rb")).items():
-    assert pickle.loads(data) is not None, what
+    loaded, code = pickle.loads(data), {PICKLED!r}[what]
+    assert repr(loaded) == repr(eval(code)), what
     print(what, protocol)
 """
     assert len(output(again, *paths).splitlines()) == len(PICKLED) * 6

@@ -1,0 +1,24 @@
+"""Our plugins use the surface that everybody's have, and nothing else of plugrad."""
+
+import ast
+
+import pytest
+
+from support.guest_builder import ROOT
+
+PUBLIC = {"plugrad", "plugrad.nn", "plugrad.nn.functional", "plugrad.extend", "plugrad.optim"}
+PLUGIN_FILES = sorted((ROOT / "plugins").rglob("*.py"))
+
+
+@pytest.mark.parametrize("file", PLUGIN_FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_our_plugins_import_only_what_a_guest_has(file):
+    for node in ast.walk(ast.parse(file.read_text())):
+        modules = []
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            modules = [node.module]
+        for module in modules:
+            if module.partition(".")[0] == "plugrad":
+                assert module in PUBLIC or module.startswith("plugrad.plugins"), f"line {node.lineno}: {module}"
+            assert module.partition(".")[0] not in ("core", "plugins", "torch"), f"line {node.lineno}: {module}"
