@@ -27,7 +27,7 @@ def program_inplace_gradients(torch):
     y.copy_(x)
     y.sub_(0.5).pow_(2)
     y.sum().backward()
-    return [x, y, w.grad, x._version > 0]
+    return [x, y, w.grad, x._version, y._version]
 
 
 def program_view_kinds(torch):
