@@ -36,7 +36,6 @@ FUNCTIONS = {
     "setitem": "item assignment by tensors",
     "sum": "gradients of broadcast inputs",
     "transpose": "Tensor.mT",
-    "where": "zero_safe",
 }
 # Methods that are called on tensors.
 METHODS = {

@@ -8,7 +8,6 @@ import types
 
 from plugrad.autograd.entrances import backward, grad
 from plugrad.autograd.function import Function, FunctionCtx, once_differentiable
-from plugrad.autograd.nan_guard import is_zero_safe_enabled, set_zero_safe, zero_safe
 from plugrad.graph.modes import (
     detect_anomaly,
     enable_grad,
@@ -55,7 +54,10 @@ forward_ad = _module(
 )
 
 
-_IN_ROOMS = {"explain_missing": "missing_grads", "trace_breaks": "missing_grads"}
+_IN_ROOMS = {
+    **dict.fromkeys(("explain_missing", "trace_breaks"), "missing_grads"),
+    **dict.fromkeys(("is_zero_safe_enabled", "set_zero_safe", "zero_safe"), "nan_guard"),
+}
 _ROOMS = {"functional", *_IN_ROOMS.values()}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy
 
-from plugrad.autograd import nan_guard
 from plugrad.autograd.engine import CarefulWalk, Walk
 from plugrad.graph import numpy_writes
 from plugrad.graph.modes import LEAF, mode
@@ -34,8 +33,8 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
         numpy_writes.before_backward()
     try:
         with numpy.errstate(all="ignore"):
-            if mode.zero_safe:
-                return nan_guard.run(roots, retain, on_tensors, targets, once=on_tensors and _is_observed(roots))
+            if mode.walk is not None:
+                return mode.walk(roots, retain, on_tensors, targets)
             if targets is None and not on_tensors:
                 Walk(retain).run(roots)
                 return {}
@@ -77,9 +76,3 @@ def _gradient(tensor, gradient, position: int) -> Tensor:
             f"{gradient.dtype} and {tensor.dtype}"
         )
     return gradient.to(tensor.device, tensor.dtype)
-
-
-def _is_observed(roots) -> bool:
-    """Whether somebody sees the ops of a walk on Tensors, so that they must run once."""
-    watched = mode.dispatch_modes or mode.function_modes or mode.op_hooks
-    return bool(watched) or any(g._type.symbolic for _, g in roots)

@@ -30,7 +30,7 @@ class Node:
     op = None
     saves: tuple = ()  # names of the saved values
     scales = False  # whether its formulas are elementwise, and may multiply the gradient by infinity or NaN
-    pure = True  # whether it may run twice, pass NaN on, and go without a look under `zero_safe`
+    pure = True  # whether it may run twice, pass NaN on, and go without a look for NaN
     positions: tuple = ()  # for each edge, the number of the op's differentiable input it belongs to
     inputs = 1
 

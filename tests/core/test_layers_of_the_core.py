@@ -32,7 +32,7 @@ LAYERS = (
 LAZY_DOORS = {
     ("plugrad", "plugrad."): "rooms beside the core (testing, func, serialization...), at the first use of their names",
     ("plugrad.autograd", "plugrad.testing"): "gradcheck: a program that trains does not check gradients",
-    ("plugrad.autograd", "plugrad.autograd."): "rooms beside the core: Jacobians, why a gradient is missing",
+    ("plugrad.autograd", "plugrad.autograd."): "rooms beside the core: Jacobians, zero_safe, why a gradient is missing",
     ("plugrad.autograd.entrances", "plugrad.autograd.missing_grads"): "backward(report=...): the same",
     ("plugrad.nn", "plugrad.nn."): "rooms beside the core: Sequential and other containers; clipping, packed sequences",
     ("plugrad.nn.module_hooks", "plugrad.compiler"): "Module.compile: the same",

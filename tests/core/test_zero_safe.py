@@ -256,11 +256,9 @@ def test_what_was_reported_gives_the_expected_numbers(name):
 def careful(monkeypatch):
     """Return a function that has every walk look at every node, as a repetition does, or makes trials again."""
 
-    run = nan_guard.run
-
     def switch(on):
         if on:
-            monkeypatch.setattr(nan_guard, "run", lambda *how, once: run(*how, once=True))
+            monkeypatch.setattr(nan_guard, "_is_observed", lambda *walk: True)
         else:
             monkeypatch.undo()
 

@@ -67,11 +67,11 @@ class zero_safe(ModeContext):
         self._value, self._previous = bool(enabled), []
 
     def __enter__(self):
-        self._previous.append(mode.zero_safe)
-        mode.zero_safe = self._value
+        self._previous.append(mode.walk)
+        mode.walk = run if self._value else None
 
     def __exit__(self, *exc):
-        mode.zero_safe = self._previous.pop()
+        mode.walk = self._previous.pop()
 
     def clone(self):
         return zero_safe(self._value)
@@ -86,22 +86,23 @@ def set_zero_safe(enabled: bool) -> None:
     True
     >>> torch.autograd.set_zero_safe(False)
     """
-    mode.zero_safe = bool(enabled)
+    mode.walk = run if enabled else None
 
 
 def is_zero_safe_enabled() -> bool:
     """Whether backward treats 0 * inf as 0 in this thread."""
-    return mode.zero_safe
+    return mode.walk is run
 
 
 # ---------------------------------------------------------------------------------------------------- in the walk
 
 
-def run(roots, retain: bool, on_tensors: bool, targets, once: bool) -> dict:
+def run(roots, retain: bool, on_tensors: bool, targets) -> dict:
     """Walk backward from `roots` as a trial, and again with repairs if that ends in NaN; return what was captured.
 
-    With `once` there is no trial, since somebody sees what the walk does.
+    There is no trial where somebody sees what the walk does: the ops of a walk on Tensors must run once then.
     """
+    once = _is_observed(roots, on_tensors)
     if not once:
         trial = Trial(retain, on_tensors, targets)
         trial.run(roots)
@@ -113,6 +114,12 @@ def run(roots, retain: bool, on_tensors: bool, targets, once: bool) -> dict:
     repairing = RepairingWalk(retain, on_tensors, targets)
     repairing.run(roots)
     return repairing.captured if once else {**trial.results, **repairing.captured}
+
+
+def _is_observed(roots, on_tensors: bool) -> bool:
+    """Whether somebody sees the ops of a walk."""
+    watched = mode.dispatch_modes or mode.function_modes or mode.op_hooks
+    return on_tensors and (bool(watched) or any(g._type.symbolic for _, g in roots))
 
 
 class RepairingWalk(CarefulWalk):
