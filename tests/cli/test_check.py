@@ -12,7 +12,7 @@ from plugrad.cli import app
 from plugrad.registry import loader
 from plugrad.testing import cases, checks_of, conformance_tests
 from plugrad.testing.running import expressions, jobs, state
-from support import guest_builder, seeded_bugs, seeded_corners, seeded_edges, seeded_ops, seeded_variations
+from support import distribution_builder, seeded_bugs, seeded_corners, seeded_edges, seeded_ops, seeded_variations
 
 
 def command(*arguments):
@@ -58,7 +58,7 @@ def test_what_is_like_a_bug_and_none_passes(check, make, install):
 def test_results_kept_from_earlier_calls(tmp_path, kept, told):
     (tmp_path / "kept.py").write_text(seeded_edges.KEPT_RESULTS[kept])
     arguments = ["-m", "plugrad.cli", "check", "kept.py", "-k", "earlier-calls", "--json"]
-    done = guest_builder.run(None, arguments=arguments, cwd=tmp_path)
+    done = distribution_builder.run(None, arguments=arguments, cwd=tmp_path)
     (row,) = json.loads(done.stdout)
     assert row["status"] == ("passed" if told is None else "failed"), row
     assert told is None or f"with other values of the same shapes {told} is another than" in row["message"]
@@ -77,10 +77,10 @@ def test_what_the_bugs_are_seeded_in_is_clean(install):
 
 
 def test_a_plugin_that_does_not_load_is_a_finding(tmp_path):
-    guest_builder.build(
+    distribution_builder.build(
         tmp_path, "plugrad-torn", {"plugrad.ops": {"torn": "torn_plugin"}}, "3.4", torn_plugin="import nowhere_at_all\n"
     )
-    done = guest_builder.run(None, tmp_path, arguments=["-m", "plugrad.cli", "check", "plugrad-torn"])
+    done = distribution_builder.run(None, tmp_path, arguments=["-m", "plugrad.cli", "check", "plugrad-torn"])
     assert done.returncode == 1
     assert "plugrad-torn 3.4" in done.stdout and "nowhere_at_all" in done.stdout
 
@@ -128,7 +128,8 @@ def bent_vjp(F, g, input):
 @pytest.mark.parametrize("factor, status", [("2", 0), ("2.002", 1)])
 def test_a_file(tmp_path, factor, status):
     (tmp_path / "bent_ops.py").write_text(FILE.format(factor=factor))
-    done = guest_builder.run(None, arguments=["-m", "plugrad.cli", "check", str(tmp_path / "bent_ops.py"), "-j", "2"])
+    arguments = ["-m", "plugrad.cli", "check", str(tmp_path / "bent_ops.py"), "-j", "2"]
+    done = distribution_builder.run(None, arguments=arguments)
     assert done.returncode == status, done.stdout + done.stderr
     assert ("argument 'input'" in done.stdout) == bool(status)
 
@@ -149,7 +150,7 @@ def test_a_file_in_a_package_may_import_from_it(tmp_path):
     (folder / "__init__.py").write_text("")
     (folder / "constants.py").write_text("FACTOR = 2\n")
     (folder / "bent_ops.py").write_text("from .constants import FACTOR\n" + FILE.format(factor="FACTOR"))
-    done = guest_builder.run(None, arguments=["-m", "plugrad.cli", "check", str(folder / "bent_ops.py")])
+    done = distribution_builder.run(None, arguments=["-m", "plugrad.cli", "check", str(folder / "bent_ops.py")])
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -157,7 +158,7 @@ def test_what_a_file_prints_is_no_part_of_the_report(tmp_path):
     printing = "    print('kernel')\n    return input * input + 0"
     source = FILE.format(factor="2").replace("    return input * input", printing)
     (tmp_path / "loud.py").write_text("print('import')\n" + source)
-    done = guest_builder.run(None, arguments=["-m", "plugrad.cli", "check", str(tmp_path / "loud.py"), "--json"])
+    done = distribution_builder.run(None, arguments=["-m", "plugrad.cli", "check", str(tmp_path / "loud.py"), "--json"])
     assert done.returncode == 0 and json.loads(done.stdout) and "kernel" in done.stderr
 
 
@@ -173,7 +174,7 @@ def test_a_check_that_ends_its_process_is_a_finding_and_the_others_go_on(tmp_pat
     deadly = f"    if input.shape == (1, 1): {line}\n    return input"
     (tmp_path / "deadly.py").write_text(FILE.format(factor="2").replace("    return input", deadly))
     arguments = ["check", str(tmp_path / "deadly.py"), "-k", "gradient or shapes", "--json", *options]
-    done = guest_builder.run(None, arguments=["-m", "plugrad.cli", *arguments])
+    done = distribution_builder.run(None, arguments=["-m", "plugrad.cli", *arguments])
     rows = {row["check"]: row for row in json.loads(done.stdout)}
     assert done.returncode == 1 and {row["status"] for row in rows.values()} == {"passed", "failed"}, done.stderr
     assert rows["shapes"]["message"].endswith(said) and "'deadly_py.bent'" in rows["shapes"]["message"]
@@ -185,7 +186,7 @@ REGISTERING = FILE.format(factor="2") + "\nfrom plugrad.extend import register\n
 
 def test_a_file_that_registers_its_records_itself(tmp_path):
     (tmp_path / "cell.py").write_text(REGISTERING)
-    done = guest_builder.run(None, arguments=["-m", "plugrad.cli", "check", str(tmp_path / "cell.py"), "--json"])
+    done = distribution_builder.run(None, arguments=["-m", "plugrad.cli", "check", str(tmp_path / "cell.py"), "--json"])
     rows = json.loads(done.stdout)
     assert done.returncode == 0 and {row["subject"] for row in rows} >= {"session.bent"}, done.stdout + done.stderr
 
@@ -277,9 +278,9 @@ def test_a_module_beside_a_file_is_one_of_its_sources(tmp_path):
     (tmp_path / "constants_beside.py").write_text("FACTOR = 2\n")
     (tmp_path / "bent_ops.py").write_text("import constants_beside\n" + FILE.format(factor="constants_beside.FACTOR"))
     arguments = ["-m", "plugrad.cli", "check", "bent_ops.py", "--resume", "-k", "gradient"]
-    assert guest_builder.run(None, arguments=arguments, cwd=tmp_path).returncode == 0
+    assert distribution_builder.run(None, arguments=arguments, cwd=tmp_path).returncode == 0
     (tmp_path / "constants_beside.py").write_text("FACTOR = 3.0\n")  # bytecode is told stale by second and size
-    assert guest_builder.run(None, arguments=arguments, cwd=tmp_path).returncode == 1
+    assert distribution_builder.run(None, arguments=arguments, cwd=tmp_path).returncode == 1
 
 
 def test_the_key_of_a_state_changes_with_the_source(tmp_path, monkeypatch):
@@ -311,12 +312,12 @@ def test_the_pytest_plugin(tmp_path):
     (tmp_path / "bent_ops.py").write_text(FILE.format(factor="2.002"))
     (tmp_path / "test_other.py").write_text("import sys\ndef test(): assert 'plugrad' not in sys.modules\n")
     run = ["-m", "pytest", "-p", "no:cacheprovider", "-q", "-rf"]
-    plain = guest_builder.run(None, arguments=run, cwd=tmp_path)
+    plain = distribution_builder.run(None, arguments=run, cwd=tmp_path)
     assert plain.returncode == 0 and "1 passed" in plain.stdout, plain.stdout + plain.stderr
-    done = guest_builder.run(None, arguments=[*run, "--plugrad", "bent_ops.py", "-k", "gradient"], cwd=tmp_path)
+    done = distribution_builder.run(None, arguments=[*run, "--plugrad", "bent_ops.py", "-k", "gradient"], cwd=tmp_path)
     assert done.returncode == 1 and "bent_ops_py.bent-gradient" in done.stdout, done.stdout + done.stderr
     assert "argument 'input'" in done.stdout and "test_other" not in done.stdout
-    listed = guest_builder.run(None, arguments=[*run, "--plugrad", "sin", "--collect-only"], cwd=tmp_path)
+    listed = distribution_builder.run(None, arguments=[*run, "--plugrad", "sin", "--collect-only"], cwd=tmp_path)
     assert f"{listed.stdout.count('sin::sin-')} tests collected" in listed.stdout, listed.stdout + listed.stderr
-    unknown = guest_builder.run(None, arguments=[*run, "--plugrad", "nowhere"], cwd=tmp_path)
+    unknown = distribution_builder.run(None, arguments=[*run, "--plugrad", "nowhere"], cwd=tmp_path)
     assert unknown.returncode == 4 and "nothing named 'nowhere'" in unknown.stdout + unknown.stderr

@@ -13,7 +13,7 @@ from plugrad.catalog import details
 from plugrad.extend import unary
 from plugrad.testing.gradients import of_ops
 from support.command_line import invoke, plain, rows
-from support.guest_builder import GUESTS, build, command, example, op_module, run
+from support.distribution_builder import DISTRIBUTIONS, build, command, example, op_module, run
 
 
 def test_the_installed_command():
@@ -178,11 +178,11 @@ def test_backends_say_why_they_are_not_available():
     assert found["cuda"]["state"] == "available" or found["cuda"]["reason"]
 
 
-# ---------------------------------------------------------------------------------------------------- guests
+# --------------------------------------------------------------------------------------------- third parties
 
 
-def test_plugins_of_broken_guests():
-    paths = GUESTS / "broken", GUESTS / "exiting"
+def test_broken_plugins_of_third_parties():
+    paths = DISTRIBUTIONS / "broken", DISTRIBUTIONS / "exiting"
     done = command("plugins", "--third-party", "--json", paths=paths)
     found = {row["id"]: row for row in json.loads(done.stdout)}
     eager = found["plugrad-broken:eager"]
@@ -195,7 +195,7 @@ def test_plugins_of_broken_guests():
     assert "failed at import" in refused.stderr
 
 
-def test_promises_of_guests_are_listed_and_checked(tmp_path):
+def test_promises_of_third_parties_are_listed_and_checked(tmp_path):
     paths = [*example(tmp_path, "plugrad-swish"), *example(tmp_path, "plugrad-lion")]
     code = "import sys; from plugrad.cli import app; app(['ops', 'swish'], standalone_mode=False)"
     listed = run(f"{code}; print('plugrad_swish' in sys.modules)", *paths).stdout
@@ -207,7 +207,7 @@ def test_promises_of_guests_are_listed_and_checked(tmp_path):
 
 def test_why_tells_about_clashes(tmp_path):
     build(tmp_path, "plugrad-relu", {"plugrad": {"relu": "plugrad_relu"}}, plugrad_relu=op_module("relu"))
-    paths = GUESTS / "clash_a", GUESTS / "clash_b", tmp_path
+    paths = DISTRIBUTIONS / "clash_a", DISTRIBUTIONS / "clash_b", tmp_path
     text = command("why", "twice", paths=paths).stdout
     assert "plugrad.twice: ambiguous, plugrad-clash-a:twice and plugrad-clash-b:twice bring it" in text
     text = command("why", "relu", paths=paths).stdout
@@ -230,7 +230,7 @@ def plugrad_cli(app):
 
 
 @pytest.mark.parametrize("group", ["plugrad", "plugrad.cli"])
-def test_guests_add_commands(tmp_path, group):
+def test_third_parties_add_commands(tmp_path, group):
     build(tmp_path, "plugrad-greet", {group: {"greet": "plugrad_greet"}}, plugrad_greet=GREETING)
     assert command("greet", "you", paths=[tmp_path]).stdout == "hello you\n"
     assert "Greet somebody." in command("--help", paths=[tmp_path]).stdout

@@ -13,7 +13,7 @@ from plugrad.extend import unary
 from plugrad.testing import coverage_report
 from plugrad.testing.coverage import DTYPES, STATUSES, TRIALS, coverage
 from support.command_line import invoke, plain
-from support.guest_builder import ROOT, build, device_guest, op_module, output, run
+from support.distribution_builder import ROOT, build, device_plugin, op_module, output, run
 
 
 class Provider:
@@ -211,7 +211,7 @@ def test_messages_cannot_end_the_script():
     assert "</script><b>" not in text and "\\u003c/script>" in text
 
 
-def test_ops_of_guests_are_covered(tmp_path):
+def test_ops_of_third_parties_are_covered(tmp_path):
     build(tmp_path, "plugrad-plus", {"plugrad.ops": {"plus_one": "plugrad_plus"}}, plugrad_plus=op_module("plus_one"))
     done = run(None, tmp_path, arguments=("-m", "plugrad.cli", "coverage", "plugrad-plus", "--json"))
     assert done.returncode == 0, done.stderr
@@ -233,7 +233,7 @@ print(json.dumps([row for name in names for row in coverage_report.measure(name,
 """
 
 
-def test_the_device_of_a_guest_is_covered_beside_ours():
+def test_the_device_of_a_third_party_is_covered_beside_ours():
     rows = {(row["op"], row["device"]): row for row in json.loads(output(FAKE, ROOT / "tests"))}
     assert {device for _, device in rows} == {"cpu", "fake"}
     assert set(rows["sin", "fake"]["cells"].values()) == {"works"}
@@ -243,7 +243,7 @@ def test_the_device_of_a_guest_is_covered_beside_ours():
 
 
 def test_of_a_package_that_brings_a_backend_all_ops_are_measured_there(tmp_path):
-    path = device_guest(tmp_path, "plain", "plain")
+    path = device_plugin(tmp_path, "plain", "plain")
     arguments = ["-m", "plugrad.cli", "coverage", "plugrad-plain", "--dtype", "bool", "--json"]
     done = run(None, path, arguments=arguments)
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@ import pytest
 from plugrad.cli import new
 from support import fresh_environment
 from support.command_line import invoke, plain
-from support.guest_builder import EXAMPLES, ROOT, output, run
+from support.distribution_builder import EXAMPLES, ROOT, output, run
 
 KINDS = [part for part in new.PARTS if part != "op"]
 PACKAGES = {"op": [], **{kind: [kind] for kind in KINDS}, "all": KINDS}
@@ -247,7 +247,7 @@ def test_nothing_is_written_over(tmp_path):
     assert "exists" in new_package("file", "--directory", tmp_path, status=2)
 
 
-def test_a_name_that_only_a_guest_has_is_free(tmp_path):
+def test_a_name_that_only_a_third_party_has_is_free(tmp_path):
     program = "from plugrad.cli.new import taken; assert not taken('ops', 'made') and not taken('layers', 'Made')"
     folder = tmp_path / "plugrad_made-1.0.dist-info"
     folder.mkdir()

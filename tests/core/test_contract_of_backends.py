@@ -9,7 +9,7 @@ import pytest
 import plugrad as torch
 from plugrad import extend
 from plugrad.devices import backend as contract
-from support.guest_builder import example, output
+from support.distribution_builder import example, output
 
 ROOT = pathlib.Path(__file__).parents[2]
 SOURCE = [file for room in ("core", "surface", "testing", "cli") for file in sorted((ROOT / room).rglob("*.py"))]

@@ -11,8 +11,8 @@ from plugrad import registry
 from plugrad.dispatch import fallback
 from plugrad.extend import Backend, op, reduction, scipy_of, unary, view
 from plugrad.extend import rng as rng_of
+from support.distribution_builder import ROOT, build, output, run
 from support.fake_backend import Fake, FakeArray
-from support.guest_builder import ROOT, build, output, run
 from support.installing import installed
 
 
@@ -252,7 +252,7 @@ def test_the_second_derivative_and_composites():
     assert {device for _, device in torch.backends.fallbacks()} == {"poor"}
 
 
-GUEST = """
+PLUGIN = """
 import numpy
 from plugrad.extend import Backend, Op, collect, hookimpl, unary
 
@@ -301,7 +301,7 @@ except NotImplementedError as error:
 
 
 def test_the_environment_and_files_allow_it(tmp_path):
-    folder = build(tmp_path / "guest", "plugrad-poor", {"plugrad": {"poor": "guest_poor"}}, guest_poor=GUEST)
+    folder = build(tmp_path / "site", "plugrad-poor", {"plugrad": {"poor": "plugin_poor"}}, plugin_poor=PLUGIN)
 
     def outcome(**options):
         return json.loads(output(USE, folder, cwd=tmp_path, **options))

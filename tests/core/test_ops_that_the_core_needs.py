@@ -7,7 +7,7 @@ import numpy
 import pytest
 
 from plugrad import needs, registry
-from support.guest_builder import output
+from support.distribution_builder import output
 
 CORE = pathlib.Path(__file__).parents[2] / "core"
 # Methods of these are called in the core as well; what is called on a tensor can't be told from it by its name.

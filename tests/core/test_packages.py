@@ -2,7 +2,7 @@
 
 import tomllib
 
-from support.guest_builder import ROOT, lines, run
+from support.distribution_builder import ROOT, lines, run
 
 
 def test_the_core_refuses_any_other_name():

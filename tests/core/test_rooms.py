@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from support.guest_builder import ROOT
+from support.distribution_builder import ROOT
 
 TESTS = ROOT / "tests"
 ROOMS = {"cli", "core", "guests", "parity", "plugins", "surface", "testing"}

@@ -3,7 +3,7 @@
 import pytest
 
 from plugrad.registry import contract
-from support.guest_builder import GUESTS, build, op_module, output, run
+from support.distribution_builder import DISTRIBUTIONS, build, op_module, output, run
 
 GOLDEN = """
 import plugrad as torch
@@ -29,7 +29,7 @@ assert torch.compile(torch.nn.Cube{v}(), backend="plain{v}")(x.detach()).tolist(
 
 @pytest.mark.parametrize("version", range(contract.OLDEST, contract.CURRENT + 1))
 def test_a_plugin_of_every_version_works(version):
-    home = GUESTS / f"api{version}"
+    home = DISTRIBUTIONS / f"api{version}"
     output(GOLDEN.format(v=version), home)
     done = run(None, home, arguments=("-m", "plugrad.cli", f"golden{version}"))
     assert done.stdout.strip() == {1: "one", 2: "two"}[version] and done.stderr == ""
@@ -54,13 +54,13 @@ def test_the_range_that_a_plugin_states(tmp_path, stated, outcome):
 
 
 def test_a_derived_loss_is_not_handed_over_twice_any_more(tmp_path):
-    source = (GUESTS / "api1" / "plugrad_api1.py").read_text().replace("(1, 1)", "(2, 2)").replace("(app)", "()")
+    source = (DISTRIBUTIONS / "api1" / "plugrad_api1.py").read_text().replace("(1, 1)", "(2, 2)").replace("(app)", "()")
     points = {"plugrad": {"v": "plugrad_v"}}
     build(tmp_path, "plugrad-v", points, plugrad_v=source)
     assert "returned 'CubicLoss1', which comes with its op already" in run("import plugrad", tmp_path).stderr
 
 
-def test_commands_of_guests_replace_none_of_ours(tmp_path):
+def test_commands_of_third_parties_replace_none_of_ours(tmp_path):
     source = """
 from plugrad.extend import hookimpl
 

@@ -2,7 +2,7 @@
 
 import re
 
-from support.guest_builder import ROOT, command, output
+from support.distribution_builder import ROOT, command, output
 
 PAGE = ROOT / "docs" / "authors.md"
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from support.guest_builder import GUESTS, ROOT, build, command, op_module, output, run
+from support.distribution_builder import DISTRIBUTIONS, ROOT, build, command, op_module, output, run
 
-CLASH = GUESTS / "clash_a", GUESTS / "clash_b"
+CLASH = DISTRIBUTIONS / "clash_a", DISTRIBUTIONS / "clash_b"
 
 
 # ---------------------------------------------------------------------------------------------------- keeping out
@@ -23,7 +23,7 @@ except AttributeError as error:
     assert "PLUGRAD_PLUGINS does not let it load" in str(error), error
 assert "twice" not in dir(plugrad)
 """
-    output(program, *CLASH, GUESTS / "broken", PLUGRAD_PLUGINS="")
+    output(program, *CLASH, DISTRIBUTIONS / "broken", PLUGRAD_PLUGINS="")
     chosen = output("import plugrad; print(plugrad.twice.__module__)", *CLASH, PLUGRAD_PLUGINS="Plugrad_Clash.B")
     assert chosen == "plugrad_clash_b\n"
     chosen = output("import plugrad; print(plugrad.twice.__module__)", *CLASH, PLUGRAD_PLUGINS="plugrad-clash-a:twice")
@@ -51,12 +51,12 @@ def plugrad_kernels():
 
 
 @pytest.fixture
-def guest(tmp_path):
-    """A guest with two ops, a layer and a kernel, promised or not."""
-    points = {"plugrad.ops": {"first": "guest_g", "second": "guest_g"}, "plugrad.layers": {"First": "guest_g"},
-              "plugrad.kernels": {"sin": "guest_g"}}  # fmt: skip
-    build(tmp_path / "lazy", "plugrad-g", points, guest_g=SEVERAL)
-    build(tmp_path / "eager", "plugrad-g", {"plugrad": {"g": "guest_g"}}, guest_g=SEVERAL)
+def folder(tmp_path):
+    """A plugin with two ops, a layer and a kernel, promised or not."""
+    points = {"plugrad.ops": {"first": "plugin_g", "second": "plugin_g"}, "plugrad.layers": {"First": "plugin_g"},
+              "plugrad.kernels": {"sin": "plugin_g"}}  # fmt: skip
+    build(tmp_path / "lazy", "plugrad-g", points, plugin_g=SEVERAL)
+    build(tmp_path / "eager", "plugrad-g", {"plugrad": {"g": "plugin_g"}}, plugin_g=SEVERAL)
     return tmp_path
 
 
@@ -90,8 +90,8 @@ ALL_OF_FIRST = {"first", "Tensor.first", "in place", "namespace", "record"}
         ("Plugrad_G", {*ALL_OF_FIRST, "second", "First", "sin"}),
     ],
 )  # fmt: skip
-def test_single_names_can_be_kept_out(guest, group, blocked, gone):
-    errors = json.loads(output(USE, guest / group, PLUGRAD_BLOCK=blocked))
+def test_single_names_can_be_kept_out(folder, group, blocked, gone):
+    errors = json.loads(output(USE, folder / group, PLUGRAD_BLOCK=blocked))
     if blocked == "kernels.sin":  # what a manifest promises, and nothing that anybody uses
         return
     assert set(errors) == gone
@@ -100,10 +100,10 @@ def test_single_names_can_be_kept_out(guest, group, blocked, gone):
         assert told or name in ("in place", "Tensor.first"), errors
 
 
-def test_blocking_in_files_and_where_it_is_shown(guest):
-    file = guest / "pyproject.toml"
+def test_blocking_in_files_and_where_it_is_shown(folder):
+    file = folder / "pyproject.toml"
     file.write_text('[tool.plugrad]\nblock = ["first", "plugrad-clash-a", "typo"]\n')
-    options = {"paths": [guest / "lazy", *CLASH], "cwd": guest, "PLUGRAD_BLOCK": "second"}
+    options = {"paths": [folder / "lazy", *CLASH], "cwd": folder, "PLUGRAD_BLOCK": "second"}
     paths = options.pop("paths")
     assert set(json.loads(output(USE, *paths, **options))) == {*ALL_OF_FIRST, "second"}
     assert output("import plugrad; print(plugrad.twice.__module__)", *paths, **options) == "plugrad_clash_b\n"
@@ -121,7 +121,7 @@ def test_blocking_in_files_and_where_it_is_shown(guest):
 
 
 def test_a_blocked_device_is_named_in_the_error(tmp_path):
-    build(tmp_path, "plugrad-npu", {"plugrad.backends": {"npu": "guest_npu"}}, guest_npu="raise RuntimeError")
+    build(tmp_path, "plugrad-npu", {"plugrad.backends": {"npu": "plugin_npu"}}, plugin_npu="raise RuntimeError")
     program = "import plugrad; plugrad.ones(1, device='npu')"
     for blocked in ("plugrad-npu", "npu", "backends.npu"):
         error = run(program, tmp_path, PLUGRAD_BLOCK=blocked).stderr
@@ -130,7 +130,7 @@ def test_a_blocked_device_is_named_in_the_error(tmp_path):
 
 
 def test_names_that_match_nothing_are_pointed_out(tmp_path):
-    build(tmp_path, "plugrad-one", {"plugrad.ops": {"one": "guest_one"}}, guest_one=op_module("one"))
+    build(tmp_path, "plugrad-one", {"plugrad.ops": {"one": "plugin_one"}}, plugin_one=op_module("one"))
     options = {"PLUGRAD_PLUGINS": "plugrad-one,plugrad-onne", "PLUGRAD_BLOCK": "plugrad.onee"}
     said = command("plugins", "--third-party", paths=[tmp_path], **options).stdout
     assert "'plugrad.onee' is to be kept out (the environment), and nobody brings it; did you mean 'plugrad-one" in said
@@ -148,8 +148,8 @@ def test_our_own_plugins_can_not_be_blocked():
 
 
 def install(folder, name, version="1.0", text=None, **more):
-    """Install a guest as pip does: with a RECORD that has the hashes of its files."""
-    module = f"guest_{name}"
+    """Install a package as pip does: with a RECORD that has the hashes of its files."""
+    module = f"plugin_{name}"
     info = f"plugrad_{name}-{version}.dist-info"
     points = {"plugrad.ops": {name: module}}
     build(folder, f"plugrad-{name}", points, version, **{module: text or "raise RuntimeError('imported')"})
@@ -168,7 +168,7 @@ def install(folder, name, version="1.0", text=None, **more):
 
 @pytest.fixture
 def site(tmp_path):
-    """A folder with two guests, and the lock file that belongs to it."""
+    """A folder with two packages, and the lock file that belongs to it."""
     folder = tmp_path / "site"
     install(folder, "one")
     install(folder, "two", "2.5")
@@ -199,18 +199,18 @@ def test_the_lock_file(site):
 
 
 def test_changed_files_are_found(site):
-    (site / "guest_one.py").write_text("print('evil')")
-    (site / "guest_two_data.bin").unlink()
+    (site / "plugin_one.py").write_text("print('evil')")
+    (site / "plugin_two_data.bin").unlink()
     assert verify(site) == [
-        ("plugrad-one", "file", "guest_one.py is not what RECORD says"),
-        ("plugrad-two", "file", "guest_two_data.bin is gone"),
+        ("plugrad-one", "file", "plugin_one.py is not what RECORD says"),
+        ("plugrad-two", "file", "plugin_two_data.bin is gone"),
     ]
     text = command("plugins", "verify", paths=[site], cwd=site.parent, status=1).stdout
-    assert "plugrad-one" in text and "guest_one.py is not what RECORD says" in text
+    assert "plugrad-one" in text and "plugin_one.py is not what RECORD says" in text
 
 
 def test_a_changed_record_is_found(site):
-    (site / "guest_one.py").write_text("print('evil')")
+    (site / "plugin_one.py").write_text("print('evil')")
     install(site / "again", "one", text="print('evil')")
     record = (site / "again" / "plugrad_one-1.0.dist-info" / "RECORD").read_bytes()
     (site / "plugrad_one-1.0.dist-info" / "RECORD").write_bytes(record)
@@ -235,18 +235,18 @@ def test_changed_distributions_are_found(site):
 
 def test_a_module_that_would_come_from_elsewhere_is_found(site, tmp_path):
     (tmp_path / "first").mkdir()
-    (tmp_path / "first" / "guest_one.py").write_text("print('evil')")
+    (tmp_path / "first" / "plugin_one.py").write_text("print('evil')")
     ((_, kind, text),) = verify(site, 1, tmp_path / "first")
-    assert kind == "elsewhere" and f"would be imported from {tmp_path / 'first' / 'guest_one.py'}" in text
+    assert kind == "elsewhere" and f"would be imported from {tmp_path / 'first' / 'plugin_one.py'}" in text
 
 
 def test_files_that_stand_before_those_of_the_record_are_found(site, tmp_path):
     info = site / "plugrad_one-1.0.dist-info"
-    package = site / "guest_package"
+    package = site / "third_party_package"
     package.mkdir()
     for name in ("__init__.py", "op.py"):
         (package / name).write_text("")
-    text = (info / "RECORD").read_text() + "guest_package/__init__.py,,\r\nguest_package/op.py,,\r\n"
+    text = (info / "RECORD").read_text() + "third_party_package/__init__.py,,\r\nthird_party_package/op.py,,\r\n"
     (info / "RECORD").write_bytes(text.encode())
     command("plugins", "lock", paths=[site], cwd=tmp_path)
     (package / "__pycache__").mkdir()
@@ -260,7 +260,7 @@ def test_files_that_stand_before_those_of_the_record_are_found(site, tmp_path):
 
 def test_lock_and_verify_run_nothing(tmp_path):
     source = "print('evil')\nraise SystemExit"
-    build(tmp_path, "plugrad-eager", {"plugrad": {"eager": "guest_eager"}}, guest_eager=source)
+    build(tmp_path, "plugrad-eager", {"plugrad": {"eager": "plugin_eager"}}, plugin_eager=source)
     assert "failed at import: SystemExit" in command("plugins", paths=[tmp_path], cwd=tmp_path).stderr
     for arguments in (["plugins", "lock"], ["plugins", "verify"]):
         done = command(*arguments, paths=[tmp_path], cwd=tmp_path)
@@ -283,7 +283,7 @@ def test_a_distribution_in_an_archive_can_be_locked(tmp_path):
 def test_what_can_not_be_verified_is_said(tmp_path):
     editable = '{"url": "file:///x", "dir_info": {"editable": true}}'
     install(tmp_path, "one", direct_url=editable)
-    build(tmp_path, "plugrad-bare", {"plugrad.ops": {"bare": "guest_bare"}}, guest_bare=op_module("bare"))
+    build(tmp_path, "plugrad-bare", {"plugrad.ops": {"bare": "plugin_bare"}}, plugin_bare=op_module("bare"))
     said = command("plugins", "lock", "my.lock", paths=[tmp_path], cwd=tmp_path).stdout
     assert "plugrad-bare 1.0: it has no RECORD (not installed by pip), so its files can't be verified" in said
     assert "plugrad-one 1.0: it is an editable install: its source is not in RECORD and can't be verified" in said

@@ -5,13 +5,23 @@ import json
 
 import pytest
 
-from support.guest_builder import GUESTS, build, command, device_guest, kernel_guest, lines, op_module, output, run
+from support.distribution_builder import (
+    DISTRIBUTIONS,
+    build,
+    command,
+    device_plugin,
+    kernel_plugin,
+    lines,
+    op_module,
+    output,
+    run,
+)
 
-CLASH = GUESTS / "clash_a", GUESTS / "clash_b"
+CLASH = DISTRIBUTIONS / "clash_a", DISTRIBUTIONS / "clash_b"
 ORDERS = [CLASH, CLASH[::-1]]
 
 
-# ---------------------------------------------------------------------------------------------------- names of guests
+# -------------------------------------------------------------------------------------------- names of third parties
 
 
 @pytest.mark.parametrize("paths", ORDERS)
@@ -140,16 +150,16 @@ def plugrad_optimizers():
 @pytest.mark.parametrize("group", ["plugrad", "plugrad.optimizers"])
 def test_classes_clash_as_ops_do(tmp_path, group):
     for name in "ab":
-        build(tmp_path, f"plugrad-{name}", {group: {"Clashing": f"guest_{name}"}}, **{f"guest_{name}": OPTIMIZER})
+        build(tmp_path, f"plugrad-{name}", {group: {"Clashing": f"plugin_{name}"}}, **{f"plugin_{name}": OPTIMIZER})
     program = "import plugrad; print(plugrad.optim.Clashing.__module__)"
     assert "'optim.Clashing' is brought by plugrad-a:Clashing and plugrad-b:Clashing" in run(program, tmp_path).stderr
-    assert output(program, tmp_path, PLUGRAD_PREFER="optim.Clashing=plugrad-b") == "guest_b\n"
+    assert output(program, tmp_path, PLUGRAD_PREFER="optim.Clashing=plugrad-b") == "plugin_b\n"
 
 
 # ---------------------------------------------------------------------------------------------------- plugrad's own
 
 
-def test_a_guest_does_not_replace_a_builtin(tmp_path):
+def test_a_third_party_does_not_replace_a_builtin(tmp_path):
     points = {"plugrad.ops": {"relu": "plugrad_relu"}}
     build(tmp_path, "plugrad-relu", points, plugrad_relu=op_module("relu"))
     program = """
@@ -165,7 +175,7 @@ assert plugrad.registry.loader.plugins["plugrad-relu:relu"].shadowed == ["relu",
     assert "override=True" in run("import plugrad; plugrad.relu", tmp_path, PLUGRAD_PREFER="relu=plugrad-relu").stderr
 
 
-def test_replacing_a_builtin_takes_the_guests_and_the_users_word(tmp_path):
+def test_replacing_a_builtin_takes_an_override_and_a_preference(tmp_path):
     points = {"plugrad": {"relu": "plugrad_relu"}}
     build(tmp_path, "plugrad-relu", points, plugrad_relu=op_module("relu", options="override=True"))
     program = "import plugrad; print(plugrad.relu(plugrad.ones(1)).item(), plugrad.ones(1).relu().item())"
@@ -209,9 +219,9 @@ assert results() == ours, results()
 
 
 def test_names_of_the_core_are_nobody_elses(tmp_path):
-    points = {"plugrad.ops": {"tensor": "guest_t", "backward": "guest_t"}}
+    points = {"plugrad.ops": {"tensor": "plugin_t", "backward": "plugin_t"}}
     source = op_module("tensor") + op_module("backward").replace("@hookimpl", "#").replace("def plugrad_ops", "def no")
-    build(tmp_path, "plugrad-t", points, guest_t=source)
+    build(tmp_path, "plugrad-t", points, plugin_t=source)
     program = """
 import plugrad
 assert plugrad.tensor([2.0]).item() == 2 and plugrad.Tensor.backward.__module__.startswith("plugrad.")
@@ -230,7 +240,7 @@ SIN = "import plugrad; print(plugrad.zeros(1).sin().item(), plugrad.sin(plugrad.
 
 @pytest.mark.parametrize("group", ["plugrad", "plugrad.kernels"])
 def test_a_kernel_for_an_op_of_ours(tmp_path, group):
-    assert output(SIN, kernel_guest(tmp_path, "k", 7, group)) == "7.0 7.0\n"
+    assert output(SIN, kernel_plugin(tmp_path, "k", 7, group)) == "7.0 7.0\n"
     in_place = "import plugrad; print(plugrad.zeros(1).sin_().item())"
     assert output(in_place, tmp_path / "k") == "7.0\n"
 
@@ -244,7 +254,7 @@ def test_a_broken_kernel_leaves_the_op_as_it_was(tmp_path):
 @pytest.mark.parametrize("groups", list(itertools.product(["plugrad", "plugrad.kernels"], repeat=2)))
 def test_of_two_kernels_neither_runs_until_one_is_preferred(tmp_path, groups):
     for name, value, group in zip("ab", (7, 8), groups):
-        kernel_guest(tmp_path, name, value, group)
+        kernel_plugin(tmp_path, name, value, group)
     both = tmp_path / "a", tmp_path / "b"
     for paths in (both, both[::-1]):
         done = run(SIN, *paths)
@@ -270,8 +280,8 @@ for choice, value in (("plugrad-a", 7), ("plugrad-b", 8), (None, 0), ("plugrad-a
 
 def test_an_ops_own_kernel_is_replaced_by_both_words_only(tmp_path):
     program = "import plugrad; print(plugrad.relu(plugrad.zeros(1)).item())"
-    timid = kernel_guest(tmp_path, "timid", 7, op="relu")
-    bold = kernel_guest(tmp_path, "bold", 8, op="relu", override=True)
+    timid = kernel_plugin(tmp_path, "timid", 7, op="relu")
+    bold = kernel_plugin(tmp_path, "bold", 8, op="relu", override=True)
     assert output(program, timid, bold) == "0.0\n"
     done = run(program, timid, bold, PLUGRAD_PREFER="kernels.cpu.relu=plugrad-timid")
     assert done.stdout == "0.0\n" and "its kernel does not say override=True" in done.stderr
@@ -287,16 +297,16 @@ def test_an_ops_own_kernel_is_replaced_by_both_words_only(tmp_path):
 
 def test_devices_side_by_side(tmp_path):
     paths = [
-        device_guest(tmp_path, "one", "one"),
-        device_guest(tmp_path, "two", "two"),
-        device_guest(tmp_path, "off", "off", "no such card in this machine"),
-        build(tmp_path / "bad", "plugrad-bad", {"plugrad.backends": {"bad": "guest_bad"}}, guest_bad="import no_such"),
+        device_plugin(tmp_path, "one", "one"),
+        device_plugin(tmp_path, "two", "two"),
+        device_plugin(tmp_path, "off", "off", "no such card in this machine"),
+        build(tmp_path / "bad", "plugrad-bad", {"plugrad.backends": {"bad": "plugin_bad"}}, plugin_bad="import gone"),
     ]
     program = """
 import sys, plugrad as torch
-assert not any(name.startswith("guest_") for name in sys.modules)
+assert not any(name.startswith("plugin_") for name in sys.modules)
 x = torch.ones(2, device="one")
-assert (x + x).tolist() == [2, 2] and x.device.type == "one" and "guest_two" not in sys.modules
+assert (x + x).tolist() == [2, 2] and x.device.type == "one" and "plugin_two" not in sys.modules
 assert torch.ones(2, device="two").sum().item() == 2
 
 def refused(device):
@@ -306,7 +316,7 @@ def refused(device):
         return f"{type(error).__name__}: {error}"
 
 assert refused("off") == "RuntimeError: device 'off' can't be used here: no such card in this machine"
-assert "plugin plugrad-bad:bad 1.0 failed at import: ModuleNotFoundError: No module named 'no_such'" in refused("bad")
+assert "plugin plugrad-bad:bad 1.0 failed at import: ModuleNotFoundError: No module named 'gone'" in refused("bad")
 assert "Expected one of bad, cpu, cuda, meta, off, one, two device type" in refused("onne")
 assert "several accelerators here, one and two: write device='one:0'" in refused(0), refused(0)
 torch.backends.set_accelerator("two")
@@ -335,8 +345,8 @@ assert torch.zeros(1).device.type == "one"
     ],
 )
 def test_a_backend_that_ends_the_program_or_lies_is_a_reason(tmp_path, method, code, said):
-    folder = device_guest(tmp_path, "odd", "odd")
-    file = folder / "guest_odd.py"
+    folder = device_plugin(tmp_path, "odd", "odd")
+    file = folder / "plugin_odd.py"
     file.write_text(f"{file.read_text()}\ndef _odd(self):\n    {code}\nDeviceOdd.{method} = _odd\n")
     program = """
 import plugrad
@@ -355,7 +365,7 @@ for ask in (lambda: plugrad.ones(1, device="odd"), lambda: plugrad.ones(1, devic
 
 @pytest.mark.parametrize("group", ["plugrad", "plugrad.backends"])
 def test_two_backends_with_one_device_name(tmp_path, group):
-    both = device_guest(tmp_path, "a", "npu", group=group), device_guest(tmp_path, "b", "npu", group=group)
+    both = device_plugin(tmp_path, "a", "npu", group=group), device_plugin(tmp_path, "b", "npu", group=group)
     program = "import plugrad; print(type(plugrad.ones(1, device='npu').device.backend).__name__)"
     for paths in (both, both[::-1]):
         message = "'backends.npu' is brought by plugrad-a:npu and plugrad-b:npu"
@@ -372,8 +382,8 @@ def test_two_backends_with_one_device_name(tmp_path, group):
 
 def test_a_builtin_device_is_replaced_by_both_words_only(tmp_path):
     program = "import plugrad; print(type(plugrad.device('meta').backend).__name__)"
-    timid, bold = device_guest(tmp_path, "timid", "meta"), device_guest(tmp_path, "bold", "meta", extra="override")
-    bold_file = bold / "guest_bold.py"
+    timid, bold = device_plugin(tmp_path, "timid", "meta"), device_plugin(tmp_path, "bold", "meta", extra="override")
+    bold_file = bold / "plugin_bold.py"
     bold_file.write_text(bold_file.read_text().replace("numpy, Array, None", "numpy, Array, True"))
     assert output(program, timid, bold) == "Meta\n"
     assert "override=True" in run(program, timid, bold, PLUGRAD_PREFER="backends.meta=plugrad-timid").stderr

@@ -1,14 +1,14 @@
-"""Plugins of guests that work: loaded at first use, and at no cost before."""
+"""Plugins of third parties that work: loaded at first use, and at no cost before."""
 
 
 import pytest
 
-from support.guest_builder import build, example, op_module, output, run
+from support.distribution_builder import build, example, op_module, output, run
 
-# ---------------------------------------------------------------------------------------------------- guests that work
+# ---------------------------------------------------------------------------------------------------- plugins that work
 
 
-def test_an_op_and_a_layer_of_a_guest(tmp_path):
+def test_an_op_and_a_layer_of_a_third_party(tmp_path):
     program = """
 import sys, plugrad as torch
 assert "plugrad_swish" not in sys.modules
@@ -31,12 +31,12 @@ assert "swish" in dir(torch.ops)
     output(program, *example(tmp_path, "plugrad-swish"))
 
 
-def test_the_in_place_form_is_enough_to_load_a_guest(tmp_path):
+def test_the_in_place_form_is_enough_to_load_a_plugin(tmp_path):
     program = "import plugrad as p; x = p.ones(2); x.swish_(); assert p.allclose(x, p.sigmoid(p.ones(2))), x"
     output(program, *example(tmp_path, "plugrad-swish"))
 
 
-def test_an_optimizer_and_a_loss_of_a_guest(tmp_path):
+def test_an_optimizer_and_a_loss_of_a_third_party(tmp_path):
     program = """
 import sys, plugrad as torch
 from plugrad.optim import Lion
@@ -65,7 +65,7 @@ def odd(xp, input{", other" * (family == "binary")}):
 def plugrad_ops():
     return [odd]
 """
-    build(tmp_path, "plugrad-odd", {"plugrad.ops": {"odd": "guest_odd"}}, guest_odd=source)
+    build(tmp_path, "plugrad-odd", {"plugrad.ops": {"odd": "plugin_odd"}}, plugin_odd=source)
     program = f"""
 import plugrad
 for dtype in (plugrad.float32, plugrad.int64, plugrad.complex64):
@@ -80,24 +80,24 @@ for dtype in (plugrad.float32, plugrad.int64, plugrad.complex64):
     output(program, tmp_path)
 
 
-def test_a_guest_that_is_imported_before_plugrad_registers_itself(tmp_path):
+def test_a_package_that_is_imported_before_plugrad_registers_itself(tmp_path):
     build(tmp_path, "plugrad-first", {"plugrad": {"first": "plugrad_first"}}, plugrad_first=op_module("first"))
     output("import plugrad_first, plugrad; assert plugrad.first(plugrad.ones(1)).item() == 2", tmp_path)
 
 
 def test_two_plugins_of_one_distribution_are_told_apart(tmp_path):
-    points = {"plugrad.ops": {"one": "guest_one", "two": "guest_two"}}
-    build(tmp_path, "plugrad-both", points, guest_one=op_module("one"), guest_two=op_module("two"))
+    points = {"plugrad.ops": {"one": "plugin_one", "two": "plugin_two"}}
+    build(tmp_path, "plugrad-both", points, plugin_one=op_module("one"), plugin_two=op_module("two"))
     program = """
 import sys, plugrad
 plugrad.two(plugrad.ones(1))
-assert "guest_one" not in sys.modules
+assert "plugin_one" not in sys.modules
 assert plugrad.registry.op("both.one").name == "one" and plugrad.registry.op("one").qualname == "both.one"
 """
     output(program, tmp_path)
 
 
-def test_a_hidden_op_of_a_guest_serves_its_formulas(tmp_path):
+def test_a_hidden_op_of_a_third_party_serves_its_formulas(tmp_path):
     source = op_module("tripled") + '''
 tripled.formulas.clear()
 
@@ -137,12 +137,12 @@ def test_a_second_copy_of_a_distribution_is_ignored(tmp_path):
 # ---------------------------------------------------------------------------------------------------- cost
 
 
-def test_a_hundred_guests_are_not_imported(tmp_path):
+def test_a_hundred_packages_are_not_imported(tmp_path):
     bomb = "raise RuntimeError('imported')"
     for i in range(100):
-        points = {"plugrad.ops": {f"op{i}": f"guest{i}"}, "plugrad.optimizers": {f"Opt{i}": f"guest{i}"}}
-        build(tmp_path, f"plugrad-guest{i}", points, **{f"guest{i}": bomb})
-    output("import sys, plugrad; assert not any(m.startswith('guest') for m in sys.modules)", tmp_path)
+        points = {"plugrad.ops": {f"op{i}": f"crowd{i}"}, "plugrad.optimizers": {f"Opt{i}": f"crowd{i}"}}
+        build(tmp_path, f"plugrad-crowd{i}", points, **{f"crowd{i}": bomb})
+    output("import sys, plugrad; assert not any(m.startswith('crowd') for m in sys.modules)", tmp_path)
     code = "import sys; from plugrad.cli import main; sys.argv = ['plugrad', 'ops', 'op9']; main()"
     done = run(code, tmp_path)
-    assert done.returncode == 0 and "plugrad-guest99" in done.stdout and "imported" not in done.stderr
+    assert done.returncode == 0 and "plugrad-crowd99" in done.stdout and "imported" not in done.stderr

@@ -1,4 +1,4 @@
-"""The names of guests: where they appear, what is promised, and what looks at them without loading anything."""
+"""The names of third parties: where they appear, what is promised, and what looks at them without loading anything."""
 
 import pickle
 
@@ -6,12 +6,12 @@ import pytest
 
 import plugrad as torch
 from plugrad import registry
-from support.guest_builder import build, command, example, op_module, output, run
+from support.distribution_builder import build, command, example, op_module, output, run
 
 
-def guest(folder, name, source, *promised):
-    """Install a guest whose one module brings ops under these names of entry points."""
-    module = f"guest_{name}"
+def install(folder, name, source, *promised):
+    """Install a plugin whose one module brings ops under these names of entry points."""
+    module = f"plugin_{name}"
     return build(folder, f"plugrad-{name}", {"plugrad.ops": dict.fromkeys(promised, module)}, **{module: source})
 
 
@@ -20,8 +20,8 @@ def guest(folder, name, source, *promised):
 
 def test_an_op_in_another_place_and_under_two_names_is_promised_by_them(tmp_path):
     options = "at=('special.first', 'linalg.first')"
-    guest(tmp_path, "one", op_module("first", "input + 1", options), "special.first", "linalg.first")
-    guest(tmp_path, "two", op_module("second", "input + 2", "aliases=('zweite',)"), "second", "zweite")
+    install(tmp_path, "one", op_module("first", "input + 1", options), "special.first", "linalg.first")
+    install(tmp_path, "two", op_module("second", "input + 2", "aliases=('zweite',)"), "second", "zweite")
     for use, value in {
         "torch.special.first(x)": 1, "torch.linalg.first(x)": 1, "torch.ops.one.first(x)": 1, "torch.zweite(x)": 2,
         "x.zweite()": 2, "x.second()": 2, "torch.ops.two.second(x)": 2,
@@ -30,7 +30,7 @@ def test_an_op_in_another_place_and_under_two_names_is_promised_by_them(tmp_path
         assert printed == f"{value:.1f}\n", use
     program = """
 import sys, plugrad as torch
-assert "first" in dir(torch.special) and "first" not in dir(torch) and "guest_one" not in sys.modules
+assert "first" in dir(torch.special) and "first" not in dir(torch) and "plugin_one" not in sys.modules
 assert not hasattr(torch, "first") and not hasattr(torch.zeros(1), "first")
 """
     output(program, tmp_path)
@@ -72,11 +72,11 @@ def test_a_distribution_with_one_of_our_modules_is_told_to_go(tmp_path):
 
 
 def test_namespaces_can_be_imported(tmp_path):
-    guest(tmp_path, "one", op_module("first"), "first")
+    install(tmp_path, "one", op_module("first"), "first")
     program = """
 import sys
 import plugrad.ops.one
-assert "guest_one" not in sys.modules
+assert "plugin_one" not in sys.modules
 from plugrad.ops.one import first
 assert first is plugrad.first and plugrad.ops.one.first is first
 try:
@@ -100,15 +100,15 @@ for thing in (torch, torch.Tensor, torch.nn, torch.optim, torch.ops, torch.ops.o
     inspect.getmembers(thing)
 completer = rlcompleter.Completer({"torch": torch, "x": x})
 assert completer.complete("torch.goo", 0).startswith("torch.good") and completer.complete("x.goo", 0)
-assert not any(name.startswith("guest_") for name in sys.modules)
+assert not any(name.startswith("plugin_") for name in sys.modules)
 assert torch.good(x).item() == x.good().item() == x.good_().item() == 2
 assert "good" in dict(inspect.getmembers(torch)) and "good" in pydoc.render_doc(torch.good)
 """
 
 
 def test_help_and_completion_load_nothing(tmp_path):
-    guest(tmp_path, "one", op_module("good"), "good")
-    guest(tmp_path, "broken", "raise RuntimeError('broken')", "broken")
+    install(tmp_path, "one", op_module("good"), "good")
+    install(tmp_path, "broken", "raise RuntimeError('broken')", "broken")
     output(LOOKING, tmp_path)
 
 
@@ -127,7 +127,7 @@ PICKLED = {
 }
 
 
-def test_what_guests_bring_is_pickled_by_every_protocol(tmp_path):
+def test_what_third_parties_bring_is_pickled_by_every_protocol(tmp_path):
     paths = *example(tmp_path, "plugrad-swish"), *example(tmp_path, "plugrad-lion")
     written = tmp_path / "pickles"
     program = f"""

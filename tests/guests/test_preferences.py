@@ -8,9 +8,9 @@ import pytest
 
 from plugrad.cli import settings
 from plugrad.registry import preferences
-from support.guest_builder import GUESTS, build, command, kernel_guest, op_module, output, refusal
+from support.distribution_builder import DISTRIBUTIONS, build, command, kernel_plugin, op_module, output, refusal
 
-CLASH = GUESTS / "clash_a", GUESTS / "clash_b"
+CLASH = DISTRIBUTIONS / "clash_a", DISTRIBUTIONS / "clash_b"
 SIN = "import plugrad; print(plugrad.zeros(1).sin().item(), plugrad.sin(plugrad.zeros(1)).item())"
 
 
@@ -28,12 +28,13 @@ def test_why_tells_what_stands_behind_a_name(tmp_path):
     assert "plugrad-clash-a:twice brings 'twice', but PLUGRAD_BLOCK keeps it out" in text
     text = command("why", "relu").stdout
     assert "plugrad.relu: 'relu' of ops, from plugrad:ops-activation (plugrad.plugins.ops.activation)" in text
-    failed = command("why", "broken", "--device", "cpu", paths=[GUESTS / "broken"]).stdout
+    failed = command("why", "broken", "--device", "cpu", paths=[DISTRIBUTIONS / "broken"]).stdout
     assert "plugin plugrad-broken:broken 1.0 failed at import: KeyError" in failed
 
 
 def test_why_tells_which_kernel_runs(tmp_path):
-    paths = [kernel_guest(tmp_path, "a", 7), kernel_guest(tmp_path, "b", 8), kernel_guest(tmp_path, "c", 9, op="relu")]
+    paths = [kernel_plugin(tmp_path, name, value) for name, value in (("a", 7), ("b", 8))]
+    paths.append(kernel_plugin(tmp_path, "c", 9, op="relu"))
 
     def why(name, *more, device="cpu", **options):
         return command("why", name, "--device", device, *more, paths=paths, **options).stdout
@@ -43,8 +44,8 @@ def test_why_tells_which_kernel_runs(tmp_path):
     assert "sin of plugrad:ops-trigonometry; its general kernel, neither of two runs until you prefer one" in text
     assert "plugrad-a:sin brings a kernel, too, which does not run" in text
     text = why("Tensor.sin", PLUGRAD_PREFER="kernels.cpu.sin=plugrad-b")
-    assert "guest_b.sin_cpu of plugrad-b:sin; preferred by the environment" in text
-    assert "guest_a.sin_cpu of plugrad-a:sin; the only kernel for that device" in why("sin", PLUGRAD_BLOCK="plugrad-b")
+    assert "plugin_b.sin_cpu of plugrad-b:sin; preferred by the environment" in text
+    assert "plugin_a.sin_cpu of plugrad-a:sin; the only kernel for that device" in why("sin", PLUGRAD_BLOCK="plugrad-b")
     text = why("sin", PLUGRAD_BLOCK="kernels.cpu.sin")
     assert "its general kernel" in text and "plugrad-a:sin brings a kernel, too, but PLUGRAD_BLOCK keeps it out" in text
     assert "the op's own kernel for cpu" in why("relu")
@@ -92,7 +93,7 @@ def test_prefer_writes_the_nearest_pyproject(tmp_path):
 
 
 def test_prefer_for_kernels_and_without_a_project(tmp_path):
-    paths = [kernel_guest(tmp_path, "a", 7), kernel_guest(tmp_path, "b", 8)]
+    paths = [kernel_plugin(tmp_path, "a", 7), kernel_plugin(tmp_path, "b", 8)]
     options = {"paths": paths, "cwd": "/", "XDG_CONFIG_HOME": str(tmp_path)}
     if any(os.path.exists(os.path.join(folder, "pyproject.toml")) for folder in ("/",)):
         pytest.skip("the root folder has a pyproject.toml")
@@ -102,7 +103,7 @@ def test_prefer_for_kernels_and_without_a_project(tmp_path):
 
 
 def test_prefer_refuses_what_it_does_not_know(tmp_path):
-    build(tmp_path, "plugrad-relu", {"plugrad.ops": {"relu": "guest_relu"}}, guest_relu=op_module("relu"))
+    build(tmp_path, "plugrad-relu", {"plugrad.ops": {"relu": "plugin_relu"}}, plugin_relu=op_module("relu"))
     options = {"paths": [*CLASH, tmp_path], "cwd": tmp_path, "XDG_CONFIG_HOME": str(tmp_path)}
     assert "did you mean twice" in refusal("prefer", "twise", "plugrad-clash-a", **options)
     assert "did you mean plugrad-clash-a" in refusal("prefer", "twice", "plugrad-clsh-a", **options)

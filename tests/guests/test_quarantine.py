@@ -1,13 +1,13 @@
-"""Guests that fail: each is kept out whole, says why, and nothing else is the worse for it."""
+"""Plugins that fail: each is kept out whole, says why, and nothing else is the worse for it."""
 
 import json
 
 import pytest
 
-from support import nasty_guests
-from support.guest_builder import GUESTS, build, lines, op_module, output, run
+from support import faulty_plugins
+from support.distribution_builder import DISTRIBUTIONS, build, lines, op_module, output, run
 
-FAULTS = nasty_guests.FAULTS
+FAULTS = faulty_plugins.FAULTS
 
 
 # ---------------------------------------------------------------------------------------------------- every fault
@@ -50,19 +50,19 @@ print(json.dumps(reports))
 
 def use_of(name):
     kind = "ops" if name == "extension" else FAULTS[name][0]
-    promised = nasty_guests.PROMISED.get(name, name)
+    promised = faulty_plugins.PROMISED.get(name, name)
     if kind == "kernels":  # nobody asks for these by name: an op that they serve does
         return f"loader.load(loader.plugins['plugrad-{name.replace('_', '-')}:{promised}'])"
     if kind == "backends":
         return f"plugrad.ones(1, device={name!r})"
-    return f"plugrad.{nasty_guests.PLACES.get(kind, '')}.{name}".replace("..", ".")
+    return f"plugrad.{faulty_plugins.PLACES.get(kind, '')}.{name}".replace("..", ".")
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory):
-    """What came of using each faulty guest, all installed at once, in one process."""
+    """What came of using each faulty plugin, all installed at once, in one process."""
     folder = tmp_path_factory.mktemp("nasty")
-    nasty_guests.build_all(folder)
+    faulty_plugins.build_all(folder)
     uses = {name: use_of(name) for name in [*FAULTS, "extension"]}
     done = run(f"import sys; sys.argv = ['', {json.dumps(uses)!r}]\n{USE_EACH}", folder)
     assert done.returncode == 0, done.stderr
@@ -70,10 +70,10 @@ def outcomes(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", [*FAULTS, "extension"])
-def test_a_faulty_guest_is_kept_out_whole(outcomes, name):
+def test_a_faulty_plugin_is_kept_out_whole(outcomes, name):
     _, _, stage, text = FAULTS.get(name, ("ops", "", "import", "ImportError"))
     first, second, status, at, has_traceback, timed, unchanged = outcomes[name]
-    promised = nasty_guests.PROMISED.get(name, name)
+    promised = faulty_plugins.PROMISED.get(name, name)
     plugin = f"plugin plugrad-{name.replace('_', '-').lower()}:{promised} 1.2 failed at {stage}"
     assert plugin in first[0] and text in first[0], first
     assert first[1] != "not a PluginLoadError" and text in first[1]
@@ -83,7 +83,7 @@ def test_a_faulty_guest_is_kept_out_whole(outcomes, name):
 
 
 def test_nothing_of_a_half_right_plugin_is_left(tmp_path):
-    build(tmp_path, "plugrad-half", {"plugrad": {"half": "plugrad_half"}}, plugrad_half=nasty_guests.HALF)
+    build(tmp_path, "plugrad-half", {"plugrad": {"half": "plugrad_half"}}, plugrad_half=faulty_plugins.HALF)
     program = """
 import plugrad
 from plugrad import registry
@@ -129,15 +129,15 @@ except AttributeError as error:
 """
 
 
-def test_a_broken_guest_costs_one_line_and_an_error_when_it_is_used():
-    done = run(BROKEN, GUESTS / "broken")
+def test_a_broken_plugin_costs_one_line_and_an_error_when_it_is_used():
+    done = run(BROKEN, DISTRIBUTIONS / "broken")
     assert done.returncode == 0, done.stderr
     (line,) = lines(done.stderr)
     assert "plugrad-broken:eager 1.0 failed at import: RuntimeError: no luck" in line
 
 
-def test_an_exiting_guest():
-    done = run("import plugrad; plugrad.ones(1)", GUESTS / "exiting")
+def test_an_exiting_plugin():
+    done = run("import plugrad; plugrad.ones(1)", DISTRIBUTIONS / "exiting")
     assert done.returncode == 0 and "failed at import: SystemExit: 3" in done.stderr
 
 
@@ -146,14 +146,14 @@ def test_an_interrupt_is_not_swallowed(tmp_path):
     assert run("import plugrad", tmp_path).returncode != 0
 
 
-def test_several_broken_guests_still_cost_one_line():
-    (line,) = lines(run("import plugrad", GUESTS / "broken", GUESTS / "exiting").stderr)
+def test_several_broken_plugins_still_cost_one_line():
+    (line,) = lines(run("import plugrad", DISTRIBUTIONS / "broken", DISTRIBUTIONS / "exiting").stderr)
     assert "(and 1 more)" in line
 
 
 @pytest.mark.parametrize("code", ["import plugrad", "import plugrad.cli"])
 def test_strict_mode_raises(code):
-    done = run(code, GUESTS / "broken", PLUGRAD_STRICT="1")
+    done = run(code, DISTRIBUTIONS / "broken", PLUGRAD_STRICT="1")
     assert done.returncode != 0
     assert "PluginLoadError: plugin plugrad-broken:eager 1.0 failed at import: RuntimeError: no luck" in done.stderr
 
@@ -188,7 +188,7 @@ def test_the_list_shows_what_failed_and_imports_only_on_demand(tmp_path):
 # ---------------------------------------------------------------------------------------------------- odd but harmless
 
 
-def test_what_a_guest_prints_stays_off_the_standard_output(tmp_path):
+def test_what_a_plugin_prints_stays_off_the_standard_output(tmp_path):
     source = "import sys\nprint('import noise')\nkept = sys.stdout\n" + op_module("noisy").replace(
         "    return collect", "    print('hook noise')\n    return collect"
     )
@@ -200,14 +200,14 @@ def test_what_a_guest_prints_stays_off_the_standard_output(tmp_path):
     assert lines(run(program, tmp_path).stdout) == ["later", "last"]
 
 
-def test_a_guest_that_takes_the_standard_streams_away(tmp_path):
+def test_a_plugin_that_takes_the_standard_streams_away(tmp_path):
     source = "import io, sys\nsys.stdout = sys.stderr = io.StringIO()\n" + op_module("thief")
     build(tmp_path, "plugrad-thief", {"plugrad": {"thief": "plugrad_thief"}}, plugrad_thief=source)
     done = run("import sys, plugrad; print(hasattr(plugrad, 'thief')); print('there', file=sys.stderr)", tmp_path)
     assert (done.stdout, done.stderr) == ("True\n", "there\n")
 
 
-def test_a_guest_may_add_methods_and_use_other_ops_while_it_is_loaded(tmp_path):
+def test_a_plugin_may_add_methods_and_use_other_ops_while_it_is_loaded(tmp_path):
     source = "import numpy, plugrad\nplugrad.Tensor.mine = lambda self: 5\n"
     source += "plugrad.nn.Linear(2, 2)(plugrad.ones(1, 2))\n"
     source += "plugrad.ones(2).exp_() + plugrad.special.expit(plugrad.ones(2))\nnumpy.seterr(all='raise')\n"
@@ -220,7 +220,7 @@ OVERFLOWING = op_module("blow", "xp.exp(input * 1000)").replace("return g", "ret
 
 
 @pytest.mark.parametrize("policy", ["", "warnings.simplefilter('error')"])
-def test_kernels_of_guests_overflow_in_silence(tmp_path, policy):
+def test_kernels_of_third_parties_overflow_in_silence(tmp_path, policy):
     build(tmp_path, "blow-up", {"plugrad.ops": {"blow": "blow_up"}}, blow_up=OVERFLOWING)
     program = f"""
 import warnings, plugrad
@@ -260,7 +260,7 @@ assert plugrad.count == 2
     output(program, tmp_path)
 
 
-def test_two_guests_that_import_each_others_names_in_two_threads(tmp_path):
+def test_two_plugins_that_import_each_others_names_in_two_threads(tmp_path):
     for one, other in (("left", "right"), ("right", "left")):
         source = f"import time, plugrad\ntime.sleep(0.1)\nneeded = '{other}' in dir(plugrad)\n" + op_module(one)
         build(tmp_path, f"plugrad-{one}", {"plugrad.ops": {one: f"plugrad_{one}"}}, **{f"plugrad_{one}": source})
@@ -300,7 +300,7 @@ def test_metadata_that_is_not_utf8(tmp_path):
     assert "failed at import: ModuleNotFoundError" in run(f"{program}; p.odd", tmp_path).stderr
 
 
-def test_a_distribution_that_calls_itself_plugrad_is_a_guest(tmp_path):
+def test_a_distribution_that_calls_itself_plugrad_is_a_third_partys(tmp_path):
     build(tmp_path, "plugrad", {"plugrad": {"mine": "plugrad_mine"}}, plugrad_mine="raise RuntimeError('not yours')")
     version = output("import importlib.metadata as m; print(m.version('plugrad'))", tmp_path)
     assert version == "1.0\n"  # it comes first on the path, and has no part of plugrad's own list

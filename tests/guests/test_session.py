@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.guest_builder import GUESTS, build, op_module, output, run
+from support.distribution_builder import DISTRIBUTIONS, build, op_module, output, run
 
 SETUP = """
 import warnings
@@ -40,7 +40,7 @@ assert torch.registry.op("mine").provider.id == "session:main" and "mine" in dir
 (g,) = torch.autograd.grad(torch.mine(x := torch.ones(1, requires_grad=True)), x, create_graph=True)
 assert g.item() == 5
 """
-    output(SETUP + program, GUESTS)
+    output(SETUP + program, DISTRIBUTIONS)
 
 
 def test_an_invalid_record_leaves_the_one_before():
@@ -65,7 +65,7 @@ try:
 except TypeError as error:
     assert "there is no kind 'things'; kinds are backends, compilers" in str(error), error
 """
-    output(SETUP + program, GUESTS)
+    output(SETUP + program, DISTRIBUTIONS)
 
 
 def test_a_name_of_ours_stays_ours():
@@ -77,10 +77,10 @@ assert str(caught[0].message).endswith("'relu' is plugrad's own and stays so; yo
 assert torch.relu(-one).item() == one.neg().relu().item() == torch.nn.functional.relu(-one).item() == 0
 assert torch.ops.session.relu(one).item() == 9
 """
-    output(SETUP + program, GUESTS)
+    output(SETUP + program, DISTRIBUTIONS)
 
 
-def test_a_name_of_a_guest_is_ambiguous_until_one_is_preferred(tmp_path):
+def test_a_name_of_a_third_party_is_ambiguous_until_one_is_preferred(tmp_path):
     build(tmp_path, "plugrad-g", {"plugrad.ops": {"mine": "plugrad_g"}}, plugrad_g=op_module("mine"))
     program = """
 assert torch.mine(one).item() == 2
@@ -156,7 +156,7 @@ except RuntimeError as error:
 else:
     raise AssertionError("the device is still there")
 """
-    output(SETUP + program, GUESTS)
+    output(SETUP + program, DISTRIBUTIONS)
 
 
 @pytest.mark.parametrize(
@@ -168,11 +168,11 @@ else:
     ],
 )
 def test_what_can_not_be_registered_is_refused(code, said):
-    assert said in run(f"from plugrad.extend import register; {code}", GUESTS).stderr
+    assert said in run(f"from plugrad.extend import register; {code}", DISTRIBUTIONS).stderr
 
 
 def test_the_command_line_does_not_see_sessions():
-    assert "session" not in run(None, GUESTS, arguments=("-m", "plugrad.cli", "plugins")).stdout
+    assert "session" not in run(None, DISTRIBUTIONS, arguments=("-m", "plugrad.cli", "plugins")).stdout
 
 
 def test_what_was_registered_can_be_taken_back():
@@ -192,4 +192,4 @@ else:
 register(times(3))
 assert uses() == [3]
 """
-    output(SETUP + program, GUESTS)
+    output(SETUP + program, DISTRIBUTIONS)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.guest_builder import ROOT, run
+from support.distribution_builder import ROOT, run
 
 pytest.importorskip("torch")
 

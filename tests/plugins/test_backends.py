@@ -16,7 +16,7 @@ from plugrad.extend import scipy_of
 from plugrad.testing import assert_close, samples_of
 from plugrad.testing.calls import call, differentiable_outputs, gradients, leaves
 from plugrad.testing.tensors import tensors_in
-from support import fake_backend, guest_builder, known_failures
+from support import distribution_builder, fake_backend, known_failures
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OURS = sorted(name for name, op in registry.ops.items() if op.provider.builtin and op.family != "factory")
@@ -228,7 +228,7 @@ print("scipy.special" in sys.modules, "scipy.linalg" in sys.modules)
 
 
 def test_scipy_is_imported_at_first_use(tmp_path):
-    assert guest_builder.output(AT_FIRST_USE, cwd=tmp_path).split() == ["False", "True", "False"]
+    assert distribution_builder.output(AT_FIRST_USE, cwd=tmp_path).split() == ["False", "True", "False"]
 
 
 def test_scipy_for_an_array_module(fake):

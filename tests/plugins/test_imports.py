@@ -4,14 +4,14 @@ import ast
 
 import pytest
 
-from support.guest_builder import ROOT
+from support.distribution_builder import ROOT
 
 PUBLIC = {"plugrad", "plugrad.nn", "plugrad.nn.functional", "plugrad.extend", "plugrad.optim"}
 PLUGIN_FILES = sorted((ROOT / "plugins").rglob("*.py"))
 
 
 @pytest.mark.parametrize("file", PLUGIN_FILES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_our_plugins_import_only_what_a_guest_has(file):
+def test_our_plugins_import_only_what_third_parties_have(file):
     for node in ast.walk(ast.parse(file.read_text())):
         modules = []
         if isinstance(node, ast.Import):

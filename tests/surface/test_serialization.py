@@ -204,9 +204,9 @@ def test_readable_without_plugrad(tmp_path):
 def test_checkpoints_know_their_plugins(monkeypatch):
     from plugrad.registry import loader
 
-    guest = loader.Plugin("plugrad-swish", "1.2", "swish", "plugrad_swish", False)
-    guest.status = "loaded"
-    monkeypatch.setitem(loader.plugins, guest.id, guest)
+    plugin = loader.Plugin("plugrad-swish", "1.2", "swish", "plugrad_swish", False)
+    plugin.status = "loaded"
+    monkeypatch.setitem(loader.plugins, plugin.id, plugin)
     assert serialization.describe(written([1]))["plugins"] == {"plugrad-swish": "1.2"}
     with pytest.raises(pickle.UnpicklingError, match=r"plugrad-swish 1\.2"):
         torch.load(written(Net()))

@@ -11,7 +11,7 @@ import numpy
 import pytest
 
 import plugrad
-from support import guest_builder
+from support import distribution_builder
 
 torch = pytest.importorskip("torch")
 
@@ -366,4 +366,4 @@ def test_the_first_random_numbers_of_a_process_are_those_of_its_seed():
         "    drawn = [(torch.manual_seed(0), draw(5))[1].tolist() for _ in range(2)]\n"
         "    assert drawn[0] == drawn[1], draw\n"
     )
-    assert guest_builder.output(program) == ""
+    assert distribution_builder.output(program) == ""

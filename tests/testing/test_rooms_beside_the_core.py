@@ -4,7 +4,7 @@ import ast
 import graphlib
 import tomllib
 
-from support.guest_builder import ROOT
+from support.distribution_builder import ROOT
 
 FOLDERS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"]
 ORDER = ("surface", "testing", "cli")  # each room may import those before it

@@ -1,3 +1,3 @@
-"""A guest that fails while it is imported, when its op is used."""
+"""A plugin that fails while it is imported, when its op is used."""
 
-raise KeyError("the guest is broken\nin two lines")
+raise KeyError("the plugin is broken\nin two lines")

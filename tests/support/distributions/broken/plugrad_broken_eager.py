@@ -1,3 +1,3 @@
-"""A guest that asks to be loaded with plugrad, and fails."""
+"""A plugin that asks to be loaded with plugrad, and fails."""
 
 raise RuntimeError("no luck")

@@ -1,11 +1,11 @@
-"""One of two guests that bring an op of one name."""
+"""One of two plugins that bring an op of one name."""
 
 from plugrad.extend import Op, collect, hookimpl, unary
 
 
 @unary()
 def twice(xp, input):
-    """Twice the input, says guest a."""
+    """Twice the input, says plugin a."""
     return 2 * input
 
 

@@ -1,11 +1,11 @@
-"""One of two guests that bring an op of one name."""
+"""One of two plugins that bring an op of one name."""
 
 from plugrad.extend import Op, collect, hookimpl, unary
 
 
 @unary()
 def twice(xp, input):
-    """Twice the input, says guest b."""
+    """Twice the input, says plugin b."""
     return 2 * input
 
 

@@ -1,3 +1,3 @@
-"""A guest that ends the program."""
+"""A plugin that ends the program."""
 
 raise SystemExit(3)

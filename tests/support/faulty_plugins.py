@@ -1,4 +1,4 @@
-"""Guests with one fault each: what the plugin module is, at which stage it fails, and what the error says.
+"""Plugins with one fault each: what the plugin module is, at which stage it fails, and what the error says.
 
 Each promises the op or class that bears its name. `value` is the entry point's value where it is not just the module.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.machinery
 
-from support.guest_builder import build, op_module
+from support.distribution_builder import build, op_module
 
 GOOD = op_module("{name}")
 

@@ -1,4 +1,4 @@
-"""Guest distributions as plain directories, and programs that run beside them in a process of their own."""
+"""Distributions of third parties as plain directories, and programs that run beside them in a process of their own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-GUESTS = ROOT / "tests" / "support" / "distributions"
+DISTRIBUTIONS = ROOT / "tests" / "support" / "distributions"
 EXAMPLES = ROOT / "examples" / "guests"
 
 
@@ -41,7 +41,7 @@ def run(code, *paths, arguments=(), cwd=None, **environment):
     return subprocess.run(
         command,
         env={**inherited, "PYTHONPATH": os.pathsep.join(map(str, paths)), **environment},
-        cwd=cwd or GUESTS,
+        cwd=cwd or DISTRIBUTIONS,
         capture_output=True,
         text=True,
         timeout=120,
@@ -85,7 +85,7 @@ def op_module(name, value="input + 1", options=""):
 
 
 def command(*arguments, paths=(), status=0, **options):
-    """Run `plugrad ARGUMENTS` beside guests; it must end with the given status."""
+    """Run `plugrad ARGUMENTS` beside distributions; it must end with the given status."""
     done = run(None, *paths, arguments=("-m", "plugrad.cli", *arguments), **options)
     assert done.returncode == status, done.stderr + done.stdout
     return done
@@ -109,11 +109,11 @@ def plugrad_kernels():
 """
 
 
-def kernel_guest(folder, name, value, group="plugrad.kernels", op="sin", override=False):
-    """Install a guest with a kernel for an op of ours on the CPU, which returns `value` everywhere."""
+def kernel_plugin(folder, name, value, group="plugrad.kernels", op="sin", override=False):
+    """Install a plugin with a kernel for an op of ours on the CPU, which returns `value` everywhere."""
     point = op if group == "plugrad.kernels" else name
     source = KERNEL.format(op=op, value=value, override=override)
-    return build(folder / name, f"plugrad-{name}", {group: {point: f"guest_{name}"}}, **{f"guest_{name}": source})
+    return build(folder / name, f"plugrad-{name}", {group: {point: f"plugin_{name}"}}, **{f"plugin_{name}": source})
 
 
 DEVICE = """
@@ -141,7 +141,7 @@ def plugrad_backends():
 """
 
 
-def device_guest(folder, name, device, reason=None, group="plugrad.backends", extra="more"):
-    """Install a guest with a device on NumPy's memory; it is not available if there is a reason."""
+def device_plugin(folder, name, device, reason=None, group="plugrad.backends", extra="more"):
+    """Install a plugin with a device on NumPy's memory; it is not available if there is a reason."""
     source = DEVICE.format(cls=f"Device{name.title()}", device=device, reason=reason, extra=extra)
-    return build(folder / name, f"plugrad-{name}", {group: {device: f"guest_{name}"}}, **{f"guest_{name}": source})
+    return build(folder / name, f"plugrad-{name}", {group: {device: f"plugin_{name}"}}, **{f"plugin_{name}": source})
