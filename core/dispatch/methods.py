@@ -59,10 +59,10 @@ def _method_of(dotted: str) -> str | None:
     return dotted[7:] if dotted.startswith("Tensor.") else None
 
 
-def _on_public_name(dotted) -> None:
-    name = _method_of(dotted)
-    if name:
-        install_method(name)
+def _on_public_names(names) -> None:
+    for dotted in names:
+        if dotted.startswith("Tensor."):
+            install_method(dotted[7:])
 
 
 def _on_promise(dotted) -> None:
@@ -72,11 +72,12 @@ def _on_promise(dotted) -> None:
         install_inplace(name)
 
 
-def _on_op(record) -> None:
-    """Give an op's in-place form to Tensor, under the op's own name and those of its methods."""
-    if record.inplace:
-        for name in (record.name, *filter(None, map(_method_of, record.names))):
-            install_inplace(name)
+def _on_ops(records) -> None:
+    """Give the in-place forms of ops to Tensor, under the op's own name and those of its methods."""
+    for record in records:
+        if record.inplace:
+            for name in (record.name, *filter(None, map(_method_of, record.names))):
+                install_inplace(name)
 
 
 def _on_forget(dotted) -> None:
@@ -91,9 +92,9 @@ install_operators()
 for _name in METHODS:
     if not _name.endswith("_"):  # in-place forms come with their ops
         install_method(_name)
-events.on_public_name.append(_on_public_name)
+events.on_public_names.append(_on_public_names)
 events.on_promise.append(_on_promise)
-events.on_op.append(_on_op)
+events.on_ops.append(_on_ops)
 events.on_forget.append(_on_forget)
 events.guarded_classes.append(Tensor)
 registry.reserve("Tensor", CORE_NAMES)

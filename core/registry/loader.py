@@ -255,6 +255,8 @@ def _check_promises(plugin, given) -> None:
     that is an error, too. An op without public names concerns only the plugin itself, and so does a kernel for an op of
     the plugin's own.
     """
+    if not plugin.lazy and not plugin.promised:
+        return
     for kind in {*given, *(kind for kind, _ in plugin.promised)} - {"cli"}:
         promised = [name for promised_kind, name in plugin.promised if promised_kind == kind]
         items = [item for item in given.get(kind, ()) if getattr(item, "names", True)]

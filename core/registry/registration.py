@@ -34,10 +34,11 @@ def commit(provider, given: dict) -> list[str]:
         ops.update(new_ops)
         for dotted, entry in planned:
             _enter(dotted, entry, own)
+        events.publish(events.on_public_names, [dotted for dotted, _ in planned])
         for name, record in new_ops.items():
             record.provider = provider
             tables["ops"][name] = Entry("ops", name, record, provider)
-            events.publish(events.on_op, record)
+        events.publish(events.on_ops, new_ops.values())
         for dotted in provider.claimed:
             if dotted not in provider.brought and dotted in claims:
                 discard(dotted, provider)
@@ -92,7 +93,6 @@ def _enter(dotted: str, entry: Entry, own: bool) -> None:
     entry.provider.brought[dotted] = entry
     if entry.kind == "backends":
         backends.setdefault(entry.name, None)
-    events.publish(events.on_public_name, dotted)
     known = public.get(dotted)
     rivals = [plugin for plugin in claims.get(dotted, ()) if plugin is not entry.provider]
     if not own and (rivals or (known is not None and known.provider is not entry.provider)):
