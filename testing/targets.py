@@ -10,6 +10,7 @@ import sys
 import traceback
 
 from plugrad import errors, extend, registry
+from plugrad.extend.session import kind_of
 
 ORDER = ("ops", "kernels", "losses", "layers", "optimizers", "schedulers", "inits", "backends", "compilers", "hooks")
 
@@ -137,7 +138,7 @@ def _kind_of(record) -> str:
         return "losses"
     if callable(record) and getattr(record, "__name__", "").endswith("_"):
         return "inits"
-    return registry.kind_of(record)
+    return kind_of(record)
 
 
 # ---------------------------------------------------------------------------------------------------- files

@@ -27,13 +27,12 @@ from plugrad.registry.lookup import (
 )
 from plugrad.registry.preferences import normalise, preference, preferred
 from plugrad.registry.registration import commit
-from plugrad.registry.session import kind_of
 from plugrad.registry.store import Entry, backends, claims, lock, ops, plugins, public, tables
 
 __all__ = [
     "AmbiguousNameError", "Entry", "KINDS", "Plugin", "PluginLoadError", "backend", "backends", "candidates_for",
     "choose", "claims", "cli_hooks", "commit", "core_has", "declare_kind", "describe_failure", "find", "forget",
-    "hint", "homes", "is_meant", "kind_of", "load", "load_or_warn", "loaded_backends", "lock", "method_op",
+    "hint", "homes", "is_meant", "load", "load_or_warn", "loaded_backends", "lock", "method_op",
     "names_in", "normalise", "op", "operator_op", "ops", "plugins", "prefer", "preference", "preferred",
     "promised_names", "public", "reason", "reserve", "resolve", "settle_again", "shadows", "tables",
 ]  # fmt: skip

@@ -23,7 +23,6 @@ LAYERS = (
     ("autograd",),
     ("nn",),
     ("optim",),
-    ("extend",),
     ("",),  # plugrad/__init__.py
 )
 

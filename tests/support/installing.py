@@ -8,8 +8,8 @@ import sys
 import types
 
 from plugrad import registry
-from plugrad.extend import hookimpl
-from plugrad.registry import loader, session
+from plugrad.extend import hookimpl, session
+from plugrad.registry import loader
 
 
 @contextlib.contextmanager

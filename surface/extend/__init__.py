@@ -9,20 +9,20 @@ from plugrad.devices.backend import Backend
 from plugrad.devices.device import scipy_of, type_of
 from plugrad.devices.dtypes import from_numpy as dtype_of
 from plugrad.devices.dtypes import get_default_dtype
-from plugrad.devices.symbolic import SymbolicBackend
 from plugrad.dispatch.families import binary, composite, elementwise, factory, op, reduction, unary, view
-from plugrad.dispatch.formulas import complement, conj, keep_dims
 from plugrad.dispatch.interception import OpCall, OpHook
 from plugrad.dispatch.kernels import Kernel, kernel_for
 from plugrad.dispatch.namespaces import F
 from plugrad.dispatch.op import Op
-from plugrad.nn.derived import layer, loss, loss_modules
+from plugrad.extend.derived import layer, loss, loss_modules
+from plugrad.extend.formulas import complement, conj, keep_dims
+from plugrad.extend.session import register, unregister
+from plugrad.extend.symbolic import SymbolicBackend
 from plugrad.nn.module import Module
 from plugrad.nn.parameter import Parameter
 from plugrad.optim.lr_scheduler import LRScheduler
 from plugrad.optim.optimizer import Optimizer
 from plugrad.registry.hookspecs import PLUGRAD_API, hookimpl
-from plugrad.registry.session import register, unregister
 from plugrad.tensor.indices import is_basic_index, tidy_index
 from plugrad.tensor.random import Generator, rng
 from plugrad.tensor.shapes import axes, broadcast_shapes
