@@ -8,7 +8,7 @@ import dis
 import plugrad
 from plugrad.testing.comparison import assert_close
 from plugrad.testing.samples import Maker, Sample, samples_of
-from plugrad.testing.tensors import is_float, tensors_in
+from plugrad.testing.tensors import differentiable, tensors_in
 
 
 class Skip(Exception):
@@ -17,11 +17,9 @@ class Skip(Exception):
 
 def described(error) -> str:
     """Return an exception as text, with the place that raised it."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    text = f"{type(error).__name__}: {error}"
-    return text if place is None else f"{text} ({place.tb_frame.f_code.co_filename}:{place.tb_lineno})"
+    place = error.__traceback__ and place_of(error)
+    where = f" ({place.tb_frame.f_code.co_filename}:{place.tb_lineno})" if place else ""
+    return f"{type(error).__name__}: {error}{where}"
 
 
 def call(op, sample):
@@ -108,7 +106,7 @@ def same_bits(one, other) -> bool:
 
 def differentiable_outputs(op, sample) -> list:
     """Return the outputs of an op that require grad."""
-    return [y for y in tensors_in(call(op, sample)) if is_float(y) and y.requires_grad]
+    return differentiable(call(op, sample))
 
 
 def graded(op, sample):

@@ -12,7 +12,7 @@ import plugrad
 from plugrad.errors import describe
 from plugrad.testing.calls import by_statement, call, leaves, of_tensors, place_of
 from plugrad.testing.samples import Sample, samples_of
-from plugrad.testing.tensors import is_float, is_float_dtype, tensors_in
+from plugrad.testing.tensors import gradients_of_sum, is_float, is_float_dtype, tensors_in
 
 DTYPES = ("bool", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 TRIALS = ("call", "first", "second", "forward", "batched", "meta")
@@ -187,21 +187,18 @@ def _recorded(op, sample):
     return leaves(sample), outputs
 
 
-def _gradients(outputs, inputs, weights, create_graph):
-    return plugrad.autograd.grad(outputs, inputs, weights, create_graph=create_graph, allow_unused=True)
-
-
 def _first(op, sample):
     inputs, outputs = _recorded(op, sample)
-    _gradients(outputs, inputs, [plugrad.ones_like(y) for y in outputs], False)
+    gradients_of_sum(outputs, inputs)
 
 
 def _second(op, sample):
     inputs, outputs = _recorded(op, sample)
     weights = [plugrad.ones_like(y).requires_grad_() for y in outputs]
-    grads = [g for g in _gradients(outputs, inputs, weights, True) if g is not None and g.requires_grad]
+    grads = plugrad.autograd.grad(outputs, inputs, weights, create_graph=True, allow_unused=True)
+    grads = [g for g in grads if g is not None and g.requires_grad]
     if grads:
-        _gradients(grads, [*inputs, *weights], [plugrad.ones_like(g) for g in grads], False)
+        gradients_of_sum(grads, [*inputs, *weights])
 
 
 def _forward(op, sample):

@@ -31,6 +31,16 @@ def is_float(tensor) -> bool:
     return is_float_dtype(tensor.dtype)
 
 
+def differentiable(value) -> list:
+    """Return the tensors in nested tuples, lists and dicts that are recorded: floats that require grad."""
+    return [t for t in tensors_in(value) if is_float(t) and t.requires_grad]
+
+
+def gradients_of_sum(outputs, inputs) -> tuple:
+    """Return the gradients of the sum of all elements of some outputs; None where there is no dependence."""
+    return plugrad.autograd.grad(outputs, inputs, [plugrad.ones_like(y) for y in outputs], allow_unused=True)
+
+
 def wide_dtype(dtype):
     """Return float64 or complex128, whichever holds the values of `dtype`."""
     return plugrad.complex128 if dtype.is_complex else plugrad.float64

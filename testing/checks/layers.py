@@ -16,7 +16,7 @@ from plugrad.testing.checks.guesses import Trial, build, declared, or_fail, or_s
 from plugrad.testing.gradients.checker import check
 from plugrad.testing.gradients.verdict import FAIL, INCONCLUSIVE
 from plugrad.testing.samples import Sample
-from plugrad.testing.tensors import is_float, tensors_in
+from plugrad.testing.tensors import differentiable, is_float, tensors_in
 
 
 def checks(cls) -> dict:
@@ -117,8 +117,8 @@ def gradient(cls, device):
         for training in (True, False):  # in training it may be random, and then nothing can be measured
             module = build(cls, trial, device).train(training)
             named = [*trial.given.args, *trial.given.kwargs.values()]
-            graded = [t for t in [*tensors_in(named), *module.parameters()] if is_float(t) and t.requires_grad]
-            outputs = [y for y in run(module, trial) if is_float(y) and y.requires_grad]
+            graded = differentiable([named, list(module.parameters())])
+            outputs = differentiable(run(module, trial))
             if not graded or not outputs:
                 break
             verdict = check(_called(module, trial), tuple(named), fast_mode=True)
@@ -228,7 +228,7 @@ def options(cls, device):
             where = f"{label} with argument {name!r}={not parameter.default}"
             try:
                 module = build(cls, other, device)
-                outputs = [y for y in run(module, other) if is_float(y) and y.requires_grad]
+                outputs = differentiable(run(module, other))
             except (ValueError, RuntimeError, NotImplementedError, AssertionError):  # a refusal
                 continue
             except Exception as error:
@@ -330,7 +330,7 @@ def inputs_unchanged(cls, device):
         module = build(cls, trial, device)
         given = trial.given.copied()
         before = [t.detach().clone() for t in given.tensors()]
-        outputs = [y for y in tensors_in(module(*given.args, **given.kwargs)) if is_float(y) and y.requires_grad]
+        outputs = differentiable(module(*given.args, **given.kwargs))
         for stage in ("the call", "backward"):
             if stage == "backward" and outputs:
                 plugrad.autograd.backward(outputs, [plugrad.ones_like(y) for y in outputs])

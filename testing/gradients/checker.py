@@ -12,6 +12,8 @@ error bar (`differences`), the tolerance is relative to each Jacobian element, a
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy
 
 import plugrad
@@ -34,7 +36,7 @@ from plugrad.testing.gradients.verdict import (
     Verdict,
     worse,
 )
-from plugrad.testing.tensors import is_float, like, map_tensors, tensors_in, wide_dtype
+from plugrad.testing.tensors import differentiable, is_float, like, map_tensors, tensors_in, wide_dtype
 
 __all__ = [
     "FAIL",
@@ -105,23 +107,32 @@ def check(
     return _verdict(func, inputs, options)
 
 
+@dataclasses.dataclass(slots=True, kw_only=True)
 class Options:
     """What to check, and how strictly."""
 
-    __slots__ = (
-        "largest", "atol", "rtol", "given", "nondet_tol", "undefined", "dtypes", "fast", "seed", "backward", "forward",
-        "batched", "batched_forward",
-    )  # fmt: skip
+    eps: float
+    atol: float
+    rtol: float
+    nondet_tol: float
+    undefined: bool
+    dtypes: bool
+    fast: bool
+    seed: int = 0
+    backward: bool = True
+    forward: bool = False
+    batched: bool = False
+    batched_forward: bool = False
 
-    def __init__(
-        self, eps, atol, rtol, nondet_tol, undefined, dtypes, fast, seed=0, backward=True, forward=False, batched=False,
-        batched_forward=False,
-    ):  # fmt: skip
-        self.largest = None if eps == EPS else eps
-        self.atol, self.rtol, self.given = atol, rtol, (atol, rtol) != (ATOL, RTOL)
-        self.nondet_tol, self.undefined, self.dtypes = nondet_tol, undefined, dtypes
-        self.fast, self.seed = fast, seed
-        self.backward, self.forward, self.batched, self.batched_forward = backward, forward, batched, batched_forward
+    @property
+    def largest(self):
+        """The largest step, None where it is left at its default."""
+        return None if self.eps == EPS else self.eps
+
+    @property
+    def given(self) -> bool:
+        """Whether tolerances are not left at their defaults."""
+        return (self.atol, self.rtol) != (ATOL, RTOL)
 
 
 def _verdict(func, inputs, options) -> Verdict:
@@ -323,7 +334,7 @@ def gradient_function(func, inputs, grad_outputs=None, *, noncontiguous=False, s
         raise ValueError(NOTHING_TO_CHECK)
     if grad_outputs is None:
         random = numpy.random.default_rng(seed)
-        grad_outputs = tuple(_random_like(y, random, noncontiguous) for y in _differentiable(func(*inputs)))
+        grad_outputs = tuple(_random_like(y, random, noncontiguous) for y in differentiable(func(*inputs)))
     elif isinstance(grad_outputs, plugrad.Tensor):
         grad_outputs = (grad_outputs,)
     first, last = len(inputs), len(inputs) + len(parameters)
@@ -335,7 +346,7 @@ def gradient_function(func, inputs, grad_outputs=None, *, noncontiguous=False, s
             if want and not tensor.requires_grad:
                 tensor.requires_grad_()
         with plugrad.enable_grad():
-            outputs = _differentiable(func(*arguments[:first]))
+            outputs = differentiable(func(*arguments[:first]))
             if not outputs:
                 return ()
             chosen = [tensor for tensor, want in zip(tensors, wanted, strict=True) if want] + list(parameters)
@@ -345,10 +356,6 @@ def gradient_function(func, inputs, grad_outputs=None, *, noncontiguous=False, s
         return tuple(g for g in grads if g is not None)
 
     return gradient, (*inputs, *parameters, *grad_outputs)
-
-
-def _differentiable(outputs):
-    return [y for y in tensors_in(outputs) if is_float(y) and y.requires_grad]
 
 
 def _widened(tensor):

@@ -13,7 +13,16 @@ import numpy
 
 import plugrad
 from plugrad.testing.gradients.unregistered import used, widened
-from plugrad.testing.tensors import is_float, like, map_tensors, reals, tensors_in, wide_dtype
+from plugrad.testing.tensors import (
+    differentiable,
+    gradients_of_sum,
+    is_float,
+    like,
+    map_tensors,
+    reals,
+    tensors_in,
+    wide_dtype,
+)
 
 NOTHING_TO_CHECK = (
     "gradcheck expects at least one input tensor to require gradient, but none of them have "
@@ -245,9 +254,5 @@ class FlatFunction:
             return False
         stand_ins = {id(t): t.detach().requires_grad_() for t in suspects}
         with plugrad.enable_grad():
-            results = tensors_in(self.func(*map_tensors(self.inputs, lambda t: stand_ins.get(id(t), t))))
-        outputs = [y for y in results if is_float(y) and y.requires_grad]
-        if not outputs:
-            return True
-        ones = [plugrad.ones_like(y) for y in outputs]
-        return None in plugrad.autograd.grad(outputs, list(stand_ins.values()), ones, allow_unused=True)
+            outputs = differentiable(self.func(*map_tensors(self.inputs, lambda t: stand_ins.get(id(t), t))))
+        return not outputs or None in gradients_of_sum(outputs, list(stand_ins.values()))

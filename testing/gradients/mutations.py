@@ -28,7 +28,7 @@ from plugrad.testing.gradients.checker import gradient_function
 from plugrad.testing.gradients.flat import FlatFunction, Misfit
 from plugrad.testing.gradients.layouts import in_other_layout
 from plugrad.testing.samples import Maker, Sample, samples_of
-from plugrad.testing.tensors import is_float, like, map_tensors, reals, tensors_in
+from plugrad.testing.tensors import differentiable, is_float, like, map_tensors, reals, tensors_in
 
 LARGE = 20_000
 SLOW = 0.1  # seconds; ops that take longer for 20,000 elements are not asked for that many
@@ -170,8 +170,7 @@ def _far_away(leaf):
 
 
 def _leaves(arguments) -> list:
-    leaves = {id(t): t for t in tensors_in(arguments) if t.requires_grad and is_float(t)}
-    return list(leaves.values())
+    return list({id(t): t for t in differentiable(arguments)}.values())
 
 
 def changed(function, number, change):
@@ -226,7 +225,7 @@ def _without_an_output(function, arguments, random):
         return g * plugrad.from_numpy(kept.reshape(tuple(y.shape))).to(y.device, g.dtype)
 
     def concerned(outputs):
-        return [y for y in tensors_in(outputs) if y.requires_grad and is_float(y) and y.numel() > 1][:1]
+        return [y for y in differentiable(outputs) if y.numel() > 1][:1]
 
     def mutant(*values):
         outputs = function(*values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import plugrad
-from plugrad.testing.tensors import is_float, tensors_in, wide_dtype
+from plugrad.testing.tensors import differentiable, gradients_of_sum, is_float, wide_dtype
 
 TABLES = ("_parameters", "_buffers", "_modules")  # where a Module keeps what it knows
 
@@ -31,11 +31,8 @@ def used(module, inputs) -> list:
     if not held:
         return []
     with plugrad.enable_grad():
-        outputs = [y for y in tensors_in(module(*inputs)) if is_float(y) and y.requires_grad]
-    if not outputs:
-        return []
-    ones = [plugrad.ones_like(y) for y in outputs]
-    grads = plugrad.autograd.grad(outputs, [t for _, t in held], ones, allow_unused=True)
+        outputs = differentiable(module(*inputs))
+    grads = gradients_of_sum(outputs, [t for _, t in held]) if outputs else [None] * len(held)
     return [pair for pair, g in zip(held, grads, strict=True) if g is not None]
 
 

@@ -10,7 +10,7 @@ import plugrad
 from plugrad.testing.calls import Skip, argument_of, by_statement, call, cotangents_of, described, each, graded, leaves
 from plugrad.testing.checks.documents import text_of
 from plugrad.testing.op_checks.variations import against_meta
-from plugrad.testing.tensors import is_float, like, reals, tensors_in
+from plugrad.testing.tensors import differentiable, gradients_of_sum, is_float, like, reals, tensors_in
 
 NO_ELEMENTS = ("zero-size", "empty")  # how NumPy and Python begin to complain where nobody thought of it
 
@@ -66,11 +66,11 @@ def _has_indices(sample) -> bool:
 
 def _backward(op, sample, results, where):
     """Assert that backward gives gradients, which are those of the right shape: the engine demands that."""
-    outputs, wanted = [y for y in results if is_float(y) and y.requires_grad], leaves(sample)
+    outputs, wanted = differentiable(results), leaves(sample)
     if not outputs or not wanted:
         return
     try:
-        plugrad.autograd.grad(outputs, wanted, [plugrad.ones_like(y) for y in outputs], allow_unused=True)
+        gradients_of_sum(outputs, wanted)
     except NotImplementedError:  # said aloud
         return
     except Exception as error:

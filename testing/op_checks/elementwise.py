@@ -8,7 +8,15 @@ import plugrad
 from plugrad.testing.calls import Skip, agree, call
 from plugrad.testing.op_checks.references import reference
 from plugrad.testing.samples import Maker, Sample, inside, samples_of
-from plugrad.testing.tensors import is_float, is_float_dtype, map_tensors, tensors_in, to_numpy
+from plugrad.testing.tensors import (
+    differentiable,
+    gradients_of_sum,
+    is_float,
+    is_float_dtype,
+    map_tensors,
+    tensors_in,
+    to_numpy,
+)
 
 SHAPES = ((), (0,), (2, 0, 3), (1,), (1, 1), (5,))
 PAIRS = (((3, 4), (4,)), ((3, 1), (1, 4)), ((3, 4), ()), ((), (2,)), ((0, 3), (1,)), ((2, 1, 3), (4, 1)))
@@ -154,9 +162,9 @@ def extremes(op, device):
             result = call(op, with_tensors(sample, count, tensors))
         if op.family != "reduction" and dtype is plugrad.float64:
             _against_reference(op, with_tensors(sample, count, tensors), result)
-        outputs = [y for y in tensors_in(result) if is_float(y) and y.requires_grad]
+        outputs = differentiable(result)
         if outputs:
-            plugrad.autograd.grad(outputs, tensors, [plugrad.ones_like(y) for y in outputs], allow_unused=True)
+            gradients_of_sum(outputs, tensors)
 
 
 def _columns(op, values, count, device):

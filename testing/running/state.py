@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import pathlib
 import re
 import sys
+import tomllib
 
 import numpy
 
 import plugrad
 
 FOLDER = ".plugrad_check"
-PACKAGES = (  # all that is below them counts as well
-    "plugrad", "plugrad.plugins", "plugrad.testing", "plugrad._C", "plugrad.autograd.functional", "plugrad.backends",
-    "plugrad.compiler", "plugrad.cuda", "plugrad.func", "plugrad.overrides", "plugrad.serialization", "plugrad.utils",
-)  # fmt: skip
 
 
 class State:
@@ -80,8 +76,13 @@ def _key(job) -> str:
 
 
 def _folders() -> list:
-    """Return the folders of plugrad's own packages, which may lie in different places."""
-    return [folder for name in PACKAGES for folder in importlib.util.find_spec(name).submodule_search_locations]
+    """Return the folders of plugrad's own packages, which lie in different places in a source tree."""
+    home = pathlib.Path(plugrad.__file__).parent
+    project = home.parent / "pyproject.toml"
+    if not project.is_file():  # installed: all is in one place
+        return [home]
+    folders = tomllib.loads(project.read_text())["tool"]["setuptools"]["package-dir"]
+    return [home.parent / folder for folder in folders.values()]
 
 
 def _sources(plugin) -> list:

@@ -4,6 +4,7 @@ import ast
 import graphlib
 import tomllib
 
+from plugrad.testing.running import state
 from support.distribution_builder import ROOT
 
 FOLDERS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"]
@@ -115,3 +116,7 @@ def test_the_core_is_asked_through_its_public_packages():
         if not f"{module}.".startswith(f"{AUTHORS}.")
     }
     assert private == PRIVATE
+
+
+def test_the_sources_of_all_rooms_count_for_what_is_finished():
+    assert set(state._folders()) == {ROOT / folder for folder in FOLDERS.values()}
