@@ -10,19 +10,18 @@ if __name__ != "plugrad":
     raise ImportError(f"this package is `plugrad`, it can't be imported as {__name__!r}: use the installed name")
 
 import gc as _gc
+import importlib as _importlib
 import math as _math
 import sys as _sys
 import warnings as _warnings
 
-from plugrad import registry
+from plugrad import autograd, registry, return_types
 from plugrad.devices import dtypes
 from plugrad.devices.device import device, get_default_device, set_default_device
 from plugrad.devices.dtypes import (
     can_cast,
     dtype,
-    finfo,
     get_default_dtype,
-    iinfo,
     promote_types,
     set_default_dtype,
 )
@@ -34,7 +33,14 @@ from plugrad.graph.modes import (
     no_grad,
     set_grad_enabled,
 )
-from plugrad.tensor import printing
+from plugrad.tensor.creation import (
+    as_tensor,
+    asarray,
+    from_dlpack,
+    from_numpy,
+    frombuffer,
+    tensor,
+)
 from plugrad.tensor.description import Size
 from plugrad.tensor.layouts import (
     channels_last,
@@ -45,30 +51,13 @@ from plugrad.tensor.layouts import (
     preserve_format,
     strided,
 )
-from plugrad.tensor.printing import set_printoptions
-from plugrad.tensor.tensor import Tensor
-
-from plugrad.tensor.creation import (  # isort: skip
-    LEGACY_NAMES as _LEGACY_NAMES,
-    as_tensor,
-    asarray,
-    frombuffer,
-    from_dlpack,
-    from_numpy,
-    tensor,
-    typed_tensor as _typed_tensor,
-)
-from plugrad import autograd, return_types
 from plugrad.tensor.random import (
     Generator,
     default_generator,
-    get_rng_state,
-    initial_seed,
     manual_seed,
-    seed,
-    set_rng_state,
 )
 from plugrad.tensor.shapes import broadcast_shapes as _broadcast_shapes
+from plugrad.tensor.tensor import Tensor
 
 __version__ = "0.1.0"
 
@@ -143,93 +132,44 @@ def broadcast_shapes(*shapes):
     return Size(_broadcast_shapes(*((s,) if not isinstance(s, (tuple, list)) else tuple(s) for s in shapes)))
 
 
-def typename(obj):
-    """Return the full name of an object's type; for tensors PyTorch's legacy name, such as 'torch.FloatTensor'."""
-    if isinstance(obj, Tensor):
-        return obj.type()
-    return f"{type(obj).__module__}.{type(obj).__qualname__}"
-
-
-def is_floating_point(input):
-    """Whether a tensor has a floating point dtype."""
-    return input.is_floating_point()
-
-
-def is_complex(input):
-    """Whether a tensor has a complex dtype."""
-    return input.is_complex()
-
-
-def numel(input):
-    """Return the number of elements of a tensor."""
-    return input.numel()
-
-
-def is_storage(obj):
-    """Always False: storages are not objects here."""
-    return False
-
-
-def set_num_threads(n):
-    """Set how many threads the BLAS behind NumPy uses; needs threadpoolctl, else does nothing but warn."""
-    try:
-        import threadpoolctl
-    except ImportError:
-        import warnings
-
-        warnings.warn("set_num_threads needs `pip install threadpoolctl`; nothing was changed", stacklevel=2)
-        return
-    threadpoolctl.threadpool_limits(n)
-
-
-def get_num_threads():
-    """Return the number of processors that the BLAS behind NumPy may use."""
-    import os
-
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-
-
 _TENSOR_FUNCTIONS = frozenset(
-    {"detach", "detach_", "get_device", "is_conj", "is_inference", "is_neg", "is_nonzero", "is_same_size", "is_signed"}
-)
-_SWITCHES = frozenset(
     {
-        "are_deterministic_algorithms_enabled",
-        "get_float32_matmul_precision",
-        "set_float32_matmul_precision",
-        "use_deterministic_algorithms",
+        "detach", "detach_", "get_device", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg",
+        "is_nonzero", "is_same_size", "is_signed", "numel",
     }
-)
-_SUBMODULES = (
-    "testing", "extend", "serialization", "cuda", "utils", "backends", "func", "overrides", "random", "compiler", "_C",
 )  # fmt: skip
-registry.reserve("", (*_TENSOR_FUNCTIONS, *_SWITCHES, *_SUBMODULES, *_LEGACY_NAMES, "save", "load", "compile", "vmap"))
+# What stands beside the core: modules, and the names that they give to this one. All are imported when first used.
+_ROOMS = (
+    "testing", "extend", "serialization", "cuda", "utils", "backends", "func", "overrides", "random", "compiler",
+    "legacy", "limits", "printing", "_C",
+)  # fmt: skip
+_IN_ROOMS = {
+    name: room for room, names in {
+        "serialization": "save load",
+        "compiler": "compile",
+        "func": "vmap",
+        "printing": "set_printoptions",
+        "limits": "finfo iinfo",
+        "random": "get_rng_state initial_seed seed set_rng_state",
+        "backends": "are_deterministic_algorithms_enabled get_float32_matmul_precision get_num_threads "
+        "set_float32_matmul_precision set_num_threads use_deterministic_algorithms",
+        "legacy": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
+        "LongTensor ShortTensor is_storage typename",
+    }.items() for name in names.split()
+}  # fmt: skip
+registry.reserve("", (*_TENSOR_FUNCTIONS, *_ROOMS, *_IN_ROOMS))
 
 
 def __getattr__(name):
-    # A name that the core does not have: a plugin's, or a module that is imported at first use.
+    # A name that the core does not have: a plugin's, or one of a room beside the core.
     if name.startswith("__"):
         raise AttributeError(f"module 'plugrad' has no attribute {name!r}")
-    if name in ("save", "load"):
-        from plugrad import serialization
-
-        value = getattr(serialization, name)
-    elif name in _SUBMODULES:
-        import importlib
-
-        return importlib.import_module(f"plugrad.{name}")
+    if name in _ROOMS:
+        return _importlib.import_module(f"plugrad.{name}")
+    if name in _IN_ROOMS:
+        value = getattr(_importlib.import_module(f"plugrad.{_IN_ROOMS[name]}"), name)
     elif name in _TENSOR_FUNCTIONS or (name.endswith("_") and not registry.find(name) and hasattr(Tensor, name)):
         value = getattr(Tensor, name)
-    elif name in _SWITCHES:
-        from plugrad import backends
-
-        value = getattr(backends, name)
-    elif name == "compile":
-        from plugrad.compiler import compile as value
-    elif name == "vmap":
-        from plugrad.func import vmap as value
-    elif name in _LEGACY_NAMES:
-        value = _typed_tensor(name)
     else:
         value = registry.resolve(name)
     globals()[name] = value
@@ -237,7 +177,7 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *registry.names_in(""), *_SUBMODULES, *_LEGACY_NAMES, "save", "load", "compile"})
+    return sorted({*globals(), *registry.names_in(""), *_ROOMS, *_IN_ROOMS})
 
 
 # Last of all, since plugins may use what is above while they are imported. Thousands of small records are made here

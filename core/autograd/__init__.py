@@ -20,7 +20,6 @@ from plugrad.graph.modes import (
     set_grad_enabled,
 )
 from plugrad.graph.nodes import Node
-from plugrad.tensor.creation import Variable
 
 __all__ = [
     "Function", "FunctionCtx", "Node", "Variable", "backward", "detect_anomaly", "enable_grad", "explain_missing",
@@ -28,13 +27,6 @@ __all__ = [
     "once_differentiable", "save_on_cpu", "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled",
     "set_zero_safe", "trace_breaks", "zero_safe",
 ]  # fmt: skip
-
-
-def _no_dual_tensors(*args, **kwargs):
-    raise NotImplementedError(
-        "there are no dual tensors in plugrad: derivatives along a direction are those of plugrad.func.jvp(f, (x,), "
-        "(tangent,)), and plugrad.func.linearize for many directions"
-    )
 
 
 def _module(name: str, *members, **named):
@@ -46,30 +38,20 @@ def _module(name: str, *members, **named):
 
 graph = _module("graph", Node, saved_tensors_hooks, save_on_cpu)
 grad_mode = _module("grad_mode", no_grad, enable_grad, set_grad_enabled, inference_mode)
-forward_ad = _module(
-    "forward_ad",
-    **dict.fromkeys(
-        ("dual_level", "make_dual", "unpack_dual", "enter_dual_level", "exit_dual_level"), _no_dual_tensors
-    ),
-)
 
-
+_ROOMS = ("forward_ad", "functional", "missing_grads", "nan_guard")  # beside the core, imported when first used
 _IN_ROOMS = {
-    **dict.fromkeys(("explain_missing", "trace_breaks"), "missing_grads"),
-    **dict.fromkeys(("is_zero_safe_enabled", "set_zero_safe", "zero_safe"), "nan_guard"),
+    **dict.fromkeys(("explain_missing", "trace_breaks"), "autograd.missing_grads"),
+    **dict.fromkeys(("is_zero_safe_enabled", "set_zero_safe", "zero_safe"), "autograd.nan_guard"),
+    **dict.fromkeys(("gradcheck", "gradgradcheck", "GradcheckError"), "testing"),
+    "Variable": "legacy",
 }
-_ROOMS = {"functional", *_IN_ROOMS.values()}
 
 
 def __getattr__(name):
-    # Doors to what stands above the core, imported when first used: a program that trains checks no gradients.
-    if name in ("gradcheck", "gradgradcheck", "GradcheckError"):
-        from plugrad import testing
-
-        return getattr(testing, name)
     if name in _ROOMS:
         return importlib.import_module(f"plugrad.autograd.{name}")
     if name in _IN_ROOMS:
-        value = globals()[name] = getattr(importlib.import_module(f"plugrad.autograd.{_IN_ROOMS[name]}"), name)
+        value = globals()[name] = getattr(importlib.import_module(f"plugrad.{_IN_ROOMS[name]}"), name)
         return value
     raise AttributeError(f"module 'plugrad.autograd' has no attribute {name!r}")

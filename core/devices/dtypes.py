@@ -1,12 +1,10 @@
-"""Data types, their promotion rules, and their numeric limits.
+"""Data types, and their promotion rules.
 
 Every `dtype` is a singleton: compare with `is`, use as a dictionary key, pickle and copy freely. The rules of
 promotion are those of https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy
 
@@ -343,86 +341,6 @@ def _require_dtypes(function: str, **arguments) -> None:
             raise TypeError(
                 f"{function}(): argument '{name}' (position {position}) must be torch.dtype, not {type(value).__name__}"
             )
-
-
-# ----------------------------------------------------------------------------------------------------- limits
-
-# The bits of precision and the largest exponent of each format.
-_FORMATS = {float16: (11, 15), bfloat16: (8, 127), float32: (24, 127), float64: (53, 1023)}
-
-
-class _Limits:
-    """What `finfo` and `iinfo` share: equality by type, and a repr of their fields."""
-
-    __slots__ = ("bits", "dtype", "max", "min")
-    _shown: tuple[str, ...] = ()
-
-    def __eq__(self, other):
-        return self.dtype == other.dtype if type(other) is type(self) else NotImplemented
-
-    def __repr__(self):
-        fields = "".join(f"{name}={getattr(self, name):g}, " for name in self._shown)
-        return f"{type(self).__name__}({fields}dtype={self.dtype})"
-
-
-class finfo(_Limits):
-    """Numeric limits of a floating point type.
-
-    `type` is a floating point or complex dtype (whose parts are then described); if left out, the default
-    dtype. Attributes: `bits`, `dtype` (a name), `min`, `max`, `eps` (the distance from 1 to the next number),
-    `smallest_normal` and `tiny` (the same) and `resolution` (of decimal digits). They follow from the
-    precision and the largest exponent of the format, IEEE 754-2019 section 3.3. Raises TypeError for other
-    types.
-
-    >>> import plugrad as torch
-    >>> torch.finfo(torch.float16).max, torch.finfo(torch.float32).eps
-    (65504.0, 1.1920928955078125e-07)
-    """
-
-    __slots__ = ("eps", "resolution", "smallest_normal", "tiny")
-    _shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
-
-    def __init__(self, type: dtype | None = None):
-        if type is None:
-            type = _default
-        _require_dtypes("finfo", type=type)
-        real = type.to_real()
-        if real not in _FORMATS:
-            raise TypeError(f"torch.finfo() requires a floating point input type, not {type!r}; use torch.iinfo")
-        precision, exponent = _FORMATS[real]
-        self.bits = 8 * real.itemsize
-        self.dtype = real.name
-        self.eps = 2.0 ** (1 - precision)
-        self.max = (2.0 - self.eps) * 2.0**exponent
-        self.min = -self.max
-        self.smallest_normal = self.tiny = 2.0 ** (1 - exponent)
-        self.resolution = 10.0 ** -math.floor((precision - 1) * math.log10(2))
-
-
-class iinfo(_Limits):
-    """Numeric limits of an integer type.
-
-    `type` is an integer dtype. Attributes: `bits`, `dtype` (a name), `min` and `max`. Raises TypeError for
-    other types.
-
-    >>> import plugrad as torch
-    >>> torch.iinfo(torch.int8), torch.iinfo(torch.int64).max
-    (iinfo(min=-128, max=127, dtype=int8), 9223372036854775807)
-    """
-
-    __slots__ = ()
-    _shown = ("min", "max")
-
-    def __init__(self, type: dtype):
-        _require_dtypes("iinfo", type=type)
-        if type is bool_:
-            raise TypeError("torch.bool is not supported by torch.iinfo; its values are False and True")
-        if type._category != _INTEGER:
-            raise TypeError(f"torch.iinfo() requires an integer input type, not {type!r}; use torch.finfo")
-        self.bits = 8 * type.itemsize
-        self.dtype = type.name
-        self.min = -(2 ** (self.bits - 1)) if type.is_signed else 0
-        self.max = 2 ** (self.bits - type.is_signed) - 1
 
 
 # Last, because these names hide Python's own from here on: `dtypes.bool`, `dtypes.int`, `dtypes.float`.

@@ -6,7 +6,6 @@ import warnings
 from collections import OrderedDict
 
 from plugrad.graph.hooks import RemovableHandle
-from plugrad.nn.backward_hooks import BackwardHook
 from plugrad.nn.tables import Table
 
 __all__ = [
@@ -155,6 +154,8 @@ class HookedCall:
 
     def _tap(self):
         """What puts the backward hooks that apply to this call into the graph."""
+        from plugrad.nn.backward_hooks import BackwardHook
+
         hooks: dict = {True: [], False: [], None: []}
         hooks[_global_is_full_backward_hook] += _global_backward_hooks.values()
         hooks[self._is_full_backward_hook] += self._backward_hooks.values()

@@ -1,4 +1,4 @@
-"""Tensors from data: `tensor`, `as_tensor`, `from_numpy`, and the legacy constructors."""
+"""Tensors from data: `tensor`, `as_tensor`, `from_numpy`..."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from plugrad.devices import dtypes
 from plugrad.devices.device import device as _device
 from plugrad.devices.device import resolve
 from plugrad.graph import modes
-from plugrad.graph.modes import LEAF
 from plugrad.tensor import inference, shared_memory
 from plugrad.tensor.tensor import Tensor, core_method, make
 
@@ -229,60 +228,3 @@ def _from_arguments(args, dtype, place):
             f"new() received an invalid combination of arguments - got ({', '.join(type(a).__name__ for a in args)})"
         )
     return needs.op("empty").function(args or (0,), dtype=dtype, device=place)
-
-
-class _TypedMeta(type):
-    """`FloatTensor(...)` makes float32 tensors, and `isinstance(x, FloatTensor)` asks for the dtype."""
-
-    def __instancecheck__(cls, instance):
-        return isinstance(instance, Tensor) and instance.dtype is cls.dtype and not instance.is_cuda
-
-    def __call__(cls, *args, device=None):
-        return Tensor._from_arguments(args, cls.dtype, device)
-
-
-LEGACY_NAMES = {
-    "FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16", "LongTensor": "int64",
-    "IntTensor": "int32", "ShortTensor": "int16", "CharTensor": "int8", "ByteTensor": "uint8", "BoolTensor": "bool",
-    "BFloat16Tensor": "bfloat16",
-}  # fmt: skip
-
-
-def typed_tensor(name: str):
-    """Return the legacy tensor type of a name such as 'FloatTensor'."""
-    dtype = dtypes.ALL[LEGACY_NAMES[name]]
-    return _TypedMeta(
-        name, (), {"dtype": dtype, "__module__": "torch", "__doc__": f"Legacy type of {dtype!r} tensors."}
-    )
-
-
-class _VariableMeta(type):
-    def __instancecheck__(cls, instance):
-        return isinstance(instance, Tensor)
-
-
-class Variable(metaclass=_VariableMeta):
-    """The old name for a tensor in the graph: `Variable(data, requires_grad=False)` returns a Tensor.
-
-    `volatile=True` is accepted and ignored with a warning, as in PyTorch: use `no_grad()`.
-
-    >>> import plugrad as torch
-    >>> from plugrad.autograd import Variable
-    >>> Variable(torch.ones(2), requires_grad=True).requires_grad
-    True
-    """
-
-    def __new__(cls, data=None, requires_grad=False, volatile=None):
-        import warnings
-
-        if volatile is not None:
-            warnings.warn(
-                "volatile was removed (Variable.volatile is always False); use `with torch.no_grad():`", stacklevel=2
-            )
-        data = Tensor() if data is None else data
-        if not isinstance(data, Tensor):
-            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
-        result = make(data._data, data._type.plain)
-        shared_memory.inherit(result, data)
-        result._edge = LEAF if requires_grad and not volatile else None
-        return result

@@ -7,7 +7,7 @@ import numpy
 from plugrad.devices import dtypes
 from plugrad.graph.modes import mode
 from plugrad.graph.versions import touch
-from plugrad.tensor import printing, shared_memory
+from plugrad.tensor import shared_memory
 
 
 class Protocols:
@@ -141,7 +141,9 @@ class Protocols:
         return object.__format__(self, spec)
 
     def __repr__(self, *, tensor_contents=None):
-        return printing.tensor_str(self, default_dtype_name=dtypes.get_default_dtype().name)
+        from plugrad.printing import tensor_str
+
+        return tensor_str(self, default_dtype_name=dtypes.get_default_dtype().name)
 
     __str__ = __repr__
 

@@ -102,42 +102,6 @@ def manual_seed(seed: int) -> Generator:
     return default_generator("cpu")
 
 
-def seed() -> int:
-    """Seed all generators from fresh entropy of the system; return the seed."""
-    value = int(numpy.random.SeedSequence().generate_state(1, numpy.uint64)[0])
-    manual_seed(value)
-    return value
-
-
-def initial_seed() -> int:
-    """Return the seed of the CPU's generator."""
-    return default_generator("cpu").initial_seed()
-
-
-def get_rng_state():
-    """Return the state of the CPU's generator as a uint8 tensor."""
-    return default_generator("cpu").get_state()
-
-
-def set_rng_state(state) -> None:
-    """Set the state of the CPU's generator."""
-    default_generator("cpu").set_state(state)
-
-
-class fork_rng:
-    """Restore the CPU generator's state when the block ends."""
-
-    def __init__(self, devices=None, enabled=True):
-        self._enabled = enabled
-
-    def __enter__(self):
-        self._state = get_rng_state()
-
-    def __exit__(self, *exc):
-        if self._enabled:
-            set_rng_state(self._state)
-
-
 def _follow_backends(dotted) -> None:
     """Drop the default generators of a device whose backend is another from now on, or gone."""
     kind, _, name = dotted.partition(".")

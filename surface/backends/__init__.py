@@ -1,11 +1,13 @@
-"""`plugrad.backends`: falling back to the CPU, the accelerator, and the switches that PyTorch programs set.
+"""`plugrad.backends`: falling back to the CPU, the accelerator, threads, and the switches that PyTorch programs set.
 
 Those switches are kept, and change nothing here.
 """
 
 from __future__ import annotations
 
+import os
 import types
+import warnings
 
 from plugrad.devices.device import default_accelerator as accelerator
 from plugrad.devices.device import set_accelerator
@@ -13,8 +15,8 @@ from plugrad.dispatch.fallback import FallbackWarning, MissingKernelError, fallb
 
 __all__ = [
     "FallbackWarning", "MissingKernelError", "accelerator", "are_deterministic_algorithms_enabled", "cuda", "cudnn",
-    "fallback", "fallbacks", "get_float32_matmul_precision", "mkl", "mkldnn", "mps", "no_fallback", "openmp",
-    "set_accelerator", "set_float32_matmul_precision", "use_deterministic_algorithms",
+    "fallback", "fallbacks", "get_float32_matmul_precision", "get_num_threads", "mkl", "mkldnn", "mps", "no_fallback",
+    "openmp", "set_accelerator", "set_float32_matmul_precision", "set_num_threads", "use_deterministic_algorithms",
 ]  # fmt: skip
 
 
@@ -47,6 +49,21 @@ def set_float32_matmul_precision(precision) -> None:
 def get_float32_matmul_precision() -> str:
     """Always 'highest'."""
     return "highest"
+
+
+def set_num_threads(n):
+    """Set how many threads the BLAS behind NumPy uses; needs threadpoolctl, else does nothing but warn."""
+    try:
+        import threadpoolctl
+    except ImportError:
+        warnings.warn("set_num_threads needs `pip install threadpoolctl`; nothing was changed", stacklevel=2)
+        return
+    threadpoolctl.threadpool_limits(n)
+
+
+def get_num_threads():
+    """Return the number of processors that the BLAS behind NumPy may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 cudnn = _Switches(enabled=False, benchmark=False, deterministic=True, allow_tf32=False)

@@ -2,6 +2,42 @@
 
 from __future__ import annotations
 
-from plugrad.tensor.random import fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from plugrad import default_generator, manual_seed
 
 __all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+
+
+def seed() -> int:
+    """Seed all generators from fresh entropy of the system; return the seed."""
+    value = default_generator("cpu").seed()
+    manual_seed(value)
+    return value
+
+
+def initial_seed() -> int:
+    """Return the seed of the CPU's generator."""
+    return default_generator("cpu").initial_seed()
+
+
+def get_rng_state():
+    """Return the state of the CPU's generator as a uint8 tensor."""
+    return default_generator("cpu").get_state()
+
+
+def set_rng_state(state) -> None:
+    """Set the state of the CPU's generator."""
+    default_generator("cpu").set_state(state)
+
+
+class fork_rng:
+    """Restore the CPU generator's state when the block ends."""
+
+    def __init__(self, devices=None, enabled=True):
+        self._enabled = enabled
+
+    def __enter__(self):
+        self._state = get_rng_state()
+
+    def __exit__(self, *exc):
+        if self._enabled:
+            set_rng_state(self._state)

@@ -9,6 +9,7 @@ import sys
 import numpy
 import pytest
 
+from plugrad import limits
 from plugrad.devices import dtypes
 
 ALL = sorted({each.name for each in dtypes.ALL.values()})
@@ -188,7 +189,7 @@ def test_default_dtype_errors():
 @pytest.mark.parametrize("info", ["finfo", "iinfo"])
 @pytest.mark.parametrize("name", ALL)
 def test_limits(torch, info, name):
-    ours, theirs = getattr(dtypes, info), getattr(torch, info)
+    ours, theirs = getattr(limits, info), getattr(torch, info)
     expected = outcome(lambda: theirs(getattr(torch, name)))
     assert outcome(lambda: ours(dtypes.ALL[name])) == expected
     if expected == "TypeError":
@@ -202,8 +203,8 @@ def test_limits(torch, info, name):
 
 def test_limits_of_the_default_and_of_no_dtype(defaults):
     defaults("float64")
-    assert dtypes.finfo() == dtypes.finfo(dtypes.float64) != dtypes.finfo(dtypes.float32)
+    assert limits.finfo() == limits.finfo(dtypes.float64) != limits.finfo(dtypes.float32)
     with pytest.raises(TypeError, match=r"finfo\(\): argument 'type' .* must be torch.dtype, not int"):
-        dtypes.finfo(3)
+        limits.finfo(3)
     with pytest.raises(TypeError, match=r"integer input type, not torch.float32; use torch.finfo"):
-        dtypes.iinfo(dtypes.float32)
+        limits.iinfo(dtypes.float32)

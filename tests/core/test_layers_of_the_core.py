@@ -30,11 +30,11 @@ LAYERS = (
 # (importing module, imported module or the first part of its name) -> why.
 LAZY_DOORS = {
     ("plugrad", "plugrad."): "rooms beside the core (testing, func, serialization...), at the first use of their names",
-    ("plugrad.autograd", "plugrad.testing"): "gradcheck: a program that trains does not check gradients",
-    ("plugrad.autograd", "plugrad.autograd."): "rooms beside the core: Jacobians, zero_safe, why a gradient is missing",
+    ("plugrad.autograd", "plugrad."): "the same: gradcheck, Jacobians, zero_safe, why a gradient is missing",
     ("plugrad.autograd.entrances", "plugrad.autograd.missing_grads"): "backward(report=...): the same",
-    ("plugrad.nn", "plugrad.nn."): "rooms beside the core: Sequential and other containers; clipping, packed sequences",
-    ("plugrad.nn.module_hooks", "plugrad.compiler"): "Module.compile: the same",
+    ("plugrad.nn", "plugrad.nn."): "the same: Sequential and other containers, clipping, packed sequences",
+    ("plugrad.nn.module_hooks", "plugrad."): "hooks on a module's backward, Module.compile: the same",
+    ("plugrad.tensor.protocols", "plugrad.printing"): "the text of a tensor: a program that trains prints few",
 }
 
 

@@ -5,7 +5,7 @@ import contextlib
 import numpy
 import pytest
 
-from plugrad.tensor import printing
+from plugrad import printing
 
 INTEGERS = ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]

@@ -31,7 +31,6 @@ PRIVATE = {
     "plugrad.catalog.why -> plugrad.dispatch.fallback",
     "plugrad.overrides -> plugrad.dispatch.interception",
     "plugrad.overrides -> plugrad.graph.modes",
-    "plugrad.random -> plugrad.tensor.random",
     "plugrad.testing.checks.optimizers -> plugrad.optim.batching",
 }
 # Functions that import a module by its name, when it is first asked for.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import warnings
 
-from plugrad.autograd.function import Function
-from plugrad.graph.modes import is_grad_enabled
-from plugrad.tensor.tensor import Tensor
+from plugrad import Tensor, is_grad_enabled
+from plugrad.autograd import Function
 
 __all__ = ["BackwardHook", "BackwardHookFunction"]
 

@@ -11,7 +11,7 @@ from itertools import islice
 
 import numpy
 
-from plugrad.devices import dtypes
+from plugrad import dtypes
 
 _PROFILES = {
     "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
