@@ -94,7 +94,7 @@ def _like(tensor, other):
 
 def _makes_tensors(op, sample) -> bool:
     """Whether a call takes no tensor, and can be told which dtype and device to make."""
-    return not sample.tensors() and (op.family == "factory" or {"dtype", "device"} <= set(op.parameters))
+    return not sample.tensors() and (op.runs_on == "nothing" or {"dtype", "device"} <= set(op.parameters))
 
 
 def _converted(sample, dtype):

@@ -140,7 +140,7 @@ class Op:
         self.provider = None
         self.qualname = self.name  # "namespace.name" for a guest's op
         self.trusted = False  # our own ops: their gradients' shapes are proved by tests, not checked at every call
-        self.module = function.__module__
+        self.module = function.__module__ or ""  # code that is run without a module has none
         self.reset()
 
     def reset(self) -> None:

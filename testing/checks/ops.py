@@ -5,9 +5,6 @@ from __future__ import annotations
 from plugrad.testing.checks import documents, kernels
 from plugrad.testing.op_checks import earlier_calls, edges, elementwise, gradients, memory, values, variations
 
-ELEMENTWISE = ("unary", "binary", "elementwise")
-NO_SAMPLES = ("factory",)  # families whose ops take no tensors: nothing to derive
-
 
 def checks(op) -> dict:
     """Return the checks of an op by name."""
@@ -16,7 +13,7 @@ def checks(op) -> dict:
         chosen["example"] = documents.example
     if op.error_function is not None:
         chosen["error samples"] = values.error_samples
-    if op.family in NO_SAMPLES:
+    if op.runs_on == "nothing":  # it takes no tensors
         return chosen
     chosen["samples"] = values.has_samples
     if op.ref is not None:
@@ -42,7 +39,7 @@ def checks(op) -> dict:
     chosen["precision"] = variations.precision
     chosen["whole numbers"] = variations.whole_numbers
     chosen["empty inputs"] = edges.empty
-    if op.family in variations.DERIVED and op.differentiable and op.complex and op.names:
+    if (op.broadcasts or op.reduces) and op.differentiable and op.complex and op.names:
         chosen["complex gradient"] = variations.complex_gradient
     if variations.has_options(op):
         chosen["options"] = variations.options
@@ -50,18 +47,18 @@ def checks(op) -> dict:
         chosen["general kernel"] = variations.general_kernel
     if op.inplace:
         chosen["in-place"] = values.inplace
-    if op.family in ELEMENTWISE and "dim" not in op.parameters:
+    if op.broadcasts and "dim" not in op.parameters:
         chosen |= {"shapes": elementwise.shapes, "promotion": elementwise.promotion, "large inputs": variations.large}
-        if op.family == "binary":
+        if op.arity == 2:
             chosen["numbers"] = variations.python_numbers
         if op.promote == "same":
             chosen["bytes"] = variations.bytes_
         if op.differentiable and op.names:
             chosen["special points"] = variations.special_points
-    if op.family == "reduction":
+    if op.reduces:
         chosen["promotion"] = elementwise.reduced_dtypes
         if "dim" in op.parameters:
             chosen["slices"] = elementwise.slices
-    if op.family == "reduction" or "shapes" in chosen:
+    if op.reduces or "shapes" in chosen:
         chosen["extreme values"] = elementwise.extremes
     return chosen | kernels.of_op(op)

@@ -34,7 +34,6 @@ LARGE = 20_000
 SLOW = 0.1  # seconds; ops that take longer for 20,000 elements are not asked for that many
 TERMS = 6  # dropped terms tried per op, at most
 FAR = 30.0  # numbers larger than this count as extreme
-ELEMENTWISE = ("unary", "binary", "elementwise")
 FAULTS = (
     "times 1.0005", "sign flipped", "zero", "term dropped", "transposed", "wrong reduce axis", "wrong broadcast",
     "one element off by 1 %", "one element of 20,000 off by 1 %", "off by 1 % at extreme values",
@@ -286,7 +285,7 @@ class _Keep(ast.NodeTransformer):
 
 def _simple(op, samples):
     """Return the first sample that consists of float tensors of one shape alone, None if the op is not elementwise."""
-    if op.family not in ELEMENTWISE:
+    if not op.broadcasts:
         return None
     for sample in samples:
         tensors = sample.tensors()

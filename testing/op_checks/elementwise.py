@@ -160,7 +160,7 @@ def extremes(op, device):
                 raise
             tensors = _columns(op, numpy.clip(values, *op.domain), count, device)  # it refuses what is outside
             result = call(op, with_tensors(sample, count, tensors))
-        if op.family != "reduction" and dtype is plugrad.float64:
+        if not op.reduces and dtype is plugrad.float64:
             _against_reference(op, with_tensors(sample, count, tensors), result)
         outputs = differentiable(result)
         if outputs:
@@ -170,7 +170,7 @@ def extremes(op, device):
 def _columns(op, values, count, device):
     """Return tensors for so many operands, in which values meet others; for a reduction each three times in a row."""
     columns = [numpy.roll(values, 2 * i) for i in range(count)]
-    if op.family == "reduction":
+    if op.reduces:
         columns = [numpy.repeat(column[:, None], 3, 1) for column in columns]
     return [plugrad.from_numpy(column.copy()).to(device).requires_grad_() for column in columns]
 

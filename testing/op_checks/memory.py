@@ -8,12 +8,10 @@ import plugrad
 from plugrad.testing.calls import Skip, agree, argument_of, call, each, graded, gradients, named_tensors
 from plugrad.testing.tensors import tensors_in
 
-DERIVED = ("unary", "binary", "elementwise", "reduction", "view")
-
 
 def strides(op, device):
     """Strided, transposed and reversed inputs give what contiguous ones give, and so do their gradients."""
-    if "storage_offset" in op.parameters or ("stride" in op.parameters and op.family == "view"):
+    if "storage_offset" in op.parameters or ("stride" in op.parameters and op.is_view):
         raise Skip("the result is about the memory itself")
     for label, sample in each(op, device):
         expected, grads = call(op, sample), gradients(op, sample) if graded(op, sample) else []
@@ -22,7 +20,7 @@ def strides(op, device):
             try:
                 result = call(op, other)
             except RuntimeError:
-                if op.family == "view" or op.name.startswith("view_as"):  # a view of this memory may not exist
+                if op.is_view or op.name.startswith("view_as"):  # a view of this memory may not exist
                     continue
                 raise
             agree(_plain(result), _plain(expected), f"{label}, {name} inputs")
@@ -95,7 +93,7 @@ def aliasing(op, device):
                 f"{label}, argument {name!r}: result {number} shares its memory, and the op does not say that it is a "
                 "view: declare it with @view, or copy"
             )
-        if op.family != "view" or plain.through is not None:
+        if not op.is_view or plain.through is not None:
             continue
         viewed = viewed or bool(shared)
         if not shared and all(t.is_contiguous() for _, t in named_tensors(op, plain)):
@@ -130,7 +128,7 @@ def _laid_out(op, device):
     for label, sample in each(op, device):
         yield label, sample
         alike = len({t.shape for t in sample.tensors()}) == 1 and sample.through is None
-        if alike and op.family in DERIVED[:3] and "dim" not in op.parameters:
+        if alike and op.broadcasts and "dim" not in op.parameters:
             yield f"{label}, transposed", sample.map(LAYOUTS["transposed"])
 
 
@@ -143,7 +141,7 @@ def _attributes(op, real, symbolic):
     yield "dtype", real.dtype, symbolic.dtype
     if real.numel() < 2:  # strides of a single element say nothing, nor do those of dimensions of size 1
         return
-    if op.family in DERIVED:
+    if op.broadcasts or op.reduces or op.is_view:
         yield (
             "strides",
             *[

@@ -179,7 +179,7 @@ def threads(op, device):
 
 def _large(op, device, seed) -> list:
     """Return a sample of many elements for an elementwise op, for which kernels may have another way."""
-    if op.family not in ("unary", "binary", "elementwise") or "dim" in op.parameters:
+    if not op.broadcasts or "dim" in op.parameters:
         return []
     try:
         return [large_sample(op, device, seed)]

@@ -16,7 +16,6 @@ from plugrad.testing.samples import Maker, Sample, inside
 from plugrad.testing.tensors import is_float, is_float_dtype, reals, tensors_in, to_numpy
 
 POINTS = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0)  # where samples do not go, and formulas divide by nothing
-DERIVED = ("unary", "binary", "elementwise", "reduction")
 BYTES = ([3, 5, 5, 200, 1, 255, 0, 7], [5, 3, 5, 100, 255, 1, 9, 2], [2, 2, 1, 3, 9, 4, 1, 7])
 REFUSED = (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError)  # what an op may say of its options
 
@@ -75,10 +74,10 @@ def _others(op, name, value, sample) -> list:
     """
     first = next((t for t in sample.args if isinstance(t, plugrad.Tensor)), None)
     if name == "dim" and isinstance(value, (int, type(None))) and first is not None:
-        several = [(0, 1), (-1, 0)] if op.family == "reduction" and first.ndim > 1 else []
+        several = [(0, 1), (-1, 0)] if op.reduces and first.ndim > 1 else []
         return [dim for dim in (*range(-first.ndim, first.ndim), *several) if dim != value]
     if isinstance(value, bool):
-        return [not value] if op.family in DERIVED else []
+        return [not value] if op.broadcasts or op.reduces else []
     if isinstance(value, float):
         return [0.75 * value if value else 0.25]
     return []
@@ -303,7 +302,7 @@ def _assert_counted(op, values, exact, label):
     """Assert that a result of whole numbers in int64 is the one in float64."""
     if numpy.issubdtype(values.dtype, numpy.inexact):
         agree(values, exact, label, rtol=1e-4, atol=1e-5, check_dtype=False)
-    elif numpy.isfinite(exact).all() and (op.family in DERIVED or (exact == numpy.round(exact)).all()):
+    elif numpy.isfinite(exact).all() and (op.broadcasts or op.reduces or (exact == numpy.round(exact)).all()):
         agree(values.astype("float64"), exact.astype("float64"), label)
 
 

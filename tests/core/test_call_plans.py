@@ -1,0 +1,115 @@
+"""The plan of a call: what families contribute, names that parameters may have, and kernels that raise."""
+
+import ast
+import pathlib
+
+import pytest
+
+import plugrad
+from plugrad import registry
+from plugrad.dispatch.emitter import namespace
+from plugrad.dispatch.plan import ROLES
+from plugrad.extend import factory, op, register, unary, unregister, view
+
+ROOT = pathlib.Path(__file__).parents[2]
+# Who may ask an op for its family: families themselves, and what shows or groups ops by it.
+ASKING = {"core/dispatch/op.py", "surface/catalog/rows.py", "testing/coverage.py", "testing/samples.py", "cli/ops.py"}
+
+
+def test_every_argument_has_a_role():
+    for record in registry.ops.values():
+        plan = record.plan
+        assert sorted(argument.name for argument in plan.arguments) == sorted(record.parameters)
+        if plan.level == "arrays":
+            assert {argument.role for argument in plan.arguments} <= set(ROLES), record
+            assert {argument.name for argument in plan.arguments if argument.bit} == set(record.inputs)
+
+
+def test_nobody_asks_for_the_family():
+    """What differs between families an op says by attributes and methods of its own."""
+    asking = set()
+    for folder in ("core", "surface", "testing", "plugins", "cli"):
+        for file in (ROOT / folder).rglob("*.py"):
+            nodes = ast.walk(ast.parse(file.read_text()))
+            if any(isinstance(node, ast.Attribute) and node.attr == "family" for node in nodes):
+                asking.add(str(file.relative_to(ROOT)))
+    assert asking == ASKING
+
+
+@pytest.fixture
+def registered():
+    """Return a function that registers records until the test ends."""
+    records = []
+
+    def enter(record):
+        register(record)
+        records.append(record)
+        return record
+
+    yield enter
+    for record in records:
+        unregister(record)
+
+
+def test_parameters_may_have_any_name(registered):
+    """No global of a generated function hides a parameter, nor the other way round."""
+    names = ("new", "tick", "mode", "modes", "kernel", "op", "apply", "axes", "touch", "plain", "types", "failed")
+    parameters = ", ".join(f"{name}=0" for name in names)
+    scope = {}
+    exec(f"def many_names(xp, input, {parameters}):\n    '''Sums.'''\n    return input + {' + '.join(names)}\n", scope)
+    record = op()(scope["many_names"])
+
+    @record.vjp
+    def many_names_vjp(F, g, mode, kernel):
+        return g * (1 + 0 * mode + 0 * kernel)
+
+    registered(record)
+    x = plugrad.ones(2, requires_grad=True)
+    y = plugrad.many_names(x, 1, kernel=2, op=3)
+    y.sum().backward()
+    assert y.tolist() == [7.0, 7.0] and x.grad.tolist() == [1.0, 1.0]
+    assert not any(name[0] != "_" for name in set(namespace(record)) - {"MISSING", "Tensor"})
+
+
+def test_a_kernel_that_raises_has_run_once(registered):
+    calls = []
+
+    @unary(name="refusing", inplace=True, vjp=None)
+    def refusing(xp, input):
+        """Raises."""
+        calls.append("unary")
+        raise ValueError("the kernel refuses")
+
+    @view(name="refusing_view", vjp=None)
+    def refusing_view(xp, input, dim):
+        """Raises."""
+        calls.append("view")
+        raise ValueError("the kernel refuses")
+
+    @factory(name="refusing_factory")
+    def refusing_factory(xp, size, *, dtype):
+        """Raises."""
+        calls.append("factory")
+        raise ValueError("the kernel refuses")
+
+    for record in (refusing, refusing_view, refusing_factory):
+        registered(record)
+    x = plugrad.ones(2)
+    for function, args in (
+        (plugrad.refusing, (x,)),
+        (plugrad.refusing, (x.half(),)),  # the general path
+        (x.refusing_, ()),
+        (plugrad.refusing_view, (x, 0)),
+        (plugrad.refusing_factory, ((2,),)),
+    ):
+        calls.clear()
+        with pytest.raises(ValueError, match="the kernel refuses") as raised:
+            function(*args)
+        assert len(calls) == 1, function
+        assert raised.value.__cause__ is None
+
+
+def test_an_error_that_is_explained_shows_no_other():
+    with pytest.raises(RuntimeError, match="must match the size of tensor b") as raised:
+        plugrad.ones(2) + plugrad.ones(3)
+    assert raised.value.__suppress_context__
