@@ -137,6 +137,10 @@ class Known:
 
 KNOWN = [
     Known(
+        "the fast path does not bring up to date a view that has no gradient, since it needs only its data",
+        "views of a written base", "after: order of nodes", ["affine"],
+    ),
+    Known(
         "None, or a string, in the place of an operand: an error of another kind, or no error",
         "argument 2 is (None|'a')", ALL, ["masked_fill"],
     ),
