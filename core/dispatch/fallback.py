@@ -11,7 +11,7 @@ import types
 
 import numpy
 
-from plugrad import registry
+from plugrad import nest, registry
 from plugrad.devices.device import device as _device
 from plugrad.devices.device import has_scipy_module
 from plugrad.errors import describe, warn
@@ -185,11 +185,4 @@ def _instead(op, ttype, arguments, index, error, in_formula, run):
 
 def _mapped(value, cls, function):
     """Apply a function to the arrays of a class in a value, or in its tuples, lists and dicts."""
-    if isinstance(value, cls):
-        return function(value)
-    if isinstance(value, dict):
-        return {key: _mapped(item, cls, function) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        items = [_mapped(item, cls, function) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    return value
+    return nest.change(lambda leaf: function(leaf) if isinstance(leaf, cls) else leaf, value)
