@@ -303,9 +303,6 @@ class Op:
         """Return the op on raw arrays, as formulas call it."""
         return functools.partial(self.kernel_for(namespace._name), namespace._xp)
 
-    def validate(self) -> None:
-        """Raise TypeError, naming op and rule, when the declaration is incomplete."""
-
     def __repr__(self):
         return f"<Op {self.qualname} ({self.family})>"
 

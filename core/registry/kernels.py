@@ -16,7 +16,7 @@ brought: dict[str, list] = {}  # "kernels.DEVICE.OP" -> entries, one for each pl
 _own: dict = {}  # the same -> the op's own kernel for the device, or None
 
 
-def plan(given, provider, new_ops: dict) -> list[tuple]:
+def plan(given, provider, new_ops: list) -> list[tuple]:
     """Return (dotted name, op, entry) for each of a plugin's kernels; an error if one can't serve its op."""
     planned: dict = {}
     for kernel in given:
@@ -31,7 +31,7 @@ def plan(given, provider, new_ops: dict) -> list[tuple]:
 
 
 def _op(name, new_ops):
-    for record in new_ops.values():
+    for record in new_ops:
         if name in (record.name, record.qualname):
             return record
     return ops.get(name) or lookup.op(name)

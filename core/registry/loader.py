@@ -185,8 +185,8 @@ class _Hooks:
     def __init__(self, module, version):
         members = vars(module) if isinstance(module, types.ModuleType) else {n: getattr(module, n) for n in dir(module)}
         for name, value in members.items():
-            # Modules are not asked: ours would look for a similar name to suggest, which takes long.
-            if not isinstance(value, types.ModuleType) and hasattr(value, "plugrad_impl"):
+            # Only what can be called is asked: a module of ours would look for a similar name to suggest.
+            if callable(value) and hasattr(value, "plugrad_impl"):
                 self.__dict__[name] = contract.adapt_hook(value.plugrad_impl.get("specname") or name, value, version)
 
     def __dir__(self):

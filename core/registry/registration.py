@@ -27,18 +27,19 @@ def commit(provider, given: dict) -> list[str]:
                 name = KINDS[kind].name_of(item)
                 planned.append((f"{KINDS[kind].home}.{name}", Entry(kind, name, item, provider)))
     _check_twice(planned)
-    planned_kernels = kernels.plan(given.get("kernels", ()), provider, new_ops)
+    planned_kernels = kernels.plan(given.get("kernels", ()), provider, [entry.value for entry in new_ops.values()])
     with lock:
         if not own:
             planned = _without_hidden(provider, planned, new_ops)
-        ops.update(new_ops)
+        tables["ops"].update(new_ops)
+        records = {key: entry.value for key, entry in new_ops.items()}
+        ops.update(records)
         for dotted, entry in planned:
             _enter(dotted, entry, own)
         events.publish(events.on_public_names, [dotted for dotted, _ in planned])
-        for name, record in new_ops.items():
+        for record in records.values():
             record.provider = provider
-            tables["ops"][name] = Entry("ops", name, record, provider)
-        events.publish(events.on_ops, new_ops.values())
+        events.publish(events.on_ops, records.values())
         for dotted in provider.claimed:
             if dotted not in provider.brought and dotted in claims:
                 discard(dotted, provider)
@@ -49,19 +50,15 @@ def _plan_op(record, provider, own, new_ops, planned):
     """Check one op record and plan its names; a third party's op also gets a name under its namespace."""
     key = record.name if own else f"{provider.namespace}.{record.name}"
     if key in new_ops or key in ops:
-        first = new_ops.get(key) or ops[key]
+        first = new_ops[key].value if key in new_ops else ops[key]
         raise ValueError(f"op {key!r} is declared twice: in {first.module} and {record.module}")
     if record.provider not in (None, provider):
         raise ValueError(f"op {record.name!r} is already registered: {record.provider.id} brought it")
-    record.validate()
     record.trusted, record.qualname = own, key
     if own and record.complex is None:
         record.complex = True
-    new_ops[key] = record
-    for dotted in record.names:
-        planned.append((dotted, Entry("ops", record.name, record, provider)))
-    if not own:
-        planned.append((f"ops.{key}", Entry("ops", record.name, record, provider)))
+    entry = new_ops[key] = Entry("ops", record.name, record, provider)
+    planned += [(dotted, entry) for dotted in (record.names if own else (*record.names, f"ops.{key}"))]
 
 
 def _check_twice(planned) -> None:
@@ -93,15 +90,14 @@ def _enter(dotted: str, entry: Entry, own: bool) -> None:
     entry.provider.brought[dotted] = entry
     if entry.kind == "backends":
         backends.setdefault(entry.name, None)
-    known = public.get(dotted)
-    rivals = [plugin for plugin in claims.get(dotted, ()) if plugin is not entry.provider]
+    known, rivals = public.get(dotted), ()
+    if dotted in claims:
+        rivals = [plugin for plugin in claims.pop(dotted) if plugin is not entry.provider]
     if not own and (rivals or (known is not None and known.provider is not entry.provider)):
         claims[dotted] = [*rivals, entry.provider]
         return
     public[dotted] = entry
     if rivals:
         claims[dotted] = rivals
-    else:
-        claims.pop(dotted, None)
     if entry.kind != "ops":
         tables[entry.kind][entry.name] = entry

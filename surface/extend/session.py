@@ -55,7 +55,7 @@ def register(*given, **by_kind):
             KINDS[kind].check(item)
     with store.lock:
         plugin = _session()
-        replaced = [entry for entry in plugin.brought.values() if _is_among(entry, groups)]
+        replaced = [entry for entry in dict.fromkeys(plugin.brought.values()) if _is_among(entry, groups)]
         for entry in replaced:
             _withdraw(plugin, entry)
         try:
@@ -78,7 +78,7 @@ def unregister(*given) -> None:
     with store.lock:
         plugin = _session()
         for item in given:
-            entries = [entry for entry in plugin.brought.values() if entry.value is item]
+            entries = [entry for entry in dict.fromkeys(plugin.brought.values()) if entry.value is item]
             if not entries:
                 raise LookupError(f"{item!r} was not registered by this program, or was replaced since")
             for entry in entries:
