@@ -13,7 +13,7 @@ import numpy
 from plugrad import registry
 from plugrad.devices import dtypes
 from plugrad.devices.backend import Backend
-from plugrad.registry import events, preferences
+from plugrad.registry import events
 
 
 class device:
@@ -35,7 +35,9 @@ class device:
         if isinstance(type, device):
             return type if index is None else cls(type.type, index)
         if isinstance(type, int) and not isinstance(type, bool):
-            type, index = default_accelerator(), type
+            from plugrad.backends import accelerator
+
+            type, index = accelerator(), type
         if not isinstance(type, str):
             raise TypeError(f"device(): a device is a string such as 'cpu' or 'cuda:0', not {type!r}")
         name, colon, number = type.partition(":")
@@ -190,41 +192,6 @@ _context = threading.local()
 _default: device | None = None
 
 
-_accelerator: str | None = None
-
-
-def default_accelerator() -> str:
-    """Return the type of the accelerator that a device given as a number, such as `device(0)`, means.
-
-    That is the one which `plugrad.backends.set_accelerator`, PLUGRAD_ACCELERATOR or `accelerator` in pyproject.toml
-    names, else "cuda" where it can run, else the only other one that can. RuntimeError if there is none, or several.
-    """
-    chosen = _accelerator or preferences.setting("accelerator")[0]
-    if chosen is not None:
-        return device(chosen).type
-    first = ["cuda"] if "cuda" in registry.backends else []
-    others = [name for name in sorted(registry.backends) if name not in ("cpu", "cuda")]
-    reasons = {}
-    for names in first, others:
-        reasons.update({name: registry.reason(name) for name in names})
-        able = [name for name in names if reasons[name] is None and not registry.backend(name).symbolic]
-        if len(able) > 1:
-            raise RuntimeError(
-                f"there are several accelerators here, {' and '.join(able)}: write device='{able[0]}:0', or choose one "
-                f"with plugrad.backends.set_accelerator({able[0]!r})"
-            )
-        if able:
-            return able[0]
-    told = "".join(f"; {name}: {reason}" for name, reason in reasons.items() if reason)
-    raise RuntimeError(f"there is no accelerator here, use device='cpu'{told}")
-
-
-def set_accelerator(name: str | None) -> None:
-    """Say which device type a device given as a number means; None leaves it to the rule again."""
-    global _accelerator
-    _accelerator = None if name is None else device(name).type
-
-
 def set_default_device(place) -> None:
     """Set the device that new tensors are made on; None sets it back to the CPU."""
     global _default
@@ -280,31 +247,6 @@ def backend_of(xp) -> Backend:
     raise TypeError(f"no backend that is in use has the array module {xp!r}")
 
 
-_scipy: dict = {}  # (array module, name) -> module
-
-
-def scipy_of(xp, name: str):
-    """Return SciPy's module `name` for a kernel's array module `xp`.
-
-    That is `scipy.special` for NumPy and "special", `cupyx.scipy.special` for CuPy, and what the backend's `scipy`
-    says for others: NotImplementedError where it has none. Imported at first use.
-
-    >>> import numpy
-    >>> from plugrad.extend import scipy_of
-    >>> float(scipy_of(numpy, "special").erf(0.0))
-    0.0
-    """
-    module = _scipy.get((xp, name))
-    if module is None:
-        module = _scipy[xp, name] = backend_of(xp).scipy(name)
-    return module
-
-
-def has_scipy_module(xp, module) -> bool:
-    """Whether `scipy_of` gave a module to kernels on the array module `xp`."""
-    return any(xp is owner and module is given for (owner, _), given in list(_scipy.items()))
-
-
 def type_of(array) -> TensorType:
     """Return the tensor type of a raw array."""
     return device_of(array).tensor_type(array.dtype)
@@ -319,7 +261,6 @@ def _follow_backends(dotted) -> None:
         if place.type == name and place._backend is not registry.backends.get(name):
             place._backend = None
             place._types.clear()
-            _scipy.clear()
 
 
 events.on_forget.append(_follow_backends)

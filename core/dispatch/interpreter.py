@@ -10,7 +10,7 @@ import numpy
 
 from plugrad.devices import dtypes
 from plugrad.devices.device import device
-from plugrad.dispatch import fallback, interception
+from plugrad.dispatch import interception
 from plugrad.dispatch.formulas import PLAIN
 from plugrad.graph import modes
 from plugrad.graph.modes import LEAF, mode, tick
@@ -192,8 +192,11 @@ def failed(op, ttype, raw, error):
     if isinstance(error, RuntimeWarning):
         with numpy.errstate(all="ignore"):
             return op.compute(ttype, raw)
-    if isinstance(error, (NotImplementedError, AttributeError)) and fallback.applies(error, ttype):
-        return fallback.compute(op, ttype, raw, error)
+    if isinstance(error, (NotImplementedError, AttributeError)) and ttype.device.type != "cpu":
+        from plugrad.backends import cpu_fallback
+
+        if cpu_fallback.applies(error, ttype):
+            return cpu_fallback.compute(op, ttype, raw, error)
     explained = op.explain(error, raw)
     if explained is error:
         raise error

@@ -7,7 +7,6 @@ import numpy
 from plugrad import registry
 from plugrad.devices import dtypes
 from plugrad.devices.device import device_of
-from plugrad.dispatch import fallback
 from plugrad.graph.nodes import Outputs
 
 
@@ -35,7 +34,9 @@ class RawNamespace:
         record = registry.op(name)
         function = record.raw(self)
         if self._name != "cpu":
-            function = fallback.guard(record, function, self, lambda: record.raw(raw_namespace(numpy.float32())))
+            from plugrad.backends.cpu_fallback import guard
+
+            function = guard(record, function, self, lambda: record.raw(raw_namespace(numpy.float32())))
         self.__dict__[name] = function
         return function
 

@@ -9,9 +9,8 @@ import os
 import types
 import warnings
 
-from plugrad.devices.device import default_accelerator as accelerator
-from plugrad.devices.device import set_accelerator
-from plugrad.dispatch.fallback import FallbackWarning, MissingKernelError, fallback, fallbacks, no_fallback
+from plugrad.backends.accelerators import accelerator, set_accelerator
+from plugrad.backends.cpu_fallback import FallbackWarning, MissingKernelError, fallback, fallbacks, no_fallback
 
 __all__ = [
     "FallbackWarning", "MissingKernelError", "accelerator", "are_deterministic_algorithms_enabled", "cuda", "cudnn",

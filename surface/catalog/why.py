@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plugrad import errors, registry
-from plugrad.dispatch import fallback
+from plugrad.backends import cpu_fallback
 from plugrad.registry import kernels, preferences
 
 
@@ -144,7 +144,7 @@ def _about_kernel(op, device) -> list[str]:
         if dotted in plugin.hidden:
             lines.append(f"    {plugin.id} brings a kernel, too, but {plugin.hidden[dotted]}")
     if device != "cpu":
-        permitted, who = fallback.allowed(op)
+        permitted, who = cpu_fallback.allowed(op)
         does = "it would run on the CPU" if permitted else "that would be an error, no silent run on the CPU"
         lines.append(f"    if the backend lacks what the kernel uses, {does} ({who})")
     return lines

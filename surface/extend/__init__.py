@@ -6,7 +6,7 @@ Our own plugins import from here and from `plugrad` alone; whatever they can do,
 from __future__ import annotations
 
 from plugrad.devices.backend import Backend
-from plugrad.devices.device import scipy_of, type_of
+from plugrad.devices.device import type_of
 from plugrad.devices.dtypes import from_numpy as dtype_of
 from plugrad.devices.dtypes import get_default_dtype
 from plugrad.dispatch.families import binary, composite, elementwise, factory, op, reduction, unary, view
@@ -16,6 +16,7 @@ from plugrad.dispatch.namespaces import F
 from plugrad.dispatch.op import Op
 from plugrad.extend.derived import layer, loss, loss_modules
 from plugrad.extend.formulas import complement, conj, keep_dims
+from plugrad.extend.scipy_modules import scipy_of
 from plugrad.extend.session import register, unregister
 from plugrad.extend.symbolic import SymbolicBackend
 from plugrad.nn.module import Module

@@ -8,7 +8,7 @@ import pytest
 
 import plugrad as torch
 from plugrad import registry
-from plugrad.dispatch import fallback
+from plugrad.backends import cpu_fallback
 from plugrad.extend import Backend, op, reduction, scipy_of, unary, view
 from plugrad.extend import rng as rng_of
 from support.distribution_builder import ROOT, build, output, run
@@ -127,8 +127,8 @@ def poor():
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
     """No rule and no count from another test."""
-    monkeypatch.setattr(fallback, "_rules", [])
-    monkeypatch.setattr(fallback, "_counts", {})
+    monkeypatch.setattr(cpu_fallback, "_rules", [])
+    monkeypatch.setattr(cpu_fallback, "_counts", {})
 
 
 def there(*values, **options):
@@ -201,7 +201,7 @@ def test_what_can_not_fall_back_is_refused():
 
 def raise_missing(generator):
     kind = there(1.0)._type
-    fallback.compute(drawn, kind, [there(1.0)._data, generator], NotImplementedError("no draws"))
+    cpu_fallback.compute(drawn, kind, [there(1.0)._data, generator], NotImplementedError("no draws"))
 
 
 class Refusing:
@@ -217,7 +217,7 @@ def test_errors_of_the_cpu_are_left_alone():
     assert torch.backends.fallbacks() == {}
 
 
-@pytest.mark.filterwarnings("ignore::plugrad.dispatch.fallback.FallbackWarning")
+@pytest.mark.filterwarnings("ignore::plugrad.backends.cpu_fallback.FallbackWarning")
 def test_the_last_rule_decides():
     def runs():
         try:
@@ -241,7 +241,7 @@ def test_the_last_rule_decides():
         torch.backends.fallback(torch.poorly)
 
 
-@pytest.mark.filterwarnings("ignore::plugrad.dispatch.fallback.FallbackWarning")
+@pytest.mark.filterwarnings("ignore::plugrad.backends.cpu_fallback.FallbackWarning")
 def test_the_second_derivative_and_composites():
     x = there(2.0, requires_grad=True)
     with torch.backends.fallback():

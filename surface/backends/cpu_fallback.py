@@ -11,12 +11,10 @@ import types
 
 import numpy
 
-from plugrad import nest, registry
-from plugrad.devices.device import device as _device
-from plugrad.devices.device import has_scipy_module
+from plugrad import Generator, device, nest, registry
 from plugrad.errors import describe, warn
+from plugrad.extend.scipy_modules import has_scipy_module
 from plugrad.registry import preferences
-from plugrad.tensor.random import Generator
 
 _rules: list = []  # of `fallback` and `no_fallback`; the last one that concerns an op decides
 _counts: dict[tuple[str, str], int] = {}
@@ -129,14 +127,14 @@ def _is_part_of(holder, xp) -> bool:
 
 def compute(op, ttype, raw, error):
     """Do on the CPU what a kernel could not do; MissingKernelError unless that is allowed."""
-    host = _device("cpu").tensor_type(ttype.np)
+    host = device("cpu").tensor_type(ttype.np)
     index = ttype.device.index
     return _instead(op, ttype, raw, index, error, False, lambda arguments: op.run_kernel(host, arguments))
 
 
 def guard(op, function, namespace, host):
     """Return an op on raw arrays of a device, as formulas call it; when it fails `host()` is the same op on the CPU."""
-    ttype = _device(namespace._name).tensor_type(numpy.dtype("float32"))
+    ttype = device(namespace._name).tensor_type(numpy.dtype("float32"))
 
     def guarded(*args, **kwargs):
         try:
