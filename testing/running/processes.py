@@ -35,14 +35,20 @@ class Worker:
     def __init__(self, answers):
         command = [sys.executable, "-c", PROGRAM, json.dumps(sys.path)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.answers, self.calls = answers, []
+        self.answers, self.calls, self.ready = answers, [], False
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
 
     def _read(self):
-        with contextlib.suppress(EOFError, pickle.UnpicklingError):  # it has ended, perhaps in the middle of an answer
+        try:
+            pickle.load(self.process.stdout)  # that it has started
+            self.started, self.ready = time.monotonic(), True
             while True:
                 self.answers.put((self, pickle.load(self.process.stdout)))
+        except (EOFError, pickle.UnpicklingError):  # it has ended, perhaps in the middle of an answer
+            pass
+        except Exception:  # an answer that can't be read here: without an end to it, somebody would wait for ever
+            self.process.kill()
         self.answers.put((self, None))
 
     def call(self, function, *arguments) -> None:
@@ -109,7 +115,7 @@ def run(function, shares, jobs=1, timeout=None, setup=None):
                 if isinstance(answer, Lost):
                     workers.remove(worker)
                     worker.end()
-                    if called is not function:
+                    if called is not function or not worker.ready:
                         raise RuntimeError(f"a process could not be prepared: {answer.reason}")
                     waiting += [rest] if (rest := [arguments for _, arguments in worker.calls]) else []
                 elif answer[0] == "raised":
@@ -141,7 +147,7 @@ def _news(answers, workers, function, timeout):
             yield worker, Lost(f"the process that ran it died ({worker.fate()})", seconds) if died else answer
     for worker in list(workers) if timeout else ():
         seconds = time.monotonic() - worker.started
-        if seconds > timeout and worker.calls[0][0] is function:
+        if seconds > timeout and worker.ready and worker.calls[0][0] is function:
             yield worker, Lost(f"it did not end within {timeout:g} seconds (--timeout)", seconds)
 
 
@@ -161,12 +167,15 @@ def serve() -> None:
                 calls.put(pickle.load(sys.stdin.buffer))
         os._exit(0)  # even from within a call that never ends: nobody is waiting for it
 
-    threading.Thread(target=read, daemon=True).start()
-    while True:
-        answer = _answer(*calls.get())
+    def send(answer):
         with contextlib.suppress(BrokenPipeError):  # nobody is there any more: `read` ends this process
             pickle.dump(answer, answers)
             answers.flush()
+
+    threading.Thread(target=read, daemon=True).start()
+    send(None)  # this process has started
+    while True:
+        send(_answer(*calls.get()))
 
 
 def _answer(module, name, arguments) -> tuple:
