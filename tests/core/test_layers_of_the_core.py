@@ -6,6 +6,8 @@ import sys
 import tomllib
 from collections import Counter
 
+import pytest
+
 ROOT = pathlib.Path(__file__).parents[2]
 CORE = ROOT / "core"
 FOLDERS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"]
@@ -97,12 +99,17 @@ def statements(tree):
     return below(tree, None)
 
 
-IMPORTS = [
-    (module, function, target)
-    for module, tree in TREES.items()
-    for node, function in statements(tree)
-    for target in targets(node, module)
-]
+def imports_of(trees):
+    """Return (importing module, function that it is in, or None, imported module) for all imports."""
+    return [
+        (module, function, target)
+        for module, tree in trees.items()
+        for node, function in statements(tree)
+        for target in targets(node, module)
+    ]
+
+
+IMPORTS = imports_of(TREES)
 
 
 def is_door(module, target) -> bool:
@@ -208,3 +215,27 @@ def test_the_function_tensor_hides_the_package_of_that_name():
         for node, _ in statements(tree):
             names = [alias.name for alias in node.names] if isinstance(node, ast.ImportFrom) else ()
             assert not (names and node.module == "plugrad" and {"tensor", "device"} & set(names)), name
+
+
+@pytest.mark.parametrize(
+    ("finder", "module", "source", "violation"),
+    [
+        (upward, "plugrad.graph.x", "from plugrad.tensor import views", "plugrad.graph.x -> plugrad.tensor.views"),
+        (upward, "plugrad.nn.x", "import plugrad", "plugrad.nn.x -> plugrad"),
+        (upward, "plugrad.nn.x", "from plugrad import testing", "plugrad.nn.x -> plugrad.testing"),
+        (local, "plugrad.nn.x", "def f(): from plugrad.tensor import views", "plugrad.nn.x: f -> plugrad.tensor.views"),
+        (local, "plugrad.nn.x", "f = lambda: import_module('plugrad.nest')", "plugrad.nn.x: lambda -> plugrad.nest"),
+        (circles, "plugrad.errors", "from plugrad import nest", "plugrad.errors plugrad.nest"),
+        (circles, "plugrad.errors", "from plugrad.nest import leaves", "plugrad.errors plugrad.nest"),
+        (
+            injected, "plugrad.nn.x", "from plugrad.graph import nodes\nnodes.Tensor, y = 1, 2",
+            "plugrad.nn.x -> plugrad.graph.nodes.Tensor",
+        ),
+    ],
+)  # fmt: skip
+def test_a_violation_would_be_found(monkeypatch, finder, module, source, violation):
+    trees = {**TREES, module: ast.parse(source), "plugrad.nest": ast.parse("from plugrad import errors")}
+    changed = {"TREES": trees, "FILES": {**FILES, module: None}, "IMPORTS": imports_of(trees)}
+    for name, value in changed.items():
+        monkeypatch.setitem(globals(), name, value)
+    assert violation in finder()
