@@ -23,7 +23,7 @@ class nan_finder(OpHook):
     >>> with torch.op_hooks.nan_finder():
     ...     torch.log(torch.tensor([1.0, -1.0]))
     Traceback (most recent call last):
-    FloatingPointError: log made nan at element (1,) of its result, from finite inputs
+    FloatingPointError: log produced nan at element (1,) of its result, from finite inputs
     """
 
     def __init__(self, *ops, inf=False):
@@ -39,7 +39,7 @@ class nan_finder(OpHook):
             if bad.any() and not any(self._bad(given.detach()).any() for given in inputs):
                 where = tuple(bad.nonzero()[0].tolist())
                 value = tensor.detach()[where].item()
-                raise FloatingPointError(f"{name} made {value} at element {where} of its {what}, from finite inputs")
+                raise FloatingPointError(f"{name} produced {value} at element {where} of its {what}, from finite inputs")
 
     def after(self, call):
         if call.op.runs_on != "nothing":

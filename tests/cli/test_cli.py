@@ -32,12 +32,12 @@ def test_starting_up_imports_little(module):
 
 
 def test_the_table_of_ops():
-    found = {row["name"]: row for row in rows("ops")}
-    assert len(found) > 300
-    sigmoid = found["sigmoid"]
+    by_name = {row["name"]: row for row in rows("ops")}
+    assert len(by_name) > 300
+    sigmoid = by_name["sigmoid"]
     assert sigmoid["signature"] == "sigmoid(input, *, out=None)" and sigmoid["provider"] == "plugrad:ops-activation"
     assert "special.expit" in sigmoid["aliases"] and sigmoid["backends"] == ["any"] and sigmoid["orders"] == 2
-    assert found["argmax"]["orders"] == 0
+    assert by_name["argmax"]["orders"] == 0
     text = invoke("ops", "sigmoid").stdout
     assert "special.expit" in text and "plugrad:ops-activation" in text and "cholesky" not in text
 
@@ -101,8 +101,8 @@ def test_unknown_ops_are_refused_with_a_suggestion():
 
 def test_right_gradients_pass():
     assert invoke("gradcheck", "sin", "mul", "--first-order").stdout.startswith("2 ops: 6 passed")
-    found = rows("gradcheck", "matmul")
-    assert {row["order"] for row in found} == {1, 2} and {row["status"] for row in found} == {"PASS"}
+    verdicts = rows("gradcheck", "matmul")
+    assert {row["order"] for row in verdicts} == {1, 2} and {row["status"] for row in verdicts} == {"PASS"}
 
 
 @pytest.fixture
@@ -173,9 +173,9 @@ def test_listings(kind, name, provider):
 
 
 def test_backends_say_why_they_are_not_available():
-    found = {row["name"]: row for row in rows("backends")}
-    assert found["cpu"]["state"] == "available" and found["cpu"]["reason"] is None
-    assert found["cuda"]["state"] == "available" or found["cuda"]["reason"]
+    by_name = {row["name"]: row for row in rows("backends")}
+    assert by_name["cpu"]["state"] == "available" and by_name["cpu"]["reason"] is None
+    assert by_name["cuda"]["state"] == "available" or by_name["cuda"]["reason"]
 
 
 # --------------------------------------------------------------------------------------------- third parties
@@ -184,12 +184,12 @@ def test_backends_say_why_they_are_not_available():
 def test_broken_plugins_of_third_parties():
     paths = DISTRIBUTIONS / "broken", DISTRIBUTIONS / "exiting"
     done = command("plugins", "--third-party", "--json", paths=paths)
-    found = {row["id"]: row for row in json.loads(done.stdout)}
-    eager = found["plugrad-broken:eager"]
+    by_id = {row["id"]: row for row in json.loads(done.stdout)}
+    eager = by_id["plugrad-broken:eager"]
     assert (eager["status"], eager["stage"], eager["error"]) == ("failed", "import", "RuntimeError: no luck")
     assert "plugrad_broken_eager.py" in eager["traceback"]
-    assert found["plugrad-broken:broken"]["status"] == "not loaded"
-    assert found["plugrad-exiting:exiting"]["error"] == "SystemExit: 3"
+    assert by_id["plugrad-broken:broken"]["status"] == "not loaded"
+    assert by_id["plugrad-exiting:exiting"]["error"] == "SystemExit: 3"
     assert 'raise RuntimeError("no luck")' in command("plugins", "--verbose", paths=paths).stdout
     refused = command("ops", "show", "broken", paths=paths, status=2)
     assert "failed at import" in refused.stderr

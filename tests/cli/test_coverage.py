@@ -159,7 +159,7 @@ def test_json_counts_every_cell():
     report = json.loads(command("plugrad:ops-trigonometry", "--json"))
     assert {row["provider"] for row in report["rows"]} == {"plugrad:ops-trigonometry"}
     for counts in report["summary"].values():
-        assert sum(sum(found.values()) for found in counts.values()) == len(report["rows"]) * len(TRIALS)
+        assert sum(sum(states.values()) for states in counts.values()) == len(report["rows"]) * len(TRIALS)
     for row in report["rows"]:
         assert set(row["cells"]) == set(TRIALS) and set(row["cells"].values()) <= set(STATUSES)
     covered = {row["name"] for row in report["backends"] if row["covered"]}
@@ -257,9 +257,9 @@ def test_of_a_package_that_brings_a_backend_all_ops_are_measured_there(tmp_path)
 
 def test_no_accidents_with_floats():
     """With floats an op of ours works or says why not."""
-    found = []
+    accidents = []
     for name, record in registry.ops.items():
         if record.provider.builtin and record.names:
             for row in coverage(record, ["float16", "float32", "float64"]):
-                found += [(name, row["dtype"], row["messages"]) for s in row["cells"].values() if s == "error"][:1]
-    assert not found
+                accidents += [(name, row["dtype"], row["messages"]) for s in row["cells"].values() if s == "error"][:1]
+    assert not accidents

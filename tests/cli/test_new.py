@@ -204,8 +204,8 @@ def test_the_next_commands_are_printed(tmp_path):
 def test_one_name_in_three_spellings(tmp_path):
     for number, name in enumerate(("soft-knee", "soft_knee", "plugrad-soft-knee")):
         new_package(name, "--directory", tmp_path / str(number))
-        made = tmp_path / str(number) / "plugrad-soft-knee"
-        assert 'soft_knee = "plugrad_soft_knee.op"' in (made / "pyproject.toml").read_text()
+        package = tmp_path / str(number) / "plugrad-soft-knee"
+        assert 'soft_knee = "plugrad_soft_knee.op"' in (package / "pyproject.toml").read_text()
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ def signatures(place):
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
 def test_signatures_show_no_addresses(place):
-    found = dict(signatures(place))
-    assert len(found) > 3
-    shown = {name: text for name, text in found.items() if "<object" in text or " at 0x" in text}
+    texts = dict(signatures(place))
+    assert len(texts) > 3
+    shown = {name: text for name, text in texts.items() if "<object" in text or " at 0x" in text}
     assert not shown
 
 

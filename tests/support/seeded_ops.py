@@ -17,8 +17,8 @@ def bug(check, argument=None, kind="ops"):
 
     def enter(make):
         def records():
-            made = make()
-            return made if isinstance(made, dict) else {kind: [made]}
+            value = make()
+            return value if isinstance(value, dict) else {kind: [value]}
 
         BUGS[make.__name__] = (records, check, argument)
         return make
@@ -34,9 +34,9 @@ def wave(formula=None, kernel=None, doc="The product of each element and its dam
 
     kernel = kernel or damped
     kernel.__doc__ = doc
-    made = unary(kernel, name="damped", **{"complex": False, **options})
-    made.vjp(formula or right)
-    return made
+    record = unary(kernel, name="damped", **{"complex": False, **options})
+    record.vjp(formula or right)
+    return record
 
 
 def right(F, g, input):
@@ -45,11 +45,11 @@ def right(F, g, input):
 
 def general(kernel, **options):
     """Return an op of no family, of one tensor, whose gradient is that of the identity."""
-    made = op(kernel, **options)
-    made.vjp(lambda F, g: g)
-    made.meta(lambda input: (input.shape, input.dtype))
-    made.samples(lambda make: iter([make(3, 4)]))
-    return made
+    record = op(kernel, **options)
+    record.vjp(lambda F, g: g)
+    record.meta(lambda input: (input.shape, input.dtype))
+    record.samples(lambda make: iter([make(3, 4)]))
+    return record
 
 
 # ---------------------------------------------------------------------------------------------------- ops: values
@@ -128,16 +128,16 @@ def a_buffer_shared_by_threads():
 
 @bug("error samples")
 def an_error_that_is_not_raised():
-    made = wave()
-    made.errors(lambda make: iter([(ValueError, "too large", (make(2, 2),))]))
-    return made
+    record = wave()
+    record.errors(lambda make: iter([(ValueError, "too large", (make(2, 2),))]))
+    return record
 
 
 @bug("error samples")
 def an_error_with_another_text():
-    made = wave(kernel=None)
-    made.errors(lambda make: iter([(TypeError, "write torch.as_tensor of a list", ("text",))]))
-    return made
+    record = wave(kernel=None)
+    record.errors(lambda make: iter([(TypeError, "write torch.as_tensor of a list", ("text",))]))
+    return record
 
 
 @bug("error samples")
@@ -147,20 +147,20 @@ def an_error_of_another_class():
             raise ValueError("at most 3 dimensions")
         return input * xp.exp(-input)
 
-    made = wave(kernel=kernel)
-    made.errors(lambda make: iter([(RuntimeError, "at most 3", make.args(make(1, 1, 1, 1)))]))
-    return made
+    record = wave(kernel=kernel)
+    record.errors(lambda make: iter([(RuntimeError, "at most 3", make.args(make(1, 1, 1, 1)))]))
+    return record
 
 
 @bug("in-place")
 def an_in_place_form_of_its_own_mind():
-    made = wave()
+    record = wave()
 
-    @made.writer
+    @record.writer
     def write(xp, out):
         out[...] = out * xp.exp(out)
 
-    return made
+    return record
 
 
 # ---------------------------------------------------------------------------------------------------- ops: gradients
@@ -346,11 +346,11 @@ def a_wrong_shape_rule():
         """Twice the input."""
         return 2 * input
 
-    made = general(doubled)
-    made.formulas.clear()
-    made.vjp(lambda F, g: 2 * g)
-    made.meta(lambda input: (input.shape[::-1], input.dtype))
-    return made
+    record = general(doubled)
+    record.formulas.clear()
+    record.vjp(lambda F, g: 2 * g)
+    record.meta(lambda input: (input.shape[::-1], input.dtype))
+    return record
 
 
 @bug("meta device")

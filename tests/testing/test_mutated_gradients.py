@@ -12,10 +12,10 @@ from plugrad.testing.gradients.mutations import FAULTS, mutants
 MUTATED = ("sin", "log", "mul", "sum", "matmul", "softmax", "logsumexp", "cumsum", "cross_entropy", "linalg_inv")
 
 
-def judged(made, order=1):
+def judged(record, order=1):
     """Return, for the first sample of an op: how many mutants, those that `check` lets through, and the faults."""
     count, missed, seen = 0, [], set()
-    for mutant in mutants(made, order=order):
+    for mutant in mutants(record, order=order):
         try:
             if mutant.number > 0 or mutant.equivalent():
                 continue
@@ -44,9 +44,9 @@ def test_mutated_second_gradients_are_caught():
 
 def test_mistakes_in_some_layouts_do_not_cancel_between_outputs():
     # The second gradients of mse are each other's opposites: where both count alike nothing is left of a mistake.
-    found = list(mutants(registry.op("mse"), order=2, faults=("off by 1 % if not contiguous, seen elsewhere",)))
-    assert len(found) > 2
-    for mutant in found:
+    mutated = list(mutants(registry.op("mse"), order=2, faults=("off by 1 % if not contiguous, seen elsewhere",)))
+    assert len(mutated) > 2
+    for mutant in mutated:
         assert check(mutant.function, mutant.arguments).status == "FAIL", mutant
 
 
@@ -60,17 +60,17 @@ def test_large_samples_stay_in_the_domain(name):
 
 
 def test_mutants_leave_the_registry_alone():
-    made = registry.op("tanh")
-    before, function = list(made.formulas), made.function
-    assert len(list(mutants(made))) > 20
-    assert made.formulas == before and made.function is function
+    record = registry.op("tanh")
+    before, function = list(record.formulas), record.function
+    assert len(list(mutants(record))) > 20
+    assert record.formulas == before and record.function is function
     assert check(plugrad.tanh, (plugrad.ones(3, dtype=plugrad.float64).requires_grad_(),)).status == "PASS"
 
 
 def test_changes_that_change_nothing_are_equivalent():
     x = plugrad.tensor([-1.0, -2.0, 3.0], dtype=plugrad.float64, requires_grad=True)
-    made = registry.op("floor")  # its gradient is zero: nothing that is done to it makes a difference
-    assert all(mutant.equivalent() for mutant in mutants(made) if mutant.fault != "term dropped")
+    record = registry.op("floor")  # its gradient is zero: nothing that is done to it makes a difference
+    assert all(mutant.equivalent() for mutant in mutants(record) if mutant.fault != "term dropped")
     doubled = next(mutants(registry.op("relu"), faults=("times 1.0005",)))
     doubled.arguments = doubled.shown = (-x.detach().abs().requires_grad_(),)
     assert doubled.equivalent()
