@@ -192,6 +192,26 @@ def is_integral(np_dtype) -> bool:
     return np_dtype.kind in "biu"
 
 
+def is_integer(np_dtype) -> bool:
+    """Whether the elements of a NumPy dtype are integers, of which bools are none."""
+    return np_dtype.kind in "iu"
+
+
+def is_floating(np_dtype) -> bool:
+    """Whether the elements of a NumPy dtype are real floating point numbers, bfloat16 too."""
+    return np_dtype.kind in "fV"
+
+
+def is_half(np_dtype) -> bool:
+    """Whether the elements of a NumPy dtype are floating point numbers of 16 bits: float16 or bfloat16."""
+    return np_dtype.itemsize == 2 and np_dtype.kind in "fV"
+
+
+def is_single_or_double(np_dtype) -> bool:
+    """Whether a NumPy dtype is float32 or float64."""
+    return np_dtype.char in "fd"
+
+
 def is_native(np_dtype) -> bool:
     """Whether the elements of a NumPy dtype are NumPy's own numbers: no bfloat16, which a package adds, no strings."""
     return np_dtype.kind in "biufc"

@@ -39,7 +39,8 @@ class nan_finder(OpHook):
             if bad.any() and not any(self._bad(given.detach()).any() for given in inputs):
                 where = tuple(bad.nonzero()[0].tolist())
                 value = tensor.detach()[where].item()
-                raise FloatingPointError(f"{name} produced {value} at element {where} of its {what}, from finite inputs")
+                told = f"{name} produced {value} at element {where} of its {what}, from finite inputs"
+                raise FloatingPointError(told)
 
     def after(self, call):
         if call.op.runs_on != "nothing":

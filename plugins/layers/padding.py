@@ -56,12 +56,12 @@ _FIRST_LINE = {
 _ORDER = {1: "(left, right)", 2: "(left, right, top, bottom)", 3: "(left, right, top, bottom, front, back)"}
 
 
-def _class(kind, n, base, mode):
+def _class(prefix, n, base, mode):
     """Return the class of one kind of padding in n dimensions."""
     dimensions = "dimension" if n == 1 else f"{n} dimensions"
     value = "\n    value: of the new elements." if base is _ConstantPad else ""
-    doc = f"{_FIRST_LINE[kind]} {dimensions}.\n\nArgs:\n    padding: one number, or {_ORDER[n]}.{value}\n"
-    name = f"{kind}{n}d"
+    doc = f"{_FIRST_LINE[prefix]} {dimensions}.\n\nArgs:\n    padding: one number, or {_ORDER[n]}.{value}\n"
+    name = f"{prefix}{n}d"
     return type(name, (base,), {"n": n, "mode": mode, "__doc__": doc, "__module__": __name__, "__qualname__": name})
 
 

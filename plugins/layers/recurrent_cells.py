@@ -37,8 +37,8 @@ class RNNCellBase(Module):
 
     def extra_repr(self):
         text = f"{self.input_size}, {self.hidden_size}" + (f", bias={self.bias}" if self.bias is not True else "")
-        kind = getattr(self, "nonlinearity", "tanh")
-        return text if kind == "tanh" else f"{text}, nonlinearity={kind}"
+        nonlinearity = getattr(self, "nonlinearity", "tanh")
+        return text if nonlinearity == "tanh" else f"{text}, nonlinearity={nonlinearity}"
 
     def _step(self, mode, input, given, count):
         """Return the next state, a tuple of `count` tensors in the number of dimensions of the input."""

@@ -6,6 +6,7 @@ import math
 import warnings
 
 import plugrad
+from plugrad.extend import is_floating
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -63,5 +64,5 @@ def paired(F, input, target):
 
 def refuse_integers(kernel, input) -> None:
     """Raise PyTorch's error when a loss is asked for integers."""
-    if input.dtype.kind in "biuc":
+    if not is_floating(input.dtype):
         raise NotImplementedError(f'"{kernel}" not implemented for {input.dtype} tensors; convert with .float()')

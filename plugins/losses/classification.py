@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, loss, op
+from plugrad.extend import Op, collect, composite, hookimpl, is_integral, loss, op
 
 from ._reduce import check_reduction, reduce, reduced_shape
 
@@ -226,7 +226,7 @@ def cross_entropy_labels(xp, input, target, weight, ignore_index, reduction, lab
     rows = _rows(xp, input)
     classes = rows.shape[1]
     labels, kept = _labels(xp, target, classes, ignore_index)
-    if rows.dtype.kind in "biu":
+    if is_integral(rows.dtype):
         raise NotImplementedError(f'"log_softmax_lastdim_kernel_impl" not implemented for {rows.dtype}')
     shifted = rows - rows.max(1, None, True) if rows.size else rows
     normalizer = xp.log(xp.exp(shifted).sum(1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, loss, op
+from plugrad.extend import Op, collect, composite, hookimpl, is_integral, loss, op
 
 from ._reduce import check_reduction, each, paired, reduce, reduced, reduced_shape, refuse_integers
 
@@ -92,7 +92,7 @@ def pair_samples(make):
 @op(at=(), node="L1LossBackward0")
 def l1(xp, input, target, reduction):
     """Absolute differences of two arrays of one shape, reduced."""
-    if input.dtype.kind in "biu":
+    if is_integral(input.dtype):
         refuse_integers("l1_cpu", input)
     values = xp.abs(xp.subtract(input, target))
     return reduced(xp, values, reduction, values.dtype)

@@ -27,6 +27,12 @@ def is_number(value) -> bool:
     return isinstance(value, (int, float, complex)) and not hasattr(value, "dtype")
 
 
+# What `refuse` refuses, as NumPy's letters of dtypes; that of bfloat16, which is not NumPy's own, is V.
+BOOL, INTEGER, COMPLEX = "b", "iu", "c"
+INTEGRAL, DIFFERENTIABLE = "biu", "fcV"
+BOOL_OR_COMPLEX, NOT_INTEGER, NOT_FLOATING = "bc", "bfcV", "biuc"
+
+
 def refuse(kinds: str, kernel: str, *values) -> None:
     """Raise NotImplementedError when an array is of one of the NumPy kinds that `kernel` does not take."""
     for value in values:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from plugrad.extend import broadcast_shapes
+from plugrad.extend import broadcast_shapes, is_integer
 
 
 def is_plain(index):
@@ -58,7 +58,7 @@ def indexed_shape(shape, index):
             dim += 1
         elif item.__class__ is int:
             dim += 1
-        elif hasattr(item, "dtype") and item.dtype.kind in "iu":
+        elif hasattr(item, "dtype") and is_integer(item.dtype):
             arrays.append(tuple(item.shape))
             places.append(len(sizes))
             dim += 1

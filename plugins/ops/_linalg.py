@@ -7,7 +7,7 @@ import threading
 import warnings
 
 import plugrad
-from plugrad.extend import scipy_of
+from plugrad.extend import is_half, is_integral, scipy_of
 
 from ._checks import dtype_word
 
@@ -23,13 +23,12 @@ plugrad.linalg.LinAlgError = LinAlgError
 def check_float(name, *arrays) -> None:
     """Raise RuntimeError unless the arrays are of a dtype that LAPACK computes in."""
     for array in arrays:
-        kind, size = array.dtype.kind, array.dtype.itemsize
-        if kind in "biu":
+        if is_integral(array.dtype):
             raise RuntimeError(
                 f"{name}: Expected a floating point or complex tensor as input. Got "
                 f"{dtype_word(array.dtype)}; write input.float()"
             )
-        if kind not in "fc" or size == 2:
+        if is_half(array.dtype):
             raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {dtype_word(array.dtype)}")
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, collect, complement, composite, conj, elementwise, hookimpl, unary
+from plugrad.extend import Op, collect, complement, composite, conj, elementwise, hookimpl, is_integer, unary
 
-from ._checks import bounded, refuse
+from ._checks import BOOL_OR_COMPLEX, COMPLEX, INTEGRAL, NOT_FLOATING, bounded, refuse
 from .erf import erf
 
 SELU_ALPHA = 1.6732632423543772
@@ -58,7 +58,7 @@ def hardtanh(xp, input, min_val=-1.0, max_val=1.0):
     """Each element limited to a range."""
     if input.dtype.kind == "b":
         raise RuntimeError("Bool inputs not supported for hardtanh")
-    refuse("c", "hardtanh_cpu", input)
+    refuse(COMPLEX, "hardtanh_cpu", input)
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     if input.dtype.kind == "u" and min(min_val, max_val) < 0:
@@ -67,7 +67,7 @@ def hardtanh(xp, input, min_val=-1.0, max_val=1.0):
 
 
 def _like(array, number):
-    return int(number) if array.dtype.kind in "iu" else number
+    return int(number) if is_integer(array.dtype) else number
 
 
 @hardtanh.vjp
@@ -78,7 +78,7 @@ def hardtanh_vjp(F, g, input, min_val, max_val):
 @unary(promote="same", at=())
 def leaky_relu(xp, input, negative_slope=0.01):
     """Each element, times a small slope where negative."""
-    refuse("biuc", "leaky_relu_cpu", input)
+    refuse(NOT_FLOATING, "leaky_relu_cpu", input)
     if 0 <= negative_slope <= 1:
         return xp.maximum(input, input * negative_slope)
     return input.clip(0, math.inf) + input.clip(-math.inf, 0) * negative_slope
@@ -92,7 +92,7 @@ def leaky_relu_vjp(F, g, input, negative_slope):
 @unary(promote="same", at=())
 def threshold(xp, input, threshold, value):
     """Each element where above a threshold, else a value."""
-    refuse("bc", "threshold_cpu", input)
+    refuse(BOOL_OR_COMPLEX, "threshold_cpu", input)
     return xp.where(input <= threshold, _like(input, value), input)
 
 
@@ -109,7 +109,7 @@ def threshold_samples(make):
 @unary(promote="same", at=())
 def hardsigmoid(xp, input):
     """`clamp(input + 3, 0, 6) / 6`: straight lines in place of the logistic function."""
-    refuse("biuc", "hardsigmoid_cpu", input)
+    refuse(NOT_FLOATING, "hardsigmoid_cpu", input)
     return (input + 3).clip(0, 6) * (1 / 6)
 
 
@@ -121,7 +121,7 @@ def hardsigmoid_vjp(F, g, input):
 @unary(promote="same", at=())
 def hardswish(xp, input):
     """`input * hardsigmoid(input)` (Howard et al., arXiv:1905.02244)."""
-    refuse("biuc", "hardswish_cpu", input)
+    refuse(NOT_FLOATING, "hardswish_cpu", input)
     return input * ((input + 3).clip(0, 6) * (1 / 6))
 
 
@@ -139,7 +139,7 @@ def hardshrink(xp, input, lambd=0.5):
     >>> torch.nn.functional.hardshrink(torch.tensor([-1., 0.3]))
     tensor([-1.,  0.])
     """
-    refuse("biuc", "hardshrink_cpu", input)
+    refuse(NOT_FLOATING, "hardshrink_cpu", input)
     return xp.where((input >= -lambd) & (input <= lambd), 0, input)
 
 
@@ -158,7 +158,7 @@ def softshrink(xp, input, lambd=0.5):
     >>> torch.nn.functional.softshrink(torch.tensor([-1., 0.3]))
     tensor([-0.5000,  0.0000])
     """
-    refuse("biuc", "softshrink_check", input)
+    refuse(NOT_FLOATING, "softshrink_check", input)
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd:g}.")
     return input - input.clip(-lambd, lambd)
@@ -172,7 +172,7 @@ def softshrink_vjp(F, g, input, lambd):
 @elementwise(tensors=("input", "weight"), at=(), inplace=False, node="PreluKernelBackward0")
 def prelu_elements(xp, input, weight):
     """Each element, times `weight` where negative; the two broadcast."""
-    refuse("biuc", "prelu_cpu", input)
+    refuse(NOT_FLOATING, "prelu_cpu", input)
     return input.clip(0, math.inf) + input.clip(-math.inf, 0) * weight
 
 
@@ -258,7 +258,7 @@ def logsigmoid(xp, input):
     >>> torch.nn.functional.logsigmoid(torch.tensor([0., -100.]))
     tensor([  -0.6931, -100.0000])
     """
-    refuse("biuc", "log_sigmoid_cpu", input)
+    refuse(NOT_FLOATING, "log_sigmoid_cpu", input)
     return input.clip(-math.inf, 0) - xp.log1p(xp.exp(-xp.abs(input)))
 
 
@@ -280,7 +280,7 @@ def softplus(xp, input, beta=1, threshold=20):
     >>> torch.nn.functional.softplus(torch.tensor([0., 30.]))
     tensor([ 0.6931, 30.0000])
     """
-    refuse("biuc", "softplus_cpu", input)
+    refuse(NOT_FLOATING, "softplus_cpu", input)
     scaled = input if beta == 1 else input * beta
     smooth = xp.log1p(xp.exp(scaled))
     return xp.where(scaled > threshold, input, smooth if beta == 1 else smooth / beta)
@@ -329,7 +329,7 @@ def elu(xp, input, alpha=1.0, scale=1.0, input_scale=1.0):
 
     elu, selu and celu in one.
     """
-    refuse("biuc", "elu_cpu", input)
+    refuse(NOT_FLOATING, "elu_cpu", input)
     negative = input.clip(-math.inf, 0)
     bent = xp.expm1(negative if input_scale == 1 else negative * input_scale)
     result = input.clip(0, math.inf) + (bent if alpha == 1 else bent * alpha)
@@ -349,7 +349,7 @@ def elu_vjp(F, g, input, alpha, scale, input_scale):
 @unary(promote="same", at=())
 def silu(xp, input):
     """`input * sigmoid(input)`."""
-    refuse("biu", "silu_cpu", input)
+    refuse(INTEGRAL, "silu_cpu", input)
     divisor = xp.exp(-input)
     divisor += 1
     return input / divisor
@@ -364,7 +364,7 @@ def silu_vjp(F, g, input):
 @unary(promote="same", at=())
 def mish(xp, input):
     """`input * tanh(softplus(input))`."""
-    refuse("biuc", "mish_cpu", input)
+    refuse(NOT_FLOATING, "mish_cpu", input)
     return input * xp.tanh(input.clip(0, math.inf) + xp.log1p(xp.exp(-xp.abs(input))))
 
 
@@ -386,7 +386,7 @@ def gelu(xp, input, *, approximate="none"):
     >>> torch.nn.functional.gelu(torch.tensor([-1., 1.]))
     tensor([-0.1587,  0.8413])
     """
-    refuse("biuc", "GeluKernelImpl", input)
+    refuse(NOT_FLOATING, "GeluKernelImpl", input)
     if approximate == "tanh":
         gate = input * (input * input * (0.044715 * _TWO_OVER_ROOT) + _TWO_OVER_ROOT)
         return input * (xp.tanh(gate) + 1) * 0.5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, collect, composite, hookimpl, op
+from plugrad.extend import Op, collect, composite, hookimpl, is_integer, op
 
 from ._checks import dtype_word
 from .matmul import check_batches, check_matrix, product, product_shape
@@ -39,7 +39,7 @@ def _check_expands(shape, target) -> None:
 
 def added(input, result, beta, alpha):
     """`beta * input + alpha * result`; with `beta=0` a NaN in `input` doesn't count."""
-    dtype, integral = result.dtype, result.dtype.kind in "iu"
+    dtype, integral = result.dtype, is_integer(result.dtype)
     beta, alpha = (int(beta), int(alpha)) if integral else (beta, alpha)
     _check_expands(input.shape, result.shape)
     if alpha != 1:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, binary, collect, composite, conj, elementwise, hookimpl, unary
+from plugrad.extend import (
+    Op,
+    binary,
+    collect,
+    composite,
+    conj,
+    elementwise,
+    hookimpl,
+    is_integer,
+    is_integral,
+    is_single_or_double,
+    unary,
+)
 
-from ._checks import is_number, refuse
+from ._checks import BOOL, BOOL_OR_COMPLEX, INTEGER, INTEGRAL, is_number, refuse
 
 
 def _check_alpha(array, alpha):
     kind = getattr(getattr(array, "dtype", None), "kind", "c")
-    if kind in "iu" and isinstance(alpha, float):
+    if kind in INTEGER and isinstance(alpha, float):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if kind != "c" and isinstance(alpha, complex):
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
@@ -26,8 +38,7 @@ def _scaled(xp, input, other, alpha):
 
 def _check_divisor(xp, input, other):
     """Integer division by zero is an error; NumPy would answer 0."""
-    kind = getattr(other, "dtype", getattr(input, "dtype", None)).kind
-    if kind in "iu" and not xp.all(other):
+    if is_integer(getattr(other, "dtype", getattr(input, "dtype", None))) and not xp.all(other):
         raise RuntimeError("ZeroDivisionError")
 
 
@@ -164,7 +175,7 @@ def addcmul(xp, input, tensor1, tensor2, *, value=1):
     >>> torch.addcmul(torch.ones(2), torch.tensor([1., 2.]), torch.tensor([3., 4.]), value=2)
     tensor([ 7., 17.])
     """
-    refuse("b", "addcmul_cpu_out", input)
+    refuse(BOOL, "addcmul_cpu_out", input)
     return xp.add(input, xp.multiply(tensor1, tensor2) if value == 1 else value * xp.multiply(tensor1, tensor2))
 
 
@@ -245,7 +256,7 @@ def floor_divide(xp, input, other):
     >>> torch.floor_divide(torch.tensor([-7, 7]), 2)
     tensor([-4,  3])
     """
-    refuse("bc", "div_floor_cpu", input, other)
+    refuse(BOOL_OR_COMPLEX, "div_floor_cpu", input, other)
     _check_divisor(xp, input, other)
     return xp.floor_divide(input, other)
 
@@ -258,7 +269,7 @@ def floor_divide_vjp(F, g):
 @binary(at=(), inplace=False, node="DivBackward2")
 def div_trunc(xp, input, other):
     """Quotient of two tensors rounded towards zero."""
-    refuse("bc", "div_trunc_cpu", input, other)
+    refuse(BOOL_OR_COMPLEX, "div_trunc_cpu", input, other)
     kind = (input if hasattr(input, "dtype") else other).dtype.kind
     if kind == "f":
         return xp.trunc(xp.true_divide(input, other))
@@ -285,7 +296,7 @@ def remainder(xp, input, other):
     >>> torch.remainder(torch.tensor([-3., 3.]), 2)
     tensor([1., 1.])
     """
-    refuse("bc", "remainder_cpu", input, other)
+    refuse(BOOL_OR_COMPLEX, "remainder_cpu", input, other)
     _check_divisor(xp, input, other)
     return xp.remainder(input, other)
 
@@ -310,7 +321,7 @@ def fmod(xp, input, other):
     >>> torch.fmod(torch.tensor([-3., 3.]), 2)
     tensor([-1.,  1.])
     """
-    refuse("bc", "fmod_cpu", input, other)
+    refuse(BOOL_OR_COMPLEX, "fmod_cpu", input, other)
     _check_divisor(xp, input, other)
     return xp.fmod(input, other)
 
@@ -333,7 +344,7 @@ def addcdiv(xp, input, tensor1, tensor2, *, value=1):
     >>> torch.addcdiv(torch.ones(2), torch.tensor([1., 2.]), torch.tensor([4., 4.]), value=2)
     tensor([1.5000, 2.0000])
     """
-    if input.dtype.kind in "biu":
+    if is_integral(input.dtype):
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported: it would truncate. Write "
             "(input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for that, or give "
@@ -427,7 +438,7 @@ def abs(xp, input):
     >>> torch.abs(torch.tensor([-2., 3.]))
     tensor([2., 3.])
     """
-    refuse("b", "abs_cpu", input)
+    refuse(BOOL, "abs_cpu", input)
     return xp.abs(input)
 
 
@@ -451,7 +462,7 @@ def lerp(xp, input, end, weight):
     >>> torch.lerp(torch.tensor([1., 2.]), torch.tensor([3., 4.]), 0.5)
     tensor([2., 3.])
     """
-    refuse("biu", "lerp_kernel_scalar" if is_number(weight) else "lerp_kernel_tensor", input)
+    refuse(INTEGRAL, "lerp_kernel_scalar" if is_number(weight) else "lerp_kernel_tensor", input)
     span = xp.subtract(end, input)
     if isinstance(weight, (int, float)):
         return input + weight * span if -0.5 < weight < 0.5 else end - span * (1 - weight)
@@ -462,7 +473,9 @@ def lerp(xp, input, end, weight):
 
 @lerp.writer
 def lerp_into(xp, out, end, weight):
-    if not isinstance(weight, float) or not -0.5 < weight < 0.5 or out.dtype.char not in "fd" or end.shape != out.shape:
+    if not isinstance(weight, float) or not -0.5 < weight < 0.5:
+        return NotImplemented
+    if not is_single_or_double(out.dtype) or end.shape != out.shape:
         return NotImplemented
     span = end - out
     span *= weight

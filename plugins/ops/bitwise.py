@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad.extend import Op, binary, collect, hookimpl, unary
 
-from ._checks import refuse
+from ._checks import DIFFERENTIABLE, NOT_INTEGER, refuse
 
 
 @unary(promote="int")
@@ -15,7 +15,7 @@ def bitwise_not(xp, input):
     >>> ~torch.tensor([0, 1])
     tensor([-1, -2])
     """
-    refuse("fcV", "bitwise_not_cpu", input)
+    refuse(DIFFERENTIABLE, "bitwise_not_cpu", input)
     return xp.invert(input)
 
 
@@ -27,7 +27,7 @@ def bitwise_and(xp, input, other):
     >>> torch.bitwise_and(torch.tensor([6]), 3)
     tensor([2])
     """
-    refuse("fcV", "bitwise_and_cpu", input, other)
+    refuse(DIFFERENTIABLE, "bitwise_and_cpu", input, other)
     return xp.bitwise_and(input, other)
 
 
@@ -39,7 +39,7 @@ def bitwise_or(xp, input, other):
     >>> torch.bitwise_or(torch.tensor([6]), 3)
     tensor([7])
     """
-    refuse("fcV", "bitwise_or_cpu", input, other)
+    refuse(DIFFERENTIABLE, "bitwise_or_cpu", input, other)
     return xp.bitwise_or(input, other)
 
 
@@ -51,7 +51,7 @@ def bitwise_xor(xp, input, other):
     >>> torch.bitwise_xor(torch.tensor([6]), 3)
     tensor([5])
     """
-    refuse("fcV", "bitwise_xor_cpu", input, other)
+    refuse(DIFFERENTIABLE, "bitwise_xor_cpu", input, other)
     return xp.bitwise_xor(input, other)
 
 
@@ -69,7 +69,7 @@ def bitwise_left_shift(xp, input, other):
     >>> torch.bitwise_left_shift(torch.tensor([1, 3]), 2)
     tensor([ 4, 12])
     """
-    refuse("bfcV", "lshift_cpu", input, other)
+    refuse(NOT_INTEGER, "lshift_cpu", input, other)
     outside = _outside(xp, input, other)
     return xp.where(outside, 0, xp.left_shift(input, xp.where(outside, 0, other).astype(_dtype(input, other))))
 
@@ -82,7 +82,7 @@ def bitwise_right_shift(xp, input, other):
     >>> torch.bitwise_right_shift(torch.tensor([8, -8]), 2)
     tensor([ 2, -2])
     """
-    refuse("bfcV", "rshift_cpu", input, other)
+    refuse(NOT_INTEGER, "rshift_cpu", input, other)
     dtype = _dtype(input, other)
     most = 8 * dtype.itemsize - 1
     outside = _outside(xp, input, other)
@@ -102,7 +102,7 @@ def gcd(xp, input, other):
     >>> torch.gcd(torch.tensor([12]), torch.tensor([18]))
     tensor([6])
     """
-    refuse("bfcV", "gcd_cpu", input, other)
+    refuse(NOT_INTEGER, "gcd_cpu", input, other)
     return xp.gcd(input, other)
 
 
@@ -114,7 +114,7 @@ def lcm(xp, input, other):
     >>> torch.lcm(torch.tensor([4]), torch.tensor([6]))
     tensor([12])
     """
-    refuse("bfcV", "lcm_cpu", input, other)
+    refuse(NOT_INTEGER, "lcm_cpu", input, other)
     return xp.lcm(input, other)
 
 

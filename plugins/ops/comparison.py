@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad.extend import Op, binary, collect, composite, elementwise, hookimpl, unary
 
-from ._checks import refuse
+from ._checks import COMPLEX, refuse
 
 # ---------------------------------------------------------------- comparisons
 
@@ -39,7 +39,7 @@ def lt(xp, input, other):
     >>> torch.tensor([1, 2]) < 2
     tensor([ True, False])
     """
-    refuse("c", "lt_cpu", input, other)
+    refuse(COMPLEX, "lt_cpu", input, other)
     return xp.less(input, other)
 
 
@@ -51,7 +51,7 @@ def le(xp, input, other):
     >>> torch.tensor([1, 3]) <= 2
     tensor([ True, False])
     """
-    refuse("c", "le_cpu", input, other)
+    refuse(COMPLEX, "le_cpu", input, other)
     return xp.less_equal(input, other)
 
 
@@ -63,7 +63,7 @@ def gt(xp, input, other):
     >>> torch.tensor([1, 3]) > 2
     tensor([False,  True])
     """
-    refuse("c", "gt_cpu", input, other)
+    refuse(COMPLEX, "gt_cpu", input, other)
     return xp.greater(input, other)
 
 
@@ -75,7 +75,7 @@ def ge(xp, input, other):
     >>> torch.tensor([1, 2]) >= 2
     tensor([False,  True])
     """
-    refuse("c", "ge_cpu", input, other)
+    refuse(COMPLEX, "ge_cpu", input, other)
     return xp.greater_equal(input, other)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
-from plugrad.extend import Op, collect, hookimpl, op
+from plugrad.extend import Op, collect, hookimpl, is_half, op
 
 from ._geometry import batch_first, batch_last, grid, window_count
 
@@ -212,10 +212,6 @@ def _transposed(xp, input, weight, geometry):
     return _correlate(xp, input, weight.reshape(groups * inner, outer, *kernel), windows, groups)
 
 
-def _is_half(array):
-    return array.itemsize == 2 and array.dtype.kind in "fV"
-
-
 def _cast(array, dtype):
     return array if array.dtype == dtype else array.astype(dtype)
 
@@ -234,7 +230,7 @@ def convolve(xp, input, weight, bias, geometry):
         raise RuntimeError(
             f"Input type ({dtype}) and {name} type ({other.dtype}) should be the same: convert one with .to()"
         )
-    if _is_half(input):
+    if is_half(input.dtype):
         input, weight = input.astype("float32"), weight.astype("float32")
     if geometry.transposed:
         result = _transposed(xp, input, weight, geometry)
@@ -292,7 +288,7 @@ def convolve_weight_grad(xp, small, large, kernel, geometry):
     (O, C / groups, *kernel).
     """
     dtype, groups = large.dtype, geometry.groups
-    if _is_half(large):
+    if is_half(large.dtype):
         small, large = small.astype("float32"), large.astype("float32")
     windows = _gradient_windows(geometry, large.shape, kernel, small.shape[2:], large.itemsize, _limit(xp))
     view, values = windows.view(xp, large), batch_last(xp, small)
@@ -333,7 +329,7 @@ def channel_sum(xp, input):
     """The sum of (N, C, *S) over all dimensions but the second."""
     channels = batch_last(xp, input)
     channels = channels.reshape(len(channels), prod(channels.shape[1:]))
-    if _is_half(input):
+    if is_half(input.dtype):
         channels = channels.astype("float32")
     # A product with ones: BLAS adds up faster, in many lanes.
     return _cast(xp.matmul(channels, xp.ones(channels.shape[1], channels.dtype)), input.dtype)

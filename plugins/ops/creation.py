@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, collect, composite, factory, get_default_dtype, hookimpl
+from plugrad.extend import Op, collect, composite, factory, get_default_dtype, hookimpl, is_integer
 
 
 def number(name, value):
@@ -19,10 +19,10 @@ def number(name, value):
 
 def dtype_for(*values):
     """The dtype that PyTorch gives a tensor of these Python numbers."""
-    kind = max(
+    rank = max(
         0 if isinstance(v, bool) else 1 if isinstance(v, int) else 2 if isinstance(v, float) else 3 for v in values
     )
-    return ("bool", "int64", get_default_dtype().numpy)[kind] if kind < 3 else get_default_dtype().to_complex().numpy
+    return ("bool", "int64", get_default_dtype().numpy)[rank] if rank < 3 else get_default_dtype().to_complex().numpy
 
 
 def filled(xp, size, value, dtype):
@@ -163,10 +163,10 @@ def eye_samples(make):
 
 def ramp(xp, start, step, count, dtype):
     """`start + step * i` in float64 (ints: exactly), rounded once."""
-    kind = xp.dtype(dtype).kind
-    if kind in "iu":
+    dtype = xp.dtype(dtype)
+    if is_integer(dtype):
         return xp.arange(start, start + step * count, step, dtype=dtype)
-    return (start + step * xp.arange(count, dtype="complex128" if kind == "c" else "float64")).astype(dtype)
+    return (start + step * xp.arange(count, dtype="complex128" if dtype.kind == "c" else "float64")).astype(dtype)
 
 
 @factory()
@@ -189,10 +189,10 @@ def arange(xp, start=None, end=None, step=1, *, dtype=None):
     start, end, step = (number("arange", v) for v in (0 if start is None else start, end, step))
     if dtype is None:
         dtype = dtype_for(start, end, step) if not isinstance(start + end + step, int) else "int64"
-    kind = xp.dtype(dtype).kind
-    if kind == "b":
+    dtype = xp.dtype(dtype)
+    if dtype.kind == "b":
         raise NotImplementedError("\"arange_cpu\" not implemented for 'Bool'; use dtype=torch.int64 and .bool()")
-    return ramp(xp, *progression(start, end, step, integral=kind in "iu"), dtype)
+    return ramp(xp, *progression(start, end, step, is_integer(dtype)), dtype)
 
 
 @arange.samples
@@ -226,7 +226,7 @@ def closed_range(xp, start, end, step=1, *, dtype):
     >>> torch.range(1, 3)
     tensor([1., 2., 3.])
     """
-    return ramp(xp, *progression(start, end, step, xp.dtype(dtype).kind in "iu", inclusive=True), dtype)
+    return ramp(xp, *progression(start, end, step, is_integer(xp.dtype(dtype)), inclusive=True), dtype)
 
 
 @closed_range.samples
@@ -239,7 +239,7 @@ def ends(name, start, end, steps, dtype):
     if not isinstance(steps, int):
         raise TypeError(f"{name}(): argument 'steps' (position 3) must be int, not {type(steps).__name__}")
     both = number(name, start), number(name, end)
-    return tuple(map(int, both)) if dtype is not None and dtype.kind in "iu" else both
+    return tuple(map(int, both)) if dtype is not None and is_integer(dtype) else both
 
 
 def spaced(xp, start, end, steps):

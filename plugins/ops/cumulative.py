@@ -6,7 +6,7 @@ import math
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op, reduction
 
-from ._checks import refuse
+from ._checks import COMPLEX, INTEGRAL, refuse
 from .reduction import cast, shift
 
 
@@ -155,7 +155,7 @@ def logcumsumexp(xp, input, dim):
     >>> torch.logcumsumexp(torch.tensor([1000., 1000.]), 0)
     tensor([1000.0000, 1000.6932])
     """
-    refuse("biu", "logcumsumexp_out_cpu", input)
+    refuse(INTEGRAL, "logcumsumexp_out_cpu", input)
     return scanned(xp, _logaddexp_pair(xp), (input + 0,), dim)[0]
 
 
@@ -199,7 +199,7 @@ def _in_order(xp, function, array, dim):
 
 def _running_extreme(xp, input, dim, pick, running):
     """Running extreme and the index of its last occurrence; a NaN stays."""
-    refuse("c", "cummax_cummin", input)
+    refuse(COMPLEX, "cummax_cummin", input)
     values = running(xp, pick, input, dim) if input.size else input
     here = (input == values) | (input != input)
     positions = xp.arange(input.shape[dim]).reshape((-1,) + (1,) * (input.ndim - 1 - dim))

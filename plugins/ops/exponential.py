@@ -6,7 +6,7 @@ import math
 
 from plugrad.extend import Op, binary, collect, conj, hookimpl, unary
 
-from ._checks import is_number, refuse
+from ._checks import INTEGRAL, is_number, refuse
 
 # ---------------------------------------------------------------- exponentials
 
@@ -69,7 +69,7 @@ def logaddexp(xp, input, other):
     >>> torch.logaddexp(torch.tensor([0.]), torch.tensor([0.]))
     tensor([0.6931])
     """
-    refuse("biu", "logaddexp_cpu", input, other)
+    refuse(INTEGRAL, "logaddexp_cpu", input, other)
     if input.dtype.kind != "c":
         return xp.logaddexp(input, other)
     first = input.real >= other.real
@@ -96,7 +96,7 @@ def logaddexp2(xp, input, other):
     >>> torch.logaddexp2(torch.tensor([3.]), torch.tensor([3.]))
     tensor([4.])
     """
-    refuse("biu", "logaddexp2_cpu", input, other)
+    refuse(INTEGRAL, "logaddexp2_cpu", input, other)
     return xp.logaddexp2(input, other)
 
 

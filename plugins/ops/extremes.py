@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, keep_dims, op, reduction
 
-from ._checks import refuse
+from ._checks import BOOL_OR_COMPLEX, COMPLEX, refuse
 from .reduction import reduced
 
 
@@ -76,7 +76,7 @@ def amax(xp, input, dim=None, keepdim=False):
     >>> torch.amax(torch.tensor([[1., 4.], [3., 2.]]), 1)
     tensor([4., 3.])
     """
-    refuse("c", "max_values_cpu", input)
+    refuse(COMPLEX, "max_values_cpu", input)
     _not_empty("amax", input, dim)
     return extreme(xp, input, "max", dim, keepdim)
 
@@ -91,7 +91,7 @@ def amin(xp, input, dim=None, keepdim=False):
     >>> torch.amin(torch.tensor([[1., 4.], [3., 2.]]), 1)
     tensor([1., 2.])
     """
-    refuse("c", "min_values_cpu", input)
+    refuse(COMPLEX, "min_values_cpu", input)
     _not_empty("amin", input, dim)
     return extreme(xp, input, "min", dim, keepdim)
 
@@ -118,7 +118,7 @@ def aminmax(xp, input, *, dim=None, keepdim=False):
     tensor(3.)
     """
     one_dim("aminmax", dim)
-    refuse("c", "aminmax_cpu", input)
+    refuse(COMPLEX, "aminmax_cpu", input)
     if dim is None and not input.size:
         raise RuntimeError(
             "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
@@ -254,7 +254,7 @@ def min_(xp, input, dim, keepdim=False):
 @reduction(at=(), node="MaxBackward1")
 def max_all(xp, input):
     """Largest of all elements."""
-    refuse("c", "max_all", input)
+    refuse(COMPLEX, "max_all", input)
     _not_empty("max", input, None)
     return input.max()
 
@@ -262,7 +262,7 @@ def max_all(xp, input):
 @reduction(at=(), node="MinBackward1")
 def min_all(xp, input):
     """Smallest of all elements."""
-    refuse("c", "min_all", input)
+    refuse(COMPLEX, "min_all", input)
     _not_empty("min", input, None)
     return input.min()
 
@@ -342,7 +342,7 @@ def overloaded_samples(make):
 def _middle(xp, input, dim, keepdim, skip_nan):
     """The lower median along `dim` and its index; a NaN is the median unless NaNs are skipped."""
     one_dim("median", dim)
-    refuse("cb", "median_cpu", input)
+    refuse(BOOL_OR_COMPLEX, "median_cpu", input)
     _not_empty("median", input, dim)
     order = xp.argsort(input, axis=dim, kind="stable")  # NaNs come last
     n = input.shape[dim]
@@ -357,7 +357,7 @@ def _middle(xp, input, dim, keepdim, skip_nan):
 
 def _middle_of_all(xp, input, skip_nan):
     if not input.size:
-        refuse("cb", "median_cpu", input)
+        refuse(BOOL_OR_COMPLEX, "median_cpu", input)
         empty = "nan" if input.dtype.kind == "f" else xp.iinfo(input.dtype).min
         return xp.full((), empty, input.dtype)
     return _middle(xp, input.reshape(-1), 0, False, skip_nan)[0]
@@ -433,7 +433,7 @@ def mode(xp, input, dim=-1, keepdim=False):
     tensor(1)
     """
     one_dim("mode", dim)
-    refuse("c", "mode", input)
+    refuse(COMPLEX, "mode", input)
     if not input.shape[dim]:
         raise IndexError(f"mode(): Expected reduction dim {dim} to have non-zero size.")
     lines = xp.moveaxis(input, dim, -1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, collect, composite, hookimpl, op, rng
+from plugrad.extend import Op, collect, composite, hookimpl, is_integer, op, rng
 
 from .random import (
     DIGITS,
@@ -159,10 +159,10 @@ def random(xp, input, from_=None, to=None, *, generator=None):
     if from_ is not None and to is None:
         from_, to = 0, from_
     if to is None:
-        kind, limit = input.dtype.kind, 2
-        if kind in "iu":
+        limit = 2
+        if is_integer(input.dtype):
             limit = int(xp.iinfo(input.dtype).max) + (input.dtype.itemsize < 8)
-        elif kind != "b":
+        elif input.dtype.kind != "b":
             limit = 2 ** (DIGITS.get(input.dtype.name) or xp.finfo(input.dtype).nmant + 1) + 1
         from_, to = 0 if from_ is None else from_, limit
     return integer_array(xp, from_, to, input.shape, input.dtype, generator)

@@ -167,8 +167,8 @@ def _resize(F, input, dims, sizes):
 def _transform(F, name, input, sizes, dims, norm, out):
     """One of the public functions, along non-negative `dims`; a size that is None or -1 stays as it is."""
     input = _prepare(name, input)
-    kind = name.removesuffix("2").removesuffix("n")
-    forward, to_real, from_real = kind in _FORWARD, kind in ("irfft", "hfft"), kind in ("rfft", "ihfft")
+    transform = name.removesuffix("2").removesuffix("n")
+    forward, to_real, from_real = transform in _FORWARD, transform in ("irfft", "hfft"), transform in ("rfft", "ihfft")
     if (to_real or from_real) and not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
     full = [input.shape[d] if n in (None, -1) else int(n) for d, n in zip(dims, sizes)]
@@ -251,47 +251,48 @@ _DIM = {
 }
 
 
-def _document(kind, suffix):
-    stored = "first half" if kind in ("irfft", "hfft") else "real tensor" if kind in ("rfft", "ihfft") else "tensor"
+def _document(transform, suffix):
+    from_half, to_half = transform in ("irfft", "hfft"), transform in ("rfft", "ihfft")
+    stored = "first half" if from_half else "real tensor" if to_half else "tensor"
     given, result = 3 if stored == "first half" else 4, 3 if stored == "real tensor" else 4
     more = "4, " if suffix else ""
     return _DOC.format(
-        title=_TITLES[kind] + _WHERE[suffix], what=stored, size=_SIZE[suffix and "2"], dim=_DIM[suffix],
-        real=" or complex input" if stored == "real tensor" else "", name=kind + suffix,
+        title=_TITLES[transform] + _WHERE[suffix], what=stored, size=_SIZE[suffix and "2"], dim=_DIM[suffix],
+        real=" or complex input" if stored == "real tensor" else "", name=transform + suffix,
         given=f"{more}{given}", result=f"{more}{result}",
     )  # fmt: skip
 
 
-def _declare(kind):
+def _declare(transform):
     """The records of one transform, along one dimension, two, and any number."""
 
     def one(F, input, n=None, dim=-1, norm=None, *, out=None):
-        return _transform(F, kind, input, (n,), _one_axis(input, dim), norm, out)
+        return _transform(F, transform, input, (n,), _one_axis(input, dim), norm, out)
 
     def two(F, input, s=None, dim=(-2, -1), norm=None, *, out=None):
-        return _transform(F, f"{kind}2", input, *_many_axes(input, s, dim), norm, out)
+        return _transform(F, f"{transform}2", input, *_many_axes(input, s, dim), norm, out)
 
     def many(F, input, s=None, dim=None, norm=None, *, out=None):
-        return _transform(F, f"{kind}n", input, *_many_axes(input, s, dim), norm, out)
+        return _transform(F, f"{transform}n", input, *_many_axes(input, s, dim), norm, out)
 
     for suffix, function in (("", one), ("2", two), ("n", many)):
-        name = kind + suffix
-        function.__doc__ = _document(kind, suffix)
+        name = transform + suffix
+        function.__doc__ = _document(transform, suffix)
         record = composite(name=name, at=(f"fft.{name}",))(function)
-        record.samples(_samples(kind, suffix))
+        record.samples(_samples(transform, suffix))
         yield record
 
 
-def _samples(kind, suffix):
+def _samples(transform, suffix):
     def samples(make):
-        dtype = "complex128" if kind in ("irfft", "hfft") else "float64"
+        dtype = "complex128" if transform in ("irfft", "hfft") else "float64"
         yield make.args(make(3, 4, dtype=dtype))
         yield make.args(make(3, 4, dtype=dtype), (5, 3) if suffix else 5, norm="ortho")
 
     return samples
 
 
-_transforms = [record for kind in _TITLES for record in _declare(kind)]
+_transforms = [record for transform in _TITLES for record in _declare(transform)]
 
 
 # ---------------------------------------------------------------------------------------------------- order of the bins

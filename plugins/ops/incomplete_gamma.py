@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad.extend import Op, binary, collect, hookimpl, scipy_of
 
-from ._checks import refuse
+from ._checks import NOT_FLOATING, refuse
 
 
 @binary(name="igamma", aliases=("special.gammainc",), ref="scipy.special.gammainc", numbers="none")
@@ -19,7 +19,7 @@ def igamma(xp, input, other):
     >>> torch.special.gammainc(torch.tensor([1.]), torch.tensor([2.]))
     tensor([0.8647])
     """
-    refuse("biuc", "igamma", input, other)
+    refuse(NOT_FLOATING, "igamma", input, other)
     return scipy_of(xp, "special").gammainc(input, other)
 
 
@@ -50,7 +50,7 @@ def igammac(xp, input, other):
     >>> torch.special.gammaincc(torch.tensor([1.]), torch.tensor([2.]))
     tensor([0.1353])
     """
-    refuse("biuc", "igammac", input, other)
+    refuse(NOT_FLOATING, "igammac", input, other)
     return scipy_of(xp, "special").gammaincc(input, other)
 
 

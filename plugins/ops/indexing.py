@@ -38,8 +38,8 @@ def _basic_node(input, index):
         return "SliceBackward0"
     for item in reversed(index):
         if item is not Ellipsis and item != _ALL:
-            kind = "Unsqueeze" if item is None else "Slice" if isinstance(item, slice) else "Select"
-            return f"{kind}Backward0"
+            step = "Unsqueeze" if item is None else "Slice" if isinstance(item, slice) else "Select"
+            return f"{step}Backward0"
     return "SliceBackward0"
 
 

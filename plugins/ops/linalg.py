@@ -7,7 +7,7 @@ import math
 import plugrad
 from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, elementwise, hookimpl, op
 
-from ._checks import refuse
+from ._checks import BOOL, refuse
 from ._linalg import Described, adjoint, check_square, raw_adjoint
 from .solvers import square_samples
 
@@ -260,7 +260,7 @@ def linalg_cross(xp, input, other, *, dim=-1):
     >>> torch.linalg.cross(torch.tensor([1., 0., 0.]), torch.tensor([0., 1., 0.]))
     tensor([0., 0., 1.])
     """
-    refuse("b", "cross", input, other)
+    refuse(BOOL, "cross", input, other)
     _check_cross(input, other, dim)
     a, b = xp.moveaxis(input, dim, -1), xp.moveaxis(other, dim, -1)
     a1, a2, a3 = a[..., 0], a[..., 1], a[..., 2]

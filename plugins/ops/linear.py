@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, collect, composite, conj, hookimpl, op
+from plugrad.extend import Op, collect, composite, conj, hookimpl, is_half, op
 
 
 def _check_linear(input, weight, bias):
@@ -56,7 +56,7 @@ def linear(xp, input, weight, bias=None):
     ):
         _check_linear(input, weight, bias)
     dtype = input.dtype
-    if dtype.itemsize == 2 and dtype.kind in "fV":
+    if is_half(dtype):
         input, weight = input.astype("float32"), weight.astype("float32")
     if input.ndim > 2 and weight.ndim == 2:
         rows = input.size // input.shape[-1] if input.shape[-1] else _rows(input.shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, broadcast_shapes, collect, elementwise, hookimpl, op
+from plugrad.extend import Op, broadcast_shapes, collect, elementwise, hookimpl, is_integer, op
 
 from . import _index as ix
 
@@ -107,14 +107,13 @@ def masked_fill(xp, input, mask, value):
         raise RuntimeError(
             f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
-    kind = input.dtype.kind
-    if kind != "c" and (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c"):
+    if input.dtype.kind != "c" and (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c"):
         raise RuntimeError(f"value cannot be converted to type {input.dtype} without overflow")
     if hasattr(value, "dtype"):
         value = value.astype(input.dtype)
-    elif kind in "iu":
+    elif is_integer(input.dtype):
         value = int(value)
-    elif kind == "b":
+    elif input.dtype.kind == "b":
         value = bool(value)
     return xp.where(mask, value, input)
 

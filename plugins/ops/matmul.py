@@ -6,7 +6,7 @@ import math
 
 from plugrad.extend import Op, broadcast_shapes, collect, composite, conj, hookimpl, op
 
-from ._checks import dtype_word, refuse
+from ._checks import BOOL, dtype_word, refuse
 from .shape import sum_to_shape
 
 _C_NAMES = {
@@ -74,7 +74,7 @@ def product(xp, input, other):
         _same_dtype(input, other)
     dtype = input.dtype
     if dtype.char in "?eE":
-        refuse("b", "addmm_impl_cpu_", input)
+        refuse(BOOL, "addmm_impl_cpu_", input)
         return product(xp, input.astype("float32"), other.astype("float32")).astype(dtype)
     try:
         if input.ndim == 2 == other.ndim:
@@ -267,7 +267,7 @@ def bmm_samples(make):
 def _check_mv(input, vec) -> None:
     if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {vec.ndim}, {input.ndim}, {vec.ndim}")
-    refuse("b", "addmv_impl_cpu", input)
+    refuse(BOOL, "addmv_impl_cpu", input)
 
 
 @op()
@@ -306,7 +306,7 @@ def mv_samples(make):
 def _check_dot(input, tensor) -> None:
     if input.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
-    refuse("b", "dot", input)
+    refuse(BOOL, "dot", input)
 
 
 @op()

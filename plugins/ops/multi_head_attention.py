@@ -15,20 +15,20 @@ def _check(query, key, value, padding, mask, embed_dim, num_heads, is_causal) ->
         raise AssertionError(
             f"query should be unbatched 2D or batched 3D tensor but received {query.ndim}-D query tensor"
         )
-    kind = "batched (3-D)" if query.ndim == 3 else "unbatched (2-D)"
+    form = "batched (3-D)" if query.ndim == 3 else "unbatched (2-D)"
     if key.ndim != query.ndim or value.ndim != query.ndim:
         raise AssertionError(
-            f"For {kind} `query`, expected `key` and `value` to be {query.ndim}-D but found {key.ndim}-D and "
+            f"For {form} `query`, expected `key` and `value` to be {query.ndim}-D but found {key.ndim}-D and "
             f"{value.ndim}-D tensors respectively"
         )
     if padding is not None and padding.ndim != query.ndim - 1:
         raise AssertionError(
-            f"For {kind} `query`, expected `key_padding_mask` to be `None` or {query.ndim - 1}-D but found "
+            f"For {form} `query`, expected `key_padding_mask` to be `None` or {query.ndim - 1}-D but found "
             f"{padding.ndim}-D tensor instead"
         )
     if mask is not None and mask.ndim not in (2, 3):
         raise AssertionError(
-            f"For {kind} `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found {mask.ndim}-D tensor instead"
+            f"For {form} `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found {mask.ndim}-D tensor instead"
         )
     if is_causal and mask is None:
         raise RuntimeError(

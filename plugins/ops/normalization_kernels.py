@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from math import nan, prod
 
-from plugrad.extend import Op, collect, elementwise, hookimpl, op
+from plugrad.extend import Op, collect, elementwise, hookimpl, is_half, op
 
 from .shape import sum_to_shape
-
-
-def _is_half(array):
-    return array.dtype.itemsize == 2 and array.dtype.kind in "fV"
 
 
 @op(at=())
@@ -23,7 +19,7 @@ def standardize(xp, input, dims, eps):
     at least float32 precision.
     """
     dtype = input.dtype
-    if _is_half(input):
+    if is_half(input.dtype):
         input = input.astype("float32")
     count = prod(input.shape[d] for d in dims)
     mean = input.sum(dims, keepdims=True) / count
@@ -31,15 +27,15 @@ def standardize(xp, input, dims, eps):
     variance = xp.square(centered).sum(dims, keepdims=True) / count
     centered *= 1 / xp.sqrt(variance + eps)
     result = centered if centered.dtype == dtype else centered.astype(dtype)
-    kind = input.dtype  # statistics of no elements, or NumPy scalars, keep it
-    return result, xp.asarray(mean, kind), xp.asarray(variance, kind)
+    precise = input.dtype  # statistics of no elements, or NumPy scalars, keep it
+    return result, xp.asarray(mean, precise), xp.asarray(variance, precise)
 
 
 @standardize.meta
 def standardize_meta(input, dims, eps):
     shape = tuple(1 if i in dims else n for i, n in enumerate(input.shape))
-    kind = "float32" if _is_half(input) else input.dtype
-    return [(input.shape, input.dtype), (shape, kind), (shape, kind)]
+    dtype = "float32" if is_half(input.dtype) else input.dtype
+    return [(input.shape, input.dtype), (shape, dtype), (shape, dtype)]
 
 
 @standardize.vjp
@@ -99,8 +95,8 @@ def normalize_affine(xp, input, weight, bias, dims, shape, eps):
 
     In one op, so that of the size of the input only the input itself is kept for backward.
     """
-    kind = "float32" if _is_half(input) else input.dtype
-    values = input if input.dtype == kind else input.astype(kind)
+    dtype = "float32" if is_half(input.dtype) else input.dtype
+    values = input if input.dtype == dtype else input.astype(dtype)
     count = prod([input.shape[d] for d in dims]) or nan
     mean = values.sum(dims, None, None, True)
     mean /= count
@@ -113,7 +109,7 @@ def normalize_affine(xp, input, weight, bias, dims, shape, eps):
         result *= weight if weight.shape == shape else weight.reshape(shape)
     if bias is not None:
         result += bias if bias.shape == shape else bias.reshape(shape)
-    return (result if kind is input.dtype else result.astype(input.dtype)), mean, variance
+    return (result if dtype is input.dtype else result.astype(input.dtype)), mean, variance
 
 
 @normalize_affine.meta

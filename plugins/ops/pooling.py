@@ -8,7 +8,7 @@ order wins, as in PyTorch. The hidden ops below (`max_pool`, `max_pool_grad`, `m
 
 from __future__ import annotations
 
-from plugrad.extend import Op, collect, composite, hookimpl, op
+from plugrad.extend import Op, collect, composite, hookimpl, is_half, is_integer, op
 
 from ._pooling_axes import adaptive_axes, sliding_axes
 
@@ -36,10 +36,6 @@ def _crop(padded, axes):
     return padded[(..., *(slice(a.low, s - a.high) for a, s in zip(axes, padded.shape[-len(axes) :])))]
 
 
-def _is_half(array):
-    return array.dtype.itemsize == 2 and array.dtype.kind in "fV"
-
-
 def _pooled_shape(shape, axes):
     return (*shape[: -len(axes)], *(axis.size for axis in axes))
 
@@ -48,7 +44,7 @@ def _pooled_shape(shape, axes):
 
 
 def _lowest(xp, dtype):
-    return xp.iinfo(dtype).min if dtype.kind in "iu" else -float("inf")
+    return xp.iinfo(dtype).min if is_integer(dtype) else -float("inf")
 
 
 def _maxima(xp, input, axes):
@@ -117,7 +113,7 @@ def _hand_down(xp, g, values, most, position, axis):
 def max_pool_grad(xp, grad, input, axes):
     """Each window's gradient at the first of its largest elements."""
     dtype = grad.dtype
-    if _is_half(grad):
+    if is_half(grad.dtype):
         grad = grad.astype("float32")
     stages = _maxima(xp, input, axes)
     for position in range(-len(axes), 0):
@@ -345,7 +341,7 @@ def _share(xp, values, axes, padding_counts, divisor):
             arrays.append(xp.asarray(counts, values.dtype).reshape(-1, *(1,) * (-1 - i)))
     for array in arrays:
         counted = array * counted
-    if values.dtype.kind in "iu":  # PyTorch's integer division rounds towards zero
+    if is_integer(values.dtype):  # PyTorch's integer division rounds towards zero
         return xp.trunc(values / counted).astype(values.dtype)
     return values / counted
 
@@ -354,7 +350,7 @@ def _share(xp, values, axes, padding_counts, divisor):
 def avg_pool(xp, input, axes, padding_counts, divisor):
     """The mean of each window; `padding_counts` says whether padding is part of it."""
     dtype, total = input.dtype, _pad(xp, input, axes, 0)
-    if _is_half(input):
+    if is_half(input.dtype):
         total = total.astype("float32")
     for position in range(-1, -len(axes) - 1, -1):
         taps = axes[position].taps
@@ -390,7 +386,7 @@ def avg_pool_samples(make):
 def avg_unpool(xp, input, axes, padding_counts, divisor, shape):
     """Spread each value evenly over its window: the adjoint of `avg_pool`."""
     dtype = input.dtype
-    spread = _share(xp, input.astype("float32") if _is_half(input) else input, axes, padding_counts, divisor)
+    spread = _share(xp, input.astype("float32") if is_half(input.dtype) else input, axes, padding_counts, divisor)
     for position in range(-len(axes), 0):
         axis = axes[position]
         length = axis.low + shape[position] + axis.high

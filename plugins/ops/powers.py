@@ -6,9 +6,9 @@ import cmath
 import math
 
 import plugrad
-from plugrad.extend import Op, binary, collect, composite, conj, hookimpl, unary
+from plugrad.extend import Op, binary, collect, composite, conj, hookimpl, is_integer, unary
 
-from ._checks import is_number, refuse
+from ._checks import BOOL, is_number, refuse
 
 
 @composite(inplace=True)
@@ -84,7 +84,7 @@ def pow(xp, input, exponent):
     """
     if is_number(exponent):
         return _pow_number(xp, input, exponent)
-    refuse("b", "pow", exponent)
+    refuse(BOOL, "pow", exponent)
     if exponent.dtype.kind == "i" and not isinstance(input, float):
         return _pow_integers(xp, input, exponent)
     return xp.power(input, exponent)
@@ -104,8 +104,8 @@ def _pow_number(xp, input, exponent):
         return xp.multiply(input, input)
     if exponent == 3:
         return xp.multiply(xp.multiply(input, input), input)
-    refuse("b", "pow", input)
-    if input.dtype.kind in "iu":
+    refuse(BOOL, "pow", input)
+    if is_integer(input.dtype):
         if exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
         return xp.power(input, exponent)

@@ -7,22 +7,22 @@ library, so equal seeds give other numbers than PyTorch's.
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Op, collect, composite, factory, hookimpl, op, rng
+from plugrad.extend import Op, collect, composite, factory, hookimpl, is_integral, is_single_or_double, op, rng
 
 from .creation import options
 
 DIGITS = {"float16": 11, "bfloat16": 8}  # significant bits; wider floats are drawn directly
 
 
-def refuse_integers(name, dtype, kinds="biu"):
-    if dtype.kind in kinds:
+def refuse_integers(name, dtype):
+    if is_integral(dtype):
         raise NotImplementedError(f"\"{name}\" not implemented for '{dtype}'; give a floating point dtype")
 
 
 def uniform_array(xp, size, dtype, generator):
     """Samples of [0, 1); coarse dtypes are drawn on their own grid, since rounding could reach 1."""
     dtype, source = xp.dtype(dtype), rng(xp, generator)
-    if dtype.char in "fd":
+    if is_single_or_double(dtype):
         return xp.asarray(source.random(size, dtype))
     refuse_integers("check_uniform_bounds", dtype)
     if dtype.kind == "c":
@@ -35,7 +35,7 @@ def uniform_array(xp, size, dtype, generator):
 def normal_array(xp, size, dtype, generator):
     """Standard normal samples; complex ones have variance 1 in total."""
     dtype, source = xp.dtype(dtype), rng(xp, generator)
-    if dtype.char in "fd":
+    if is_single_or_double(dtype):
         return xp.asarray(source.standard_normal(size, dtype))
     refuse_integers("normal_kernel", dtype)
     if dtype.kind == "c":

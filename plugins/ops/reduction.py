@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 
-from plugrad.extend import Op, collect, composite, hookimpl, keep_dims, reduction
+from plugrad.extend import Op, collect, composite, hookimpl, is_integral, is_single_or_double, keep_dims, reduction
 
 from ._checks import dtype_word
 
@@ -57,7 +57,7 @@ def _row_sums(xp, rows):
 
 def total(xp, input, dim=None, keepdim=False):
     """Sum of a raw array over `dim` (None, an int or a tuple), accurate and fast along every dimension."""
-    if input.size < _LARGE or input.dtype.char not in "fd" or not input.flags.c_contiguous:
+    if input.size < _LARGE or not is_single_or_double(input.dtype) or not input.flags.c_contiguous:
         return reduced(input, "sum", dim, keepdim)
     ndim, shape = input.ndim, input.shape
     dims = range(ndim) if dim is None or dim == () else dim if dim.__class__ is tuple else (dim,)
@@ -138,7 +138,7 @@ def mean(xp, input, dim=None, keepdim=False, *, dtype=None):
     >>> torch.mean(torch.tensor([[1., 2.], [3., 5.]]), 1)
     tensor([1.5000, 4.0000])
     """
-    if input.dtype.kind in "biu":
+    if is_integral(input.dtype):
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             f"Got: {dtype_word(input.dtype)}; write input.float().mean() or give dtype="
@@ -230,7 +230,7 @@ def shift(F, input, dim, fill):
 
 def _mean_squares(xp, input, dim, keepdim, correction):
     """Sum of squared distances from the mean, over the degrees of freedom."""
-    if input.dtype.kind in "biu":
+    if is_integral(input.dtype):
         raise RuntimeError("std and var only support floating point and complex dtypes; write input.float()")
     n = count_of(input.shape, dim)
     if n <= correction:

@@ -244,9 +244,9 @@ def interpolate(
     if mode == "area":
         pool = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)[input.ndim - 3]
         return pool(input, new)
-    kind = _MODES[mode][1] if mode in _MODES else mode
+    method = _MODES[mode][1] if mode in _MODES else mode
     flags = (" corners" if align_corners else "") + (" antialias" if antialias else "")
-    return F.resample(input, new, scales, kind + flags)
+    return F.resample(input, new, scales, method + flags)
 
 
 @interpolate.samples

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from plugrad import bfloat16, finfo
-from plugrad.extend import Op, binary, collect, conj, hookimpl, op, unary
+from plugrad.extend import Op, binary, collect, conj, hookimpl, is_integral, op, unary
 
-from ._checks import is_number, refuse
+from ._checks import BOOL, INTEGER, NOT_FLOATING, is_number, refuse
 
 
 def _refuse_bool(name, input):
-    refuse("b", f"{name}_vml_cpu", input)
+    refuse(BOOL, f"{name}_vml_cpu", input)
     if input.dtype.kind == "c":
         raise NotImplementedError(f"{name} is not supported for complex inputs")
 
@@ -78,7 +78,7 @@ def frac(xp, input):
     >>> torch.frac(torch.tensor([-1.25, 1.5]))
     tensor([-0.2500,  0.5000])
     """
-    refuse("biuc", "frac_cpu", input)
+    refuse(NOT_FLOATING, "frac_cpu", input)
     return input - xp.trunc(input)
 
 
@@ -104,7 +104,7 @@ def round(xp, input, *, decimals=0):
     _refuse_bool("round", input)
     if decimals == 0:
         return xp.rint(input) if input.dtype.kind == "f" else input.copy()
-    refuse("iu", "round_cpu", input)
+    refuse(INTEGER, "round_cpu", input)
     scale = 10.0 ** (decimals if decimals > 0 else -decimals)
     if decimals > 0:
         return xp.rint(input * scale) / scale
@@ -229,7 +229,7 @@ def nextafter(xp, input, other):
     >>> torch.nextafter(torch.tensor(1.), torch.tensor(2.)) - 1 == torch.finfo(torch.float32).eps
     tensor(True)
     """
-    refuse("biuc", "nextafter_cpu", input, other)
+    refuse(NOT_FLOATING, "nextafter_cpu", input, other)
     return xp.nextafter(input, other)
 
 
@@ -308,7 +308,7 @@ def nan_to_num(xp, input, nan=None, posinf=None, neginf=None):
     >>> torch.nan_to_num(torch.tensor([float("nan"), float("inf"), 1.]), posinf=9.)
     tensor([0., 9., 1.])
     """
-    if input.dtype.kind in "biu":
+    if is_integral(input.dtype):
         return input.copy()
     if input.dtype.kind == "c":
         output = xp.empty(input.shape, input.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, hookimpl, op
+from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, hookimpl, is_floating, is_integer, op
 
 from . import _index as ix
 
@@ -129,7 +129,7 @@ def scatter(xp, input, dim, index, src=None, *, value=None, reduce=None):
     if reduce is None:
         array[where] = part
     else:
-        if not hasattr(part, "dtype") and out.dtype.kind in "iu":
+        if not hasattr(part, "dtype") and is_integer(out.dtype):
             part = int(part)
         flat = xp.ravel_multi_index(where, array.shape).ravel()
         part = xp.broadcast_to(xp.asarray(part, dtype=out.dtype), at.shape).ravel()
@@ -209,7 +209,7 @@ def combine(xp, reduce):
 def identity(xp, reduce, dtype):
     """What leaves every number as it is under `reduce`."""
     if reduce in ("amax", "amin"):
-        if dtype.kind in "fV":  # V: bfloat16
+        if is_floating(dtype):
             return -xp.inf if reduce == "amax" else xp.inf
         if dtype.kind == "b":
             return reduce == "amin"
@@ -238,7 +238,7 @@ def scatter_reduced(xp, input, dim, index, src, reduce, include_self):
         counts = xp.full(memory.shape, int(include_self), "int64")
         ix.combine_at(xp, xp.add, counts, flat, xp.ones_like(flat))
         counts = xp.maximum(counts, 1)
-        memory[...] = memory // counts if out.dtype.kind in "iu" else memory / counts.astype(out.real.dtype)
+        memory[...] = memory // counts if is_integer(out.dtype) else memory / counts.astype(out.real.dtype)
     return out
 
 

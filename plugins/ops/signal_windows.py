@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, collect, factory, hookimpl
+from plugrad.extend import Op, collect, factory, hookimpl, is_floating
 
 
 def _sampled(xp, name, length, periodic, dtype, shape):
     """Samples of `shape(phase, last)` at `length` points; periodic windows leave out the last of one more."""
     dtype = xp.dtype(dtype)
-    if dtype.kind not in "fV":
+    if not is_floating(dtype):
         raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
     if length < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, axes, collect, composite, hookimpl, op, rng
+from plugrad.extend import Op, axes, collect, composite, hookimpl, is_floating, is_single_or_double, op, rng
 
 
 def _prepare(name, input, dim, dtype):
     """The input in the dtype to compute with, the dtype of the result, and the non-negative axis."""
     axis = axes(dim, input.ndim)
-    if dtype is None and input.dtype.char in "fd" and input.ndim:
+    if dtype is None and is_single_or_double(input.dtype) and input.ndim:
         return input, input.dtype, axis
     result = input.dtype if dtype is None else dtype
-    if result.kind in "biuc":
+    if not is_floating(result):
         raise NotImplementedError(
             f"\"{name}\" not implemented for '{result}': give a floating point dtype=, or convert with .float()"
         )
@@ -55,7 +55,7 @@ def softmax(xp, input, dim, dtype=None):
 @softmax.kernel("cpu")
 def softmax_on_cpu(xp, input, dim, dtype=None):
     """The same; where no exponential can overflow nothing needs to be subtracted, and that is cheap to find out."""
-    if dtype is None and input.dtype.char in "fd" and input.ndim and input.size:
+    if dtype is None and is_single_or_double(input.dtype) and input.ndim and input.size:
         if input.item(input.argmax()) < 40 and input.item(input.argmin()) > -40:
             values = xp.exp(input)
             values /= values.sum(axes(dim, input.ndim), None, None, True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, hookimpl, op
+from plugrad.extend import Op, axes, collect, composite, hookimpl, is_floating, is_integer, op
 
 
 def order_of(xp, input, dim, descending):
@@ -415,7 +415,7 @@ def bincount(xp, input, weights=None, minlength=0):
     """
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
-    if input.dtype.kind not in "iu":
+    if not is_integer(input.dtype):
         raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype}'; convert with .long()")
     if input.ndim != 1 or (input.size and int(input.min()) < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
@@ -437,7 +437,7 @@ def histc(xp, input, bins=100, min=0, max=0):
     >>> torch.histc(torch.tensor([1.0, 2.0, 1.0]), 4, 0, 3)
     tensor([0., 2., 1., 0.])
     """
-    if input.dtype.kind not in "fV":
+    if not is_floating(input.dtype):
         raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{input.dtype}'; convert with .float()")
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")

@@ -6,7 +6,7 @@ import math
 
 from plugrad.extend import Op, binary, collect, complement, conj, hookimpl, unary
 
-from ._checks import refuse
+from ._checks import COMPLEX, INTEGRAL, refuse
 
 # ---------------------------------------------------------------- trigonometric
 
@@ -115,7 +115,7 @@ def atan2(xp, input, other):
     >>> torch.atan2(torch.tensor([1.]), torch.tensor([-1.]))
     tensor([2.3562])
     """
-    refuse("c", "atan2_cpu", input, other)
+    refuse(COMPLEX, "atan2_cpu", input, other)
     return xp.arctan2(input, other)
 
 
@@ -137,7 +137,7 @@ def hypot(xp, input, other):
     >>> torch.hypot(torch.tensor([3.]), torch.tensor([4.]))
     tensor([5.])
     """
-    refuse("biu", "hypot_cpu", input, other)
+    refuse(INTEGRAL, "hypot_cpu", input, other)
     return xp.hypot(input, other)
 
 

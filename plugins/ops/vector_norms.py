@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, axes, collect, composite, hookimpl, keep_dims, reduction
+from plugrad.extend import Op, axes, collect, composite, hookimpl, is_integral, keep_dims, reduction
 
 from .extremes import shared
 from .reduction import total
@@ -61,7 +61,7 @@ def linalg_vector_norm(xp, input, ord=2, dim=None, keepdim=False, *, dtype=None)
     >>> torch.linalg.vector_norm(torch.tensor([3., -4.])), torch.linalg.vector_norm(torch.tensor([3., -4.]), 1)
     (tensor(5.), tensor(7.))
     """
-    if input.dtype.kind in "biu":
+    if is_integral(input.dtype):
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
             f"{input.dtype}; write input.float()"

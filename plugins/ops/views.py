@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, axes, collect, composite, hookimpl, op, view
+from plugrad.extend import Op, axes, collect, composite, hookimpl, is_integer, op, view
 
 
 @view(aliases=("swapdims", "swapaxes"), inplace="shape")
@@ -237,7 +237,7 @@ def narrow(xp, input, dim, start, length):
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
-    if not isinstance(start, int) and (start.ndim or start.dtype.kind not in "iu"):
+    if not isinstance(start, int) and (start.ndim or not is_integer(start.dtype)):
         raise RuntimeError("start must be an 0-dim integral Tensor.")
     dim, start = axes(dim, input.ndim), int(start)
     size = input.shape[dim]

@@ -8,7 +8,15 @@ from __future__ import annotations
 from plugrad.devices.backend import Backend
 from plugrad.devices.device import type_of
 from plugrad.devices.dtypes import from_numpy as dtype_of
-from plugrad.devices.dtypes import get_default_dtype
+from plugrad.devices.dtypes import (
+    get_default_dtype,
+    is_differentiable,
+    is_floating,
+    is_half,
+    is_integer,
+    is_integral,
+    is_single_or_double,
+)
 from plugrad.dispatch.families import binary, composite, elementwise, factory, op, reduction, unary, view
 from plugrad.dispatch.interception import OpCall, OpHook
 from plugrad.dispatch.kernels import Kernel, kernel_for
@@ -33,7 +41,8 @@ __all__ = [
     "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "OpCall", "OpHook", "Optimizer",
     "PLUGRAD_API", "Parameter", "SymbolicBackend", "axes", "binary", "broadcast_shapes", "collect", "complement",
     "composite", "conj", "dtype_of", "elementwise", "factory", "from_raw", "get_default_dtype", "hookimpl",
-    "is_basic_index", "keep_dims", "kernel_for", "layer", "loss", "loss_modules", "op", "reduction", "register",
+    "is_basic_index", "is_differentiable", "is_floating", "is_half", "is_integer", "is_integral",
+    "is_single_or_double", "keep_dims", "kernel_for", "layer", "loss", "loss_modules", "op", "reduction", "register",
     "rng", "scipy_of", "tidy_index", "type_of", "unary", "unregister", "view",
 ]  # fmt: skip
 

@@ -167,11 +167,11 @@ def test_result_type_of_three_operands(torch):
     """PyTorch promotes more than two operands in `where` and `addcmul`; here on `meta`, without values."""
     named = ["bool", "uint8", "int64", "float32", "float64", "complex64"]
     for names in itertools.product(named, repeat=3):
-        for kinds in (("dim", "zero", "zero"), ("zero", "dim", "dim"), ("zero", "zero", "dim"), ("dim",) * 3):
-            ours = [(dtypes.ALL[name], kind) for name, kind in zip(names, kinds, strict=True)]
+        for ranks in (("dim", "zero", "zero"), ("zero", "dim", "dim"), ("zero", "zero", "dim"), ("dim",) * 3):
+            ours = [(dtypes.ALL[name], rank) for name, rank in zip(names, ranks, strict=True)]
             theirs = [
-                torch.empty((1,) if kind == "dim" else (), dtype=getattr(torch, name), device="meta")
-                for name, kind in zip(names, kinds, strict=True)
+                torch.empty((1,) if rank == "dim" else (), dtype=getattr(torch, name), device="meta")
+                for name, rank in zip(names, ranks, strict=True)
             ]
             assert str(dtypes.result_type(*ours)) == str(torch.addcmul(*theirs).dtype), ours
 

@@ -200,8 +200,8 @@ def test_what_can_not_fall_back_is_refused():
 
 
 def raise_missing(generator):
-    kind = there(1.0)._type
-    cpu_fallback.compute(drawn, kind, [there(1.0)._data, generator], NotImplementedError("no draws"))
+    ttype = there(1.0)._type
+    cpu_fallback.compute(drawn, ttype, [there(1.0)._data, generator], NotImplementedError("no draws"))
 
 
 class Refusing:

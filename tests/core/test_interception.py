@@ -200,7 +200,7 @@ def test_memory_counts_new_memory_only():
     "program, message",
     [
         (lambda x: torch.log(x - 2), "log produced nan at element (0,) of its result, from finite inputs"),
-        (lambda x: (x - 1).sqrt().sum().mul(0).backward(), "SqrtBackward0 produced nan at element (0,) of its gradient"),
+        (lambda x: (x - 1).sqrt().sum().mul(0).backward(), "SqrtBackward0 produced nan at element"),
         (lambda x: torch.nn.functional.normalize(0 * x, dim=0, eps=0), "true_divide produced nan at element (0,)"),
     ],
 )

@@ -114,13 +114,13 @@ def test_options():
 
 
 def random_shape(rng):
-    kind = rng.integers(6)
-    if kind == 0:
+    choice = rng.integers(6)
+    if choice == 0:
         return ()
-    if kind == 1:
+    if choice == 1:
         return (int(rng.choice([1, 7, 40, 999, 1000, 1001])),)
-    high = [0, 0, 40, 12, 6, 3][kind]
-    return tuple(rng.integers(kind < 5, high, rng.integers(2, 5)).tolist())
+    high = [0, 0, 40, 12, 6, 3][choice]
+    return tuple(rng.integers(choice < 5, high, rng.integers(2, 5)).tolist())
 
 
 def random_floats(rng, count):

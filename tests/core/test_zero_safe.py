@@ -300,20 +300,20 @@ def _random_program(rng, log):
         values = [a, b]
         for number in range(rng.integers(4, 16)):
             x, y = (values[i] for i in rng.integers(0, len(values), 2))
-            kind = rng.integers(0, 12)
-            if kind < 4:
+            choice = rng.integers(0, 12)
+            if choice < 4:
                 new = getattr(x, unary[rng.integers(0, len(unary))])()
-            elif kind < 6:
-                new = x * y if kind == 4 else x / y
-            elif kind == 6:
+            elif choice < 6:
+                new = x * y if choice == 4 else x / y
+            elif choice == 6:
                 new = torch.where(x > 0, x.log(), y)
-            elif kind == 7:
+            elif choice == 7:
                 new = x.max(0)[0] + y.sort(0)[0]
-            elif kind == 8:
+            elif choice == 8:
                 new = x + y - x * 0
-            elif kind == 9:
+            elif choice == 9:
                 new = Double.apply(x)
-            elif kind == 10:
+            elif choice == 10:
                 new = x * 1.0
                 new[0] = 0.0
                 new = new @ torch.ones(3, 3, dtype=torch.float64)

@@ -23,20 +23,20 @@ def blocks():
 def test_every_block_is_of_a_kind_that_is_run():
     listed = blocks()
     assert TUTORIAL.read_text().count("```") == 2 * len(listed)
-    assert {kind for _, kind, _, _ in listed} == {"bash", "python", "text"}
-    for (_, before, _, _), (line, kind, text, file) in zip(listed, listed[1:]):
-        assert kind != "text" or before == "bash", f"line {line}: output of nothing"
-        assert kind != "python" or file or ">>>" in text, f"line {line}: neither a file nor a session"
+    assert {language for _, language, _, _ in listed} == {"bash", "python", "text"}
+    for (_, before, _, _), (line, language, text, file) in zip(listed, listed[1:]):
+        assert language != "text" or before == "bash", f"line {line}: output of nothing"
+        assert language != "python" or file or ">>>" in text, f"line {line}: neither a file nor a session"
 
 
 def test_the_tutorial_word_for_word(tmp_path):
     variables, folder, shown = fresh_environment.make(tmp_path), tmp_path / "work", ""
     folder.mkdir()
-    for line, kind, text, file in blocks():
-        if kind == "bash":
+    for line, language, text, file in blocks():
+        if language == "bash":
             shown = run(["bash", "-euo", "pipefail", "-c", f"{text}\npwd > {tmp_path}/folder"], variables, folder)
             folder = pathlib.Path((tmp_path / "folder").read_text().strip())
-        elif kind == "text":
+        elif language == "text":
             right = doctest.OutputChecker().check_output(f"{text.strip()}\n", f"{shown.strip()}\n", doctest.ELLIPSIS)
             assert right, f"line {line}: the tutorial shows\n{text}\nbut this comes out\n{shown}"
         elif file is not None:

@@ -406,14 +406,14 @@ class Checker:
     def accepted(self, *error_types):
         """The target's exception classes that stand for those of PyTorch."""
         flat = []
-        for kind in error_types:
-            flat += kind if isinstance(kind, tuple) else (kind,)
+        for error in error_types:
+            flat += error if isinstance(error, tuple) else (error,)
         own = (
-            binding.resolve(self.target, f"{kind.__module__}.{kind.__name__}".removeprefix("torch."))
-            for kind in flat
+            binding.resolve(self.target, f"{error.__module__}.{error.__name__}".removeprefix("torch."))
+            for error in flat
         )
-        named = (binding.resolve(self.target, f"linalg.{kind.__name__}") for kind in flat)
-        return tuple(flat) + tuple(kind for kind in itertools.chain(own, named) if isinstance(kind, type))
+        named = (binding.resolve(self.target, f"linalg.{error.__name__}") for error in flat)
+        return tuple(flat) + tuple(error for error in itertools.chain(own, named) if isinstance(error, type))
 
 
 def masked_in(function, sample):

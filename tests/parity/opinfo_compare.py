@@ -56,11 +56,11 @@ def compare(
 
 
 def compare_sequences(expected, actual, category, path):
-    kind = list if isinstance(expected, list) else tuple
-    if not isinstance(actual, kind) or len(actual) != len(expected):
+    sequence = list if isinstance(expected, list) else tuple
+    if not isinstance(actual, sequence) or len(actual) != len(expected):
         size = f" of {len(actual)}" if hasattr(actual, "__len__") else ""
         raise Mismatch(
-            category, f"{path} is a {type(actual).__name__}{size}, not a {kind.__name__} of {len(expected)}"
+            category, f"{path} is a {type(actual).__name__}{size}, not a {sequence.__name__} of {len(expected)}"
         )
     if field_names(expected) != field_names(actual):
         raise Mismatch(category, f"{path} has fields {field_names(actual)}, not {field_names(expected)}")

@@ -147,7 +147,7 @@ class Snapshot:
         for name, value in zip(names, saved, strict=True):
             self._saved(f"{place}.saved {name}", value)
         if isinstance(node, Node) and hasattr(node, "outputs"):
-            facts[f"{place}.outputs"] = tuple((shape, str(kind)) for shape, kind in node.outputs)
+            facts[f"{place}.outputs"] = tuple((shape, str(ttype)) for shape, ttype in node.outputs)
 
 
 def bits(array) -> bytes:

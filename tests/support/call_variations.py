@@ -435,9 +435,9 @@ def _written() -> dict:
     lists = _shapes((2, 3), (2, 3), (2, 3))
     for name in OPERATORS:
         operator = getattr(operator_module, name)
-        for kind, tensors in (("", same), (" broadcast", broadcast), (" 0-d", scalar)):
-            calls[f"x {name} y{kind}"] = (operator, *tensors)
-            calls[f"x {name}= y{kind}"] = (_assigned(name), *tensors)
+        for label, tensors in (("", same), (" broadcast", broadcast), (" 0-d", scalar)):
+            calls[f"x {name} y{label}"] = (operator, *tensors)
+            calls[f"x {name}= y{label}"] = (_assigned(name), *tensors)
         for number in (2, 2.5, True, 2j, numpy.float64(2), numpy.float32(2), numpy.full(4, 2.0), "a", None):
             shown = f"{type(number).__name__} {number}"
             calls[f"x {name} {shown}"] = (lambda x, o=operator, n=number: o(x, n), same[0])

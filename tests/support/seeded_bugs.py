@@ -66,8 +66,8 @@ def a_kernel_for_one_device_is_wrong():
 def a_kernel_for_one_device_never_runs():
     record = wave()
     record.kernel("second")(lambda xp, input: input * xp.exp(-input))
-    record.compute = lambda kind, raw: record.kernels["*"](kind.xp, *raw)  # goes past the device's own
-    record.fast_kernel = lambda kind: None
+    record.compute = lambda ttype, raw: record.kernels["*"](ttype.xp, *raw)  # goes past the device's own
+    record.fast_kernel = lambda ttype: None
     return {"backends": [Second], "ops": [record]}
 
 
