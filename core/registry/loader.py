@@ -14,16 +14,15 @@ import time
 import traceback
 import types
 
-from plugrad.errors import PluginLoadError, PluginWarning, describe, suggestion, warn
+from plugrad.errors import PluginLoadError, suggestion, warn
 from plugrad.registry import contract, events, hookspecs, registration
 from plugrad.registry.containment import Contained
-from plugrad.registry.entry_points import GROUP, Plugin, describe_failure, discover, promised_names
-from plugrad.registry.preferences import normalise
+from plugrad.registry.entry_points import GROUP, Plugin, describe_failure, discover
 from plugrad.registry.store import claims, loading, plugins
 
 __all__ = [
-    "GROUP", "Plugin", "PluginLoadError", "PluginWarning", "cli_hooks", "describe", "describe_failure", "discover",
-    "load", "load_deferred", "load_eager", "load_or_warn", "normalise", "plugins", "promised_names", "warn",
+    "Plugin", "PluginLoadError", "cli_hooks", "discover", "load", "load_deferred", "load_eager", "load_or_warn",
+    "plugins",
 ]  # fmt: skip
 
 _deferred: list[Plugin] = []

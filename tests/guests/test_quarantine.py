@@ -15,9 +15,9 @@ FAULTS = faulty_plugins.FAULTS
 USE_EACH = """
 import json, sys
 import plugrad
-from plugrad import registry
+from plugrad import errors, registry
+from plugrad.errors import PluginLoadError
 from plugrad.registry import loader
-from plugrad.registry.loader import PluginLoadError
 
 def state():
     return (
@@ -34,9 +34,9 @@ for name, use in json.loads(sys.argv[1]).items():
         try:
             eval(use)
         except PluginLoadError as error:
-            seen.append((str(error), loader.describe(error.__cause__)))
+            seen.append((str(error), errors.describe(error.__cause__)))
         except BaseException as error:
-            seen.append((loader.describe(error), "not a PluginLoadError"))
+            seen.append((errors.describe(error), "not a PluginLoadError"))
         else:
             seen.append(("no error", ""))
     plugin = next(p for p in loader.plugins.values() if p.promised and p.value.startswith("plugrad_" + name))
