@@ -5,17 +5,18 @@ last before the others; then an argument whose class overrides ops (`__torch_fun
 the op runs. Below autograd, where history is no longer seen, the dispatch modes stand around the kernel.
 
 Unused, all of it costs nothing. While a mode or hook is on, `modes.special` sends every call to the general path, which
-asks here. A tensor of an overriding class has a variant of its tensor type, so that the fast path' own test of types
+asks here. A tensor of an overriding class has a variant of its tensor type, so that the fast path's own test of types
 sends just its calls there.
 """
 
 from __future__ import annotations
 
-from plugrad import registry
+import functools
+
+from plugrad import nest
 from plugrad.dispatch.namespaces import F
 from plugrad.graph import modes
 from plugrad.graph.modes import mode
-from plugrad.graph.nodes import OutputSlot
 from plugrad.tensor.overriding import disabled
 from plugrad.tensor.tensor import Tensor, core_method, make, write_out
 
@@ -101,7 +102,7 @@ def factory(op, values, options, run):
     kwargs.update((name, value) for name, value in options.items() if value is not None and value is not False)
 
     def innermost():
-        return below_autograd(op.function, args, kwargs) if mode.dispatch_modes else run()
+        return mode.dispatch_modes[-1].below_autograd(op.function, args, kwargs) if mode.dispatch_modes else run()
 
     return handle(op.function, op, args, kwargs, innermost)
 
@@ -137,7 +138,7 @@ def handle(func, op, args, kwargs, run):
         if overriding:
             return override(func, overriding, args, kwargs)
     hooks = () if op is None or mode.in_hook else (*modes.installed_hooks, *mode.op_hooks)
-    return around(hooks, op, func, args, kwargs, run) if hooks else run()
+    return around(hooks, OpCall(op, func, args, kwargs, mode.depth), run) if hooks else run()
 
 
 def override(func, overriding, args, kwargs):
@@ -168,33 +169,12 @@ def _implemented(result, func, types):
 
 def dispatch(op, values):
     """Let the dispatch mode that was entered last run an op on tensors without history; return raw results."""
-    return _raw(below_autograd(*_as_written(op, [_detached(value) for value in values])))
-
-
-def below_autograd(func, args, kwargs):
-    """Call the last dispatch mode, with itself taken off the stack and nothing recorded."""
-    stack, grad = mode.dispatch_modes, mode.grad
-    mode.dispatch_modes, mode.grad = stack[:-1], False
-    try:
-        result = stack[-1].__torch_dispatch__(func, (), args, kwargs)
-    finally:
-        mode.dispatch_modes, mode.grad = stack, grad
-    if result is NotImplemented:
-        raise TypeError(f"{type(stack[-1]).__name__}.__torch_dispatch__ does not implement {func.__name__}")
-    if not isinstance(result, (Tensor, tuple, list)):
-        raise TypeError(
-            f"{type(stack[-1]).__name__}.__torch_dispatch__ returned {result!r} for {func.__name__}, not a tensor: "
-            "write `return func(*args, **(kwargs or {}))`"
-        )
-    return result
+    detached = nest.change(_detached, list(values))
+    return _raw(mode.dispatch_modes[-1].below_autograd(*_as_written(op, detached)))
 
 
 def _detached(value):
-    if isinstance(value, Tensor):
-        return make(value._data, value._type.plain)
-    if type(value) in (list, tuple):
-        return type(value)([_detached(item) for item in value])
-    return value
+    return make(value._data, value._type.plain) if isinstance(value, Tensor) else value
 
 
 def _raw(value):
@@ -220,117 +200,25 @@ class OpCall:
         self.result = None
 
 
-class OpHook:
-    """Base of hooks on ops: subclass it, and override what you want to see.
-
-    An instance is a context manager that acts in its thread; `install()` makes it act everywhere until `remove()`.
-
-    Args:
-        *ops: names of the ops it is for, as they are public ("relu", "nn.functional.conv2d"); none means all.
-
-    >>> import plugrad as torch
-    >>> from plugrad.extend import OpHook
-    >>> class Names(OpHook):
-    ...     def before(self, call):
-    ...         print("  " * call.depth + call.name)
-    >>> x = torch.ones(2)
-    >>> with Names():
-    ...     y = torch.nn.functional.tanhshrink(x)
-    tanhshrink
-      tanh
-      sub
-    """
-
-    def __init__(self, *ops):
-        self.ops = frozenset([registry.op(name).qualname for name in ops])
-
-    def before(self, call) -> None:
-        """Called before the op runs, with an `OpCall`."""
-
-    def after(self, call) -> None:
-        """Called after the op ran, with the same `OpCall`, which now has the `result`."""
-
-    def before_backward(self, node, grad_outputs) -> None:
-        """Called before the backward of a call that this hook saw, with the node and the gradients of its outputs."""
-
-    def after_backward(self, node, grad_inputs, grad_outputs) -> None:
-        """Called after that, with the gradients of its inputs, too."""
+class Hook:
+    """What may stand around calls of ops. Plugins derive from `plugrad.extend.OpHook`, which knows how."""
 
     def wants(self, op) -> bool:
         """Whether the hook is for an op."""
-        return not self.ops or op.qualname in self.ops
+        raise NotImplementedError(f"{type(self).__name__} does not derive from plugrad.extend.OpHook")
 
-    def __enter__(self):
-        mode.op_hooks = (*mode.op_hooks, self)
-        modes.count_watched(+1)
-        return self
-
-    def __exit__(self, *exc):
-        hooks = list(mode.op_hooks)
-        if self not in hooks:
-            raise RuntimeError(f"{type(self).__name__} was left more often than entered in this thread")
-        hooks.remove(self)
-        mode.op_hooks = tuple(hooks)
-        modes.count_watched(-1)
-
-    def install(self):
-        """Make the hook act in every thread; return it."""
-        modes.installed_hooks = (*modes.installed_hooks, self)
-        modes.count_watched(+1)
-        return self
-
-    def remove(self) -> None:
-        """Undo `install`."""
-        if self not in modes.installed_hooks:
-            raise RuntimeError(f"{type(self).__name__} is not installed")
-        modes.installed_hooks = tuple([hook for hook in modes.installed_hooks if hook is not self])
-        modes.count_watched(-1)
-
-    @property
-    def active(self) -> bool:
-        """Whether the hook acts in this thread now."""
-        return self in mode.op_hooks or self in modes.installed_hooks
+    def around(self, call, run):
+        """Return the result of a call, an `OpCall`, which `run()` carries out."""
+        return run()
 
 
-def around(hooks, op, func, args, kwargs, run):
-    """Run a call with hooks before and after it, and have them called at its backward."""
-    wanted = [hook for hook in hooks if hook.wants(op)]
-    call = OpCall(op, func, args, kwargs, mode.depth)
-    for hook in wanted:
-        _quietly(hook.before, call)
+def around(hooks, call, run):
+    """Run a call with the hooks that want it around it, the first one outermost."""
+    for hook in reversed(hooks):
+        if hook.wants(call.op):
+            run = functools.partial(hook.around, call, run)
     mode.depth += 1
     try:
-        call.result = run()
+        return run()
     finally:
         mode.depth -= 1
-    for hook in reversed(wanted):
-        _quietly(hook.after, call)
-        _follow(hook, op, call.result)
-    return call.result
-
-
-def _quietly(function, *arguments):
-    """Call a function of a hook, which may use ops itself: those no hook sees."""
-    previous, mode.in_hook = mode.in_hook, True
-    try:
-        function(*arguments)
-    finally:
-        mode.in_hook = previous
-
-
-def _follow(hook, op, result) -> None:
-    """Have a hook called at the backward of a call, if it asks for that and the call was recorded as a node."""
-    watches_before = type(hook).before_backward is not OpHook.before_backward
-    watches_after = type(hook).after_backward is not OpHook.after_backward
-    if not (watches_before or watches_after):
-        return
-    first = result[0] if isinstance(result, (list, tuple)) and result else result
-    node = getattr(first, "_edge", None)
-    if isinstance(node, OutputSlot):
-        node = node.edges[0]
-    if getattr(node, "op", None) is not op:  # a composite has no node of its own, its ops are followed themselves
-        return
-    if watches_before:
-        node.register_prehook(lambda grads: _quietly(hook.before_backward, node, grads) if hook.active else None)
-    if watches_after:
-        node.register_hook(lambda *grads: _quietly(hook.after_backward, node, *grads) if hook.active else None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plugrad import registry
-from plugrad.dispatch.interception import OpHook
+from plugrad.dispatch.interception import Hook
 from plugrad.dispatch.kernels import Kernel
 from plugrad.dispatch.namespaces import forget_namespaces
 from plugrad.dispatch.op import Op
@@ -40,5 +40,5 @@ def _check_op(op) -> None:
 
 registry.declare_kind("ops", home="", base=Op, what="records", named_by="name", check=_check_op)
 registry.declare_kind("kernels", home="kernels", base=Kernel, what="records", named_by=None)
-registry.declare_kind("hooks", home="op_hooks", base=OpHook)
+registry.declare_kind("hooks", home="op_hooks", base=Hook)
 events.on_forget.append(lambda dotted: forget_namespaces())

@@ -134,31 +134,3 @@ class CallPlan:
         if self.lead.role == "leads":
             return self.op.name_node is None and self.op.inputs in ((), (self.lead.name,))
         return self.lead.role == "lead"
-
-    def rows(self):
-        """Yield pairs (step, what is done), for readers."""
-        op = self.op
-        yield "bind", f"{self.name}({', '.join(op.parameters)}{', out=None' if self.out else ''})"
-        if self.level == "tensors":
-            yield "run", "the kernel, on tensors: whatever it calls is recorded"
-            return
-        for argument in self.arguments:
-            yield "unwrap", f"{argument.name}: {ROLES.get(argument.role, argument.role)}"
-        for name, value in self.constants.items():
-            yield "unwrap", f"{name}: always {value!r}"
-        if op.promote is not None:
-            yield "promote", op.promote
-        special = ", ".join(sorted(backend for backend in op.kernels if backend != "*"))
-        yield "run", f"xp.{self.direct}" if self.direct else f"the kernel{f', another on {special}' * bool(special)}"
-        types = {"lead": "the type of the call", "bool": "bool", "kernel": "the type of what the kernel returned"}
-        yield "wrap", types[self.result]
-        if self.view:
-            yield "view", f"of {self.arguments[0].name}, where the memory allows it"
-        for formula in op.formulas:
-            yield "save", f"{', '.join(formula.wants) or 'nothing'}, for the gradient of {', '.join(formula.inputs)}"
-        if op.formulas:
-            how = f"{'summed over broadcast dimensions, ' * op.broadcasts}cast to the input's dtype"
-            yield "fit", f"{how}{', where they differ' * op.trusted}"
-            yield "record", f"{op.node_name if op.name_node is None else 'named after the arguments'}"
-        if op.inplace:
-            yield "in place", f"{op.name}_"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from plugrad.errors import AmbiguousNameError, PluginLoadError
 from plugrad.registry.claims import candidates_for, choose, core_has, forget, is_meant
-from plugrad.registry.decisions import prefer, settle_again, shadows
+from plugrad.registry.decisions import prefer
 from plugrad.registry.entry_points import Plugin, describe_failure, homes, promised_names
 from plugrad.registry.events import reserve
 from plugrad.registry.kinds import KINDS, declare_kind
@@ -34,5 +34,5 @@ __all__ = [
     "choose", "claims", "cli_hooks", "commit", "core_has", "declare_kind", "describe_failure", "find", "forget",
     "hint", "homes", "is_meant", "load", "load_or_warn", "loaded_backends", "lock", "method_op",
     "names_in", "normalise", "op", "operator_op", "ops", "plugins", "prefer", "preference", "preferred",
-    "promised_names", "public", "reason", "reserve", "resolve", "settle_again", "shadows", "tables",
+    "promised_names", "public", "reason", "reserve", "resolve", "tables",
 ]  # fmt: skip

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from plugrad.registry import kernels, preferences
-from plugrad.registry.claims import core_has, forget
-from plugrad.registry.store import backends, claims, loading_here, lock, public
+from plugrad.registry.claims import forget
+from plugrad.registry.store import backends, claims, loading_here, lock
 
 
 def prefer(name: str, distribution: str | None) -> None:
@@ -26,25 +26,8 @@ def prefer(name: str, distribution: str | None) -> None:
         if f"backends.{last}" in claims:
             raise RuntimeError(f"device {last!r} is in use already: say which backend you prefer before its first use")
     preferences.set_preference(name, distribution)
-    settle_again(name)
-
-
-def settle_again(name: str) -> None:
-    """Forget which function stands behind a name, bare or dotted, after the user's preferences changed."""
-    with lock:
+    with lock:  # forget which function stands behind the name
         for dotted in list(claims):
             if name in (dotted, dotted.rpartition(".")[2]):
                 forget(dotted)
         kernels.settle_again(name)
-
-
-def shadows(dotted: str, plugin) -> bool:
-    """Whether something else is in force where a plugin brings or promises a name or kernel."""
-    if dotted.startswith("kernels."):
-        return kernels.shadows(dotted, plugin)
-    if core_has(dotted):
-        return True
-    entry = public.get(dotted)
-    if entry is not None:
-        return entry.provider is not plugin
-    return not plugin.builtin and any(rival.builtin for rival in claims.get(dotted, ()))

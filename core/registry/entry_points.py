@@ -12,7 +12,7 @@ import threading
 import warnings
 
 from plugrad.errors import describe, suggestion, warn
-from plugrad.registry import decisions, distributions, events, preferences
+from plugrad.registry import distributions, events, preferences
 from plugrad.registry.kinds import KINDS, PLACES, is_name, no_place
 from plugrad.registry.preferences import normalise
 from plugrad.registry.store import backends, claims, plugins
@@ -56,11 +56,6 @@ class Plugin:
     def lazy(self) -> bool:
         """Whether it is loaded when a name that it promises is used, rather than with plugrad."""
         return "plugin" not in self.kinds
-
-    @property
-    def shadowed(self) -> list[str]:
-        """Names and kernels that it brings, or promises, while something else of that name is in force."""
-        return [dotted for dotted in (self.brought or self.claimed) if decisions.shadows(dotted, self)]
 
     def fail(self, error, trace=None) -> None:
         """Note that it failed at its present stage."""

@@ -110,9 +110,3 @@ def settle_again(name: str) -> None:
         message = _settle(name, ops[name.split(".", 2)[2]])
         if message is not None:
             warn(message)
-
-
-def shadows(dotted: str, plugin) -> bool:
-    """Whether another kernel is in force than the one that a plugin brought."""
-    entry = plugin.brought.get(dotted)
-    return entry is not None and choose(dotted)[0] is not entry

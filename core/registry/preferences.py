@@ -240,13 +240,3 @@ def _blocked(names, form) -> str | None:
             where = "PLUGRAD_BLOCK" if source.label == "the environment" else f"`block` in {source.label}"
             return f"{where} keeps it out"
     return None
-
-
-def allowed_items() -> list[str]:
-    """Return what PLUGRAD_PLUGINS lets load."""
-    return _split("PLUGRAD_PLUGINS")
-
-
-def blocked_items() -> list[tuple[str, str]]:
-    """Return pairs (item, label of its source) of all that is to be kept out."""
-    return [(item, source.label) for source in sources() for item in source.settings.get("block", ())]

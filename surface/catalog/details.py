@@ -7,6 +7,7 @@ import linecache
 import os
 
 from plugrad.catalog.rows import op_row
+from plugrad.dispatch.plan import ROLES
 
 
 def describe(op) -> dict:
@@ -55,7 +56,7 @@ def text(op) -> list[str]:
 
 def sources(op) -> list[tuple[str, str]]:
     """Return (title, source) of the op's kernels and formulas, and of the code generated from its record."""
-    plan = "\n".join(f"{step:9} {what}" for step, what in op.plan.rows())
+    plan = "\n".join(f"{step:9} {what}" for step, what in steps(op.plan))
     parts = [("how a call goes", plan)]
     parts += [(f"kernel for {'any backend' if name == '*' else name}", _source(f)) for name, f in op.kernels.items()]
     for formula in op.formulas:
@@ -65,6 +66,35 @@ def sources(op) -> list[tuple[str, str]]:
         node = op.node((1 << len(op.inputs)) - 1)
         parts.append((f"generated: {op.node_name} for {', '.join(node.wanted)}", node.source))
     return parts
+
+
+def steps(plan):
+    """Yield pairs (step, what is done) of a plan, for readers."""
+    op = plan.op
+    yield "bind", f"{plan.name}({', '.join(op.parameters)}{', out=None' if plan.out else ''})"
+    if plan.level == "tensors":
+        yield "run", "the kernel, on tensors: whatever it calls is recorded"
+        return
+    for argument in plan.arguments:
+        yield "unwrap", f"{argument.name}: {ROLES.get(argument.role, argument.role)}"
+    for name, value in plan.constants.items():
+        yield "unwrap", f"{name}: always {value!r}"
+    if op.promote is not None:
+        yield "promote", op.promote
+    special = ", ".join(sorted(backend for backend in op.kernels if backend != "*"))
+    yield "run", f"xp.{plan.direct}" if plan.direct else f"the kernel{f', another on {special}' * bool(special)}"
+    types = {"lead": "the type of the call", "bool": "bool", "kernel": "the type of what the kernel returned"}
+    yield "wrap", types[plan.result]
+    if plan.view:
+        yield "view", f"of {plan.arguments[0].name}, where the memory allows it"
+    for formula in op.formulas:
+        yield "save", f"{', '.join(formula.wants) or 'nothing'}, for the gradient of {', '.join(formula.inputs)}"
+    if op.formulas:
+        how = f"{'summed over broadcast dimensions, ' * op.broadcasts}cast to the input's dtype"
+        yield "fit", f"{how}{', where they differ' * op.trusted}"
+        yield "record", f"{op.node_name if op.name_node is None else 'named after the arguments'}"
+    if op.inplace:
+        yield "in place", f"{op.name}_"
 
 
 def _source(function) -> str:

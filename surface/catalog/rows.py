@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 
 from plugrad import registry
 from plugrad.dispatch import source as generated
 from plugrad.errors import describe, suggestion
-from plugrad.registry import preferences
+from plugrad.registry import kernels, preferences
 
 
 def first_line(doc) -> str:
@@ -198,17 +199,34 @@ def remarks() -> list[str]:
     if waiting:
         lines.append(f"not loaded until used: {len(waiting)} third-party; `plugrad plugins --load` imports them")
     others = [plugin for plugin in registry.plugins.values() if not plugin.builtin]
-    for item, source in preferences.blocked_items() if others else ():
+    blocked = [(item, one.label) for one in preferences.sources() for item in one.settings.get("block", ())]
+    for item, source in blocked if others else ():
         names = {dotted.rpartition(".")[2] for plugin in others for dotted in plugin.hidden}
         names |= {dotted for plugin in others for dotted in plugin.hidden}
         ids = {name for plugin in others for name in (plugin.distribution, plugin.id)}
         if preferences.bare(item) not in names and preferences.normalise(item) not in ids:
             lines.append(f"{item!r} is to be kept out ({source}), and nobody brings it{suggestion(item, names | ids)}")
     ids = {name for plugin in others for name in (plugin.distribution, plugin.id)}
-    for item in preferences.allowed_items():
+    for item in filter(None, map(str.strip, os.environ.get("PLUGRAD_PLUGINS", "").split(","))):
         if preferences.normalise(item) not in ids:
             lines.append(f"{item!r} may load (PLUGRAD_PLUGINS), and nobody is called so{suggestion(item, ids)}")
     return lines
+
+
+def shadowed(plugin) -> list[str]:
+    """Return names and kernels that a plugin brings, or promises, while something else of that name is in force."""
+    return [dotted for dotted in (plugin.brought or plugin.claimed) if _shadows(dotted, plugin)]
+
+
+def _shadows(dotted: str, plugin) -> bool:
+    if dotted.startswith("kernels."):
+        return dotted in plugin.brought and kernels.choose(dotted)[0] is not plugin.brought[dotted]
+    if registry.core_has(dotted):
+        return True
+    entry = registry.public.get(dotted)
+    if entry is not None:
+        return entry.provider is not plugin
+    return not plugin.builtin and any(rival.builtin for rival in registry.claims.get(dotted, ()))
 
 
 _SHOWN = 12  # promised names in the table; `--verbose` has all
@@ -231,7 +249,7 @@ def plugin_row(plugin) -> dict:
         "import_ms": round(plugin.seconds * 1000, 2),
         "brings": [f"{count} {kind}" for kind, count in counts.items()] or promised,
         "names": sorted(plugin.brought or plugin.claimed),
-        "shadowed": plugin.shadowed,
+        "shadowed": shadowed(plugin),
         "blocked": plugin.hidden,
         "error": plugin.reason if plugin.error is None else describe(plugin.error),
         "traceback": plugin.traceback,

@@ -18,12 +18,13 @@ from plugrad.devices.dtypes import (
     is_single_or_double,
 )
 from plugrad.dispatch.families import binary, composite, elementwise, factory, op, reduction, unary, view
-from plugrad.dispatch.interception import OpCall, OpHook
+from plugrad.dispatch.interception import OpCall
 from plugrad.dispatch.kernels import Kernel, kernel_for
 from plugrad.dispatch.namespaces import F
 from plugrad.dispatch.op import Op
 from plugrad.extend.derived import layer, loss, loss_modules
 from plugrad.extend.formulas import complement, conj, keep_dims
+from plugrad.extend.hooks import OpHook
 from plugrad.extend.scipy_modules import scipy_of
 from plugrad.extend.session import register, unregister
 from plugrad.extend.symbolic import SymbolicBackend

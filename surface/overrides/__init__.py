@@ -8,6 +8,7 @@ ops arrive as the ops that they are made of. What asks, and in which order, is i
 
 from __future__ import annotations
 
+from plugrad import Tensor
 from plugrad.dispatch import interception
 from plugrad.graph import modes
 from plugrad.graph.modes import mode
@@ -84,6 +85,23 @@ class TorchDispatchMode(_StackMode):
     """
 
     _stack = "dispatch_modes"
+
+    def below_autograd(self, func, args, kwargs):
+        """Carry out a call by `__torch_dispatch__`, with this mode taken off the stack and nothing recorded."""
+        stack, grad = mode.dispatch_modes, mode.grad
+        mode.dispatch_modes, mode.grad = stack[:-1], False
+        try:
+            result = self.__torch_dispatch__(func, (), args, kwargs)
+        finally:
+            mode.dispatch_modes, mode.grad = stack, grad
+        if result is NotImplemented:
+            raise TypeError(f"{type(self).__name__}.__torch_dispatch__ does not implement {func.__name__}")
+        if not isinstance(result, (Tensor, tuple, list)):
+            raise TypeError(
+                f"{type(self).__name__}.__torch_dispatch__ returned {result!r} for {func.__name__}, not a tensor: "
+                "write `return func(*args, **(kwargs or {}))`"
+            )
+        return result
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__(func, types, args, kwargs)")

@@ -80,9 +80,9 @@ def test_the_plan_of_an_op():
     text = invoke("ops", "show", "mul", "--source").stdout
     assert "unwrap    other: a tensor of that type, or a Python number" in text
     assert "run       xp.multiply" in text and "record    MulBackward0" in text
-    steps = [step for step, _ in registry.op("cat").plan.rows()]
+    steps = [step for step, _ in details.steps(registry.op("cat").plan)]
     assert steps == ["bind", "unwrap", "unwrap", "run", "wrap", "save", "fit", "record"]
-    assert dict(registry.op("cumsum").plan.rows())["wrap"] == "the type of what the kernel returned"
+    assert dict(details.steps(registry.op("cumsum").plan))["wrap"] == "the type of what the kernel returned"
 
 
 def test_every_op_can_be_shown():

@@ -169,7 +169,8 @@ assert plugrad.relu(x).item() == x.relu().item() == plugrad.nn.functional.relu(x
 assert "plugrad_relu" not in sys.modules
 assert plugrad.ops.relu.relu(x).item() == 0 and plugrad.ops.relu.relu.__op__.provider.builtin is False
 assert plugrad.relu.__op__.provider.builtin and x.clone().relu_().item() == 0
-assert plugrad.registry.loader.plugins["plugrad-relu:relu"].shadowed == ["relu", "Tensor.relu"]
+from plugrad.catalog.rows import shadowed
+assert shadowed(plugrad.registry.loader.plugins["plugrad-relu:relu"]) == ["relu", "Tensor.relu"]
 """
     output(program, tmp_path)
     assert "override=True" in run("import plugrad; plugrad.relu", tmp_path, PLUGRAD_PREFER="relu=plugrad-relu").stderr
@@ -226,7 +227,8 @@ def test_names_of_the_core_are_nobody_elses(tmp_path):
 import plugrad
 assert plugrad.tensor([2.0]).item() == 2 and plugrad.Tensor.backward.__module__.startswith("plugrad.")
 assert plugrad.ops.t.tensor(plugrad.ones(1)).item() == 2 == plugrad.backward(plugrad.ones(1)).item()
-assert plugrad.registry.loader.plugins["plugrad-t:backward"].shadowed == ["tensor", "Tensor.backward"]
+from plugrad.catalog.rows import shadowed
+assert shadowed(plugrad.registry.loader.plugins["plugrad-t:backward"]) == ["tensor", "Tensor.backward"]
 """
     output(program, tmp_path)
     text = command("why", "tensor", paths=[tmp_path]).stdout
@@ -287,7 +289,8 @@ def test_an_ops_own_kernel_is_replaced_by_both_words_only(tmp_path):
     assert done.stdout == "0.0\n" and "its kernel does not say override=True" in done.stderr
     assert output(program, timid, bold, PLUGRAD_PREFER="kernels.cpu.relu=plugrad-bold") == "8.0\n"
     listed = (
-        "import plugrad; plugrad.relu; p = plugrad.registry.loader.plugins; print(p['plugrad-timid:relu'].shadowed)"
+        "import plugrad; plugrad.relu; from plugrad.catalog.rows import shadowed\n"
+        "print(shadowed(plugrad.registry.plugins['plugrad-timid:relu']))"
     )
     assert output(listed, timid, bold) == "['kernels.cpu.relu']\n"
 

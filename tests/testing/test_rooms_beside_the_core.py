@@ -25,6 +25,7 @@ PRIVATE = {
     "plugrad.autograd.nan_guard -> plugrad.graph.saved",
     "plugrad.autograd.nan_guard -> plugrad.graph.versions",
     "plugrad.autograd.nan_guard -> plugrad.tensor.tensor",
+    "plugrad.catalog.details -> plugrad.dispatch.plan",
     "plugrad.catalog.rows -> plugrad.dispatch.source",
     "plugrad.overrides -> plugrad.dispatch.interception",
     "plugrad.overrides -> plugrad.graph.modes",
