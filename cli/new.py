@@ -12,7 +12,7 @@ import string
 
 import typer
 
-from plugrad import Tensor, __version__, extend, registry
+from plugrad import __version__, extend, registry
 from plugrad.registry.entry_points import homes
 
 # Each part of a package: its module, and the entry points (group, name) that the module stands behind.
@@ -125,8 +125,7 @@ def taken(group: str, name: str) -> bool:
             return True
         if entry is not None or rivals or group in ("backends", "compilers"):
             continue
-        owner = Tensor if home == "Tensor" else importlib.import_module(f"plugrad.{home}".rstrip("."))
-        if name in vars(owner) or (owner is Tensor and hasattr(Tensor, name)):
+        if registry.core_has(place):
             return True
     return group == "ops" and importlib.util.find_spec(f"plugrad.{name}") is not None
 

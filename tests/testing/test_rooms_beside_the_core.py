@@ -34,7 +34,6 @@ PRIVATE = {
 # Functions that import a module by its name, when it is first asked for.
 DOORS = {
     "plugrad.cli: _load": "the module of a command",
-    "plugrad.cli.new: taken": "where a name would be public",
     "plugrad.testing.conformance: _cases": "the checks of a kind",
     "plugrad.testing.op_checks.references: reference": "an op's reference in another library",
     "plugrad.testing.running.processes: _answer": "what another process is asked to call",
