@@ -80,12 +80,22 @@ def _on_ops(records) -> None:
                 install_inplace(name)
 
 
+def _is_known(dotted) -> bool:
+    return dotted in registry.public or dotted in registry.claims
+
+
 def _on_forget(dotted) -> None:
     name = _method_of(dotted)
-    if name:
+    if name is None:
+        return
+    if _is_known(dotted) or name in METHODS:
         install_method(name)
         install_inplace(name)
         install_operators(name)
+        return
+    for attribute in (name, f"{name}_"):  # nobody brings it any more
+        if attribute in vars(Tensor) and attribute not in CORE_NAMES and not _is_known(f"Tensor.{attribute}"):
+            delattr(Tensor, attribute)
 
 
 install_operators()

@@ -138,6 +138,7 @@ def _withdraw(plugin, entry) -> None:
             del store.public[dotted]
         if plugin in store.claims.get(dotted, ()):
             discard(dotted, plugin)
+        events.publish(events.on_forget, dotted)  # once more: nobody may bring it now
     if entry.kind == "ops":
         store.ops.pop(f"{plugin.namespace}.{entry.name}", None)
         events.publish(events.on_forget, f"ops.{plugin.namespace}.{entry.name}")

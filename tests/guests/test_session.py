@@ -183,6 +183,7 @@ assert torch.mine(one).item() == one.mine().item() == 2
 unregister(op)
 assert not hasattr(torch, "mine") and not hasattr(one, "mine") and not hasattr(torch.ops, "session")
 assert "session:main" not in torch.registry.loader.plugins and "mine" not in dir(torch)
+assert "mine" not in dir(one) and "mine_" not in dir(one)
 try:
     unregister(op)
 except LookupError as error:
