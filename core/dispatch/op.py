@@ -138,7 +138,7 @@ class Op:
         self.meta_function = None if like is None else _rule_like(self, like)
         self.sample_function = self.error_function = None
         self.provider = None
-        self.qualname = self.name  # "namespace.name" for a guest's op
+        self.qualname = self.name  # "namespace.name" for a third party's op
         self.trusted = False  # our own ops: their gradients' shapes are proved by tests, not checked at every call
         self.module = function.__module__ or ""  # code that is run without a module has none
         self.reset()

@@ -137,7 +137,7 @@ def test_slices_may_branch_on_values():
     assert vmap(lambda a: a if a.sum() > 2 else -a)(torch.tensor([[1.0], [3.0]])).tolist() == [[-1.0], [3.0]]
 
 
-def test_gradients_flow_through_both_roads():
+def test_gradients_flow_through_both_paths():
     for function in (torch.sin, lambda a: torch.sin(a)):
         x = torch.ones(2, 3, requires_grad=True)
         vmap(function, in_dims=1, out_dims=1)(x).sum().backward()
