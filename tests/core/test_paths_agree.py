@@ -284,7 +284,7 @@ def test_general_path_is_general():
     }
     for name, call_it in calls.items():
         variation = call_variations.Variation(name, lambda call_it=call_it: (call_it, (), {}, []))
-        assert observe(variation, general_path)[1][name] == 1
+        assert observe(variation, general_path)[1][name] >= 1  # twice, if a class that overrides ops exists
         assert observe(variation, contextlib.nullcontext)[1][name] == 0
 
 
