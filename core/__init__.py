@@ -10,7 +10,6 @@ if __name__ != "plugrad":
     raise ImportError(f"this package is `plugrad`, it can't be imported as {__name__!r}: use the installed name")
 
 import gc as _gc
-import importlib as _importlib
 import math as _math
 import sys as _sys
 import warnings as _warnings
@@ -78,6 +77,7 @@ from plugrad.dispatch import kinds as _kinds
 from plugrad.dispatch import methods as _methods
 from plugrad.registry import loader as _loader
 from plugrad.registry.namespaces import Namespaces as _Namespaces
+from plugrad.registry.namespaces import lazy_names as _lazy_names
 from plugrad.registry.namespaces import namespace_module as _namespace_module
 
 linalg = _namespace_module("linalg", "Linear algebra.")
@@ -132,52 +132,32 @@ def broadcast_shapes(*shapes):
     return Size(_broadcast_shapes(*((s,) if not isinstance(s, (tuple, list)) else tuple(s) for s in shapes)))
 
 
-_TENSOR_FUNCTIONS = frozenset(
-    {
-        "detach", "detach_", "get_device", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg",
-        "is_nonzero", "is_same_size", "is_signed", "numel",
-    }
-)  # fmt: skip
-# What stands beside the core: modules, and the names that they give to this one. All are imported when first used.
-_ROOMS = (
-    "testing", "extend", "serialization", "cuda", "utils", "backends", "func", "overrides", "random", "compiler",
-    "legacy", "limits", "printing", "_C",
-)  # fmt: skip
-_IN_ROOMS = {
-    name: room for room, names in {
-        "serialization": "save load",
-        "compiler": "compile",
-        "func": "vmap",
-        "printing": "set_printoptions",
-        "limits": "finfo iinfo",
-        "random": "get_rng_state initial_seed seed set_rng_state",
-        "backends": "are_deterministic_algorithms_enabled get_float32_matmul_precision get_num_threads "
-        "set_float32_matmul_precision set_num_threads use_deterministic_algorithms",
-        "legacy": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
-        "LongTensor ShortTensor is_storage typename",
-    }.items() for name in names.split()
-}  # fmt: skip
-registry.reserve("", (*_TENSOR_FUNCTIONS, *_ROOMS, *_IN_ROOMS))
+# Functions that are the methods of the core's own.
+globals().update((_name, getattr(Tensor, _name)) for _name in (
+    "detach", "detach_", "get_device", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg",
+    "is_nonzero", "is_same_size", "is_signed", "numel",
+))  # fmt: skip
+# What stands beside the core, imported when it is first used; all other names are the registry's.
+_look_up, __dir__ = _lazy_names(globals(), "", {
+    "testing": "", "extend": "", "cuda": "", "utils": "", "overrides": "", "_C": "",
+    "serialization": "save load",
+    "compiler": "compile",
+    "func": "vmap",
+    "printing": "set_printoptions",
+    "limits": "finfo iinfo",
+    "random": "get_rng_state initial_seed seed set_rng_state",
+    "backends": "are_deterministic_algorithms_enabled get_float32_matmul_precision get_num_threads "
+    "set_float32_matmul_precision set_num_threads use_deterministic_algorithms",
+    "legacy": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
+    "LongTensor ShortTensor is_storage typename",
+})  # fmt: skip
 
 
 def __getattr__(name):
-    # A name that the core does not have: a plugin's, or one of a room beside the core.
-    if name.startswith("__"):
-        raise AttributeError(f"module 'plugrad' has no attribute {name!r}")
-    if name in _ROOMS:
-        return _importlib.import_module(f"plugrad.{name}")
-    if name in _IN_ROOMS:
-        value = getattr(_importlib.import_module(f"plugrad.{_IN_ROOMS[name]}"), name)
-    elif name in _TENSOR_FUNCTIONS or (name.endswith("_") and not registry.find(name) and hasattr(Tensor, name)):
-        value = getattr(Tensor, name)
-    else:
-        value = registry.resolve(name)
-    globals()[name] = value
-    return value
-
-
-def __dir__():
-    return sorted({*globals(), *registry.names_in(""), *_ROOMS, *_IN_ROOMS})
+    # `plugrad.relu_` is the method of that name.
+    if name.endswith("_") and not name.startswith("__") and not registry.find(name) and hasattr(Tensor, name):
+        return globals().setdefault(name, getattr(Tensor, name))
+    return _look_up(name)
 
 
 # Last of all, since plugins may use what is above while they are imported. Thousands of small records are made here

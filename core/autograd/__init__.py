@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 import types
 
@@ -20,6 +19,7 @@ from plugrad.graph.modes import (
     set_grad_enabled,
 )
 from plugrad.graph.nodes import Node
+from plugrad.registry.namespaces import lazy_names
 
 __all__ = [
     "Function", "FunctionCtx", "Node", "Variable", "backward", "detect_anomaly", "enable_grad", "explain_missing",
@@ -39,19 +39,10 @@ def _module(name: str, *members, **named):
 graph = _module("graph", Node, saved_tensors_hooks, save_on_cpu)
 grad_mode = _module("grad_mode", no_grad, enable_grad, set_grad_enabled, inference_mode)
 
-_ROOMS = ("forward_ad", "functional", "missing_grads", "nan_guard")  # beside the core, imported when first used
-_IN_ROOMS = {
-    **dict.fromkeys(("explain_missing", "trace_breaks"), "autograd.missing_grads"),
-    **dict.fromkeys(("is_zero_safe_enabled", "set_zero_safe", "zero_safe"), "autograd.nan_guard"),
-    **dict.fromkeys(("gradcheck", "gradgradcheck", "GradcheckError"), "testing"),
-    "Variable": "legacy",
-}
-
-
-def __getattr__(name):
-    if name in _ROOMS:
-        return importlib.import_module(f"plugrad.autograd.{name}")
-    if name in _IN_ROOMS:
-        value = globals()[name] = getattr(importlib.import_module(f"plugrad.{_IN_ROOMS[name]}"), name)
-        return value
-    raise AttributeError(f"module 'plugrad.autograd' has no attribute {name!r}")
+__getattr__, __dir__ = lazy_names(globals(), None, {
+    "autograd.forward_ad": "", "autograd.functional": "",
+    "autograd.missing_grads": "explain_missing trace_breaks",
+    "autograd.nan_guard": "is_zero_safe_enabled set_zero_safe zero_safe",
+    "testing": "gradcheck gradgradcheck GradcheckError",
+    "legacy": "Variable",
+})  # fmt: skip

@@ -6,6 +6,7 @@ import warnings
 
 from plugrad import registry
 from plugrad.optim.optimizer import Optimizer
+from plugrad.registry.namespaces import lazy_names
 from plugrad.tensor.tensor import Tensor
 
 __all__ = ["LRScheduler"]
@@ -168,14 +169,4 @@ def _check_scheduler(cls) -> None:
 
 
 registry.declare_kind("schedulers", home="optim.lr_scheduler", base=LRScheduler, check=_check_scheduler)
-
-
-def __getattr__(name):
-    if name.startswith("__"):
-        raise AttributeError(f"module 'plugrad.optim.lr_scheduler' has no attribute {name!r}")
-    value = globals()[name] = registry.resolve(f"optim.lr_scheduler.{name}")
-    return value
-
-
-def __dir__():
-    return sorted({*globals(), *registry.names_in("optim.lr_scheduler")})
+__getattr__, __dir__ = lazy_names(globals(), "optim.lr_scheduler")

@@ -1,39 +1,59 @@
-"""Modules whose names are looked up in the registry when they are first used."""
+"""Modules whose names are looked up when they are first used: in rooms beside the core, and in the registry."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 import types
 from importlib.machinery import ModuleSpec
 
+from plugrad.registry.events import reserve
 from plugrad.registry.lookup import names_in, resolve
 
 
-class LazyModule(types.ModuleType):
-    """A module whose further names are looked up in the registry: `plugrad.special`, `plugrad.linalg`..."""
+def lazy_names(namespace: dict, home: str | None, rooms: dict | None = None):
+    """Return `__getattr__` and `__dir__` of a module whose further names are looked up when they are first used.
 
-    def __init__(self, home: str, doc: str):
-        super().__init__(f"plugrad.{home}", doc)
-        self.__dict__["_home"] = home
+    Args:
+        namespace: the module's globals, which keep what was found.
+        home: the place where plugins can give it names, such as "nn.init"; None if there is none.
+        rooms: modules beside the core, as {dotted path behind "plugrad.": "names that it gives to this module"}.
+    """
+    module, where = namespace["__name__"], {}
+    for room, names in (rooms or {}).items():
+        where |= dict.fromkeys(names.split(), room)
+        parent, _, own = f"plugrad.{room}".rpartition(".")
+        if parent == module:
+            where[own] = room
+    if home is not None:
+        reserve(home, where)
 
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        dotted = f"{self._home}.{name}"
-        if self._home == "ops" and names_in(dotted, failed=True):
-            return namespace_module(dotted, f"Ops of the namespace {name!r}.")
-        value = self.__dict__[name] = resolve(dotted)
+    def __getattr__(name):
+        if name in where:
+            value = importlib.import_module(f"plugrad.{where[name]}")
+            if not value.__name__.endswith(f".{name}"):
+                value = getattr(value, name)
+        elif home is None or name.startswith("__"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        elif home == "ops" and names_in(f"ops.{name}", failed=True):
+            return namespace_module(f"ops.{name}", f"Ops of the namespace {name!r}.")
+        else:
+            value = resolve(f"{home}.{name}" if home else name)
+        namespace[name] = value
         return value
 
-    def __dir__(self):
-        return sorted({*super().__dir__(), *names_in(self._home)})
+    def __dir__():
+        return sorted({*namespace, *where, *(names_in(home) if home is not None else ())})
+
+    return __getattr__, __dir__
 
 
-def namespace_module(home: str, doc: str) -> LazyModule:
+def namespace_module(home: str, doc: str) -> types.ModuleType:
     """Return the module of a public namespace, importable as `plugrad.HOME`."""
     module = sys.modules.get(f"plugrad.{home}")
     if module is None:
-        module = sys.modules[f"plugrad.{home}"] = LazyModule(home, doc)
+        module = sys.modules[f"plugrad.{home}"] = types.ModuleType(f"plugrad.{home}", doc)
+        module.__getattr__, module.__dir__ = lazy_names(vars(module), home)
     return module
 
 

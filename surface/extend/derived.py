@@ -8,8 +8,8 @@ import warnings
 
 from plugrad.dispatch import source
 from plugrad.dispatch.op import Op
+from plugrad.nn import functional
 from plugrad.nn.module import Module
-from plugrad.nn.namespaces import functional
 
 
 def _legacy_reduction(size_average, reduce) -> str:
