@@ -88,12 +88,23 @@ class Rare:
         return add_hook(table, hook)
 
 
-def add_hook(table: OrderedDict, hook) -> RemovableHandle:
-    """Enter a hook in a table; return the handle that removes it."""
+def add_hook(table: OrderedDict, hook, marks=(), prepend=False) -> RemovableHandle:
+    """Enter a hook in a table; return the handle that removes it.
+
+    Args:
+        table: the hooks by id, in the order in which they run.
+        hook: a function.
+        marks: further tables, {id: True}, where the hook is entered, too.
+        prepend: whether it runs before the hooks that are there.
+    """
     if not callable(hook):
         raise TypeError(f"a hook must be callable, not {type(hook).__name__}")
-    handle = RemovableHandle(table)
+    handle = RemovableHandle(table, extra_dict=marks)
     table[handle.id] = hook
+    for mark in marks:
+        mark[handle.id] = True
+    if prepend:
+        table.move_to_end(handle.id, last=False)
     return handle
 
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from plugrad.nn import module_hooks
 from plugrad.nn.conversion import Conversion
-from plugrad.nn.module_hooks import *  # noqa: F403 - PyTorch has the hooks of all modules here
 from plugrad.nn.module_hooks import HookedCall
 from plugrad.nn.parameter import Buffer, Parameter
 from plugrad.nn.state import StateDict, _IncompatibleKeys
 from plugrad.nn.tables import Table, addindent, typename
+from plugrad.registry.namespaces import lazy_names
 from plugrad.tensor.tensor import Tensor
 
-__all__ = ["Module", "_IncompatibleKeys", *module_hooks.__all__]
+__all__ = ["Module", "_IncompatibleKeys"]
+
+__getattr__, __dir__ = lazy_names(globals(), None, {
+    "nn.global_hooks": "register_module_backward_hook register_module_buffer_registration_hook "
+    "register_module_forward_hook register_module_forward_pre_hook register_module_full_backward_hook "
+    "register_module_full_backward_pre_hook register_module_module_registration_hook "
+    "register_module_parameter_registration_hook",
+})  # fmt: skip
 
 T_destination = TypeVar("T_destination", bound=dict)
 
@@ -175,7 +181,7 @@ class Module(HookedCall, StateDict, Conversion):
                     f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created"
                     f" explicitly: to express '{name}' through another Tensor, compute it in forward()."
                 )
-            param = self._run_hooks(module_hooks._global_parameter_registration_hooks, name, param)
+            param = self._registered("parameter", name, param)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -193,7 +199,7 @@ class Module(HookedCall, StateDict, Conversion):
             raise TypeError(
                 f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
-        self._buffers[name] = self._run_hooks(module_hooks._global_buffer_registration_hooks, name, tensor)
+        self._buffers[name] = self._registered("buffer", name, tensor)
         hidden = self._non_persistent_buffers_set
         (hidden.discard if persistent else hidden.add)(name)
 
@@ -212,7 +218,7 @@ class Module(HookedCall, StateDict, Conversion):
         self.add_module(name, module)
 
     def _put_module(self, name, module):
-        self._modules[name] = self._run_hooks(module_hooks._global_module_registration_hooks, name, module)
+        self._modules[name] = self._registered("module", name, module)
 
     def _check_name(self, kind, name, table):
         if not isinstance(name, str):
@@ -224,8 +230,9 @@ class Module(HookedCall, StateDict, Conversion):
         if name not in table and hasattr(self, name):
             raise KeyError(f"attribute '{name}' already exists")
 
-    def _run_hooks(self, hooks, name, value):
-        for hook in hooks.values():
+    def _registered(self, kind, name, value):
+        """Return what is registered: the value, or what a hook of all modules gives in its place."""
+        for hook in self._all_modules._registration_hooks[kind].values():
             replaced = hook(self, name, value)
             value = value if replaced is None else replaced
         return value

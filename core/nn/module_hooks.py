@@ -5,38 +5,8 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 
-from plugrad.graph.hooks import RemovableHandle
+from plugrad.graph.hooks import RemovableHandle, add_hook
 from plugrad.nn.tables import Table
-
-__all__ = [
-    "register_module_forward_pre_hook",
-    "register_module_forward_hook",
-    "register_module_full_backward_pre_hook",
-    "register_module_full_backward_hook",
-    "register_module_backward_hook",
-    "register_module_buffer_registration_hook",
-    "register_module_module_registration_hook",
-    "register_module_parameter_registration_hook",
-]
-
-# Hooks of all modules. They run before a module's own.
-_global_forward_pre_hooks: dict = OrderedDict()
-_global_forward_hooks: dict = OrderedDict()
-_global_forward_hooks_with_kwargs: dict = OrderedDict()
-_global_forward_hooks_always_called: dict = OrderedDict()
-_global_backward_pre_hooks: dict = OrderedDict()
-_global_backward_hooks: dict = OrderedDict()
-_global_is_full_backward_hook: bool | None = None
-_global_call_hooks = (
-    _global_forward_pre_hooks,
-    _global_forward_hooks,
-    _global_backward_pre_hooks,
-    _global_backward_hooks,
-)
-
-_global_buffer_registration_hooks: dict = OrderedDict()
-_global_module_registration_hooks: dict = OrderedDict()
-_global_parameter_registration_hooks: dict = OrderedDict()
 
 _MIXED = (
     "Cannot use both regular backward hooks and full backward hooks {where}. Please use only one of them: "
@@ -45,10 +15,10 @@ _MIXED = (
 
 
 class HookedCall:
-    """The part of Module that calls forward.
+    """The part of Module that calls forward, with the module's own hooks and those of all modules, which run first.
 
     ``_has_hooks`` is the one truth test a call makes. An instance sets it when it gets a hook, the class when
-    there is a global one; the slow path lowers it again when the last hook is gone.
+    there is one of all modules; the slow path lowers it again when the last hook is gone.
     """
 
     _has_hooks = False
@@ -61,6 +31,8 @@ class HookedCall:
     _forward_hooks_always_called = Table(OrderedDict)
     _backward_pre_hooks = Table(OrderedDict)
     _backward_hooks = Table(OrderedDict)
+    _hooked_as = ("module", "on a single Module")  # in messages
+    _all_modules: HookedCall  # holds the hooks of all modules
 
     def forward(self, *input):
         """Compute the result. Call the module and not this method, so that hooks run."""
@@ -72,9 +44,9 @@ class HookedCall:
         return self.forward(*args, **kwargs)
 
     def _call_impl(self, *args, **kwargs):
-        before = self._forward_pre_hooks or _global_forward_pre_hooks
-        after = self._forward_hooks or _global_forward_hooks
-        backward = self._has_backward_hooks()
+        before = self._forward_pre_hooks or self._all_modules._forward_pre_hooks
+        after = self._forward_hooks or self._all_modules._forward_hooks
+        backward = self._has_backward_hooks() or self._all_modules._has_backward_hooks()
         if not (before or after or backward):
             self._lower_flags()
             return self.forward(*args, **kwargs)
@@ -87,9 +59,9 @@ class HookedCall:
                 args = tap.setup_input_hook(args)
             result = self.forward(*args, **kwargs)
             if after:
-                for key, hook in (*_global_forward_hooks.items(), *self._forward_hooks.items()):
+                for owner, key, hook in self._all_forward_hooks():
                     called.add(key)
-                    changed = self._run_forward_hook(key, hook, args, kwargs, result)
+                    changed = owner._run_forward_hook(key, hook, self, args, kwargs, result)
                     if changed is not None:
                         result = changed
             return tap.setup_output_hook(result) if backward else result
@@ -98,22 +70,26 @@ class HookedCall:
             raise
 
     def _has_backward_hooks(self):
-        return self._backward_hooks or self._backward_pre_hooks or _global_backward_hooks or _global_backward_pre_hooks
+        return self._backward_hooks or self._backward_pre_hooks
+
+    def _has_any_hooks(self) -> bool:
+        return bool(self._forward_pre_hooks or self._forward_hooks or self._has_backward_hooks())
 
     def _lower_flags(self) -> None:
         """Give calls the fast path again after the last hook has gone."""
         # Looking once more after each change catches a hook that another thread registers meanwhile.
         if self._compiled_call_impl is None:
             self.__dict__.pop("_has_hooks", None)
-            if self._forward_pre_hooks or self._forward_hooks or self._backward_hooks or self._backward_pre_hooks:
+            if self._has_any_hooks():
                 self._has_hooks = True
         if HookedCall._has_hooks:
             HookedCall._has_hooks = False
-            HookedCall._has_hooks = any(_global_call_hooks)
+            HookedCall._has_hooks = self._all_modules._has_any_hooks()
 
     def _run_forward_pre_hooks(self, args, kwargs):
-        for key, hook in (*_global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()):
-            if key in self._forward_pre_hooks_with_kwargs:
+        with_kwargs = self._forward_pre_hooks_with_kwargs
+        for key, hook in (*self._all_modules._forward_pre_hooks.items(), *self._forward_pre_hooks.items()):
+            if key in with_kwargs:
                 changed = hook(self, args, kwargs)
                 if changed is None:
                     continue
@@ -128,38 +104,38 @@ class HookedCall:
                     args = changed if isinstance(changed, tuple) else (changed,)
         return args, kwargs
 
-    def _run_forward_hook(self, key, hook, args, kwargs, result):
-        if key in self._forward_hooks_with_kwargs or key in _global_forward_hooks_with_kwargs:
-            return hook(self, args, kwargs, result)
-        return hook(self, args, result)
+    def _all_forward_hooks(self) -> list:
+        owners = (self._all_modules, self)
+        return [(owner, key, hook) for owner in owners for key, hook in owner._forward_hooks.items()]
+
+    def _run_forward_hook(self, key, hook, module, args, kwargs, result):
+        if key in self._forward_hooks_with_kwargs:
+            return hook(module, args, kwargs, result)
+        return hook(module, args, result)
 
     def _run_always_called(self, called, args, kwargs, result):
         """After an error, run the hooks with ``always_call``; their errors only warn."""
-        for scope, hooks, always in (
-            ("global module", _global_forward_hooks, _global_forward_hooks_always_called),
-            ("module", self._forward_hooks, self._forward_hooks_always_called),
-        ):
-            for key, hook in hooks.items():
-                if key not in always or key in called:
-                    continue
-                try:
-                    changed = self._run_forward_hook(key, hook, args, kwargs, result)
-                    result = result if changed is None else changed
-                except Exception as error:
-                    warnings.warn(
-                        f"{scope} forward hook with ``always_call=True`` raised an exception that was"
-                        f" silenced as another error was raised in forward: {error}",
-                        stacklevel=4,
-                    )
+        for owner, key, hook in self._all_forward_hooks():
+            if key not in owner._forward_hooks_always_called or key in called:
+                continue
+            try:
+                changed = owner._run_forward_hook(key, hook, self, args, kwargs, result)
+                result = result if changed is None else changed
+            except Exception as error:
+                warnings.warn(
+                    f"{owner._hooked_as[0]} forward hook with ``always_call=True`` raised an exception that was"
+                    f" silenced as another error was raised in forward: {error}",
+                    stacklevel=4,
+                )
 
     def _tap(self):
         """What puts the backward hooks that apply to this call into the graph."""
         from plugrad.nn.backward_hooks import BackwardHook
 
         hooks: dict = {True: [], False: [], None: []}
-        hooks[_global_is_full_backward_hook] += _global_backward_hooks.values()
-        hooks[self._is_full_backward_hook] += self._backward_hooks.values()
-        pre_hooks = [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
+        for owner in (self._all_modules, self):
+            hooks[owner._is_full_backward_hook] += owner._backward_hooks.values()
+        pre_hooks = [*self._all_modules._backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
         return BackwardHook(self, hooks[True], pre_hooks, hooks[False])
 
     def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False) -> RemovableHandle:
@@ -177,10 +153,8 @@ class HookedCall:
         >>> double(torch.tensor([1.0]))
         tensor([2.])
         """
-        handle = self._add_hook(self._forward_pre_hooks, hook, prepend, self._forward_pre_hooks_with_kwargs)
-        if with_kwargs:
-            self._forward_pre_hooks_with_kwargs[handle.id] = True
-        return handle
+        marks = [self._forward_pre_hooks_with_kwargs] * with_kwargs
+        return self._add_hook(self._forward_pre_hooks, hook, prepend, marks)
 
     def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False) -> RemovableHandle:
         """Run ``hook(module, args, output)`` after every forward.
@@ -198,17 +172,8 @@ class HookedCall:
         >>> negate(torch.tensor([1.0]))
         tensor([-1.])
         """
-        handle = self._add_hook(
-            self._forward_hooks,
-            hook,
-            prepend,
-            [self._forward_hooks_with_kwargs, self._forward_hooks_always_called],
-        )
-        if with_kwargs:
-            self._forward_hooks_with_kwargs[handle.id] = True
-        if always_call:
-            self._forward_hooks_always_called[handle.id] = True
-        return handle
+        marks = [self._forward_hooks_with_kwargs] * with_kwargs + [self._forward_hooks_always_called] * always_call
+        return self._add_hook(self._forward_hooks, hook, prepend, marks)
 
     def register_full_backward_pre_hook(self, hook, prepend=False) -> RemovableHandle:
         """Run ``hook(module, grad_output)`` when the outputs' gradients are known.
@@ -238,23 +203,21 @@ class HookedCall:
         >>> x.grad
         tensor([10.])
         """
-        if self._is_full_backward_hook is False:
-            raise RuntimeError(_MIXED.format(where="on a single Module"))
-        self._is_full_backward_hook = True
+        self._set_backward_style(full=True)
         return self._add_hook(self._backward_hooks, hook, prepend)
 
     def register_backward_hook(self, hook) -> RemovableHandle:
         """Run ``hook`` on forward's last node: prefer register_full_backward_hook."""
-        if self._is_full_backward_hook is True:
-            raise RuntimeError(_MIXED.format(where="on a single Module"))
-        self._is_full_backward_hook = False
+        self._set_backward_style(full=False)
         return self._add_hook(self._backward_hooks, hook, False)
 
-    def _add_hook(self, hooks, hook, prepend, extra_dict=None) -> RemovableHandle:
-        handle = RemovableHandle(hooks, extra_dict=extra_dict)
-        hooks[handle.id] = hook
-        if prepend:
-            hooks.move_to_end(handle.id, last=False)
+    def _set_backward_style(self, full: bool) -> None:
+        if self._is_full_backward_hook is (not full):
+            raise RuntimeError(_MIXED.format(where=self._hooked_as[1]))
+        self._is_full_backward_hook = full
+
+    def _add_hook(self, hooks, hook, prepend, marks=()) -> RemovableHandle:
+        handle = add_hook(hooks, hook, marks, prepend)
         self._has_hooks = True
         return handle
 
@@ -266,82 +229,22 @@ class HookedCall:
         self._has_hooks = True
 
 
-def _add_global_hook(hooks, hook, extra_dict=None) -> RemovableHandle:
-    handle = RemovableHandle(hooks, extra_dict=extra_dict)
-    hooks[handle.id] = hook
-    HookedCall._has_hooks = True
-    return handle
+class _AllModules(HookedCall):
+    """Holds the hooks of all modules, which `plugrad.nn.global_hooks` registers."""
+
+    _hooked_as = ("global module", "as a global Module hook")
+
+    def __init__(self):
+        self._registration_hooks = {kind: OrderedDict() for kind in ("parameter", "buffer", "module")}
+
+    def _add_hook(self, hooks, hook, prepend=False, marks=()) -> RemovableHandle:
+        handle = add_hook(hooks, hook, marks, prepend)
+        HookedCall._has_hooks = True
+        return handle
+
+    def register_registration_hook(self, kind, hook) -> RemovableHandle:
+        """Run ``hook(module, name, value)`` when a "parameter", "buffer" or "module" is registered."""
+        return add_hook(self._registration_hooks[kind], hook)
 
 
-def _set_global_backward_style(full: bool) -> None:
-    global _global_is_full_backward_hook
-    if _global_is_full_backward_hook is (not full):
-        raise RuntimeError(_MIXED.format(where="as a global Module hook"))
-    _global_is_full_backward_hook = full
-
-
-def register_module_forward_pre_hook(hook) -> RemovableHandle:
-    """Run ``hook(module, args)`` before every module's forward.
-
-    The hook is that of Module.register_forward_pre_hook without keyword arguments.
-    """
-    return _add_global_hook(_global_forward_pre_hooks, hook)
-
-
-def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False) -> RemovableHandle:
-    """Run ``hook(module, args, output)`` after every module's forward.
-
-    The arguments are those of Module.register_forward_hook.
-
-    >>> import plugrad as torch
-    >>> seen = []
-    >>> with torch.nn.module.register_module_forward_hook(lambda module, args, output: seen.append(module)):
-    ...     _ = torch.nn.Sequential()(torch.tensor([1.0]))
-    >>> seen
-    [Sequential()]
-    """
-    extra = [_global_forward_hooks_with_kwargs, _global_forward_hooks_always_called]
-    handle = _add_global_hook(_global_forward_hooks, hook, extra)
-    if with_kwargs:
-        _global_forward_hooks_with_kwargs[handle.id] = True
-    if always_call:
-        _global_forward_hooks_always_called[handle.id] = True
-    return handle
-
-
-def register_module_full_backward_pre_hook(hook) -> RemovableHandle:
-    """As Module.register_full_backward_pre_hook, for every module."""
-    return _add_global_hook(_global_backward_pre_hooks, hook)
-
-
-def register_module_full_backward_hook(hook) -> RemovableHandle:
-    """As Module.register_full_backward_hook, for every module."""
-    _set_global_backward_style(full=True)
-    return _add_global_hook(_global_backward_hooks, hook)
-
-
-def register_module_backward_hook(hook) -> RemovableHandle:
-    """As Module.register_backward_hook, for every module."""
-    _set_global_backward_style(full=False)
-    return _add_global_hook(_global_backward_hooks, hook)
-
-
-def register_module_buffer_registration_hook(hook) -> RemovableHandle:
-    """Run ``hook(module, name, buffer)`` at every registration; it may replace it."""
-    return _add_registration_hook(_global_buffer_registration_hooks, hook)
-
-
-def register_module_module_registration_hook(hook) -> RemovableHandle:
-    """Run ``hook(module, name, child)`` at every registration; it may replace it."""
-    return _add_registration_hook(_global_module_registration_hooks, hook)
-
-
-def register_module_parameter_registration_hook(hook) -> RemovableHandle:
-    """Run ``hook(module, name, param)`` at every registration; it may replace it."""
-    return _add_registration_hook(_global_parameter_registration_hooks, hook)
-
-
-def _add_registration_hook(hooks, hook) -> RemovableHandle:
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    return handle
+HookedCall._all_modules = _AllModules()

@@ -6,7 +6,7 @@ import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 
-from plugrad.graph.hooks import RemovableHandle
+from plugrad.graph.hooks import RemovableHandle, add_hook
 from plugrad.graph.modes import no_grad
 from plugrad.nn.parameter import Parameter
 from plugrad.nn.tables import Table
@@ -241,7 +241,7 @@ class StateDict:
 
     def register_state_dict_pre_hook(self, hook) -> RemovableHandle:
         """Run ``hook(module, prefix, keep_vars)`` before the module's state is saved."""
-        return _add(self._state_dict_pre_hooks, hook)
+        return add_hook(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook) -> RemovableHandle:
         """Run ``hook(module, state_dict, prefix, local_metadata)`` after saving.
@@ -249,7 +249,7 @@ class StateDict:
         It may change the dictionary in place.
         """
         hook._from_public_api = True
-        return _add(self._state_dict_hooks, hook)
+        return add_hook(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook) -> RemovableHandle:
         if getattr(hook, "_from_public_api", False):
@@ -257,7 +257,7 @@ class StateDict:
                 "Cannot register the same function as the state dict post hook that was previously"
                 " registered via register_state_dict_post_hook"
             )
-        return _add(self._state_dict_hooks, hook)
+        return add_hook(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook) -> RemovableHandle:
         """Run ``hook`` before the module's state is loaded: it may rename keys.
@@ -269,24 +269,15 @@ class StateDict:
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def _register_load_state_dict_pre_hook(self, hook, with_module=False) -> RemovableHandle:
-        marks = self._load_state_dict_pre_hooks_with_module
-        handle = _add(self._load_state_dict_pre_hooks, hook, marks)
-        if with_module:
-            marks[handle.id] = True
-        return handle
+        marks = (self._load_state_dict_pre_hooks_with_module,) if with_module else ()
+        return add_hook(self._load_state_dict_pre_hooks, hook, marks)
 
     def register_load_state_dict_post_hook(self, hook) -> RemovableHandle:
         """Run ``hook(module, incompatible_keys)`` after loading.
 
         It may change the two lists in place, for example to forgive a missing key.
         """
-        return _add(self._load_state_dict_post_hooks, hook)
-
-
-def _add(hooks, hook, extra_dict=None) -> RemovableHandle:
-    handle = RemovableHandle(hooks, extra_dict=extra_dict)
-    hooks[handle.id] = hook
-    return handle
+        return add_hook(self._load_state_dict_post_hooks, hook)
 
 
 def _load(module, state_dict, prefix, metadata, assign, report) -> None:

@@ -6,27 +6,11 @@ import functools
 from collections import OrderedDict
 from collections.abc import Callable
 
-from plugrad.graph.hooks import RemovableHandle
+from plugrad.graph.hooks import RemovableHandle, add_hook
+from plugrad.nn.tables import Table
 
 _global_step_pre_hooks: dict[int, Callable] = OrderedDict()
 _global_step_post_hooks: dict[int, Callable] = OrderedDict()
-
-_HOOK_TABLES = (
-    "_optimizer_step_pre_hooks",
-    "_optimizer_step_post_hooks",
-    "_optimizer_state_dict_pre_hooks",
-    "_optimizer_state_dict_post_hooks",
-    "_optimizer_load_state_dict_pre_hooks",
-    "_optimizer_load_state_dict_post_hooks",
-)
-
-
-def _register(table, hook, prepend=False):
-    handle = RemovableHandle(table)
-    table[handle.id] = hook
-    if prepend:
-        table.move_to_end(handle.id, last=False)
-    return handle
 
 
 def register_optimizer_step_pre_hook(hook: Callable) -> RemovableHandle:
@@ -34,12 +18,12 @@ def register_optimizer_step_pre_hook(hook: Callable) -> RemovableHandle:
 
     The hook may return new `(args, kwargs)`. The handle's `remove()` takes it off again.
     """
-    return _register(_global_step_pre_hooks, hook)
+    return add_hook(_global_step_pre_hooks, hook)
 
 
 def register_optimizer_step_post_hook(hook: Callable) -> RemovableHandle:
     """Call `hook(optimizer, args, kwargs)` after every step of every optimizer."""
-    return _register(_global_step_post_hooks, hook)
+    return add_hook(_global_step_post_hooks, hook)
 
 
 def with_hooks(step):
@@ -74,30 +58,33 @@ def with_hooks(step):
 class Hooked:
     """The hook tables of an optimizer and the methods that fill them."""
 
-    def _make_hook_tables(self):
-        for name in _HOOK_TABLES:
-            self.__dict__.setdefault(name, OrderedDict())
+    _optimizer_step_pre_hooks = Table(OrderedDict)
+    _optimizer_step_post_hooks = Table(OrderedDict)
+    _optimizer_state_dict_pre_hooks = Table(OrderedDict)
+    _optimizer_state_dict_post_hooks = Table(OrderedDict)
+    _optimizer_load_state_dict_pre_hooks = Table(OrderedDict)
+    _optimizer_load_state_dict_post_hooks = Table(OrderedDict)
 
     def register_step_pre_hook(self, hook: Callable) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before each step; it may return new `(args, kwargs)`."""
-        return _register(self._optimizer_step_pre_hooks, hook)
+        return add_hook(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` after each step."""
-        return _register(self._optimizer_step_post_hooks, hook)
+        return add_hook(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer)` before `state_dict`; `prepend` puts it before the earlier ones."""
-        return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)
+        return add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend=prepend)
 
     def register_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` after `state_dict`; it may return another dict."""
-        return _register(self._optimizer_state_dict_post_hooks, hook, prepend)
+        return add_hook(self._optimizer_state_dict_post_hooks, hook, prepend=prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` before loading, a shallow copy; it may return another."""
-        return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+        return add_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend=prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer)` after loading."""
-        return _register(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+        return add_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend=prepend)

@@ -94,7 +94,6 @@ class Optimizer(Hooked):
             self.add_param_group(group)
 
     def _make_tables(self):
-        self._make_hook_tables()
         self._scratch, self._joined = {}, {}
 
     def __getstate__(self):
