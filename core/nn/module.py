@@ -410,15 +410,7 @@ class Module(HookedCall, StateDict, Conversion):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop all gradients, or fill them with zeros if ``set_to_none`` is False."""
         for parameter in self.parameters():
-            grad = parameter.grad
-            if grad is None:
-                continue
-            if set_to_none:
-                parameter.grad = None
-            else:
-                # A gradient that create_graph recorded must leave that graph before it is overwritten.
-                grad.detach_() if grad.grad_fn is not None else grad.requires_grad_(False)
-                grad.zero_()
+            parameter._drop_grad(set_to_none)
 
     # Printing
 

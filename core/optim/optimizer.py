@@ -162,29 +162,6 @@ class Optimizer(Hooked):
             buffer = self._scratch[key] = xp.empty(size, like.dtype)
         return buffer if buffer.size == size else buffer[:size]
 
-    def regularized(self, xp, p, g, weight_decay):
-        """Return `g + weight_decay * p`, the gradient with an L2 penalty, or `g` where there is none."""
-        if weight_decay == 0:
-            return g
-        result = self.scratch(xp, p, "regularized")
-        xp.multiply(p, weight_decay, result)
-        return xp.add(result, g, result)
-
-    @staticmethod
-    def average(xp, mean, values, decay, t):
-        """Set `mean` to `decay * mean + (1 - decay) * values`; `t` is scratch."""
-        xp.subtract(values, mean, t)
-        t *= 1 - decay
-        mean += t
-
-    @staticmethod
-    def average_square(xp, mean, values, decay, t):
-        """Set `mean` to `decay * mean + (1 - decay) * values**2`; `t` is scratch."""
-        mean *= decay
-        xp.multiply(values, 1 - decay, t)
-        t *= values
-        mean += t
-
     @staticmethod
     def options(arguments: dict) -> dict:
         """Return the options among `locals()`, for an `__init__` whose arguments are the options."""
@@ -199,15 +176,6 @@ class Optimizer(Hooked):
             if not 0.0 <= value:
                 what = _WORDS.get(name, name + " value")
                 raise ValueError(f"Invalid {what}: {value}; write {name} >= 0")
-
-    @staticmethod
-    def fractions(betas) -> tuple:
-        """Return `betas` as plain numbers; raise ValueError unless each lies in [0, 1)."""
-        betas = tuple([beta.item() if isinstance(beta, Tensor) else beta for beta in betas])
-        for index, beta in enumerate(betas):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {index}: {beta}; write one in [0, 1)")
-        return betas
 
     def fill_state(self):
         """Make the state of all parameters now; else it is made in the step that needs it."""
@@ -237,17 +205,7 @@ class Optimizer(Hooked):
         """Drop the gradients of all parameters, or fill them with zeros if not `set_to_none`."""
         for group in self.param_groups:
             for p in group["params"]:
-                grad = p.grad
-                if grad is None:
-                    continue
-                if set_to_none:
-                    p.grad = None
-                    continue
-                if grad.grad_fn is not None:
-                    grad.detach_()
-                else:
-                    grad.requires_grad_(False)
-                grad.zero_()
+                p._drop_grad(set_to_none)
 
     # ---- parameter groups
 

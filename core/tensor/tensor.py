@@ -190,6 +190,14 @@ class Tensor(Description, Protocols):
     def grad(self):
         self._grad = None
 
+    def _drop_grad(self, set_to_none: bool) -> None:
+        """Drop the gradient, or fill it with zeros; one that create_graph recorded leaves that graph before."""
+        grad = self.grad
+        if grad is not None and set_to_none:
+            self.grad = None
+        elif grad is not None:
+            (grad.requires_grad_(False) if grad.is_leaf else grad.detach_()).zero_()
+
     @property
     def retains_grad(self) -> bool:
         """Whether this non-leaf keeps its gradient."""

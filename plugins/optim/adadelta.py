@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plugrad.extend import Optimizer, collect, hookimpl
+from plugrad.plugins.optim._common import average_square, regularized
 
 
 class Adadelta(Optimizer):
@@ -52,14 +53,14 @@ class Adadelta(Optimizer):
     def update(self, xp, p, g, state, group):
         v, u = state["square_avg"], state["acc_delta"]
         rho, eps = group["rho"], group["eps"]
-        g = self.regularized(xp, p, g, group["weight_decay"])
+        g = regularized(self, xp, p, g, group["weight_decay"])
         t, d = self.scratch(xp, p), self.scratch(xp, p, 1)
-        self.average_square(xp, v, g, rho, t)
+        average_square(xp, v, g, rho, t)
         xp.add(v, eps, t)
         xp.add(u, eps, d)
         xp.divide(xp.sqrt(d, d), xp.sqrt(t, t), d)
         d *= g
-        self.average_square(xp, u, d, rho, t)
+        average_square(xp, u, d, rho, t)
         d *= group["lr"]
         p -= d
 

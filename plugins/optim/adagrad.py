@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plugrad.extend import Optimizer, collect, hookimpl
+from plugrad.plugins.optim._common import regularized
 
 
 class Adagrad(Optimizer):
@@ -43,7 +44,6 @@ class Adagrad(Optimizer):
         self.nonnegative(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps)
         self.nonnegative(initial_accumulator_value=initial_accumulator_value)
         super().__init__(params, self.options(locals()))
-
         self.fill_state()
 
     def slots(self, group):
@@ -51,7 +51,7 @@ class Adagrad(Optimizer):
 
     def update(self, xp, p, g, state, group):
         s = state["sum"]
-        g = self.regularized(xp, p, g, group["weight_decay"])
+        g = regularized(self, xp, p, g, group["weight_decay"])
         t = self.scratch(xp, p)
         s += xp.multiply(g, g, t)
         xp.sqrt(s, t)

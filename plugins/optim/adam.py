@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from plugrad.extend import Optimizer, collect, hookimpl
+from plugrad.plugins.optim._common import average, average_square, fractions, regularized
 
 
 class Adam(Optimizer):
@@ -48,7 +49,7 @@ class Adam(Optimizer):
         decoupled_weight_decay=False,
     ):
         self.nonnegative(lr=lr, eps=eps, weight_decay=weight_decay)
-        betas = self.fractions(betas)
+        betas = fractions(betas)
         super().__init__(params, self.options(locals()))
 
     def slots(self, group):
@@ -72,10 +73,10 @@ class Adam(Optimizer):
             if group["weight_decay"]:
                 p *= 1 - group["lr"] * group["weight_decay"]
         else:
-            g = self.regularized(xp, p, g, group["weight_decay"])
+            g = regularized(self, xp, p, g, group["weight_decay"])
         t = self.scratch(xp, p)
-        self.average(xp, m, g, beta1, t)
-        self.average_square(xp, v, g, beta2, t)
+        average(xp, m, g, beta1, t)
+        average_square(xp, v, g, beta2, t)
         if group["amsgrad"]:
             v = xp.maximum(v, state["max_exp_avg_sq"], out=state["max_exp_avg_sq"])
         xp.sqrt(v, t)

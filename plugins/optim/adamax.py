@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plugrad.extend import Optimizer, collect, hookimpl
+from plugrad.plugins.optim._common import average, fractions, regularized
 
 
 class Adamax(Optimizer):
@@ -41,7 +42,7 @@ class Adamax(Optimizer):
         capturable=False,
     ):
         self.nonnegative(lr=lr, eps=eps, weight_decay=weight_decay)
-        betas = self.fractions(betas)
+        betas = fractions(betas)
         super().__init__(params, self.options(locals()))
 
     def slots(self, group):
@@ -50,9 +51,9 @@ class Adamax(Optimizer):
     def update(self, xp, p, g, state, group):
         beta1, beta2 = group["betas"]
         m, u = state["exp_avg"], state["exp_inf"]
-        g = self.regularized(xp, p, g, group["weight_decay"])
+        g = regularized(self, xp, p, g, group["weight_decay"])
         t = self.scratch(xp, p)
-        self.average(xp, m, g, beta1, t)
+        average(xp, m, g, beta1, t)
         u *= beta2
         xp.absolute(g, t)
         t += group["eps"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plugrad.extend import Optimizer, collect, hookimpl
+from plugrad.plugins.optim._common import average, regularized
 
 
 class ASGD(Optimizer):
@@ -57,14 +58,14 @@ class ASGD(Optimizer):
 
     def update(self, xp, p, g, state, group):
         ax, eta, mu = state["ax"], state["eta_now"], state["mu_now"]
-        g = self.regularized(xp, p, g, group["weight_decay"])
+        g = regularized(self, xp, p, g, group["weight_decay"])
         t = self.scratch(xp, p)
         p *= 1 - group["lambd"] * eta
         p -= xp.multiply(g, eta, t)
         if mu == 1:
             ax[...] = p
         else:
-            self.average(xp, ax, p, 1 - mu, t)
+            average(xp, ax, p, 1 - mu, t)
 
 
 @hookimpl

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from plugrad.extend import Optimizer, collect, hookimpl
+from plugrad.plugins.optim._common import average, average_square, fractions, regularized
 
 
 class NAdam(Optimizer):
@@ -48,7 +49,7 @@ class NAdam(Optimizer):
         differentiable=False,
     ):
         self.nonnegative(lr=lr, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
-        betas = self.fractions(betas)
+        betas = fractions(betas)
         super().__init__(params, self.options(locals()))
 
     def slots(self, group):
@@ -71,10 +72,10 @@ class NAdam(Optimizer):
         if group["decoupled_weight_decay"]:
             p *= 1 - group["lr"] * group["weight_decay"]
         else:
-            g = self.regularized(xp, p, g, group["weight_decay"])
+            g = regularized(self, xp, p, g, group["weight_decay"])
         t, h = self.scratch(xp, p), self.scratch(xp, p, 1)
-        self.average(xp, m, g, beta1, t)
-        self.average_square(xp, v, g, beta2, t)
+        average(xp, m, g, beta1, t)
+        average_square(xp, v, g, beta2, t)
         xp.multiply(m, state["average_rate"], h)
         h += xp.multiply(g, state["gradient_rate"], t)
         xp.sqrt(v, t)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plugrad.extend import Optimizer, collect, hookimpl
+from plugrad.plugins.optim._common import average, average_square, regularized
 
 
 class RMSprop(Optimizer):
@@ -55,12 +56,12 @@ class RMSprop(Optimizer):
 
     def update(self, xp, p, g, state, group):
         v, alpha = state["square_avg"], group["alpha"]
-        g = self.regularized(xp, p, g, group["weight_decay"])
+        g = regularized(self, xp, p, g, group["weight_decay"])
         t = self.scratch(xp, p)
-        self.average_square(xp, v, g, alpha, t)
+        average_square(xp, v, g, alpha, t)
         if group["centered"]:
             mean = state["grad_avg"]
-            self.average(xp, mean, g, alpha, t)
+            average(xp, mean, g, alpha, t)
             xp.multiply(mean, mean, t)
             v = xp.subtract(v, t, t)
         xp.sqrt(v, t)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plugrad.extend import Optimizer, collect, hookimpl
+from plugrad.plugins.optim._common import regularized
 
 
 class SGD(Optimizer):
@@ -50,7 +51,7 @@ class SGD(Optimizer):
 
     def update(self, xp, p, g, state, group):
         momentum, lr = group["momentum"], group["lr"]
-        g = self.regularized(xp, p, g, group["weight_decay"])
+        g = regularized(self, xp, p, g, group["weight_decay"])
         t = self.scratch(xp, p)
         if momentum:
             b = state["momentum_buffer"]

@@ -1,0 +1,38 @@
+"""What several algorithms have in common: averages over steps, the L2 penalty, and betas."""
+
+from __future__ import annotations
+
+from plugrad import Tensor
+
+
+def regularized(optimizer, xp, p, g, weight_decay):
+    """Return `g + weight_decay * p`, the gradient with an L2 penalty, or `g` where there is none."""
+    if weight_decay == 0:
+        return g
+    result = optimizer.scratch(xp, p, "regularized")
+    xp.multiply(p, weight_decay, result)
+    return xp.add(result, g, result)
+
+
+def average(xp, mean, values, decay, t):
+    """Set `mean` to `decay * mean + (1 - decay) * values`; `t` is scratch."""
+    xp.subtract(values, mean, t)
+    t *= 1 - decay
+    mean += t
+
+
+def average_square(xp, mean, values, decay, t):
+    """Set `mean` to `decay * mean + (1 - decay) * values**2`; `t` is scratch."""
+    mean *= decay
+    xp.multiply(values, 1 - decay, t)
+    t *= values
+    mean += t
+
+
+def fractions(betas) -> tuple:
+    """Return `betas` as plain numbers; raise ValueError unless each lies in [0, 1)."""
+    betas = tuple([beta.item() if isinstance(beta, Tensor) else beta for beta in betas])
+    for index, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {index}: {beta}; write one in [0, 1)")
+    return betas
