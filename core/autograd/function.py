@@ -6,13 +6,9 @@ Tensors in lists, dicts and keyword arguments are tracked like others. What `for
 
 from __future__ import annotations
 
-import functools
-import warnings
-
-from plugrad import nest
 from plugrad.autograd.function_node import function_node, tensors_in
-from plugrad.graph.modes import LEAF, mode, no_grad, tick
-from plugrad.graph.nodes import Node
+from plugrad.graph.modes import mode, tick
+from plugrad.registry.namespaces import lazy_names
 from plugrad.tensor.tensor import Tensor
 
 
@@ -144,52 +140,6 @@ def _run(node, args, kwargs):
     return tuple(outputs) if several else outputs[0]
 
 
-class _OnceNode(Node):
-    """History of gradients that can't be differentiated again."""
-
-    __slots__ = ("label",)
-
-    def tensors(self):
-        return ()
-
-    def pull(self, F, g, saved, retain):
-        raise RuntimeError(
-            "trying to differentiate twice a function that was marked with @once_differentiable"
-            f" ({self.label}): write its backward with differentiable operations and remove the decorator"
-        )
-
-
-def once_differentiable(backward):
-    """Mark a `backward` whose result can't be differentiated again: doing so is an error."""
-
-    @functools.wraps(backward)
-    def wrapper(ctx, *grads):
-        with no_grad():
-            results = backward(ctx, *grads)
-        if not mode.grad or not any(isinstance(g, Tensor) and g.requires_grad for g in (*grads, *ctx.saved_tensors)):
-            return results
-        edges = tuple(g if g._edge is LEAF else g._edge for g in grads if g is not None and g._edge is not None)
-
-        def guarded(result):
-            if not isinstance(result, Tensor):
-                return result
-            node = _OnceNode()
-            node.edges, node.saved, node.fit, node.rare, node.seq = edges, (), None, None, tick()
-            node.label = ctx._node.name()
-            result = result.detach()
-            result._edge = node
-            return result
-
-        return nest.change(guarded, results)
-
-    return wrapper
-
-
-class InplaceFunction(Function):
-    """The old base of Functions with an `inplace` argument."""
-
-    def __init__(self, inplace=False):
-        super().__init__()
-        self.inplace = inplace
-        if inplace:
-            warnings.warn("InplaceFunction is the old style; mark inputs with ctx.mark_dirty instead", stacklevel=2)
+__getattr__, __dir__ = lazy_names(globals(), None, {
+    "autograd.once": "once_differentiable", "legacy": "InplaceFunction"
+})  # fmt: skip

@@ -113,13 +113,11 @@ class ModeContext:
     __slots__ = ("_previous",)
     _value = True
 
-    def __new__(cls, function=None):
-        self = object.__new__(cls)
-        if callable(function):  # written as `@no_grad` without parentheses
-            return self(function)
-        return self
+    def __new__(cls, mode=None):
+        # A function is decorated: it is written as `@no_grad`, without parentheses.
+        return cls()(mode) if callable(mode) else object.__new__(cls)
 
-    def __init__(self, function=None):
+    def __init__(self):
         self._previous = []
 
     def __enter__(self):
@@ -189,9 +187,6 @@ class set_grad_enabled(ModeContext):
 
     __slots__ = ("_value",)
 
-    def __new__(cls, mode):
-        return object.__new__(cls)
-
     def __init__(self, mode):
         self._value = bool(mode)
         self._previous = [globals()["mode"].grad]
@@ -217,14 +212,7 @@ def _count_inference(on: bool) -> None:
 class inference_mode(ModeContext):
     """Record nothing inside, and mark the results so that they can't enter a graph later."""
 
-    __slots__ = ("_value", "_on")
-
-    def __new__(cls, mode=True):
-        self = object.__new__(cls)
-        if callable(mode):
-            self._value, self._on, self._previous = False, True, []
-            return self(mode)
-        return self
+    __slots__ = ("_on",)
 
     def __init__(self, mode=True):
         self._on, self._previous = bool(mode), []
@@ -305,10 +293,3 @@ class saved_tensors_hooks:
     def __exit__(self, *exc):
         mode.saved_hooks = mode.saved_hooks[:-1]
         count_special(-1)
-
-
-class save_on_cpu(saved_tensors_hooks):
-    """Keep tensors that are saved for backward in host memory."""
-
-    def __init__(self, pin_memory=False):
-        super().__init__(lambda t: (t.device, t.cpu()), lambda packed: packed[1].to(packed[0]))

@@ -1,4 +1,4 @@
-"""PyTorch's older names: the types of tensors (`FloatTensor`...), `Variable`, `typename`, `is_storage`."""
+"""PyTorch's older names: the types of tensors (`FloatTensor`...), `Variable`, `InplaceFunction`, `typename`..."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import warnings
 
 from plugrad import Tensor, bfloat16, float16, float32, float64, int8, int16, int32, int64, uint8
 from plugrad import bool as bool_
+from plugrad.autograd import Function
 
 
 class _TypedMeta(type):
@@ -51,6 +52,16 @@ class Variable(metaclass=_VariableMeta):
         if not isinstance(data, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
         return data.detach().requires_grad_(requires_grad and not volatile)
+
+
+class InplaceFunction(Function):
+    """The old base of Functions with an `inplace` argument."""
+
+    def __init__(self, inplace=False):
+        super().__init__()
+        self.inplace = inplace
+        if inplace:
+            warnings.warn("InplaceFunction is the old style; mark inputs with ctx.mark_dirty instead", stacklevel=2)
 
 
 def typename(obj):

@@ -260,6 +260,30 @@ def test_saved_tensors_hooks():
     assert unpacked == [[2.0, 3.0]] * 2 and x.grad.tolist() == [4.0, 6.0]
 
 
+def test_once_differentiable_refuses_every_way_to_a_second_derivative():
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            return 2 * x * grad
+
+    x, weight = (torch.tensor(3.0, requires_grad=True) for _ in range(2))
+    (g,) = torch.autograd.grad(Square.apply(x), x, create_graph=True)
+    for differentiate in (g.backward, lambda: torch.autograd.grad(g, x)):  # through what was saved
+        with pytest.raises(RuntimeError, match=r"marked with @once_differentiable \(SquareBackward\)"):
+            differentiate()
+    (g,) = torch.autograd.grad(Square.apply(x), x, weight * 1, create_graph=True)
+    with pytest.raises(RuntimeError, match="marked with @once_differentiable"):  # through the gradient
+        torch.autograd.grad(g, weight)
+    assert torch.autograd.grad(Square.apply(x), x)[0].item() == 6.0
+
+
 def test_tensors_in_containers_are_tracked():
     class Sum(torch.autograd.Function):
         @staticmethod

@@ -1,0 +1,60 @@
+"""`once_differentiable`: a backward that is no differentiable computation itself."""
+
+from __future__ import annotations
+
+import functools
+
+from plugrad import Tensor, is_grad_enabled, nest, no_grad
+from plugrad.autograd import Function
+
+__all__ = ["once_differentiable"]
+
+
+class _Once(Function):
+    """The identity on the results of such a backward, which refuses to be differentiated."""
+
+    @staticmethod
+    def forward(ctx, label, results, sources):
+        ctx.label = label
+        return tuple([result.detach() for result in results])
+
+    @staticmethod
+    def backward(ctx, *grads):
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+            f" ({ctx.label}): write its backward with differentiable operations and remove the decorator"
+        )
+
+
+def once_differentiable(backward):
+    """Mark the `backward` of a Function that can't be differentiated again: doing so is an error.
+
+    >>> import plugrad as torch
+    >>> class Square(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     @torch.autograd.function.once_differentiable
+    ...     def backward(ctx, grad):
+    ...         (x,) = ctx.saved_tensors
+    ...         return torch.from_numpy(2 * x.detach().numpy() * grad.numpy())
+    >>> x = torch.tensor([3.0], requires_grad=True)
+    >>> Square.apply(x).sum().backward()
+    >>> x.grad
+    tensor([6.])
+    """
+
+    @functools.wraps(backward)
+    def wrapper(ctx, *grads):
+        with no_grad():
+            results = backward(ctx, *grads)
+        tensors = [leaf for leaf in nest.leaves(results) if isinstance(leaf, Tensor)]
+        sources = [tensor for tensor in (*grads, *ctx.saved_tensors) if isinstance(tensor, Tensor)]
+        if not tensors or not is_grad_enabled() or not any([tensor.requires_grad for tensor in sources]):
+            return results
+        kept = iter(_Once.apply(ctx.name(), tensors, sources))
+        return nest.change(lambda leaf: next(kept) if isinstance(leaf, Tensor) else leaf, results)
+
+    return wrapper
