@@ -17,13 +17,7 @@ import warnings as _warnings
 from plugrad import autograd, registry, return_types
 from plugrad.devices import dtypes
 from plugrad.devices.device import device, get_default_device, set_default_device
-from plugrad.devices.dtypes import (
-    can_cast,
-    dtype,
-    get_default_dtype,
-    promote_types,
-    set_default_dtype,
-)
+from plugrad.devices.dtypes import can_cast, dtype, get_default_dtype, promote_types, set_default_dtype
 from plugrad.graph.modes import (
     enable_grad,
     inference_mode,
@@ -32,14 +26,7 @@ from plugrad.graph.modes import (
     no_grad,
     set_grad_enabled,
 )
-from plugrad.tensor.creation import (
-    as_tensor,
-    asarray,
-    from_dlpack,
-    from_numpy,
-    frombuffer,
-    tensor,
-)
+from plugrad.tensor.creation import as_tensor, from_numpy, tensor
 from plugrad.tensor.description import Size
 from plugrad.tensor.layouts import (
     channels_last,
@@ -50,12 +37,7 @@ from plugrad.tensor.layouts import (
     preserve_format,
     strided,
 )
-from plugrad.tensor.random import (
-    Generator,
-    default_generator,
-    manual_seed,
-)
-from plugrad.tensor.shapes import broadcast_shapes as _broadcast_shapes
+from plugrad.tensor.random import Generator, default_generator, manual_seed
 from plugrad.tensor.tensor import Tensor
 
 __version__ = "0.1.0"
@@ -95,43 +77,6 @@ registry.declare_kind("compilers", home="compilers")
 
 from plugrad import nn, optim
 
-
-def is_tensor(obj):
-    """Whether an object is a Tensor.
-
-    >>> import plugrad as torch
-    >>> torch.is_tensor(torch.ones(2)), torch.is_tensor([1.0])
-    (True, False)
-    """
-    return isinstance(obj, Tensor)
-
-
-def result_type(tensor1, tensor2):
-    """Return the dtype that an operation on the two operands (tensors or numbers) would have.
-
-    >>> import plugrad as torch
-    >>> torch.result_type(torch.ones(2, dtype=torch.int32), 1.0)
-    torch.float32
-    """
-    described = []
-    for operand in (tensor1, tensor2):
-        if isinstance(operand, Tensor):
-            described.append((operand.dtype, "dim" if operand.ndim else "zero"))
-        else:
-            described.append((dtypes.SCALAR[type(operand)], "scalar"))
-    return dtypes.result_type(*described)
-
-
-def broadcast_shapes(*shapes):
-    """Return the shape that the shapes broadcast to; RuntimeError when they don't fit.
-
-    >>> import plugrad as torch
-    >>> torch.broadcast_shapes((2, 1), (3,))
-    torch.Size([2, 3])
-    """
-    return Size(_broadcast_shapes(*((s,) if not isinstance(s, (tuple, list)) else tuple(s) for s in shapes)))
-
-
 # Functions that are the methods of the core's own.
 globals().update((_name, getattr(Tensor, _name)) for _name in (
     "detach", "detach_", "get_device", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg",
@@ -143,13 +88,15 @@ _look_up, __dir__ = _lazy_names(globals(), "", {
     "serialization": "save load",
     "compiler": "compile",
     "func": "vmap",
+    "interchange": "asarray from_dlpack frombuffer",
+    "queries": "broadcast_shapes is_storage is_tensor result_type typename",
     "printing": "set_printoptions",
     "limits": "finfo iinfo",
     "random": "get_rng_state initial_seed seed set_rng_state",
     "backends": "are_deterministic_algorithms_enabled get_float32_matmul_precision get_num_threads "
     "set_float32_matmul_precision set_num_threads use_deterministic_algorithms",
     "legacy": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
-    "LongTensor ShortTensor is_storage typename",
+    "LongTensor ShortTensor",
 })  # fmt: skip
 
 

@@ -179,38 +179,6 @@ def from_numpy(ndarray):
     return result if shared_memory.handed_over(ndarray, count) else shared_memory.shared(result)
 
 
-def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
-    """Return an object (tensor, array, DLPack capsule holder, buffer, numbers) as a tensor."""
-    if not isinstance(obj, (Tensor, numpy.ndarray, numpy.generic)) and hasattr(obj, "__dlpack__"):
-        obj = from_dlpack(obj)
-    result = as_tensor(obj, dtype=dtype, device=device)
-    if isinstance(obj, Tensor):
-        result = result.detach() if not requires_grad else result
-    shared = isinstance(obj, (Tensor, numpy.ndarray)) and result._data is getattr(obj, "_data", obj)
-    if copy and shared:
-        result = result.clone()
-    if copy is False and not shared:
-        raise ValueError("can't alias the object: it would have to be copied; pass copy=None")
-    return require_grad(result, requires_grad)
-
-
-def from_dlpack(ext_tensor):
-    """Return a tensor that shares the memory of any object with DLPack support.
-
-    >>> import numpy, plugrad as torch
-    >>> torch.from_dlpack(numpy.ones(2, "float32"))
-    tensor([1., 1.])
-    """
-    if isinstance(ext_tensor, Tensor):
-        return ext_tensor.detach()
-    return from_numpy(numpy.from_dlpack(ext_tensor))
-
-
-def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
-    """Return a 1-d tensor that shares the memory of a Python buffer."""
-    return require_grad(from_numpy(numpy.frombuffer(buffer, dtype.numpy, count, offset)), requires_grad)
-
-
 @core_method("_from_arguments")
 @staticmethod
 def _from_arguments(args, dtype, place):

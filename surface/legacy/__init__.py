@@ -1,4 +1,4 @@
-"""PyTorch's older names: the types of tensors (`FloatTensor`...), `Variable`, `InplaceFunction`, `typename`..."""
+"""PyTorch's older names: the types of tensors (`FloatTensor`...), `Variable`, `InplaceFunction`."""
 
 from __future__ import annotations
 
@@ -62,15 +62,3 @@ class InplaceFunction(Function):
         self.inplace = inplace
         if inplace:
             warnings.warn("InplaceFunction is the old style; mark inputs with ctx.mark_dirty instead", stacklevel=2)
-
-
-def typename(obj):
-    """Return the full name of an object's type; for tensors PyTorch's legacy name, such as 'torch.FloatTensor'."""
-    if isinstance(obj, Tensor):
-        return obj.type()
-    return f"{type(obj).__module__}.{type(obj).__qualname__}"
-
-
-def is_storage(obj):
-    """Always False: storages are not objects here."""
-    return False

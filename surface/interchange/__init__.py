@@ -1,0 +1,59 @@
+"""Tensors of what other libraries hold: `asarray`, `from_dlpack`, `frombuffer`."""
+
+from __future__ import annotations
+
+import numpy
+
+from plugrad import Tensor, as_tensor, from_numpy
+
+__all__ = ["asarray", "from_dlpack", "frombuffer"]
+
+
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+    """Return an object (tensor, array, DLPack capsule holder, buffer, numbers) as a tensor.
+
+    Args:
+        obj: the object.
+        dtype: of the result; None keeps that of the object.
+        device: of the result; None keeps that of the object.
+        copy: True always copies, False never does (ValueError where it would have to), None where it must.
+        requires_grad: whether the result requires grad.
+
+    >>> import plugrad as torch
+    >>> torch.asarray([1.0, 2.0], requires_grad=True)
+    tensor([1., 2.], requires_grad=True)
+    """
+    if not isinstance(obj, (Tensor, numpy.ndarray, numpy.generic)) and hasattr(obj, "__dlpack__"):
+        obj = from_dlpack(obj)
+    result = as_tensor(obj, dtype=dtype, device=device)
+    if isinstance(obj, Tensor):
+        result = result.detach() if not requires_grad else result
+    shared = isinstance(obj, (Tensor, numpy.ndarray)) and result._data is getattr(obj, "_data", obj)
+    if copy and shared:
+        result = result.clone()
+    if copy is False and not shared:
+        raise ValueError("can't alias the object: it would have to be copied; pass copy=None")
+    return result.requires_grad_() if requires_grad else result
+
+
+def from_dlpack(ext_tensor):
+    """Return a tensor that shares the memory of any object with DLPack support.
+
+    >>> import numpy, plugrad as torch
+    >>> torch.from_dlpack(numpy.ones(2, "float32"))
+    tensor([1., 1.])
+    """
+    if isinstance(ext_tensor, Tensor):
+        return ext_tensor.detach()
+    return from_numpy(numpy.from_dlpack(ext_tensor))
+
+
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+    """Return a 1-d tensor that shares the memory of a Python buffer.
+
+    >>> import plugrad as torch
+    >>> torch.frombuffer(bytearray([1, 2, 3]), dtype=torch.uint8, offset=1)
+    tensor([2, 3], dtype=torch.uint8)
+    """
+    result = from_numpy(numpy.frombuffer(buffer, dtype.numpy, count, offset))
+    return result.requires_grad_() if requires_grad else result

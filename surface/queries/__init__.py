@@ -1,0 +1,55 @@
+"""What a program asks about values: `is_tensor`, `is_storage`, `typename`, `result_type`, `broadcast_shapes`."""
+
+from __future__ import annotations
+
+from plugrad import Size, Tensor, dtypes, extend
+
+__all__ = ["broadcast_shapes", "is_storage", "is_tensor", "result_type", "typename"]
+
+
+def is_tensor(obj):
+    """Whether an object is a Tensor.
+
+    >>> import plugrad as torch
+    >>> torch.is_tensor(torch.ones(2)), torch.is_tensor([1.0])
+    (True, False)
+    """
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj):
+    """Always False: storages are not objects here."""
+    return False
+
+
+def typename(obj):
+    """Return the full name of an object's type; for tensors PyTorch's legacy name, such as 'torch.FloatTensor'."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    return f"{type(obj).__module__}.{type(obj).__qualname__}"
+
+
+def result_type(tensor1, tensor2):
+    """Return the dtype that an operation on the two operands (tensors or numbers) would have.
+
+    >>> import plugrad as torch
+    >>> torch.result_type(torch.ones(2, dtype=torch.int32), 1.0)
+    torch.float32
+    """
+    described = []
+    for operand in (tensor1, tensor2):
+        if isinstance(operand, Tensor):
+            described.append((operand.dtype, "dim" if operand.ndim else "zero"))
+        else:
+            described.append((dtypes.SCALAR[type(operand)], "scalar"))
+    return dtypes.result_type(*described)
+
+
+def broadcast_shapes(*shapes):
+    """Return the shape that the shapes broadcast to; RuntimeError when they don't fit.
+
+    >>> import plugrad as torch
+    >>> torch.broadcast_shapes((2, 1), (3,))
+    torch.Size([2, 3])
+    """
+    return Size(extend.broadcast_shapes(*[tuple(s) if isinstance(s, (tuple, list)) else (s,) for s in shapes]))
