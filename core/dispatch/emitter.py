@@ -13,7 +13,7 @@ import numpy
 
 from plugrad.devices import dtypes
 from plugrad.dispatch import interception, interpreter, source
-from plugrad.dispatch.formulas import PLAIN
+from plugrad.dispatch.formulas import PLAIN, output_number
 from plugrad.dispatch.namespaces import F
 from plugrad.graph import modes
 from plugrad.graph.modes import LEAF, mode, tick
@@ -400,12 +400,12 @@ _n.seq = _tick()
 
     def saved(self, name: str) -> str:
         """Return the expression for what a formula calls `name`."""
-        if name == "y":
-            return "_y"
         if name in self.plan.constants:
             return name
         if name in self.op.index:
             return f"{name}_"
+        if output_number(name) is not None:  # one of several is saved by `record`: this function sees but one
+            return "_y"
         base, _, what = name.rpartition("_")
         if self.plan.lead.role == "leads" and base == self.plan.lead.name:
             return f"[x.{what} for x in {base}{'_' * (what == 'shape')}]"

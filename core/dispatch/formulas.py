@@ -5,6 +5,11 @@ from __future__ import annotations
 PLAIN = frozenset({int, float, bool, str, type(None), slice, complex, type(Ellipsis)})
 
 
+def output_number(name: str) -> int | None:
+    """Return which output a formula means: -1 for `y`, all of them, k for `yk`; None for another name."""
+    return None if name[:1] != "y" or not f"0{name[1:]}".isdecimal() else int(name[1:] or -1)
+
+
 def conj(F, value):
     """Return the complex conjugate of a tensor or number, for gradient formulas; real ones come back as they are.
 

@@ -289,9 +289,9 @@ def record(op, values, raw, y):
         inference.check_saved(op, cls, values)
     node = cls()
     node.edges, node.fit, node.rare, node.seq = tuple(edges), tuple(fits), None, tick()
+    given = [*raw, y]  # so -1 is the position of the output
     node.saved = tuple([
-        y if position < 0 else raw[position] if what is None else what(raw[position], values[position])
-        for position, what in cls.savers
+        given[position] if what is None else what(given[position], values[position]) for position, what in cls.savers
     ])  # fmt: skip
     if modes.special:
         annotate(node, from_raw)

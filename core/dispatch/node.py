@@ -8,7 +8,7 @@ import numpy
 
 from plugrad.devices import dtypes
 from plugrad.devices.device import type_of
-from plugrad.dispatch.formulas import PLAIN, conj
+from plugrad.dispatch.formulas import PLAIN, conj, output_number
 from plugrad.dispatch.namespaces import F
 from plugrad.dispatch.source import compile_function
 from plugrad.graph.modes import tick
@@ -64,7 +64,7 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
 
 def _pull_source(op, wanted, formulas, saves, sequences, multiple, real) -> tuple:
     """Return the source of a node's `pull`, and its globals."""
-    arrays = {"y", *op.inputs}
+    arrays = {*op.inputs, *(name for name in saves if name not in op.index and output_number(name) is not None)}
     arrays |= {a.name for a in op.plan.arguments if a.role not in _HOLDS_NO_TENSOR and a.name not in op.defaults}
     namespace: dict = {"op": op}
     lines = ["def pull(self, F, g, saved, retain):"]
@@ -96,11 +96,11 @@ def _safe(name: str) -> str:
 
 def _saver(op, name):
     """Return where what a formula calls `name` is: (position of an argument, None or a function); -1 is the output."""
-    if name == "y":
-        return -1, None
-    position = op.index.get(name)
-    if position is not None:
+    position = op.index.get(name, output_number(name))
+    if name in op.index or position == -1:
         return position, None
+    if position is not None:
+        return -1, lambda outputs, _: outputs[position]
     base, _, what = name.rpartition("_")
     return op.index[base], _shape_of if what == "shape" else _dtype_of
 
@@ -143,9 +143,12 @@ class OpNode(Node):
         return [self._connected(name, value) for name, value in zip(self.saves, values)]
 
     def _connected(self, name, value):
-        if name == "y":
-            return _connect_output(self, value)
-        return self._connect_input(name, value) if name in self.wanted else _plain_tensor(value)
+        if name in self.wanted:
+            return self._connect_input(name, value)
+        number = output_number(name)
+        if number is None or name in self.op.index:
+            return _plain_tensor(value)
+        return _connect_output(self, value) if number < 0 else _connect_slot(self, value, number)
 
     def _connect_input(self, name, value):
         position = self.wanted.index(name)
@@ -190,11 +193,14 @@ def connect(edge, array, fit_to=None):
 def _connect_output(node, value):
     """Return the saved output(s) of a node as Tensors that have the node as their history."""
     if isinstance(value, tuple):
-        return tuple(
-            make(item, type_of(item), OutputSlot(node, i)) if type_of(item).is_differentiable else _plain_tensor(item)
-            for i, item in enumerate(value)
-        )
+        return tuple([_connect_slot(node, item, i) for i, item in enumerate(value)])
     return make(value, type_of(value), node)
+
+
+def _connect_slot(node, value, number):
+    """Return one saved output of several."""
+    ttype = type_of(value)
+    return make(value, ttype, OutputSlot(node, number) if ttype.is_differentiable else None)
 
 
 def _plain_tensor(value):

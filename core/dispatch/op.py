@@ -11,6 +11,7 @@ import functools
 from plugrad import registry
 from plugrad.devices import dtypes
 from plugrad.dispatch import functions, inplace, interpreter, source
+from plugrad.dispatch.formulas import output_number
 from plugrad.dispatch.namespaces import forget_namespaces
 from plugrad.dispatch.node import node_class
 from plugrad.dispatch.plan import CallPlan
@@ -170,10 +171,11 @@ class Op:
                         "parameter 'y': give the parameter another name"
                     )
                 base = want.removesuffix("_shape").removesuffix("_dtype")
-                if want != "y" and want not in self.index and base not in self.index:
+                if output_number(want) is None and want not in self.index and base not in self.index:
                     raise TypeError(
-                        f"formula {function.__name__} of op {self.name!r} asks for {want!r}: write `y` (the output), "
-                        f"`needs`, or a parameter: {', '.join(self.parameters)} (also with _shape or _dtype)"
+                        f"formula {function.__name__} of op {self.name!r} asks for {want!r}: write `y` (the output, "
+                        f"`y1`: one of several), `needs`, or a parameter: {', '.join(self.parameters)} (also with "
+                        "_shape or _dtype)"
                     )
             self.formulas.append(formula)
             self.reset()

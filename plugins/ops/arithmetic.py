@@ -262,7 +262,7 @@ def floor_divide(xp, input, other):
 
 
 @floor_divide.vjp("input", "other")
-def floor_divide_vjp(F, g):
+def floor_divide_vjp(F, g, input, other):  # as in PyTorch both are kept, though steps have no slope
     return F.zeros_like(g), F.zeros_like(g)
 
 
@@ -282,7 +282,7 @@ def div_trunc(xp, input, other):
 
 
 @div_trunc.vjp("input", "other")
-def div_trunc_vjp(F, g):
+def div_trunc_vjp(F, g, input, other):
     return F.zeros_like(g), F.zeros_like(g)
 
 

@@ -119,11 +119,11 @@ cumprod.meta(_same_shape)
 
 
 @cumprod.vjp
-def cumprod_vjp(F, g, input, dim):
+def cumprod_vjp(F, g, y, input, dim):
     if not len(input.shape):
         return g
     # The product before element k, times h[k] = g[k] + input[k + 1] * h[k + 1].
-    before = F.cumprod(shift(F, input, dim, 1.0), dim)
+    before = shift(F, y, dim, 1.0)
     return F.conj(before) * _carried_back(F, g, input, dim)
 
 
@@ -211,8 +211,8 @@ def _both_shapes(input, dim):
     return [(input.shape, input.dtype), (input.shape, "int64")]
 
 
-def _at_chosen(F, g, y, input_shape, dim):
-    return g[0] if not len(input_shape) else F.scatter_add(F.zeros_like(g[0]), dim, y[1], g[0])
+def _at_chosen(F, g, y1, input_shape, dim):
+    return g[0] if not len(input_shape) else F.scatter_add(F.zeros_like(g[0]), dim, y1, g[0])
 
 
 @reduction(returns="values indices")

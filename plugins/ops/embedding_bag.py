@@ -61,6 +61,15 @@ def _check_mode(mode, weight, scale_grad_by_freq, sparse, per_sample_weights):
         )
 
 
+def _largest(F, rows, bag, empty):
+    """The largest element of each bag and column, of equal ones the first; where bags are empty, what `empty` has."""
+    values, n = rows.detach(), rows.shape[0]
+    most = F.index_reduce(empty, 0, bag, values, "amax", include_self=False)[bag]
+    places = F.where((values == most) | (values != values), F.arange(n, device=rows.device)[:, None], n)
+    first = F.index_reduce(F.full_like(empty, n, dtype=places.dtype), 0, bag, places, "amin")
+    return F.gather(F.cat([rows, empty.new_zeros((1, rows.shape[1]))]), 0, first)
+
+
 @composite(at=("nn.functional.embedding_bag",))
 def embedding_bag(
     F, input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean", sparse=False,
@@ -104,7 +113,7 @@ def embedding_bag(
         rows = rows * F.unsqueeze(factors, 1)
     empty = rows.new_zeros((bags, weight.shape[1]))
     if mode == "max":
-        return F.index_reduce(empty, 0, bag, rows, "amax", include_self=False)
+        return _largest(F, rows, bag, empty)
     total = F.index_add(empty, 0, bag, rows)
     if mode == "sum":
         return total

@@ -128,8 +128,8 @@ def aminmax(xp, input, *, dim=None, keepdim=False):
 
 
 @aminmax.vjp
-def aminmax_vjp(F, g, y, input, dim, keepdim):
-    return extreme_vjp(F, g[0], y[0], input, dim, keepdim) + extreme_vjp(F, g[1], y[1], input, dim, keepdim)
+def aminmax_vjp(F, g, y0, y1, input, dim, keepdim):
+    return extreme_vjp(F, g[0], y0, input, dim, keepdim) + extreme_vjp(F, g[1], y1, input, dim, keepdim)
 
 
 @aminmax.samples
@@ -208,12 +208,12 @@ def put_one_samples(make):
     yield make.args(make(2, 1), make.ints(2, 1, low=0, high=3), 1, 3)
 
 
-def chosen_vjp(F, g, y, input_shape, dim, keepdim):
+def chosen_vjp(F, g, y1, input_shape, dim, keepdim):
     """Gradient of an op that returns (values, indices): it goes to the chosen elements."""
     if not len(input_shape):
         return g[0]
     values = keep_dims(F, g[0], input_shape, dim, keepdim)
-    indices = keep_dims(F, y[1], input_shape, dim, keepdim)
+    indices = keep_dims(F, y1, input_shape, dim, keepdim)
     return F.put_one(values, indices, dim, input_shape[dim])
 
 

@@ -92,10 +92,10 @@ def cholesky_gradient(F, g, factor):
 
 
 @linalg_cholesky_ex.vjp
-def linalg_cholesky_ex_vjp(F, g, y, upper):
+def linalg_cholesky_ex_vjp(F, g, y0, upper):
     if upper:
-        return cholesky_gradient(F, adjoint(F, g[0]), adjoint(F, y[0]))
-    return cholesky_gradient(F, g[0], y[0])
+        return cholesky_gradient(F, adjoint(F, g[0]), adjoint(F, y0))
+    return cholesky_gradient(F, g[0], y0)
 
 
 def _of_square(function, matrix):
@@ -149,7 +149,7 @@ def cholesky(xp, input, upper=False):
 
 
 def _one_factor_vjp(F, g, y, upper):
-    return linalg_cholesky_ex_vjp(F, (g,), (y,), upper)
+    return linalg_cholesky_ex_vjp(F, (g,), y, upper)
 
 
 for _op in (linalg_cholesky, cholesky):

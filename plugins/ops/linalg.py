@@ -91,9 +91,9 @@ def linalg_slogdet_meta(A):
 
 
 @linalg_slogdet.vjp
-def linalg_slogdet_vjp(F, g, y, A):
+def linalg_slogdet_vjp(F, g, y0, A):
     # d log det A = tr(A^-1 dA): its real part moves logabsdet, its imaginary part the angle of the sign.
-    turn = F.conj(g[0]) * y[0]
+    turn = F.conj(g[0]) * y0
     weight = g[1] - (turn - F.conj(turn)) * 0.5
     return F.reshape(weight, (*weight.shape, 1, 1)) * adjoint(F, F.linalg_inv_ex(A)[0])
 

@@ -43,8 +43,8 @@ def linalg_lu_factor_ex_meta(A, *, pivot=True, check_errors=False):
 
 
 @linalg_lu_factor_ex.vjp
-def linalg_lu_factor_ex_vjp(F, g, y, A_shape):
-    g, (lu, pivots, _) = g[0], y
+def linalg_lu_factor_ex_vjp(F, g, y0, y1, A_shape):
+    g, lu, pivots = g[0], y0, y1
     m, n = A_shape[-2:]
     k = min(m, n)
     square, for_square = lu[..., :k, :k], g[..., :k, :k]

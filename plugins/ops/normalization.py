@@ -17,33 +17,18 @@ def _not_for(name, input):
         raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype}': convert the input with .float()")
 
 
-def _fitting(name, result, *parts):
-    """Weight and bias with the dtype of the result; only half precision mixes with others."""
-    dtype = result.dtype
-    if all([part is None or part.dtype is dtype for part in parts]):
-        return parts
+def _check_parts(name, input, *parts):
+    """Raise RuntimeError unless weight and bias have the dtype of the input; only half precision mixes with others."""
     for part in parts:
-        if part is not None and part.dtype != dtype and dtype.itemsize != 2:
+        if part is not None and part.dtype is not input.dtype and input.dtype.itemsize != 2:
             raise RuntimeError(
-                f"mixed dtype: {name} expects weight and bias to have the dtype of the input, {dtype}, but got "
+                f"mixed dtype: {name} expects weight and bias to have the dtype of the input, {input.dtype}, but got "
                 f"{part.dtype}"
             )
-    return [part if part is None else part.to(dtype) for part in parts]
-
-
-def _affine(F, name, result, weight, bias, shape):
-    """Apply weight and bias (each may be None), laid out in `shape`, with the dtype of the result."""
-    weight, bias = (
-        part if part is None or tuple(part.shape) == shape else F.reshape(part, shape)
-        for part in _fitting(name, result, weight, bias)
-    )
-    if weight is None:
-        return result if bias is None else F.add(result, bias)
-    return F.scale_shift(result, weight, bias)
 
 
 def _channels(input):
-    return (1, -1, *(1,) * (input.ndim - 2)) if input.ndim > 1 else (-1,)
+    return (1, input.shape[1], *(1,) * (input.ndim - 2)) if input.ndim > 1 else (-1,)
 
 
 def _update(running_mean, running_var, mean, variance, count, momentum):
@@ -84,14 +69,14 @@ def batch_norm(
         raise ValueError("running_mean and running_var must either both be None or neither be None")
     if not training and running_mean is None:
         raise RuntimeError("running_mean must be defined in evaluation mode")
-    shape = (1, channels, *(1,) * (input.ndim - 2)) if input.ndim > 1 else (-1,)
+    shape = _channels(input)
     if not training:
-        _fitting("batch_norm", input, running_mean, running_var, weight, bias)
+        _check_parts("batch_norm", input, running_mean, running_var, weight, bias)
         return F.normalize_by(input, weight, bias, running_mean.detach(), running_var.detach(), shape, eps)
     count = input.numel() // channels if channels else 0
     if count == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
-    weight, bias = _fitting("batch_norm", input, weight, bias)
+    _check_parts("batch_norm", input, weight, bias)
     result, mean, variance = F.normalize_affine(input, weight, bias, (0, *range(2, input.ndim)), shape, eps)
     if running_mean is not None and count:
         _update(running_mean, running_var, mean, variance, count, momentum)
@@ -126,10 +111,12 @@ def instance_norm(
     count = prod(input.shape[2:])
     if count == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
-    result, mean, variance = F.standardize(input, tuple(range(2, input.ndim)), eps)
+    _check_parts("instance_norm", input, weight, bias)
+    dims, shape = tuple(range(2, input.ndim)), _channels(input)
+    result, mean, variance = F.normalize_affine(input, weight, bias, dims, shape, eps)
     if running_mean is not None or running_var is not None:
         _update(running_mean, running_var, mean.detach().mean(0), variance.detach().mean(0), count, momentum)
-    return _affine(F, "instance_norm", result, weight, bias, _channels(input))
+    return result
 
 
 @instance_norm.samples
@@ -171,7 +158,7 @@ def layer_norm(F, input, normalized_shape, weight=None, bias=None, eps=1e-05):
     """
     dims = _check_normalized(input, normalized_shape, weight, bias)
     _not_for("layer_norm", input)
-    weight, bias = _fitting("layer_norm", input, weight, bias)
+    _check_parts("layer_norm", input, weight, bias)
     return F.normalize_affine(input, weight, bias, dims, tuple(normalized_shape), eps)[0]
 
 
@@ -179,6 +166,14 @@ def layer_norm(F, input, normalized_shape, weight=None, bias=None, eps=1e-05):
 def layer_norm_samples(make):
     yield make(2, 3, 4), (4,), make(4), make(4)
     yield make(2, 3, 4), (3, 4)
+
+
+def _in_groups(F, input, groups, weight, bias, eps):
+    """Result, means and variances of a group normalization."""
+    _check_parts("group_norm", input, weight, bias)
+    n, channels = input.shape[:2]
+    shape = (1, groups, channels // groups, 1)
+    return F.normalize_affine(input, weight, bias, (2, 3), shape, eps, (n, *shape[1:3], prod(input.shape[2:])))
 
 
 @composite(at=("nn.functional.group_norm", "group_norm"))
@@ -207,14 +202,11 @@ def group_norm(F, input, num_groups, weight=None, bias=None, eps=1e-05):
                 f"shape {list(part.shape)} and input of shape {list(input.shape)}"
             )
     _not_for("group_norm", input)
-    size = channels // num_groups * prod(input.shape[2:])
-    if n * size == 1:
+    if n * (channels // num_groups) * prod(input.shape[2:]) == 1:
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {list(input.shape)}"
         )
-    grouped = F.reshape(input, (n, num_groups, size))
-    result = F.reshape(F.standardize(grouped, (2,), eps)[0], tuple(input.shape))
-    return _affine(F, "group_norm", result, weight, bias, _channels(input))
+    return _in_groups(F, input, num_groups, weight, bias, eps)[0]
 
 
 @group_norm.samples
@@ -322,8 +314,8 @@ def native_layer_norm(F, input, normalized_shape, weight, bias, eps):
     """
     dims = _check_normalized(input, normalized_shape, weight, bias)
     _not_for("layer_norm", input)
-    result, mean, variance = F.standardize(input, dims, eps)
-    result = _affine(F, "layer_norm", result, weight, bias, tuple(normalized_shape))
+    _check_parts("layer_norm", input, weight, bias)
+    result, mean, variance = F.normalize_affine(input, weight, bias, dims, tuple(normalized_shape), eps)
     return _with_statistics(F, result, mean.detach(), variance.detach(), eps, tuple(mean.shape))
 
 
@@ -345,9 +337,7 @@ def native_group_norm(F, input, weight, bias, N, C, HxW, group, eps):
     (tensor([[2.]]), tensor([[1.]]))
     """
     _not_for("group_norm", input)
-    grouped = F.reshape(input, (N, group, C // group * HxW))
-    result, mean, variance = F.standardize(grouped, (2,), eps)
-    result = _affine(F, "group_norm", F.reshape(result, tuple(input.shape)), weight, bias, _channels(input))
+    result, mean, variance = _in_groups(F, input, group, weight, bias, eps)
     return _with_statistics(F, result, mean, variance, eps, (N, group))
 
 
@@ -370,7 +360,8 @@ def native_batch_norm(F, input, weight, bias, running_mean, running_var, trainin
     result = F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
         return result, input.new_empty(0), input.new_empty(0)
-    _, mean, variance = F.standardize(input.detach(), (0, *range(2, input.ndim)), eps)
+    dims = (0, *range(2, input.ndim))
+    _, mean, variance = F.normalize_affine(input.detach(), None, None, dims, _channels(input), eps)
     return _with_statistics(F, result, mean, variance, eps, (-1,))
 
 

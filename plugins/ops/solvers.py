@@ -111,8 +111,8 @@ def linalg_inv_ex_meta(A, *, check_errors=False):
 
 
 @linalg_inv_ex.vjp
-def linalg_inv_ex_vjp(F, g, y):
-    return linalg_inv_vjp(F, g[0], y[0])
+def linalg_inv_ex_vjp(F, g, y0):
+    return linalg_inv_vjp(F, g[0], y0)
 
 
 linalg_inv_ex.samples(square_samples)

@@ -21,10 +21,9 @@ def order_of(xp, input, dim, descending):
     return (input.shape[dim] - 1) - order[backwards]
 
 
-def return_scattered(F, g, input_shape, dim, y):
-    """The gradient of values that were picked along `dim`, given the indices of what was picked."""
-    zeros, values, indices = F.new_zeros(g[0], input_shape), g[0], y[1]
-    return F.scatter_add(zeros, dim, indices, values)
+def picked_vjp(F, g, y1, input_shape, dim):
+    """Gradient of an op that returns values picked along `dim`, and their indices."""
+    return F.scatter_add(F.new_zeros(g[0], input_shape), dim, y1, g[0])
 
 
 def lift(input):
@@ -52,9 +51,7 @@ def sort_meta(input, dim=-1, descending=False, stable=False):
     return [(input.shape, input.dtype), (input.shape, plugrad.int64.numpy)]
 
 
-@sort.vjp
-def sort_vjp(F, g, input_shape, dim, y):
-    return return_scattered(F, g, input_shape, dim, y)
+sort.vjp(picked_vjp)
 
 
 @sort.samples
@@ -127,9 +124,7 @@ def topk_meta(input, k, dim=-1, largest=True, sorted=True):
     return [(tuple(shape), input.dtype), (tuple(shape), plugrad.int64.numpy)]
 
 
-@topk.vjp
-def topk_vjp(F, g, input_shape, dim, y):
-    return return_scattered(F, g, input_shape, dim, y)
+topk.vjp(picked_vjp)
 
 
 @topk.samples
@@ -175,11 +170,11 @@ def kthvalue_meta(input, k, dim=-1, keepdim=False):
 
 
 @kthvalue.vjp
-def kthvalue_vjp(F, g, input_shape, dim, keepdim, y):
-    if not len(input_shape) or keepdim:
-        return return_scattered(F, g, input_shape, dim, y)
-    g, y = [F.unsqueeze(g[0], axes(dim, len(input_shape)))], [None, F.unsqueeze(y[1], axes(dim, len(input_shape)))]
-    return return_scattered(F, g, input_shape, dim, y)
+def kthvalue_vjp(F, g, y1, input_shape, dim, keepdim):
+    if len(input_shape) and not keepdim:
+        place = axes(dim, len(input_shape))
+        g, y1 = [F.unsqueeze(g[0], place)], F.unsqueeze(y1, place)
+    return picked_vjp(F, g, y1, input_shape, dim)
 
 
 @kthvalue.samples

@@ -9,6 +9,7 @@ import numpy
 import pytest
 
 import plugrad as torch
+from plugrad.extend import op
 from support.threads import at_once, elsewhere
 
 
@@ -209,6 +210,28 @@ def test_saved_tensor_written_since_is_an_error():
     x.grad = None
     z.sum().backward()
     assert x.grad.tolist() == [5.0, 1.0, 1.0]
+
+
+def test_a_formula_may_ask_for_one_of_several_outputs():
+    @op(at=())
+    def squared(xp, input):
+        return input * input, input + 1
+
+    @squared.vjp
+    def squared_vjp(F, g, y1):
+        return g[0] * 2 * (y1 - 1) + g[1]
+
+    x = torch.tensor(3.0, requires_grad=True)
+    square, more = squared.apply((x,))
+    assert square.grad_fn.edges[0].saves == ("y1",)
+    square.mul_(2)  # is not saved
+    (first,) = torch.autograd.grad(square, x, create_graph=True)
+    assert first.item() == 12.0
+    assert torch.autograd.grad(first, x)[0].item() == 4.0
+    square, more = squared.apply((x,))
+    more.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        square.backward()
 
 
 def test_writes_to_views_reach_the_base_and_its_other_views():

@@ -1,0 +1,210 @@
+"""Writes in place between forward and backward are refused where PyTorch refuses them, and harmless elsewhere.
+
+Every op that both libraries have runs on its samples in float64, on non-leaf inputs. Then one of the tensors that went
+in or came out is written, by an op whose gradient is 1. Backward must raise in both libraries or in neither, and what
+it gives without raising must be the gradient without the write.
+"""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+import plugrad
+from support import twins
+
+OPS = twins.public_ops()
+
+# ---------------------------------------------------------------------------------------------------- what differs
+
+# What PyTorch refuses, but is harmless here, since backward needs less; as (op, what is written, its number).
+HARMLESS = {
+    "of what PyTorch keeps, backward needs only the shape": """
+        adaptive_avg_pool1d input 0, adaptive_avg_pool2d input 0, adaptive_avg_pool3d input 0, avg_pool1d input 0,
+        avg_pool2d input 0, avg_pool3d input 0, complex input 0, complex input 1, cummax input 0, cummin input 0,
+        fractional_max_pool2d input 0, fractional_max_pool2d_with_indices input 0, fractional_max_pool3d input 0,
+        fractional_max_pool3d_with_indices input 0, gather input 0, index_add input 2, index_copy input 2,
+        layer_norm input 2, masked_select input 0, native_layer_norm input 2, nll_loss input 0, pad input 0,
+        put input 2, take input 0, take_along_dim input 0""",
+    "PyTorch keeps the input of a transform only to know that it was real": """
+        fft input 0, ifft input 0, ihfft input 0, ihfft2 input 0, ihfftn input 0, rfft input 0, rfft2 input 0,
+        rfftn input 0, stft input 0""",
+    "the gradient is computed from the input, not from the result": """
+        linalg_det result 0, linalg_eigvals result 0, linalg_householder_product result 0, linalg_lstsq result 0,
+        linalg_svdvals result 0, log_ndtr result 0, polar result 0, native_batch_norm result 1,
+        native_batch_norm result 2, native_layer_norm result 2""",
+    "the factors are computed again from the compact ones, which the caller never gets": """
+        linalg_lu result 0, linalg_lu result 1, linalg_lu result 2""",
+    "views that one call returned follow a write to their base": """
+        chunk input 0, split input 0, split_with_sizes input 0, unbind input 0""",
+    "where the maxima are is found again in the input": """
+        adaptive_max_pool1d_with_indices result 1, adaptive_max_pool2d_with_indices result 1,
+        adaptive_max_pool3d_with_indices result 1, max_pool1d_with_indices result 1, max_pool2d_with_indices result 1,
+        max_pool3d_with_indices result 1""",
+    "it is made of other ops, which keep what they made of the input": """
+        addbmm input 1, angle input 0, cholesky_solve input 0, combinations input 0, dist input 0, dist input 1,
+        embedding_bag input 1, embedding_bag input 2, grid_sample input 0, grid_sample input 1, grid_sampler input 0,
+        grid_sampler input 1, grid_sampler_2d input 0, grid_sampler_2d input 1, grid_sampler_3d input 0,
+        grid_sampler_3d input 1, linalg_householder_product input 0, linalg_lu_solve input 1, linalg_vander input 0,
+        lu_solve input 2, multi_margin_loss input 0, multi_margin_loss input 2, multilabel_margin_loss input 0,
+        multilabel_margin_loss input 1, mvlgamma input 0, pdist input 0, renorm input 0, triangular_solve input 0,
+        vdot input 0""",
+}
+# What is refused here alone.
+REFUSED = {
+    "backward computes from the logits again what PyTorch keeps, which saves memory": """
+        cross_entropy input 0, l1_loss input 0, l1_loss input 1""",
+    "singular and eigenvectors are computed in backward, not already in forward": """
+        linalg_cond input 0, linalg_eigvals input 0, linalg_matrix_norm input 0, linalg_svdvals input 0""",
+    "PyTorch multiplies a copy, which it makes to lay out the operands": """
+        instance_norm input 1, kron input 0, kron input 1, matmul input 0, matmul input 1, tensordot input 0,
+        tensordot input 1""",
+    "PyTorch keeps the scaled input": "scaled_dot_product_attention input 1, ndtr input 0",
+    "PyTorch keeps the result, from which the gradient of a negative modulus can't be told": """
+        polar input 0, polar input 1""",
+    "the powers are a running product, which PyTorch copies": "linalg_vander result 0",
+}
+# Calls in which PyTorch says nothing, with reasons.
+SKIPPED = {
+    "cuda": "there may be no such device",
+    "clamp": "PyTorch takes no mixture of a number and a tensor",
+    "view_as_complex_copy": "PyTorch refuses complex results that require grad",
+    "sliding_windows": "windows that overlap are written several times, which has no defined result",
+}
+
+
+def listed(table) -> set:
+    return {tuple(entry.split()) for entries in table.values() for entry in entries.split(",")}
+
+
+KNOWN = {"harmless": listed(HARMLESS), "refused": listed(REFUSED)}
+
+# ---------------------------------------------------------------------------------------------------- trials
+
+
+class Call:
+    """One call of an op in one library: inputs that are no leaves, results, and gradients after a write."""
+
+    def __init__(self, library, dotted, sample):
+        self.library, self.leaves, self.inputs = library, [], []
+        args, kwargs = twins.convert(library, (sample.args, sample.kwargs), self._input)
+        library.manual_seed(0)
+        self.results = twins.tensors_in(library, twins.lookup(library, dotted)(*args, **kwargs))
+
+    def _input(self, array, requires_grad):
+        tensor = self.library.from_numpy(array)
+        if requires_grad:
+            self.leaves.append(tensor.requires_grad_())
+            tensor = tensor.clone()
+        self.inputs.append(tensor)
+        return tensor
+
+    def gradients(self) -> list | None:
+        """Return the gradients of the results' sum; None where nothing is recorded."""
+        outputs = [y for y in self.results if y.requires_grad]
+        if not outputs:
+            return None
+        pulls = [self.library.ones_like(y) for y in outputs]
+        found = self.library.autograd.grad(outputs, self.leaves, pulls, allow_unused=True)
+        return [numpy.zeros(1) if g is None else twins.values_of(g) for g in found]
+
+
+def write(tensor) -> None:
+    if tensor.is_floating_point() or tensor.is_complex():
+        tensor.add_(1)
+    else:
+        tensor.copy_(tensor.clone())
+
+
+def attempt(gradients) -> list | None:
+    """Return gradients; None where there are none, or the library has no formula for them."""
+    try:
+        return gradients()
+    except RuntimeError:
+        return None
+
+
+def after_write(library, dotted, sample, place, number):
+    """Return the gradients after one tensor was written, or the step that refused it."""
+    call = Call(library, dotted, sample)
+    try:
+        write(getattr(call, place)[number])
+    except RuntimeError:
+        return "the write"
+    try:
+        return call.gradients()
+    except RuntimeError as error:
+        assert "modified by an inplace operation" in str(error) or "has been modified inplace" in str(error), error
+        return "backward"
+
+
+def equal(one, other) -> bool:
+    return numpy.array_equal(one, other, equal_nan=True)
+
+
+def differences(name) -> tuple[set, list]:
+    """Return how an op differs from PyTorch, as entries of the lists above, and which gradients are wrong."""
+    found, wrong = {"harmless": set(), "refused": set()}, []
+    dotted = OPS[name]
+    for sample in twins.samples(name):
+        call = Call(plugrad, dotted, sample)
+        right = attempt(call.gradients)
+        if right is None or attempt(Call(torch, dotted, sample).gradients) is None:
+            continue
+        for place in ("inputs", "results"):
+            for number in range(len(getattr(call, place))):
+                ours = after_write(plugrad, dotted, sample, place, number)
+                theirs = after_write(torch, dotted, sample, place, number)
+                entry = (name, place[:-1], str(number))
+                if isinstance(ours, list) and not all(map(equal, ours, right)):
+                    wrong.append(entry)
+                if isinstance(ours, list) != isinstance(theirs, list):
+                    found["harmless" if isinstance(ours, list) else "refused"].add(entry)
+                elif isinstance(ours, str) and ours != theirs:
+                    wrong.append((*entry, f"refused by {ours}, in PyTorch by {theirs}"))
+    return found, wrong
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name in OPS if name not in SKIPPED])
+def test_writes_are_refused_as_in_pytorch(name):
+    found, wrong = differences(name)
+    assert not wrong
+    for kind, known in KNOWN.items():
+        assert found[kind] == {entry for entry in known if entry[0] == name}
+
+
+NORMS = {
+    "BatchNorm2d": lambda nn: nn.BatchNorm2d(4), "GroupNorm": lambda nn: nn.GroupNorm(2, 4),
+    "InstanceNorm2d": lambda nn: nn.InstanceNorm2d(4, affine=True), "LayerNorm": lambda nn: nn.LayerNorm(5),
+    "RMSNorm": lambda nn: nn.RMSNorm(5),
+}  # fmt: skip
+ACTIVATIONS = {
+    "ReLU": lambda nn: nn.ReLU(True), "LeakyReLU": lambda nn: nn.LeakyReLU(0.1, True),
+    "ELU": lambda nn: nn.ELU(1, True), "Hardswish": lambda nn: nn.Hardswish(True), "SiLU": lambda nn: nn.SiLU(True),
+    "ReLU6": lambda nn: nn.ReLU6(True), "Hardtanh": lambda nn: nn.Hardtanh(inplace=True),
+    "Dropout": lambda nn: nn.Dropout(0.0, True),
+    "Mish": lambda nn: nn.Mish(True), "Hardsigmoid": lambda nn: nn.Hardsigmoid(True), "SELU": lambda nn: nn.SELU(True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("norm", NORMS)
+def test_activations_overwrite_what_a_norm_layer_gave(norm, activation):
+    found = []
+    for library in (torch, plugrad):
+        model = library.nn.Sequential(NORMS[norm](library.nn), ACTIVATIONS[activation](library.nn))
+        x = library.linspace(-2, 3, 120, dtype=library.float64).reshape(2, 4, 3, 5).requires_grad_()
+        y = model.double()(x)
+        (y * y).sum().backward()
+        found.append([twins.values_of(t) for t in (y, x.grad, *[p.grad for p in model.parameters()])])
+    for ours, theirs in zip(found[1], found[0], strict=True):
+        numpy.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-9)
+
+
+def test_lists_name_ops():
+    assert {entry[0] for entries in KNOWN.values() for entry in entries} | set(SKIPPED) <= set(OPS)
