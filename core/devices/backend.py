@@ -96,27 +96,24 @@ class Backend:
             "plugrad.extend.SymbolicBackend"
         )
 
-
-def _check_backend(backend) -> None:
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", backend.name):
-        raise TypeError(f"the device type {backend.name!r} must be in lower case, as in 'cuda'")
-    cls = backend if isinstance(backend, type) else type(backend)
-    if backend.symbolic:
-        missing = [name for name in ("empty", "view") if getattr(cls, name) is getattr(Backend, name)]
+    @staticmethod
+    def _check_record(backend) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", backend.name):
+            raise TypeError(f"the device type {backend.name!r} must be in lower case, as in 'cuda'")
+        cls = backend if isinstance(backend, type) else type(backend)
+        if backend.symbolic:
+            missing = [name for name in ("empty", "view") if getattr(cls, name) is getattr(Backend, name)]
+            if missing:
+                raise TypeError(
+                    f"backend {backend.name!r} is symbolic and has no {' and no '.join(missing)}: derive it from "
+                    "SymbolicBackend"
+                )
+            return
+        missing = [name for name in ("from_numpy", "to_numpy") if getattr(cls, name) is getattr(Backend, name)]
+        # A class may find its array module only when an instance is made.
+        if not isinstance(backend, type):
+            missing += [name for name in ("xp", "array_type") if getattr(backend, name, None) is None]
         if missing:
-            raise TypeError(
-                f"backend {backend.name!r} is symbolic and has no {' and no '.join(missing)}: derive it from "
-                "SymbolicBackend"
-            )
-        return
-    missing = [name for name in ("from_numpy", "to_numpy") if getattr(cls, name) is getattr(Backend, name)]
-    # A class may find its array module only when an instance is made.
-    if not isinstance(backend, type):
-        missing += [name for name in ("xp", "array_type") if getattr(backend, name, None) is None]
-    if missing:
-        raise TypeError(f"backend {backend.name!r} has no {' and no '.join(missing)}")
+            raise TypeError(f"backend {backend.name!r} has no {' and no '.join(missing)}")
 
-
-registry.declare_kind(
-    "backends", home="backends", base=Backend, what="classes or records", named_by="name", check=_check_backend
-)
+registry.declare_kind("backends", home="backends", base=Backend, what="classes or records", named_by="name")

@@ -15,6 +15,10 @@ from plugrad.dispatch.formulas import output_number
 from plugrad.dispatch.namespaces import forget_namespaces
 from plugrad.dispatch.node import node_class
 from plugrad.dispatch.plan import CallPlan
+from plugrad.registry.kinds import PLACES, is_name, no_place
+
+_PROMOTIONS = (None, "same", "float", "int", "int64", "bool", "index")
+_WITHOUT_GRADIENT = ("bool", "int", "index")  # what results that have none are promoted to
 
 
 class Formula:
@@ -315,6 +319,30 @@ class Op:
 
     def __deepcopy__(self, memo):
         return self
+
+    def _check_record(self) -> None:
+        """Raise TypeError if a third party's record is not complete."""
+        for dotted in self.names:
+            if not all(map(is_name, dotted.split("."))):
+                raise TypeError(f"op {self.name!r} can't be public as {dotted!r}: that is no dotted Python name")
+            if dotted.rpartition(".")[0] not in PLACES:
+                raise TypeError(f"op {self.name!r} can't be public as {dotted!r}: {no_place(dotted)}")
+        if not self.parameters and self.runs_on != "nothing":
+            raise TypeError(f"op {self.name!r} takes no tensor: its kernel must be `def {self.name}(xp, input, ...)`")
+        if self.promote not in _PROMOTIONS:
+            known = ", ".join(repr(one) for one in _PROMOTIONS if one)
+            raise TypeError(f"op {self.name!r} has promote={self.promote!r}, it must be one of {known}")
+        if self.runs_on != "arrays" or self.promote in _WITHOUT_GRADIENT:
+            return
+        if not self.formulas and not self.undifferentiable:
+            raise TypeError(f"op {self.name!r} has no gradient: declare it with @{self.name}.vjp, or say vjp=None")
+        missing = set(self.tensors) - set(self.inputs) if self.arity == 2 and self.formulas else ()
+        if missing:
+            (name,) = missing
+            raise TypeError(
+                f"op {self.name!r} has no gradient for {name!r}: declare it with @{self.name}.vjp({name!r}); if there "
+                "is none the formula returns None"
+            )
 
     # ------------------------------------------------------------------------------------------ hooks of families
 

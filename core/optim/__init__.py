@@ -4,10 +4,12 @@ The base classes live here. Every algorithm, `SGD` and `Adam` included, is a plu
 from the registry.
 """
 
-from plugrad.optim import lr_scheduler
+from plugrad import registry
 from plugrad.optim.optimizer import Optimizer
 from plugrad.registry.namespaces import lazy_names
 
-__all__ = ["Optimizer", "lr_scheduler"]
+__all__ = ["Optimizer"]
 
-__getattr__, __dir__ = lazy_names(globals(), "optim")
+registry.declare_kind("optimizers", home="optim", base=Optimizer)
+registry.declare_kind("schedulers", home="optim.lr_scheduler", base="LRScheduler")
+__getattr__, __dir__ = lazy_names(globals(), "optim", {"optim.lr_scheduler": ""})

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
 
-from plugrad import registry
 from plugrad.graph.modes import enable_grad
 from plugrad.optim import batching
 from plugrad.optim.hooks import (
@@ -183,6 +182,11 @@ class Optimizer(Hooked):
             for name, initial in self.slots(batching.plain(group)).items():
                 for p in group["params"]:
                     self.state[p][name] = batching.make_slot(p, initial)
+
+    @staticmethod
+    def _check_record(cls) -> None:
+        if cls.update is Optimizer.update and cls.step is Optimizer.step:
+            raise TypeError(f"optimizer {cls.__name__!r} has neither `update(xp, p, g, state, group)` nor `step`")
 
     # ---- stepping
 
@@ -373,11 +377,3 @@ def _match(group, saved):
         saved["param_names"] = names
         params = [params[names.index(name)] for name in saved_names]
     return dict(zip(indices, params, strict=True))
-
-
-def _check_optimizer(cls) -> None:
-    if cls.update is Optimizer.update and cls.step is Optimizer.step:
-        raise TypeError(f"optimizer {cls.__name__!r} has neither `update(xp, p, g, state, group)` nor `step`")
-
-
-registry.declare_kind("optimizers", home="optim", base=Optimizer, check=_check_optimizer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import keyword
 
 from plugrad.registry import store
@@ -13,11 +14,17 @@ PLACES = ("", "Tensor", "nn.functional", "special", "linalg", "fft", "signal.win
 class Kind:
     """One kind of records, such as "optimizers": see `declare_kind`."""
 
-    __slots__ = ("name", "home", "base", "what", "named_by", "check_further")
+    __slots__ = ("name", "home", "what", "named_by", "_base")
 
-    def __init__(self, name, home, base, what, named_by, check):
-        self.name, self.home, self.base, self.what, self.named_by = name, home, base, what, named_by
-        self.check_further = check
+    def __init__(self, name, home, base, what, named_by):
+        self.name, self.home, self._base, self.what, self.named_by = name, home, base, what, named_by
+
+    @property
+    def base(self):
+        """The class that records are of or derive from; None for any callable."""
+        if isinstance(self._base, str):
+            self._base = getattr(importlib.import_module(f"plugrad.{self.home}"), self._base)
+        return self._base
 
     def matches(self, item) -> bool:
         """Whether an object is of the form that records of this kind have."""
@@ -46,25 +53,26 @@ class Kind:
             raise TypeError(
                 f"what plugrad_{self.name} returns needs a name that is a Python name, not {name!r}; see {where}"
             )
-        if self.check_further is not None:
-            self.check_further(item)
+        if hasattr(self.base, "_check_record"):
+            self.base._check_record(item)
 
 
 KINDS: dict[str, Kind] = {}
 
 
-def declare_kind(name, *, home, base=None, what="classes", named_by="__name__", check=None) -> None:
+def declare_kind(name, *, home, base=None, what="classes", named_by="__name__") -> None:
     """Declare a kind of records, which the hook `plugrad_NAME` returns and entry points of `plugrad.NAME` promise.
 
     Args:
         name: of the kind, in the plural.
         home: where its records are public, as in "optim" or "" for plugrad itself.
-        base: the class that they are of or derive from; None for any callable.
+        base: the class that they are of or derive from, or its name in `home`, where it is found when it is first
+            needed; None for any callable. What it has as `_check_record(item)` raises TypeError for a record that is
+            not complete.
         what: "classes" that derive from it, "records" (instances), or "classes or records".
         named_by: the attribute that has a record's name; None if records of this kind have none.
-        check: a function that raises TypeError for a record that is not complete.
     """
-    KINDS[name] = Kind(name, home, base, what, named_by, check)
+    KINDS[name] = Kind(name, home, base, what, named_by)
     store.tables[name] = {}
 
 

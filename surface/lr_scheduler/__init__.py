@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import warnings
 
-from plugrad import registry
-from plugrad.optim.optimizer import Optimizer
+from plugrad import Tensor
+from plugrad.optim import Optimizer
 from plugrad.registry.namespaces import lazy_names
-from plugrad.tensor.tensor import Tensor
 
 __all__ = ["LRScheduler"]
 
@@ -116,6 +115,11 @@ class LRScheduler:
             self.assign(group, "lr", rate)
         self._last_lr = self.current()
 
+    @staticmethod
+    def _check_record(cls):
+        if cls.get_lr is LRScheduler.get_lr and cls.step is LRScheduler.step:
+            raise TypeError(f"scheduler {cls.__name__!r} has neither `get_lr` nor `step`")
+
     # ---- for the schedules
 
     def current(self, key: str = "lr") -> list:
@@ -137,7 +141,7 @@ class LRScheduler:
     def per_group(self, name: str, value) -> list:
         """Return `value` for every group, or, if it is a list, one of its items for each.
 
-        Raises ValueError when the list has an other length than there are groups.
+        Raises ValueError when the list has another length than there are groups.
         """
         count = len(self.optimizer.param_groups)
         if not isinstance(value, (list, tuple)):
@@ -163,10 +167,4 @@ def _value(option):
     return option.clone() if isinstance(option, Tensor) else option
 
 
-def _check_scheduler(cls) -> None:
-    if cls.get_lr is LRScheduler.get_lr and cls.step is LRScheduler.step:
-        raise TypeError(f"scheduler {cls.__name__!r} has neither `get_lr` nor `step`")
-
-
-registry.declare_kind("schedulers", home="optim.lr_scheduler", base=LRScheduler, check=_check_scheduler)
 __getattr__, __dir__ = lazy_names(globals(), "optim.lr_scheduler")
