@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad import needs
 from plugrad.tensor.overriding import disabled
-from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.tensor import Tensor, _attributes
 
 __all__ = ["Parameter", "Buffer"]
 
@@ -62,7 +62,7 @@ class Parameter(Tensor, metaclass=_MarkedType):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol):
-        return _rebuild_parameter, (type(self), self.data, self.requires_grad, self.__dict__ or None)
+        return _rebuild_parameter, (type(self), self.data, self.requires_grad, _attributes(self))
 
 
 def _rebuild_parameter(cls, data, requires_grad, attributes):

@@ -303,7 +303,9 @@ class Tensor(Description, Protocols):
         return result
 
     def __copy__(self):
-        return self._shallow(self._data)
+        copied = self._shallow(self._data)
+        copied.__dict__.update(_attributes(self))
+        return copied
 
     def _shallow(self, data):
         copied = _new(type(self))
@@ -331,25 +333,36 @@ class Tensor(Description, Protocols):
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
                 "moment: detach() it, or clone() it inside the graph"
             )
-        copied = memo[id(self)] = self._shallow(self._data.copy())
+        copied = memo[id(self)] = self._shallow(self._copied_data(memo))
         if self.grad is not None:
             copied._grad = self.grad.__deepcopy__(memo)
-        for key, value in self.__dict__.items():
-            if not key.startswith("_"):
-                import copy
+        attributes = _attributes(self)
+        if attributes:
+            from copy import deepcopy
 
-                copied.__dict__[key] = copy.deepcopy(value, memo)
+            copied.__dict__.update(deepcopy(attributes, memo))
         return copied
 
+    def _copied_data(self, memo):
+        """Return a copy of the data; what shares memory on the CPU and is copied together shares it again."""
+        array = self._data
+        root = self._type.backend.storage(array)
+        if type(root) is not numpy.ndarray or root.base is not None or not root.flags.forc:
+            return array.copy() if self._type.symbolic else array.copy(order="K")
+        key = "storage", id(root)
+        if key not in memo:
+            memo[key] = root.copy(order="K")
+        start = array.ctypes.data - root.ctypes.data
+        return memo[key] if root is array else numpy.ndarray(array.shape, array.dtype, memo[key], start, array.strides)
+
     def __reduce_ex__(self, protocol):
-        if not self.is_leaf:
-            raise RuntimeError(
-                "Cannot pickle a Tensor that is not a leaf: its history would be lost; pickle tensor.detach()"
-            )
-        extra = {key: value for key, value in self.__dict__.items() if not key.startswith("_")}
-        plain = self._type.array_type is numpy.ndarray  # a pickle may hand out its memory, and copy.copy does
-        host = shared_memory.export(self) if plain else self._type.backend.to_numpy(self._data)
-        return _rebuild, (type(self), host, str(self.device), self._edge is not None, extra)
+        if self._type.symbolic:
+            host = tuple(self.shape), self._type.np
+        elif self._type.array_type is numpy.ndarray:  # a pickle may hand out its memory
+            host = shared_memory.export(self)
+        else:
+            host = self._type.backend.to_numpy(self._data)
+        return _rebuild, (type(self), host, str(self.device), self.requires_grad, _attributes(self))
 
     @staticmethod
     def _from_raw(array):
@@ -371,10 +384,21 @@ class TransferNode(Node):
         return (from_raw(g)._transfer(saved[0])._data,)
 
 
+_OWN = ("_hooks", "_post_accumulate_grad_hooks", "_accumulate", "_inference")  # of this very tensor, not of its copies
+
+
+def _attributes(tensor) -> dict:
+    """Return what users set on a tensor, and the marks that make it a Buffer."""
+    return {name: value for name, value in tensor.__dict__.items() if name not in _OWN}
+
+
 def _rebuild(cls, array, place, requires_grad, extra):
     home = _device(place)
-    data = home.backend.from_numpy(array, home.index or 0)
-    tensor = subclass_of(cls, make(data, home.tensor_type(array.dtype)))
+    if isinstance(array, tuple):
+        data = home.backend.xp.empty(*array)
+    else:
+        data = home.backend.from_numpy(array, home.index or 0)
+    tensor = subclass_of(cls, make(data, home.tensor_type(data.dtype)))
     tensor._edge = LEAF if requires_grad else None
     tensor.__dict__.update(extra)
     return tensor

@@ -139,8 +139,19 @@ class Reader:
         if known is None:
             entries = self.header["tensors"]
             number_below({"number": number}, "number", len(entries), HEADER)
-            known = self.tensors[number] = self._make(entries[number], f"{HEADER}: tensor {number}")
+            where = f"{HEADER}: tensor {number}"
+            known = self.tensors[number] = self._make(entries[number], where)
+            if "attributes" in entries[number]:
+                self._set_attributes(known, self.value(entries[number]["attributes"]), where)
         return known
+
+    def _set_attributes(self, tensor, attributes, where):
+        if type(attributes) is not dict or not isinstance(tensor, Tensor):
+            raise damaged(where, "it has attributes that it can't have")
+        for name, value in attributes.items():
+            if type(name) is not str or name.startswith("_"):
+                raise damaged(where, f"{ascii(name)} is no attribute that a program sets")
+            tensor.__dict__[name] = value
 
     def _make(self, entry, where):
         kind = field(entry, "kind", str, where)

@@ -114,6 +114,7 @@ class Writer:
             return known
         self.alive.append(tensor)
         number = self.numbers[id(tensor)] = len(self.tensors)
+        self.tensors.append(None)
         if isinstance(tensor, numpy.ndarray):
             entry = {"kind": "ndarray", "dtype": tensor.dtype.str}
             array, backend = tensor, device("cpu").backend
@@ -122,7 +123,10 @@ class Writer:
             if tensor.requires_grad:
                 entry["requires_grad"] = True
             array, backend = tensor._data, tensor._type.backend
-        self.tensors.append(entry)
+            attributes = _attributes(tensor)
+            if attributes:
+                entry["attributes"] = self.tree(attributes)
+        self.tensors[number] = entry
         if backend.symbolic:
             entry["shape"] = list(array.shape)
         else:
@@ -143,9 +147,17 @@ class Writer:
     def _pickle_objects(self) -> bytes:
         buffer = io.BytesIO()
         pickler = self.pickle.Pickler(buffer, self.protocol)
-        pickler.persistent_id = lambda o: self.number(o) if type(o) in (Tensor, Parameter) and o.is_leaf else None
+        pickler.persistent_id = self._number_in_pickle
         pickler.dump(self.objects)
         return buffer.getvalue()
+
+    def _number_in_pickle(self, value):
+        """Return the number under which a tensor is data of the file, or None for what is pickled as a whole."""
+        if type(value) not in (Tensor, Parameter) or not value.is_leaf:
+            return None
+        if id(value) not in self.numbers and _attributes(value):  # of any class: the list of objects is closed now
+            return None
+        return self.number(value)
 
 
 def _aligned(name, position):
@@ -158,6 +170,11 @@ def _aligned(name, position):
 
 def _address(array) -> int:
     return array.ctypes.data if isinstance(array, numpy.ndarray) else array.data.ptr
+
+
+def _attributes(tensor) -> dict:
+    """Return what a program set on a tensor; names with an underscore in front are plugrad's own."""
+    return {name: value for name, value in vars(tensor).items() if not name.startswith("_")}
 
 
 class _Storage:
