@@ -292,7 +292,8 @@ class Optimizer(Hooked):
 
         Where both sides name their parameters, and name the same ones, state is matched by name, so that an
         other order does no harm; else it is matched by position. Raises ValueError where groups or shapes
-        differ, and then nothing has been changed.
+        differ, or where names that both sides know stand in other positions and others are missing; then
+        nothing has been changed.
         """
         state_dict = state_dict.copy()
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
@@ -308,9 +309,7 @@ class Optimizer(Hooked):
                 f"loaded state dict has a different number of parameter groups: {len(saved_groups)}, "
                 f"where this optimizer has {len(self.param_groups)}"
             )
-        targets = {}
-        for group, saved in zip(self.param_groups, saved_groups, strict=True):
-            targets.update(_match(group, saved))
+        targets = _match(self.param_groups, saved_groups)
         state = defaultdict(dict)
         for key, value in state_dict["state"].items():
             p = targets.get(key)
@@ -361,19 +360,32 @@ def _split_names(params):
     return names, [item[1] if isinstance(item, tuple) else item for item in params]
 
 
-def _match(group, saved):
-    """Map the saved indices of a group to its parameters, and turn `saved` into the group to be used."""
-    indices, params = saved["params"], group["params"]
-    if len(indices) != len(params):
-        raise ValueError(
-            "loaded state dict contains a parameter group that doesn't match the size of optimizer's group: "
-            f"{len(indices)} parameters, where the optimizer's has {len(params)}"
-        )
-    saved["params"] = params
-    names, saved_names = group.get("param_names"), saved.get("param_names")
-    if names and saved_names is None:
-        saved["param_names"] = names
-    elif names and len(set(names)) == len(names) and set(names) == set(saved_names):
-        saved["param_names"] = names
-        params = [params[names.index(name)] for name in saved_names]
-    return dict(zip(indices, params, strict=True))
+def _match(groups, saved_groups) -> dict:
+    """Map saved indices to parameters, and turn the saved groups into those to be used."""
+    indices, params, names, saved_names = [], [], [], []
+    for group, saved in zip(groups, saved_groups):
+        if len(saved["params"]) != len(group["params"]):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group: "
+                f"{len(saved['params'])} parameters, where the optimizer's has {len(group['params'])}"
+            )
+        indices += saved["params"]
+        params += group["params"]
+        names += group.get("param_names", ())
+        saved_names += saved.get("param_names", ())
+        saved["params"] = group["params"]
+        if "param_names" in group:
+            saved["param_names"] = group["param_names"]
+    if names != saved_names and len(names) == len(saved_names) == len(params):
+        place = dict(zip(names, params))
+        known = [name for name in saved_names if name in place]
+        if len(set(known)) == len(place) == len(params):
+            params = [place[name] for name in saved_names]
+        elif any(name in place and name != own for name, own in zip(saved_names, names)):
+            strange = ", ".join(map(repr, sorted({*saved_names} ^ {*names})[:6]))
+            raise ValueError(
+                "loaded state dict names other parameters, in another order, so it can't be told which state belongs "
+                f"to which: {'only one side has ' + strange if strange else 'a name stands twice'}. Rename them in its "
+                "'param_names', or list the parameters in the saved order"
+            )
+    return dict(zip(indices, params))

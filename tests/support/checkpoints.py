@@ -36,6 +36,7 @@ def call(*args, **kwargs):
 def contents() -> dict:
     """Return objects by name that `save` writes as data, with every construct of the format."""
     base = plugrad.arange(24.0).reshape(4, 6)
+    base.note = {"of": base}
     integers = numpy.arange(6, dtype=numpy.int32)
     mixed = [plugrad.from_numpy(integers.view(name)) for name in ("i4", "f4", "u1")]
     state = OrderedDict(weight=Parameter(base.clone()), bias=plugrad.ones(6, dtype=plugrad.float64))
@@ -69,6 +70,8 @@ def same(one, other) -> bool:
     if isinstance(one, plugrad.Tensor):
         fields = ("dtype", "shape", "device", "requires_grad")
         if any(getattr(one, name) != getattr(other, name) for name in fields) or one.stride() != other.stride():
+            return False
+        if [*vars(one)] != [*vars(other)]:
             return False
         return one.is_meta or same(one.detach()._data.copy(), other.detach()._data.copy())
     if isinstance(one, (numpy.ndarray, numpy.generic)):
@@ -233,6 +236,9 @@ def descriptions() -> dict:
         "other storage": {"storage": 1}, "path": {"storage": "0/../0"}, "fractional storage": {"storage": 0.0},
         "meta": {"device": "meta", "shape": [2**62]}, "place": {"device": "nowhere"}, "number": {"device": "cpu:99999"},
         "place with path": {"device": "../cpu"}, "digit": {"device": "cpu:²"},
+        "attributes": {"attributes": 3}, "hooks": {"attributes": {"_hooks": 1}},
+        "class": {"attributes": {"__class__": 1}},
+        "itself": {"attributes": {"$": "tensor", "number": 0}}, "of an array": {"kind": "ndarray", "attributes": {}},
     }.items():  # fmt: skip
         add(name, lambda h, e=entry: h["tensors"][0].update(e))
     trees = [
