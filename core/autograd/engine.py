@@ -11,8 +11,8 @@ import heapq
 from plugrad.autograd.fit import fit
 from plugrad.autograd.hooks import explain, run_after, run_before
 from plugrad.autograd.leaves import finish_leaves
-from plugrad.dispatch.namespaces import F as tensor_namespace
-from plugrad.dispatch.namespaces import raw_namespace
+from plugrad.dispatch.formulas import F as tensor_ops
+from plugrad.dispatch.formulas import array_ops
 from plugrad.graph import versions
 from plugrad.graph.nodes import Outputs
 from plugrad.graph.saved import check_saved
@@ -104,7 +104,7 @@ class Walk:
             if saved is None or versions.last_write > node.seq:
                 check_saved(node)
             if type(g) is not array_type:
-                F, array_type = raw_namespace(g), type(g) if type(g) is not Outputs else None
+                F, array_type = array_ops(g), type(g) if type(g) is not Outputs else None
             grads = node.pull(F, g, saved, retain)
             if node.fit is not None:
                 grads = fit(F, node, grads)
@@ -127,9 +127,9 @@ class Walk:
         if node.saved is None or versions.last_write > node.seq:
             check_saved(node)
         if self.on_tensors:
-            F, saved = tensor_namespace, node.tensors()
+            F, saved = tensor_ops, node.tensors()
         else:
-            F, saved = raw_namespace(g), node.saved if node.rare is None else node.values()
+            F, saved = array_ops(g), node.saved if node.rare is None else node.values()
         grads = self.formulas(F, node, g, saved)
         return grads if node.fit is None else fit(F, node, grads)
 

@@ -11,7 +11,7 @@ import numpy
 from plugrad import nest
 from plugrad.devices.device import type_of
 from plugrad.dispatch import inplace
-from plugrad.dispatch.namespaces import F as recorded
+from plugrad.dispatch.formulas import F as recorded
 from plugrad.graph import numpy_writes
 from plugrad.graph.modes import LEAF, enable_grad, mode, no_grad, tick
 from plugrad.graph.nodes import Node, Outputs, OutputSlot

@@ -13,8 +13,7 @@ import numpy
 
 from plugrad.devices import dtypes
 from plugrad.dispatch import interception, interpreter, source
-from plugrad.dispatch.formulas import PLAIN, output_number
-from plugrad.dispatch.namespaces import F
+from plugrad.dispatch.formulas import PLAIN, F, output_number
 from plugrad.graph import modes
 from plugrad.graph.modes import LEAF, mode, tick
 from plugrad.graph.versions import touch
@@ -70,13 +69,13 @@ _GLOBALS = {
 }  # fmt: skip
 
 
-def namespace(op, **own) -> dict:
+def globals_of(op, **own) -> dict:
     """Return the globals of a generated function; each begins with an underscore, as no parameter does."""
     names = {f"_{name}": value for name, value in (_GLOBALS | own).items()}
-    return {**names, **source.defaults_namespace(op), "Tensor": Tensor, "_op": op}
+    return {**names, **source.default_globals(op), "Tensor": Tensor, "_op": op}
 
 
-class Recorders(dict):
+class NodeMakers(dict):
     """For every mask of inputs that require grad the function that makes the node of a call with many inputs."""
 
     __slots__ = ("plan",)
@@ -86,11 +85,11 @@ class Recorders(dict):
 
     def __missing__(self, mask):
         op = self.plan.op
-        recorder = self[mask] = source.compile_function(
-            Writer(self.plan).recorder(mask), "record", f"node of {op.qualname}, inputs {mask:b}",
-            namespace(op, **{f"node{mask}": op.node(mask, real=True)}),
+        maker = self[mask] = source.compile_function(
+            Writer(self.plan).node_maker(mask), "make_node", f"node of {op.qualname}, inputs {mask:b}",
+            globals_of(op, **{f"node{mask}": op.node(mask, real=True)}),
         )  # fmt: skip
-        return recorder
+        return maker
 
 
 class Writer:
@@ -308,9 +307,9 @@ if {name} is not None:
         else:
             self.add(1, "_r._view = None")
 
-    # ------------------------------------------------------------------------------------------ save, fit, record
+    # ------------------------------------------------------------------------------------------ history
 
-    def record(self) -> None:
+    def history(self) -> None:
         """Write how the call becomes a node, if any input requires grad."""
         inputs = [name for _, name, _ in self.plan.inputs] if self.op.result_type != "bool" else []
         if not inputs:
@@ -323,7 +322,7 @@ if {name} is not None:
             edges = [f"{name}_e is not None" for name in inputs]
             mask = " | ".join(f"({edge}) << {i}" if i else f"({edge})" for i, edge in enumerate(edges))
             self.add(1, f"_m = {mask}\nif not _m or {paused}:\n    _r._edge = None\n    return _r")
-            self.add(1, f"_r._edge = _recorders[_m]({self.recorder_arguments()})\nreturn _r")
+            self.add(1, f"_r._edge = _makers[_m]({self.node_arguments()})\nreturn _r")
             return
         if len(inputs) == 1:
             self.add(1, f"if {inputs[0]}_e is None or {paused}:\n    _r._edge = None\n    return _r")
@@ -339,15 +338,15 @@ if {name} is not None:
         self.add(2, self.node(1, end))
         self.add(1, self.node(3, end))
 
-    def recorder_arguments(self) -> str:
-        """Return what a recorder is given: result, type, inputs, their edges, all arguments as the kernel got them."""
+    def node_arguments(self) -> str:
+        """Return what a node maker is given: result, type, inputs, edges, all arguments as the kernel got them."""
         inputs = [name for _, name, _ in self.plan.inputs]
         edges, raw = [f"{name}_e" for name in inputs], [f"{name}_" for name in self.op.parameters]
         return ", ".join(["_y", "_t", *inputs, *edges, *raw])
 
-    def recorder(self, mask: int) -> str:
+    def node_maker(self, mask: int) -> str:
         """Return the source of the function that makes the node for one mask."""
-        self.add(0, f"def record({self.recorder_arguments()}):")
+        self.add(0, f"def make_node({self.node_arguments()}):")
         self.add(1, self.node(mask, "return _n"))
         return self.text
 
@@ -404,7 +403,7 @@ _n.seq = _tick()
             return name
         if name in self.op.index:
             return f"{name}_"
-        if output_number(name) is not None:  # one of several is saved by `record`: this function sees but one
+        if output_number(name) is not None:  # one of several is saved by `make_node`: this function sees but one
             return "_y"
         base, _, what = name.rpartition("_")
         if self.plan.lead.role == "leads" and base == self.plan.lead.name:
@@ -424,7 +423,7 @@ _n.seq = _tick()
         self.unwrap()
         self.run()
         self.wrap()
-        self.record()
+        self.history()
         return self.text
 
     def composite(self) -> str:

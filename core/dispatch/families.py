@@ -245,10 +245,10 @@ class Reduction(Op):
             return tuple(item.reshape(()) for item in result)
         return result.reshape(())
 
-    def raw(self, namespace):
-        kernel, xp = self.kernel_for(namespace._name), namespace._xp
+    def raw(self, ops):
+        kernel, xp = self.kernel_for(ops._name), ops._xp
         if self.dim_index is None:
-            return super().raw(namespace)
+            return super().raw(ops)
         positional, place = self.positional[1:], self.dim_index - 1
 
         def call(input, *args, **kwargs):
@@ -319,11 +319,11 @@ class Composite(Op):
     def differentiable(self) -> bool:
         return not self.undifferentiable
 
-    def raw(self, namespace):
+    def raw(self, ops):
         kernel = self.kernels["*"]
 
         def call(*args, **kwargs):
-            return kernel(namespace, *args, **kwargs)
+            return kernel(ops, *args, **kwargs)
 
         return call
 
@@ -344,8 +344,8 @@ class Factory(Op):
     def differentiable(self) -> bool:
         return False
 
-    def raw(self, namespace):
-        kernel, xp = self.kernel_for(namespace._name), namespace._xp
+    def raw(self, ops):
+        kernel, xp = self.kernel_for(ops._name), ops._xp
 
         def call(*args, dtype=None, device=None, requires_grad=False, **kwargs):
             if "dtype" in self.index:

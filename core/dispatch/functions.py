@@ -5,7 +5,7 @@ from __future__ import annotations
 from plugrad.devices import dtypes
 from plugrad.devices.device import device
 from plugrad.dispatch import factories, inplace, interception, source
-from plugrad.dispatch.emitter import Recorders, Writer, namespace
+from plugrad.dispatch.emitter import NodeMakers, Writer, globals_of
 from plugrad.graph import modes
 
 
@@ -39,12 +39,12 @@ def _call(op, plan):
     writer = Writer(plan)
     text = writer.call()
     nodes = {f"node{mask}": cls for mask, cls in writer.nodes.items()}
-    return text, {"kernels": op.fast, "recorders": Recorders(plan), **nodes}
+    return text, {"kernels": op.fast, "makers": NodeMakers(plan), **nodes}
 
 
 def _public(op, text: str, more: dict):
     """Compile a public function and give it the op's documentation, and the name under which it is public."""
-    public_function = source.compile_function(text, op.name, f"op {op.qualname}", namespace(op, **more))
+    public_function = source.compile_function(text, op.name, f"op {op.qualname}", globals_of(op, **more))
     public_function.__doc__ = op.doc
     public_function.__module__ = op.module
     public = next((name for name in op.names if not name.startswith("Tensor.")), None)
@@ -62,7 +62,7 @@ def operator(op, reflected: bool):
     """Return the method for one of Python's operators of two operands."""
     plan = op.plan.operator(reflected)
     text, more = _call(op, plan)
-    return source.compile_function(text, plan.name, f"operator {plan.name} of {op.qualname}", namespace(op, **more))
+    return source.compile_function(text, plan.name, f"operator {plan.name} of {op.qualname}", globals_of(op, **more))
 
 
 def in_place(op):
@@ -78,7 +78,7 @@ def in_place(op):
         "general": general, "writable": op.writable, "write": op.write_function, "in_history": inplace.in_history,
     }  # fmt: skip
     label = f"in-place form of {op.qualname}"
-    method = source.compile_function(Writer(plan).write(), plan.name, label, namespace(op, **more))
+    method = source.compile_function(Writer(plan).write(), plan.name, label, globals_of(op, **more))
     method.__qualname__, method.__module__ = f"Tensor.{plan.name}", "plugrad.tensor.tensor"
     note = ": the tensor gets the shape of that view of it" if op.inplace == "shape" else ""
     method.__doc__ = f"In-place version of `{op.name}`{note}."
@@ -90,4 +90,4 @@ def binder(op):
     name = f"bind_{op.name}"
     text = f"def {name}({source.signature_source(op)}):\n{source.settle_source(op)}"
     text += f"    return {source.values_source(op)}\n"
-    return source.compile_function(text, name, f"arguments of {op.qualname}", namespace(op))
+    return source.compile_function(text, name, f"arguments of {op.qualname}", globals_of(op))

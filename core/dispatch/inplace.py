@@ -12,7 +12,7 @@ from plugrad import needs, registry
 from plugrad.devices import dtypes
 from plugrad.dispatch import interception, interpreter
 from plugrad.dispatch.formulas import PLAIN
-from plugrad.dispatch.namespaces import F as recorded
+from plugrad.dispatch.formulas import F as recorded
 from plugrad.graph import modes
 from plugrad.graph.modes import LEAF, mode, tick
 from plugrad.graph.nodes import Node

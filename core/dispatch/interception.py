@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 
 from plugrad import nest
-from plugrad.dispatch.namespaces import F
+from plugrad.dispatch.formulas import F
 from plugrad.graph import modes
 from plugrad.graph.modes import mode
 from plugrad.tensor.overriding import disabled

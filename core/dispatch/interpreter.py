@@ -227,7 +227,7 @@ def finish(op, values, raw, ttype, result, result_dtype):
         dtype = result.dtype
     tensor = make(result, ttype if dtype is ttype.np else ttype.device.tensor_type(dtype))
     if op.formulas and mode.grad and tensor._type.is_differentiable:
-        tensor._edge = record(op, values, raw, result)
+        tensor._edge = make_node(op, values, raw, result)
     if op.is_view and is_view_of(result, values[0]._data, ttype.backend):
         tensor._view = mark_view(values[0], op, values[1:])
     return tensor
@@ -247,7 +247,7 @@ def finish_many(op, values, raw, ttype, results, result_dtype=None):
             dtype = result_dtype
         tensors.append(make(item, ttype if dtype is np else ttype.device.tensor_type(dtype)))
     if op.formulas and mode.grad:
-        node = record(op, values, raw, tuple([tensor._data for tensor in tensors]))
+        node = make_node(op, values, raw, tuple([tensor._data for tensor in tensors]))
         if node is not None:
             node.outputs = tuple([(tensor._data.shape, tensor._type) for tensor in tensors])
             for i, tensor in enumerate(tensors):
@@ -259,10 +259,10 @@ def finish_many(op, values, raw, ttype, results, result_dtype=None):
     return op.returns(*tensors) if op.returns is not None else tuple(tensors)
 
 
-# ---------------------------------------------------------------------------------------------------- record
+# ---------------------------------------------------------------------------------------------------- history
 
 
-def record(op, values, raw, y):
+def make_node(op, values, raw, y):
     """Make the node of one call: edges to the inputs that require grad, and what the formulas name."""
     mask, edges, fits, sequences = 0, [], [], ()
     for bit, name, position in op.plan.inputs:

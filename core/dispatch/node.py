@@ -8,8 +8,7 @@ import numpy
 
 from plugrad.devices import dtypes
 from plugrad.devices.device import type_of
-from plugrad.dispatch.formulas import PLAIN, conj, output_number
-from plugrad.dispatch.namespaces import F
+from plugrad.dispatch.formulas import PLAIN, F, conj, output_number
 from plugrad.dispatch.source import compile_function
 from plugrad.graph.modes import tick
 from plugrad.graph.nodes import Node, OutputSlot
@@ -41,13 +40,13 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
     wanted = tuple(name for bit, name in enumerate(inputs) if mask >> bit & 1)
     formulas = [formula for formula in op.formulas if any(name in wanted for name in formula.inputs)]
     saves = tuple(dict.fromkeys(name for formula in formulas for name in formula.wants))
-    source, namespace = _pull_source(op, wanted, formulas, saves, sequences, multiple, real)
+    source, names = _pull_source(op, wanted, formulas, saves, sequences, multiple, real)
     label = f"gradient of {op.qualname} for {', '.join(wanted)}"
     attributes = {
         "__slots__": ("outputs",) if multiple else (),
         "__module__": "plugrad.autograd",
         "op": op,
-        "pull": compile_function(source, "pull", label, namespace),
+        "pull": compile_function(source, "pull", label, names),
         "source": source,
         "saves": saves,
         "scales": op.broadcasts and any(f.function.__code__.co_code != _PASSES_ON for f in formulas),
@@ -66,7 +65,7 @@ def _pull_source(op, wanted, formulas, saves, sequences, multiple, real) -> tupl
     """Return the source of a node's `pull`, and its globals."""
     arrays = {*op.inputs, *(name for name in saves if name not in op.index and output_number(name) is not None)}
     arrays |= {a.name for a in op.plan.arguments if a.role not in _HOLDS_NO_TENSOR and a.name not in op.defaults}
-    namespace: dict = {"op": op}
+    names: dict = {"op": op}
     lines = ["def pull(self, F, g, saved, retain):"]
     if multiple:
         lines.append("    g = self.materialize(g, F)")
@@ -76,17 +75,17 @@ def _pull_source(op, wanted, formulas, saves, sequences, multiple, real) -> tupl
         if formula.function.__code__.co_code == _PASSES_ON and len(formula.inputs) == 1:
             lines.append(f"    g_{formula.inputs[0]} = g")
             continue
-        namespace[f"formula{number}"] = _real_formula(formula.function) if real else formula.function
+        names[f"formula{number}"] = _real_formula(formula.function) if real else formula.function
         arguments = ", ".join(["F", "g", *(_safe(name) for name in formula.wants)])
         if formula.needs:
-            namespace[f"needs{number}"] = tuple(name in wanted for name in formula.inputs)
+            names[f"needs{number}"] = tuple(name in wanted for name in formula.inputs)
             arguments += f", needs=needs{number}"
         targets = ", ".join("g_" + name for name in formula.inputs)
         lines.append(f"    {targets} = formula{number}({arguments})")
     if any(name in arrays for name in saves):
         lines += ["    if not retain:", "        self.saved = None"]
     lines.append(f"    return {''.join(f'*g_{n}, ' if n in sequences else f'g_{n}, ' for n in wanted)}")
-    return "\n".join(lines) + "\n", namespace
+    return "\n".join(lines) + "\n", names
 
 
 def _safe(name: str) -> str:
@@ -115,14 +114,14 @@ def _dtype_of(raw, value):
     return [item.dtype for item in value] if isinstance(value, (list, tuple)) else getattr(value, "dtype", None)
 
 
-def _materialize(self, g, namespace=None):
+def _materialize(self, g, ops=None):
     """Return the gradients of all outputs: zeros for float outputs that got none, None for integer outputs."""
     gradients = []
     for i, (shape, ttype) in enumerate(self.outputs):
         gradient = g.grads.get(i)
         if gradient is None and ttype.is_differentiable:
             gradient = ttype.zeros(shape)
-            if namespace is F:
+            if ops is F:
                 gradient = make(gradient, ttype)
         gradients.append(gradient)
     return tuple(gradients)

@@ -11,8 +11,7 @@ import functools
 from plugrad import registry
 from plugrad.devices import dtypes
 from plugrad.dispatch import functions, inplace, interpreter, source
-from plugrad.dispatch.formulas import output_number
-from plugrad.dispatch.namespaces import forget_namespaces
+from plugrad.dispatch.formulas import forget_ops, output_number
 from plugrad.dispatch.node import node_class
 from plugrad.dispatch.plan import CallPlan
 from plugrad.registry.kinds import PLACES, is_name, no_place
@@ -299,15 +298,15 @@ class Op:
     def changed(self) -> None:
         """Forget what was generated from the record, after a kernel was added."""
         self.reset()
-        forget_namespaces()
+        forget_ops()
 
     def kernel_for(self, backend: str):
         """Return the kernel that runs on a backend."""
         return self.kernels.get(backend) or self.kernels["*"]
 
-    def raw(self, namespace):
+    def raw(self, ops):
         """Return the op on raw arrays, as formulas call it."""
-        return functools.partial(self.kernel_for(namespace._name), namespace._xp)
+        return functools.partial(self.kernel_for(ops._name), ops._xp)
 
     def __repr__(self):
         return f"<Op {self.qualname} ({self.family})>"

@@ -55,7 +55,7 @@ def array_function(op, arity: int) -> str | None:
 
 
 class CallPlan:
-    """The steps of a call: bind, unwrap, promote, run, wrap, save, fit, record, view, out, in place.
+    """The steps of a call: bind, unwrap, promote, run, wrap, view, save, fit, history, out, in place.
 
     Attributes:
         op: the record.

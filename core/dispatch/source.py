@@ -20,12 +20,12 @@ class _Missing:
 MISSING = _Missing()
 
 
-def compile_function(source: str, name: str, label: str, namespace: dict):
+def compile_function(source: str, name: str, label: str, names: dict):
     """Compile one function from source that tracebacks can show, and return it."""
     filename = f"<plugrad {label}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    exec(compile(source, filename, "exec"), namespace)
-    return namespace[name]
+    exec(compile(source, filename, "exec"), names)
+    return names[name]
 
 
 def named_tuple(name: str, fields):
@@ -80,7 +80,7 @@ def default_source(op, name) -> str:
     return repr(value) if plain else f"_d_{name}"
 
 
-def defaults_namespace(op) -> dict:
+def default_globals(op) -> dict:
     """Return the globals that `default_source` refers to, and what the settling of arguments uses."""
     return {"MISSING": MISSING, "__name__": op.module, **{f"_d_{name}": value for name, value in op.defaults.items()}}
 

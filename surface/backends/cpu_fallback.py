@@ -132,9 +132,9 @@ def compute(op, ttype, raw, error):
     return _instead(op, ttype, raw, index, error, False, lambda arguments: op.run_kernel(host, arguments))
 
 
-def guard(op, function, namespace, host):
+def guard(op, function, ops, host):
     """Return an op on raw arrays of a device, as formulas call it; when it fails `host()` is the same op on the CPU."""
-    ttype = device(namespace._name).tensor_type(numpy.dtype("float32"))
+    ttype = device(ops._name).tensor_type(numpy.dtype("float32"))
 
     def guarded(*args, **kwargs):
         try:

@@ -18,9 +18,9 @@ from plugrad.devices.dtypes import (
     is_single_or_double,
 )
 from plugrad.dispatch.families import binary, composite, elementwise, factory, op, reduction, unary, view
+from plugrad.dispatch.formulas import F
 from plugrad.dispatch.interception import OpCall
 from plugrad.dispatch.kernels import Kernel, kernel_for
-from plugrad.dispatch.namespaces import F
 from plugrad.dispatch.op import Op
 from plugrad.extend.derived import layer, loss, loss_modules
 from plugrad.extend.formulas import complement, conj, keep_dims

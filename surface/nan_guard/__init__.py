@@ -17,7 +17,7 @@ import numpy
 from plugrad.autograd.engine import CarefulWalk
 from plugrad.autograd.fit import fit
 from plugrad.autograd.leaves import finish_leaves
-from plugrad.dispatch.namespaces import raw_namespace
+from plugrad.dispatch.formulas import array_ops
 from plugrad.graph import versions
 from plugrad.graph.modes import ModeContext, mode
 from plugrad.graph.nodes import Outputs
@@ -128,7 +128,7 @@ class RepairingWalk(CarefulWalk):
     def formulas(self, F, node, g, saved):
         if not node.scales or self.on_tensors and g._type.symbolic:
             return super().formulas(F, node, g, saved)
-        raw_F, arrays = (raw_namespace(g._data), node.values()) if self.on_tensors else (F, saved)
+        raw_F, arrays = (array_ops(g._data), node.values()) if self.on_tensors else (F, saved)
         return repaired(F, raw_F, node, g, arrays, super().formulas(F, node, g, saved))
 
 
@@ -182,7 +182,7 @@ class Trial(RepairingWalk):
                 self.log += node, saved
                 self.held += g.size
                 if type(g) is not self.array_type:
-                    self.F, self.array_type = raw_namespace(g), type(g) if type(g) is not Outputs else None
+                    self.F, self.array_type = array_ops(g), type(g) if type(g) is not Outputs else None
                 grads = node.pull(self.F, g, saved, self.retain)
                 if node.fit is not None:
                     grads = fit(self.F, node, grads)
@@ -322,7 +322,7 @@ def _trust_later(cls) -> None:
 def repaired(F, raw_F, node, g, saved, grads):
     """Return the gradients of an elementwise node with 0 where they are NaN as the product of 0 and inf or NaN.
 
-    `saved` and `raw_F` are the raw arrays and their namespace, also where `F`, `g` and `grads` are those of a walk on
+    `saved` and `raw_F` are the raw arrays and their ops, also where `F`, `g` and `grads` are those of a walk on
     Tensors. Elements that are not NaN keep their history: where the gradient is 0 and the derivative finite, a second
     derivative comes through them.
     """

@@ -7,7 +7,7 @@ import pytest
 
 import plugrad
 from plugrad import registry
-from plugrad.dispatch.emitter import namespace
+from plugrad.dispatch.emitter import globals_of
 from plugrad.dispatch.plan import ROLES
 from plugrad.extend import factory, op, register, unary, unregister, view
 
@@ -68,7 +68,7 @@ def test_parameters_may_have_any_name(registered):
     y = plugrad.many_names(x, 1, kernel=2, op=3)
     y.sum().backward()
     assert y.tolist() == [7.0, 7.0] and x.grad.tolist() == [1.0, 1.0]
-    assert not any(name[0] != "_" for name in set(namespace(record)) - {"MISSING", "Tensor"})
+    assert not any(name[0] != "_" for name in set(globals_of(record)) - {"MISSING", "Tensor"})
 
 
 def test_a_kernel_that_raises_has_run_once(registered):

@@ -37,7 +37,7 @@ LAZY_DOORS = {
     ("plugrad.nn.module_hooks", "plugrad."): "hooks on a module's backward, Module.compile: the same",
     ("plugrad.devices.device", "plugrad.backends"): "what a device given as a number means",
     ("plugrad.dispatch.interpreter", "plugrad.backends"): "the CPU in the place of a device that lacks a kernel",
-    ("plugrad.dispatch.namespaces", "plugrad.backends"): "the same, in formulas",
+    ("plugrad.dispatch.formulas", "plugrad.backends"): "the same, in formulas",
     ("plugrad.tensor.protocols", "plugrad.printing"): "the text of a tensor: a program that trains prints few",
 }
 

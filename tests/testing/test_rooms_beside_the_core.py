@@ -21,7 +21,7 @@ PRIVATE = {
     "plugrad.autograd.nan_guard -> plugrad.autograd.engine",
     "plugrad.autograd.nan_guard -> plugrad.autograd.fit",
     "plugrad.autograd.nan_guard -> plugrad.autograd.leaves",
-    "plugrad.autograd.nan_guard -> plugrad.dispatch.namespaces",
+    "plugrad.autograd.nan_guard -> plugrad.dispatch.formulas",
     "plugrad.autograd.nan_guard -> plugrad.graph.modes",
     "plugrad.autograd.nan_guard -> plugrad.graph.nodes",
     "plugrad.autograd.nan_guard -> plugrad.graph.saved",
