@@ -10,6 +10,8 @@ import numpy
 import plugrad
 from plugrad.testing.tensors import is_float, is_float_dtype
 
+_EXACT = "iO"  # NumPy's kinds of signed integers and of Python's numbers
+
 # Default (rtol, atol) by dtype name, about eps ** 0.5 and a little slack, as PyTorch documents them.
 TOLERANCES = {
     "float16": (1e-3, 1e-5),
@@ -232,7 +234,7 @@ def _mismatch(actual, expected, close, rtol, atol) -> str:
     lines = [f"Mismatched elements: {wrong} / {close.size} ({wrong / close.size:.1%})"]
     with numpy.errstate(all="ignore"):
         apart = abs(actual - expected)
-        scale = abs(expected).astype("float32") if apart.dtype.kind in "iO" else abs(expected)
+        scale = abs(expected).astype("float32") if apart.dtype.kind in _EXACT else abs(expected)
         relative = numpy.where(close, 0, apart.astype(scale.dtype) / scale)
         apart = numpy.where(close, 0, apart).astype(float)
     for name, values, tolerance in (("absolute", apart, atol), ("relative", relative, rtol)):
@@ -241,7 +243,8 @@ def _mismatch(actual, expected, close, rtol, atol) -> str:
             flat = int(numpy.flatnonzero(numpy.isnan(values))[0])
         index = tuple(int(i) for i in numpy.unravel_index(flat, values.shape))
         greatest = values.reshape(-1)[flat]
-        greatest = int(greatest) if name == "absolute" and numpy.asarray(actual).dtype.kind in "iO" else float(greatest)
+        exact = name == "absolute" and numpy.asarray(actual).dtype.kind in _EXACT
+        greatest = int(greatest) if exact else float(greatest)
         lines.append(_allowed(f"Greatest {name} difference: {greatest} at index {index}", tolerance, rtol, atol))
     return _headline("Tensor-likes", rtol, atol) + "\n".join(lines)
 

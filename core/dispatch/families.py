@@ -97,7 +97,7 @@ class Elementwise(Op):
         dtype = arrays[0].dtype if arrays else ttype.np
         if self.promote == "bool":
             dtype = dtypes.bool.numpy
-        elif dtype.kind == "c":  # abs of complex numbers is real: the kernel knows
+        elif dtypes.is_complex(dtype):  # abs of complex numbers is real: the kernel knows
             probe = [ttype.backend.probe(item) if hasattr(item, "dtype") else item for item in raw]
             dtype = self.run_kernel(ttype.backend.host_type(dtype), probe).dtype
         return ttype.backend.empty(shape, dtype, [raw[i] for i in self.operands if hasattr(raw[i], "dtype")])
@@ -121,11 +121,11 @@ def _scalar_dtype(op, position, value):
 
 def _integer_scalar(value, compute, promote):
     """Return a Python number as one that the integer dtype can hold: wrapped around, as PyTorch does."""
-    if compute.kind == "b" or promote == "bool":
+    if not dtypes.is_integer(compute) or promote == "bool":
         return value
     bits = compute.itemsize * 8
     value = int(value) & ((1 << bits) - 1)
-    return value - (1 << bits) if compute.kind == "i" and value >> (bits - 1) else value
+    return value - (1 << bits) if dtypes.from_numpy(compute).is_signed and value >> (bits - 1) else value
 
 
 class Unary(Elementwise):

@@ -209,7 +209,7 @@ def failed(op, ttype, raw, error):
 def wrapped(op, ttype, value):
     """Return as an array what a third party's kernel gave; TypeError when it is neither that nor a number."""
     array = None if value is None or isinstance(value, (list, Tensor)) else ttype.wrap(value)
-    if array is None or array.dtype.kind in "OSU":
+    if array is None or not (dtypes.is_differentiable(array.dtype) or dtypes.is_integral(array.dtype)):
         raise TypeError(
             f"the kernel of op {op.qualname!r} returned {value!r}: it must return an array, or a tuple of arrays. It "
             "gets arrays, not Tensors, and computes with `xp`; what is written in other ops is declared by @composite"

@@ -31,6 +31,7 @@ def is_number(value) -> bool:
 BOOL, INTEGER, COMPLEX = "b", "iu", "c"
 INTEGRAL, DIFFERENTIABLE = "biu", "fcV"
 BOOL_OR_COMPLEX, NOT_INTEGER, NOT_FLOATING = "bc", "bfcV", "biuc"
+BOOL_OR_SIGNED = "bi"
 
 
 def refuse(kinds: str, kernel: str, *values) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 
-from plugrad.extend import broadcast_shapes, is_integer
+from plugrad.extend import broadcast_shapes, is_differentiable, is_integer
+
+from ._checks import BOOL_OR_SIGNED
 
 
 def is_plain(index):
@@ -32,7 +34,7 @@ def as_array(xp, item):
             stacklevel=2,
         )
         item = item.astype(bool)
-    if item.dtype.kind not in "ib":
+    if item.dtype.kind not in BOOL_OR_SIGNED:
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     return xp.asarray(item)
 
@@ -145,7 +147,7 @@ def combine_at(xp, function, flat, places, values):
     """
     if xp.__name__ == "numpy":
         function.at(flat, places, values)
-    elif function is xp.add and flat.dtype.kind in "fc":
+    elif function is xp.add and is_differentiable(flat.dtype) and flat.dtype.name != "bfloat16":
         values = values.astype(flat.dtype)
         for part in ("real", "imag") if flat.dtype.kind == "c" else ("real",):
             xp.add.at(getattr(flat, part), places, getattr(values, part))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
+from ._checks import BOOL_OR_COMPLEX
+
 
 @op(at=(), node="ToCopyBackward0")
 def to_copy(xp, input, dtype):
     """A copy with another element type; complex to real drops the imaginary part."""
-    if input.dtype.kind == "c" and dtype.kind not in "cb":
+    if input.dtype.kind == "c" and dtype.kind not in BOOL_OR_COMPLEX:
         input = input.real
     return input.astype(dtype)
 

@@ -9,6 +9,7 @@ from plugrad.extend import Op, broadcast_shapes, collect, composite, conj, hooki
 from ._checks import BOOL, dtype_word, refuse
 from .shape import sum_to_shape
 
+_IN_FLOAT32 = "?eE"  # NumPy's letters of bool, float16 and bfloat16, which its products are slow or wrong in
 _C_NAMES = {
     "float16": "c10::Half",
     "bfloat16": "c10::BFloat16",
@@ -73,7 +74,7 @@ def product(xp, input, other):
     if input.dtype != other.dtype:
         _same_dtype(input, other)
     dtype = input.dtype
-    if dtype.char in "?eE":
+    if dtype.char in _IN_FLOAT32:
         refuse(BOOL, "addmm_impl_cpu_", input)
         return product(xp, input.astype("float32"), other.astype("float32")).astype(dtype)
     try:

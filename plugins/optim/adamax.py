@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from plugrad.extend import Optimizer, collect, hookimpl
-from plugrad.plugins.optim._common import average, fractions, regularized
+
+from ._common import average, fractions, regularized
 
 
 class Adamax(Optimizer):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from plugrad.extend import Optimizer, collect, hookimpl
-from plugrad.plugins.optim._common import average, average_square, fractions, regularized
+
+from ._common import average, average_square, fractions, regularized
 
 
 class RAdam(Optimizer):

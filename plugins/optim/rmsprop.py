@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from plugrad.extend import Optimizer, collect, hookimpl
-from plugrad.plugins.optim._common import average, average_square, regularized
+
+from ._common import average, average_square, regularized
 
 
 class RMSprop(Optimizer):

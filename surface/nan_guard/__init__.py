@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy
 
+from plugrad import dtypes
 from plugrad.autograd.engine import CarefulWalk
 from plugrad.autograd.fit import fit
 from plugrad.autograd.leaves import finish_leaves
@@ -270,7 +271,7 @@ def _joint_nan(arrays) -> bool:
             flat = numpy.concatenate(arrays, None)
         except TypeError:  # dtypes that have none in common
             flat = None
-        if flat is not None and flat.dtype.char in "fd":
+        if flat is not None and dtypes.is_single_or_double(flat.dtype):
             total = flat.dot(flat)
             return bool(total != total)
     for array in arrays:
@@ -290,7 +291,7 @@ def _has_nan(grad) -> bool:
         total = sum(grad.ravel().tolist())
         if total == total:
             return False
-    elif grad.dtype.char in "fd":
+    elif dtypes.is_single_or_double(grad.dtype):
         # Squares never cancel: their sum is NaN only if an element is. `dot` takes a third of the time of `isnan`.
         flat = grad if grad.ndim == 1 else grad.ravel("K")
         total = flat.dot(flat)

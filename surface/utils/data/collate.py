@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy
 
 import plugrad
-
-_NUMERIC = "biufc"  # the kinds of NumPy's dtypes that become tensors
+from plugrad import dtypes
 
 
 def default_convert(data):
@@ -15,7 +14,7 @@ def default_convert(data):
 
 
 def _rebuild(data, otherwise):
-    if isinstance(data, (numpy.ndarray, numpy.generic)) and data.dtype.kind in _NUMERIC:
+    if isinstance(data, (numpy.ndarray, numpy.generic)) and dtypes.is_native(data.dtype):
         return plugrad.as_tensor(numpy.asarray(data))
     if isinstance(data, dict):
         return {key: _rebuild(item, otherwise) for key, item in data.items()}
@@ -41,10 +40,10 @@ def default_collate(batch):
     if isinstance(first, plugrad.Tensor):
         return plugrad.stack(list(batch))
     if isinstance(first, numpy.ndarray):
-        if first.dtype.kind not in _NUMERIC:
+        if not dtypes.is_native(first.dtype):
             raise TypeError(_REFUSED.format(first.dtype))
         return plugrad.stack([plugrad.as_tensor(item) for item in batch])
-    if isinstance(first, numpy.generic) and first.dtype.kind in _NUMERIC:
+    if isinstance(first, numpy.generic) and dtypes.is_native(first.dtype):
         return plugrad.as_tensor(numpy.asarray(batch))
     if isinstance(first, float):
         return plugrad.tensor(batch, dtype=plugrad.float64)
