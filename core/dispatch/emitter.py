@@ -28,8 +28,10 @@ class General(Exception):
     """Sends a call to the interpreter."""
 
 
-def plain(value, ttype):
+def plain(value, ttype, types=None):
     """Return as kernels want it an argument that is no plain number; General where that takes more than a look."""
+    if types is not None and type(value) not in types:
+        raise General
     if isinstance(value, Tensor):
         if value._type.home is not ttype.home:
             raise General
@@ -60,18 +62,21 @@ class _BoolTypes(dict):
 
 
 _GLOBALS = {
-    "F": F, "General": General, "LEAF": LEAF, "PLAIN": PLAIN, "PLAIN_OR_SEQUENCE": PLAIN | {tuple, list},
+    "F": F, "General": General, "LEAF": LEAF, "INTS": {int}, "PLAIN": PLAIN, "PLAIN_OR_SEQUENCE": PLAIN | {tuple, list},
     "Tensor": Tensor, "UNTRACKED": UNTRACKED, "apply": interpreter.apply, "axes": axes, "bool_type": _BoolTypes(),
+    "check": interpreter.check,
     "composite": interception.composite, "failed": interpreter.failed, "finish_many": interpreter.finish_many,
     "is_view_of": is_view_of, "mark_view": mark_view, "mode": mode, "modes": modes, "named": interpreter.named,
     "narrow": narrow, "new": object.__new__, "operate": interpreter.operate, "plain": plain, "tick": tick,
-    "touch": touch, "wrapped": interpreter.wrapped, "write_out": write_out,
+    "touch": touch, "type": type, "wrapped": interpreter.wrapped, "write_out": write_out,
 }  # fmt: skip
 
 
 def globals_of(op, **own) -> dict:
     """Return the globals of a generated function; each begins with an underscore, as no parameter does."""
     names = {f"_{name}": value for name, value in (_GLOBALS | own).items()}
+    for name, kind in op.known_kinds.items():
+        names[f"_types_{name}"], names[f"_plain_{name}"] = kind.types, kind.types & PLAIN
     return {**names, **source.default_globals(op), "Tensor": Tensor, "_op": op}
 
 
@@ -153,6 +158,10 @@ class Writer:
         self.add(1, "except Exception:\n    _k = None")
         self.add(1, f"if _k is None:\n    return {self.general()}")
 
+    def types(self, name: str, known: str, otherwise: str) -> str:
+        """Return the global with the types that pass for a parameter: its own, or that for unknown kinds."""
+        return f"{known}_{name}" if name in self.op.known_kinds else otherwise
+
     def edge(self, argument) -> bool:
         """Whether the edge of an argument is needed."""
         return bool(argument.bit) and self.op.result_type != "bool"
@@ -207,7 +216,7 @@ for _x in {name}:
         name = argument.name
         return f"""\
 {name}_, {name}_e = {name}, None
-if type({name}) not in _PLAIN:
+if type({name}) not in {self.types(name, '_plain', '_PLAIN')}:
     if {name}._type.home is not _t.home:
         raise _General
     if {name}._view is not None:
@@ -216,26 +225,31 @@ if type({name}) not in _PLAIN:
 
     def take_value(self, argument) -> str:
         name = argument.name
-        return f"{name}_ = {name} if type({name}) in _PLAIN else _plain({name}, _t)"
+        types, others = self.types(name, "_plain", "_PLAIN"), self.types(name, "_types", "None")
+        return f"{name}_ = {name} if type({name}) in {types} else _plain({name}, _t, {others})"
 
     def take_plain(self, argument) -> str:
         name = argument.name
-        return f"if type({name}) not in _PLAIN:\n    raise _General\n{name}_ = {name}"
+        return f"if type({name}) not in {self.types(name, '_plain', '_PLAIN')}:\n    raise _General\n{name}_ = {name}"
 
     def take_shape(self, argument) -> str:
         name = argument.name
         if name == self.op.variadic:
             return f"if isinstance({name}, _Tensor):\n    raise _General\n{name}_ = {name}"
-        return f"if type({name}) not in _PLAIN_OR_SEQUENCE:\n    raise _General\n{name}_ = {name}"
+        types = self.types(name, "_types", "_PLAIN_OR_SEQUENCE")
+        return f"if type({name}) not in {types}:\n    raise _General\n{name}_ = {name}"
 
     def take_dim(self, argument) -> str:
         name, lead = argument.name, self.plan.lead.name
-        return f"""\
-{name}_ = {name}
-if {name} is not None:
-    if not {lead}_.ndim or type({name}) is not int and type({name}) is not tuple:
-        raise _General
-    {name}_ = _axes({name}, {lead}_.ndim)"""
+        kind = self.op.known_kinds.get(name)
+        several = "" if kind is not None and tuple not in kind.types else f" and type({name}) is not tuple"
+        taken = f"""\
+if not {lead}_.ndim or type({name}) is not int{several}:
+    raise _General
+{name}_ = _axes({name}, {lead}_.ndim)"""
+        if kind is not None and type(None) not in kind.types:
+            return taken
+        return f"{name}_ = {name}\nif {name} is not None:\n{textwrap.indent(taken, '    ')}"
 
     def take_absent(self, argument) -> str:
         return f"{argument.name}_ = {argument.name}\nif {argument.name} is not None:\n    raise _General"
@@ -281,7 +295,8 @@ if {name} is not None:
     def run(self) -> None:
         """Write the call of the kernel. One that raises has run, and is not run again."""
         self.add(1, f"try:\n    _y = {self.kernel()}")
-        self.add(1, f"except Exception as _error:\n    _y = _failed(_op, _t, {self.raw()}, _error)")
+        values = source.values_source(self.op)
+        self.add(1, f"except Exception as _error:\n    _y = _failed(_op, _t, {self.raw()}, _error, {values})")
 
     # ------------------------------------------------------------------------------------------ wrap, view
 
@@ -434,11 +449,29 @@ _n.seq = _tick()
         keywords = "".join(f", {name}={name}" for name in op.keyword_only)
         call = f"_kernel(_F, {', '.join(op.positional)}{keywords})"
         self.add(1, f"if _modes.watched:\n    return _composite(_op, {source.values_source(op)}{out})")
+        values = source.values_source(op)
+        looks = [look for look in map(self.look, op.known_kinds) if look]
+        if looks:
+            self.add(1, f"if {' or '.join(looks)}:\n    _check(_op, {values})")
+        result = f"_r = {call}" if self.plan.out else f"return {call}"
+        self.add(1, f"try:\n    {result}\nexcept Exception as _error:")
+        self.add(2, f"_wrong = _op.wrong({values})\nif _wrong is None:\n    raise\nraise _wrong from None")
         if self.plan.out:
-            self.add(1, f"_r = {call}\nreturn _r if out is None else _write_out(_op, _r, out)")
-        else:
-            self.add(1, f"return {call}")
+            self.add(1, "return _r if out is None else _write_out(_op, _r, out)")
         return self.text
+
+    def look(self, name: str) -> str:
+        """Return the condition under which an argument of a composite needs a look before it is used.
+
+        Tensors and floats need none: what is of another kind fails where it is used, unless the record declares it.
+        """
+        kind, default = self.op.known_kinds[name], name in self.op.defaults
+        if kind.types == {bool}:
+            return f"{name} is not True and {name} is not False"
+        if not kind.plain and name not in self.op.kinds or {int, float} <= kind.types:
+            return ""
+        given = f"{name} is not _d_{name} and " if default else ""
+        return f"{given}_type({name}) not in _types_{name}"  # an op may be called `type`
 
     def write(self) -> str:
         """Return the source of an in-place form: without a temporary where nothing is recorded."""
@@ -471,9 +504,11 @@ _n.seq = _tick()
             positional.append("*")
         self.add(0, f"def {op.name}({', '.join(positional + keywords)}):")
         self.lines += source.variadic_lines(op) if op.variadic else []
-        tests = [f"type({n}) in _PLAIN" for n in op.parameters if n not in ("size", "dtype")]
+        tests = [
+            f"type({n}) in {self.types(n, '_plain', '_PLAIN')}" for n in op.parameters if n not in ("size", "dtype")
+        ]
         if "size" in op.parameters:
-            sequence = "isinstance(size, (tuple, list)) and _PLAIN.issuperset(map(type, size))"
+            sequence = "isinstance(size, (tuple, list)) and _INTS.issuperset(map(type, size))"
             tests.append(f"({'type(size) is int or ' * (op.variadic == 'size')}{sequence})")
         tests = ["out is None", "(device is _cpu or device is None and not _modes.elsewhere)", *tests]
         values = {n: "_d" if n == "dtype" else n for n in op.parameters}

@@ -23,6 +23,7 @@ def create(op, values, dtype, place, requires_grad, out=None, inside=False):
         return interception.factory(
             op, values, options, lambda: create(op, values, dtype, place, requires_grad, out, True)
         )
+    interpreter.check(op, values)
     home = resolve(out.device if out is not None and place is None else place)
     if dtype is None and out is not None:
         dtype = out.dtype
@@ -47,10 +48,10 @@ def create(op, values, dtype, place, requires_grad, out=None, inside=False):
         if "size" in op.index:
             result = backend.empty(raw[op.index["size"]], (dtype or dtypes.get_default_dtype()).numpy)
         else:
-            host = interpreter.compute(op, _device("cpu").tensor_type(numpy.dtype("float32")), raw)
+            host = interpreter.compute(op, _device("cpu").tensor_type(numpy.dtype("float32")), raw, values)
             result = backend.empty(host.shape, dtype.numpy if dtype is not None else host.dtype)
     else:
-        result = interpreter.compute(op, home.tensor_type(numpy.dtype("float32")), raw)
+        result = interpreter.compute(op, home.tensor_type(numpy.dtype("float32")), raw, values)
     ttype = home.tensor_type(dtype.numpy if dtype is not None else result.dtype)
     if dtype is not None and result.dtype != dtype.numpy:
         result = result.astype(dtype.numpy)
@@ -66,7 +67,7 @@ def failed(op, values, raw, error):
     """Return what stands in place of the result of a kernel that raised, else raise the error, or what explains it."""
     if "size" in op.index:
         _check_size(op, list(values))
-    return interpreter.failed(op, _device("cpu").tensor_type(numpy.dtype("float32")), raw, error)
+    return interpreter.failed(op, _device("cpu").tensor_type(numpy.dtype("float32")), raw, error, values)
 
 
 def _check_size(op, raw):

@@ -6,6 +6,8 @@ result is, whether an in-place form exists, which errors can be explained. `op` 
 
 from __future__ import annotations
 
+import numpy
+
 from plugrad.devices import dtypes
 from plugrad.dispatch import functions, inplace
 from plugrad.dispatch.op import Op
@@ -171,7 +173,7 @@ class Binary(Elementwise):
         if self.numbers == "both":
             return
         for position, value in enumerate(values[: 1 if self.numbers == "other" else 2]):
-            if isinstance(value, (int, float, complex)):
+            if isinstance(value, (int, float, complex, numpy.generic)):
                 raise TypeError(
                     f"{self.name}(): argument '{self.parameters[position]}' (position {position + 1}) must be Tensor, "
                     f"not {type(value).__name__}; write torch.tensor({value!r})"

@@ -78,6 +78,8 @@ def reshape(op, target, values):
 
 def check_writable(target) -> None:
     """Raise RuntimeError if autograd forbids to write the tensor in place."""
+    if not isinstance(target, Tensor):
+        raise TypeError(f"only a Tensor can be written in place, not {type(target).__name__}")
     if target._view is not None:
         target._refresh()
     if target._type.rare:

@@ -28,6 +28,7 @@ def apply(op, values: tuple, out=None, inside=False):
     """
     if not inside and (modes.watched and interception.interested(op) or _overriding(values)):
         return interception.call(op, values, out, lambda: apply(op, values, out, True))
+    check(op, values)
     raw, ttype, requires, rare = unwrap(op, values)
     if op.complex is not True and ttype.dtype.is_complex:
         _refuse_complex(op, ttype, requires)
@@ -40,6 +41,16 @@ def apply(op, values: tuple, out=None, inside=False):
     if rare or mode.inference:
         inference.settle(op, values, wrapped_result)
     return wrapped_result if out is None else write_out(op, wrapped_result, out)
+
+
+def check(op, values) -> None:
+    """Raise the error for an argument of a wrong kind, if one is of a type that needs a look."""
+    for position, types in op.guards:
+        if type(values[position]) not in types:
+            error = op.wrong(values)
+            if error is not None:
+                raise error
+            return
 
 
 # ---------------------------------------------------------------------------------------------------- unwrap
@@ -172,18 +183,18 @@ def run(op, values, raw, ttype):
     """Run the kernel, or what stands in its place: a dispatch mode, or the shape rule of a symbolic device."""
     if modes.special and mode.dispatch_modes:
         return interception.dispatch(op, values)
-    return op.shape_rule(ttype, raw) if ttype.symbolic else compute(op, ttype, raw)
+    return op.shape_rule(ttype, raw) if ttype.symbolic else compute(op, ttype, raw, values)
 
 
-def compute(op, ttype, raw):
+def compute(op, ttype, raw, values=None):
     """Run the kernel on raw arguments; where it raises, `failed` says what becomes of the call."""
     try:
         return op.compute(ttype, raw)
     except Exception as error:
-        return failed(op, ttype, raw, error)
+        return failed(op, ttype, raw, error, values)
 
 
-def failed(op, ttype, raw, error):
+def failed(op, ttype, raw, error, values=None):
     """Return what is computed in place of a kernel that raised; else raise the error, explained where that is possible.
 
     Where the program made NumPy's warnings errors, one stopped the kernel, which is run again without: infinities and
@@ -197,7 +208,7 @@ def failed(op, ttype, raw, error):
 
         if cpu_fallback.applies(error, ttype):
             return cpu_fallback.compute(op, ttype, raw, error)
-    explained = op.explain(error, raw)
+    explained = (values and op.wrong(values)) or op.explain(error, raw)
     if explained is error:
         raise error
     raise explained from None

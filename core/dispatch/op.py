@@ -10,7 +10,7 @@ import functools
 
 from plugrad import registry
 from plugrad.devices import dtypes
-from plugrad.dispatch import functions, inplace, interpreter, source
+from plugrad.dispatch import arguments, functions, inplace, interpreter, source
 from plugrad.dispatch.formulas import forget_ops, output_number
 from plugrad.dispatch.node import node_class
 from plugrad.dispatch.plan import CallPlan
@@ -99,6 +99,7 @@ class Op:
         variadic=None,
         sequence=False,
         override=False,
+        kinds=None,
     ):
         code = getattr(function, "__code__", None)
         if code is None or code.co_flags & 0x0C:
@@ -137,6 +138,7 @@ class Op:
         if not self.has_out:
             self.has_out = self.may_have_out()
         self.override = override
+        self.kinds = kinds or {}  # of parameters whose kind neither default nor name tells: {"n": "int"}
         self.formulas: list[Formula] = []
         self.write_function = None
         self.meta_function = None if like is None else _rule_like(self, like)
@@ -152,6 +154,8 @@ class Op:
         self._function = self._in_place = self._binder = self._plan = None
         self._nodes: dict = {}
         self.fast, self.writable = FastKernels(self), FastWrites(self)
+        self.__dict__.pop("known_kinds", None)
+        self.__dict__.pop("guards", None)
 
     # ------------------------------------------------------------------------------------------ declaration
 
@@ -248,6 +252,20 @@ class Op:
         if self._returns is None and self._fields is not None:
             self._returns = source.named_tuple(self.name, self._fields)
         return self._returns
+
+    @functools.cached_property
+    def known_kinds(self) -> dict:
+        """The kind of each parameter of which one is known: int, flag, size, dtype..."""
+        return arguments.kinds_of(self)
+
+    @functools.cached_property
+    def guards(self) -> tuple:
+        """(position, types) of parameters of a known kind: arguments of these types pass without a look."""
+        return tuple([(self.index[name], kind.types) for name, kind in self.known_kinds.items()])
+
+    def wrong(self, values):
+        """Return the error for the first of the arguments that is of a wrong kind; None if there is none."""
+        return arguments.wrong(self, values)
 
     @property
     def plan(self) -> CallPlan:

@@ -25,6 +25,8 @@ def axes(dim, ndim: int):
         except AttributeError:
             raise TypeError(f"dim must be an int, not {type(dim).__name__}") from None
     if not -limit <= dim < limit:
+        if dim.bit_length() > 63 and dim != -(1 << 63):
+            raise ValueError(f"Overflow when unpacking long long: dim has more than 64 bits ({dim})")
         raise IndexError(f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
     return dim + limit if dim < 0 else dim
 

@@ -185,7 +185,7 @@ def triplet_samples(make):
 
 
 @loss(module="MultiMarginLoss", forward=("input", "target"), buffers=("weight",))
-@composite(at=("nn.functional.multi_margin_loss",))
+@composite(at=("nn.functional.multi_margin_loss",), kinds={"p": "number", "margin": "number"})
 def multi_margin_loss(F, input, target, p=1, margin=1.0, weight=None, *, reduction="mean"):
     """Hinge loss of many classes.
 

@@ -218,7 +218,12 @@ def true_divide_vjp_other(F, g, input, other):
     return -g * conj(F, input / other / other)
 
 
-@composite(name="div_rounded", at=("div", "divide", "Tensor.div", "Tensor.divide"), inplace=True)
+@composite(
+    name="div_rounded",
+    at=("div", "divide", "Tensor.div", "Tensor.divide"),
+    inplace=True,
+    kinds={"input": "tensor|number", "other": "tensor|number"},
+)
 def div(F, input, other, *, rounding_mode=None):
     """Quotient of two tensors, optionally rounded.
 
@@ -410,7 +415,7 @@ def neg_vjp(F, g):
     return -g
 
 
-@composite()
+@composite(kinds={"input": "tensor"})
 def positive(F, input):
     """The tensor itself: the unary `+` operator, for all dtypes but bool.
 

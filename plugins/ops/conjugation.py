@@ -52,7 +52,7 @@ def conj_physical_in_place_samples(make):
     yield make.on_copy(make(2, 3, dtype="complex128"))
 
 
-@composite()
+@composite(kinds={"input": "tensor"})
 def resolve_conj(F, input):
     """The tensor itself: plugrad never leaves a conjugation pending.
 
@@ -71,7 +71,7 @@ def conjugation_samples(make):
     yield make(2, 3, dtype="complex128")
 
 
-@composite()
+@composite(kinds={"input": "tensor"})
 def resolve_neg(F, input):
     """The tensor itself: plugrad never leaves a negation pending.
 

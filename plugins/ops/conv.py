@@ -10,7 +10,10 @@ from ._geometry import per_axis
 from .convolution_kernels import geometry_of
 
 
-@composite(at=("convolution",))
+@composite(
+    at=("convolution",),
+    kinds={"bias": "tensor?", "stride": "ints", "padding": "ints", "dilation": "ints", "output_padding": "ints"},
+)
 def convolution(F, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """Convolve a batch of images of any dimension, plainly or transposed.
 
@@ -130,7 +133,7 @@ def _conv(F, n, input, weight, bias, stride, padding, dilation, groups):
     return F.squeeze(F.convolve(input, weight, bias, geometry), 0)
 
 
-@composite(at=("nn.functional.conv1d", "conv1d"))
+@composite(at=("nn.functional.conv1d", "conv1d"), kinds={"padding": "int|ints|str"})
 def conv1d(F, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Convolve signals (N, C, L) or (C, L) with filters (O, C / groups, K).
 
@@ -150,7 +153,7 @@ def conv1d_samples(make):
     yield make.args(make(3, 6), make(3, 1, 2), padding="same", groups=3)
 
 
-@composite(at=("nn.functional.conv2d", "conv2d"))
+@composite(at=("nn.functional.conv2d", "conv2d"), kinds={"padding": "int|ints|str"})
 def conv2d(F, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Convolve images (N, C, H, W) or (C, H, W) with filters (O, C / groups, KH, KW).
 
@@ -171,7 +174,7 @@ def conv2d_samples(make):
     yield make.args(make(1, 4, 4, 4), make(4, 2, 2, 2), dilation=2, groups=2)
 
 
-@composite(at=("nn.functional.conv3d", "conv3d"))
+@composite(at=("nn.functional.conv3d", "conv3d"), kinds={"padding": "int|ints|str"})
 def conv3d(F, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Convolve volumes (N, C, D, H, W) or (C, D, H, W) with filters.
 

@@ -19,7 +19,7 @@ def _copy_of(record, name=None, method=False):
         return F.clone(result, memory_format=plugrad.contiguous_format)
 
     at = (f"{name}_copy", f"Tensor.{name}_copy")
-    copy = composite(name=f"{name}_copy", at=at if method else at[:1])(viewer)  # for its signature
+    copy = composite(name=f"{name}_copy", at=at if method else at[:1], kinds=record.kinds)(viewer)  # for its signature
     copy.kernels["*"] = copied
     copy.module = __name__
     copy.doc = f"""A copy of what `{name}` returns; arguments and errors are those of it.
@@ -170,7 +170,7 @@ def unsafe_chunk_samples(make):
     yield make.args(make(5, 2), 2)
 
 
-@composite()
+@composite(kinds={"stride": "ints"})
 def as_strided_scatter(F, input, src, size, stride, storage_offset=None):
     """A copy of `input` with `src` written where `as_strided` looks.
 

@@ -104,7 +104,7 @@ def full_samples(make):
     yield make.args((2, 3), 1)
 
 
-@factory(promote="float")
+@factory(promote="float", kinds={"stride": "ints"})
 def empty_strided(xp, size, stride, *, dtype):
     """An uninitialised tensor with the given strides, counted in elements.
 
@@ -123,7 +123,7 @@ def empty_strided_samples(make):
     yield make.args((2, 3), (1, 2))
 
 
-@factory(promote="float")
+@factory(promote="float", kinds={"s": "number"})
 def scalar_tensor(xp, s, *, dtype):
     """A 0-d tensor holding the number `s`.
 
@@ -169,7 +169,7 @@ def ramp(xp, start, step, count, dtype):
     return (start + step * xp.arange(count, dtype="complex128" if dtype.kind == "c" else "float64")).astype(dtype)
 
 
-@factory()
+@factory(kinds={"start": "number?", "end": "number?", "step": "number"})
 def arange(xp, start=None, end=None, step=1, *, dtype=None):
     """Numbers from `start` (0) up to, not including, `end`, `step` apart.
 
@@ -218,7 +218,7 @@ def progression(start, end, step, integral, inclusive=False):
     return start, step, (math.floor((end - start) / step) + 1 if inclusive else math.ceil((end - start) / step))
 
 
-@factory(at=("range",), promote="float")
+@factory(at=("range",), promote="float", kinds={"start": "number", "end": "number", "step": "number"})
 def closed_range(xp, start, end, step=1, *, dtype):
     """Numbers from `start` to `end`, both included; `arange` is preferred.
 
@@ -251,7 +251,7 @@ def spaced(xp, start, end, steps):
     return xp.where(i < steps / 2, start + step * i, end - step * (steps - 1 - i))
 
 
-@factory()
+@factory(kinds={"start": "tensor|number", "end": "tensor|number"})
 def linspace(xp, start, end, steps, *, dtype=None):
     """`steps` evenly spaced numbers from `start` to `end`, both included.
 
@@ -265,7 +265,7 @@ def linspace(xp, start, end, steps, *, dtype=None):
     return spaced(xp, start, end, steps).astype(dtype_for(0.0, start, end) if dtype is None else dtype)
 
 
-@factory()
+@factory(kinds={"base": "float", "start": "tensor|number", "end": "tensor|number"})
 def logspace(xp, start, end, steps, base=10.0, *, dtype=None):
     """`base` to the power of `steps` evenly spaced exponents.
 
@@ -405,7 +405,7 @@ def new_empty_samples(make):
     yield make(2, requires_grad=False), (0, 3)
 
 
-@composite(at=("Tensor.new_empty_strided",))
+@composite(at=("Tensor.new_empty_strided",), kinds={"stride": "ints"})
 def new_empty_strided(F, input, size, stride, *, dtype=None, layout=None, device=None, requires_grad=False):
     """An uninitialised tensor with given sizes and strides, else like `input`.
 

@@ -287,7 +287,7 @@ def einsum_samples(make):
 # ---------------------------------------------------------------- tensordot
 
 
-@composite(at=("tensordot",))
+@composite(at=("tensordot",), kinds={"dims": "any"})
 def tensordot(F, a, b, dims=2, *, out=None):
     """Sum of products over several dimensions of two tensors.
 

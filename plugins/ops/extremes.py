@@ -107,7 +107,7 @@ amax.vjp(extreme_vjp)
 amin.vjp(extreme_vjp)
 
 
-@reduction(returns="min max")
+@reduction(returns="min max", kinds={"dim": "int?"})
 def aminmax(xp, input, *, dim=None, keepdim=False):
     """Smallest and largest element of all, or along `dim`.
 
@@ -153,7 +153,7 @@ def _argument(xp, search, name, input, dim, keepdim):
     return search(input, axis=dim, keepdims=keepdim)
 
 
-@reduction(promote="index", vjp=None, ref="numpy.argmax")
+@reduction(promote="index", vjp=None, ref="numpy.argmax", kinds={"dim": "int?"})
 def argmax(xp, input, dim=None, keepdim=False):
     """Index of the largest element, the first of equal ones.
 
@@ -166,7 +166,7 @@ def argmax(xp, input, dim=None, keepdim=False):
     return _argument(xp, xp.argmax, "argmax", input, dim, keepdim)
 
 
-@reduction(promote="index", vjp=None, ref="numpy.argmin")
+@reduction(promote="index", vjp=None, ref="numpy.argmin", kinds={"dim": "int?"})
 def argmin(xp, input, dim=None, keepdim=False):
     """Index of the smallest element, the first of equal ones.
 
@@ -294,7 +294,7 @@ def _extreme(whole, along, pair, name, input, dim, keepdim, other, out):
     return along(input, dim, keepdim, **more)
 
 
-@composite(name="max_of", at=("max", "Tensor.max"))
+@composite(name="max_of", at=("max", "Tensor.max"), kinds={"dim": "tensor|int?", "other": "tensor?"})
 def max_of(F, input, dim=None, keepdim=False, *, other=None, out=None):
     """Largest element of all, along `dim` with indices, or of pairs.
 
@@ -316,7 +316,7 @@ def max_of(F, input, dim=None, keepdim=False, *, other=None, out=None):
     return _extreme(F.max_all, F.max, F.maximum, "max", input, dim, keepdim, other, out)
 
 
-@composite(name="min_of", at=("min", "Tensor.min"))
+@composite(name="min_of", at=("min", "Tensor.min"), kinds={"dim": "tensor|int?", "other": "tensor?"})
 def min_of(F, input, dim=None, keepdim=False, *, other=None, out=None):
     """Smallest element of all, along `dim` with indices, or of pairs.
 
@@ -394,7 +394,7 @@ for _op in (median_all, nanmedian_all):
     _op.vjp(whole_vjp)
 
 
-@composite(name="median_of", at=("median", "Tensor.median"))
+@composite(name="median_of", at=("median", "Tensor.median"), kinds={"dim": "int?"})
 def median_of(F, input, dim=None, keepdim=False, *, out=None):
     """Median of all elements; with `dim` those along it and their indices.
 
@@ -407,7 +407,7 @@ def median_of(F, input, dim=None, keepdim=False, *, out=None):
     return _extreme(F.median_all, F.median, None, "median", input, dim, keepdim, None, out)
 
 
-@composite(name="nanmedian_of", at=("nanmedian", "Tensor.nanmedian"))
+@composite(name="nanmedian_of", at=("nanmedian", "Tensor.nanmedian"), kinds={"dim": "int?"})
 def nanmedian_of(F, input, dim=None, keepdim=False, *, out=None):
     """Median as `median` gives it, of the elements that are not NaN.
 
@@ -422,7 +422,7 @@ median_of.samples(overloaded_samples)
 nanmedian_of.samples(overloaded_samples)
 
 
-@reduction(returns="values indices")
+@reduction(returns="values indices", kinds={"dim": "int"})
 def mode(xp, input, dim=-1, keepdim=False):
     """Most frequent value along `dim`, and the index where it stands last.
 
@@ -516,7 +516,7 @@ def _quantile(F, name, input, q, dim, keepdim, interpolation, skip_nan):
     return F.reshape(result, (tuple(q.shape) + kept))
 
 
-@composite()
+@composite(kinds={"dim": "int?"})
 def quantile(F, input, q, dim=None, keepdim=False, *, interpolation="linear"):
     """Quantiles of all elements, or along `dim`; NaN where an element is.
 
@@ -534,7 +534,7 @@ def quantile(F, input, q, dim=None, keepdim=False, *, interpolation="linear"):
     return _quantile(F, "quantile", input, q, dim, keepdim, interpolation, False)
 
 
-@composite()
+@composite(kinds={"dim": "int?"})
 def nanquantile(F, input, q, dim=None, keepdim=False, *, interpolation="linear"):
     """Quantiles as `quantile` gives them, of the elements that are not NaN.
 

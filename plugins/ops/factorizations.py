@@ -173,7 +173,7 @@ def cholesky_meta(input, upper=False):
 # ---------------------------------------------------------------- QR
 
 
-@op(at=("linalg.qr",), returns="Q R")
+@op(at=("linalg.qr",), returns="Q R", kinds={"mode": "str"})
 def linalg_qr(xp, A, mode="reduced"):
     """Orthogonal Q and upper triangular R with `A = Q @ R`: a named tuple (Q, R).
 

@@ -23,7 +23,7 @@ def bernoulli_like(xp, input, p=0.5, *, generator=None):
     return coin_flips(xp, input.shape, p, generator).astype(input.dtype)
 
 
-@composite(name="bernoulli_in_place", at=("Tensor.bernoulli_",))
+@composite(name="bernoulli_in_place", at=("Tensor.bernoulli_",), kinds={"p": "tensor|float"})
 def bernoulli_(F, input, p=0.5, *, generator=None):
     """Fill with zeros and ones, each one with probability `p` (a number or a tensor).
 
@@ -61,7 +61,7 @@ def filled_samples(make):
     yield make(2, 3)
 
 
-@composite(name="normal_in_place", at=("Tensor.normal_",))
+@composite(name="normal_in_place", at=("Tensor.normal_",), kinds={"mean": "float", "std": "float"})
 def normal_(F, input, mean=0.0, std=1.0, *, generator=None):
     """Fill with normal random numbers.
 
@@ -190,7 +190,7 @@ def geometric_samples(make):
     yield make(2, 3), 0.25
 
 
-@op(at=("fill",), inplace=True, like="input")
+@op(at=("fill",), inplace=True, like="input", kinds={"value": "tensor|number"})
 def fill(xp, input, value):
     """A copy of `input` in which every element is `value` (a number or a 0-d tensor).
 
@@ -271,7 +271,7 @@ def zero_function(F, input):
 zero_function.samples(written_samples)
 
 
-@composite(name="fill_in_place", at=("fill_",))
+@composite(name="fill_in_place", at=("fill_",), kinds={"value": "tensor|number"})
 def fill_function(F, input, value):
     """Set every element to `value`, a number or a 0-d tensor.
 

@@ -41,7 +41,7 @@ def lgamma_vjp(F, g, input):
     return g * F.digamma(input)
 
 
-@composite(aliases=("special.multigammaln",), inplace=True)
+@composite(aliases=("special.multigammaln",), inplace=True, kinds={"p": "int"})
 def mvlgamma(F, input, p):
     """Logarithm of the multivariate gamma function of dimension `p`.
 
@@ -121,7 +121,8 @@ def _check_order(n) -> None:
 
 
 @elementwise(
-    tensors=("input",), promote="float", at=("polygamma", "special.polygamma"), inplace=False, complex=False
+    tensors=("input",), promote="float", at=("polygamma", "special.polygamma"), inplace=False, complex=False,
+    kinds={"n": "int"},
 )  # fmt: skip
 def polygamma(xp, n, input):
     """Derivative of order `n` of the digamma function.

@@ -233,7 +233,7 @@ def sum_to_value(F, g, shape):
     return F.reshape(F.sum_to_size(g, tuple(shape[extra:])), shape)
 
 
-@op(inplace=True, like="input")
+@op(inplace=True, like="input", kinds={"indices": "any"})
 def index_put(xp, input, indices, values, accumulate=False):
     """A copy of `input` with `values` written (or added) at an index of tensors.
 
@@ -344,7 +344,7 @@ def checked_source(name, input, dim, index, source, error=RuntimeError):
         )
 
 
-@op(inplace=True, like="input")
+@op(inplace=True, like="input", kinds={"source": "tensor"})
 def index_add(xp, input, dim, index, source, *, alpha=1):
     """`input` plus `alpha` times the slices of `source` where `index` says.
 
@@ -383,7 +383,7 @@ def index_add_samples(make):
     yield make.args(make(4, 3), 1, make.ints(2, low=0, high=3), make(4, 2), alpha=2)
 
 
-@op(inplace=True, like="input")
+@op(inplace=True, like="input", kinds={"source": "tensor"})
 def index_copy(xp, input, dim, index, source):
     """A copy of `input` with the slices of `source` where `index` says.
 
@@ -420,7 +420,7 @@ def index_copy_samples(make):
     yield make.args(make(4, 3), 1, make.ints(1, low=0, high=3), make(4, 1))
 
 
-@op(inplace=True, like="input")
+@op(inplace=True, like="input", kinds={"value": "tensor|number"})
 def index_fill(xp, input, dim, index, value):
     """A copy of `input` with `value` in the slices named by `index`.
 

@@ -96,7 +96,7 @@ def cat_errors(make):
     yield RuntimeError, "Sizes of tensors must match except in dimension 0", make.args([make(2, 3), make(2, 2)])
 
 
-@composite(at=("concat", "concatenate"))
+@composite(at=("concat", "concatenate"), kinds={"axis": "int?"})
 def concat(F, tensors, dim=0, *, axis=None):
     """Another name of `cat`.
 
@@ -236,7 +236,7 @@ def at_least(tensors, lift):
     return tuple([lift(t) for t in tensors])
 
 
-@composite(at=("atleast_1d",), variadic="tensors")
+@composite(at=("atleast_1d",), variadic="tensors", kinds={"tensors": "tensors"})
 def atleast_1d(F, tensors):
     """The tensor, or each of several, with at least one dimension.
 
@@ -247,7 +247,7 @@ def atleast_1d(F, tensors):
     return at_least(tensors, lambda t: F.reshape(t, (1,)) if t.ndim == 0 else t)
 
 
-@composite(at=("atleast_2d",), variadic="tensors")
+@composite(at=("atleast_2d",), variadic="tensors", kinds={"tensors": "tensors"})
 def atleast_2d(F, tensors):
     """The tensor, or each of several, with at least two dimensions.
 
@@ -260,7 +260,7 @@ def atleast_2d(F, tensors):
     return at_least(tensors, lambda t: F.reshape(t, (1, 1)) if t.ndim == 0 else F.unsqueeze(t, 0) if t.ndim == 1 else t)
 
 
-@composite(at=("atleast_3d",), variadic="tensors")
+@composite(at=("atleast_3d",), variadic="tensors", kinds={"tensors": "tensors"})
 def atleast_3d(F, tensors):
     """The tensor, or each of several, with at least three dimensions.
 

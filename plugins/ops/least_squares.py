@@ -21,7 +21,7 @@ def cutoff(xp, values, shape, atol, rtol):
     return xp.maximum(bounds[1] * top, xp.asarray(bounds[0], values.dtype))
 
 
-@op(at=("linalg.pinv",))
+@op(at=("linalg.pinv",), kinds={"rcond": "tensor|float?", "rtol": "tensor|float?", "atol": "tensor|float?"})
 def linalg_pinv(xp, A, rcond=None, hermitian=False, *, atol=None, rtol=None):
     """Moore-Penrose pseudoinverse of matrices.
 

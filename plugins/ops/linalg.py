@@ -303,7 +303,7 @@ def linalg_cross_samples(make):
     yield make.args(make(3, 4), make(3, 1), dim=0)
 
 
-@composite()
+@composite(kinds={"dim": "int?"})
 def cross(F, input, other, dim=None):
     """Cross product of vectors of three elements along `dim`.
 

@@ -160,7 +160,7 @@ def bilinear_samples(make):
     yield make(3, 4), make(3, 5), make(2, 4, 5), make(2)
 
 
-@composite(at=("nn.functional.scaled_dot_product_attention",))
+@composite(at=("nn.functional.scaled_dot_product_attention",), kinds={"value": "tensor"})
 def scaled_dot_product_attention(
     F, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
 ):

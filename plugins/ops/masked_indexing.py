@@ -43,7 +43,7 @@ def take_samples(make):
     yield make.args(make(3, 4), make.ints(5, low=0, high=12))
 
 
-@op(inplace=True, like="input")
+@op(inplace=True, like="input", kinds={"source": "tensor"})
 def put(xp, input, index, source, accumulate=False):
     """A copy of `input` with `source` written (or added) at flat positions.
 
@@ -94,7 +94,7 @@ def refuse_mask(name, mask):
         )
 
 
-@elementwise(tensors=("input", "mask", "value"), same=("input",), inplace=True)
+@elementwise(tensors=("input", "mask", "value"), same=("input",), inplace=True, kinds={"value": "tensor|number"})
 def masked_fill(xp, input, mask, value):
     """`input` with `value` (a number or a 0-d tensor) where the bool `mask` is True.
 
@@ -167,7 +167,7 @@ def masked_select_samples(make):
     yield make.args(make(3), make.bool(2, 3))
 
 
-@op(inplace=True)
+@op(inplace=True, kinds={"source": "tensor"})
 def masked_scatter(xp, input, mask, source):
     """`input` with the elements of `source`, in order, where the bool `mask` is True.
 

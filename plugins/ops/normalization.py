@@ -246,7 +246,7 @@ def rms_norm_samples(make):
     yield make(2, 3, 4), (4,), make(4)
 
 
-@composite(at=("nn.functional.local_response_norm",))
+@composite(at=("nn.functional.local_response_norm",), kinds={"k": "number", "size": "int"})
 def local_response_norm(F, input, size, alpha=1e-4, beta=0.75, k=1.0):
     """Divide by a power of the mean square of `size` neighbouring channels.
 
@@ -300,7 +300,7 @@ def _with_statistics(F, result, mean, variance, eps, shape):
     return result, F.reshape(mean, shape), F.reshape(F.rsqrt(variance + eps), shape)
 
 
-@composite(at=("native_layer_norm",))
+@composite(at=("native_layer_norm",), kinds={"weight": "tensor?", "bias": "tensor?"})
 def native_layer_norm(F, input, normalized_shape, weight, bias, eps):
     """`layer_norm`, with the mean and 1 / root of the variance that it used.
 
@@ -324,7 +324,7 @@ def native_layer_norm_samples(make):
     yield make.args(make(2, 3), (3,), make(3), make(3), 1e-5)
 
 
-@composite(at=("native_group_norm",))
+@composite(at=("native_group_norm",), kinds={"weight": "tensor?", "bias": "tensor?"})
 def native_group_norm(F, input, weight, bias, N, C, HxW, group, eps):
     """`group_norm` of an input (N, C, *), with the statistics that it used.
 
@@ -346,7 +346,12 @@ def native_group_norm_samples(make):
     yield make.args(make(2, 4, 3), make(4), make(4), 2, 4, 3, 2, 1e-5)
 
 
-@composite(at=("native_batch_norm",))
+@composite(
+    at=("native_batch_norm",),
+    kinds={
+        "weight": "tensor?", "bias": "tensor?", "running_mean": "tensor?", "running_var": "tensor?", "training": "bool"
+    },
+)  # fmt: skip
 def native_batch_norm(F, input, weight, bias, running_mean, running_var, training, momentum, eps):
     """`batch_norm`, with the mean and 1 / root of the variance of each channel.
 

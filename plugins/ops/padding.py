@@ -172,7 +172,7 @@ def pad_copy_grad_samples(make):
     yield make(1, 2, 5, 6), (1, 2, 3, 4), (1, 1, 2, 0), "circular"
 
 
-@composite(at=("nn.functional.pad",))
+@composite(at=("nn.functional.pad",), kinds={"value": "float?", "mode": "str"})
 def pad(F, input, pad, mode="constant", value=None):
     """Pad a tensor: `mode` is constant, reflect, replicate or circular.
 

@@ -35,7 +35,7 @@ def unravel_index_samples(make):
     yield make.args(make.ints(4, low=0, high=6), (3, 2))
 
 
-@op(vjp=None)
+@op(vjp=None, kinds={"size": "int", "fill_value": "int"})
 def nonzero_static(xp, input, *, size, fill_value=-1):
     """The places of the first `size` elements that are not zero, one row each.
 

@@ -126,7 +126,7 @@ def _pow_integers(xp, input, exponent):
     return xp.where(exponent < 0, inverse, power).astype(power.dtype)
 
 
-@composite()
+@composite(kinds={"input": "tensor|number", "exponent": "tensor|number"})
 def float_power(F, input, exponent):
     """Powers computed in float64, or in complex128 where an operand is complex.
 
@@ -144,7 +144,7 @@ def float_power_samples(make):
     yield make.ints(3), 2
 
 
-@composite(name="float_power_in_place", at=("Tensor.float_power_",))
+@composite(name="float_power_in_place", at=("Tensor.float_power_",), kinds={"exponent": "tensor|number"})
 def float_power_(F, input, exponent):
     """In-place form of `float_power`, for float64 and complex128 tensors.
 

@@ -92,7 +92,7 @@ def randint_sized_samples(make):
     yield make.args(0, 2, (2, 3))
 
 
-@composite(at=("randint",))
+@composite(at=("randint",), kinds={"low": "int", "high": "int?"})
 def randint(
     F,
     low=0,
@@ -181,7 +181,7 @@ def like_samples(make):
     yield make(2, 3)
 
 
-@composite(at=("randint_like",))
+@composite(at=("randint_like",), kinds={"low": "tensor|int", "high": "tensor|int?"})
 def randint_like(
     F,
     input,
@@ -274,7 +274,7 @@ def normal_samples(make):  # without gradients: PyTorch's are zero, though mean 
     yield 0.5, deviations
 
 
-@composite(at=("normal",))
+@composite(at=("normal",), kinds={"mean": "tensor|float", "std": "tensor|float"})
 def normal(
     F,
     mean,
@@ -314,7 +314,7 @@ def normal(
 normal.samples(normal_samples)
 
 
-@op(at=("bernoulli", "Tensor.bernoulli"), like="input")
+@op(at=("bernoulli", "Tensor.bernoulli"), like="input", kinds={"p": "tensor|float?"})
 def bernoulli(xp, input, p=None, *, generator=None):
     """Zeros and ones, each one with the probability held by `input` (or `p` for all).
 

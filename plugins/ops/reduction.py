@@ -177,7 +177,7 @@ def nanmean_samples(make):
 # ---------------------------------------------------------------- products
 
 
-@reduction(promote="int64")
+@reduction(promote="int64", kinds={"dim": "int?"})
 def prod(xp, input, dim=None, keepdim=False, *, dtype=None):
     """Product of all elements, or along `dim` (an int).
 

@@ -90,7 +90,7 @@ def matrix_samples(make):
     yield make.args(make(2, 3).t())
 
 
-@op(like="input")
+@op(like="input", kinds={"dims": "int|ints"})
 def roll(xp, input, shifts, dims=()):
     """Elements moved by `shifts` along `dims`, round the end.
 
@@ -207,7 +207,7 @@ def interleave_index_samples(make):
     yield make.ints(4, low=0, high=3)
 
 
-@composite()
+@composite(kinds={"dim": "int?", "output_size": "int?", "repeats": "tensor|int?"})
 def repeat_interleave(F, input, repeats=None, dim=None, *, output_size=None):
     """Each slice along `dim` repeated `repeats` times in a row.
 

@@ -102,7 +102,7 @@ def corner(index, src):
     return src[tuple([slice(n) for n in index.shape])] if src.shape != index.shape else src
 
 
-@op(inplace=True, like="input")
+@op(inplace=True, like="input", kinds={"src": "tensor|number?", "value": "number?"})
 def scatter(xp, input, dim, index, src=None, *, value=None, reduce=None):
     """A copy of `input` with `src` at the places that `index` names along `dim`.
 
@@ -308,7 +308,7 @@ def scatter_prod_grads(F, g, input, dim, index, src, include_self, y):
     return of_input, into_corner(F, F.gather(g, dim, index) * of_part, src.shape)
 
 
-@composite(inplace=True)
+@composite(inplace=True, kinds={"source": "tensor"})
 def index_reduce(F, input, dim, index, source, reduce, *, include_self=True):
     """`input` combined with the slices of `source` where `index` says.
 
@@ -346,7 +346,7 @@ def index_reduce_samples(make):
         yield make(3, 4), 0, make.ints(5, low=0, high=3), make(5, 4), reduce
 
 
-@composite()
+@composite(kinds={"dim": "int?"})
 def take_along_dim(F, input, indices, dim=None):
     """`gather` with an index that broadcasts.
 
@@ -390,7 +390,7 @@ def embed(F, input, src, index, region_shape):
     return F.setitem(input, index, src)
 
 
-@composite()
+@composite(kinds={"index": "int"})
 def select_scatter(F, input, src, dim, index):
     """A copy of `input` with `src` as the slice number `index` along `dim`.
 
@@ -407,7 +407,7 @@ def select_scatter_samples(make):
     yield make(3, 4), make(3), 1, -1
 
 
-@composite()
+@composite(kinds={"start": "int?", "end": "int?"})
 def slice_scatter(F, input, src, dim=0, start=None, end=None, step=1):
     """A copy of `input` with `src` as its slice `start:end:step` along `dim`.
 

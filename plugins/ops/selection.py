@@ -270,7 +270,7 @@ def where_samples(make):
     yield make.bool(3), make(3), 2.0
 
 
-@composite(at=("where",))
+@composite(at=("where",), kinds={"input": "tensor|number?", "other": "tensor|number?"})
 def where_or_nonzero(F, condition, input=None, other=None):
     """Elements of `input` where `condition` holds, of `other` elsewhere.
 
@@ -300,7 +300,7 @@ def where_or_nonzero_samples(make):
     yield make.bool(3, 4), make(3, 4), make(4)
 
 
-@composite(at=("Tensor.where",))
+@composite(at=("Tensor.where",), kinds={"other": "tensor|number"})
 def where_method(F, input, condition, other):
     """The tensor's own elements where `condition` holds, those of `other` elsewhere.
 

@@ -37,7 +37,7 @@ def hann_window(xp, window_length, periodic=True, *, dtype):
     return _sampled(xp, "hann_window", window_length, periodic, dtype, lambda t: 0.5 - 0.5 * xp.cos(2 * xp.pi * t))
 
 
-@factory(promote="float")
+@factory(promote="float", kinds={"alpha": "float", "beta": "float"})
 def hamming_window(xp, window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype):
     """Hamming window: alpha - beta cos(2 pi t).
 
@@ -88,7 +88,7 @@ def periodic_samples(make):
     yield make.args(6, False)
 
 
-@factory(promote="float")
+@factory(promote="float", kinds={"beta": "float"})
 def kaiser_window(xp, window_length, periodic=True, beta=12.0, *, dtype):
     """Kaiser window: I0(beta sqrt(1 - (2 t - 1)^2)) / I0(beta).
 

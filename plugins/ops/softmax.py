@@ -208,7 +208,7 @@ def gumbel_noise_samples(make):
     yield make(3, 4, requires_grad=False)
 
 
-@composite(at=("nn.functional.gumbel_softmax",))
+@composite(at=("nn.functional.gumbel_softmax",), kinds={"tau": "number"})
 def gumbel_softmax(F, logits, tau=1, hard=False, eps=1e-10, dim=-1):
     """Sample from the Gumbel-softmax distribution with temperature `tau`.
 

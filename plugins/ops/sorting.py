@@ -30,7 +30,7 @@ def lift(input):
     return input if input.ndim else input.reshape(1)
 
 
-@op(returns="values indices")
+@op(returns="values indices", kinds={"stable": "bool?"})
 def sort(xp, input, dim=-1, descending=False, stable=False):
     """The elements in rising (or falling) order along `dim`, and where they were.
 
@@ -369,7 +369,7 @@ def chosen(parts, return_inverse, return_counts):
     return tuple(asked) if len(asked) > 1 else values
 
 
-@composite()
+@composite(kinds={"dim": "int?"})
 def unique(F, input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The distinct elements in rising order, or the distinct slices along `dim`.
 
@@ -382,7 +382,7 @@ def unique(F, input, sorted=True, return_inverse=False, return_counts=False, dim
     return chosen(F.unique_parts(input, dim), return_inverse, return_counts)
 
 
-@composite()
+@composite(kinds={"dim": "int?"})
 def unique_consecutive(F, input, return_inverse=False, return_counts=False, dim=None):
     """The elements (or slices along `dim`) without repetitions of the one before.
 
@@ -422,7 +422,7 @@ def bincount(xp, input, weights=None, minlength=0):
     return counts.astype("int64" if weights is None else "float32" if weights.dtype == "float32" else "float64")
 
 
-@op(vjp=None)
+@op(vjp=None, kinds={"bins": "int"})
 def histc(xp, input, bins=100, min=0, max=0):
     """How many elements fall into each of `bins` equal parts of [min, max].
 
@@ -449,7 +449,7 @@ def histc(xp, input, bins=100, min=0, max=0):
     return xp.bincount(xp.minimum(places, bins - 1), minlength=bins).astype(input.dtype)
 
 
-@op(at=("isin",), vjp=None)
+@op(at=("isin",), vjp=None, kinds={"elements": "any"})
 def isin(xp, elements, test_elements, *, assume_unique=False, invert=False):
     """Whether each element occurs in `test_elements`; either may be a number.
 

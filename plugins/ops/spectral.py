@@ -319,7 +319,7 @@ def linalg_eigvals_samples(make):
 # ---------------------------------------------------------------- rank
 
 
-@op(at=("linalg.matrix_rank",))
+@op(at=("linalg.matrix_rank",), kinds={"tol": "tensor|float?", "rtol": "tensor|float?", "atol": "tensor|float?"})
 def linalg_matrix_rank(xp, A, tol=None, hermitian=False, *, atol=None, rtol=None):
     """Number of singular values of matrices that do not count as zero.
 

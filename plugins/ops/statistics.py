@@ -5,7 +5,7 @@ from __future__ import annotations
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
 
-@composite()
+@composite(kinds={"correction": "int"})
 def cov(F, input, *, correction=1, fweights=None, aweights=None):
     """Covariance matrix of variables: the rows of `input`, observed in its columns.
 

@@ -42,7 +42,7 @@ def reached(size, stride, offset):
     return 0 if 0 in size else offset + 1 + sum((n - 1) * s for n, s in zip(size, stride) if s > 0)
 
 
-@composite(inplace="shape")
+@composite(inplace="shape", kinds={"stride": "ints"})
 def as_strided(F, input, size, stride, storage_offset=None):
     """A view of the memory under `input` with any sizes and strides.
 

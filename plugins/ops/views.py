@@ -187,7 +187,7 @@ def put_in_zeros_samples(make):
     yield make.args(make(2, 1), (2, 3), (slice(None), slice(1, 2)))
 
 
-@view()
+@view(kinds={"index": "int"})
 def select(xp, input, dim, index):
     """The slice number `index` along `dim`, without that dimension.
 
@@ -223,7 +223,7 @@ def select_errors(make):
     yield IndexError, "out of range for tensor of size", make.args(make(2, 3), 0, 2)
 
 
-@view(node="SliceBackward0")
+@view(node="SliceBackward0", kinds={"start": "int"})
 def narrow(xp, input, dim, start, length):
     """`length` consecutive slices along `dim`, from `start` on.
 
@@ -331,7 +331,7 @@ def diagonal_in_zeros_samples(make):
     yield make.args(make(2), (2, 3))
 
 
-@view(at=("Tensor.unfold",), node="UnfoldBackward0")
+@view(at=("Tensor.unfold",), node="UnfoldBackward0", kinds={"size": "int"})
 def sliding_windows(xp, input, dimension, size, step):
     """Windows of `size` elements, `step` apart, along `dimension`.
 

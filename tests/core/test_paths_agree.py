@@ -141,12 +141,8 @@ KNOWN = [
         "views of a written base", "after: order of nodes", ["affine"],
     ),
     Known(
-        "None, or a string, in the place of an operand: an error of another kind, or no error",
-        "argument 2 is (None|'a')", ALL, ["masked_fill"],
-    ),
-    Known(
         "the fast path believes that an option leaves the dtype of the result as it is",
-        "argument 2 is (None|'a')", ALL, ["threshold", "functional_threshold"],
+        "argument 2 is (None|'a')", ALL, ["threshold"],
     ),
     Known(
         "the fast path asks other arguments than inputs whether they make the gradient complex",

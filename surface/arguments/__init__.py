@@ -1,0 +1,60 @@
+"""Wrong arguments: of what kind each parameter of an op is, and the error for what is of another kind."""
+
+from __future__ import annotations
+
+from plugrad.arguments.conventions import declaration
+from plugrad.arguments.kinds import is_tensor, kind, overflows
+
+__all__ = ["kinds_of", "wrong"]
+
+
+def kinds_of(op) -> dict:
+    """Return the kind of each parameter of an op of which one is known.
+
+    >>> from plugrad import registry
+    >>> kinds_of(registry.op("cumsum"))["dim"].words
+    'int'
+    """
+    if not op.names:
+        return {}  # it serves others
+    declared = {name: declaration(op, name) for name in op.parameters}
+    return {name: kind(text) for name, text in declared.items() if text is not None}
+
+
+def wrong(op, values):
+    """Return PyTorch's error for the first argument that is of a wrong kind; None if there is none."""
+    for position, name in enumerate(op.parameters):
+        wanted, value = op.known_kinds.get(name), values[position]
+        if wanted is None:
+            continue
+        if not wanted.fits(value):
+            return TypeError(_message(op, position, name, wanted, value))
+        if "int" in wanted.words and overflows(value):
+            return ValueError(f"Overflow when unpacking long long: {_place(op, position, name)} has more than 64 bits")
+        if "ints" in wanted.words and isinstance(value, (tuple, list)) and any(map(overflows, value)):
+            return TypeError(f"Overflow when unpacking long long: {_place(op, position, name)} has more than 64 bits")
+    return None
+
+
+def public_name(op) -> str:
+    """Return the name under which programs call an op."""
+    return op.names[0].rpartition(".")[2]
+
+
+def _place(op, position, name) -> str:
+    if name in op.keyword_only:
+        return f"{public_name(op)}(): argument '{name}'"
+    return f"{public_name(op)}(): argument '{name}' (position {position + 1})"
+
+
+def _message(op, position, name, wanted, value) -> str:
+    start = f"{_place(op, position, name)} must be {wanted.words}, "
+    if isinstance(value, (tuple, list)) and ("ints" in wanted.words or "Tensors" in wanted.words):
+        one = kind("int" if "ints" in wanted.words else "tensor")
+        for i, item in enumerate(value):
+            if not one.fits(item):
+                return f"{start}but found element of type {type(item).__name__} at pos {i}; write {wanted.example}"
+    what = type(value).__name__
+    if is_tensor(value):
+        what = f"Tensor of shape {list(value.shape)}" + (" that requires grad" if value.requires_grad else "")
+    return f"{start}not {what}; write {wanted.example}"
