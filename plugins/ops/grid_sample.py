@@ -182,7 +182,7 @@ def _align(align_corners):
     return bool(align_corners)
 
 
-@composite(at=("nn.functional.grid_sample",), kinds={"mode": "str"})
+@composite(at=("nn.functional.grid_sample",), kinds={"mode": "str", "padding_mode": "str"})
 def grid_sample(F, input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
     """Read images at the points of a grid.
 

@@ -26,7 +26,7 @@ _NAMED = {
         alpha base beta correction dx fill_value lambd lower max max_val maxnorm min min_val negative_slope ord std
         threshold value""",
     "str": """
-        approximate driver equation indexing interpolation norm pad_mode padding_mode reduce rounding_mode side UPLO""",
+        approximate driver equation indexing interpolation norm pad_mode reduce rounding_mode side UPLO""",
     "dtype": "dtype",
     "device": "device",
     "layout": "layout",

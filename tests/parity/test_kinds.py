@@ -6,6 +6,7 @@ import pytest
 
 from plugrad import registry
 from plugrad.arguments.kinds import kind
+from plugrad.testing import samples_of
 
 torch = pytest.importorskip("torch")
 if torch:
@@ -88,3 +89,12 @@ def test_defaults_are_of_their_kind():
         for name, default in op.defaults.items():
             if name in op.known_kinds:
                 assert op.known_kinds[name].fits(default), (op, name, default)
+
+
+def test_samples_are_of_their_kinds():
+    misuse_calls.load_everything()
+    for op in list(registry.ops.values()):
+        for sample in samples_of(op) if op.names else ():
+            given = {"dtype": None} if "dtype" in op.keyword_only and "dtype" not in op.defaults else {}
+            given |= {name: value for name, value in sample.kwargs.items() if name in op.index}
+            assert op.wrong(op.bind(sample.args, given)) is None, op
