@@ -127,7 +127,13 @@ def _attend(F, q, k, v, mask, p, need_weights):
     return F.matmul(weights, v), weights
 
 
-@composite(at=("nn.functional.multi_head_attention_forward",), kinds={"value": "tensor"})
+@composite(
+    at=("nn.functional.multi_head_attention_forward",),
+    kinds={
+        "value": "tensor", "in_proj_weight": "tensor?", "in_proj_bias": "tensor?", "bias_k": "tensor?",
+        "bias_v": "tensor?", "out_proj_bias": "tensor?",
+    },
+)  # fmt: skip
 def multi_head_attention_forward(
     F, query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn,
     dropout_p, out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,

@@ -44,7 +44,7 @@ def _move(running, statistic, momentum):
     running.lerp_(statistic if statistic.dtype is running.dtype else statistic.to(running.dtype), momentum)
 
 
-@composite(at=("nn.functional.batch_norm",))
+@composite(at=("nn.functional.batch_norm",), kinds={"running_mean": "tensor?", "running_var": "tensor?"})
 def batch_norm(
     F, input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05
 ):

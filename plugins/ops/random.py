@@ -92,7 +92,7 @@ def randint_sized_samples(make):
     yield make.args(0, 2, (2, 3))
 
 
-@composite(at=("randint",), kinds={"low": "int", "high": "int?"})
+@composite(at=("randint",), kinds={"low": "int", "high": "int|ints?"})
 def randint(
     F,
     low=0,

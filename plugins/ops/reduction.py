@@ -300,7 +300,7 @@ def _spread(op, input, dim, unbiased, keepdim, correction, out=None):
     return op(input, dim, keepdim, correction=correction, **more)
 
 
-@composite()
+@composite(kinds={"dim": "int|ints|bool?"})
 def var(F, input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
     """Variance of all elements, or along `dim`.
 
@@ -320,7 +320,7 @@ def var(F, input, dim=None, unbiased=None, keepdim=False, *, correction=None, ou
     return _spread(F.variance, input, dim, unbiased, keepdim, correction, out)
 
 
-@composite()
+@composite(kinds={"dim": "int|ints|bool?"})
 def std(F, input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
     """Standard deviation of all elements, or along `dim`; arguments as for `var`.
 
@@ -331,7 +331,7 @@ def std(F, input, dim=None, unbiased=None, keepdim=False, *, correction=None, ou
     return _spread(F.deviation, input, dim, unbiased, keepdim, correction, out)
 
 
-@composite()
+@composite(kinds={"dim": "int|ints|bool?"})
 def var_mean(F, input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """Variance and mean as a pair; arguments as for `var`.
 
@@ -343,7 +343,7 @@ def var_mean(F, input, dim=None, unbiased=None, keepdim=False, *, correction=Non
     return _spread(F.variance, input, dim, unbiased, keepdim, correction), average
 
 
-@composite()
+@composite(kinds={"dim": "int|ints|bool?"})
 def std_mean(F, input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """Standard deviation and mean as a pair; arguments as for `var`.
 

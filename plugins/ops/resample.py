@@ -194,7 +194,7 @@ def _target(input, size, scale_factor, recompute_scale_factor):
     return new, tuple(s / t for s, t in zip(old, new))
 
 
-@composite(at=("nn.functional.interpolate",))
+@composite(at=("nn.functional.interpolate",), kinds={"size": "int|ints?"})
 def interpolate(
     F,
     input,
@@ -255,7 +255,7 @@ def interpolate_samples(make):
     yield make.args(make(1, 2, 3, 4), scale_factor=2, mode="bilinear", align_corners=True)
 
 
-@composite(at=("nn.functional.upsample",))
+@composite(at=("nn.functional.upsample",), kinds={"size": "int|ints?"})
 def upsample(F, input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """Bring (N, C, *) to another size: the old name of `interpolate`.
 
@@ -269,7 +269,7 @@ def upsample(F, input, size=None, scale_factor=None, mode="nearest", align_corne
 upsample.samples(interpolate_samples)
 
 
-@composite(at=("nn.functional.upsample_nearest",))
+@composite(at=("nn.functional.upsample_nearest",), kinds={"size": "int|ints?"})
 def upsample_nearest(F, input, size=None, scale_factor=None):
     """Bring (N, C, *) to another size, copying the nearest element: an old name.
 
@@ -280,7 +280,7 @@ def upsample_nearest(F, input, size=None, scale_factor=None):
     return F.interpolate(input, size, scale_factor, "nearest")
 
 
-@composite(at=("nn.functional.upsample_bilinear",))
+@composite(at=("nn.functional.upsample_bilinear",), kinds={"size": "int|ints?"})
 def upsample_bilinear(F, input, size=None, scale_factor=None):
     """Bring images to another size, bilinearly, keeping corners: an old name.
 

@@ -72,6 +72,8 @@ def differences():
 
 # Parameters that take other things here, each with the reason.
 KNOWN = {
+    **dict.fromkeys(("std.dim", "std_mean.dim", "var.dim", "var_mean.dim"), "`var(True)` means `var(unbiased=True)`"),
+    "randint.high": "`randint(high, size)` hands the size over in its place",
     "norm.p": "the function of Python takes 'fro' and 'nuc'",
     "scatter.src": "the number is PyTorch's overload with `value`",
 }
