@@ -48,6 +48,8 @@ def check(
         none = "there are no third-party plugins to check; `plugrad check plugrad` checks plugrad's own"
         typer.echo("[]" if as_json else none)
         return
+    if not __debug__:
+        raise typer.BadParameter("checks need assert statements: run Python without -O, and without PYTHONOPTIMIZE")
     job = jobs.Job(target, device, cases, processes, timeout)
     kept = state.State(job) if resume else None
     if kept is not None and kept.note:

@@ -38,8 +38,11 @@ class Case:
     def run(self):
         """Run the check.
 
-        Raises AssertionError naming subject, check and where it is from, made of whatever error came up.
+        Raises AssertionError naming subject, check and where it is from, made of whatever error came up, and
+        RuntimeError under `python -O`, which leaves out the statements that checks are made of.
         """
+        if not __debug__:
+            raise RuntimeError("checks need assert statements: run Python without -O, and without PYTHONOPTIMIZE")
         before = _program_state()
         try:
             with warnings.catch_warnings():

@@ -147,9 +147,18 @@ def _points(distribution) -> list[tuple]:
 
 
 def discover() -> None:
-    """Note the plugins of all installed distributions, and claim the names that they promise."""
+    """Note the plugins of all installed distributions, and claim the names that they promise.
+
+    Raises ImportError if plugrad's own metadata are not there.
+    """
     everything = installed()
     _distributions.update(one.name for one in everything)
+    if "plugrad" not in _distributions:
+        raise ImportError(
+            "plugrad is there but not installed: the metadata that list its ops are missing. Install it with `pip "
+            "install plugrad`, in a source tree `pip install -e .`; tools that bundle programs have to copy its "
+            "metadata (PyInstaller: --copy-metadata plugrad --collect-submodules plugrad)"
+        )
     for one in everything:
         for point in sorted(one.points):
             _note(one, *point)

@@ -45,6 +45,18 @@ def comparing() -> bool:
     return called and any(words[i : i + 2] in (["plugins", "lock"], ["plugins", "verify"]) for i in (1, 2))
 
 
+def _load_ours(plugin) -> None:
+    try:
+        load(plugin)
+    except ModuleNotFoundError as error:
+        if error.name != plugin.value:
+            raise
+        raise ImportError(
+            f"plugrad's metadata list the module {plugin.value}, which is not there: they are of another version than "
+            "the files. Install plugrad again (in a source tree: `pip install -e .`)"
+        ) from error
+
+
 def load_eager() -> None:
     """Load the plugins of the group `plugrad`: ours, which must not fail, then those of third parties, which may."""
     failed = [plugin for plugin in plugins.values() if plugin.status == "failed"]  # by what their metadata say
@@ -54,7 +66,7 @@ def load_eager() -> None:
         if plugin.lazy or plugin.status != "not loaded":
             continue
         if plugin.builtin:
-            load(plugin)
+            _load_ours(plugin)
         elif comparing():
             continue
         elif _importing_here(plugin):  # the program imports that package itself, and it imports plugrad

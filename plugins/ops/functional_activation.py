@@ -43,8 +43,8 @@ def _in_place(op, *names):
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)  # for tracebacks and `plugrad ops show`
     exec(compile(source, file, "exec"), namespace)
     function = namespace[name]
-    example = op.doc[op.doc.index(">>>") :].replace(f"{plain}(", f"{name}(")
-    function.__doc__ = f"In-place form of `{plain}`.\n\n    {example}"
+    _, prompt, example = op.doc.partition(">>>")  # without docstrings, under `python -OO`, there is none
+    function.__doc__ = f"In-place form of `{plain}`.\n\n    {prompt}{example.replace(f'{plain}(', f'{name}(')}"
     record = composite(name=f"functional_{name}", at=(f"nn.functional.{name}", *names))(function)
 
     @record.samples

@@ -14,7 +14,7 @@ from plugrad.extend import Op, axes, collect, composite, hookimpl
 def _masked(function):
     """Declare the function `masked.NAME`, and document what all of them share."""
     name = function.__name__.rstrip("_")
-    first, _, rest = function.__doc__.partition("\n")
+    first, _, rest = (function.__doc__ or "").partition("\n")  # `python -OO` leaves no docstrings
     function.__doc__ = f"""{first}
 
     `mask` is boolean and broadcasts to the input: True means seen, None that all is. `dim` is an int or a tuple where
