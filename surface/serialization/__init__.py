@@ -13,7 +13,6 @@ offsets, dtypes and numbers are checked before they are used (`description`, `ar
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import os
 import pickle
@@ -98,11 +97,10 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified: leave it out")
     if mmap and not isinstance(f, (str, os.PathLike)):
         raise ValueError("f must be a string filename in order to use mmap argument")
-    unpickler = functools.partial((pickle_module or pickle).Unpickler, **pickle_load_args)
-    if pickle_load_args:
-        unpickler(io.BytesIO())  # refuses arguments that it doesn't have, in files without pickles too
+    unpickler = (pickle_module or pickle).Unpickler
+    unpickler(io.BytesIO(), **pickle_load_args)  # refuses arguments that it doesn't have, in files without pickles too
     with opened(f) as archive:
-        return Reader(archive, mmap, map_location, unpickler if trusted else None).root()
+        return Reader(archive, mmap, map_location, unpickler if trusted else None, pickle_load_args).root()
 
 
 def describe(f) -> dict:

@@ -22,11 +22,11 @@ _CLASSES = {"Tensor": Tensor, "Parameter": Parameter}
 class Reader:
     """Turns the JSON tree back into objects; storages are read when a tensor needs them.
 
-    `unpickler` makes an unpickler of a file, or is None: then nothing is unpickled, whatever the file says.
+    `unpickler` is the class that unpickles, with `options`, or None: then nothing is, whatever the file says.
     """
 
-    def __init__(self, archive, mapped, map_location, unpickler):
-        self.archive, self.unpickler, self.map_location = archive, unpickler, map_location
+    def __init__(self, archive, mapped, map_location, unpickler, options):
+        self.archive, self.unpickler, self.options, self.map_location = archive, unpickler, options, map_location
         self.header = archive.header
         if unpickler is None and (self.header["objects"] or OBJECTS in archive.members):
             raise self._untrusted()
@@ -118,10 +118,15 @@ class Reader:
         if self.unpickler is None:
             raise self._untrusted()
         if self.objects is None:
-            unpickler = self.unpickler(io.BytesIO(self.archive.read(OBJECTS)))
-            unpickler.persistent_load = self.tensor
+            tensor = self.tensor
+
+            class Unpickler(self.unpickler):  # since Python 3.13 the method can't be set on an instance
+                def persistent_load(self, number):
+                    return tensor(number)
+
+            content = io.BytesIO(self.archive.read(OBJECTS))
             try:
-                self.objects = unpickler.load()
+                self.objects = Unpickler(content, **self.options).load()
             except (AttributeError, ImportError) as error:
                 raise CheckpointError(
                     f"a class of the file's objects is not here: {error}. The file holds objects of "

@@ -145,10 +145,14 @@ class Writer:
         storage.add(entry, array)
 
     def _pickle_objects(self) -> bytes:
+        number = self._number_in_pickle
+
+        class Pickler(self.pickle.Pickler):  # since Python 3.13 the method can't be set on an instance
+            def persistent_id(self, value):
+                return number(value)
+
         buffer = io.BytesIO()
-        pickler = self.pickle.Pickler(buffer, self.protocol)
-        pickler.persistent_id = self._number_in_pickle
-        pickler.dump(self.objects)
+        Pickler(buffer, self.protocol).dump(self.objects)
         return buffer.getvalue()
 
     def _number_in_pickle(self, value):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import types
 import zipfile
 from collections import OrderedDict
 
@@ -289,3 +290,17 @@ def test_files_of_pytorch_are_named(tmp_path):
     real.save(real.ones(2), tmp_path / "x.pt")
     with pytest.raises(RuntimeError, match="PyTorch"):
         torch.load(tmp_path / "x.pt")
+
+
+def test_picklers_whose_instances_are_closed():
+    """Those of Python 3.13 let nobody set `persistent_id` on an instance."""
+
+    def closed(cls):
+        def refuse(self, name, value):
+            raise AttributeError(f"{name!r} is read-only")
+
+        return type(cls.__name__, (cls,), {"__setattr__": refuse})
+
+    module = types.SimpleNamespace(Pickler=closed(pickle.Pickler), Unpickler=closed(pickle.Unpickler))
+    file = written(Net(), pickle_module=module)
+    assert torch.load(file, weights_only=False, pickle_module=module).notes == {"epoch": 3}
