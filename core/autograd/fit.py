@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from plugrad.dispatch import formulas
+
 
 def fit(F, node, grads) -> list:
     """Bring gradients to the shapes and dtypes of the inputs; an error names op and argument."""
     fitted = []
-    for position, (g, wanted) in enumerate(zip(grads, node.fit, strict=True)):
-        if g is not None and wanted is not None:
-            shape, dtype = wanted
-            if g.shape != shape:
-                g = _sum_to_shape(F, node, g, shape, position)
-            have = g.dtype
-            if have is not dtype and have != dtype:
-                g = F._fit_dtype(g, dtype)
-        fitted.append(g)
+    try:
+        for position, (g, wanted) in enumerate(zip(grads, node.fit, strict=True)):
+            if g is not None and wanted is not None:
+                shape, dtype = wanted
+                if g.shape != shape:
+                    g = _sum_to_shape(F, node, g, shape, position)
+                have = g.dtype
+                if have is not dtype and have != dtype:
+                    g = F._fit_dtype(g, dtype)
+            fitted.append(g)
+    except (AttributeError, RuntimeError, TypeError, ValueError):
+        formulas.check_gradients(F, node, grads)
+        raise
     return fitted
 
 
@@ -29,8 +35,7 @@ def _sum_to_shape(F, node, g, shape, position):
             if dims:
                 g = F.sum(g, dims)
             return F.reshape(g, shape) if g.shape != shape else g
-    names = getattr(type(node), "wanted", None)
-    name = names[min(position, len(names) - 1)] if names else f"input {position}"
+    name = formulas.input_of(node, position)
     raise RuntimeError(
         f"Function {node.name()} returned an invalid gradient at index {position} ({name}) - got {list(g.shape)} but "
         f"expected shape compatible with {list(shape)}"

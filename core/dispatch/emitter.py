@@ -13,7 +13,7 @@ import numpy
 
 from plugrad.devices import dtypes
 from plugrad.dispatch import interception, interpreter, source
-from plugrad.dispatch.formulas import PLAIN, F, output_number
+from plugrad.dispatch.formulas import PLAIN, output_number
 from plugrad.graph import modes
 from plugrad.graph.modes import LEAF, mode, tick
 from plugrad.graph.versions import touch
@@ -62,7 +62,7 @@ class _BoolTypes(dict):
 
 
 _GLOBALS = {
-    "F": F, "General": General, "LEAF": LEAF, "INTS": {int}, "PLAIN": PLAIN, "PLAIN_OR_SEQUENCE": PLAIN | {tuple, list},
+    "General": General, "LEAF": LEAF, "INTS": {int}, "PLAIN": PLAIN, "PLAIN_OR_SEQUENCE": PLAIN | {tuple, list},
     "Tensor": Tensor, "UNTRACKED": UNTRACKED, "apply": interpreter.apply, "axes": axes, "bool_type": _BoolTypes(),
     "check": interpreter.check,
     "composite": interception.composite, "failed": interpreter.failed, "finish_many": interpreter.finish_many,
@@ -303,6 +303,8 @@ if not {lead}_.ndim or type({name}) is not int{several}:
     def wrap(self) -> None:
         """Write how the result becomes a Tensor."""
         plan, op = self.plan, self.op
+        if op.returns is not None and not op.trusted:
+            self.add(1, "if type(_y) is not tuple:\n    _y = (_y,)")
         self.add(1, "if type(_y) is not _t.array_type:")
         if plan.several or not op.trusted:
             self.add(2, "if type(_y) is tuple:")

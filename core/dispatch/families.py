@@ -322,10 +322,10 @@ class Composite(Op):
         return not self.undifferentiable
 
     def raw(self, ops):
-        kernel = self.kernels["*"]
+        kernel, scope = self.kernels["*"], self.scope
 
         def call(*args, **kwargs):
-            return kernel(ops, *args, **kwargs)
+            return kernel(ops._within[scope], *args, **kwargs)
 
         return call
 

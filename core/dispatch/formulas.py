@@ -1,5 +1,8 @@
-"""What gradient formulas compute with: the ops `F`, on Tensors or on raw arrays; plain values; conjugates."""
+"""What gradient formulas compute with: the ops `F`, on Tensors or on raw arrays; plain values; conjugates.
 
+A name in `F` is one of the distribution whose code it stands in, or else one of plugrad's own: never another package's,
+whatever is installed, loaded first or preferred. `F(record)` is the op of a record, whoever brought that.
+"""
 from __future__ import annotations
 
 import numpy
@@ -8,6 +11,7 @@ from plugrad import registry
 from plugrad.devices import dtypes
 from plugrad.devices.device import device_of
 from plugrad.graph.nodes import Outputs
+from plugrad.registry.namespaces import lazy_names
 
 PLAIN = frozenset({int, float, bool, str, type(None), slice, complex, type(Ellipsis)})
 
@@ -29,13 +33,48 @@ def conj(F, value):
     return value if getattr(dtype, "kind", "c") != "c" else F.conj(value)
 
 
-class TensorOps:
-    """The differentiable ops by name, as formulas see them when backward itself is recorded."""
+class _Scopes(dict):
+    """Ops of one sort by scope: the namespace of a distribution, None for plugrad's own."""
+
+    def __init__(self, own, make):
+        super().__init__({None: own})
+        self.make = make
+
+    def __missing__(self, scope):
+        ops = self[scope] = self.make(scope)
+        return ops
+
+
+class _Ops:
+    """Ops by name, and by record when it is called; each is looked up once."""
+
+    __slots__ = ("_scope", "_records", "_within", "__dict__")
+
+    def __init__(self, scope):
+        self._scope, self._records = scope, {}
 
     def __getattr__(self, name):
-        function = registry.op(name).function
-        self.__dict__[name] = function
+        function = self.__dict__[name] = self(registry.op_in(self._scope, name))
         return function
+
+    def __call__(self, record):
+        function = self._records.get(record)
+        if function is None:
+            function = self._records[record] = self._function(record)
+        return function
+
+    def _forget(self) -> None:
+        self.__dict__.clear()
+        self._records.clear()
+
+
+class TensorOps(_Ops):
+    """The differentiable ops, as composites see them."""
+
+    _recorded = True
+
+    def _function(self, record):
+        return record.function
 
     def _fit_dtype(self, g, dtype):
         if g.dtype.is_complex and not dtypes.is_complex(dtype):
@@ -43,20 +82,22 @@ class TensorOps:
         return g.to(dtypes.from_numpy(dtype))
 
 
-class ArrayOps:
+class ArrayOps(_Ops):
     """The same ops on raw arrays of one backend."""
 
-    def __init__(self, backend):
-        self._name, self._xp = backend.name, backend.xp
+    _recorded = False
 
-    def __getattr__(self, name):
-        record = registry.op(name)
+    def __init__(self, backend, scope=None, within=None):
+        super().__init__(scope)
+        self._name, self._xp = backend.name, backend.xp
+        self._within = within or _Scopes(self, lambda scope: ArrayOps(backend, scope, self._within))
+
+    def _function(self, record):
         function = record.raw(self)
         if self._name != "cpu":
             from plugrad.backends.cpu_fallback import guard
 
             function = guard(record, function, self, lambda: record.raw(array_ops(numpy.float32())))
-        self.__dict__[name] = function
         return function
 
     def _fit_dtype(self, g, dtype):
@@ -65,7 +106,14 @@ class ArrayOps:
         return g.astype(dtype)
 
 
-F = TensorOps()
+# Formulas of third parties while they are recorded, and what they do wrong: a program without any needs none of it.
+__getattr__, __dir__ = lazy_names(globals(), None, {
+    "autograd.foreign_formulas": "FormulaOps check_gradients first_order input_of wrong_count"
+})  # fmt: skip
+
+F = TensorOps(None)
+F._within = _Scopes(F, lambda scope: __getattr__("FormulaOps")(scope))
+of_composites = _Scopes(F, TensorOps)
 _raw: dict = {}
 
 
@@ -87,5 +135,6 @@ def array_ops(array):
 
 def forget_ops() -> None:
     """Drop the functions that were looked up, after ops were added or replaced."""
-    F.__dict__.clear()
+    for ops in {*F._within.values(), *of_composites.values()}:
+        ops._forget()
     _raw.clear()

@@ -6,6 +6,7 @@ from plugrad.devices import dtypes
 from plugrad.devices.device import device
 from plugrad.dispatch import factories, inplace, interception, source
 from plugrad.dispatch.emitter import NodeMakers, Writer, globals_of
+from plugrad.dispatch.formulas import of_composites
 from plugrad.graph import modes
 
 
@@ -23,7 +24,7 @@ class _Public:
 
     @staticmethod
     def tensors(op):
-        return Writer(op.plan).composite(), {"kernel": op.kernels["*"]}
+        return Writer(op.plan).composite(), {"kernel": op.kernels["*"], "F": of_composites[op.scope]}
 
     @staticmethod
     def nothing(op):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 
 from plugrad import nest
-from plugrad.dispatch.formulas import F
+from plugrad.dispatch.formulas import of_composites
 from plugrad.graph import modes
 from plugrad.graph.modes import mode
 from plugrad.tensor.overriding import disabled
@@ -89,7 +89,8 @@ def composite(op, values, out=None):
     args, kwargs = arguments(op, values, out)
 
     def run():
-        result = op.kernels["*"](F, *values[:count], **dict(zip(op.keyword_only, values[count:])))
+        F, keywords = of_composites[op.scope], dict(zip(op.keyword_only, values[count:]))
+        result = op.kernels["*"](F, *values[:count], **keywords)
         return result if out is None else write_out(op, result, out)
 
     return handle(op.function, op, args, kwargs, run)

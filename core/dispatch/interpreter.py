@@ -34,6 +34,8 @@ def apply(op, values: tuple, out=None, inside=False):
         _refuse_complex(op, ttype, requires)
     result_dtype = op.prepare(values, raw, ttype)
     result = run(op, values, raw, ttype)
+    if op.returns is not None and not op.trusted and type(result) is not tuple:
+        result = (result,)
     if type(result) is tuple or (type(result) is list and op.trusted):
         wrapped_result = finish_many(op, values, raw, ttype, result, result_dtype)
     else:
@@ -267,7 +269,19 @@ def finish_many(op, values, raw, ttype, results, result_dtype=None):
     if op.is_view:
         for i, tensor in enumerate(tensors):
             tensor._view = mark_view(values[0], op, values[1:], i)
-    return op.returns(*tensors) if op.returns is not None else tuple(tensors)
+    if op.returns is None:
+        return tuple(tensors)
+    if len(tensors) != len(op.returns._fields):
+        raise _wrong_number(op, len(tensors))
+    return op.returns(*tensors)
+
+
+def _wrong_number(op, number):
+    fields = op.returns._fields
+    return TypeError(
+        f"the kernel of op {op.qualname!r} returned {number}: it must return a tuple of {len(fields)}, as "
+        f"returns={' '.join(fields)!r} says"
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- history

@@ -8,6 +8,7 @@ import numpy
 
 from plugrad.devices import dtypes
 from plugrad.devices.device import type_of
+from plugrad.dispatch import formulas as rules
 from plugrad.dispatch.formulas import PLAIN, F, conj, output_number
 from plugrad.dispatch.source import compile_function
 from plugrad.graph.modes import tick
@@ -67,12 +68,18 @@ def _pull_source(op, wanted, formulas, saves, sequences, multiple, real) -> tupl
     arrays |= {a.name for a in op.plan.arguments if a.role not in _HOLDS_NO_TENSOR and a.name not in op.defaults}
     names: dict = {"op": op}
     lines = ["def pull(self, F, g, saved, retain):"]
+    if op.once:
+        names["first_order"] = rules.first_order
+        lines.append("    if F._recorded:\n        return first_order(self, g, saved, retain)")
     if multiple:
         lines.append("    g = self.materialize(g, F)")
+    if not op.trusted:
+        names["scope"] = op.scope
+        lines.append("    F = F._within[scope]")
     if saves:
         lines.append(f"    {''.join(_safe(name) + ', ' for name in saves)}= saved")
     for number, formula in enumerate(formulas):
-        if formula.function.__code__.co_code == _PASSES_ON and len(formula.inputs) == 1:
+        if formula.function.__code__.co_code == _PASSES_ON and len(formula.inputs) == 1 and not sequences:
             lines.append(f"    g_{formula.inputs[0]} = g")
             continue
         names[f"formula{number}"] = _real_formula(formula.function) if real else formula.function
@@ -81,7 +88,13 @@ def _pull_source(op, wanted, formulas, saves, sequences, multiple, real) -> tupl
             names[f"needs{number}"] = tuple(name in wanted for name in formula.inputs)
             arguments += f", needs=needs{number}"
         targets = ", ".join("g_" + name for name in formula.inputs)
-        lines.append(f"    {targets} = formula{number}({arguments})")
+        counted = not op.trusted and (len(formula.inputs) > 1 or formula.inputs[0] in sequences)
+        lines.append(f"    {'g__ = ' * counted}{'' if counted else targets + ' = '}formula{number}({arguments})")
+        if counted:
+            names[f"inputs{number}"], names["wrong_count"] = formula.inputs, rules.wrong_count
+            count = f" or len(g__) != {len(formula.inputs)}" if len(formula.inputs) > 1 else ""
+            lines.append(f"    if g__.__class__ not in (tuple, list){count}:")
+            lines.append(f"        raise wrong_count(op, inputs{number}, g__)\n    {targets} = g__")
     if any(name in arrays for name in saves):
         lines += ["    if not retain:", "        self.saved = None"]
     lines.append(f"    return {''.join(f'*g_{n}, ' if n in sequences else f'g_{n}, ' for n in wanted)}")

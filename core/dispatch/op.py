@@ -100,6 +100,7 @@ class Op:
         sequence=False,
         override=False,
         kinds=None,
+        once=False,
     ):
         code = getattr(function, "__code__", None)
         if code is None or code.co_flags & 0x0C:
@@ -137,7 +138,7 @@ class Op:
         self.sequence = sequence  # whether the first parameter is a list of tensors
         if not self.has_out:
             self.has_out = self.may_have_out()
-        self.override = override
+        self.override, self.once = override, once  # once: its gradient can't be differentiated again
         self.kinds = kinds or {}  # of parameters whose kind neither default nor name tells: {"n": "int"}
         self.formulas: list[Formula] = []
         self.write_function = None
@@ -163,6 +164,8 @@ class Op:
         """Declare a gradient formula: bare for the first parameter, or for the inputs named."""
         if len(names) == 1 and callable(names[0]):
             return self.vjp(self.parameters[0])(names[0])
+        if not names:
+            raise TypeError(f"@{self.name}.vjp() names no input: write @{self.name}.vjp({self.parameters[0]!r})")
         for name in names:
             if name not in self.index:
                 raise TypeError(f"op {self.name!r} has no parameter {name!r}; it has {', '.join(self.parameters)}")
@@ -266,6 +269,15 @@ class Op:
     def wrong(self, values):
         """Return the error for the first of the arguments that is of a wrong kind; None if there is none."""
         return arguments.wrong(self, values)
+
+    @property
+    def scope(self) -> str | None:
+        """Whose names its formulas and a composite's kernel find in `F`, beside plugrad's: its distribution's."""
+        return None if self.trusted else registry.scope_of(self)
+
+    def __call__(self, *args, **kwargs):
+        """Call the op itself, whoever has its public names: `record(x)`."""
+        return self.function(*args, **kwargs)
 
     @property
     def plan(self) -> CallPlan:

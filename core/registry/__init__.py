@@ -21,9 +21,11 @@ from plugrad.registry.lookup import (
     method_op,
     names_in,
     op,
+    op_in,
     operator_op,
     reason,
     resolve,
+    scope_of,
 )
 from plugrad.registry.preferences import normalise, preference, preferred
 from plugrad.registry.registration import commit
@@ -33,6 +35,6 @@ __all__ = [
     "AmbiguousNameError", "Entry", "KINDS", "Plugin", "PluginLoadError", "backend", "backends", "candidates_for",
     "choose", "claims", "cli_hooks", "commit", "core_has", "declare_kind", "describe_failure", "find", "forget",
     "hint", "homes", "is_meant", "load", "load_or_warn", "loaded_backends", "lock", "method_op",
-    "names_in", "normalise", "op", "operator_op", "ops", "plugins", "prefer", "preference", "preferred",
-    "promised_names", "public", "reason", "reserve", "resolve", "tables",
+    "names_in", "normalise", "op", "op_in", "operator_op", "ops", "plugins", "prefer", "preference", "preferred",
+    "promised_names", "public", "reason", "reserve", "resolve", "scope_of", "tables",
 ]  # fmt: skip

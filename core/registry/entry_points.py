@@ -80,6 +80,16 @@ def describe_failure(plugin) -> str:
     return f"plugin {plugin.id} {plugin.version} failed at {plugin.stage}: {describe(plugin.error)}"
 
 
+def owner_of(module: str) -> Plugin | None:
+    """Return a plugin of the distribution that a module is of, going by packages; None if there is no telling."""
+    while module:
+        inside = [one for one in plugins.values() if f"{one.value.replace(':', '.')}.".startswith(f"{module}.")]
+        if inside:
+            return inside[0] if len({one.distribution for one in inside}) == 1 else None
+        module = module.rpartition(".")[0]
+    return None
+
+
 class Installed:
     """An installed distribution with plugins: name, version, entry points as (group, name, value), its metadata."""
 

@@ -10,6 +10,7 @@ import sys
 from plugrad.errors import AmbiguousNameError, PluginLoadError, describe, suggestion
 from plugrad.registry import events
 from plugrad.registry.claims import settle
+from plugrad.registry.entry_points import owner_of
 from plugrad.registry.store import backends, claims, lock, ops, plugins, public
 
 
@@ -32,6 +33,36 @@ def op(name: str):
     if hidden:
         raise AmbiguousNameError(f"{name!r} may be {' or '.join(record.qualname for record in hidden)}: write that")
     raise AttributeError(f"there is no op named {name!r}{suggestion(name, ops)}{hint(name)}")
+
+
+def op_in(scope: str | None, name: str):
+    """Return the record that a name means in the code of one distribution, of which `scope` is the namespace.
+
+    It is the distribution's own or plugrad's own (None), whatever the user prefers; AttributeError if neither has it.
+    """
+    for whose in dict.fromkeys((scope, None)):
+        key = name if whose is None else f"{whose}.{name}"
+        entry = None if key in ops or whose is None else find(f"ops.{key}")  # promised by a module not yet loaded
+        record = ops.get(key) if entry is None else entry.value
+        if record is None:
+            own = (one for one in ops.values() if one.scope == whose)
+            record = next((one for one in own if name in one.names or f"nn.functional.{name}" in one.names), None)
+        if record is not None:
+            load_kernels(record.qualname)
+            return record
+    others = [one.qualname for one in ops.values() if one.name == name]
+    more = f" ({' and '.join(others)} is another package's: import its record, and write F(record))" if others else ""
+    whose = "plugrad" if scope is None else f"{scope} and plugrad"
+    more = more or suggestion(name, ops) + hint(name)
+    raise AttributeError(f"there is no op named {name!r} among those of {whose}{more}")
+
+
+def scope_of(record) -> str | None:
+    """Return the namespace of the distribution that a third party's record is of; the program's own is "session"."""
+    plugin = record.provider or owner_of(record.module)
+    if record.provider is None and plugin is not None and plugin.status == "not loaded":
+        events.publish(events.on_needed, plugin, True)  # its module was imported by its name: the rest of it is needed
+    return "session" if plugin is None else None if plugin.builtin else plugin.namespace
 
 
 def load_kernels(name: str) -> None:

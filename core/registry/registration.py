@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.registry import events, kernels
+from plugrad.registry import entry_points, events, kernels
 from plugrad.registry.claims import discard
 from plugrad.registry.kinds import KINDS
 from plugrad.registry.preferences import keeps_out_name
@@ -39,6 +39,8 @@ def commit(provider, given: dict) -> list[str]:
         events.publish(events.on_public_names, [dotted for dotted, _ in planned])
         for record in records.values():
             record.provider = provider
+            if not own:
+                record.reset()  # what was generated before did not know whose it is
         events.publish(events.on_ops, records.values())
         for dotted in provider.claimed:
             if dotted not in provider.brought and dotted in claims:
@@ -52,8 +54,10 @@ def _plan_op(record, provider, own, new_ops, planned):
     if key in new_ops or key in ops:
         first = new_ops[key].value if key in new_ops else ops[key]
         raise ValueError(f"op {key!r} is declared twice: in {first.module} and {record.module}")
-    if record.provider not in (None, provider):
-        raise ValueError(f"op {record.name!r} is already registered: {record.provider.id} brought it")
+    owner = record.provider or (provider if own else entry_points.owner_of(record.module))
+    foreign = owner is not None and not owner.builtin and owner.distribution != provider.distribution
+    if owner is not provider and (record.provider is not None or foreign):
+        raise ValueError(f"op {record.name!r} is of {owner.id}, which brings it itself: leave it out of the hook")
     record.trusted, record.qualname = own, key
     if own and record.complex is None:
         record.complex = True

@@ -39,6 +39,7 @@ def text(op) -> list[str]:
     lines = [facts["signature"], f"  {facts['family']} op, from {facts['provider']}"]
     lines.append(f"  public as {', '.join(facts['public']) or 'nothing: it serves other ops'}")
     orders = {0: "none", 1: "first order", 2: "any order"}[facts["orders"]]
+    orders += ", by once=True" * op.once
     lines.append(f"  derivatives: {orders}" + (f", node {facts['node']}" if facts["node"] else ""))
     if facts["inplace"]:
         lines.append(f"  in place: Tensor.{op.name}_")

@@ -22,10 +22,11 @@ def orders(op) -> int:
 
     Formulas are written in ops; once is the limit where one of those has no gradient itself.
     """
-    if not op.differentiable:
-        return 0
+    if not op.differentiable or op.once:
+        return int(op.differentiable)
     named = {name for formula in op.formulas for name in formula.function.__code__.co_names}
-    return 1 if any(name in registry.ops and registry.ops[name].undifferentiable for name in named) else 2
+    keys = {*named, *(f"{op.scope}.{name}" for name in named)}
+    return 1 if any(registry.ops[key].undifferentiable for key in keys if key in registry.ops) else 2
 
 
 def op_row(op) -> dict:

@@ -7,6 +7,7 @@ import sys
 import warnings
 
 from plugrad.dispatch import source
+from plugrad.dispatch.formulas import of_composites
 from plugrad.dispatch.op import Op
 from plugrad.nn import functional
 from plugrad.nn.module import Module
@@ -59,12 +60,11 @@ def _loss_class(op, name, forward, buffers, options):
             else:
                 setattr(self, option, value)
 
-    public = next(dotted for dotted in op.names if dotted.startswith("nn.functional.")).rpartition(".")[2]
     inputs, passed = ", ".join(forward), "".join(f", {option}=self.{option}" for option in options)
     doc = (op.doc or "").strip().split("\n")[0]
     attributes = {
         "__init__": __init__,
-        "forward": _Generated(f"def forward(self, {inputs}):\n    return F.{public}({inputs}{passed})\n"),
+        "forward": _Generated(f"def forward(self, {inputs}):\n    return F.{op.name}({inputs}{passed})\n", op),
         "__signature__": _signature(order, options, legacy),
         "__doc__": f"{doc}\n\nThe Module of `{op.name}`; arguments: {', '.join(order)}.",
         "op": op,
@@ -101,29 +101,31 @@ def loss_modules(namespace: dict) -> list:
 class _Generated:
     """Stands in a class for a method, and replaces itself by one generated from source when it is first looked at."""
 
-    __slots__ = ("name", "owner", "source")
+    __slots__ = ("name", "op", "owner", "source")
 
-    def __init__(self, source: str):
-        self.source = source
+    def __init__(self, source: str, op=None):
+        self.source, self.op = source, op
 
     def __set_name__(self, owner, name):
         self.owner, self.name = owner, name
 
     def __get__(self, instance, owner=None):
         label = f"{self.owner.__name__}.{self.name}"
-        namespace = {"__name__": self.owner.__module__, "Module": Module, "F": functional}
+        F = functional if self.op is None else of_composites[self.op.scope]
+        namespace = {"__name__": self.owner.__module__, "Module": Module, "F": F, "function": self.op}
         function = source.compile_function(self.source, self.name, label, namespace)
         function.__qualname__ = label
         setattr(self.owner, self.name, function)
         return function if instance is None else function.__get__(instance, owner)
 
 
-def layer(name: str, function: str, options: str = "", *, shown: str | None = "", doc: str = ""):
+def layer(name: str, function: str | Op, options: str = "", *, shown: str | None = "", doc: str = ""):
     """Return the Module class of a function.
 
     Args:
         name: of the class.
-        function: its name in nn.functional; the module calls it with the input and the options by name.
+        function: the record of an op, or the name of one in nn.functional; the module calls it with the input and the
+            options by name. A name is whoever's the program prefers, a record is always that op.
         options: the constructor's parameters as they are written in a signature, such as "alpha=1.0, inplace=False".
             `training`, written alone at the end, is not one: the module's mode is passed.
         shown: what the repr shows, a format of the options; a true `inplace` is added to it, unless this is None.
@@ -147,13 +149,16 @@ def layer(name: str, function: str, options: str = "", *, shown: str | None = ""
             parts.append("inplace=True")
         return ", ".join(parts)
 
+    record = function if isinstance(function, Op) else None
+    called = f"F.{function}" if record is None else "function"
+    shown_as = f"nn.functional.{function}" if record is None else record.name
     extra_repr.__qualname__ = f"{name}.extra_repr"
     signature = f"self, {parameters}" if own else "self"
     attributes = {
         "__init__": _Generated(f"def __init__({signature}):\n    Module.__init__(self)\n{store}"),
-        "forward": _Generated(f"def forward(self, input):\n    return F.{function}(input{passed})\n"),
+        "forward": _Generated(f"def forward(self, input):\n    return {called}(input{passed})\n", record),
         "extra_repr": extra_repr,
-        "__doc__": f"{doc}\n\nThe Module of `nn.functional.{function}`; arguments: {parameters or 'none'}.",
+        "__doc__": f"{doc}\n\nThe Module of `{shown_as}`; arguments: {parameters or 'none'}.",
         "__module__": sys._getframe(1).f_globals.get("__name__", "__main__"),
         "__qualname__": name,
     }

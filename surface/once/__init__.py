@@ -7,23 +7,20 @@ import functools
 from plugrad import Tensor, is_grad_enabled, nest, no_grad
 from plugrad.autograd import Function
 
-__all__ = ["once_differentiable"]
+__all__ = ["Once", "once_differentiable"]
 
 
-class _Once(Function):
-    """The identity on the results of such a backward, which refuses to be differentiated."""
+class Once(Function):
+    """The identity on the results of such a backward, which refuses to be differentiated and says why."""
 
     @staticmethod
-    def forward(ctx, label, results, sources):
-        ctx.label = label
+    def forward(ctx, why, results, sources):
+        ctx.why = why
         return tuple([result.detach() for result in results])
 
     @staticmethod
     def backward(ctx, *grads):
-        raise RuntimeError(
-            "trying to differentiate twice a function that was marked with @once_differentiable"
-            f" ({ctx.label}): write its backward with differentiable operations and remove the decorator"
-        )
+        raise RuntimeError(ctx.why)
 
 
 def once_differentiable(backward):
@@ -54,7 +51,11 @@ def once_differentiable(backward):
         sources = [tensor for tensor in (*grads, *ctx.saved_tensors) if isinstance(tensor, Tensor)]
         if not tensors or not is_grad_enabled() or not any([tensor.requires_grad for tensor in sources]):
             return results
-        kept = iter(_Once.apply(ctx.name(), tensors, sources))
+        why = (
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+            f" ({ctx.name()}): write its backward with differentiable operations and remove the decorator"
+        )
+        kept = iter(Once.apply(why, tensors, sources))
         return nest.change(lambda leaf: next(kept) if isinstance(leaf, Tensor) else leaf, results)
 
     return wrapper

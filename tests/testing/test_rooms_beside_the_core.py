@@ -17,6 +17,8 @@ AUTHORS = "plugrad.extend"  # makes public what authors of plugins get of the co
 # What a room may ask of the core's other modules: they have no other public home.
 PRIVATE = {
     "plugrad._C -> plugrad.dispatch.interception",
+    "plugrad.autograd.foreign_formulas -> plugrad.dispatch.formulas",
+    "plugrad.autograd.foreign_formulas -> plugrad.graph.nodes",
     "plugrad.autograd.missing_grads -> plugrad.graph.modes",
     "plugrad.autograd.nan_guard -> plugrad.autograd.engine",
     "plugrad.autograd.nan_guard -> plugrad.autograd.fit",

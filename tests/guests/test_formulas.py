@@ -1,0 +1,179 @@
+"""Gradient formulas that are wrong, or can be used once only: errors that name op and argument, never wrong numbers."""
+
+import numpy
+import pytest
+
+import plugrad as torch
+from plugrad.catalog import details
+from plugrad.extend import composite, op, unary
+
+
+@op(vjp=None)
+def twelvefold(xp, input):
+    """Twelve times the input, with no gradient."""
+    return 12 * input
+
+
+@op(vjp=None)
+def sign_of(xp, input):
+    return input > 0
+
+
+@composite
+def twelvefold_inside(F, input):
+    return F(twelvefold)(input)
+
+
+def square(formula, **options):
+    """Return 6 x^2, whose gradient is 12 x."""
+    record = unary(lambda xp, input: 6 * input * input, name="sixfold_square", **options)
+    record.vjp(formula)
+    return record
+
+
+FORMULAS = {
+    "directly": lambda F, g, input: g * F(twelvefold)(input),
+    "in a composite": lambda F, g, input: g * F(twelvefold_inside)(input),
+}
+
+
+@pytest.mark.parametrize("how", FORMULAS)
+def test_an_op_without_gradient_in_a_formula_can_not_be_recorded(how):
+    record = square(FORMULAS[how])
+    x = torch.tensor([3.0], requires_grad=True)
+    assert torch.autograd.grad(record(x), x)[0].tolist() == [36.0]
+    with pytest.raises(RuntimeError, match="calls op 'twelvefold' is to be differentiated, but .* once=True"):
+        torch.autograd.grad(record(x), x, create_graph=True)
+
+
+def test_it_is_refused_only_where_its_own_argument_is_differentiated():
+    record = square(lambda F, g, input: F(twelvefold)(g) * input)
+    x, g = torch.tensor([3.0], requires_grad=True), torch.tensor([1.0], requires_grad=True)
+    (first,) = torch.autograd.grad(record(x), x, create_graph=True)
+    assert torch.autograd.grad(first, x)[0].tolist() == [12.0]
+    with pytest.raises(RuntimeError, match="calls op 'twelvefold'"):
+        torch.autograd.grad(record(x), x, g, create_graph=True)
+
+
+def test_one_of_plugrads_own_without_gradient_can_not_be_recorded_either():
+    record = square(lambda F, g, input: g * F(torch.special.bessel_j0.__op__)(input))
+    x = torch.tensor([3.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="calls op 'bessel_j0'"):
+        torch.autograd.grad(record(x), x, create_graph=True)
+
+
+def test_what_gives_no_float_may_be_called_in_a_formula():
+    record = square(lambda F, g, input: g * F.where(F(sign_of)(input), 12 * input, 12 * input))
+    x = torch.tensor([3.0], requires_grad=True)
+    (g,) = torch.autograd.grad(record(x), x, create_graph=True)
+    assert torch.autograd.grad(g, x)[0].tolist() == [12.0]
+
+
+def test_once_gives_the_gradient_and_refuses_the_second():
+    record = square(FORMULAS["directly"], once=True)
+    x = torch.tensor([3.0], requires_grad=True)
+    (g,) = torch.autograd.grad(record(x), x, create_graph=True)
+    assert g.tolist() == [36.0] and g.requires_grad
+    with pytest.raises(RuntimeError, match="op 'sixfold_square' can't be differentiated again: .* once=True"):
+        torch.autograd.grad(g, x)
+    record(x).backward()
+    assert x.grad.tolist() == [36.0] and not x.grad.requires_grad
+    with torch.no_grad():
+        assert not record(x).requires_grad
+    with pytest.raises(RuntimeError, match="op 'sixfold_square' can't be differentiated again: .* once=True"):
+        (2 * torch.autograd.grad(record(x), x, create_graph=True)[0]).sum().backward()
+
+
+def test_once_with_several_results_and_inputs():
+    @op(returns="both more", once=True)
+    def pair(xp, a, b):
+        return a * b, a + b
+
+    @pair.vjp("a", "b")
+    def pair_vjp(F, g, a, b):
+        product, total = (0 if one is None else one for one in g)
+        return product * b + total, product * a + total
+
+    a, b = torch.tensor([2.0], requires_grad=True), torch.tensor([5.0], requires_grad=True)
+    got = torch.autograd.grad(pair(a, b).both, (a, b), create_graph=True)
+    assert [one.item() for one in got] == [5.0, 2.0]
+    with pytest.raises(RuntimeError, match="op 'pair' can't be differentiated again"):
+        torch.autograd.grad(got[0], b)
+    assert torch.autograd.grad(sum(pair(a, b)), (a, b))[0].item() == 6.0
+
+
+def test_once_is_shown():
+    record = square(FORMULAS["directly"], once=True)
+    torch.extend.register(record)
+    try:
+        assert "  derivatives: first order, by once=True, node SixfoldSquareBackward0" in details.text(record)
+        assert details.describe(record)["orders"] == 1
+    finally:
+        torch.extend.unregister(record)
+
+
+WRONG = {
+    "text": ("text", "'text', a str"),
+    "a float": (1.0, "1.0, a float"),
+    "a list": ([1.0, 1.0], r"\[1.0, 1.0\], a list"),
+    "a tuple": ((numpy.ones(2), numpy.ones(2)), "a tuple"),
+    "words": (numpy.array(["a", "b"]), "a ndarray"),
+}
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("what", WRONG)
+def test_a_gradient_that_is_none_names_op_and_argument(what, recorded):
+    given, text = WRONG[what]
+    record = square(lambda F, g: given)
+    x = torch.ones(2, requires_grad=True)
+    message = rf"index 0 \(input of op sixfold_square\): .*{text}; the formula must return"
+    with pytest.raises(RuntimeError, match=message):
+        torch.autograd.grad(record(x).sum(), x, create_graph=recorded)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize(
+    ("formula", "got"),
+    [
+        (lambda F, g: g, "a (Tensor|ndarray)"),  # of two elements: it would be taken apart
+        (lambda F, g: (g,), "1"),
+        (lambda F, g: (g, g, g), "3"),
+        (lambda F, g: None, "a NoneType"),
+        (lambda F, g: "ab", "a str"),
+    ],
+)
+def test_a_formula_for_two_inputs_returns_two(formula, got, recorded):
+    record = op(lambda xp, a, b: a + b, name="both")
+    record.vjp("a", "b")(formula)
+    a, b = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    message = f"formula of op 'both' for a, b must return a tuple of 2, one for each; it returned {got}$"
+    with pytest.raises(RuntimeError, match=message):
+        torch.autograd.grad(record(a, b).sum(), (a, b), create_graph=recorded)
+
+
+@pytest.mark.parametrize(
+    "formula", [lambda F, g: g, lambda F, g: 1.0, lambda F, g: [g], lambda F, g: [g, g, g]]
+)  # fmt: skip
+def test_a_formula_for_a_list_returns_one_for_each_of_its_tensors(formula):
+    record = op(lambda xp, tensors: tensors[0] + tensors[1], name="listed", sequence=True)
+    record.vjp(formula)
+    a, b = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    message = "tuple of one for each of its tensors|returned [13] gradients for 2 tensors"
+    with pytest.raises(RuntimeError, match=message):
+        torch.autograd.grad(record([a, b]).sum(), (a, b))
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.int64, torch.float16])
+@pytest.mark.parametrize("kernel", [lambda xp, input: input, lambda xp, input: (input,) * 3])
+def test_an_op_returns_as_many_results_as_it_says(kernel, kind):
+    number = 1 if kernel(None, 1) == 1 else 3
+    record = op(kernel, name="two", returns=("a", "b"), vjp=None)
+    message = f"kernel of op 'two' returned {number}: it must return a tuple of 2, as returns='a b' says"
+    with pytest.raises(TypeError, match=message):
+        record(torch.ones(2, dtype=kind))
+
+
+def test_a_formula_names_its_input():
+    with pytest.raises(TypeError, match=r"@twelvefold.vjp\(\) names no input: write @twelvefold.vjp\('input'\)"):
+        twelvefold.vjp()
