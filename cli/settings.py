@@ -27,7 +27,7 @@ def change(file: pathlib.Path, path: tuple, key: str, value: str | None) -> bool
         text = file.read_bytes().decode() if file.is_file() else ""
         wanted = tomllib.loads(text)
     except ValueError as error:
-        raise UneditableError(f"{file} is no valid TOML, so nothing was written: {error}") from None
+        raise UneditableError(f"{file} is not valid TOML, so nothing was written: {error}") from None
     table = wanted
     for part in path:
         table = table.get(part, {}) if isinstance(table, dict) else {}
@@ -49,7 +49,7 @@ def _set(table, path, key, value, line) -> None:
     for part in path:
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
-            raise UneditableError(f"{part!r} is no table there; write by hand: {line}")
+            raise UneditableError(f"{part!r} is not a table there; write by hand: {line}")
     if value is None:
         table.pop(key, None)
     else:

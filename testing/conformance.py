@@ -153,7 +153,7 @@ def conformance_tests(target=None, device="cpu", *, known=()):
     chosen = checks_of(target, device)
     unknown = set(known) - {case.id for case in chosen}
     if unknown:
-        raise LookupError(f"known failures that are no checks of {target!r}: {', '.join(sorted(unknown))}")
+        raise LookupError(f"known failures that are not checks of {target!r}: {', '.join(sorted(unknown))}")
     marks = [
         pytest.param(case, id=case.id, marks=pytest.mark.xfail(reason=known[case.id], strict=True))
         if case.id in known

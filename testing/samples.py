@@ -40,7 +40,7 @@ class Sample:
         return tensors_in((self.args, self.kwargs))
 
     def map(self, change) -> Sample:
-        """Return the sample with ``change(tensor)`` in the place of each tensor."""
+        """Return the sample with ``change(tensor)`` in place of each tensor."""
         return Sample(map_tensors(self.args, change), map_tensors(self.kwargs, change), self.through)
 
     def detached(self) -> Sample:

@@ -26,7 +26,7 @@ class Backend:
     array_type: type
     """The class of its arrays; no other backend has the same."""
     symbolic = False
-    """Whether its arrays have no data, so that shape rules run in the place of kernels."""
+    """Whether its arrays have no data, so that shape rules run in place of kernels."""
     numbered = True
     """Whether there may be several devices of this type: its name alone then means number 0."""
 
@@ -52,7 +52,7 @@ class Backend:
         Called at the first use of each name ("special", "linalg"): this is the place to import it. What a module
         lacks, and NotImplementedError here, count as an op that this device does not have.
         """
-        raise NotImplementedError(f"backend {self.name!r} has nothing in the place of scipy.{name}")
+        raise NotImplementedError(f"backend {self.name!r} has nothing in place of scipy.{name}")
 
     def synchronize(self, index: int) -> None:
         """Wait until all work on the device is done."""

@@ -29,7 +29,7 @@ class General(Exception):
 
 
 def plain(value, ttype, types=None):
-    """Return as kernels want it an argument that is no plain number; General where that takes more than a look."""
+    """Return as kernels want it an argument that is not a plain number; General where that takes more than a look."""
     if types is not None and type(value) not in types:
         raise General
     if isinstance(value, Tensor):

@@ -109,7 +109,7 @@ def factory(op, values, options, run):
 
 
 def method(func, run, *args):
-    """Carry out a call of a method that is no op: `detach`, item assignment."""
+    """Carry out a call of a method that is not an op: `detach`, item assignment."""
     return handle(func, None, args, {}, run)
 
 

@@ -16,7 +16,7 @@ from plugrad.graph.nodes import Node, OutputSlot
 from plugrad.graph.saved import FREED
 from plugrad.tensor.tensor import Tensor, ensure_tensor, make
 
-_PASSES_ON = (lambda F, g: g).__code__.co_code  # a formula that hands its gradient on is no call
+_PASSES_ON = (lambda F, g: g).__code__.co_code  # a formula that hands its gradient on is not a call
 _HOLDS_NO_TENSOR = ("plain", "shape", "dim", "absent")  # roles of arguments in a plan
 
 

@@ -353,7 +353,7 @@ class Op:
         """Raise TypeError if a third party's record is not complete."""
         for dotted in self.names:
             if not all(map(is_name, dotted.split("."))):
-                raise TypeError(f"op {self.name!r} can't be public as {dotted!r}: that is no dotted Python name")
+                raise TypeError(f"op {self.name!r} can't be public as {dotted!r}: that is not a dotted Python name")
             if dotted.rpartition(".")[0] not in PLACES:
                 raise TypeError(f"op {self.name!r} can't be public as {dotted!r}: {no_place(dotted)}")
         if not self.parameters and self.runs_on != "nothing":

@@ -71,7 +71,7 @@ class _Mode(threading.local):
     inference = False
     anomaly = False
     check_nan = True
-    walk = None  # walks backward in the place of the plain walks: f(roots, retain, on_tensors, targets) -> captured
+    walk = None  # walks backward in place of the plain walks: f(roots, retain, on_tensors, targets) -> captured
     saved_hooks: tuple = ()
     function_modes: tuple = ()
     dispatch_modes: tuple = ()

@@ -189,7 +189,7 @@ class HookedCall:
 
         Args:
             hook: may return a tuple of new gradients in place of ``grad_input``: one entry for each
-                positional argument, None for those that are no tensors. It must not change its arguments
+                positional argument, None for those that are not tensors. It must not change its arguments
                 in place.
             prepend: run it before the module's other backward hooks.
 

@@ -124,7 +124,7 @@ class StateDict:
 
         Returns the named tuple ``(missing_keys, unexpected_keys)``.
 
-        Raises TypeError if ``state_dict`` is no mapping, and one RuntimeError that lists all that does not
+        Raises TypeError if ``state_dict`` is not a mapping, and one RuntimeError that lists all that does not
         fit. After an error every parameter and buffer is what it was; for that, unless ``assign`` is set, a
         copy of them is kept while loading.
 

@@ -216,7 +216,7 @@ class Optimizer(Hooked):
     def add_param_group(self, param_group: dict):
         """Add a group of parameters, a dict with `"params"` and options that replace the defaults.
 
-        Raises TypeError for what is no tensor or has no order, and ValueError for a tensor that is not a
+        Raises TypeError for what is not a tensor or has no order, and ValueError for a tensor that is not a
         leaf, is already optimized, lacks a name that the others have, or lacks a required option.
         """
         if not isinstance(param_group, dict):

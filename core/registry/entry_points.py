@@ -217,7 +217,7 @@ def _wrong_name(kind, name) -> str | None:
     """Return what is wrong with the name of an entry point, as the end of a sentence."""
     parts = name.split(".") if kind in ("ops", "kernels") else [name]
     if kind not in ("plugin", "cli") and not all(map(is_name, parts)):
-        return "is no Python name"
+        return "is not a Python name"
     if kind == "ops" and name.rpartition(".")[0] not in PLACES:
         return f"can't be: {no_place(name)}"
     return None

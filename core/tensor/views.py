@@ -78,7 +78,7 @@ class View:
 
 
 def is_view_of(array, source, backend) -> bool:
-    """Return whether what a view op made of a raw array shares its memory, and is no copy that the layout forced.
+    """Return whether what a view op made of a raw array shares its memory, and is not a copy that the layout forced.
 
     That it has a base says nothing: a copying `reshape` of NumPy's returns a view of the copy.
     """

@@ -18,7 +18,7 @@ def calculate_gain(nonlinearity, param=None):
             'selu' (3/4).
         param: the negative slope of 'leaky_relu', 0.01 when None: the gain is sqrt(2 / (1 + slope**2)).
 
-    Raises ValueError for another name or a slope that is no number.
+    Raises ValueError for another name or a slope that is not a number.
 
     >>> import plugrad as torch
     >>> torch.nn.init.calculate_gain("leaky_relu", 1.0)

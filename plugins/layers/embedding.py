@@ -21,7 +21,7 @@ class Embedding(Module):
         scale_grad_by_freq: divide gradients by how often the row was named.
         sparse: accepted; gradients are dense.
 
-    Raises AssertionError when `padding_idx` is no row, or a given table has another shape. Starts normal, N(0, 1).
+    Raises AssertionError when `padding_idx` is not a row, or a given table has another shape. Starts normal, N(0, 1).
 
     >>> import plugrad as torch
     >>> torch.nn.Embedding(10, 3)(torch.tensor([[1, 2], [4, 5]])).shape
@@ -73,7 +73,7 @@ class Embedding(Module):
 
     @staticmethod
     def samples(make):
-        """Yield what to test it with; what `scale_grad_by_freq` makes of its gradient is no slope."""
+        """Yield what to test it with; what `scale_grad_by_freq` makes of its gradient is not a slope."""
         yield make.args(5, 3, scale_grad_by_freq=False), make.ints(2, 3, high=5)
         yield make.args(5, 3, padding_idx=1, scale_grad_by_freq=False), make.ints(4, high=5)
 

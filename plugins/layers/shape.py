@@ -28,7 +28,7 @@ class Flatten(Module):
 class Unflatten(Module):
     """Make several dimensions, of sizes `unflattened_size`, of dimension `dim`.
 
-    Raises TypeError when the sizes are no tuple of ints; dimensions have no names here, so `dim` is a number.
+    Raises TypeError when the sizes are not a tuple of ints; dimensions have no names here, so `dim` is a number.
 
     >>> import plugrad as torch
     >>> torch.nn.Unflatten(1, (2, 3))(torch.ones(5, 6)).shape

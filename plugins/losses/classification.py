@@ -197,7 +197,7 @@ def nll_loss(F, input, target, weight=None, *, ignore_index=-100, reduction="mea
         ignore_index: label that does not count.
         reduction: "none", "mean" or "sum".
 
-    Errors: `IndexError` for a label that is no class; `ValueError` or `RuntimeError` for shapes that don't match.
+    Errors: `IndexError` for a label that is not a class; `ValueError` or `RuntimeError` for shapes that don't match.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.nll_loss(torch.tensor([[-1., -2.]]), torch.tensor([1]))
@@ -363,7 +363,7 @@ def cross_entropy(F, input, target, weight=None, *, ignore_index=-100, reduction
         reduction: "none", "mean" or "sum".
         label_smoothing: share of the target that is spread evenly over the classes (arXiv:1512.00567).
 
-    Errors: `IndexError` for a label that is no class; `ValueError` or `RuntimeError` for shapes that don't match.
+    Errors: `IndexError` for a label that is not a class; `ValueError` or `RuntimeError` for shapes that don't match.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.cross_entropy(torch.tensor([[0., 0.]]), torch.tensor([1]))

@@ -201,7 +201,7 @@ def multi_margin_loss(F, input, target, p=1, margin=1.0, weight=None, *, reducti
         weight: factor of each class (C).
         reduction: "none", "mean" or "sum".
 
-    Errors: `ValueError` for another `p`, `RuntimeError` for shapes that don't match or labels that are no classes.
+    Errors: `ValueError` for another `p`, `RuntimeError` for shapes that don't match or labels that are not classes.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.multi_margin_loss(torch.tensor([0.1, 0.2, 0.4]), torch.tensor(2))
@@ -284,7 +284,7 @@ def multilabel_margin_loss(F, input, target, *, reduction="mean"):
         target: the right classes of each sample, then -1; the same shape, int64.
         reduction: "none", "mean" or "sum".
 
-    Errors: `RuntimeError` for different shapes or labels that are no classes.
+    Errors: `RuntimeError` for different shapes or labels that are not classes.
 
     >>> import plugrad as torch
     >>> scores, right = torch.tensor([[0.1, 0.2, 0.4, 0.8]]), torch.tensor([[3, 0, -1, 1]])

@@ -298,7 +298,7 @@ def _extreme(whole, along, pair, name, input, dim, keepdim, other, out):
 def max_of(F, input, dim=None, keepdim=False, *, other=None, out=None):
     """Largest element of all, along `dim` with indices, or of pairs.
 
-    With a tensor in the place of `dim` it is the pairwise maximum.
+    With a tensor in place of `dim` it is the pairwise maximum.
 
     Args:
         input: real tensor.

@@ -20,7 +20,7 @@ class Adam(Optimizer):
         p <- p - lr * m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps)
 
     as in Kingma and Ba, "Adam: A Method for Stochastic Optimization" (ICLR 2015); `amsgrad` puts the largest
-    `v` so far in the place of `v` (Reddi et al., "On the Convergence of Adam and Beyond", ICLR 2018). Raises
+    `v` so far in place of `v` (Reddi et al., "On the Convergence of Adam and Beyond", ICLR 2018). Raises
     ValueError for negative options and for betas outside [0, 1).
 
     >>> import plugrad as torch

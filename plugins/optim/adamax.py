@@ -1,4 +1,4 @@
-"""Adamax: Adam with the largest gradient in the place of the mean square."""
+"""Adamax: Adam with the largest gradient in place of the mean square."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ._common import average, fractions, regularized
 
 
 class Adamax(Optimizer):
-    r"""Adam with a decaying maximum of the gradient in the place of its mean square.
+    r"""Adam with a decaying maximum of the gradient in place of its mean square.
 
     With the gradient `g` (to which `weight_decay * p` is added), step `t` does
 

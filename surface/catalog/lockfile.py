@@ -160,7 +160,7 @@ def check_files(locked: Locked) -> list[tuple[str, str]]:
 def _unlisted(places) -> list[tuple[str, str]]:
     """Return what could be imported from the distribution's packages and is not in its RECORD.
 
-    Such a file may stand before one that is: `op/__init__.py` is imported in the place of `op.py`.
+    Such a file may stand before one that is: `op/__init__.py` is imported in place of `op.py`.
     """
     suffixes = tuple(importlib.machinery.all_suffixes())
     packages = {str(pathlib.Path(place).parent) for place in places if place.endswith("__init__.py")}

@@ -46,7 +46,7 @@ class TracedCall:
 
 
 class _Tracer(OpHook):
-    """Notes the calls of ops that are no composites."""
+    """Notes the calls of ops that are not composites."""
 
     def __init__(self, inputs):
         super().__init__()

@@ -215,7 +215,7 @@ class trace_breaks(OpHook):
                 self._behind_tensors[id(tensor)] = weakref.ref(tensor), breaks
 
     def left(self, tensor, what, result=None) -> None:
-        """Note that a tensor left the graph by a method that is no op, as another tensor or as plain values."""
+        """Note that a tensor left the graph by a method that is not an op, as another tensor or as plain values."""
         edge, breaks = _edge(tensor), self._breaks_behind(tensor)
         if edge is not None:
             breaks = {**breaks, self._add(what, "", [edge]): None}

@@ -212,7 +212,7 @@ class Trial(RepairingWalk):
                 self.small_arrays.append(g)
             else:
                 self.held += g.size
-                if any([g is grad for grad in self.last_grads]):  # it is no sum, but straight from the last node
+                if any([g is grad for grad in self.last_grads]):  # it is not a sum, but straight from the last node
                     given, node = self.last_g, self.log[-2]
                     if not node.scales and type(given) is type(g) and 4 * given.size < g.size:
                         g = given  # of a matrix product check the smaller gradient, that it was given

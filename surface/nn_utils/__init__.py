@@ -115,7 +115,7 @@ def parameters_to_vector(parameters):
 def vector_to_parameters(vec, parameters) -> None:
     """Give parameters the values of consecutive parts of a vector.
 
-    They share its memory then. Raises TypeError when `vec` is no tensor.
+    They share its memory then. Raises TypeError when `vec` is not a tensor.
 
     >>> import plugrad as torch
     >>> w = torch.nn.Parameter(torch.zeros(2))

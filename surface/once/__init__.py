@@ -1,4 +1,4 @@
-"""`once_differentiable`: a backward that is no differentiable computation itself."""
+"""`once_differentiable`: a backward that is not a differentiable computation itself."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def _real_cells(array: numpy.ndarray) -> tuple[list[str], int]:
         measured = texts
     else:
         # In float64 the tests below neither overflow nor round, whatever the type.
-        with numpy.errstate(invalid="ignore"):  # converting a signalling nan is no reason to warn
+        with numpy.errstate(invalid="ignore"):  # converting a signalling nan is not a reason to warn
             values = array.ravel().astype(numpy.float64)
         # Zeros, infinities and nan fit any style; they have no say in it, nor in the width.
         decisive = numpy.isfinite(values) & (values != 0)

@@ -88,7 +88,7 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
         pickle_load_args: further arguments of the unpickler, such as encoding="latin1".
 
     Raises CheckpointError, which is both a pickle.UnpicklingError and a RuntimeError, for files that hold pickled
-    objects when `weights_only`, are no checkpoint, are damaged, or hold tensors of a device that is not there.
+    objects when `weights_only`, are not a checkpoint, are damaged, or hold tensors of a device that is not there.
     """
     if not (weights_only is None or isinstance(weights_only, bool)):
         raise TypeError(f"weights_only must be True, False or None, not {weights_only!r}")

@@ -65,7 +65,7 @@ class Archive:
                 self.zip = zipfile.ZipFile(file)
         except CheckpointError as error:
             raise CheckpointError(
-                f"{what} is no checkpoint of plugrad: it is not a zip file, or it was cut off"
+                f"{what} is not a checkpoint of plugrad: it is not a zip file, or it was cut off"
             ) from error.__cause__
         self.members = {}
         for info in self.zip.infolist():
@@ -74,7 +74,7 @@ class Archive:
         if sum(info.file_size for info in self.members.values()) > self.size:
             raise damaged(what, "its members are said to be larger than the file")
         if HEADER not in self.members:
-            raise CheckpointError(f"the file is no checkpoint of plugrad{self._foreign()}")
+            raise CheckpointError(f"the file is not a checkpoint of plugrad{self._foreign()}")
         self.header = parse(self.read(HEADER))
 
     def _check(self, info) -> None:

@@ -38,7 +38,7 @@ _PLACE = re.compile(r"[a-z_][a-z_0-9]*(:\d{1,4})?", re.ASCII)
 class CheckpointError(pickle.UnpicklingError, RuntimeError):
     """What `load` raises for a file that it refuses, with the reason.
 
-    The file is no checkpoint, is damaged, says what can't be, holds pickled objects where these were not asked for, or
+    The file is not a checkpoint, is damaged, says what can't be, holds pickled objects where these were not asked for, or
     tensors of a device or dtype that is not here. It is a pickle.UnpicklingError and a RuntimeError, as which PyTorch
     raises what corresponds.
 
@@ -47,7 +47,7 @@ class CheckpointError(pickle.UnpicklingError, RuntimeError):
     ...     torch.load(io.BytesIO(b"hello"))
     ... except torch.serialization.CheckpointError as error:
     ...     print(error)
-    the file is no checkpoint of plugrad: it is not a zip file, or it was cut off
+    the file is not a checkpoint of plugrad: it is not a zip file, or it was cut off
     """
 
     __module__ = "plugrad.serialization"
@@ -107,7 +107,7 @@ def parse(text: bytes) -> dict:
         raise CheckpointError(f"the checkpoint's bytes are in {_shown(order)} order, this machine's in {sys.byteorder}")
     for name in header["objects"]:
         if type(name) is not str or not _CLASS.fullmatch(name):
-            raise damaged(HEADER, f"'objects' lists {_shown(name)}, which is no class")
+            raise damaged(HEADER, f"'objects' lists {_shown(name)}, which is not a class")
     for name, version in header["plugins"].items():
         if type(version) is not str or not (name + version).isprintable():
             raise damaged(HEADER, f"'plugins' lists {_shown(name)}: {_shown(version)}")
@@ -127,7 +127,7 @@ def _distinct(pairs: list) -> dict:
 
 
 def _constant(name: str):
-    raise damaged(HEADER, f"{name} is no number of JSON")
+    raise damaged(HEADER, f"{name} is not a number of JSON")
 
 
 # ------------------------------------------------------------------------------------------------ tensors
@@ -137,7 +137,7 @@ def element(entry: dict, table: dict, where: str):
     """Return the dtype that an entry names."""
     name = field(entry, "dtype", str, where)
     if name not in table:
-        raise damaged(where, f"'dtype' is {_shown(name)}, which is no type of numbers here")
+        raise damaged(where, f"'dtype' is {_shown(name)}, which is not a type of numbers here")
     return table[name]
 
 
@@ -164,7 +164,7 @@ def layout(entry: dict, itemsize: int, available: int, where: str) -> tuple:
     if len(strides) != len(sizes):
         raise damaged(where, f"it has {len(sizes)} sizes and {len(strides)} strides")
     if any(abs(step) >= _LIMIT or step % itemsize for step in strides) or offset % itemsize:
-        raise damaged(where, f"'strides' or 'offset' are no multiples of {itemsize} bytes, the size of an element")
+        raise damaged(where, f"'strides' or 'offset' are not multiples of {itemsize} bytes, the size of an element")
     low = high = offset
     if 0 not in sizes:
         low += sum([min(0, (size - 1) * step) for size, step in zip(sizes, strides)])
@@ -180,7 +180,7 @@ def _integers(entry: dict, name: str, where: str) -> tuple:
         raise damaged(where, f"{name!r} has {len(values)} numbers, and tensors have at most {_DIMENSIONS} dimensions")
     for value in values:
         if type(value) is not int:
-            raise damaged(where, f"{name!r} holds {_shown(value)}, which is no integer")
+            raise damaged(where, f"{name!r} holds {_shown(value)}, which is not an integer")
     return tuple(values)
 
 

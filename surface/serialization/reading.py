@@ -85,7 +85,7 @@ class Reader:
         pairs = field(tree, "items", list, HEADER)
         for pair in pairs:
             if type(pair) is not list or len(pair) != 2:
-                raise damaged(HEADER, "an item of a dict is no pair")
+                raise damaged(HEADER, "an item of a dict is not a pair")
             key, value = map(self.value, pair)
             try:
                 mapping[key] = value
@@ -110,7 +110,7 @@ class Reader:
     def _scalar(self, number):
         array = self.tensor(number)
         if type(array) is not numpy.ndarray or array.shape:
-            raise damaged(HEADER, f"tensor {number} is no scalar of NumPy")
+            raise damaged(HEADER, f"tensor {number} is not a scalar of NumPy")
         return array[()]
 
     def pickled(self) -> list:
@@ -155,7 +155,7 @@ class Reader:
             raise damaged(where, "it has attributes that it can't have")
         for name, value in attributes.items():
             if type(name) is not str or name.startswith("_"):
-                raise damaged(where, f"{ascii(name)} is no attribute that a program sets")
+                raise damaged(where, f"{ascii(name)} is not an attribute that a program sets")
             tensor.__dict__[name] = value
 
     def _make(self, entry, where):
@@ -163,7 +163,7 @@ class Reader:
         if kind == "ndarray":
             return self._view(entry, description.element(entry, description.ARRAY_DTYPES, where), where)
         if kind not in _CLASSES:
-            raise damaged(where, f"{ascii(kind)} is no kind of tensor")
+            raise damaged(where, f"{ascii(kind)} is not a kind of tensor")
         element = description.element(entry, description.DTYPES, where)
         try:
             element.numpy  # noqa: B018 - says why when NumPy has no such type here

@@ -57,7 +57,7 @@ def with_data(backend):
 
 def availability(backend, device):
     """`available()` gives None or a reason to read, and there is at least one device where it is None."""
-    assert isinstance(backend.name, str) and backend.name.isidentifier(), f"its name {backend.name!r} is no name"
+    assert isinstance(backend.name, str) and backend.name.isidentifier(), f"its name {backend.name!r} is not a name"
     instance = backend() if isinstance(backend, type) else backend
     reason = instance.available()
     assert reason is None or (isinstance(reason, str) and reason.strip()), (

@@ -64,7 +64,7 @@ def _check_parameters(defaults: dict):
     for name, default in defaults.items():
         usual = STYLE.get(name)
         assert usual is None or usual in defaults, f"argument {name!r}: PyTorch's name for it is {usual!r}"
-        assert re.fullmatch(r"_*[A-Za-z0-9][A-Za-z0-9_]*", name), f"argument {name!r} is no name for a parameter"
+        assert re.fullmatch(r"_*[A-Za-z0-9][A-Za-z0-9_]*", name), f"argument {name!r} is not a name for a parameter"
         assert not isinstance(default, MUTABLE), (
             f"argument {name!r}: the default {default!r} is one object for all calls; write None or a tuple"
         )
@@ -80,7 +80,7 @@ def schema(op, device):
         assert name in op.defaults or not after, f"argument {name!r} has no default behind one that has"
         after = name in op.defaults
     for dotted in op.names:
-        assert all(part.isidentifier() for part in dotted.split(".")), f"{dotted!r} is no name"
+        assert all(part.isidentifier() for part in dotted.split(".")), f"{dotted!r} is not a name"
     if op.provider is not None:
         _check_names(op)
 

@@ -60,4 +60,4 @@ def reductions(cls, device):
         layers.run(build(cls, trial, device, reduction="avg"), trial)
     except ValueError:
         return
-    raise AssertionError("argument 'reduction'='avg' is no reduction, and raises no ValueError")
+    raise AssertionError("argument 'reduction'='avg' is not a reduction, and raises no ValueError")

@@ -19,7 +19,7 @@ RATIO = 14.0**0.5  # each next step is this much smaller; irrational, so that st
 SHORT, LONG = 6, 14  # steps tried at first, and when those do not settle the matter (down to 1e-10)
 DEPTH = 4  # how many times a table is extrapolated: further columns only amplify rounding
 NEARBY, FAR = 8, 24  # points on each side at which noise is looked for once more, close by and as far as steps go
-GROWTH = 4.0  # a gap that grows by more over its six steps is no kink: a cusp, a jump, or rounding
+GROWTH = 4.0  # a gap that grows by more over its six steps is not a kink: a cusp, a jump, or rounding
 TRUST = 5.0  # an error bar is believed up to this factor
 
 
@@ -88,7 +88,7 @@ def scatter(probe, random, far=False):
     """Return the rounding noise seen at many points: what `measure` should have been told, at the cost of more values.
 
     It is what a polynomial leaves on each side: of points close by, where nothing is curved, and of points as far away
-    as the largest step. There noise is told from a function that is no polynomial by how often it changes its sign.
+    as the largest step. There noise is told from a function that is not a polynomial by how often it changes its sign.
     Close by there may be none: values that saturate move in steps, and seem flat, or have a wrong slope, within one.
     `far` asks for the latter: not along a direction through many elements, where many kinks look like noise.
     """

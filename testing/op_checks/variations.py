@@ -165,7 +165,7 @@ def _everything(op, sample) -> list:
 
 
 def _assert_narrow(op, sample, rounded, label):
-    """Assert that a result of float32 inputs is no float64, where all that is not float is left as it was."""
+    """Assert that a result of float32 inputs is not a float64, where all that is not float is left as it was."""
     given = sample.tensors()
     said = "dtype" in op.parameters or re.search(r"float64|double|complex128", text_of(op))
     if said or sample.through is not None or any(t.dtype not in _NARROW for t in given):
@@ -323,7 +323,7 @@ def bytes_(op, device):
 
 
 def python_numbers(op, device):
-    """A Python number in the place of an operand gives what a tensor without dimensions gives there."""
+    """A Python number in place of an operand gives what a tensor without dimensions gives there."""
     done = 0
     count, sample = operands(op)
     make = Maker(op.name + " numbers", device=device)

@@ -81,7 +81,7 @@ class Worker:
 
 
 class Lost:
-    """What stands in the place of a value when there is none: `reason`, and after how many `seconds`."""
+    """What stands in place of a value when there is none: `reason`, and after how many `seconds`."""
 
     def __init__(self, reason, seconds):
         self.reason, self.seconds = reason, seconds
@@ -158,7 +158,7 @@ def serve() -> None:
     """Make the calls that come on standard input, in turn, until that is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that the user started decides
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what plugins print is no answer
+    os.dup2(2, 1)  # what plugins print is not an answer
     calls: queue.Queue = queue.Queue()
 
     def read():

@@ -168,7 +168,7 @@ def test_what_the_device_lacks_of_scipy():
     x = torch.zeros(2, 2)
     for call, why in (
         (torch.erf_of_scipy, "module 'poor_special' has no attribute 'erf'"),
-        (torch.factored, "backend 'poor' has nothing in the place of scipy.linalg"),
+        (torch.factored, "backend 'poor' has nothing in place of scipy.linalg"),
     ):
         with pytest.raises(torch.backends.MissingKernelError, match=why):
             call(x.to("poor"))

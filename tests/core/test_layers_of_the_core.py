@@ -36,7 +36,7 @@ LAZY_DOORS = {
     ("plugrad.autograd.entrances", "plugrad.autograd.missing_grads"): "backward(report=...): the same",
     ("plugrad.nn.module_hooks", "plugrad."): "hooks on a module's backward, Module.compile: the same",
     ("plugrad.devices.device", "plugrad.backends"): "what a device given as a number means",
-    ("plugrad.dispatch.interpreter", "plugrad.backends"): "the CPU in the place of a device that lacks a kernel",
+    ("plugrad.dispatch.interpreter", "plugrad.backends"): "the CPU in place of a device that lacks a kernel",
     ("plugrad.dispatch.formulas", "plugrad.backends"): "the same, in formulas",
     ("plugrad.tensor.protocols", "plugrad.printing"): "the text of a tensor: a program that trains prints few",
 }

@@ -1,4 +1,4 @@
-"""States of random generators: they come back exactly, and what is no state is refused with what PyTorch raises."""
+"""States of random generators: they come back exactly, and what is not a state is refused with what PyTorch raises."""
 
 from __future__ import annotations
 

@@ -42,10 +42,10 @@ assert not hasattr(torch, "first") and not hasattr(torch.zeros(1), "first")
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ("plugrad.ops/a-b", "its entry point 'a-b' of plugrad.ops is no Python name"),
-        ("plugrad.ops/lambda", "its entry point 'lambda' of plugrad.ops is no Python name"),
-        ("plugrad.ops/__add__", "its entry point '__add__' of plugrad.ops is no Python name"),
-        ("plugrad.layers/a.b", "its entry point 'a.b' of plugrad.layers is no Python name"),
+        ("plugrad.ops/a-b", "its entry point 'a-b' of plugrad.ops is not a Python name"),
+        ("plugrad.ops/lambda", "its entry point 'lambda' of plugrad.ops is not a Python name"),
+        ("plugrad.ops/__add__", "its entry point '__add__' of plugrad.ops is not a Python name"),
+        ("plugrad.layers/a.b", "its entry point 'a.b' of plugrad.layers is not a Python name"),
         ("plugrad.ops/my.own", "can't be: ops are public in plugrad, plugrad.Tensor, plugrad.nn.functional"),
         ("plugrad_ops/op", "there is no entry point group 'plugrad_ops'; did you mean 'plugrad.ops'?"),
         ("plugrad-layers/Layer", "there is no entry point group 'plugrad-layers'; did you mean 'plugrad.layers'?"),

@@ -87,7 +87,7 @@ KNOWN = {"harmless": listed(HARMLESS), "refused": listed(REFUSED)}
 
 
 class Call:
-    """One call of an op in one library: inputs that are no leaves, results, and gradients after a write."""
+    """One call of an op in one library: inputs that are not leaves, results, and gradients after a write."""
 
     def __init__(self, library, dotted, sample):
         self.library, self.leaves, self.inputs = library, [], []

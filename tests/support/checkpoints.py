@@ -280,7 +280,7 @@ def descriptions() -> dict:
 
 
 def archives() -> dict:
-    """Return files by name that are no zip files, or not such as `save` writes."""
+    """Return files by name that are not zip files, or not such as `save` writes."""
     good = written(plugrad.ones(3))
     parts = members(good)
     pairs = list(parts.items())

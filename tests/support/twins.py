@@ -69,7 +69,7 @@ def _plain(library, value):
 
 
 def convert(library, value, change):
-    """Return nested arguments for a library, with ``change(array, requires_grad)`` in the place of each tensor."""
+    """Return nested arguments for a library, with ``change(array, requires_grad)`` in place of each tensor."""
     if isinstance(value, plugrad.Tensor):
         return change(array_of(value), value.requires_grad)
     if type(value) in (list, tuple):
