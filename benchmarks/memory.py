@@ -1,4 +1,4 @@
-"""Print how many bytes one recorded op costs, beside the arrays that its formula asks for.
+"""Print how many bytes one recorded op costs, besides the arrays that its formula asks for.
 
     python benchmarks/memory.py [--nodes 10000] [--json FILE]
 

@@ -42,7 +42,7 @@ from plugrad.tensor.tensor import Tensor
 
 __version__ = "0.1.0"
 
-# Kernels compute with infinities and NaNs on purpose, and PyTorch says nothing of them either. A filter for the modules
+# Kernels compute with infinities and NaNs on purpose, and PyTorch does not report them either. A filter for the modules
 # that hold kernels costs nothing per call and leaves NumPy's own error state, the user's, alone.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"plugrad\.")
 
@@ -108,7 +108,7 @@ def __getattr__(name):
 
 
 # Last of all, since plugins may use what is above while they are imported. Thousands of small records are made here
-# and all of them stay: looking for garbage among them is work in vain.
+# and all of them stay: looking for garbage among them is wasted work.
 _collecting = _gc.isenabled()
 _gc.disable()
 try:

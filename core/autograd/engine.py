@@ -22,8 +22,8 @@ class Walk:
     """The plain walk: it takes the youngest node that is ready, and accumulates the gradients of leaves.
 
     Edges lead to older nodes only, so a walk needs no recursion. It counts beforehand how many gradients an edge will
-    get (`uses`), but only once there is more than one way to go on. `run` pulls gradients through plain nodes itself,
-    and leaves nodes with hooks to `pull_hooked`. What another walk does otherwise it does by overriding that, `pull`,
+    get (`uses`), but only once there is more than one way to continue. `run` pulls gradients through plain nodes
+    itself, and leaves nodes with hooks to `pull_hooked`. Another walk changes what it does by overriding that, `pull`,
     `formulas` or `finish`.
     """
 
@@ -44,7 +44,7 @@ class Walk:
         F = array_type = None
         while True:
             node = None
-            if len(grads) == 1:  # often there is one way to go on
+            if len(grads) == 1:  # often there is only one way to continue
                 edge, g = edges[0], grads[0]
                 if g is not None and edge.edges and (uses is None or uses[edge] == 1 and edge not in pending):
                     if not ready or -ready[0][0] < edge.seq:

@@ -6,7 +6,7 @@ from plugrad.dispatch import formulas
 
 
 def fit(F, node, grads) -> list:
-    """Bring gradients to the shapes and dtypes of the inputs; an error names op and argument."""
+    """Bring gradients to the shapes and dtypes of the inputs; errors name the op and the argument."""
     fitted = []
     try:
         for position, (g, wanted) in enumerate(zip(grads, node.fit, strict=True)):

@@ -12,9 +12,9 @@ from plugrad import registry
 class Backend:
     """What a device plugin brings; subclass it and register the instance or the class.
 
-    Here is all that plugrad asks of a backend. What has no default, `name`, `xp`, `array_type`, `from_numpy` and
-    `to_numpy`, every backend defines. Its arrays have what NumPy's have of `shape`, `strides`, `dtype`, `ndim`, `size`,
-    `itemsize`, `base`, `flags.c_contiguous`, `astype` and `copy`, and can be referenced weakly.
+    Here is all that plugrad asks of a backend. What has no default (`name`, `xp`, `array_type`, `from_numpy` and
+    `to_numpy`) every backend defines. Its arrays have, like NumPy's, `shape`, `strides`, `dtype`, `ndim`, `size`,
+    `itemsize`, `base`, `flags.c_contiguous`, `astype` and `copy`, and support weak references.
 
     A symbolic backend, whose arrays have no data, derives from `SymbolicBackend`.
     """

@@ -187,7 +187,7 @@ class TensorType:
         return f"TensorType({self.device}, {self.dtype})"
 
 
-on_default_device: list = []  # f(step): one more (+1) or one less (-1) default device is set
+on_default_device: list = []  # f(step): one more (+1) or one fewer (-1) default device is set
 _context = threading.local()
 _default: device | None = None
 

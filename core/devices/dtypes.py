@@ -254,7 +254,7 @@ def set_default_dtype(d: dtype, /) -> None:
 
 
 def can_cast(from_: dtype, to: dtype) -> bool:
-    """Tell whether promotion rules allow storing one type's results in another.
+    """Return whether promotion rules allow storing one type's results in another.
 
     A cast may lose range or precision but not category: complex to real, floating point to integer and
     anything to bool are refused. Arguments that are not dtypes raise TypeError.
@@ -351,7 +351,7 @@ def _outrank(first: dtype | None, second: dtype | None) -> dtype:
         return first
     if first.is_floating_point:
         return first.to_complex()
-    # An integer beside a complex type has no say, not even uint16, which promotion proper would refuse.
+    # An integer that meets a complex type has no say, not even uint16, which promotion proper would refuse.
     return second if second.is_complex else promote_types(first, second)
 
 

@@ -1,6 +1,6 @@
 """The families of ops and their decorators: what can be derived once for all ops of a kind.
 
-A family contributes steps to the plans of its ops: how arguments are taken and promoted, of which type and shape the
+A family contributes steps to the plans of its ops: how arguments are taken and promoted, what type and shape the
 result is, whether an in-place form exists, which errors can be explained. `op` is the family of everything else.
 """
 

@@ -1,7 +1,7 @@
 """What writes do: in-place forms, item assignment, and what becomes of the history of what is written.
 
 An in-place op that is recorded runs out of place, then its result is written into the tensor, the storage's version is
-counted up and the tensor's history becomes that of the result. A write to a view rewrites the history of its base: the
+incremented and the tensor's history becomes that of the result. A write to a view rewrites the history of its base: the
 base is then made by a `CopySlices` node, and all views of it find their new history when they are next used. Where
 nothing is recorded the emitted fast path of the in-place form writes without a temporary.
 """
@@ -67,7 +67,7 @@ def reshape(op, target, values):
     check_writable(target)
     result = _call(op, values)
     if result._data.size != target._data.size and "storage_offset" not in op.index:
-        raise RuntimeError(f"{op.name}_: the result has another number of elements than the tensor")
+        raise RuntimeError(f"{op.name}_: the result has a different number of elements from the tensor")
     target._data = result._data
     if mode.grad:
         target._edge = result._edge

@@ -199,8 +199,8 @@ def compute(op, ttype, raw, values=None):
 def failed(op, ttype, raw, error, values=None):
     """Return what is computed in place of a kernel that raised; else raise the error, explained where that is possible.
 
-    Where the program made NumPy's warnings errors, one stopped the kernel, which is run again without: infinities and
-    NaN are results. No other kernel that raised is run a second time.
+    Where the program turned NumPy's warnings into errors, one stopped the kernel, which runs again without them:
+    infinities and NaN are results. No other kernel that raised is run a second time.
     """
     if isinstance(error, RuntimeWarning):
         with numpy.errstate(all="ignore"):

@@ -1,6 +1,6 @@
-"""Python source that is generated: how it is compiled, and the signatures in which Python itself binds arguments.
+"""Python source that is generated: how it is compiled, and the signatures by which Python itself binds arguments.
 
-Why generate: the call path is what plugrad sells. A generated function has the op's real signature (so Python binds
+Why generate: the call path is what plugrad is about. A generated function has the op's real signature (so Python binds
 arguments at C speed, and writes the error for a wrong one), reads its constants as globals, and contains only what this
 op needs. Each is made at the first use of the op, so importing costs nothing, and tracebacks show their lines.
 """

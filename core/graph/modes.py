@@ -17,7 +17,7 @@ _special_lock = threading.Lock()
 
 
 def count_special(step: int) -> None:
-    """Tell the fast paths that one more (+1) or one less (-1) rare mode is on."""
+    """Tell the fast paths that one more (+1) or one fewer (-1) rare mode is on."""
     global special
     with _special_lock:
         special += step
@@ -29,7 +29,7 @@ elsewhere = 0
 
 
 def count_elsewhere(step: int) -> None:
-    """Tell the factories that one more (+1) or one less (-1) default device is set."""
+    """Tell the factories that one more (+1) or one fewer (-1) default device is set."""
     global elsewhere
     with _special_lock:
         elsewhere += step
@@ -44,7 +44,7 @@ installed_hooks: tuple = ()  # hooks on ops that act in every thread
 
 
 def count_watched(step: int) -> None:
-    """Tell all paths that one more (+1) or one less (-1) mode or hook wants to see calls."""
+    """Tell all paths that one more (+1) or one fewer (-1) mode or hook wants to see calls."""
     global watched
     with _special_lock:
         watched += step

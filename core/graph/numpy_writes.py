@@ -3,7 +3,7 @@
 A NumPy array that shares the memory of a tensor writes without telling (`versions.touch` is how plugrad tells). So
 fingerprints of bytes are compared, of two kinds: an *export* is taken when memory is handed out (`tensor.numpy()`), a
 *use* when an op reads a tensor that is known to share its memory. Which tensors these are is the business of
-`plugrad.tensor.shared_memory`; here are the arrays, the ticks at which they looked how, and the comparison.
+`plugrad.tensor.shared_memory`; here are the arrays, what they held at which tick, and the comparison.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _quick_fingerprint(array) -> bytes:
 
 
 class _Export:
-    """Memory that was handed out as `handle`: which array it shows, since when, and its fingerprint of then."""
+    """Memory that was handed out as `handle`: which array it shows, since when, and its fingerprint at that time."""
 
     __slots__ = ("array", "since", "before", "handle", "key")
 

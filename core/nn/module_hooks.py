@@ -77,7 +77,7 @@ class HookedCall:
 
     def _lower_flags(self) -> None:
         """Give calls the fast path again after the last hook has gone."""
-        # Looking once more after each change catches a hook that another thread registers meanwhile.
+        # Checking again after each change catches a hook that another thread registers meanwhile.
         if self._compiled_call_impl is None:
             self.__dict__.pop("_has_hooks", None)
             if self._has_any_hooks():

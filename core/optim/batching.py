@@ -135,7 +135,7 @@ class _Run:
         size = g.size
         if size <= BLOCK or self.xp is not numpy:
             return self.update(g, arrays)
-        block = -(-size // -(-size // BLOCK))  # blocks of equal size, so that none is a short rest
+        block = -(-size // -(-size // BLOCK))  # blocks of equal size, so that none is a short remainder
         for start in range(0, size, block):
             part = slice(start, start + block)
             self.update(g[part], [a[part] for a in arrays])

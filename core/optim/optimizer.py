@@ -177,7 +177,7 @@ class Optimizer(Hooked):
                 raise ValueError(f"Invalid {what}: {value}; write {name} >= 0")
 
     def fill_state(self):
-        """Make the state of all parameters now; else it is made in the step that needs it."""
+        """Make the state of all parameters now; otherwise the step that needs it makes it."""
         for group in self.param_groups:
             for name, initial in self.slots(batching.plain(group)).items():
                 for p in group["params"]:
@@ -216,7 +216,7 @@ class Optimizer(Hooked):
     def add_param_group(self, param_group: dict):
         """Add a group of parameters, a dict with `"params"` and options that replace the defaults.
 
-        Raises TypeError for what is not a tensor or has no order, and ValueError for a tensor that is not a
+        Raises TypeError for anything that is not a tensor or has no order, and ValueError for a tensor that is not a
         leaf, is already optimized, lacks a name that the others have, or lacks a required option.
         """
         if not isinstance(param_group, dict):
@@ -291,7 +291,7 @@ class Optimizer(Hooked):
         """Take over a state made by `state_dict`, here or in PyTorch; the tensors are copied.
 
         Where both sides name their parameters, and name the same ones, state is matched by name, so that an
-        other order does no harm; else it is matched by position. Raises ValueError where groups or shapes
+        other order does no harm; otherwise it is matched by position. Raises ValueError where groups or shapes
         differ, or where names that both sides know stand in other positions and others are missing; then
         nothing has been changed.
         """

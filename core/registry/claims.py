@@ -56,7 +56,7 @@ def is_meant(plugin, wanted: str | None) -> bool:
 def choose(dotted: str) -> tuple:
     """Return the plugin that a name is taken from, the preferred one, ours, or the only one, and why it is that.
 
-    Raises AmbiguousNameError if there is no telling.
+    Raises AmbiguousNameError if it can't be told.
     """
     candidates = candidates_for(dotted)
     wanted, source = preference(dotted) if len(candidates) > 1 else (None, None)
@@ -77,14 +77,14 @@ def choose(dotted: str) -> tuple:
 
 
 def discard(dotted, plugin) -> None:
-    """Strike a plugin from those that claim a name."""
+    """Remove a plugin from those that claim a name."""
     claims[dotted] = [rival for rival in claims.get(dotted, ()) if rival is not plugin]
     if not claims[dotted]:
         del claims[dotted]
 
 
 def forget(dotted: str) -> None:
-    """Have whoever remembers what stands behind a public name drop that, so that the registry is asked again."""
+    """Make whoever remembers what a public name refers to forget it, so that the registry is asked again."""
     events.publish(events.on_forget, dotted)
     home, _, last = dotted.rpartition(".")
     if not core_has(dotted):

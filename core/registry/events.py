@@ -1,6 +1,6 @@
 """What the registry tells, and asks of, the layers above it: plain lists to which they append functions.
 
-The registry imports nothing of plugrad but errors. Whoever keeps something that depends on what plugins bring, as the
+The registry imports nothing of plugrad but errors. Whatever keeps something that depends on what plugins bring, as the
 class Tensor keeps methods, subscribes here while it is imported, which is before any plugin is loaded.
 """
 

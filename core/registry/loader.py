@@ -260,7 +260,7 @@ def _returned(name, value):
 
 
 def _check_promises(plugin, given) -> None:
-    """Hold the names that the manifest promises against the records that came.
+    """Check the names that the manifest promises against the records that came.
 
     What a lazily loaded plugin brings beyond its manifest would appear only once something else of it was used, so
     that is an error, too. An op without public names concerns only the plugin itself, and so does a kernel for an op of

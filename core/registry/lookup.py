@@ -1,6 +1,6 @@
 """Looking up what plugins brought: a name is settled, and the plugin behind it loaded, when it is first used.
 
-Nothing here runs at an op's call.
+Nothing here runs when an op is called.
 """
 
 from __future__ import annotations
@@ -99,14 +99,14 @@ def resolve(dotted: str):
     return entry.target
 
 
-# Modules that ask for every name that dir() has, or every one that begins with some letters.
-_LOOKING_ROUND = frozenset({"inspect", "pydoc", "rlcompleter"})
+# Modules that ask for every name in dir(), or for every one with a given prefix.
+_BROWSERS = frozenset({"inspect", "pydoc", "rlcompleter"})
 
 
 def _refuse_to_load(dotted) -> None:
     """Raise AttributeError for a name that is only promised, when all names are asked for, as `help(plugrad)` does."""
     promised = dotted in claims and dotted not in public
-    if promised and all(one.status == "not loaded" for one in claims[dotted]) and _caller() in _LOOKING_ROUND:
+    if promised and all(one.status == "not loaded" for one in claims[dotted]) and _caller() in _BROWSERS:
         raise AttributeError(f"plugrad.{dotted} is not loaded")
 
 

@@ -180,7 +180,7 @@ def setting(key: str):
 
 
 def set_preference(name: str, distribution: str | None) -> None:
-    """Note for this process which distribution is preferred for a name; None takes that back."""
+    """Remember for this process which distribution is preferred for a name; None undoes that."""
     if distribution is None:
         _chosen.pop(name, None)
     else:

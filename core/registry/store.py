@@ -9,7 +9,7 @@ ops: dict = {}  # primary name ("relu"; a third party's: "namespace.swish") -> O
 public: dict = {}  # dotted public name ("nn.functional.relu", "optim.SGD", "backends.cpu") -> Entry
 tables: dict[str, dict] = {}  # kind -> name -> Entry
 backends: dict = {}  # device type -> its backend; None until the device is first used
-claims: dict = {}  # dotted public name -> plugins that promise or bring it, beside the provider of the public entry
+claims: dict = {}  # dotted public name -> plugins that promise or bring it, besides the provider of the public entry
 plugins: dict = {}  # "distribution:name" -> Plugin
 
 _here = threading.local()  # .depth: how many plugins this thread is loading

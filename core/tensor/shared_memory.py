@@ -5,7 +5,7 @@ telling. No call of an op looks for that; what is done is done where memory is s
 the fingerprints and compares:
 
 - *An export* (`t.numpy()`, `numpy.asarray(t)`, DLPack) hands out an array of its own, a *handle*, and keeps a
-  fingerprint of the bytes if somebody beside the tensor holds them, as nodes that saved them do. Every further view,
+  fingerprint of the bytes if somebody besides the tensor holds them, as nodes that saved them do. Every further view,
   buffer or capsule made of a handle keeps it alive. When it dies, or when a node that saved the memory before the
   export runs backward, the bytes are compared: what was written in between was written after the node saved it.
 - *A use* of a tensor known to share its memory (with a living handle, or because it was made by `from_numpy` of an
@@ -52,7 +52,7 @@ _alone = _holders(_OnlyHolder())
 
 
 def export(tensor):
-    """Return a NumPy array that shares the memory of a CPU tensor, such that writes to it can be noticed."""
+    """Return a NumPy array that shares the memory of a CPU tensor, so that writes to it can be noticed."""
     source = _source(tensor)
     own = _holders(tensor) == _alone + (source is not None and source._data is tensor._data)
     array = tensor._data

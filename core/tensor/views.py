@@ -1,6 +1,6 @@
 """Views: of which base a tensor is a view, through which ops, and whether its history is up to date.
 
-A write in place to a base counts the base's generation up; a view whose generation differs finds its history anew, by
+A write in place to a base increments the base's generation; a view whose generation differs finds its history anew, by
 taking the steps from the base again, when it is next used.
 """
 

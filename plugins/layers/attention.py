@@ -31,7 +31,7 @@ class MultiheadAttention(Module):
     Called as `layer(query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
     average_attn_weights=True, is_causal=False)`; returns (output, weights of the attention or None). In a boolean mask
     True means: not attended to; another one is added to the scores. `key_padding_mask` is (batch, keys), `attn_mask`
-    (queries, keys) or (batch * heads, queries, keys); `is_causal` is a hint beside an `attn_mask`.
+    (queries, keys) or (batch * heads, queries, keys); `is_causal` is a hint that goes with an `attn_mask`.
 
     Raises AssertionError and RuntimeError for shapes that do not fit. A. Vaswani et al., arXiv:1706.03762.
 

@@ -158,7 +158,7 @@ def multi_head_attention_forward(
         use_separate_proj_weight: project by `q_proj_weight`, `k_proj_weight` and `v_proj_weight`.
         static_k, static_v: (N * num_heads, S, E / num_heads), used instead of projected keys and values.
         average_attn_weights: return the mean of the weights over the heads.
-        is_causal: a hint beside an `attn_mask`.
+        is_causal: a hint that goes with an `attn_mask`.
 
     Gives (L, N, E) and (N, L, S) or (N, num_heads, L, S). Raises `AssertionError` and `RuntimeError` for shapes that
     do not fit.

@@ -96,7 +96,7 @@ def read(file) -> list[Locked]:
 
     table = tomllib.loads(pathlib.Path(file).read_text(encoding="utf-8"))
     if table.get("format") != FORMAT:
-        raise ValueError(f"{file} is no lock file of format {FORMAT}: write one with `plugrad plugins lock {file}`")
+        raise ValueError(f"{file} is not a lock file of format {FORMAT}: write one with `plugrad plugins lock {file}`")
     try:
         return [
             Locked(one["name"], one["version"], one["record"].removeprefix("sha256:") if "record" in one else None)

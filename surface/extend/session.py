@@ -22,7 +22,7 @@ def register(*given, **by_kind):
         *given: ops, kernels, classes of layers, optimizers, schedulers, backends and hooks, told apart by their base.
         **by_kind: lists of others by kind, such as `inits=[ones_]`, `compilers=[fast]`, `losses=[MyLoss]`.
 
-    Raises TypeError for what is not a record, or an incomplete one; then everything stays as it was.
+    Raises TypeError for anything that is not a record, or an incomplete one; then everything stays as it was.
 
     >>> import plugrad as torch
     >>> from plugrad.extend import register, unary

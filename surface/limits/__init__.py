@@ -26,7 +26,7 @@ class _Limits:
         return f"{type(self).__name__}({fields}dtype={self.dtype})"
 
     def _check(self, given) -> None:
-        """Raise TypeError for what is not a dtype."""
+        """Raise TypeError for anything that is not a dtype."""
         if not isinstance(given, dtypes.dtype):
             what = f"must be torch.dtype, not {type(given).__name__}"
             raise TypeError(f"{type(self).__name__}(): argument 'type' (position 1) {what}")

@@ -4,7 +4,7 @@
 infinity at 0, that is NaN by IEEE 754. Under `zero_safe` the product is 0 in the gradients of elementwise ops. Only
 elements that came out NaN are looked at, so what is finite stays bit for bit what it was, in every order.
 
-Formulas are linear in the gradient. So a NaN that comes up in a walk is still there in the leaves, or it was selected
+Formulas are linear in the gradient. So a NaN that arises in a walk is still there in the leaves, or it was selected
 away and does not matter. Therefore a walk is a *trial*: it runs as if the mode were off, and what it ends with is
 checked before it is accumulated. If there is NaN, the walk is repeated with a check of every elementwise node. The
 classes of nodes that needed a repair then are suspects: from then on trials check these.

@@ -20,7 +20,7 @@ from plugrad.serialization.description import HEADER, STORED, CheckpointError, d
 
 _NPY = re.compile(rb"\{'descr': '([<>|=]\w{2,3})', 'fortran_order': False, 'shape': \((\d{1,19}),\), \} *\n")
 _CHUNK = 1 << 20
-# What the parser of zip files raises for wrong numbers in one, beside its own error.
+# What the parser of zip files raises for wrong numbers in one, besides its own error.
 _MALFORMED = (zipfile.BadZipFile, struct.error, zlib.error, ValueError, NotImplementedError, RuntimeError, EOFError,
               OverflowError, MemoryError)  # fmt: skip
 

@@ -38,9 +38,9 @@ _PLACE = re.compile(r"[a-z_][a-z_0-9]*(:\d{1,4})?", re.ASCII)
 class CheckpointError(pickle.UnpicklingError, RuntimeError):
     """What `load` raises for a file that it refuses, with the reason.
 
-    The file is not a checkpoint, is damaged, says what can't be, holds pickled objects where these were not asked for, or
-    tensors of a device or dtype that is not here. It is a pickle.UnpicklingError and a RuntimeError, as which PyTorch
-    raises what corresponds.
+    The file is not a checkpoint, is damaged, contradicts itself, or holds pickled objects that were not asked for or
+    tensors of a device or dtype that is not available. It is both a pickle.UnpicklingError and a RuntimeError, which
+    PyTorch raises in such cases.
 
     >>> import io, plugrad as torch
     >>> try:

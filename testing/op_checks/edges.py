@@ -71,7 +71,7 @@ def _backward(op, sample, results, where):
         return
     try:
         gradients_of_sum(outputs, wanted)
-    except NotImplementedError:  # said aloud
+    except NotImplementedError:  # it says so
         return
     except Exception as error:
         raise AssertionError(f"{where}: its backward raises {described(error)}") from error

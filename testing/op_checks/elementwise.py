@@ -105,7 +105,7 @@ def slices(op, device):
         x = make(*shape, **inside(op)).detach()
         try:
             single = tensors_in(op.function(x, dim=-1, **options))
-        except UserWarning:  # said aloud, as for the deviation of a single number
+        except UserWarning:  # reported, as for the deviation of a single number
             continue
         flat = tensors_in(op.function(x.reshape(1), dim=0, **options))
         for one, other in zip(single, flat, strict=True):
@@ -137,7 +137,7 @@ def reduced_dtypes(op, device):
 
 
 def _other_options(op) -> dict:
-    """Return the arguments of a reduction beside the tensor, `dim` and `keepdim`, from a sample of a float tensor."""
+    """Return the arguments of a reduction besides the tensor, `dim` and `keepdim`, from a sample of a float tensor."""
     for sample in samples_of(op):
         named = {**dict(zip(op.parameters, sample.args, strict=False)), **sample.kwargs}
         first = named.pop(op.parameters[0], None)

@@ -9,7 +9,7 @@ import re
 def matcher(expression):
     """Return the function that says whether a name matches an expression such as "gradient and not (sin or cos)".
 
-    A word matches when the name holds it, in any case. Raises ValueError for what is not an expression.
+    A word matches when the name holds it, in any case. Raises ValueError for anything that is not an expression.
 
     >>> matcher("grad and not sin")("cos-gradient"), matcher("grad and not sin")("sin-gradient")
     (True, False)

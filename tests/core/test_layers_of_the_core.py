@@ -1,4 +1,4 @@
-"""The core is built in layers: a package imports only those below it, at the top of its modules, in no circles."""
+"""The core is built in layers: a package imports only those below it, at the top of its modules, without cycles."""
 
 import ast
 import pathlib
@@ -28,7 +28,7 @@ LAYERS = (
     ("",),  # plugrad/__init__.py
 )
 
-# Modules that are imported inside of a function, since a program that does not use them shall not pay for them:
+# Modules that are imported inside of a function, since a program that does not use them should not pay for them:
 # (importing module, imported module or the first part of its name) -> why.
 LAZY_DOORS = {
     ("plugrad.registry.namespaces", "plugrad."): "rooms beside the core, at the first use of the names that they give",

@@ -1,4 +1,4 @@
-"""What one recorded op costs in memory, beside the arrays that its formula asks for; see benchmarks/memory.py."""
+"""What one recorded op costs in memory, besides the arrays that its formula asks for; see benchmarks/memory.py."""
 
 import gc
 import tracemalloc

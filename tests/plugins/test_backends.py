@@ -1,4 +1,4 @@
-"""Devices beside the CPU: every kernel on a strict fake one, the meta device, and CUDA where it is missing."""
+"""Devices besides the CPU: every kernel on a strict fake one, the meta device, and CUDA where it is missing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_op_on_the_fake_device(name):
         except NotImplementedError as error:
             if isinstance(error.__cause__, AttributeError):  # a name that CuPy lacks
                 failures["value"] = f"{name}, sample {number} {sample}: {error}"
-            continue  # said aloud, on the CPU too
+            continue  # it says so, on the CPU too
         except Exception as error:
             failures["value"] = f"{name}, sample {number} {sample}: {type(error).__name__}: {error}"
     known_failures.settle("fake.txt", name, failures)

@@ -1,4 +1,4 @@
-"""What stands beside the core: it imports the core's public packages, at the top of its modules, and in no circles."""
+"""What stands beside the core: it imports the core's public packages, at the top of its modules, and without cycles."""
 
 import ast
 import graphlib
