@@ -31,7 +31,7 @@ def to_copy_samples(make):
     yield make.args(make(2, 3), plugrad.float64)
 
 
-_RELAID = (plugrad.channels_last, plugrad.channels_last_3d)
+_NOT_ROW_MAJOR = (plugrad.channels_last, plugrad.channels_last_3d)
 
 
 def _parse(args, dtype, device):
@@ -66,7 +66,7 @@ def to(F, input, args, *, dtype=None, device=None, non_blocking=False, copy=Fals
     """
     args = args if isinstance(args, (tuple, list)) else (args,)
     dtype, device, flags = _parse(args, dtype, device)
-    if memory_format in _RELAID:
+    if memory_format in _NOT_ROW_MAJOR:
         copy = True  # PyTorch would lay the elements out anew; here they stay row-major
     copy = copy or len(flags) > 1 and flags[1]
     result = input
