@@ -1,7 +1,8 @@
 """The walk backward over the recorded graph: `Walk` on raw arrays, and `CarefulWalk` on Tensors or to some inputs only.
 
 A walk knows nothing of mathematics: nodes pull gradients through their formulas. Hooks, what becomes of the gradients
-of leaves, and who owns a gradient's memory, are in `hooks`, `leaves` and `accumulate` beside this module.
+of leaves, and who owns a gradient's memory, are in `hooks`, `leaves` and `accumulate` beside this module. Another kind
+of walk, such as `plugrad.autograd.nan_guard` has, imports all that it is made of from here.
 """
 
 from __future__ import annotations

@@ -30,6 +30,11 @@ class Argument(NamedTuple):
     role: str
     bit: int
 
+    @property
+    def meaning(self) -> str:
+        """How the parameter is taken, for readers."""
+        return ROLES[self.role]
+
 
 class _Probe:
     """Stands for an array module, to see whether a kernel is no more than one call of one of its functions."""

@@ -113,7 +113,7 @@ class ModeContext:
     __slots__ = ("_previous",)
     _value = True
 
-    def __new__(cls, mode=None):
+    def __new__(cls, mode=None, **options):
         # A function is decorated: it is written as `@no_grad`, without parentheses.
         return cls()(mode) if callable(mode) else object.__new__(cls)
 

@@ -7,7 +7,6 @@ import linecache
 import os
 
 from plugrad.catalog.rows import op_row
-from plugrad.dispatch.plan import ROLES
 
 
 def describe(op) -> dict:
@@ -77,7 +76,7 @@ def steps(plan):
         yield "run", "the kernel, on tensors: whatever it calls is recorded"
         return
     for argument in plan.arguments:
-        yield "unwrap", f"{argument.name}: {ROLES.get(argument.role, argument.role)}"
+        yield "unwrap", f"{argument.name}: {argument.meaning}"
     for name, value in plan.constants.items():
         yield "unwrap", f"{name}: always {value!r}"
     if op.promote is not None:

@@ -15,15 +15,9 @@ from __future__ import annotations
 import numpy
 
 from plugrad import dtypes
-from plugrad.autograd.engine import CarefulWalk
-from plugrad.autograd.fit import fit
-from plugrad.autograd.leaves import finish_leaves
-from plugrad.dispatch.formulas import array_ops
-from plugrad.graph import versions
+from plugrad.autograd.engine import CarefulWalk, Outputs, array_ops, check_saved, finish_leaves, fit, versions
+from plugrad.extend import from_raw
 from plugrad.graph.modes import ModeContext, mode
-from plugrad.graph.nodes import Outputs
-from plugrad.graph.saved import check_saved
-from plugrad.tensor.tensor import ensure_tensor
 
 __all__ = ["is_zero_safe_enabled", "set_zero_safe", "zero_safe"]
 
@@ -58,11 +52,6 @@ class zero_safe(ModeContext):
     """
 
     __slots__ = ("_value",)
-
-    def __new__(cls, enabled=True):
-        if callable(enabled):  # written as `@zero_safe` without parentheses
-            return cls()(enabled)
-        return object.__new__(cls)
 
     def __init__(self, enabled=True):
         self._value, self._previous = bool(enabled), []
@@ -356,7 +345,7 @@ def repaired(F, raw_F, node, g, saved, grads):
         if grad is raw:
             results[position] = _cleared(F, raw, repair, (incoming, *saved))
         else:
-            results[position] = F.where(ensure_tensor(repair), 0.0, grad)
+            results[position] = F.where(from_raw(repair), 0.0, grad)
     return grads if results is None else tuple(results)
 
 

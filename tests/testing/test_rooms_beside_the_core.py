@@ -16,20 +16,11 @@ PUBLIC = {"plugrad", *(f"plugrad.{name}" for name in ("autograd", "errors", "ext
 AUTHORS = "plugrad.extend"  # makes public what authors of plugins get of the core, and may ask all of it
 # What a room may ask of the core's other modules: they have no other public home.
 PRIVATE = {
-    "plugrad._C -> plugrad.dispatch.interception",
     "plugrad.autograd.foreign_formulas -> plugrad.dispatch.formulas",
     "plugrad.autograd.foreign_formulas -> plugrad.graph.nodes",
     "plugrad.autograd.missing_grads -> plugrad.graph.modes",
     "plugrad.autograd.nan_guard -> plugrad.autograd.engine",
-    "plugrad.autograd.nan_guard -> plugrad.autograd.fit",
-    "plugrad.autograd.nan_guard -> plugrad.autograd.leaves",
-    "plugrad.autograd.nan_guard -> plugrad.dispatch.formulas",
     "plugrad.autograd.nan_guard -> plugrad.graph.modes",
-    "plugrad.autograd.nan_guard -> plugrad.graph.nodes",
-    "plugrad.autograd.nan_guard -> plugrad.graph.saved",
-    "plugrad.autograd.nan_guard -> plugrad.graph.versions",
-    "plugrad.autograd.nan_guard -> plugrad.tensor.tensor",
-    "plugrad.catalog.details -> plugrad.dispatch.plan",
     "plugrad.catalog.rows -> plugrad.dispatch.source",
     "plugrad.overrides -> plugrad.dispatch.interception",
     "plugrad.overrides -> plugrad.graph.modes",
