@@ -12,4 +12,4 @@ __all__ = ["Optimizer"]
 
 registry.declare_kind("optimizers", home="optim", base=Optimizer)
 registry.declare_kind("schedulers", home="optim.lr_scheduler", base="LRScheduler")
-__getattr__, __dir__ = lazy_names(globals(), "optim", {"optim.lr_scheduler": ""})
+__getattr__, __dir__ = lazy_names(globals(), "optim", {"optim.batching": "", "optim.lr_scheduler": ""})

@@ -1,7 +1,7 @@
 """The base of every optimizer: parameter groups, state, checkpoints and hooks.
 
 An algorithm is a class with one method, `update`, that handles one parameter on raw arrays. Everything else
-is here, and how updates are batched over the parameters is in `batching`.
+is here, except how updates are batched over the parameters, which `plugrad.optim.batching` does beside the core.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
 
+import numpy
+
 from plugrad.graph.modes import enable_grad
-from plugrad.optim import batching
 from plugrad.optim.hooks import (
     Hooked,
     register_optimizer_step_post_hook,
@@ -93,7 +94,9 @@ class Optimizer(Hooked):
             self.add_param_group(group)
 
     def _make_tables(self):
-        self._scratch, self._joined = {}, {}
+        from plugrad.optim.batching import step_group
+
+        self._scratch, self._joined, self._step_group = {}, {}, step_group
 
     def __getstate__(self):
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -176,12 +179,28 @@ class Optimizer(Hooked):
                 what = _WORDS.get(name, name + " value")
                 raise ValueError(f"Invalid {what}: {value}; write {name} >= 0")
 
+    @staticmethod
+    def _plain(group):
+        """The options of a group as `update` reads them: a tensor, such as a rate, becomes its number."""
+        for value in group.values():
+            if isinstance(value, Tensor):
+                return {key: v.item() if isinstance(v, Tensor) else v for key, v in group.items()}
+        return group
+
+    @staticmethod
+    def _make_slot(p, initial, value=None):
+        """Make one kind of state for the parameter `p`: an array, or a scalar that may have a `value` already."""
+        if callable(initial):
+            return from_raw(initial(p._type.xp, p._data))
+        # A plain number is how old checkpoints hold a step.
+        return from_raw(numpy.array(initial if value is None else value, numpy.float32))
+
     def fill_state(self):
         """Make the state of all parameters now; otherwise the step that needs it makes it."""
         for group in self.param_groups:
-            for name, initial in self.slots(batching.plain(group)).items():
+            for name, initial in self.slots(self._plain(group)).items():
                 for p in group["params"]:
-                    self.state[p][name] = batching.make_slot(p, initial)
+                    self.state[p][name] = self._make_slot(p, initial)
 
     @staticmethod
     def _check_record(cls) -> None:
@@ -202,7 +221,7 @@ class Optimizer(Hooked):
             with enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            batching.step_group(self, group)
+            self._step_group(self, group)
         return loss
 
     def zero_grad(self, set_to_none: bool = True):
@@ -327,7 +346,8 @@ class Optimizer(Hooked):
         if not isinstance(value, Tensor):
             if not hasattr(value, "__array__"):
                 return value
-            value = from_raw(batching.from_foreign(value))  # a torch.Tensor, or a NumPy array
+            # A torch.Tensor, or a NumPy array.
+            value = from_raw(numpy.array(value.detach().cpu().numpy() if hasattr(value, "detach") else value))
         if key == "step" or (len(value.shape) == 0 and (len(p.shape) > 0 or self._is_scalar(key))):
             return value.detach().clone()  # a counter: it keeps its dtype, and stays where reading it is cheap
         if self.elementwise and tuple(value.shape) != tuple(p.shape):
@@ -340,7 +360,7 @@ class Optimizer(Hooked):
 
     def _is_scalar(self, key) -> bool:
         """Whether a kind of state is one number, by what `slots` says; of a 0-d parameter its shape doesn't tell."""
-        slots = self.slots(batching.plain(self.param_groups[0]))
+        slots = self.slots(self._plain(self.param_groups[0]))
         return key in slots and not callable(slots[key])
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import keyword
+import sys
 
 from plugrad.registry import store
 
@@ -23,7 +23,8 @@ class Kind:
     def base(self):
         """The class that records are of or derive from; None for any callable."""
         if isinstance(self._base, str):
-            self._base = getattr(importlib.import_module(f"plugrad.{self.home}"), self._base)
+            parent, _, module = f"plugrad.{self.home}".rpartition(".")
+            self._base = getattr(getattr(sys.modules[parent], module), self._base)
         return self._base
 
     def matches(self, item) -> bool:

@@ -16,7 +16,6 @@ import types
 
 from plugrad.errors import PluginLoadError, suggestion, warn
 from plugrad.registry import contract, events, hookspecs, registration
-from plugrad.registry.containment import Contained
 from plugrad.registry.entry_points import GROUP, Plugin, describe_failure, discover
 from plugrad.registry.store import claims, loading, plugins
 
@@ -157,6 +156,8 @@ def load(plugin: Plugin) -> None:
 
 
 def _run_contained(plugin) -> list[str]:
+    from plugrad.registry.containment import Contained
+
     with loading():
         with Contained():
             given = _gather(plugin)

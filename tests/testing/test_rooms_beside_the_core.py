@@ -22,9 +22,9 @@ PRIVATE = {
     "plugrad.autograd.nan_guard -> plugrad.autograd.engine",
     "plugrad.autograd.nan_guard -> plugrad.graph.modes",
     "plugrad.catalog.rows -> plugrad.dispatch.source",
+    "plugrad.optim.batching -> plugrad.graph.versions",
     "plugrad.overrides -> plugrad.dispatch.interception",
     "plugrad.overrides -> plugrad.graph.modes",
-    "plugrad.testing.checks.optimizers -> plugrad.optim.batching",
 }
 # Functions that import a module by its name, when it is first asked for.
 DOORS = {

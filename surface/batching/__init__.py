@@ -12,22 +12,18 @@ from operator import is_
 
 import numpy
 
+from plugrad import Tensor
+from plugrad.extend import from_raw
 from plugrad.graph.versions import touch
-from plugrad.tensor.tensor import Tensor, from_raw
 
 BLOCK = 1 << 17  # elements updated at once; more would fall out of the cache between two passes
 FEW = 6  # parameters without state, up to here, are not joined
 SMALL = 1 << 13  # up to here, copying a parameter is cheaper than a round of calls of its own
 
 
-def from_foreign(value):
-    """Return a NumPy array with the values of another library's CPU tensor."""
-    return numpy.array(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
-
-
 def step_group(optimizer, group):
     """Update the parameters of one group that have gradients."""
-    options = plain(group)
+    options = optimizer._plain(group)
     slots = [(name, initial, callable(initial)) for name, initial in optimizer.slots(options).items()]
     if not slots and len(group["params"]) <= FEW:
         return step_few(optimizer, dict.fromkeys(group["params"]), options)
@@ -46,7 +42,7 @@ def step_group(optimizer, group):
                 value = state.get(name)
                 if not isinstance(value, Tensor):
                     fresh = fresh or value is None
-                    value = state[name] = make_slot(p, initial, value)
+                    value = state[name] = optimizer._make_slot(p, initial, value)
                 if is_array:
                     arrays.append(value._data)
                 else:
@@ -84,22 +80,6 @@ def step_few(optimizer, params, options):
             else:
                 run.alone((p, grad._data, (data,)))
             touch(p)
-
-
-def plain(group):
-    """The options of a group as `update` reads them: a tensor, such as a rate, becomes its number."""
-    for value in group.values():
-        if isinstance(value, Tensor):
-            return {key: v.item() if isinstance(v, Tensor) else v for key, v in group.items()}
-    return group
-
-
-def make_slot(p, initial, value=None):
-    """Make one kind of state for the parameter `p`: an array, or a scalar that may have a `value` already."""
-    if callable(initial):
-        return from_raw(initial(p._type.xp, p._data))
-    # A plain number is how old checkpoints hold a step.
-    return from_raw(numpy.array(initial if value is None else value, numpy.float32))
 
 
 class _Run:
