@@ -14,10 +14,10 @@ import time
 import traceback
 import types
 
-from plugrad.errors import PluginLoadError, suggestion, warn
+from plugrad.errors import PluginLoadError, warn
 from plugrad.registry import contract, events, hookspecs, registration
-from plugrad.registry.entry_points import GROUP, Plugin, describe_failure, discover
-from plugrad.registry.store import claims, loading, plugins
+from plugrad.registry.entry_points import Plugin, describe_failure, discover
+from plugrad.registry.store import claims, plugins
 
 __all__ = [
     "Plugin", "PluginLoadError", "cli_hooks", "discover", "load", "load_deferred", "load_eager", "load_or_warn",
@@ -137,7 +137,7 @@ def load(plugin: Plugin) -> None:
             raise PluginLoadError(f"plugin {plugin.id} uses a name of its own while it is being imported")
         plugin.status, started = "loading", time.perf_counter()
         try:
-            messages = _run_stages(plugin) if plugin.builtin else _run_contained(plugin)
+            messages = _run_stages(plugin)
         except BaseException as error:
             if _manager is not None and _manager.has_plugin(plugin.id):
                 _manager.unregister(name=plugin.id)
@@ -155,21 +155,19 @@ def load(plugin: Plugin) -> None:
         warn(message)
 
 
-def _run_contained(plugin) -> list[str]:
-    from plugrad.registry.containment import Contained
-
-    with loading():
-        with Contained():
-            given = _gather(plugin)
-        return _commit(plugin, given)
-
-
 def _run_stages(plugin) -> list[str]:
-    return _commit(plugin, _gather(plugin))
+    if plugin.builtin:
+        return _commit(plugin, _gather(plugin))
+    from plugrad.registry import third_parties
+
+    return third_parties.load(plugin, _gather, _commit)
 
 
-def _gather(plugin) -> dict:
-    """Import the plugin's module and return what its hooks give."""
+def _gather(plugin, check=None) -> dict:
+    """Import the plugin's module and return what its hooks give; `check(plugin, hooks)` comes before these are called.
+
+    The hooks are pairs of the name in the contract and the function.
+    """
     plugin.stage = "import"
     module_name, _, attribute = plugin.value.partition(":")
     module = importlib.import_module(module_name)
@@ -180,14 +178,15 @@ def _gather(plugin) -> dict:
     wanted = contract.CURRENT if plugin.builtin else getattr(module, "plugrad_api", None)
     version = contract.negotiate(wanted, plugin.distribution)
     plugin.stage = "hooks"
-    if not plugin.builtin:
-        _check_marked(module)
-    return contract.adapt_records(_call_hooks(plugin, _Hooks(module, version)), version)
+    hooks = _Hooks(module, version)
+    named = [(function.plugrad_impl.get("specname") or name, function) for name, function in vars(hooks).items()]
+    if check is not None:
+        check(plugin, named)
+    return contract.adapt_records(_call_hooks(plugin, hooks, named), version)
 
 
 def _commit(plugin, given) -> list[str]:
     plugin.stage = "registration"
-    _check_promises(plugin, given)
     return registration.commit(plugin, given)
 
 
@@ -205,35 +204,14 @@ class _Hooks:
         return list(self.__dict__)
 
 
-def _check_marked(module) -> None:
-    """Raise TypeError for a function that looks like a hook and would never be called."""
-    import difflib
-
-    for name, value in vars(module).items() if isinstance(module, types.ModuleType) else ():
-        own = isinstance(value, types.FunctionType) and value.__module__ == module.__name__
-        if own and name.startswith("plugrad_") and not hasattr(value, "plugrad_impl"):
-            for hook in difflib.get_close_matches(name, _HOOK_NAMES, 1, 0.9):
-                raise TypeError(f"{name} looks like the hook {hook} but is not marked: write @hookimpl above it")
-
-
-_HOOK_NAMES = [known for known, value in vars(hookspecs).items() if known.startswith("plugrad_") and callable(value)]
-
-
-def _call_hooks(plugin, hooks) -> dict:
+def _call_hooks(plugin, hooks, named) -> dict:
     """Register the hooks with pluggy and return {kind: [records]} of this plugin's hooks alone."""
     global _manager
     import pluggy
 
-    if not vars(hooks):
-        raise TypeError(f"{plugin.value!r} has no hooks: mark functions such as plugrad_ops with @hookimpl")
     if _manager is None:
         _manager = pluggy.PluginManager("plugrad")
         _manager.add_hookspecs(hookspecs)
-    named = [(function.plugrad_impl.get("specname") or name, function) for name, function in vars(hooks).items()]
-    for name, function in named:
-        if name not in _HOOK_NAMES:
-            raise TypeError(f"unknown hook {name!r}{suggestion(name, _HOOK_NAMES)}")
-        _check_callable(name, function)
     _manager.register(hooks, name=plugin.id)
     given: dict = {}
     for name, function in named:
@@ -242,72 +220,12 @@ def _call_hooks(plugin, hooks) -> dict:
     return given
 
 
-def _check_callable(name, function) -> None:
-    """Raise TypeError for a hook that can't be called without arguments."""
-    import inspect
-
-    try:
-        inspect.signature(function).bind()
-    except TypeError as error:
-        raise TypeError(f"the hook {name} is called without arguments: {error}") from None
-
-
 def _returned(name, value):
     """Return what a hook returned, if that is a list or another iterable of records."""
     if isinstance(value, (str, dict, type)) or not hasattr(type(value), "__iter__"):
         forgotten = "its `return` is missing" if value is None else "write `return [...]`"
         raise TypeError(f"the hook {name} must return a list, it returned {value!r}: {forgotten}")
     return value
-
-
-def _check_promises(plugin, given) -> None:
-    """Check the names that the manifest promises against the records that came.
-
-    What a lazily loaded plugin brings beyond its manifest would appear only once something else of it was used, so
-    that is an error, too. An op without public names concerns only the plugin itself, and so does a kernel for an op of
-    the plugin's own.
-    """
-    if not plugin.lazy and not plugin.promised:
-        return
-    for kind in {*given, *(kind for kind, _ in plugin.promised)} - {"cli"}:
-        promised = [name for promised_kind, name in plugin.promised if promised_kind == kind]
-        items = [item for item in given.get(kind, ()) if getattr(item, "names", True)]
-        if kind == "kernels":
-            own = {item.name for item in given.get("ops", ()) if hasattr(item, "name")}
-            brought = [item.op_name for item in items if hasattr(item, "op_name") and item.op_name not in own]
-        elif kind == "ops":
-            brought = [name for item in items for name in _names_to_promise(item)]
-        else:
-            brought = [getattr(item, "name", None) or getattr(item, "__name__", "") for item in items]
-        others = [item.name for item in items if kind == "ops" and hasattr(item, "name")]
-        for name in promised:
-            if name not in brought and name not in others:
-                hint = name.rstrip("_")
-                raise TypeError(
-                    f"its entry point promises {name!r} in {GROUP}.{kind}, but it brings "
-                    f"{', '.join(map(repr, brought)) or 'nothing of that kind'}"
-                    + (f" (in-place forms come with their ops: promise {hint!r})" if hint in others else "")
-                )
-        for name in brought:
-            if plugin.lazy and name not in promised:
-                raise TypeError(
-                    f'it brings {name!r}, which no entry point promises: add `{_key(name)} = "{plugin.value}"` to '
-                    f'[project.entry-points."{GROUP}.{kind}"] of {plugin.distribution}'
-                )
-
-
-def _key(name: str) -> str:
-    return f'"{name}"' if "." in name else name  # in TOML a bare dotted key is a table in a table
-
-
-def _names_to_promise(op) -> list[str]:
-    """Return the names of the entry points that an op needs: the last part of plain places, others in full."""
-    names = getattr(op, "names", None)
-    if names is None:
-        return [getattr(op, "__name__", repr(op))]
-    plain = ("", "Tensor", "nn.functional")
-    parts = [dotted.rpartition(".") for dotted in names]
-    return list(dict.fromkeys(last if home in plain else f"{home}.{last}" for home, _, last in parts))
 
 
 def cli_hooks(command: str | None = None) -> list:

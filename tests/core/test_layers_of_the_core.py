@@ -32,7 +32,7 @@ LAYERS = (
 # (importing module, imported module or the first part of its name) -> why.
 LAZY_DOORS = {
     ("plugrad.registry.namespaces", "plugrad."): "rooms beside the core, at the first use of the names that they give",
-    ("plugrad.registry.loader", "plugrad.registry.containment"): "third parties' plugins are contained as they load",
+    ("plugrad.registry.loader", "plugrad.registry.third_parties"): "how third parties' plugins are loaded",
     ("plugrad.optim.optimizer", "plugrad.optim.batching"): "how updates are batched over parameters",
     ("plugrad.autograd.entrances", "plugrad.autograd.missing_grads"): "backward(report=...): the same",
     ("plugrad.nn.module_hooks", "plugrad."): "hooks on a module's backward, Module.compile: the same",

@@ -2,6 +2,8 @@
 
 import tomllib
 
+from plugrad import registry
+from plugrad.registry.third_parties.checks import check_promises
 from support.distribution_builder import ROOT, lines, run
 
 
@@ -18,3 +20,14 @@ def test_the_listed_packages_are_those_of_the_tree():
         for file in (ROOT / folder).rglob("__init__.py"):
             packages.add(".".join((package, *file.parent.relative_to(ROOT / folder).parts)))
     assert listed == packages
+
+
+def test_our_own_plugins_bring_what_the_manifest_promises():
+    promising = [plugin for plugin in registry.plugins.values() if plugin.builtin and plugin.promised]
+    assert {kind for plugin in promising for kind, _ in plugin.promised} >= {"backends", "compilers", "hooks"}
+    for plugin in promising:
+        registry.load(plugin)
+        given = {}
+        for entry in plugin.brought.values():
+            given.setdefault(entry.kind, []).append(entry.value)
+        check_promises(plugin, given)

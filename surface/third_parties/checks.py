@@ -1,0 +1,85 @@
+"""What is asked of a third party's plugin: hooks that can be called, and the records that its manifest promises."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import types
+
+from plugrad.errors import suggestion
+from plugrad.registry import hookspecs
+from plugrad.registry.entry_points import GROUP
+
+_HOOK_NAMES = [known for known, value in vars(hookspecs).items() if known.startswith("plugrad_") and callable(value)]
+
+
+def check_hooks(plugin, named) -> None:
+    """Raise TypeError for hooks that can't be called, and functions that look like one and would never be called.
+
+    `named` are pairs of a hook's name in the contract and the function.
+    """
+    module = plugin.module
+    for name, value in vars(module).items() if isinstance(module, types.ModuleType) else ():
+        own = isinstance(value, types.FunctionType) and value.__module__ == module.__name__
+        if own and name.startswith("plugrad_") and not hasattr(value, "plugrad_impl"):
+            for hook in difflib.get_close_matches(name, _HOOK_NAMES, 1, 0.9):
+                raise TypeError(f"{name} looks like the hook {hook} but is not marked: write @hookimpl above it")
+    if not named:
+        raise TypeError(f"{plugin.value!r} has no hooks: mark functions such as plugrad_ops with @hookimpl")
+    for name, function in named:
+        if name not in _HOOK_NAMES:
+            raise TypeError(f"unknown hook {name!r}{suggestion(name, _HOOK_NAMES)}")
+        try:
+            inspect.signature(function).bind()
+        except TypeError as error:
+            raise TypeError(f"the hook {name} is called without arguments: {error}") from None
+
+
+def check_promises(plugin, given) -> None:
+    """Check the names that the manifest promises against the records that came.
+
+    What a lazily loaded plugin brings beyond its manifest would appear only once something else of it was used, so
+    that is an error, too. An op without public names concerns only the plugin itself, and so does a kernel for an op of
+    the plugin's own.
+    """
+    if not plugin.lazy and not plugin.promised:
+        return
+    for kind in {*given, *(kind for kind, _ in plugin.promised)} - {"cli"}:
+        promised = [name for promised_kind, name in plugin.promised if promised_kind == kind]
+        items = [item for item in given.get(kind, ()) if getattr(item, "names", True)]
+        if kind == "kernels":
+            own = {item.name for item in given.get("ops", ()) if hasattr(item, "name")}
+            brought = [item.op_name for item in items if hasattr(item, "op_name") and item.op_name not in own]
+        elif kind == "ops":
+            brought = [name for item in items for name in _names_to_promise(item)]
+        else:
+            brought = [getattr(item, "name", None) or getattr(item, "__name__", "") for item in items]
+        others = [item.name for item in items if kind == "ops" and hasattr(item, "name")]
+        for name in promised:
+            if name not in brought and name not in others:
+                hint = name.rstrip("_")
+                raise TypeError(
+                    f"its entry point promises {name!r} in {GROUP}.{kind}, but it brings "
+                    f"{', '.join(map(repr, brought)) or 'nothing of that kind'}"
+                    + (f" (in-place forms come with their ops: promise {hint!r})" if hint in others else "")
+                )
+        for name in brought:
+            if plugin.lazy and name not in promised:
+                raise TypeError(
+                    f'it brings {name!r}, which no entry point promises: add `{_key(name)} = "{plugin.value}"` to '
+                    f'[project.entry-points."{GROUP}.{kind}"] of {plugin.distribution}'
+                )
+
+
+def _key(name: str) -> str:
+    return f'"{name}"' if "." in name else name  # in TOML a bare dotted key is a table in a table
+
+
+def _names_to_promise(op) -> list[str]:
+    """Return the names of the entry points that an op needs: the last part of plain places, others in full."""
+    names = getattr(op, "names", None)
+    if names is None:
+        return [getattr(op, "__name__", repr(op))]
+    plain = ("", "Tensor", "nn.functional")
+    parts = [dotted.rpartition(".") for dotted in names]
+    return list(dict.fromkeys(last if home in plain else f"{home}.{last}" for home, _, last in parts))
