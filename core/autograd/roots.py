@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy
 
 from plugrad.autograd.engine import CarefulWalk, Walk
 from plugrad.graph import numpy_writes
-from plugrad.graph.modes import LEAF, mode
+from plugrad.graph.modes import LEAF, mode, other_walks, region, special
 from plugrad.tensor.tensor import Tensor, make
+
+_recording, _pausing = region(pausing=False), region(pausing=True)
+_DEEP = 30  # blocks of modes, of which each walk is one, that may be open in a thread: frames are not endless
 
 
 def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
@@ -15,8 +20,10 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
 
     `retain` keeps saved values, `create` records the walk itself. `targets` are those of `CarefulWalk`.
     """
+    if len(mode.thread.stack) > _DEEP:
+        return _in_fresh_thread(walk, tensors, gradients, retain=retain, create=create, targets=targets)
     # Symbolic arrays know no operators: formulas run on Tensors then, recorded or not.
-    on_tensors = create or bool(mode.dispatch_modes) or any([tensor._type.symbolic for tensor in tensors])
+    on_tensors = create or bool(special and mode.dispatch_modes) or any([tensor._type.symbolic for tensor in tensors])
     roots = []
     for tensor, gradient in zip(tensors, gradients):
         edge = tensor._live_edge()
@@ -28,21 +35,39 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
             )
         gradient = _gradient(tensor, gradient, len(roots))
         roots.append((tensor if edge is LEAF else edge, gradient if on_tensors else gradient._data))
-    before, mode.grad = mode.grad, create
     if numpy_writes.uses:
         numpy_writes.before_backward()
-    try:
-        with numpy.errstate(all="ignore"):
-            if mode.walk is not None:
-                return mode.walk(roots, retain, on_tensors, targets)
-            if targets is None and not on_tensors:
-                Walk(retain).run(roots)
-                return {}
+    with _recording if create else _pausing, numpy.errstate(all="ignore"):
+        if other_walks and mode.walk is not None:
+            captured = mode.walk(roots, retain, on_tensors, targets)
+        elif targets is None and not on_tensors:
+            captured = Walk(retain).run(roots)
+        else:
             careful = CarefulWalk(retain, on_tensors, targets)
             careful.run(roots)
-            return careful.captured
-    finally:
-        mode.grad = before
+            captured = careful.captured
+    mode.thread.states()  # so that the calls that follow need not ask whether they are in that block
+    return captured
+
+
+def _in_fresh_thread(function, *args, **kwargs):
+    """Call a function in a thread of its own, where there are as many frames left as in the main one."""
+    outcome, modes = [], mode.thread.all()
+
+    def run():
+        with region(**modes):
+            try:
+                outcome.append((function(*args, **kwargs), None))
+            except BaseException as error:
+                outcome.append((None, error))
+
+    thread = threading.Thread(target=run, name="plugrad: backward in backward")
+    thread.start()
+    thread.join()
+    result, error = outcome.pop()
+    if error is not None:
+        raise error
+    return result
 
 
 def _gradient(tensor, gradient, position: int) -> Tensor:

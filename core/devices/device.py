@@ -6,17 +6,16 @@ core asks for one by name, at the first use of its device, and never looks at an
 
 from __future__ import annotations
 
-import threading
-
 import numpy
 
 from plugrad import registry
 from plugrad.devices import dtypes
 from plugrad.devices.backend import Backend
+from plugrad.regions import Region, declare, elsewhere, mode
 from plugrad.registry import events
 
 
-class device:
+class device(Region):
     """Where a tensor lives: a type such as "cpu" or "cuda", and optionally a number.
 
     >>> import plugrad as torch
@@ -112,14 +111,12 @@ class device:
     def __reduce__(self):
         return device, (self.type, self.index)
 
-    def __enter__(self):
-        _context.__dict__.setdefault("stack", []).append(self)
-        events.publish(on_default_device, +1)
-        return self
+    def changes(self):
+        return {"device": self}
 
-    def __exit__(self, *exc):
-        _context.stack.pop()
-        events.publish(on_default_device, -1)
+    def __enter__(self):
+        super().__enter__()
+        return self
 
 
 class TensorType:
@@ -187,16 +184,16 @@ class TensorType:
         return f"TensorType({self.device}, {self.dtype})"
 
 
-on_default_device: list = []  # f(step): one more (+1) or one fewer (-1) default device is set
-_context = threading.local()
+on_default_device: list = []  # f(is_set): whether there is a default device from now on
+declare("device", None, elsewhere)
 _default: device | None = None
 
 
 def set_default_device(place) -> None:
     """Set the device that new tensors are made on; None sets it back to the CPU."""
     global _default
-    previous, _default = _default, None if place is None else device(place)
-    events.publish(on_default_device, (_default is not None) - (previous is not None))
+    _default = None if place is None else device(place)
+    events.publish(on_default_device, _default is not None)
 
 
 def default_device() -> device | None:
@@ -211,8 +208,7 @@ def get_default_device() -> device:
     >>> torch.get_default_device()
     device(type='cpu')
     """
-    stack = _context.__dict__.get("stack")
-    return stack[-1] if stack else _default or device("cpu")
+    return mode.device or _default or device("cpu")
 
 
 def resolve(place) -> device:

@@ -332,7 +332,7 @@ if not {lead}_.ndim or type({name}) is not int{several}:
         if not inputs:
             self.add(1, "_r._edge = None\nreturn _r")
             return
-        paused = "_modes.paused and not _mode.grad"
+        paused = "_modes.paused and not _mode.records()"
         if self.plan.result == "kernel":
             paused += " or not _r._type.is_differentiable"
         if not self.inline:

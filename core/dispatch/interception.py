@@ -16,7 +16,7 @@ import functools
 from plugrad import nest
 from plugrad.dispatch.formulas import of_composites
 from plugrad.graph import modes
-from plugrad.graph.modes import mode
+from plugrad.graph.modes import mode, region
 from plugrad.tensor.overriding import disabled
 from plugrad.tensor.tensor import Tensor, core_method, make, write_out
 
@@ -127,12 +127,9 @@ def handle(func, op, args, kwargs, run):
     """Give modes, overriding arguments and hooks their say in one call; `run()` is the call itself."""
     stack = mode.function_modes
     if stack:
-        mode.function_modes = stack[:-1]
-        try:
+        with region(function_modes=stack[:-1]):
             types = tuple([type(item) for item in overloaded(args, kwargs)])
             result = stack[-1].__torch_function__(func, types, args, kwargs)
-        finally:
-            mode.function_modes = stack
         return _implemented(result, func, [type(stack[-1])])
     if not mode.no_override:
         overriding = overloaded(args, kwargs)
@@ -218,8 +215,5 @@ def around(hooks, call, run):
     for hook in reversed(hooks):
         if hook.wants(call.op):
             run = functools.partial(hook.around, call, run)
-    mode.depth += 1
-    try:
+    with region(depth=mode.depth + 1):
         return run()
-    finally:
-        mode.depth -= 1

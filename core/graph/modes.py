@@ -3,53 +3,47 @@
 from __future__ import annotations
 
 import itertools
-import threading
 
 from plugrad.devices.device import on_default_device
+from plugrad.regions import Region, declare, elsewhere, mode, paused, region, special, watched
 from plugrad.registry.events import guarded_settings
+
+__all__ = ["Region", "elsewhere", "mode", "paused", "region", "special", "watched"]
 
 tick = itertools.count(1).__next__
 
-# Raised above zero while anything rare is on (anomaly mode, saved-tensor hooks, op hooks): the one truth test of the
-# fast path of every op.
-special = 0
-_special_lock = threading.Lock()
+declare("inference", False, special, elsewhere)
+declare("anomaly", False, special)
+declare("check_nan", True)
+other_walks: set = set()  # not empty while in any thread there is another walk backward than the plain ones
+declare("walk", None, other_walks)  # what walks in place of them: f(roots, retain, on_tensors, targets) -> captured
+declare("saved_hooks", (), special)
+declare("function_modes", (), watched, special, elsewhere)
+declare("dispatch_modes", (), watched, special, elsewhere)
+declare("op_hooks", (), watched, special, elsewhere)
+declare("depth", 0)  # of the call that hooks see
+declare("in_hook", False)
+declare("no_override", False)  # whether the overrides of classes are not asked
 
-
-def count_special(step: int) -> None:
-    """Tell the fast paths that one more (+1) or one fewer (-1) rare mode is on."""
-    global special
-    with _special_lock:
-        special += step
-
-
-# Raised above zero while new tensors may have to be made elsewhere than on the CPU: `with device(...)`,
-# `set_default_device`.
-elsewhere = 0
-
-
-def count_elsewhere(step: int) -> None:
-    """Tell the factories that one more (+1) or one fewer (-1) default device is set."""
-    global elsewhere
-    with _special_lock:
-        elsewhere += step
-
-
-on_default_device.append(count_elsewhere)
-
-# Raised above zero while a function mode or a hook on ops is on, and for good once a tensor of an overriding class
-# exists: what calls that have no fast path, or would hide the op from a hook, ask.
-watched = 0
 installed_hooks: tuple = ()  # hooks on ops that act in every thread
 
 
-def count_watched(step: int) -> None:
-    """Tell all paths that one more (+1) or one fewer (-1) mode or hook wants to see calls."""
-    global watched
-    with _special_lock:
-        watched += step
-    count_special(step)
-    count_elsewhere(step)
+def install(hooks: tuple) -> None:
+    """Set the hooks on ops that act in every thread."""
+    global installed_hooks
+    for flag in (watched, special, elsewhere):
+        flag.add("installed hooks")
+    installed_hooks = hooks
+    if not hooks:
+        for flag in (watched, special, elsewhere):
+            flag.discard("installed hooks")
+
+
+def _note_default_device(is_set: bool) -> None:
+    (elsewhere.add if is_set else elsewhere.discard)("the default device")
+
+
+on_default_device.append(_note_default_device)
 
 
 class _Leaf:
@@ -62,41 +56,6 @@ class _Leaf:
 LEAF = _Leaf()
 
 
-# Above zero while any thread records nothing: the fast paths ask for their own thread's mode only then.
-paused = 0
-
-
-class _Mode(threading.local):
-    _grad = True
-    inference = False
-    anomaly = False
-    check_nan = True
-    walk = None  # walks backward in place of the plain walks: f(roots, retain, on_tensors, targets) -> captured
-    saved_hooks: tuple = ()
-    function_modes: tuple = ()
-    dispatch_modes: tuple = ()
-    op_hooks: tuple = ()
-    depth = 0  # of the call that hooks see
-    in_hook = False
-    no_override = False  # whether the overrides of classes are not asked
-
-    @property
-    def grad(self) -> bool:
-        """Whether this thread records ops."""
-        return self._grad
-
-    @grad.setter
-    def grad(self, value: bool):
-        global paused
-        if value is not self._grad:
-            self._grad = value
-            with _special_lock:
-                paused += -1 if value else 1
-
-
-mode = _Mode()
-
-
 def _set_grad(value) -> None:
     mode.grad = value
 
@@ -107,45 +66,56 @@ guarded_settings.append(("the grad mode", lambda: mode.grad, _set_grad))
 # ---------------------------------------------------------------------------------------------------- grad modes
 
 
-class ModeContext:
-    """A context manager, usable as a decorator, that sets the grad mode."""
+class ModeContext(Region):
+    """A context manager, usable as a decorator, that sets a mode."""
 
-    __slots__ = ("_previous",)
-    _value = True
+    __slots__ = ()
 
     def __new__(cls, mode=None, **options):
         # A function is decorated: it is written as `@no_grad`, without parentheses.
         return cls()(mode) if callable(mode) else object.__new__(cls)
 
-    def __init__(self):
-        self._previous = []
-
-    def __enter__(self):
-        self._previous.append(mode.grad)
-        mode.grad = self._value
-
-    def __exit__(self, *exc):
-        mode.grad = self._previous.pop()
-
     def __call__(self, function):
         import functools
         import inspect
 
+        if inspect.isclass(function):
+            import warnings
+
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
+                "functions or methods. To preserve the current behavior of class decoration, you can directly "
+                "decorate the `__init__` method and nothing else.",
+                FutureWarning,
+                stacklevel=2,
+            )
+
+            def wrapper(*args, **kwargs):
+                with self.clone():
+                    return function(*args, **kwargs)
+
+            return wrapper
         if inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)
             def generator(*args, **kwargs):
                 # The mode is set only while the generator runs, never between two of its values.
-                with self.clone():
-                    source = function(*args, **kwargs)
-                    value = next(source, ModeContext)
-                while value is not ModeContext:
-                    sent = yield value
-                    with self.clone():
+                source = function(*args, **kwargs)
+                step, sent = source.send, (None,)
+                try:
+                    while True:
+                        with self.clone():
+                            value = step(*sent)
                         try:
-                            value = source.send(sent)
-                        except StopIteration:
-                            return
+                            step, sent = source.send, ((yield value),)
+                        except GeneratorExit:
+                            with self.clone():
+                                source.close()
+                            raise
+                        except BaseException as error:
+                            step, sent = source.throw, (error,)
+                except StopIteration as stop:
+                    return stop.value
 
             return generator
 
@@ -172,41 +142,39 @@ class no_grad(ModeContext):
     """
 
     __slots__ = ()
-    _value = False
+
+    def changes(self):
+        return {"pausing": True}
 
 
 class enable_grad(ModeContext):
     """Record again inside of `no_grad`; a context manager or a decorator."""
 
     __slots__ = ()
-    _value = True
+
+    def changes(self):
+        return {"pausing": False}
 
 
 class set_grad_enabled(ModeContext):
     """Switch recording on or off, at once and, as a context manager, until the block ends."""
 
-    __slots__ = ("_value",)
+    __slots__ = ("_value", "_previous")
 
     def __init__(self, mode):
-        self._value = bool(mode)
-        self._previous = [globals()["mode"].grad]
+        self._value, self._previous = bool(mode), globals()["mode"].grad
         globals()["mode"].grad = self._value
 
-    def __enter__(self):
-        mode.grad = self._value
+    def changes(self):
+        mode.grad = self._previous  # it acts in the block, and what was before is there again behind it
+        return {"pausing": not self._value}
 
     def __call__(self, function):
-        mode.grad = self._previous.pop()  # as a decorator it acts on the calls, not here
+        mode.grad = self._previous  # as a decorator it acts on the calls, not here
         return super().__call__(function)
 
     def clone(self):
         return set_grad_enabled(self._value)
-
-
-def _count_inference(on: bool) -> None:
-    """Send ops and factories to the general path while the mode is on, where their results are marked."""
-    count_special(+1 if on else -1)
-    count_elsewhere(+1 if on else -1)
 
 
 class inference_mode(ModeContext):
@@ -215,23 +183,10 @@ class inference_mode(ModeContext):
     __slots__ = ("_on",)
 
     def __init__(self, mode=True):
-        self._on, self._previous = bool(mode), []
+        self._on = bool(mode)
 
-    def __enter__(self):
-        self._previous.append((mode.grad, mode.inference))
-        if self._on is not mode.inference:
-            _count_inference(self._on)
-        if self._on:
-            mode.grad = False
-        elif mode.inference:
-            mode.grad = True
-        mode.inference = self._on
-
-    def __exit__(self, *exc):
-        was = mode.inference
-        mode.grad, mode.inference = self._previous.pop()
-        if was is not mode.inference:
-            _count_inference(mode.inference)
+    def changes(self):
+        return {"pausing": self._on or mode.pausing and not mode.inference, "inference": self._on}
 
     def clone(self):
         return inference_mode(self._on)
@@ -247,32 +202,33 @@ def is_inference_mode_enabled() -> bool:
     return mode.inference
 
 
-class detect_anomaly:
+class detect_anomaly(Region):
     """Record the forward stack of every op, show it when its backward fails, and stop at NaN gradients."""
 
     def __init__(self, check_nan=True):
-        self._wanted = (True, bool(check_nan))
+        self._wanted = {"anomaly": True, "check_nan": bool(check_nan)}
 
-    def __enter__(self):
-        self._previous = mode.anomaly, mode.check_nan
-        mode.anomaly, mode.check_nan = self._wanted
-        count_special(+1)
-
-    def __exit__(self, *exc):
-        mode.anomaly, mode.check_nan = self._previous
-        count_special(-1)
+    def changes(self):
+        return self._wanted
 
 
 class set_detect_anomaly(detect_anomaly):
     """Switch anomaly mode on or off, at once and, as a context manager, until the block ends."""
 
     def __init__(self, mode, check_nan=True):
-        super().__init__(check_nan)
-        self._wanted = (bool(mode), bool(check_nan))
-        super().__enter__()
+        self._wanted = {"anomaly": bool(mode), "check_nan": bool(check_nan)}
+        self._previous = _set_anomaly(self._wanted)
 
-    def __enter__(self):
-        return None
+    def changes(self):
+        _set_anomaly(self._previous)
+        return self._wanted
+
+
+def _set_anomaly(wanted) -> dict:
+    previous = {name: getattr(mode, name) for name in wanted}
+    for name, value in wanted.items():
+        setattr(mode, name, value)
+    return previous
 
 
 def is_anomaly_enabled() -> bool:
@@ -280,16 +236,18 @@ def is_anomaly_enabled() -> bool:
     return mode.anomaly
 
 
-class saved_tensors_hooks:
+class saved_tensors_hooks(Region):
     """Pass every tensor that is saved for backward through `pack_hook`, and back through `unpack_hook`."""
 
     def __init__(self, pack_hook, unpack_hook):
         self._hooks = pack_hook, unpack_hook
 
-    def __enter__(self):
-        mode.saved_hooks = (*mode.saved_hooks, self._hooks)
-        count_special(+1)
+    def changes(self):
+        return {"saved_hooks": (*mode.saved_hooks, self._hooks)}
 
-    def __exit__(self, *exc):
-        mode.saved_hooks = mode.saved_hooks[:-1]
-        count_special(-1)
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keep tensors that are saved for backward in host memory."""
+
+    def __init__(self, pin_memory=False):
+        super().__init__(lambda t: (t.device, t.cpu()), lambda packed: packed[1].to(packed[0]))

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from plugrad.graph import modes
-from plugrad.graph.modes import mode
+from plugrad.graph.modes import region
 
 
 def disabled(func, types, args=(), kwargs=None):
     """Stand as `__torch_function__` in a class that overrides nothing: its results are plain Tensors."""
-    previous, mode.no_override = mode.no_override, True
-    try:
+    with region(no_override=True):
         return func(*args, **(kwargs or {}))
-    finally:
-        mode.no_override = previous
 
 
 _classes_watched = False
@@ -23,4 +20,4 @@ def watch_classes() -> None:
     global _classes_watched
     if not _classes_watched:
         _classes_watched = True
-        modes.watched += 1
+        modes.watched.add("overriding classes")

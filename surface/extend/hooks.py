@@ -5,7 +5,7 @@ from __future__ import annotations
 from plugrad import registry
 from plugrad.dispatch.interception import Hook
 from plugrad.graph import modes
-from plugrad.graph.modes import mode
+from plugrad.graph.modes import mode, region
 from plugrad.graph.nodes import OutputSlot
 
 
@@ -59,7 +59,6 @@ class OpHook(Hook):
 
     def __enter__(self):
         mode.op_hooks = (*mode.op_hooks, self)
-        modes.count_watched(+1)
         return self
 
     def __exit__(self, *exc):
@@ -68,20 +67,17 @@ class OpHook(Hook):
             raise RuntimeError(f"{type(self).__name__} was left more often than entered in this thread")
         hooks.remove(self)
         mode.op_hooks = tuple(hooks)
-        modes.count_watched(-1)
 
     def install(self):
         """Make the hook act in every thread; return it."""
-        modes.installed_hooks = (*modes.installed_hooks, self)
-        modes.count_watched(+1)
+        modes.install((*modes.installed_hooks, self))
         return self
 
     def remove(self) -> None:
         """Undo `install`."""
         if self not in modes.installed_hooks:
             raise RuntimeError(f"{type(self).__name__} is not installed")
-        modes.installed_hooks = tuple([hook for hook in modes.installed_hooks if hook is not self])
-        modes.count_watched(-1)
+        modes.install(tuple([hook for hook in modes.installed_hooks if hook is not self]))
 
     @property
     def active(self) -> bool:
@@ -91,11 +87,8 @@ class OpHook(Hook):
 
 def _quietly(function, *arguments):
     """Call a function of a hook, which may use ops itself: those no hook sees."""
-    previous, mode.in_hook = mode.in_hook, True
-    try:
+    with region(in_hook=True):
         function(*arguments)
-    finally:
-        mode.in_hook = previous
 
 
 def _follow(hook, op, result) -> None:

@@ -54,14 +54,10 @@ class zero_safe(ModeContext):
     __slots__ = ("_value",)
 
     def __init__(self, enabled=True):
-        self._value, self._previous = bool(enabled), []
+        self._value = bool(enabled)
 
-    def __enter__(self):
-        self._previous.append(mode.walk)
-        mode.walk = run if self._value else None
-
-    def __exit__(self, *exc):
-        mode.walk = self._previous.pop()
+    def changes(self):
+        return {"walk": run if self._value else None}
 
     def clone(self):
         return zero_safe(self._value)

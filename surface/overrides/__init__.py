@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from plugrad import Tensor
 from plugrad.dispatch import interception
-from plugrad.graph import modes
-from plugrad.graph.modes import mode
+from plugrad.graph.modes import Region, mode, region
 
 __all__ = [
     "DisableTorchFunctionSubclass", "TorchDispatchMode", "TorchFunctionMode", "handle_torch_function",
@@ -26,7 +25,6 @@ class _StackMode:
 
     def __enter__(self):
         setattr(mode, self._stack, (*getattr(mode, self._stack), self))
-        modes.count_watched(+1)
         return self
 
     def __exit__(self, *exc):
@@ -34,7 +32,6 @@ class _StackMode:
         if not stack or stack[-1] is not self:
             raise RuntimeError(f"{type(self).__name__} was left while another mode, entered later, is still on")
         setattr(mode, self._stack, stack[:-1])
-        modes.count_watched(-1)
 
 
 class TorchFunctionMode(_StackMode):
@@ -88,12 +85,8 @@ class TorchDispatchMode(_StackMode):
 
     def below_autograd(self, func, args, kwargs):
         """Carry out a call by `__torch_dispatch__`, with this mode taken off the stack and nothing recorded."""
-        stack, grad = mode.dispatch_modes, mode.grad
-        mode.dispatch_modes, mode.grad = stack[:-1], False
-        try:
+        with region(dispatch_modes=mode.dispatch_modes[:-1], pausing=True):
             result = self.__torch_dispatch__(func, (), args, kwargs)
-        finally:
-            mode.dispatch_modes, mode.grad = stack, grad
         if result is NotImplemented:
             raise TypeError(f"{type(self).__name__}.__torch_dispatch__ does not implement {func.__name__}")
         if not isinstance(result, (Tensor, tuple, list)):
@@ -107,14 +100,11 @@ class TorchDispatchMode(_StackMode):
         raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__(func, types, args, kwargs)")
 
 
-class DisableTorchFunctionSubclass:
+class DisableTorchFunctionSubclass(Region):
     """A context manager in which `__torch_function__` of classes is not asked: results are plain Tensors."""
 
-    def __enter__(self):
-        self._previous, mode.no_override = mode.no_override, True
-
-    def __exit__(self, *exc):
-        mode.no_override = self._previous
+    def changes(self):
+        return {"no_override": True}
 
 
 def has_torch_function(relevant_args) -> bool:

@@ -34,13 +34,13 @@ GENERAL = {interpreter.apply.__code__, factories.create.__code__}  # what carrie
 @contextlib.contextmanager
 def general_path():
     """Send every call inside to the general path."""
-    modes.count_special(+1)
-    modes.count_elsewhere(+1)
+    modes.special.add("test")
+    modes.elsewhere.add("test")
     try:
         yield
     finally:
-        modes.count_elsewhere(-1)
-        modes.count_special(-1)
+        modes.elsewhere.discard("test")
+        modes.special.discard("test")
 
 
 # ---------------------------------------------------------------------------------------------------- observing

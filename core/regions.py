@@ -1,0 +1,195 @@
+"""The modes of a thread, and the regions of a program where they are others: blocks of `with no_grad()` and the like.
+
+An exception from outside, as Ctrl-C raises it, may come between any two bytecodes of Python code: inside of an
+`__exit__`, too, before that has put anything back. So a region ends without Python code. Its flag is a `BytesIO`: that
+is closed by a C function which takes what a `with` block hands it, and may be closed twice: by the `with` block, or,
+where that never came to it, when the block lets go of the function. What is past is taken off the thread's stack by
+whoever next asks for a mode.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from io import BytesIO
+from operator import attrgetter
+from weakref import ref
+
+# Not empty while in any thread something holds that few calls have to know; the fast paths ask for no more than that.
+paused: set = set()  # nothing is recorded
+special: set = set()  # anything rare is on (anomaly mode, saved-tensor hooks, op hooks)
+elsewhere: set = set()  # new tensors may have to be made elsewhere than on the CPU
+watched: set = set()  # a function mode or a hook on ops is on, or a tensor of an overriding class exists
+
+_flags: dict[str, tuple] = {}  # mode -> the sets above that have to know where it is on
+_is_closed = attrgetter("closed")
+_always = partial(bool, True)
+
+
+class _State:
+    """Some modes, as they are in one region; `ended()` says whether the program has left it."""
+
+    __slots__ = ("modes", "ended", "guard", "__weakref__")
+
+    def __init__(self, modes, ended, guard=None):
+        self.modes, self.ended, self.guard = modes, ended, guard
+        for name in modes:
+            if modes[name]:  # the fast paths have to know, as long as this state exists
+                for flag in _flags[name]:
+                    flag.add(ref(self, flag.discard))
+
+    def set(self, name, value) -> None:
+        """Set one mode."""
+        for flag in _flags[name]:
+            flag.add(ref(self, flag.discard))
+        self.modes[name] = value
+        for flag in _flags[name]:
+            if not any([on for other, on in self.modes.items() if any([flag is one for one in _flags[other]])]):
+                flag.discard(ref(self))
+
+
+class _Thread:
+    """Where one thread is: its states, and what stands between a `with` block's question and its entry."""
+
+    __slots__ = ("stack", "prepared", "by_hand")
+
+    def __init__(self):
+        self.stack = (_State({}, bool),)  # outermost first
+        self.prepared = (None, None, None)
+        self.by_hand = ()
+
+    def states(self) -> tuple:
+        """Return the states that this thread is in, outermost first; those it has left are dropped."""
+        stack = self.stack
+        while stack[-1].ended():
+            past = stack[-1].modes
+            self.stack = stack = stack[:-1]
+            if "pausing" in past:
+                mode.records = _ask if len(stack) > 1 or stack[0].modes.get("pausing") else _always
+        return stack
+
+    def get(self, name):
+        for state in self.states()[::-1]:
+            if name in state.modes and not state.ended():
+                return state.modes[name]
+        return _defaults[name]
+
+    def all(self) -> dict:
+        """Return all modes that were ever changed here, by name."""
+        return {name: value for state in self.states() if not state.ended() for name, value in state.modes.items()}
+
+    def set(self, name, value) -> None:
+        stack = self.states()
+        for state in stack[::-1]:
+            if (name in state.modes or state is stack[0]) and not state.ended():
+                break
+        if name == "pausing":
+            mode.records = _ask
+        state.set(name, value)
+        if name == "pausing" and not value and len(stack) == 1:
+            mode.records = _always
+
+    def enter(self, context, modes: dict) -> None:
+        """Begin the region of a context manager, in which some modes are others."""
+        owner, flag, guard = self.prepared
+        if owner is not context or flag.closed:  # `__enter__` was called by hand
+            flag, guard = BytesIO(), None
+            self.by_hand = (*self.by_hand, (context, flag))
+        self.prepared = _NOTHING
+        stack = self.stack
+        if stack[-1].ended():
+            stack = self.states()
+        ended = partial(_is_closed, flag)
+        self.stack = (*stack, _State(modes, ended, guard))
+        if "pausing" in modes:
+            mode.records = ended if modes["pausing"] and mode.records is _always else _ask
+
+
+_NOTHING = (None, None, None)
+
+
+class Modes(threading.local):
+    """The modes of the thread that asks: attributes, which `declare` declares."""
+
+    def __init__(self):
+        self.thread = _Thread()
+        self.records = _always  # a C function wherever possible: the fast paths call it while anything is paused
+
+
+    @property
+    def grad(self) -> bool:
+        """Whether this thread records ops."""
+        return not self.thread.get("pausing")
+
+    @grad.setter
+    def grad(self, value: bool):
+        self.thread.set("pausing", not value)
+
+
+def _ask() -> bool:
+    return mode.grad
+
+
+_defaults: dict = {}
+
+
+def declare(name: str, default=False, *flags: set) -> None:
+    """Make `name` a mode. While it is true, each of `flags` is not empty."""
+    _defaults[name] = default
+    _flags[name] = flags
+    setattr(Modes, name, property(lambda self: self.thread.get(name), lambda self, value: self.thread.set(name, value)))
+
+
+class _Exit:
+    """The `__exit__` of a region. A `with` block asks for it before it enters, and holds it until it is over."""
+
+    def __get__(self, context, owner=None):
+        if context is None:
+            return _leave
+        thread = mode.thread
+        if thread.by_hand and any([held is context for held, _ in thread.by_hand]):
+            return partial(_leave, context)
+        flag = BytesIO()
+        leave = flag.__exit__
+        thread.prepared = (context, flag, ref(leave, flag.__exit__))
+        return leave
+
+
+def _leave(context, *exception) -> None:
+    """End the region that a context manager began last in this thread, where it was entered by hand."""
+    thread = mode.thread
+    for place in range(len(thread.by_hand))[::-1]:
+        if thread.by_hand[place][0] is context:
+            thread.by_hand[place][1].close()
+            thread.by_hand = thread.by_hand[:place] + thread.by_hand[place + 1 :]
+            return
+
+
+class Region:
+    """Base of context managers that change modes of their thread: `changes` says which."""
+
+    __slots__ = ()
+
+    def changes(self) -> dict:
+        raise NotImplementedError(f"{type(self).__name__} must define changes()")
+
+    def __enter__(self):
+        mode.thread.enter(self, self.changes())
+
+    __exit__ = _Exit()
+
+
+class region(Region):
+    """A region in which the given modes are others."""
+
+    __slots__ = ("_changes",)
+
+    def __init__(self, **changes):
+        self._changes = changes
+
+    def __enter__(self):
+        mode.thread.enter(self, self._changes)
+
+
+mode = Modes()
+declare("pausing", False, paused)

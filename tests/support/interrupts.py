@@ -1,0 +1,65 @@
+"""An exception from outside at every point of a program: KeyboardInterrupt before the n-th of plugrad's bytecodes."""
+
+import random
+import sys
+from pathlib import Path
+
+import plugrad
+
+ROOT = str(Path(plugrad.__file__).parents[1])
+OWN = ("core", "surface", "plugins", "testing", "cli")
+
+
+def _is_own(name: str) -> bool:
+    # A function that was generated from an op's plan has no file: its bytecodes are plugrad's, too.
+    return name.startswith((*(f"{ROOT}/{folder}/" for folder in OWN), "<plugrad"))
+
+
+class _Tracer:
+    """Counts the bytecodes that run in plugrad's files, and raises KeyboardInterrupt before number `stop`."""
+
+    def __init__(self, stop=None):
+        self.count, self.stop, self.where = 0, stop, None
+
+    def __call__(self, frame, event, arg):
+        if event == "call":
+            if not _is_own(frame.f_code.co_filename):
+                return None
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        elif event == "opcode":
+            if self.count == self.stop:
+                self.where = f"{frame.f_code.co_filename.removeprefix(ROOT)}:{frame.f_lineno} {frame.f_code.co_name}"
+                sys.settrace(None)
+                raise KeyboardInterrupt(self.where)
+            self.count += 1
+        return self
+
+
+def _run(program, tracer):
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        return program()
+    finally:
+        sys.settrace(before)
+
+
+def interrupted(program, prepare=lambda: None, most=400, seed=0):
+    """Yield (where, prepared, whether it was interrupted) for runs of `program(prepared)`, each stopped elsewhere.
+
+    `prepare()` makes what a run works on. All points are tried, or `most` of them, chosen at random.
+    """
+    program(prepare())  # what is generated at the first use of an op is no part of the count
+    counter = _Tracer()
+    prepared = prepare()
+    _run(lambda: program(prepared), counter)
+    points = range(counter.count)
+    if counter.count > most:
+        points = sorted(random.Random(seed).sample(points, most))
+    for point in points:
+        tracer, prepared, was = _Tracer(point), prepare(), False
+        try:
+            _run(lambda: program(prepared), tracer)  # noqa: B023 - it is called here
+        except KeyboardInterrupt:
+            was = True
+        yield tracer.where, prepared, was
