@@ -1,5 +1,6 @@
 """An exception from outside at every point of a program: KeyboardInterrupt before the n-th of plugrad's bytecodes."""
 
+import dis
 import random
 import sys
 from pathlib import Path
@@ -15,6 +16,26 @@ def _is_own(name: str) -> bool:
     return name.startswith((*(f"{ROOT}/{folder}/" for folder in OWN), "<plugrad"))
 
 
+# Bytecodes that run nothing: CPython looks at no signal behind them, though a tracer could raise there.
+_QUIET = {
+    code
+    for name, code in dis.opmap.items()
+    if name.startswith(("LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "STORE_FAST", "POP_TOP", "PUSH_NULL", "COPY", "SWAP"))
+    or name in ("NOP", "PRECALL", "KW_NAMES", "JUMP_FORWARD", "BEFORE_WITH")
+}
+_codes: dict = {}
+
+
+def _is_quiet(frame) -> bool:
+    code = _codes.get(frame.f_code)
+    if code is None:
+        code = _codes[frame.f_code] = {}
+        before = None
+        for instruction in dis.get_instructions(frame.f_code):
+            code[instruction.offset], before = before in _QUIET, instruction.opcode
+    return code.get(frame.f_lasti, False)
+
+
 class _Tracer:
     """Counts the bytecodes that run in plugrad's files, and raises KeyboardInterrupt before number `stop`."""
 
@@ -26,7 +47,7 @@ class _Tracer:
             if not _is_own(frame.f_code.co_filename):
                 return None
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        elif event == "opcode":
+        elif event == "opcode" and not _is_quiet(frame):
             if self.count == self.stop:
                 self.where = f"{frame.f_code.co_filename.removeprefix(ROOT)}:{frame.f_lineno} {frame.f_code.co_name}"
                 sys.settrace(None)
