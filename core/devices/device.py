@@ -126,20 +126,24 @@ class TensorType:
     them (a subclass with overrides) have a variant of their type: `plain` is the type itself there, and another one
     everywhere else. Being another object it fails the tests of the fast paths, which costs those nothing; `home` is
     what they compare to see whether two tensors are on one device.
+
+    Another variant, `is_open`, has tensors that count as row-major while the order of their array is open still: some
+    kernels are faster in another one. Ops that don't care hand the type on; for all others, and for whoever looks,
+    `layouts.lay_out` makes the tensor what it counts as.
     """
 
     __slots__ = (
         "device", "dtype", "np", "xp", "array_type", "backend", "symbolic", "constants", "plain", "home", "rare",
-        "is_differentiable", "_variant",
+        "is_differentiable", "is_open", "_variant", "_opened",
     )  # fmt: skip
 
-    def __init__(self, place: device, element: dtypes.dtype, plain: TensorType | None = None):
+    def __init__(self, place: device, element: dtypes.dtype, plain: TensorType | None = None, is_open=False):
         self.device, self.dtype, self.np = place, element, element.numpy
-        self.plain, self.home = (self, place) if plain is None else (plain, self)
-        self._variant = None
+        self.plain, self.home = (self, place) if plain is None else (plain, place if is_open else self)
+        self.is_open, self._variant, self._opened = is_open, None, None
         self.backend = place.backend
         self.xp, self.array_type, self.symbolic = self.backend.xp, self.backend.array_type, self.backend.symbolic
-        self.rare = self.symbolic or plain is not None  # whether every call takes the general path
+        self.rare = self.symbolic or self.home is self  # whether every call takes the general path
         self.is_differentiable = element.is_floating_point or element.is_complex
         self.constants: dict = {}  # Python numbers as 0-d arrays
 
@@ -150,6 +154,12 @@ class TensorType:
         if self._variant is None:
             self._variant = TensorType(self.device, self.dtype, self)
         return self._variant
+
+    def opened(self) -> TensorType:
+        """Return the variant of this type for tensors whose order in memory is open; a variant itself stays."""
+        if self._opened is None and self.plain is self:
+            self._opened = TensorType(self.device, self.dtype, self, True)
+        return self._opened or self
 
     def constant(self, value):
         """Return a Python number in the form in which the array module computes with it fastest.

@@ -17,6 +17,7 @@ from plugrad.dispatch.formulas import PLAIN, output_number
 from plugrad.graph import modes
 from plugrad.graph.modes import LEAF, mode, tick
 from plugrad.graph.versions import touch
+from plugrad.tensor.layouts import open_type
 from plugrad.tensor.shapes import axes
 from plugrad.tensor.tensor import Tensor, write_out
 from plugrad.tensor.views import UNTRACKED, is_view_of, mark_view
@@ -67,8 +68,8 @@ _GLOBALS = {
     "check": interpreter.check,
     "composite": interception.composite, "failed": interpreter.failed, "finish_many": interpreter.finish_many,
     "is_view_of": is_view_of, "mark_view": mark_view, "mode": mode, "modes": modes, "named": interpreter.named,
-    "narrow": narrow, "new": object.__new__, "operate": interpreter.operate, "plain": plain, "tick": tick,
-    "touch": touch, "type": type, "wrapped": interpreter.wrapped, "write_out": write_out,
+    "narrow": narrow, "new": object.__new__, "open_type": open_type, "operate": interpreter.operate, "plain": plain,
+    "tick": tick, "touch": touch, "type": type, "wrapped": interpreter.wrapped, "write_out": write_out,
 }  # fmt: skip
 
 
@@ -315,6 +316,8 @@ if not {lead}_.ndim or type({name}) is not int{several}:
         self.add(1, "_r = _new(_Tensor)\n_r._data = _y")
         kernel = "_t if _y.dtype is _t.np else _t.device.tensor_type(_y.dtype)"
         self.add(1, f"_r._type = {dict(lead='_t', bool='_bool_type[_t]').get(plan.result, kernel)}")
+        if op.any_order:
+            self.add(1, "if not _y.flags.c_contiguous:\n    _r._type = _open_type(_r._type, _y)")
         if plan.view:
             rest = "".join(f"{name}, " for name in op.parameters[1:])
             first = op.parameters[0]
@@ -404,7 +407,7 @@ _n.seq = _tick()
         op, plan = self.op, self.plan
         if not op.trusted:
             return None
-        conditions = [f"{a.name}._type is _t" for a in wanted if a.role == "input"]
+        conditions = [f"{a.name}._type.np is _t.np" for a in wanted if a.role == "input"]
         if plan.result == "kernel":
             conditions.insert(0, "_y.dtype is _t.np")
         operands = sum(argument.role in ("lead", "operand", "partner", "input") for argument in plan.arguments)

@@ -32,6 +32,7 @@ class Elementwise(Op):
 
     def __init__(self, function, *, tensors=None, same=None, promote="same", **options):
         super().__init__(function, promote=promote, **options)
+        self.keeps_order = promote != "bool"
         self.tensors = tuple(tensors) if tensors else self.parameters[: self.arity or 1]
         self.operands = tuple(self.index[name] for name in self.tensors)
         self.promoted = tuple(self.index[name] for name in (same or self.tensors))

@@ -17,6 +17,7 @@ from plugrad.graph.modes import LEAF, mode, tick
 from plugrad.graph.nodes import OutputSlot
 from plugrad.graph.saved import annotate
 from plugrad.tensor import inference
+from plugrad.tensor.layouts import lay_out, open_type
 from plugrad.tensor.tensor import Tensor, from_raw, make, write_out
 from plugrad.tensor.views import is_view_of, mark_view
 
@@ -73,9 +74,11 @@ def unwrap(op, values):
             if value._edge is not None:
                 requires = True
             here = value._type
-            if here.plain is not here:
-                here, rare = here.plain, True
-            if ttype is None:
+            if here.plain is not here and not (here.is_open and op.keeps_order):
+                if here.is_open:
+                    raw[i] = lay_out(value)._data
+                here, rare = here.plain, rare or not here.is_open
+            if ttype is None or here.is_open and here.plain is ttype:
                 ttype = here
             elif here is not ttype and here.device is not ttype.device:
                 ttype = _other_device(op, values, raw, i, ttype)
@@ -127,6 +130,7 @@ def _unwrap_sequence(op, value, ttype):
         if isinstance(item, Tensor):
             if item._view is not None:
                 item._refresh()
+            lay_out(item)
             if ttype is None:
                 ttype = item._type.plain
             elif item._type.device is not ttype.device:
@@ -239,6 +243,8 @@ def finish(op, values, raw, ttype, result, result_dtype):
         result = result.astype(result_dtype)
         dtype = result.dtype
     tensor = make(result, ttype if dtype is ttype.np else ttype.device.tensor_type(dtype))
+    if op.any_order and not ttype.symbolic:
+        tensor._type = open_type(tensor._type, result)
     if op.formulas and mode.grad and tensor._type.is_differentiable:
         tensor._edge = make_node(op, values, raw, result)
     if op.is_view and is_view_of(result, values[0]._data, ttype.backend):
@@ -259,6 +265,8 @@ def finish_many(op, values, raw, ttype, results, result_dtype=None):
             item = item.astype(result_dtype)
             dtype = result_dtype
         tensors.append(make(item, ttype if dtype is np else ttype.device.tensor_type(dtype)))
+        if op.any_order and not ttype.symbolic:
+            tensors[-1]._type = open_type(tensors[-1]._type, item)
     if op.formulas and mode.grad:
         node = make_node(op, values, raw, tuple([tensor._data for tensor in tensors]))
         if node is not None:

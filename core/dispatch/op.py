@@ -34,6 +34,11 @@ class Formula:
         self.needs = "needs" in names
 
 
+def _served(op, ttype) -> bool:
+    """Whether the fast paths of an op may serve a tensor type."""
+    return ttype.plain is ttype or ttype.is_open and op.keeps_order
+
+
 class FastKernels(dict):
     """The kernel of an op for each tensor type that its fast path serves; None sends others to the interpreter."""
 
@@ -43,7 +48,7 @@ class FastKernels(dict):
         self.op = op
 
     def __missing__(self, ttype):
-        kernel = self[ttype] = self.op.fast_kernel(ttype) if ttype.plain is ttype else None
+        kernel = self[ttype] = self.op.fast_kernel(ttype) if _served(self.op, ttype) else None
         return kernel
 
 
@@ -54,7 +59,7 @@ class FastWrites(FastKernels):
 
     def __missing__(self, ttype):
         op = self.op
-        served = ttype.plain is ttype and not ttype.symbolic
+        served = _served(op, ttype) and not ttype.symbolic
         if op.write_function is None:  # written by an array function
             served = served and op.fast_kernel(ttype) is not None
         self[ttype] = answer = True if served else None
@@ -78,6 +83,7 @@ class Op:
     returns_several = True  # whether kernels may return tuples
     is_view = False
     reduces = False
+    keeps_order = False  # whether the order of an input's elements in memory may be any, and is that of the result
     runs_on = "arrays"  # what kernels are given: arrays, tensors, or nothing
 
     def __init__(
@@ -101,6 +107,7 @@ class Op:
         override=False,
         kinds=None,
         once=False,
+        any_order=False,
     ):
         code = getattr(function, "__code__", None)
         if code is None or code.co_flags & 0x0C:
@@ -140,6 +147,9 @@ class Op:
             self.has_out = self.may_have_out()
         self.override, self.once = override, once  # once: its gradient can't be differentiated again
         self.kinds = kinds or {}  # of parameters whose kind neither default nor name tells: {"n": "int"}
+        self.any_order = any_order  # whether results count as row-major in whichever order their elements are
+        if any_order:
+            self.keeps_order = True
         self.formulas: list[Formula] = []
         self.write_function = None
         self.meta_function = None if like is None else _rule_like(self, like)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 
 from plugrad import needs
-from plugrad.tensor.layouts import strided
+from plugrad.tensor.layouts import channels_last, channels_last_3d, is_packed, lay_out, strided
 from plugrad.tensor.shapes import axes
 
 
@@ -139,8 +139,9 @@ class Description:
 
     def stride(self, dim=None):
         """Return the step between elements, in elements, of all dimensions or of one."""
-        itemsize = self._data.itemsize
-        shape, steps = self._data.shape, []
+        data = lay_out(self)._data
+        itemsize = data.itemsize
+        shape, steps = data.shape, []
         if 0 in shape:  # NumPy leaves the strides of empty arrays open; PyTorch shows those of a contiguous tensor
             step = 1
             for n in reversed(shape):
@@ -148,21 +149,23 @@ class Description:
                 step *= max(n, 1)
             steps = steps[::-1]
         else:
-            steps = [step // itemsize for step in self._data.strides]
+            steps = [step // itemsize for step in data.strides]
         return tuple(steps) if dim is None else steps[dim]
 
     def storage_offset(self) -> int:
         """Return where in its storage the first element is, in elements."""
-        storage = self._type.backend.storage(self._data)
+        storage = self._type.backend.storage(lay_out(self)._data)
         return (self.data_ptr() - _address(storage)) // self._data.itemsize
 
     def data_ptr(self) -> int:
         """Return the address of the first element."""
-        return _address(self._data)
+        return _address(lay_out(self)._data)
 
     def is_contiguous(self, memory_format=None) -> bool:
-        """Whether the elements lie in memory in row-major order."""
-        return bool(self._data.flags.c_contiguous)
+        """Whether the elements lie in memory in row-major order, or in that of a memory format."""
+        data = lay_out(self)._data
+        asks_channels = memory_format is channels_last or memory_format is channels_last_3d
+        return is_packed(data, memory_format) if asks_channels else bool(data.flags.c_contiguous)
 
     def is_floating_point(self) -> bool:
         """Whether the dtype is a floating point one."""

@@ -6,6 +6,7 @@ They carry a variant of their tensor type, so that the fast paths leave them to 
 from __future__ import annotations
 
 from plugrad.graph.modes import mode
+from plugrad.tensor.layouts import lay_out
 
 exist = False  # whether there ever was one
 
@@ -14,7 +15,7 @@ def mark(tensor):
     """Make a new tensor an inference tensor; return it."""
     global exist
     exist = True
-    tensor._type = tensor._type.variant()
+    tensor._type = lay_out(tensor)._type.variant()
     tensor.__dict__["_inference"] = True
     return tensor
 

@@ -1,4 +1,4 @@
-"""`layout` and `memory_format`: what PyTorch programs pass, and what has one meaning here."""
+"""`layout` and `memory_format`: the order of elements in memory, and tensors for which it is open still."""
 
 from __future__ import annotations
 
@@ -21,9 +21,50 @@ class layout(_Named):
 
 
 class memory_format(_Named):
-    """The order of the dimensions in memory; accepted, and always row-major here."""
+    """The order of the dimensions in memory: row-major, or with the channels innermost."""
 
 
 strided = layout("strided")
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
 channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
+
+
+def is_channels_last(shape, strides) -> bool:
+    """Whether strides are those of a batch of images or volumes, packed with the channels innermost."""
+    if len(shape) not in (4, 5) or 0 in shape:
+        return False
+    step = least = 0
+    for d in (1, *range(len(shape) - 1, 1, -1), 0):
+        step = strides[d]
+        if step < least or d == 0 and least == strides[1]:  # the latter are vectors: row-major as well
+            return False
+        least = step * shape[d]
+    return strides[1] > 0
+
+
+def is_packed(array, format: memory_format) -> bool:
+    """Whether the elements lie in memory one after another, in the order of `channels_last` or `channels_last_3d`."""
+    if array.ndim != (4 if format is channels_last else 5):
+        return False
+    expected = array.itemsize
+    for d in (1, *range(array.ndim - 1, 1, -1), 0):
+        if array.shape[d] != 1:
+            if array.strides[d] != expected:
+                return False
+            expected *= array.shape[d]
+    return True
+
+
+def open_type(ttype, array):
+    """Return the type of a tensor that counts as row-major with whatever array; channels last is an order, too."""
+    if array.flags.c_contiguous or is_channels_last(array.shape, array.strides):
+        return ttype
+    return ttype.opened()
+
+
+def lay_out(tensor):
+    """Put the elements of a tensor that counts as row-major into that order if they are not; return the tensor."""
+    ttype = getattr(tensor, "_type", None)
+    if ttype is not None and ttype.is_open:
+        tensor._data, tensor._type = ttype.xp.ascontiguousarray(tensor._data), ttype.plain
+    return tensor

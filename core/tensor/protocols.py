@@ -8,6 +8,7 @@ from plugrad.devices import dtypes
 from plugrad.graph.modes import mode
 from plugrad.graph.versions import touch
 from plugrad.tensor import shared_memory
+from plugrad.tensor.layouts import lay_out
 
 
 class Protocols:
@@ -52,7 +53,7 @@ class Protocols:
                 )
         if self._type.dtype is dtypes.bfloat16:
             raise TypeError("Got unsupported ScalarType BFloat16; convert it first: x.float().numpy()")
-        return self._type.backend.to_numpy(self._data)
+        return self._type.backend.to_numpy(lay_out(self)._data)
 
     def __array__(self, dtype=None, copy=None):
         array = self.numpy()

@@ -24,6 +24,7 @@ import numpy
 
 from plugrad.graph import numpy_writes
 from plugrad.graph.modes import mode
+from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.views import UNTRACKED, Base, View
 
 # ---------------------------------------------------------------------------------------------------- exports
@@ -53,7 +54,7 @@ _alone = _holders(_OnlyHolder())
 
 def export(tensor):
     """Return a NumPy array that shares the memory of a CPU tensor, so that writes to it can be noticed."""
-    source = _source(tensor)
+    source = _source(lay_out(tensor))
     own = _holders(tensor) == _alone + (source is not None and source._data is tensor._data)
     array = tensor._data
     if not array.flags.writeable:

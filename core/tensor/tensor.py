@@ -23,6 +23,7 @@ from plugrad.graph.nodes import Node
 from plugrad.graph.versions import touch, version
 from plugrad.tensor import inference, shared_memory
 from plugrad.tensor.description import Description
+from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.overriding import disabled, watch_classes
 from plugrad.tensor.protocols import Protocols
 from plugrad.tensor.views import UNTRACKED, Base, View
@@ -228,7 +229,7 @@ class Tensor(Description, Protocols):
 
     def detach(self):
         """Return a tensor that shares the data and has no history."""
-        ttype = self._type
+        ttype = lay_out(self)._type
         if ttype.plain is not ttype:
             if type(self) is Tensor:
                 return inference.mark(make(self._data, ttype))
@@ -249,7 +250,7 @@ class Tensor(Description, Protocols):
     @property
     def data(self):
         """A tensor that shares the data; writes to it are not seen by autograd."""
-        data = self._data
+        data = lay_out(self)._data
         if type(self._view) is Base and self._view.handles is not None:
             data = data[...]  # an array of its own: what ops saw of this tensor's says nothing of uses of that
         result = make(data, self._type.plain)
@@ -260,7 +261,7 @@ class Tensor(Description, Protocols):
     def data(self, value):
         if not isinstance(value, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        self._data = value._data
+        self._data = lay_out(value)._data
         if self._view is None:
             shared_memory.inherit(self, value)
         self._type = value._type.plain if self._type.plain is self._type else value._type.variant()
@@ -286,7 +287,7 @@ class Tensor(Description, Protocols):
 
     def _transfer(self, place):
         """Return a copy on another device; the gradient travels back."""
-        backend = self._type.backend
+        backend = lay_out(self)._type.backend
         if self._type.symbolic:
             backend.to_numpy(self._data)  # raises: there is no data
         host = backend.to_numpy(self._data)
@@ -303,7 +304,7 @@ class Tensor(Description, Protocols):
         return result
 
     def __copy__(self):
-        copied = self._shallow(self._data)
+        copied = self._shallow(lay_out(self)._data)
         copied.__dict__.update(_attributes(self))
         return copied
 
@@ -409,7 +410,7 @@ def subclass_of(cls, tensor):
     if cls is Tensor:
         return tensor
     instance = _new(cls)
-    ttype = tensor._type.plain
+    ttype = lay_out(tensor)._type.plain
     instance._data, instance._type, instance._edge, instance._view = tensor._data, ttype, None, None
     shared_memory.inherit(instance, tensor)
     if inference.marked(tensor):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from plugrad.extend import is_channels_last
+
 
 def per_axis(value, n, name, function):
     """Spell `value` (a number, or a sequence of 1 or n numbers) out as a tuple of n ints."""
@@ -30,6 +32,15 @@ def batch_last(xp, images):
 def batch_first(images):
     """The logical (N, C, *S) view of `batch_last` memory."""
     return images.transpose((images.ndim - 1, *range(images.ndim - 1)))
+
+
+def like_images(xp, result, *sources):
+    """The images of `result` with the channels innermost in memory if those of a source have them there."""
+    if not any([is_channels_last(source.shape, source.strides) for source in sources]):
+        return result
+    n = result.ndim
+    images = xp.ascontiguousarray(result.transpose((0, *range(2, n), 1)))
+    return images.transpose((0, n - 1, *range(1, n - 1)))
 
 
 def window_count(size, kernel, stride, dilation, low, high):

@@ -6,6 +6,7 @@ import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
 from ._checks import BOOL_OR_COMPLEX
+from ._memory_formats import has, preserves
 
 
 @op(at=(), node="ToCopyBackward0")
@@ -31,9 +32,6 @@ def to_copy_samples(make):
     yield make.args(make(2, 3), plugrad.float64)
 
 
-_NOT_ROW_MAJOR = (plugrad.channels_last, plugrad.channels_last_3d)
-
-
 def _parse(args, dtype, device):
     """Sort the positional arguments of `to`: a dtype, a device, or a tensor whose both are meant."""
     flags = []
@@ -56,7 +54,7 @@ def _parse(args, dtype, device):
 
 @composite(at=("Tensor.to",), variadic="args")
 def to(F, input, args, *, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
-    """Return the tensor with another dtype or device.
+    """Return the tensor with another dtype, device or memory format.
 
     It is the tensor itself when nothing changes and not `copy`.
 
@@ -66,8 +64,6 @@ def to(F, input, args, *, dtype=None, device=None, non_blocking=False, copy=Fals
     """
     args = args if isinstance(args, (tuple, list)) else (args,)
     dtype, device, flags = _parse(args, dtype, device)
-    if memory_format in _NOT_ROW_MAJOR:
-        copy = True  # PyTorch would lay the elements out anew; here they stay row-major
     copy = copy or len(flags) > 1 and flags[1]
     result = input
     if device is not None:
@@ -78,7 +74,9 @@ def to(F, input, args, *, dtype=None, device=None, non_blocking=False, copy=Fals
             result = result._transfer(place)
     if dtype is not None and dtype is not result.dtype:
         result = F.to_copy(result, dtype)
-    return F.clone(result) if copy and result is input else result
+    if not has(result, memory_format) or copy and result is input:
+        return F.clone(result, memory_format=memory_format)
+    return result if result is input or preserves(memory_format) else F.contiguous(result, memory_format)
 
 
 @composite(at=("Tensor.type",), name="type")

@@ -15,7 +15,7 @@ from math import prod
 
 from plugrad.extend import Op, collect, hookimpl, is_half, op
 
-from ._geometry import batch_first, batch_last, grid, window_count
+from ._geometry import batch_first, batch_last, grid, like_images, window_count
 
 # Gathered windows are kept within this many bytes, to stay in the processor's cache; other devices want few launches.
 WORKSPACE = {"numpy": 4 << 20}
@@ -216,7 +216,7 @@ def _cast(array, dtype):
     return array if array.dtype == dtype else array.astype(dtype)
 
 
-@op(at=(), node="ConvolutionBackward0")
+@op(at=(), node="ConvolutionBackward0", any_order=True)
 def convolve(xp, input, weight, bias, geometry):
     """Convolve images (N, C, *S) with a weight (O, C / groups, *K).
 
@@ -230,6 +230,7 @@ def convolve(xp, input, weight, bias, geometry):
         raise RuntimeError(
             f"Input type ({dtype}) and {name} type ({other.dtype}) should be the same: convert one with .to()"
         )
+    images = input, weight
     if is_half(input.dtype):
         input, weight = input.astype("float32"), weight.astype("float32")
     if geometry.transposed:
@@ -239,7 +240,7 @@ def convolve(xp, input, weight, bias, geometry):
         result = _correlate(xp, input, weight, windows, geometry.groups)
     if bias is not None:
         result += bias.reshape(len(bias), *(1,) * (result.ndim - 1))
-    return _cast(batch_first(result), dtype)
+    return _cast(like_images(xp, batch_first(result), *images), dtype)
 
 
 @convolve.meta

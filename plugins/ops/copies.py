@@ -56,7 +56,7 @@ def alias_copy(F, input):
     >>> torch.alias_copy(torch.tensor([1]))
     tensor([1])
     """
-    return F.clone(input)
+    return F.clone(input, memory_format=plugrad.contiguous_format)
 
 
 @alias_copy.samples
@@ -86,7 +86,7 @@ def detach_copy(F, input):
     >>> torch.detach_copy(torch.tensor([1.0], requires_grad=True))
     tensor([1.])
     """
-    return F.clone(input.detach())
+    return F.clone(input.detach(), memory_format=plugrad.contiguous_format)
 
 
 @detach_copy.samples

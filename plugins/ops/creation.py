@@ -6,6 +6,8 @@ import math
 
 from plugrad.extend import Op, collect, composite, factory, get_default_dtype, hookimpl, is_integer
 
+from . import _memory_formats
+
 
 def number(name, value):
     """A Python number out of a number or a 0-d array."""
@@ -69,7 +71,7 @@ def empty(xp, size, *, memory_format=None, dtype):
     >>> torch.empty(2, 3).shape
     torch.Size([2, 3])
     """
-    return xp.empty(size, dtype)
+    return _memory_formats.empty(xp, size, dtype, memory_format)
 
 
 @zeros.samples
@@ -300,10 +302,8 @@ def zeros_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=
     >>> torch.zeros_like(torch.tensor([1, 2]))
     tensor([0, 0])
     """
-    dtype = input.dtype if dtype is None else dtype
-    return F.zeros(
-        input.shape, dtype=dtype, device=input.device if device is None else device, requires_grad=requires_grad
-    )
+    made = F.zeros(input.shape, **options(input, dtype, device, False))
+    return _memory_formats.like(F, made, input, memory_format, requires_grad)
 
 
 @composite(at=("ones_like",))
@@ -314,10 +314,8 @@ def ones_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=F
     >>> torch.ones_like(torch.tensor([1, 2]))
     tensor([1, 1])
     """
-    dtype = input.dtype if dtype is None else dtype
-    return F.ones(
-        input.shape, dtype=dtype, device=input.device if device is None else device, requires_grad=requires_grad
-    )
+    made = F.ones(input.shape, **options(input, dtype, device, False))
+    return _memory_formats.like(F, made, input, memory_format, requires_grad)
 
 
 @zeros_like.samples
@@ -334,10 +332,8 @@ def empty_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=
     >>> torch.empty_like(torch.zeros(2, 3)).shape
     torch.Size([2, 3])
     """
-    dtype = input.dtype if dtype is None else dtype
-    return F.empty(
-        input.shape, dtype=dtype, device=input.device if device is None else device, requires_grad=requires_grad
-    )
+    made = F.empty(input.shape, **options(input, dtype, device, False))
+    return _memory_formats.like(F, made, input, memory_format, requires_grad)
 
 
 @empty_like.samples
@@ -353,7 +349,8 @@ def full_like(F, input, fill_value, *, dtype=None, layout=None, device=None, req
     >>> torch.full_like(torch.tensor([1., 2.]), 3)
     tensor([3., 3.])
     """
-    return F.full(input.shape, fill_value, **options(input, dtype, device, requires_grad))
+    made = F.full(input.shape, fill_value, **options(input, dtype, device, False))
+    return _memory_formats.like(F, made, input, memory_format, requires_grad)
 
 
 @full_like.samples

@@ -22,7 +22,7 @@ def _scaled(result, scale, dtype):
     return result if scale == 1 else result * result.dtype.type(scale)
 
 
-@op(at=())
+@op(at=(), any_order=True)
 def fft_c2c(xp, input, dims, scale, forward):
     """Sum of input[j] exp(-+ 2 pi i j k / n) along each of `dims`, times `scale`.
 
@@ -61,7 +61,7 @@ def _twin(dims, n):
     return (slice(None),) * dims[-1] + (slice(1, (n + 1) // 2),)
 
 
-@op(at=())
+@op(at=(), any_order=True)
 def fft_r2c(xp, input, dims, scale, double=False):
     """Transform of a real array, cut to its first n // 2 + 1 coefficients.
 
@@ -94,7 +94,7 @@ def fft_r2c_samples(make):
     yield make.args(make(3, 4), (1, 0), 1.0, True)
 
 
-@op(at=())
+@op(at=(), any_order=True)
 def fft_c2r(xp, input, dims, scale, n, double=True):
     """Real transform back from the first n // 2 + 1 coefficients.
 

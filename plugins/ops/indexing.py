@@ -383,7 +383,7 @@ def index_add_samples(make):
     yield make.args(make(4, 3), 1, make.ints(2, low=0, high=3), make(4, 2), alpha=2)
 
 
-@op(inplace=True, like="input", kinds={"source": "tensor"})
+@op(inplace=True, like="input", any_order=True, kinds={"source": "tensor"})
 def index_copy(xp, input, dim, index, source):
     """A copy of `input` with the slices of `source` where `index` says.
 

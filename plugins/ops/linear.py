@@ -150,8 +150,7 @@ def bilinear(F, input1, input2, weight, bias=None):
     rows = _rows(input1.shape)
     first, second = F.reshape(input1, (rows, input1.shape[-1])), F.reshape(input2, (rows, input2.shape[-1]))
     result = F.transpose(F.sum(F.matmul(first, weight) * second, -1, dtype=input1.dtype), 0, 1)
-    if bias is not None:
-        result = result + bias
+    result = F.contiguous(result) if bias is None else F.contiguous(result + bias)
     return F.reshape(result, (*input1.shape[:-1], outputs))
 
 

@@ -167,7 +167,7 @@ def masked_select_samples(make):
     yield make.args(make(3), make.bool(2, 3))
 
 
-@op(inplace=True, kinds={"source": "tensor"})
+@op(inplace=True, any_order=True, kinds={"source": "tensor"})
 def masked_scatter(xp, input, mask, source):
     """`input` with the elements of `source`, in order, where the bool `mask` is True.
 

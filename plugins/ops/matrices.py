@@ -13,7 +13,7 @@ def refuse_small(name, input):
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
 
 
-@op(inplace=True, like="input")
+@op(inplace=True, like="input", any_order=True)
 def tril(xp, input, diagonal=0):
     """The lower triangle of each matrix; zeros above `diagonal`.
 
@@ -31,7 +31,7 @@ def tril_vjp(F, g, diagonal):
     return F.tril(g, diagonal)
 
 
-@op(inplace=True, like="input")
+@op(inplace=True, like="input", any_order=True)
 def triu(xp, input, diagonal=0):
     """The upper triangle of each matrix; zeros below `diagonal`.
 

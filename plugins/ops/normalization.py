@@ -112,7 +112,7 @@ def instance_norm(
     if count == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
     _check_parts("instance_norm", input, weight, bias)
-    dims, shape = tuple(range(2, input.ndim)), _channels(input)
+    dims, shape, input = tuple(range(2, input.ndim)), _channels(input), F.contiguous(input)
     result, mean, variance = F.normalize_affine(input, weight, bias, dims, shape, eps)
     if running_mean is not None or running_var is not None:
         _update(running_mean, running_var, mean.detach().mean(0), variance.detach().mean(0), count, momentum)

@@ -9,7 +9,7 @@ from plugrad.extend import Op, collect, hookimpl, is_half, op
 from .shape import sum_to_shape
 
 
-@op(at=(), node="NativeLayerNormBackward0")
+@op(at=(), node="NativeLayerNormBackward0", any_order=True)
 def normalize_affine(xp, input, weight, bias, dims, shape, eps, layout=None):
     """Bring elements along `dims` to mean 0 and variance 1, then scale and shift.
 
@@ -78,7 +78,7 @@ def normalize_affine_samples(make):
     yield make.args(make(2, 4, 3), make(4), make(4), (2, 3), (1, 2, 2, 1), 1e-5, (2, 2, 2, 3))
 
 
-@op(at=(), node="NativeBatchNormBackward0", like="input")
+@op(at=(), node="NativeBatchNormBackward0", like="input", any_order=True)
 def normalize_by(xp, input, weight, bias, mean, variance, shape, eps):
     """Shift and scale by known statistics, weight and bias.
 

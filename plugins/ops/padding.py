@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
+from ._geometry import like_images
+
 
 def _pairs(pad, ndim):
     """(before, after) for every dimension, first to last, out of PyTorch's flat list, which starts at the last."""
@@ -109,17 +111,17 @@ def _check_reach(mode, shape, pairs):
             raise RuntimeError(f"Expected dimension {i} of input {list(shape)} to have elements to pad with")
 
 
-@op(at=())
+@op(at=(), any_order=True)
 def pad_copy(xp, input, pad, mode):
     """Pad the last dimensions with copies of elements.
 
     `mode` is reflect, replicate or circular.
     """
-    pairs = _pairs(pad, input.ndim)
-    for axis, (a, b) in enumerate(pairs):
+    padded = input
+    for axis, (a, b) in enumerate(_pairs(pad, input.ndim)):
         if a or b:
-            input = xp.take(input, xp.asarray(_source(mode, input.shape[axis], a, b), dtype="int64"), axis)
-    return input
+            padded = xp.take(padded, xp.asarray(_source(mode, padded.shape[axis], a, b), dtype="int64"), axis)
+    return like_images(xp, padded, input)
 
 
 @pad_copy.meta

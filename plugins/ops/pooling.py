@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from plugrad.extend import Op, collect, composite, hookimpl, is_half, is_integer, op
 
+from ._geometry import like_images
 from ._pooling_axes import adaptive_axes, sliding_axes
 
 
@@ -61,7 +62,7 @@ def _maxima(xp, input, axes):
     return stages
 
 
-@op(at=(), node="MaxPool2DWithIndicesBackward0")
+@op(at=(), node="MaxPool2DWithIndicesBackward0", any_order=True)
 def max_pool(xp, input, axes):
     """The largest element of each window."""
     stages = _maxima(xp, input, axes)
@@ -109,7 +110,7 @@ def _hand_down(xp, g, values, most, position, axis):
     return result
 
 
-@op(at=())
+@op(at=(), any_order=True)
 def max_pool_grad(xp, grad, input, axes):
     """Each window's gradient at the first of its largest elements."""
     dtype = grad.dtype
@@ -149,7 +150,7 @@ def _select(xp, values, input, axes):
     return values
 
 
-@op(at=())
+@op(at=(), any_order=True)
 def max_pool_select(xp, values, input, axes):
     """Of each window the element of `values` at the place where `input` is largest."""
     return xp.array(_select(xp, _pad(xp, values, axes, 0), input, axes))
@@ -179,12 +180,12 @@ def _places(xp, shape, axes):
     return places
 
 
-@op(at=(), node="MaxPool2DWithIndicesBackward0")
+@op(at=(), node="MaxPool2DWithIndicesBackward0", any_order=True)
 def max_pool_with_indices(xp, input, axes):
     """The largest element of each window, and its flat position within its image."""
     indices = _select(xp, _places(xp, input.shape, axes), input, axes)
     most = max_pool.kernels["*"](xp, input, axes)
-    return most, xp.array(xp.broadcast_to(indices, most.shape))
+    return most, like_images(xp, xp.array(xp.broadcast_to(indices, most.shape), order="C"), input)
 
 
 @max_pool_with_indices.meta
@@ -346,7 +347,7 @@ def _share(xp, values, axes, padding_counts, divisor):
     return values / counted
 
 
-@op(at=(), node="AvgPool2DBackward0")
+@op(at=(), node="AvgPool2DBackward0", any_order=True)
 def avg_pool(xp, input, axes, padding_counts, divisor):
     """The mean of each window; `padding_counts` says whether padding is part of it."""
     dtype, total = input.dtype, _pad(xp, input, axes, 0)
@@ -382,7 +383,7 @@ def avg_pool_samples(make):
     yield make(1, 2, 5), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False), True, None
 
 
-@op(at=())
+@op(at=(), any_order=True)
 def avg_unpool(xp, input, axes, padding_counts, divisor, shape):
     """Spread each value evenly over its window: the adjoint of `avg_pool`."""
     dtype = input.dtype

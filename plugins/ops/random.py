@@ -9,6 +9,7 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import Op, collect, composite, factory, hookimpl, is_integral, is_single_or_double, op, rng
 
+from ._memory_formats import like
 from .creation import options
 
 DIGITS = {"float16": 11, "bfloat16": 8}  # significant bits; wider floats are drawn directly
@@ -159,7 +160,8 @@ def rand_like(
     >>> torch.rand_like(torch.zeros(2, 3)).shape
     torch.Size([2, 3])
     """
-    return F.rand(input.shape, generator=generator, **options(input, dtype, device, requires_grad))
+    made = F.rand(input.shape, generator=generator, **options(input, dtype, device, False))
+    return like(F, made, input, memory_format, requires_grad)
 
 
 @composite(at=("randn_like",))
@@ -172,7 +174,8 @@ def randn_like(
     >>> torch.randn_like(torch.zeros(2, 3)).shape
     torch.Size([2, 3])
     """
-    return F.randn(input.shape, generator=generator, **options(input, dtype, device, requires_grad))
+    made = F.randn(input.shape, generator=generator, **options(input, dtype, device, False))
+    return like(F, made, input, memory_format, requires_grad)
 
 
 @rand_like.samples
@@ -204,7 +207,8 @@ def randint_like(
     tensor([0., 0.])
     """
     low, high = (0, low) if high is None else (low, high)
-    return F.randint(low, high, input.shape, generator=generator, **options(input, dtype, device, requires_grad))
+    made = F.randint(low, high, input.shape, generator=generator, **options(input, dtype, device, False))
+    return like(F, made, input, memory_format, requires_grad)
 
 
 @randint_like.samples

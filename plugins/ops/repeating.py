@@ -5,6 +5,8 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op
 
+from ._memory_formats import empty, preserves
+
 
 @op(variadic="dims", like="input")
 def flip(xp, input, dims):
@@ -90,7 +92,7 @@ def matrix_samples(make):
     yield make.args(make(2, 3).t())
 
 
-@op(like="input", kinds={"dims": "int|ints"})
+@op(like="input", any_order=True, kinds={"dims": "int|ints"})
 def roll(xp, input, shifts, dims=()):
     """Elements moved by `shifts` along `dims`, round the end.
 
@@ -256,18 +258,23 @@ def repeat_interleave_samples(make):
 def clone(xp, input, *, memory_format=None):
     """A copy with memory of its own, through which gradients flow.
 
+    Its elements are in the order that they have in `input`, or in a `memory_format`. Raises RuntimeError when that
+    has another number of dimensions.
+
     >>> import plugrad as torch
     >>> torch.clone(torch.tensor([1, 2]))
     tensor([1, 2])
     """
-    if memory_format is not None and str(memory_format) == "torch.contiguous_format":
-        return input.copy()
-    return input.copy("K")
+    if preserves(memory_format):
+        return input.copy("K")
+    copy = empty(xp, input.shape, input.dtype, memory_format)
+    copy[...] = input
+    return copy
 
 
 @clone.meta
 def clone_meta(input, *, memory_format=None):
-    return input.shape, input.dtype, [] if str(memory_format) == "torch.contiguous_format" else [input]
+    return input.shape, input.dtype, [input] if preserves(memory_format) else []
 
 
 @clone.vjp
@@ -280,15 +287,39 @@ def clone_samples(make):
     yield make(2, 3)
 
 
+@op(at=(), vjp=None)
+def arranged(xp, input, other):
+    """A copy of `input` with the elements in the order that they have in `other`."""
+    copy = xp.empty_like(other, input.dtype)
+    copy[...] = input
+    return copy
+
+
+@arranged.meta
+def arranged_meta(input, other):
+    return input.shape, input.dtype, [other]
+
+
+@arranged.samples
+def arranged_samples(make):
+    yield make(2, 3, requires_grad=False), make(3, 2, requires_grad=False).t()
+
+
 @composite(at=("Tensor.contiguous",))
-def contiguous(F, input, memory_format=None):
+def contiguous(F, input, memory_format=plugrad.contiguous_format):
     """The tensor itself if its memory is in order, else a copy that is.
+
+    The order is row-major, or that of another `memory_format`.
 
     >>> import plugrad as torch
     >>> torch.zeros(2, 3).t().contiguous().is_contiguous()
     True
     """
-    return input if input.is_contiguous() else F.clone(input, memory_format=plugrad.contiguous_format)
+    if not isinstance(input, plugrad.Tensor) or input.is_contiguous(memory_format=memory_format):
+        return input  # formulas on raw arrays take them in any order
+    if memory_format is plugrad.preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    return F.clone(input, memory_format=memory_format)
 
 
 contiguous.samples(matrix_samples)

@@ -6,6 +6,8 @@ from math import ceil
 
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
+from ._geometry import like_images
+
 
 def _nearest(xp, length, size, scale, exact):
     """Position of the source of each output; in single precision, as PyTorch rounds."""
@@ -77,7 +79,7 @@ def _column(xp, weight, like, after):
     return xp.asarray(weight, like.dtype).reshape(-1, *(1,) * after)
 
 
-@op(at=(), node="UpsampleBackward0")
+@op(at=(), node="UpsampleBackward0", any_order=True)
 def resample(xp, input, size, scales, mode):
     """Bring the last axes of `input` to `size`.
 
@@ -98,7 +100,7 @@ def resample(xp, input, size, scales, mode):
         values = total
     if dtype.kind == "u" and values.dtype != dtype:
         values = xp.clip(xp.rint(values), 0, 255)
-    return values if values.dtype == dtype else values.astype(dtype)
+    return like_images(xp, values if values.dtype == dtype else values.astype(dtype), input)
 
 
 @resample.meta

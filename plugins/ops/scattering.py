@@ -57,7 +57,7 @@ def refuse_shapes(name, input, dim, index, src=None):
             )
 
 
-@op()
+@op(any_order=True)
 def gather(xp, input, dim, index, *, sparse_grad=False):
     """Elements of `input` at the places that `index` names along `dim`.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from plugrad.extend import Op, collect, composite, hookimpl
+import plugrad
+from plugrad.extend import Op, collect, composite, hookimpl, is_channels_last
 
 
 def _need(name, input, least):
@@ -14,8 +15,10 @@ def _need(name, input, least):
         )
 
 
-def _copied(F, result, factor):
-    """A tensor of its own, also where nothing had to be moved."""
+def _copied(F, result, input, factor):
+    """A tensor of its own, also where nothing had to be moved, with the channels innermost where `input` has them."""
+    if not result.is_meta and is_channels_last(input.shape, input.stride()) and input.ndim == 4:
+        return F.clone(result, memory_format=plugrad.channels_last)
     return F.clone(result) if factor == 1 or 1 in result.shape[-2:] else result
 
 
@@ -43,7 +46,7 @@ def pixel_shuffle(F, input, upscale_factor):
         )
     n, out = prod(lead), channels // (r * r)
     blocks = F.permute(F.reshape(input, (n, out, r, r, height, width)), (0, 1, 4, 2, 5, 3))
-    return _copied(F, F.reshape(blocks, (*lead, out, height * r, width * r)), r)
+    return _copied(F, F.reshape(blocks, (*lead, out, height * r, width * r)), input, r)
 
 
 @pixel_shuffle.samples
@@ -74,7 +77,7 @@ def pixel_unshuffle(F, input, downscale_factor):
             )
     n = prod(lead)
     blocks = F.permute(F.reshape(input, (n, channels, height // r, r, width // r, r)), (0, 1, 3, 5, 2, 4))
-    return _copied(F, F.reshape(blocks, (*lead, channels * r * r, height // r, width // r)), r)
+    return _copied(F, F.reshape(blocks, (*lead, channels * r * r, height // r, width // r)), input, r)
 
 
 @pixel_unshuffle.samples
@@ -101,7 +104,7 @@ def channel_shuffle(F, input, groups):
             f"Number of channels must be divisible by groups. Got {channels} channels and {groups} groups."
         )
     grouped = F.reshape(input, (n, groups, channels // groups, prod(size)))
-    return F.reshape(F.transpose(grouped, 1, 2), (n, channels, *size))
+    return _copied(F, F.reshape(F.transpose(grouped, 1, 2), (n, channels, *size)), input, groups)
 
 
 channel_shuffle.samples(gather_channels_samples)

@@ -34,7 +34,7 @@ def _shift(values, axis):
     return values - values.max(axis, None, True) if values.size else values.copy()
 
 
-@op(aliases=("special.softmax",))
+@op(aliases=("special.softmax",), any_order=True)
 def softmax(xp, input, dim, dtype=None):
     """Exponentials, divided by their sum along `dim`.
 
@@ -85,7 +85,7 @@ def softmax_samples(make):
     yield make.args(make(2, 3, low=-800, high=800), 0)
 
 
-@op(aliases=("special.log_softmax",))
+@op(aliases=("special.log_softmax",), any_order=True)
 def log_softmax(xp, input, dim, dtype=None):
     """The logarithm of `softmax`, computed without loss: input - log(sum(exp(input))).
 
@@ -117,7 +117,7 @@ def log_softmax_samples(make):
     yield make.args(make(2, 3, low=-800, high=800), 0)
 
 
-@op(at=(), node="SoftmaxBackward0")
+@op(at=(), node="SoftmaxBackward0", any_order=True)
 def safe_softmax(xp, input, dim, dtype=None):
     """Softmax that is 0, not nan, along lines where everything is minus infinity."""
     values = softmax.kernels["*"](xp, input, dim, dtype)

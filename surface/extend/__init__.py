@@ -34,6 +34,7 @@ from plugrad.optim.lr_scheduler import LRScheduler
 from plugrad.optim.optimizer import Optimizer
 from plugrad.registry.hookspecs import PLUGRAD_API, hookimpl
 from plugrad.tensor.indices import is_basic_index, tidy_index
+from plugrad.tensor.layouts import is_channels_last
 from plugrad.tensor.random import Generator, rng
 from plugrad.tensor.shapes import axes, broadcast_shapes
 from plugrad.tensor.tensor import from_raw
@@ -42,7 +43,7 @@ __all__ = [
     "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "OpCall", "OpHook", "Optimizer",
     "PLUGRAD_API", "Parameter", "SymbolicBackend", "axes", "binary", "broadcast_shapes", "collect", "complement",
     "composite", "conj", "dtype_of", "elementwise", "factory", "from_raw", "get_default_dtype", "hookimpl",
-    "is_basic_index", "is_differentiable", "is_floating", "is_half", "is_integer", "is_integral",
+    "is_basic_index", "is_channels_last", "is_differentiable", "is_floating", "is_half", "is_integer", "is_integral",
     "is_single_or_double", "keep_dims", "kernel_for", "layer", "loss", "loss_modules", "op", "reduction", "register",
     "rng", "scipy_of", "tidy_index", "type_of", "unary", "unregister", "view",
 ]  # fmt: skip

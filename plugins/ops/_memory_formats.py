@@ -1,0 +1,44 @@
+"""Arrays in the memory formats that can be asked for: row-major, channels last, or as another array."""
+
+from __future__ import annotations
+
+import plugrad
+from plugrad.extend import is_channels_last
+
+_RANKS = {plugrad.channels_last: 4, plugrad.channels_last_3d: 5}
+
+
+def empty(xp, shape, dtype, memory_format=None):
+    """An uninitialised array of a shape, row-major unless a channels-last format is asked for."""
+    if memory_format is plugrad.preserve_format:
+        raise RuntimeError("unsupported memory format option Preserve: there is no tensor to follow; use empty_like")
+    rank = _RANKS.get(memory_format)
+    if rank is None:
+        return xp.empty(shape, dtype)
+    if len(shape) != rank:
+        raise RuntimeError(f"required rank {rank} tensor to use {str(memory_format)[6:]} format")
+    return xp.empty((shape[0], *shape[2:], shape[1]), dtype).transpose((0, rank - 1, *range(1, rank - 1)))
+
+
+def preserves(memory_format) -> bool:
+    """Whether what is asked for is the order that a tensor has already."""
+    return memory_format is None or memory_format is plugrad.preserve_format
+
+
+def has(input, memory_format) -> bool:
+    """Whether a tensor looks as if it were in a format, by its strides."""
+    if preserves(memory_format):
+        return True
+    last = is_channels_last(input.shape, input.stride())
+    return last and input.ndim == _RANKS[memory_format] if memory_format in _RANKS else not last
+
+
+def like(F, made, input, memory_format, requires_grad):
+    """A new tensor, `made` in row-major order, in the order of `input` or in a format; raw arrays stay as they are."""
+    if not isinstance(input, plugrad.Tensor):
+        return made
+    if preserves(memory_format) and not input.is_contiguous():
+        made = F.arranged(made, input)
+    elif memory_format in _RANKS:
+        made = F.clone(made, memory_format=memory_format)
+    return made.requires_grad_() if requires_grad else made

@@ -1,0 +1,192 @@
+"""The strides of results are PyTorch's: for row-major, transposed and channels-last inputs."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+import plugrad
+from support import twins
+
+OPS = twins.public_ops()
+
+
+ALL, STRIDED, IMAGES = {"row-major", "transposed", "channels last"}, {"transposed"}, {"channels last"}
+# For a reason: the orders of inputs in which strides differ, and the ops.
+KNOWN = {
+    "matrices are row-major here, and column-major where PyTorch has LAPACK's": (ALL, """
+        _lu_with_info cholesky_inverse cholesky_solve linalg_householder_product linalg_inv linalg_inv_ex linalg_lstsq
+        linalg_lu_factor linalg_lu_factor_ex linalg_lu_solve linalg_qr linalg_solve linalg_solve_ex
+        linalg_solve_triangular linalg_svd linalg_tensorinv lu lu_method lu_solve qr triangular_solve"""),
+    "as before, and the sample has no transposed form": (ALL - STRIDED, "geqrf"),
+    "the result is row-major here, and transposed in PyTorch, where it is made dimension by dimension": (ALL, """
+        ihfft2 ihfftn nonzero nonzero_rows unravel_index"""),
+    "the result is row-major here, and has the order of the input in PyTorch": (STRIDED, """
+        alpha_dropout argsort diagonal_scatter dropout dropout1d dropout2d dropout3d dropout_legacy
+        feature_alpha_dropout feature_dropout fft2 fftn flip fliplr flipud functional_rrelu ifft2 ifftn index_put
+        local_response_norm msort put sort"""),
+    "of operands with different orders PyTorch follows the first, NumPy the one with more dimensions": (STRIDED, """
+        addcdiv addcmul addr chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v
+        chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p
+        shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v
+        shifted_chebyshev_polynomial_w"""),
+    "the result has the order of the input, as that of other elementwise ops and reductions": (STRIDED, """
+        all amax amin angle any masked_fill mean mvlgamma nansum renorm rms_norm rot90 sum"""),
+    "one image whose result happens to have the channels innermost counts as channels last": (STRIDED, """
+        adaptive_avg_pool2d adaptive_max_pool2d adaptive_max_pool2d_with_indices"""),
+    "volumes stay channels last, for which PyTorch has no kernel in double precision": (IMAGES, """
+        adaptive_max_pool3d_with_indices avg_pool3d conv3d lp_pool3d"""),
+}  # fmt: skip
+SKIPPED = {"cuda": "there may be no such device", "clamp": "PyTorch takes no mixture of a number and a tensor"}
+
+
+def row_major(array):
+    return numpy.array(array, order="C")
+
+
+def transposed(array):
+    return numpy.array(array.T, order="C").T
+
+
+def channels_last(array):
+    """The array with the second dimension innermost, where it is a batch of images or volumes."""
+    if array.ndim not in (4, 5):
+        return row_major(array)
+    return numpy.moveaxis(numpy.array(numpy.moveaxis(array, 1, -1), order="C"), -1, 1)
+
+
+ORDERS = {"row-major": row_major, "transposed": transposed, "channels last": channels_last}
+
+
+def results(library, dotted, sample, order):
+    def change(array, requires_grad):
+        return library.from_numpy(order(array))
+
+    args, kwargs = twins.convert(library, (sample.args, sample.kwargs), change)
+    library.manual_seed(0)
+    return twins.tensors_in(library, twins.lookup(library, dotted)(*args, **kwargs))
+
+
+def steps(tensor) -> tuple:
+    """Return the strides of dimensions in which a step can be taken; row-major ones have the name."""
+    if tensor.is_contiguous():
+        return ("row-major",)
+    return tuple([step for n, step in zip(tensor.shape, tensor.stride(), strict=True) if n > 1])
+
+
+def differences(name) -> set:
+    found = set()
+    for sample in twins.samples(name):
+        for label, order in ORDERS.items():
+            try:
+                theirs = results(torch, OPS[name], sample, order)
+            except RuntimeError:  # a view that these strides don't allow, or no such op on complex numbers
+                continue
+            ours = results(plugrad, OPS[name], sample, order)
+            if [steps(y) for y in ours] != [steps(y) for y in theirs]:
+                found.add(label)
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name in OPS if name not in SKIPPED])
+def test_strides_of_results(name):
+    assert differences(name) == next((orders for orders, names in KNOWN.values() if name in names.split()), set())
+
+
+def test_lists_name_ops():
+    listed = [name for _, names in KNOWN.values() for name in names.split()]
+    assert len(listed) == len(set(listed))
+    assert set(listed) | set(SKIPPED) <= set(OPS)
+
+
+# ---------------------------------------------------------------------------------------------------- images
+
+
+def layers(nn):
+    return [
+        nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 4, 3, groups=2),
+        nn.SiLU(), nn.AvgPool2d(2, 1), nn.ConvTranspose2d(4, 2, 2), nn.Upsample(scale_factor=2), nn.Dropout(0.0),
+        nn.InstanceNorm2d(2), nn.AdaptiveAvgPool2d(3), nn.PixelShuffle(1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("converted", ["neither", "input", "module", "both"])
+def test_strides_along_a_network_of_images(converted):
+    found = []
+    for library in (torch, plugrad):
+        x, model = library.ones(2, 3, 12, 10), library.nn.Sequential(*layers(library.nn))
+        x = x.to(memory_format=library.channels_last) if converted in ("input", "both") else x
+        model = model.to(memory_format=library.channels_last) if converted in ("module", "both") else model
+        places = [x.stride(), *[p.stride() for p in model.parameters()]]
+        for layer in model:
+            x = layer(x)
+            places.append((steps(x), x.is_contiguous(), x.is_contiguous(memory_format=library.channels_last)))
+        found.append(places)
+    assert found[1] == found[0]
+
+
+def test_whoever_looks_at_a_result_sees_row_major_memory():
+    """Convolutions leave the order of their result open; nobody can tell, and views share the memory that they see."""
+    for look in (
+        lambda y: y.view(8, -1), lambda y: y[0], lambda y: y.flatten(), lambda y: y.detach(), lambda y: y.data,
+        lambda y: y.unbind(1)[0], lambda y: y.transpose(0, 1), lambda y: y.as_strided((2,), (1,)),
+    ):  # fmt: skip
+        found = []
+        for library in (torch, plugrad):
+            x, weight = library.arange(96.0).reshape(2, 3, 4, 4), library.ones(4, 3, 2, 2)
+            x.requires_grad_()
+            y = library.nn.functional.conv2d(x, weight) * 2
+            with library.no_grad():
+                seen = look(y)
+                seen.mul_(2)
+                places = seen.stride(), seen.storage_offset(), y.stride(), y.storage_offset(), y.is_contiguous()
+            (y * y).sum().backward()
+            found.append((places, y.tolist(), seen.tolist(), x.grad.tolist(), x.grad.stride()))
+        assert found[1] == found[0]
+    y = plugrad.nn.functional.conv2d(plugrad.ones(2, 3, 4, 4), plugrad.ones(4, 3, 2, 2))
+    array = y.numpy()
+    array[0, 0, 0, 0] = 5
+    assert array.flags.c_contiguous and y[0, 0, 0, 0] == 5
+
+
+MAKERS = {
+    "clone": lambda T, x, f: x.clone(memory_format=f),
+    "contiguous": lambda T, x, f: x.contiguous(memory_format=f),
+    "to": lambda T, x, f: x.to(memory_format=f),
+    "to float64": lambda T, x, f: x.to(T.float64, memory_format=f),
+    "half": lambda T, x, f: x.half(memory_format=f),
+    "empty_like": lambda T, x, f: T.empty_like(x, memory_format=f),
+    "zeros_like": lambda T, x, f: T.zeros_like(x, memory_format=f),
+    "full_like": lambda T, x, f: T.full_like(x, 2.5, memory_format=f),
+    "rand_like": lambda T, x, f: T.rand_like(x, memory_format=f, requires_grad=True),
+    "empty": lambda T, x, f: T.empty(x.shape, memory_format=f),
+}
+SOURCES = {
+    "row-major": lambda T: T.arange(48.0).reshape(2, 3, 4, 2),
+    "channels last": lambda T: T.arange(48.0).reshape(2, 4, 2, 3).permute(0, 3, 1, 2),
+    "transposed": lambda T: T.arange(48.0).reshape(4, 2, 3, 2).transpose(0, 3),
+    "one channel": lambda T: T.arange(16.0).reshape(2, 1, 4, 2),
+    "volumes": lambda T: T.arange(96.0).reshape(2, 3, 4, 2, 2),
+    "matrix": lambda T: T.arange(6.0).reshape(2, 3).t(),
+}
+
+
+@pytest.mark.parametrize("format", ["contiguous_format", "preserve_format", "channels_last", "channels_last_3d"])
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("maker", MAKERS)
+def test_memory_formats(maker, source, format):
+    found = []
+    for library in (torch, plugrad):
+        x = SOURCES[source](library)
+        try:
+            y = MAKERS[maker](library, x, getattr(library, format))
+        except RuntimeError as error:
+            found.append(str(error)[:25])
+            continue
+        found.append((y.shape, steps(y), y is x, y.tolist() if "e" != maker[0] and "rand" not in maker else None))
+    assert found[1] == found[0]
