@@ -33,12 +33,12 @@ def has(input, memory_format) -> bool:
     return last and input.ndim == _RANKS[memory_format] if memory_format in _RANKS else not last
 
 
-def like(F, made, input, memory_format, requires_grad):
-    """A new tensor, `made` in row-major order, in the order of `input` or in a format; raw arrays stay as they are."""
+def like(F, result, input, memory_format, requires_grad):
+    """A new tensor, `result` in row-major order, in the order of `input` or in a format; raw arrays stay as they are."""
     if not isinstance(input, plugrad.Tensor):
-        return made
+        return result
     if preserves(memory_format) and not input.is_contiguous():
-        made = F.arranged(made, input)
+        result = F.arranged(result, input)
     elif memory_format in _RANKS:
-        made = F.clone(made, memory_format=memory_format)
-    return made.requires_grad_() if requires_grad else made
+        result = F.clone(result, memory_format=memory_format)
+    return result.requires_grad_() if requires_grad else result

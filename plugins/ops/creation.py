@@ -302,8 +302,8 @@ def zeros_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=
     >>> torch.zeros_like(torch.tensor([1, 2]))
     tensor([0, 0])
     """
-    made = F.zeros(input.shape, **options(input, dtype, device, False))
-    return _memory_formats.like(F, made, input, memory_format, requires_grad)
+    result = F.zeros(input.shape, **options(input, dtype, device, False))
+    return _memory_formats.like(F, result, input, memory_format, requires_grad)
 
 
 @composite(at=("ones_like",))
@@ -314,8 +314,8 @@ def ones_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=F
     >>> torch.ones_like(torch.tensor([1, 2]))
     tensor([1, 1])
     """
-    made = F.ones(input.shape, **options(input, dtype, device, False))
-    return _memory_formats.like(F, made, input, memory_format, requires_grad)
+    result = F.ones(input.shape, **options(input, dtype, device, False))
+    return _memory_formats.like(F, result, input, memory_format, requires_grad)
 
 
 @zeros_like.samples
@@ -332,8 +332,8 @@ def empty_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=
     >>> torch.empty_like(torch.zeros(2, 3)).shape
     torch.Size([2, 3])
     """
-    made = F.empty(input.shape, **options(input, dtype, device, False))
-    return _memory_formats.like(F, made, input, memory_format, requires_grad)
+    result = F.empty(input.shape, **options(input, dtype, device, False))
+    return _memory_formats.like(F, result, input, memory_format, requires_grad)
 
 
 @empty_like.samples
@@ -349,8 +349,8 @@ def full_like(F, input, fill_value, *, dtype=None, layout=None, device=None, req
     >>> torch.full_like(torch.tensor([1., 2.]), 3)
     tensor([3., 3.])
     """
-    made = F.full(input.shape, fill_value, **options(input, dtype, device, False))
-    return _memory_formats.like(F, made, input, memory_format, requires_grad)
+    result = F.full(input.shape, fill_value, **options(input, dtype, device, False))
+    return _memory_formats.like(F, result, input, memory_format, requires_grad)
 
 
 @full_like.samples

@@ -160,8 +160,8 @@ def rand_like(
     >>> torch.rand_like(torch.zeros(2, 3)).shape
     torch.Size([2, 3])
     """
-    made = F.rand(input.shape, generator=generator, **options(input, dtype, device, False))
-    return like(F, made, input, memory_format, requires_grad)
+    result = F.rand(input.shape, generator=generator, **options(input, dtype, device, False))
+    return like(F, result, input, memory_format, requires_grad)
 
 
 @composite(at=("randn_like",))
@@ -174,8 +174,8 @@ def randn_like(
     >>> torch.randn_like(torch.zeros(2, 3)).shape
     torch.Size([2, 3])
     """
-    made = F.randn(input.shape, generator=generator, **options(input, dtype, device, False))
-    return like(F, made, input, memory_format, requires_grad)
+    result = F.randn(input.shape, generator=generator, **options(input, dtype, device, False))
+    return like(F, result, input, memory_format, requires_grad)
 
 
 @rand_like.samples
@@ -207,8 +207,8 @@ def randint_like(
     tensor([0., 0.])
     """
     low, high = (0, low) if high is None else (low, high)
-    made = F.randint(low, high, input.shape, generator=generator, **options(input, dtype, device, False))
-    return like(F, made, input, memory_format, requires_grad)
+    result = F.randint(low, high, input.shape, generator=generator, **options(input, dtype, device, False))
+    return like(F, result, input, memory_format, requires_grad)
 
 
 @randint_like.samples

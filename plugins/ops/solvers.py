@@ -197,7 +197,7 @@ def linalg_solve(F, A, B, *, left=True, out=None):
     if left:
         result = F.solve_matrices(A, B)
     else:
-        result = F.contiguous(F.transpose(F.solve_matrices(F.transpose(A, -2, -1), F.transpose(B, -2, -1)), -2, -1))
+        result = F.transpose(F.solve_matrices(F.transpose(A, -2, -1), F.transpose(B, -2, -1)), -2, -1)
     result = F.squeeze(result, -1) if vector else result
     return result if out is None else out.copy_(result)
 
