@@ -34,7 +34,7 @@ def has(input, memory_format) -> bool:
 
 
 def like(F, result, input, memory_format, requires_grad):
-    """A new tensor, `result` in row-major order, in the order of `input` or in a format; raw arrays stay as they are."""
+    """A new row-major tensor brought into the order of `input`, or into a format; raw arrays stay as they are."""
     if not isinstance(input, plugrad.Tensor):
         return result
     if preserves(memory_format) and not input.is_contiguous():
