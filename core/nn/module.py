@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from typing import TypeVar
+from weakref import WeakSet
 
 from plugrad.nn.conversion import Conversion
 from plugrad.nn.module_hooks import HookedCall
 from plugrad.nn.parameter import Buffer, Parameter
 from plugrad.nn.state import StateDict, _IncompatibleKeys
-from plugrad.nn.tables import Table, addindent, typename
+from plugrad.nn.tables import Table, addindent, room, typename
 from plugrad.registry.namespaces import lazy_names
 from plugrad.tensor.tensor import Tensor
 
@@ -20,6 +21,8 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "register_module_full_backward_pre_hook register_module_module_registration_hook "
     "register_module_parameter_registration_hook",
 })  # fmt: skip
+
+_looked_at: WeakSet = WeakSet()  # modules whose plain lists were searched for parameters
 
 T_destination = TypeVar("T_destination", bound=dict)
 
@@ -346,7 +349,12 @@ class Module(HookedCall, StateDict, Conversion):
             prefix: put before every name.
             recurse: go into submodules too.
             remove_duplicate: yield a parameter that is in several places once.
+
+        Warns of parameters that plain lists of the module hold, where nobody finds them.
         """
+        if self not in _looked_at:
+            _looked_at.add(self)
+            room("nn.mistakes.lost").look(self)
         yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True):

@@ -6,7 +6,7 @@ import warnings
 from collections import OrderedDict
 
 from plugrad.graph.hooks import RemovableHandle, add_hook
-from plugrad.nn.tables import Table
+from plugrad.nn.tables import Table, room
 
 _MIXED = (
     "Cannot use both regular backward hooks and full backward hooks {where}. Please use only one of them: "
@@ -130,13 +130,11 @@ class HookedCall:
 
     def _tap(self):
         """What puts the backward hooks that apply to this call into the graph."""
-        from plugrad.nn.backward_hooks import BackwardHook
-
         hooks: dict = {True: [], False: [], None: []}
         for owner in (self._all_modules, self):
             hooks[owner._is_full_backward_hook] += owner._backward_hooks.values()
         pre_hooks = [*self._all_modules._backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
-        return BackwardHook(self, hooks[True], pre_hooks, hooks[False])
+        return room("nn.backward_hooks").BackwardHook(self, hooks[True], pre_hooks, hooks[False])
 
     def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False) -> RemovableHandle:
         """Run ``hook(module, args)`` before every forward.
@@ -223,9 +221,7 @@ class HookedCall:
 
     def compile(self, *args, **kwargs) -> None:
         """Compile this module's call in place, with the arguments of plugrad.compile."""
-        from plugrad import compiler
-
-        self._compiled_call_impl = compiler.compile(self._call_impl, *args, **kwargs)
+        self._compiled_call_impl = room("compiler").compile(self._call_impl, *args, **kwargs)
         self._has_hooks = True
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from plugrad.graph.hooks import RemovableHandle, add_hook
 from plugrad.graph.modes import no_grad
 from plugrad.nn.parameter import Parameter
-from plugrad.nn.tables import Table
+from plugrad.nn.tables import Table, room
 from plugrad.tensor.tensor import Tensor
 
 __all__ = ["StateDict"]
@@ -146,8 +146,8 @@ class StateDict:
         before = _Snapshot(self, copy=not assign)
         try:
             _load(self, state_dict, "", metadata or {}, assign, (missing, unexpected, errors))
-            if strict:
-                errors = _describe_keys(missing, unexpected, errors)
+            if strict and (missing or unexpected):
+                errors = room("nn.mistakes.keys").described(missing, unexpected, errors, state_dict)
             if errors:
                 raise RuntimeError(
                     "Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors))
@@ -324,31 +324,3 @@ class _Snapshot:
             for tensor, version, value in self.values:
                 if tensor._version != version:
                     tensor.copy_(value)
-
-
-def _describe_keys(missing, unexpected, errors) -> list:
-    """Put what is wrong with keys before ``errors``, and suggestions behind them."""
-    quote = '", "'.join
-    lines = []
-    if missing:
-        lines.append(f'Missing key(s) in state_dict: "{quote(missing)}". ')
-    if unexpected:
-        lines.append(f'Unexpected key(s) in state_dict: "{quote(unexpected)}". ')
-    return lines + errors + (_suggestions(missing, unexpected) if missing and unexpected else [])
-
-
-def _suggestions(missing, unexpected) -> list:
-    for given, wanted, change in (
-        (unexpected, missing, "key.removeprefix({!r})"),
-        (missing, unexpected, "{!r} + key"),
-    ):
-        prefix = given[0].partition(".")[0] + "."
-        if {prefix + key for key in wanted} == set(given):
-            return [f"Perhaps load {{{change.format(prefix)}: value for key, value in state_dict.items()}} instead?"]
-    if len(missing) * len(unexpected) > 10_000:  # comparing would take longer than reading
-        return []
-    from difflib import get_close_matches
-
-    close = [(key, get_close_matches(key, missing, n=1, cutoff=0.8)) for key in unexpected]
-    pairs = ", ".join(f'"{key}" for "{match[0]}"' for key, match in close if match)
-    return [f"Perhaps misspelt: {pairs}."] if pairs else []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 from plugrad.tensor.tensor import Tensor
 
 
@@ -25,6 +27,11 @@ class Table:
             return self
         # setdefault and not assignment: two threads that look at once must end up with the same table.
         return instance.__dict__.setdefault(self.name, self.make())
+
+
+def room(name: str):
+    """Import a module beside the core, at the first use of what it is for."""
+    return importlib.import_module(f"plugrad.{name}")
 
 
 def typename(value) -> str:

@@ -35,7 +35,7 @@ LAZY_DOORS = {
     ("plugrad.registry.loader", "plugrad.registry.third_parties"): "how third parties' plugins are loaded",
     ("plugrad.optim.optimizer", "plugrad.optim.batching"): "how updates are batched over parameters",
     ("plugrad.autograd.entrances", "plugrad.autograd.missing_grads"): "backward(report=...): the same",
-    ("plugrad.nn.module_hooks", "plugrad."): "hooks on a module's backward, Module.compile: the same",
+    ("plugrad.nn.tables", "plugrad."): "hooks on a module's backward, Module.compile, what is wrong in words: the same",
     ("plugrad.devices.device", "plugrad.backends"): "what a device given as a number means",
     ("plugrad.dispatch.interpreter", "plugrad.backends"): "the CPU in place of a device that lacks a kernel",
     ("plugrad.dispatch.formulas", "plugrad.backends"): "the same, in formulas",

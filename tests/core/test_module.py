@@ -373,3 +373,25 @@ def test_module_copies_and_pickles():
         assert other.first.weight is not net.first.weight and other.first.tied is other.second.weight
         assert isinstance(other.first.weight, nn.Parameter)
         assert list(other.state_dict()) == list(net.state_dict())
+
+
+def test_what_may_be_meant_by_other_keys():
+    net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    state = net.state_dict()
+    for given, hint in (
+        ({f"module.{key}": value for key, value in state.items()}, "key.removeprefix('module.')"),
+        ({f"model.net.{key}": value for key, value in state.items()}, "key.removeprefix('model.net.')"),
+        ({f"module.{key}": value for key, value in state.items()} | {"head.bias": state["0.bias"]}, "'module.'"),
+        ({"state_dict": state, "epoch": 3}, "load_state_dict(checkpoint['state_dict'])"),
+        ({key.replace("bias", "bais"): value for key, value in state.items()}, '"0.bais" for "0.bias"'),
+    ):
+        with pytest.raises(RuntimeError) as caught:
+            net.load_state_dict(given)
+        assert hint in str(caught.value).splitlines()[-1]
+    outer = nn.ModuleDict({"net": net})
+    with pytest.raises(RuntimeError, match=r"\{'net.' \+ key: value"):
+        outer.load_state_dict(state)
+    for given in ({"x": 1, **state}, {}, {"far": 1}):  # nothing to suggest
+        with pytest.raises(RuntimeError) as caught:
+            net.load_state_dict(given)
+        assert "Perhaps" not in str(caught.value)

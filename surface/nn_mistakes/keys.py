@@ -1,0 +1,47 @@
+"""What `load_state_dict` says of keys that don't fit, and what may be meant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+COMPARISONS = 10_000  # more would take longer than reading
+
+
+def described(missing: list, unexpected: list, errors: list, state_dict: Mapping) -> list:
+    """Return the lines of the error: PyTorch's on keys, the other errors, then what may be meant."""
+    quote = '", "'.join
+    lines = []
+    if missing:
+        lines.append(f'Missing key(s) in state_dict: "{quote(missing)}". ')
+    if unexpected:
+        lines.append(f'Unexpected key(s) in state_dict: "{quote(unexpected)}". ')
+    return lines + errors + (_suggestions(missing, unexpected, state_dict) if missing and unexpected else [])
+
+
+def _suggestions(missing, unexpected, state_dict) -> list:
+    for key in unexpected:
+        inner = state_dict[key]
+        if isinstance(inner, Mapping) and not inner.keys().isdisjoint(missing):
+            return [f"Perhaps load what stands under {key!r}, as in load_state_dict(checkpoint[{key!r}])?"]
+    known, wanted = set(unexpected), set(missing)
+    for prefix in _prefixes(unexpected, missing[0]):
+        if known.issuperset([prefix + key for key in missing]):
+            return [_rewritten(f"key.removeprefix({prefix!r})")]
+    for prefix in _prefixes(missing, unexpected[0]):
+        if wanted.issubset([f"{prefix}{key}" for key in unexpected]):
+            return [_rewritten(f"{prefix!r} + key")]
+    if len(missing) * len(unexpected) > COMPARISONS:
+        return []
+    close = [(key, get_close_matches(key, missing, n=1, cutoff=0.8)) for key in unexpected]
+    pairs = ", ".join(f'"{key}" for "{match[0]}"' for key, match in close if match)
+    return [f"Perhaps misspelt: {pairs}."] if pairs else []
+
+
+def _prefixes(longer, key) -> set:
+    """Return what stands before a key, such as "module.", in longer ones."""
+    return {one.removesuffix(f".{key}") + "." for one in map(str, longer) if one.endswith(f".{key}")}
+
+
+def _rewritten(key: str) -> str:
+    return f"Perhaps load {{{key}: value for key, value in state_dict.items()}} instead?"
