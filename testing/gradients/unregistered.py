@@ -52,7 +52,9 @@ def widened(module, copies=None):
 
 def _held(module) -> list:
     """Return pairs (path, tensor or Module), each once, of all that a Module holds unregistered."""
-    seen = {id(known) for known in (*module.parameters(), *module.buffers())}
+    # Not `parameters()`, which warns of what is told here.
+    tables = [table for part in module.modules() for table in (part._parameters, part._buffers)]
+    seen = {id(known) for table in tables for known in table.values()}
     registered = {id(known) for known in module.modules()}
     held: list = []
 
