@@ -23,7 +23,7 @@ from plugrad.testing.gradients.jacobian import Comparison
 from plugrad.testing.gradients.layouts import differs, in_other_layout
 from plugrad.testing.gradients.precision import agreement
 from plugrad.testing.gradients.transforms import ForwardComparison, batched_backward, batched_forward
-from plugrad.testing.gradients.unregistered import used, widened
+from plugrad.testing.gradients.unregistered import named_parameters, used, widened
 from plugrad.testing.gradients.verdict import (
     ATOL,
     EPS,
@@ -328,7 +328,7 @@ def gradient_function(func, inputs, grad_outputs=None, *, noncontiguous=False, s
         func = widened(func)
         inputs = map_tensors(inputs, lambda t: _widened(t) if is_float(t) else t)
         unknown = [t for _, t in used(func, inputs) if all(t is not x for x in tensors_in(inputs))]
-        parameters = tuple(p for p in (*func.parameters(), *unknown) if p.requires_grad)
+        parameters = tuple(p for p in (*dict(named_parameters(func)).values(), *unknown) if p.requires_grad)
     wanted = [is_float(t) and t.requires_grad for t in tensors_in(inputs)]
     if not any(wanted) and not parameters:
         raise ValueError(NOTHING_TO_CHECK)

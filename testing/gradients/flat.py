@@ -12,7 +12,7 @@ import copy
 import numpy
 
 import plugrad
-from plugrad.testing.gradients.unregistered import used, widened
+from plugrad.testing.gradients.unregistered import named_parameters, used, widened
 from plugrad.testing.tensors import (
     differentiable,
     gradients_of_sum,
@@ -132,7 +132,7 @@ class FlatFunction:
         named = [(number, t) for number, argument in enumerate(self.inputs) for t in tensors_in(argument)]
         if isinstance(self.func, plugrad.nn.Module):
             more = [(path, t) for path, t in used(self.func, self.inputs) if all(t is not other for _, other in named)]
-            named += [*self.func.named_parameters(), *more]
+            named += [*named_parameters(self.func), *more]
             self.unknown = [path for path, _ in more]
         position = 0
         for label, tensor in named:
@@ -219,7 +219,7 @@ class FlatFunction:
             stand_ins = {id(t): value for t, value in zip(tensors, values, strict=True)}
             inputs = map_tensors(self.inputs, lambda t: stand_ins.get(id(t), t))
             if isinstance(self.func, plugrad.nn.Module):
-                named = {name: stand_ins.get(id(p), p) for name, p in self.func.named_parameters()}
+                named = {name: stand_ins.get(id(p), p) for name, p in named_parameters(self.func)}
                 results = tensors_in(plugrad.func.functional_call(self.func, named, inputs))
             else:
                 results = tensors_in(self.func(*inputs))

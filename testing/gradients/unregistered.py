@@ -50,11 +50,14 @@ def widened(module, copies=None):
     return wide
 
 
+def named_parameters(module):
+    """Yield what `Module.named_parameters` yields, which would also warn of what is told here."""
+    return module._named_members(lambda part: part._parameters.items())
+
+
 def _held(module) -> list:
     """Return pairs (path, tensor or Module), each once, of all that a Module holds unregistered."""
-    # Not `parameters()`, which warns of what is told here.
-    tables = [table for part in module.modules() for table in (part._parameters, part._buffers)]
-    seen = {id(known) for table in tables for known in table.values()}
+    seen = {id(known) for known in (*dict(named_parameters(module)).values(), *module.buffers())}
     registered = {id(known) for known in module.modules()}
     held: list = []
 
