@@ -270,4 +270,3 @@ def _follow_backends(dotted) -> None:
 
 
 events.on_forget.append(_follow_backends)
-events.guarded_settings.append(("the default device", default_device, set_default_device))

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import numpy
 
-from plugrad.registry import events
-
 _BOOL, _INTEGER, _FLOAT, _COMPLEX = range(4)  # the categories of promotion, in rising order
 
 
@@ -367,4 +365,3 @@ def _require_dtypes(function: str, **arguments) -> None:
 globals().update(ALL)
 
 
-events.guarded_settings.append(("the default dtype", get_default_dtype, set_default_dtype))

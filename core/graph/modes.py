@@ -6,7 +6,6 @@ import itertools
 
 from plugrad.devices.device import on_default_device
 from plugrad.regions import Region, declare, elsewhere, mode, paused, region, special, watched
-from plugrad.registry.events import guarded_settings
 
 __all__ = ["Region", "elsewhere", "mode", "paused", "region", "special", "watched"]
 
@@ -56,11 +55,6 @@ class _Leaf:
 LEAF = _Leaf()
 
 
-def _set_grad(value) -> None:
-    mode.grad = value
-
-
-guarded_settings.append(("the grad mode", lambda: mode.grad, _set_grad))
 
 
 # ---------------------------------------------------------------------------------------------------- grad modes

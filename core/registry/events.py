@@ -15,8 +15,6 @@ on_needed: list = []  # f(plugin, quiet): a name is used that the plugin promise
 on_unknown: list = []  # f() -> bool: a name is unknown; whether there is more now, so that it should be looked up again
 
 reserved: dict[str, set] = {}  # home ("Tensor", "" for plugrad itself) -> names there that no plugin can have
-guarded_classes: list[type] = []  # whose attributes a plugin must not change while it is loaded
-guarded_settings: list[tuple] = []  # the same of settings: (what it is called, function to read it, one to set it)
 
 
 def publish(subscribers: list, *what) -> None:

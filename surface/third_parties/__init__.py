@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from plugrad.process_state import Contained
 from plugrad.registry.store import loading
 from plugrad.registry.third_parties.checks import check_hooks, check_promises
-from plugrad.registry.third_parties.containment import Contained
 
 __all__ = ["load"]
 

@@ -145,6 +145,74 @@ def _kernel(arguments):
     return f"import numpy\nfrom plugrad.extend import unary\n{{name}} = unary({arguments}, name='{{name}}')\n"
 
 
+# What a module does to its host while it is imported, and what the error calls it.
+HARM = {
+    "wrapping_a_method": ("""
+import functools
+old = plugrad.nn.Linear.forward
+@functools.wraps(old)
+def forward(self, input):
+    return old(self, input) + 1
+plugrad.nn.Linear.forward = forward""", "Linear.forward"),
+    "wrapping_a_call": ("""
+import functools
+old = plugrad.nn.Module.__call__
+plugrad.nn.Module.__call__ = functools.wraps(old)(lambda self, *args: old(self))""", "it changed Module.__call__"),
+    "wrapping_a_function": ("""
+import functools
+old = plugrad.tanh
+plugrad.tanh = functools.wraps(old)(lambda *args: old(*args))""", "plugrad.tanh"),
+    "wrapping_a_core_function": ("""
+import functools
+plugrad.from_numpy = functools.wraps(plugrad.from_numpy)(lambda array: None)""", "plugrad.from_numpy"),
+    "patching_a_step": ("plugrad.optim.Adam.step = lambda self: None", "Adam.step"),
+    "patching_an_inner_function": ("import plugrad.autograd.fit\nplugrad.autograd.fit.fit = print", "autograd.fit.fit"),
+    "patching_an_abstract_base": ("plugrad.nn.Module.train = print", "Module.train"),
+    "exchanging_two_methods": ("plugrad.Tensor.tanh = plugrad.Tensor.backward", "Tensor.tanh"),
+    "changing_a_dtype": ("plugrad.float32 = plugrad.float64", "plugrad.float32"),
+    "changing_a_constant": ("plugrad.pi = 3", "plugrad.pi"),
+    "deleting_a_core_function": ("del plugrad.from_numpy", "plugrad.from_numpy"),
+    "deleting_a_core_method": ("del plugrad.Tensor.backward", "Tensor.backward"),
+    "replacing_a_kernel": ("plugrad.registry.op('tanh').kernels['*'] = lambda xp, input: input", "record of op 'tanh'"),
+    "emptying_formulas": ("plugrad.registry.op('tanh').formulas.clear()", "record of op 'tanh'"),
+    "patching_numpy": ("import numpy\nnumpy.tanh = numpy.sinh", "numpy.tanh"),
+    "patching_print": ("import builtins\nbuiltins.print = len", "builtins.print"),
+    "a_function_mode": ("plugrad.overrides.TorchFunctionMode().__enter__()", "function modes"),
+    "a_dispatch_mode": ("""
+from plugrad.utils._python_dispatch import TorchDispatchMode
+TorchDispatchMode().__enter__()""", "dispatch modes"),
+    "a_hook_on_ops": ("from plugrad.extend import OpHook\nOpHook().__enter__()", "hooks on ops"),
+    "an_installed_hook": ("from plugrad.extend import OpHook\nOpHook().install()", "hooks on ops of all threads"),
+    "a_hook_on_modules": ("""
+plugrad.nn.modules.module.register_module_forward_hook(lambda module, args, output: output + 1)""",
+                          "hooks of all modules"),
+    "no_grad": ("plugrad.set_grad_enabled(False)", "the grad mode"),
+    "inference": ("plugrad.inference_mode().__enter__()", "inference mode"),
+    "anomaly": ("plugrad.autograd.set_detect_anomaly(True)", "anomaly mode"),
+    "zero_safe": ("plugrad.autograd.set_zero_safe(True)", "zero_safe"),
+    "saved_hooks": ("plugrad.autograd.graph.saved_tensors_hooks(id, id).__enter__()", "hooks on saved tensors"),
+    "a_default_dtype": ("plugrad.set_default_dtype(plugrad.float64)", "the default dtype"),
+    "a_default_device": ("plugrad.set_default_device('meta')", "the default device"),
+    "print_options": ("plugrad.set_printoptions(precision=2)", "print options (precision)"),
+    "a_fallback": ("plugrad.backends.fallback()", "what may fall back to the CPU"),
+    "an_accelerator": ("plugrad.backends.set_accelerator('cpu')", "the accelerator"),
+    "seeding": ("plugrad.manual_seed(0)", "the state of random number generators"),
+    "drawing": ("plugrad.randn(3)", "the state of random number generators"),
+    "seeding_numpy": ("import numpy\nnumpy.random.seed(0)", "the state of NumPy's random numbers"),
+    "drawing_of_numpy": ("import numpy\nnumpy.random.rand()", "the state of NumPy's random numbers"),
+    "seeding_python": ("import random\nrandom.seed(0)", "the state of Python's random numbers"),
+    "numpy_errors": ("import numpy\nnumpy.seterr(all='raise')", "NumPy's error state"),
+    "numpy_printing": ("import numpy\nnumpy.set_printoptions(precision=2)", "NumPy's print options (precision)"),
+    "ignoring_warnings": ("import warnings\nwarnings.simplefilter('ignore')", "the filters of warnings"),
+    "another_directory": ("import os\nos.chdir('/')", "the working directory"),
+    "a_signal_handler": ("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)", "signal handlers"),
+    "no_collector": ("import gc\ngc.disable()", "the garbage collector"),
+    "a_recursion_limit": ("import sys\nsys.setrecursionlimit(50000)", "the recursion limit"),
+    "environment": ("import os\nos.environ['OMP_NUM_THREADS'] = '77'", "the environment (OMP_NUM_THREADS)"),
+    "import_path": ("import sys\nsys.path.insert(0, '/nowhere')", "sys.path"),
+}  # fmt: skip
+
+
 # name -> (kind of entry point, source, stage, text of the error)
 FAULTS = {
     "missing_import": ("ops", "import nowhere_at_all", "import", "No module named 'nowhere_at_all'"),
@@ -230,6 +298,9 @@ FAULTS = {
     "preferring_itself": ("ops", _after("preferring_itself", "plugrad.registry.prefer('relu', 'me')"), "import",
                           "can't set the user's preferences"),
 }  # fmt: skip
+FAULTS |= {
+    f"harm_{name}": ("ops", _after(f"harm_{name}", code), "hooks", text) for name, (code, text) in HARM.items()
+}
 PLACES = {"layers": "nn", "optimizers": "optim", "schedulers": "optim.lr_scheduler", "inits": "nn.init"}
 PROMISED = {"kernel_parameters": "sin", "kernel_of_nothing": "no_such_op"}  # names of kernels are those of their ops
 

@@ -25,6 +25,10 @@ PRIVATE = {
     "plugrad.optim.batching -> plugrad.graph.versions",
     "plugrad.overrides -> plugrad.dispatch.interception",
     "plugrad.overrides -> plugrad.graph.modes",
+    "plugrad.process_state -> plugrad.tensor.tensor",
+    "plugrad.process_state.settings -> plugrad.devices.device",
+    "plugrad.process_state.settings -> plugrad.graph.modes",
+    "plugrad.process_state.settings -> plugrad.tensor.random",
 }
 # Functions that import a module by its name, when it is first asked for.
 DOORS = {

@@ -1,0 +1,306 @@
+"""What a third party's code may not change in its process: `ProcessState` notices it by identity and puts it back.
+
+Installing a plugin is running its code, and nothing here makes that safe. It catches what happens by accident and by
+bad habit while a plugin is loaded or checked: names of plugrad's replaced or deleted, modes and defaults of the whole
+program changed, random numbers drawn, output of the program mixed with the plugin's own.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+from itertools import chain
+
+from plugrad import registry
+from plugrad.process_state import settings
+from plugrad.registry import kernels
+from plugrad.tensor.tensor import LazyMethod
+
+__all__ = ["Contained", "ProcessState"]
+
+_GONE = object()
+_COUNTS = (int, tuple, type(None))  # what modules count or collect: others' modules change it, too
+
+
+class ProcessState:
+    """The names of plugrad's modules and classes, its records, and the settings of the process, as they are now.
+
+    Args:
+        random: whether the states of random number generators belong to it.
+
+    >>> import plugrad as torch
+    >>> before = ProcessState()
+    >>> torch.set_default_dtype(torch.float64)
+    >>> before.repair(), torch.get_default_dtype()
+    (['the default dtype'], torch.float32)
+    """
+
+    def __init__(self, random=True):
+        with _lock:
+            self.names, self.tables, self.records = _look(), *_look_at_records()
+        self.settings = [(setting, setting.read()) for setting in settings.ALL if random or not setting.random]
+
+    def repair(self) -> list[str]:
+        """Put back what is no longer as it was; return what that is, in words."""
+        damage = [*self._repair_names(), *self._repair_records()]
+        alone = threading.active_count() == 1
+        for setting, before in self.settings:
+            if setting.random and not alone:
+                continue  # another thread may have drawn
+            now = setting.read()
+            if not settings.same(before, now):
+                damage += setting.changes(before, now)
+                setting.write(before)
+        return damage
+
+    def _repair_names(self) -> list[str]:
+        damage = []
+        for holder, before in self.names.items():
+            now = vars(holder)
+            if _is_same(before, now):
+                continue
+            for name, value in before.items():
+                current = now.get(name, _GONE)
+                if current is value or (name not in _first[holder] and not _is_ours(value)):
+                    continue  # what a third party added is its own
+                if not _is_right(holder, name, value, current):
+                    damage.append(f"{holder.__name__}.{name}")
+                    setattr(holder, name, value)
+            damage += _remove_covers(holder, before)
+        return damage
+
+    def _repair_records(self) -> list[str]:
+        damage = []
+        for (label, table), before in zip(_TABLES.items(), self.tables):
+            if _is_same(before, table):
+                continue
+            for name, value in before.items():
+                if value.provider.builtin and (name not in table or label == "op" and table[name] is not value):
+                    damage.append(f"the {label} {name!r}")
+                    table[name] = value
+        ops, parts, copies = self.records
+        if parts == _parts(ops):
+            return damage
+        brought = {entry.value.function for entries in kernels.brought.values() for entry in entries}
+        for op, holder, own, formulas in copies:
+            changed = [name for name in {*own, *op.kernels} if op.kernels.get(name) is not own.get(name)]
+            changed = [name for name in changed if op.kernels.get(name) not in brought]
+            if changed or formulas != op.formulas or op.kernels is not holder:
+                damage.append(f"the record of op {op.name!r}")
+                kept = {name: kernel for name, kernel in op.kernels.items() if kernel in brought}
+                op.kernels = holder
+                holder.clear()
+                holder.update(own | kept)
+                op.formulas[:] = formulas
+                op.changed()
+        return damage
+
+
+_TABLES = {"op": registry.ops, "name": registry.public}
+# Module, class or table -> its names when it was last looked at.
+_copies: dict = {sys.modules["builtins"]: {}, sys.modules["numpy"]: {}}
+_first: dict = {}  # module or class -> the names that it had when it was first looked at
+_last: list = [(), None, None]  # plugrad's own ops, their parts when they were last looked at, and copies of these
+_lock = threading.Lock()
+
+
+def _parts(own) -> list:
+    """Return all kernels and formulas of ops, and what holds them."""
+    kernels_of, formulas_of = [op.kernels for op in own], [op.formulas for op in own]
+    parts = [*chain.from_iterable(map(dict.values, kernels_of)), *chain.from_iterable(formulas_of)]
+    return [*map(id, kernels_of), *map(id, formulas_of), *parts]
+
+
+def _look_at_records() -> tuple:
+    """Return copies of the tables, and (ops, their parts, copies of these) of plugrad's own."""
+    tables = []
+    for label, table in _TABLES.items():
+        if label not in _copies or not _is_same(_copies[label], table):
+            _copies[label] = dict(table)
+            _last[:] = [op for op in registry.ops.values() if op.trusted], None, None
+        tables.append(_copies[label])
+    own, known, _ = _last
+    parts = _parts(own)
+    if parts != known:
+        _last[1:] = parts, [(op, op.kernels, dict(op.kernels), list(op.formulas)) for op in own]
+    return tables, tuple(_last)
+
+
+def _look() -> dict:
+    """Return {module or class of plugrad: a copy of its names}."""
+    modules = [module for name, module in list(sys.modules.items()) if name == "plugrad" or name[:8] == "plugrad."]
+    for module in modules:
+        known, now = _copies.get(module), vars(module)
+        if known is None or not _is_same(known, now):
+            _copies[module] = dict(now)
+            _first.setdefault(module, set(now))
+            for value in _copies[module].values():
+                if isinstance(value, type) and value not in _copies and value.__module__[:7] == "plugrad":
+                    _copies[value] = {}
+    holders = {holder: copy for holder, copy in _copies.items() if type(holder) is not str}
+    for holder, copy in holders.items():
+        now = vars(holder)
+        if not _is_same(copy, now):
+            _copies[holder] = holders[holder] = dict(now)
+        _first.setdefault(holder, set(now))
+    return holders
+
+
+def _is_same(before, now) -> bool:
+    """Whether two tables have the same values; a value that was exchanged is asked whether it equals the other."""
+    try:
+        return [*before.values()] == [*now.values()] and len(before) == len(now)
+    except Exception:  # an array, or whatever stands there now
+        return False
+
+
+def _is_right(holder, name, before, now) -> bool:
+    """Whether a name's change is one that plugrad makes itself: methods are generated, functions found late."""
+    if name[:2] == name[-2:] == "__" and not callable(before):
+        return True  # what Python itself keeps there
+    if type(now) is LazyMethod or (found := _code(now)) is not None and found.co_name == "first_call":
+        return _is_ours(now)  # it is looked up anew, since another plugin brought one
+    if now is _GONE:  # a function that is found again when it is used
+        return isinstance(holder, types.ModuleType) and hasattr(before, "__op__")
+    if isinstance(holder, types.ModuleType) and (name in _rebound(holder) or isinstance(before, _COUNTS)):
+        return not callable(now) or _is_ours(now)
+    record = getattr(now, "__op__", None)
+    entry = registry.public.get(f"{holder.__name__}.{name}".removeprefix("plugrad."))
+    if record is not None and entry is not None and entry.value is not record:
+        return False
+    code, earlier = _code(now), _code(before)
+    generated = code is not None and code.co_filename.startswith("<plugrad ")
+    if earlier is not None and earlier.co_name != "first_call":  # generated again, after a kernel was added
+        return generated and earlier.co_filename == code.co_filename
+    return generated and not isinstance(before, type)  # in the place of what stood there until it was first used
+
+
+def _rebound(module) -> set:
+    """Return the names of a module that its own functions rebind: its state."""
+    known = _states.get(module)
+    if known is None:
+        import dis
+
+        codes = [_code(value) for value in vars(module).values()]
+        codes += [_code(m) for cls in vars(module).values() if isinstance(cls, type) for m in vars(cls).values()]
+        known = _states[module] = {
+            step.argval
+            for code in codes if code is not None and "STORE_GLOBAL" not in code.co_names
+            for step in dis.get_instructions(code) if step.opname == "STORE_GLOBAL"
+        }  # fmt: skip
+    return known
+
+
+_states: dict = {}
+
+
+def _code(value):
+    """Return the code of a function, or of what stands for one; not of what `functools.wraps` says that it wraps."""
+    for attribute in ("__func__", "fget", "func"):
+        value = value if isinstance(value, types.FunctionType) else getattr(value, attribute, value)
+    return value.__code__ if isinstance(value, types.FunctionType) else None
+
+
+def _is_ours(value) -> bool:
+    code = _code(value)
+    if code is not None:
+        return code.co_filename.startswith("<plugrad ") or code.co_filename in _files()
+    kind = value if isinstance(value, type) else type(value)
+    return f"{kind.__module__}.".startswith("plugrad.")
+
+
+def _files() -> set:
+    modules = [module for name, module in list(sys.modules.items()) if f"{name}.".startswith("plugrad.")]
+    return {getattr(module, "__file__", None) for module in modules}
+
+
+def _remove_covers(holder, before) -> list[str]:
+    """Take away what was put before a name of ours: an inherited one, or one that was never used yet."""
+    home = holder.__name__.removeprefix("plugrad").lstrip(".")
+    added = []
+    for name in [name for name in vars(holder) if name not in before]:
+        if isinstance(holder, type):
+            inherited = any(name in vars(base) for base in holder.__mro__[1:])
+            if inherited and callable(vars(holder)[name]) and not _is_ours(vars(holder)[name]):
+                added.append(f"{holder.__name__}.{name}")
+                delattr(holder, name)
+            continue
+        entry = registry.public.get(f"{home}.{name}" if home else name)
+        value = vars(holder)[name]
+        if entry is None or not entry.provider.builtin or value is entry.value:
+            continue
+        if getattr(value, "__op__", None) is not entry.value and not isinstance(value, types.ModuleType):
+            added.append(f"{holder.__name__}.{name}")
+            delattr(holder, name)
+    return added
+
+
+# ---------------------------------------------------------------------------------------------------- loading
+
+
+class Contained:
+    """Put back what the block changes in the process; raise RuntimeError if it changed anything.
+
+    What it prints on the standard output goes to standard error: what children and C code print, too, where no other
+    thread could lose its output by that.
+    """
+
+    def __enter__(self):
+        self.state = ProcessState()
+        self.output = self.descriptor = None
+        if sys.stdout is not None and sys.stderr is not None:
+            self.output, self.errors = _ToStandardError(sys.stdout), sys.stderr
+            self.descriptor = _point_output_at_errors(sys.stdout)
+            sys.stdout = self.output
+
+    def __exit__(self, kind, error, trace):
+        if self.output is not None:
+            self.output.thread = None  # whoever kept it writes to the standard output from now on
+            # Another thread that is loading a plugin takes its own away itself.
+            if sys.stdout is self.output or not isinstance(sys.stdout, _ToStandardError):
+                sys.stdout = self.output.real
+            sys.stderr = self.errors
+            _point_back(self.descriptor)
+        damage = self.state.repair()
+        if damage and error is None:
+            more = f" and {len(damage) - 3} more" if len(damage) > 3 else ""
+            raise RuntimeError(
+                f"it changed {', '.join(damage[:3])}{more} while it was loaded (plugrad put it back): declare an op "
+                "with override=True to replace one of plugrad's"
+            )
+
+
+class _ToStandardError:
+    """Stands for `sys.stdout`: what one thread writes goes to standard error, what others write where it went."""
+
+    def __init__(self, real):
+        self.real, self.thread = real, threading.get_ident()
+
+    def __getattr__(self, name):
+        return getattr(sys.stderr if self.thread == threading.get_ident() else self.real, name)
+
+
+def _point_output_at_errors(stream) -> tuple | None:
+    """Have the descriptor of the standard output lead where that of standard error does; None where it can't."""
+    import os
+
+    if threading.active_count() > 1 or isinstance(stream, _ToStandardError):
+        return None
+    try:
+        stream.flush()
+        number, errors = stream.fileno(), sys.stderr.fileno()
+        kept = os.dup(number)
+        os.dup2(errors, number)
+    except (OSError, ValueError, AttributeError):  # closed, or no file
+        return None
+    return number, kept
+
+
+def _point_back(descriptor) -> None:
+    import os
+
+    if descriptor is not None:
+        number, kept = descriptor
+        os.dup2(kept, number)
+        os.close(kept)

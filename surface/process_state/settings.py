@@ -1,0 +1,265 @@
+"""The settings of a process and thread: how each is read, told from another, and put back."""
+
+from __future__ import annotations
+
+import _signal  # `signal` makes an enum of each number
+import gc
+import os
+import signal
+import sys
+import threading
+import warnings
+
+import numpy
+
+import plugrad
+from plugrad import printing
+from plugrad.devices.device import default_device
+from plugrad.graph import modes
+from plugrad.graph.modes import mode
+from plugrad.nn import Module
+from plugrad.tensor import random
+
+PLAIN = (bool, bytes, dict, float, int, list, str, tuple, type(None))
+
+
+class Setting:
+    """One setting: what it is called, functions to read and to write it, and whether it is a generator's state."""
+
+    __slots__ = ("label", "random", "read", "write")
+
+    def __init__(self, label, read, write, random=False):
+        self.label, self.read, self.write, self.random = label, read, write, random
+
+    def changes(self, before, now) -> list[str]:
+        """Return in words what changed."""
+        return [self.label]
+
+
+class Table(Setting):
+    """A setting that is a dict, whose changes are told by key."""
+
+    __slots__ = ()
+
+    def changes(self, before, now):
+        changed = [key for key in {*before, *now} if key not in before or not same(before[key], now.get(key))]
+        return [f"{self.label} ({', '.join(sorted(map(str, changed)))})"]
+
+
+def same(before, now) -> bool:
+    """Whether a setting has its value: the same object, or an equal one of Python's own kinds."""
+    return before is now or (type(before) is type(now) and isinstance(before, PLAIN) and bool(before == now))
+
+
+# ---------------------------------------------------------------------------------------------------- of plugrad
+
+
+def _read_modes():
+    return {name: getattr(mode, name) for name in _MODES}
+
+
+# Modes of the thread: how they are called, and what counts those that are on.
+_MODES = {
+    "inference": ("inference mode", modes._count_inference),
+    "anomaly": ("anomaly mode", modes.count_special),
+    "check_nan": ("anomaly mode's check for NaN", None),
+    "walk": ("zero_safe", None),
+    "saved_hooks": ("hooks on saved tensors", modes.count_special),
+    "function_modes": ("function modes", modes.count_watched),
+    "dispatch_modes": ("dispatch modes", modes.count_watched),
+    "op_hooks": ("hooks on ops", modes.count_watched),
+}
+
+
+class _Modes(Setting):
+    __slots__ = ()
+
+    def changes(self, before, now):
+        return [_MODES[name][0] for name in before if not same(before[name], now[name])]
+
+
+def _write_modes(values) -> None:
+    for name, value in values.items():
+        now, count = getattr(mode, name), _MODES[name][1]
+        if same(value, now):
+            continue
+        setattr(mode, name, value)
+        if name == "inference":
+            count(value)
+        elif count is not None:
+            _count(count, value, now)
+
+
+def _count(count, value, now) -> None:
+    """Count modes that are off again, or on again."""
+    size = len if isinstance(value, tuple) else int
+    for _ in range(abs(size(value) - size(now))):
+        count(+1 if size(value) > size(now) else -1)
+
+
+def _write_installed(hooks) -> None:
+    now, modes.installed_hooks = modes.installed_hooks, hooks
+    _count(modes.count_watched, hooks, now)
+
+
+def _read_hooks():
+    """Return the hooks of all modules, by table."""
+    return {name: dict(table) for name, table in vars(Module._all_modules).items() if isinstance(table, dict) and table}
+
+
+def _write_hooks(tables) -> None:
+    for name, table in vars(Module._all_modules).items():
+        if isinstance(table, dict):
+            table.clear()
+            table.update(tables.get(name, {}))
+
+
+def _of_room(module, name, copy=None):
+    """Return functions that read and write a setting of a room beside the core, as long as it is not imported."""
+
+    def read():
+        room = sys.modules.get(module)
+        value = None if room is None else getattr(room, name)
+        return value if copy is None else copy(value or ())
+
+    def write(value):
+        room = sys.modules[module]
+        if copy is None:
+            setattr(room, name, value)
+            return
+        getattr(room, name)[:] = value
+
+    return read, write
+
+
+# ---------------------------------------------------------------------------------------------------- random numbers
+
+
+def _read_generators():
+    """Return the state of each device's default generator, and the seed that new ones get."""
+    states = {}
+    for key, generator in random._default.items():
+        bits = getattr(generator.source, "bit_generator", None)
+        states[key] = (generator, generator.source, generator.initial_seed(), getattr(bits, "state", None))
+    return {"seed": random._seed, **states}
+
+
+def _write_generators(states) -> None:
+    states = dict(states)
+    random._seed = states.pop("seed")
+    for key in [key for key in random._default if key not in states]:
+        del random._default[key]
+    for key, (generator, source, seed, state) in states.items():
+        random._default[key] = generator
+        generator._seed, generator.source = seed, source
+        if state is not None:
+            source.bit_generator.state = state
+
+
+def _read_numpy():
+    if "numpy.random" not in sys.modules:
+        return None
+    name, key, *rest = numpy.random.get_state()
+    return name, key.tobytes(), *rest
+
+
+def _write_numpy(state) -> None:
+    if state is not None:
+        name, key, *rest = state
+        numpy.random.set_state((name, numpy.frombuffer(key, numpy.uint32), *rest))
+
+
+def _read_python():
+    return sys.modules["random"].getstate() if "random" in sys.modules else None
+
+
+def _write_python(state) -> None:
+    if state is not None:
+        sys.modules["random"].setstate(state)
+
+
+# ---------------------------------------------------------------------------------------------------- of the process
+
+
+def _read_filters():
+    """Return the filters of warnings that are for all modules; a library may add some for its own."""
+    return [one for one in warnings.filters if one[3] is None]
+
+
+def _write_filters(filters) -> None:
+    kept = [one for one in warnings.filters if one[3] is not None or any(one is known for known in filters)]
+    kept += [one for one in filters if not any(one is known for known in kept)]
+    warnings.filters[:] = kept
+    warnings._filters_mutated()
+
+
+def _read_directory():
+    try:
+        return os.getcwd()
+    except OSError:  # it was deleted
+        return None
+
+
+def _write_directory(path) -> None:
+    if path is not None:
+        os.chdir(path)
+
+
+def _read_signals():
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    return {number: _signal.getsignal(number) for number in _SIGNALS}
+
+
+def _write_signals(handlers) -> None:
+    for number, handler in handlers.items():
+        if handler is not None and _signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
+
+
+_FIXED = {getattr(signal, name, 0) for name in ("SIGKILL", "SIGSTOP")}
+_SIGNALS = sorted(int(number) for number in signal.valid_signals() - _FIXED)
+
+
+def _write_environment(values) -> None:
+    for name in [name for name in os.environ if name not in values]:
+        del os.environ[name]
+    os.environ.update(values)
+
+
+def _write_path(entries) -> None:
+    sys.path[:] = entries
+
+
+def _read_collector():
+    return gc.isenabled(), gc.get_threshold()
+
+
+def _write_collector(state) -> None:
+    (gc.enable if state[0] else gc.disable)()
+    gc.set_threshold(*state[1])
+
+
+ALL = [
+    Setting("the grad mode", plugrad.is_grad_enabled, lambda value: setattr(mode, "grad", value)),
+    _Modes("the modes", _read_modes, _write_modes),
+    Setting("hooks on ops of all threads", lambda: modes.installed_hooks, _write_installed),
+    Setting("hooks of all modules", _read_hooks, _write_hooks),
+    Setting("the default dtype", plugrad.get_default_dtype, plugrad.set_default_dtype),
+    Setting("the default device", default_device, plugrad.set_default_device),
+    Table("print options", lambda: dict(printing._options), lambda options: printing._options.update(options)),
+    Setting("what may fall back to the CPU", *_of_room("plugrad.backends.cpu_fallback", "_rules", list)),
+    Setting("the accelerator", *_of_room("plugrad.backends.accelerators", "_accelerator")),
+    Setting("the state of random number generators", _read_generators, _write_generators, random=True),
+    Setting("the state of NumPy's random numbers", _read_numpy, _write_numpy, random=True),
+    Setting("the state of Python's random numbers", _read_python, _write_python, random=True),
+    Table("NumPy's error state", numpy.geterr, lambda state: numpy.seterr(**state)),
+    Table("NumPy's print options", numpy.get_printoptions, lambda options: numpy.set_printoptions(**options)),
+    Setting("the filters of warnings", _read_filters, _write_filters),
+    Setting("the working directory", _read_directory, _write_directory),
+    Table("signal handlers", _read_signals, _write_signals),
+    Setting("the garbage collector", _read_collector, _write_collector),
+    Setting("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
+    Table("the environment", lambda: dict(os.environ), _write_environment),
+    Setting("sys.path", lambda: list(sys.path), _write_path),
+]
