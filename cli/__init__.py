@@ -30,21 +30,41 @@ MODULES = {  # command: the module whose COMMANDS it is among
 
 
 class _Commands(typer.core.TyperGroup):
-    """The commands, those of plugins included; a module, and what a plugin promises, is imported when asked for."""
+    """The commands, those of plugins included; a module, and what a plugin promises, is imported when it is run."""
 
-    _asked: set = set()
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self._running = False
+        self._asked: set = set()  # ids of the plugins whose hook was called
+        self._offers: dict = {}  # name of a command -> pairs (plugin, command)
+
+    def resolve_command(self, ctx, args):
+        self._running = True
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx, name):
-        if name not in self.commands:
-            self._load([name] if name in MODULES else MODULES)  # all of them, to suggest what may have been meant
-        if name not in self.commands:
+        if name in MODULES:
+            self._load([name])
+            return super().get_command(ctx, name)
+        promised = registry.candidates_for(f"cli.{name}")
+        if promised and not self._running:
+            return _not_loaded(name, promised)
+        if not promised:
+            self._load(MODULES)  # all of them, to suggest what may have been meant
+        try:
             self._ask_plugins(name)
-        return super().get_command(ctx, name)
+            offers = self._offers.get(name, [])
+            if len(offers) > 1 and not self._running:
+                return _not_loaded(name, [plugin for plugin, _ in offers])
+            return self._chosen(name)
+        except registry.AmbiguousNameError as error:
+            ctx.fail(str(error))
 
     def list_commands(self, ctx):
         self._load(MODULES)
         self._ask_plugins(None)
-        return [*MODULES, *(name for name in super().list_commands(ctx) if name not in MODULES)]
+        promised = {dotted.removeprefix("cli.") for dotted in registry.claims if dotted.startswith("cli.")}
+        return [*MODULES, *sorted({*self._offers, *promised} - {*MODULES})]
 
     def _load(self, names):
         for module in dict.fromkeys(MODULES[name] for name in names):
@@ -52,7 +72,7 @@ class _Commands(typer.core.TyperGroup):
                 self.commands.setdefault(name, command)
 
     def _ask_plugins(self, name):
-        """Add the commands of third-party plugins; one whose name is taken is left out, with a warning."""
+        """Ask the loaded plugins for their commands, and the one that promises a command; none replaces one of ours."""
         for plugin, hook in registry.cli_hooks(name):
             if plugin.id in self._asked:
                 continue
@@ -63,8 +83,31 @@ class _Commands(typer.core.TyperGroup):
                 errors.warn(f"plugrad_cli of {plugin.id} {plugin.version} failed: {errors.describe(error)}")
                 continue
             for command_name, command in commands.items():
-                if command_name in MODULES or self.commands.setdefault(command_name, command) is not command:
+                if command_name in MODULES:
                     errors.warn(f"the command {command_name!r} of {plugin.id} is left out: there is one of that name")
+                else:
+                    self._offers.setdefault(command_name, []).append((plugin, command))
+
+    def _chosen(self, name):
+        """Return the command of the only plugin that brings one of that name, or of the preferred one; None if none."""
+        offers = self._offers.get(name, [])
+        wanted, _ = registry.preference(f"cli.{name}") if len(offers) > 1 else (None, None)
+        chosen = [one for one in offers if registry.is_meant(one[0], wanted)] or offers
+        if len(chosen) > 1:
+            ids = [plugin.id for plugin, _ in chosen]
+            raise registry.AmbiguousNameError(
+                f"the command {name!r} is brought by {' and '.join(ids)}: say which one you mean with `plugrad prefer "
+                f"cli.{name} {chosen[0][0].distribution}`"
+            )
+        return chosen[0][1] if chosen else None
+
+
+def _not_loaded(name, plugins):
+    """Return what stands in the list of commands for one whose module is not imported for that."""
+    whose = " and ".join(f"{plugin.distribution} {plugin.version}" for plugin in plugins)
+    group = typer.Typer()
+    group.command(name, help=f"Of {whose}; `plugrad {name} --help` tells more.")(lambda: None)
+    return typer.main.get_command(group)
 
 
 def _commands(items) -> dict:

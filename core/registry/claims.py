@@ -66,7 +66,7 @@ def choose(dotted: str) -> tuple:
         why = "plugrad's own come first" if len(candidates) > 1 else "no other plugin brings it"
         return chosen[0], f"preferred by {source}" if preferred_ones else why
     chosen = sorted(chosen, key=lambda plugin: plugin.id)
-    name = dotted if dotted.startswith("backends.") else dotted.rpartition(".")[2]
+    name = dotted if dotted.startswith(("backends.", "cli.")) else dotted.rpartition(".")[2]
     one = chosen[0].distribution if chosen[0].distribution != chosen[1].distribution else chosen[0].id
     unhelpful = f" ({source} prefers {wanted!r}, which is none of them)" if wanted and not preferred_ones else ""
     raise AmbiguousNameError(

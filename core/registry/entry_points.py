@@ -7,6 +7,7 @@ module behind it is imported when that name is first used.
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import warnings
@@ -65,6 +66,7 @@ class Plugin:
         return f"<Plugin {self.id} {self.version} ({self.status})>"
 
 
+twice: dict[str, str] = {}  # distribution that is installed several times -> which copy counts
 _by_value: dict[tuple, Plugin] = {}
 _owners: dict[str, Plugin] = {}  # entry point's value -> the plugin that has it
 _distributions: set[str] = set()
@@ -98,24 +100,43 @@ class Installed:
     def __init__(self, name, version, points, distribution):
         self.name, self.version, self.points, self.distribution = name, version, points, distribution
 
+    @property
+    def folder(self) -> str:
+        """Where it is installed."""
+        return os.path.dirname(getattr(self.distribution, "path", None) or str(getattr(self.distribution, "_path", "")))
+
+    @property
+    def release(self) -> list:
+        """The numbers of its version, in the order of age."""
+        return [int(number) for number in re.findall(r"\d+", self.version)]
+
 
 def installed() -> list[Installed]:
     """Return the installed distributions that have entry points for plugrad: plugrad first, then by name."""
-    by_name: dict = {}
+    copies: dict = {}
     for distribution in _distributions_on_path():
         points = _points(distribution)
         if not points:
             continue
-        # Of two copies the first on sys.path is the one that imports, but an .egg-info folder is what a build left
-        # in a source tree, and may be stale.
+        # An .egg-info folder is what a build left in a source tree, and may be stale.
         metadata = _text(distribution, "METADATA")
-        stale = metadata is None
         header = (metadata or _text(distribution, "PKG-INFO") or "").partition("\n\n")[0]
         described = dict(reversed(re.findall(r"^(Name|Version):[ \t]*(\S+)", header, re.M)))
         name = normalise(described.get("Name", ""))
-        if name and (name not in by_name or (by_name[name][0] and not stale)):
-            by_name[name] = (stale, Installed(name, described.get("Version", "unknown"), points, distribution))
-    return [by_name[name][1] for name in sorted(by_name, key=lambda name: (name != "plugrad", name))]
+        one = Installed(name, described.get("Version", "unknown"), points, distribution)
+        copies.setdefault(name, ([], []))[metadata is None].append(one)
+    copies.pop("", None)
+    return [_taken(*copies[name]) for name in sorted(copies, key=lambda name: (name != "plugrad", name))]
+
+
+def _taken(installed, built) -> Installed:
+    """Return the copy of a distribution that counts: of those in the first folder on sys.path the newest."""
+    one = (installed or built)[0]
+    one = max([copy for copy in installed if copy.folder == one.folder], key=lambda copy: copy.release, default=one)
+    others = [f"{copy.version} in {copy.folder}" for copy in installed if copy is not one]
+    if others:
+        twice[one.name] = f"{one.version} in {one.folder} counts, {' and '.join(others)} not"
+    return one
 
 
 def _distributions_on_path():

@@ -16,6 +16,7 @@ import types
 
 from plugrad.errors import PluginLoadError, warn
 from plugrad.registry import contract, events, hookspecs, registration
+from plugrad.registry.claims import choose
 from plugrad.registry.entry_points import Plugin, describe_failure, discover
 from plugrad.registry.store import claims, plugins
 
@@ -141,8 +142,8 @@ def load(plugin: Plugin) -> None:
         except BaseException as error:
             if _manager is not None and _manager.has_plugin(plugin.id):
                 _manager.unregister(name=plugin.id)
-            if isinstance(error, KeyboardInterrupt):
-                plugin.status = "not loaded"
+            if isinstance(error, KeyboardInterrupt) or (isinstance(error, RecursionError) and _is_deep()):
+                plugin.status = "not loaded"  # it may load another time
                 raise
             plugin.fail(error, traceback.format_exc())
             if plugin.builtin:
@@ -153,6 +154,14 @@ def load(plugin: Plugin) -> None:
         plugin.status, plugin.stage = "loaded", None
     for message in messages:
         warn(message)
+
+
+def _is_deep() -> bool:
+    """Whether the program itself, rather than the plugin, took most of the stack."""
+    frame, depth = sys._getframe(2), 0
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    return 2 * depth > sys.getrecursionlimit()
 
 
 def _run_stages(plugin) -> list[str]:
@@ -229,14 +238,14 @@ def _returned(name, value):
 
 
 def cli_hooks(command: str | None = None) -> list:
-    """Return pairs (plugin, its `plugrad_cli` hook): of the loaded plugins, and of those that promise `command`.
+    """Return pairs (plugin, its `plugrad_cli` hook): of the loaded plugins, and of the one that promises `command`.
 
-    None means any command.
+    Raises AmbiguousNameError when several promise it and none is preferred.
     """
-    promises = [f"cli.{command}"] if command else [dotted for dotted in claims if dotted.startswith("cli.")]
-    for dotted in promises:
-        for plugin in claims.pop(dotted, ()):
-            load_or_warn(plugin)
+    if f"cli.{command}" in claims:
+        plugin, _ = choose(f"cli.{command}")
+        del claims[f"cli.{command}"]
+        load_or_warn(plugin)
     hooks = [] if _manager is None else _manager.hook.plugrad_cli.get_hookimpls()
     return [(plugins[hook.plugin_name], hook.function) for hook in hooks]
 

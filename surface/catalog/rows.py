@@ -9,7 +9,7 @@ import re
 from plugrad import registry
 from plugrad.dispatch import source as generated
 from plugrad.errors import describe, suggestion
-from plugrad.registry import kernels, preferences
+from plugrad.registry import entry_points, kernels, preferences
 
 
 def first_line(doc) -> str:
@@ -199,6 +199,8 @@ def remarks() -> list[str]:
     lines = []
     if waiting:
         lines.append(f"not loaded until used: {len(waiting)} third-party; `plugrad plugins --load` imports them")
+    for name, copies in entry_points.twice.items():
+        lines.append(f"{name} is installed several times, {copies}: uninstall all of them, and install it again")
     others = [plugin for plugin in registry.plugins.values() if not plugin.builtin]
     blocked = [(item, one.label) for one in preferences.sources() for item in one.settings.get("block", ())]
     for item, source in blocked if others else ():

@@ -54,52 +54,36 @@ def same(before, now) -> bool:
 # ---------------------------------------------------------------------------------------------------- of plugrad
 
 
-def _read_modes():
-    return {name: getattr(mode, name) for name in _MODES}
-
-
-# Modes of the thread: how they are called, and what counts those that are on.
 _MODES = {
-    "inference": ("inference mode", modes._count_inference),
-    "anomaly": ("anomaly mode", modes.count_special),
-    "check_nan": ("anomaly mode's check for NaN", None),
-    "walk": ("zero_safe", None),
-    "saved_hooks": ("hooks on saved tensors", modes.count_special),
-    "function_modes": ("function modes", modes.count_watched),
-    "dispatch_modes": ("dispatch modes", modes.count_watched),
-    "op_hooks": ("hooks on ops", modes.count_watched),
-}
+    "inference": "inference mode", "anomaly": "anomaly mode", "check_nan": "anomaly mode's check for NaN",
+    "walk": "zero_safe", "saved_hooks": "hooks on saved tensors", "function_modes": "function modes",
+    "dispatch_modes": "dispatch modes", "op_hooks": "hooks on ops", "grad": "the grad mode",
+}  # fmt: skip
 
 
 class _Modes(Setting):
+    """The modes of this thread, and the regions that it is in."""
+
     __slots__ = ()
 
+    def __init__(self):
+        super().__init__("the modes of the thread", _read_modes, _write_modes)
+
     def changes(self, before, now):
-        return [_MODES[name][0] for name in before if not same(before[name], now[name])]
+        return [label for name, label in _MODES.items() if not same(before[name], now[name])] or [self.label]
+
+
+def _read_modes():
+    return {"regions": len(mode.thread.states()), **{name: getattr(mode, name) for name in _MODES}}
 
 
 def _write_modes(values) -> None:
-    for name, value in values.items():
-        now, count = getattr(mode, name), _MODES[name][1]
-        if same(value, now):
-            continue
-        setattr(mode, name, value)
-        if name == "inference":
-            count(value)
-        elif count is not None:
-            _count(count, value, now)
-
-
-def _count(count, value, now) -> None:
-    """Count modes that are off again, or on again."""
-    size = len if isinstance(value, tuple) else int
-    for _ in range(abs(size(value) - size(now))):
-        count(+1 if size(value) > size(now) else -1)
-
-
-def _write_installed(hooks) -> None:
-    now, modes.installed_hooks = modes.installed_hooks, hooks
-    _count(modes.count_watched, hooks, now)
+    thread = mode.thread
+    thread.stack = thread.stack[: values["regions"]]  # what was entered and not left
+    for name in _MODES:
+        if not same(values[name], getattr(mode, name)):
+            setattr(mode, name, values[name])
+    mode.grad = values["grad"]  # how it is asked for depends on the regions
 
 
 def _read_hooks():
@@ -241,9 +225,8 @@ def _write_collector(state) -> None:
 
 
 ALL = [
-    Setting("the grad mode", plugrad.is_grad_enabled, lambda value: setattr(mode, "grad", value)),
-    _Modes("the modes", _read_modes, _write_modes),
-    Setting("hooks on ops of all threads", lambda: modes.installed_hooks, _write_installed),
+    _Modes(),
+    Setting("hooks on ops of all threads", lambda: modes.installed_hooks, modes.install),
     Setting("hooks of all modules", _read_hooks, _write_hooks),
     Setting("the default dtype", plugrad.get_default_dtype, plugrad.set_default_dtype),
     Setting("the default device", default_device, plugrad.set_default_device),

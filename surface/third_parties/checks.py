@@ -11,6 +11,7 @@ from plugrad.registry import hookspecs
 from plugrad.registry.entry_points import GROUP
 
 _HOOK_NAMES = [known for known, value in vars(hookspecs).items() if known.startswith("plugrad_") and callable(value)]
+_AGAIN = "; if its manifest says so by now, install it again: entry points are read from what was installed"
 
 
 def check_hooks(plugin, named) -> None:
@@ -61,13 +62,14 @@ def check_promises(plugin, given) -> None:
                 raise TypeError(
                     f"its entry point promises {name!r} in {GROUP}.{kind}, but it brings "
                     f"{', '.join(map(repr, brought)) or 'nothing of that kind'}"
-                    + (f" (in-place forms come with their ops: promise {hint!r})" if hint in others else "")
+                    + (f" (in-place forms come with their ops: promise {hint!r})" if hint in others else _AGAIN)
                 )
         for name in brought:
             if plugin.lazy and name not in promised:
                 raise TypeError(
                     f'it brings {name!r}, which no entry point promises: add `{_key(name)} = "{plugin.value}"` to '
                     f'[project.entry-points."{GROUP}.{kind}"] of {plugin.distribution}'
+                    + _AGAIN
                 )
 
 

@@ -13,7 +13,7 @@ from plugrad.catalog import details
 from plugrad.extend import unary
 from plugrad.testing.gradients import of_ops
 from support.command_line import invoke, plain, rows
-from support.distribution_builder import DISTRIBUTIONS, build, command, example, op_module, run
+from support.distribution_builder import DISTRIBUTIONS, build, command, example, op_module, refusal, run
 
 
 def test_the_installed_command():
@@ -233,13 +233,29 @@ def plugrad_cli(app):
 def test_third_parties_add_commands(tmp_path, group):
     build(tmp_path, "plugrad-greet", {group: {"greet": "plugrad_greet"}}, plugrad_greet=GREETING)
     assert command("greet", "you", paths=[tmp_path]).stdout == "hello you\n"
-    assert "Greet somebody." in command("--help", paths=[tmp_path]).stdout
+    assert "Greet somebody." in command("greet", "--help", paths=[tmp_path]).stdout
+    listed = command("--help", paths=[tmp_path])
+    assert ("Greet somebody." if group == "plugrad" else "Of plugrad-greet 1.0") in listed.stdout
 
 
-def test_a_command_that_fails_to_load_costs_a_line(tmp_path):
+def test_a_command_that_fails_to_load_costs_a_line_where_it_is_run(tmp_path):
     build(tmp_path, "plugrad-greet", {"plugrad.cli": {"greet": "plugrad_greet"}}, plugrad_greet="raise ValueError")
-    done = command("--help", paths=[tmp_path])
-    assert "gradcheck" in done.stdout and "plugrad-greet:greet" in done.stderr
+    done = command("--help", paths=[tmp_path])  # imports nothing
+    assert "gradcheck" in done.stdout and "Of plugrad-greet 1.0" in done.stdout and done.stderr == ""
+    assert "plugrad-greet:greet" in command("greet", paths=[tmp_path], status=2).stderr
+
+
+@pytest.mark.parametrize("group", ["plugrad", "plugrad.cli"])
+def test_two_commands_of_one_name_are_settled_as_other_names_are(tmp_path, group):
+    for name in ("a", "b"):
+        source = GREETING.replace("hello", name)
+        build(tmp_path, f"plugrad-{name}", {group: {"greet": f"greet_{name}"}}, **{f"greet_{name}": source})
+    told = refusal("greet", "you", paths=[tmp_path])
+    assert "brought by plugrad-a:greet and plugrad-b:greet" in told and "plugrad prefer cli.greet plugrad-a" in told
+    for name in ("a", "b"):
+        preferred = {"PLUGRAD_PREFER": f"cli.greet=plugrad-{name}"}
+        assert command("greet", "you", paths=[tmp_path], **preferred).stdout == f"{name} you\n"
+    assert "greet" in command("--help", paths=[tmp_path]).stdout
 
 
 @pytest.mark.parametrize("arguments", [("nothing",), ("ops", "--nothing"), ("why",), ("gradcheck", "--jobs", "many")])

@@ -185,6 +185,40 @@ def test_the_list_shows_what_failed_and_imports_only_on_demand(tmp_path):
     assert "plugins --load` imports them" in run(None, tmp_path, arguments=command).stdout
 
 
+def test_a_first_use_deep_in_a_recursion_is_no_failure_for_good(tmp_path):
+    source = "import collections.abc, plugrad\ndef deep(n):\n    return n and 1 + deep(n - 1)\ndeep(60)\n"
+    build(tmp_path, "plugrad-deep", {"plugrad.ops": {"deep": "plugrad_deep"}}, plugrad_deep=source + op_module("deep"))
+    program = """
+import plugrad
+def use(depth):
+    return use(depth - 1) if depth else plugrad.deep(plugrad.ones(1)).item()
+for depth in range(1100, 700, -7):
+    try:
+        use(depth)
+    except RecursionError:
+        pass
+print(use(3))
+"""
+    assert output(program, tmp_path) == "2.0\n"
+
+
+@pytest.mark.parametrize(("promised", "brought"), [("old", "new"), ("new", "old")])
+def test_an_edited_manifest_has_to_be_installed_again(tmp_path, promised, brought):
+    build(tmp_path, "plugrad-edited", {"plugrad.ops": {promised: "edited"}}, edited=op_module(brought))
+    done = run(f"import plugrad; plugrad.{promised}", tmp_path)
+    assert "if its manifest says so by now, install it again" in done.stderr
+
+
+def test_of_two_versions_in_one_folder_the_newer_counts_and_the_list_says_so(tmp_path):
+    for version, names in (("1.9", ("twofold", "gone")), ("1.10", ("twofold",))):
+        points = {"plugrad.ops": dict.fromkeys(names, "twofold")}
+        build(tmp_path, "plugrad-twofold", points, version, twofold=op_module("twofold"))
+    program = "import plugrad; print(plugrad.twofold(plugrad.ones(1)).item(), hasattr(plugrad, 'gone'))"
+    assert output(program, tmp_path) == "2.0 False\n"
+    text = run(None, tmp_path, arguments=("-m", "plugrad.cli", "plugins")).stdout
+    assert f"plugrad-twofold is installed several times, 1.10 in {tmp_path} counts, 1.9 in {tmp_path} not" in text
+
+
 # ---------------------------------------------------------------------------------------------------- odd but harmless
 
 
