@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy
 
 from plugrad.devices.device import backend_of
@@ -56,6 +54,8 @@ class Generator:
         state = getattr(self.source.bit_generator, "state", None)
         if not isinstance(state, dict):
             raise NotImplementedError(f"generators of {self.device} don't show their state: keep the seed instead")
+        import json
+
         text = json.dumps({"seed": self._seed, "state": state})
         return from_numpy(numpy.frombuffer(text.encode(), numpy.uint8).copy())
 
@@ -68,6 +68,8 @@ class Generator:
             raise TypeError(f"expected a torch.ByteTensor, but got {type(state).__name__}")
         if state.dtype.numpy != numpy.uint8 or state.device.type != "cpu":
             raise TypeError("RNG state must be a torch.ByteTensor on the CPU, as get_state() returns it")
+        import json
+
         try:
             given = json.loads(bytes(state.numpy()))
             if not _alike(given, {"seed": self._seed, "state": self.source.bit_generator.state}):
