@@ -13,6 +13,7 @@ from plugrad.catalog import why as explaining
 from plugrad.cli import settings
 from plugrad.cli.output import Listing, refuse_unknown, show
 from plugrad.registry import preferences
+from plugrad.registry.settings import project_file, user_file
 
 app = typer.Typer(
     name="plugins", cls=Listing, help="List the plugins, or lock and verify what is installed. Without a command: list."
@@ -123,8 +124,8 @@ def prefer(
     if name is None:
         show(explaining.preference_rows(), PREFERENCES, as_json, "nothing is preferred")
         return
-    project = None if user else preferences.project_file()
-    file = project or preferences.user_file()
+    project = None if user else project_file()
+    file = project or user_file()
     if remove == (distribution is not None):
         raise typer.BadParameter("write `plugrad prefer NAME DISTRIBUTION`, or `plugrad prefer NAME --remove`")
     if not remove:

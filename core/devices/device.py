@@ -15,6 +15,13 @@ from plugrad.regions import Region, declare, elsewhere, mode
 from plugrad.registry import events
 
 
+def backends_room():
+    """Return what stands beside the core about backends: the accelerator, and falling back to the CPU."""
+    from plugrad import backends
+
+    return backends
+
+
 class device(Region):
     """Where a tensor lives: a type such as "cpu" or "cuda", and optionally a number.
 
@@ -34,9 +41,7 @@ class device(Region):
         if isinstance(type, device):
             return type if index is None else cls(type.type, index)
         if isinstance(type, int) and not isinstance(type, bool):
-            from plugrad.backends import accelerator
-
-            type, index = accelerator(), type
+            type, index = backends_room().accelerator(), type
         if not isinstance(type, str):
             raise TypeError(f"device(): a device is a string such as 'cpu' or 'cuda:0', not {type!r}")
         name, colon, number = type.partition(":")

@@ -9,7 +9,7 @@ import numpy
 
 from plugrad import registry
 from plugrad.devices import dtypes
-from plugrad.devices.device import device_of
+from plugrad.devices.device import backends_room, device_of
 from plugrad.graph.nodes import Outputs
 from plugrad.registry.namespaces import lazy_names
 
@@ -95,8 +95,7 @@ class ArrayOps(_Ops):
     def _function(self, record):
         function = record.raw(self)
         if self._name != "cpu":
-            from plugrad.backends.cpu_fallback import guard
-
+            guard = backends_room().cpu_fallback.guard
             function = guard(record, function, self, lambda: record.raw(array_ops(numpy.float32())))
         return function
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy
 
 from plugrad.devices import dtypes
-from plugrad.devices.device import device
+from plugrad.devices.device import backends_room, device
 from plugrad.dispatch import interception
 from plugrad.dispatch.formulas import PLAIN
 from plugrad.graph import modes
@@ -210,8 +210,7 @@ def failed(op, ttype, raw, error, values=None):
         with numpy.errstate(all="ignore"):
             return op.compute(ttype, raw)
     if isinstance(error, (NotImplementedError, AttributeError)) and ttype.device.type != "cpu":
-        from plugrad.backends import cpu_fallback
-
+        cpu_fallback = backends_room().cpu_fallback
         if cpu_fallback.applies(error, ttype):
             return cpu_fallback.compute(op, ttype, raw, error)
     explained = (values and op.wrong(values)) or op.explain(error, raw)

@@ -2,30 +2,17 @@
 
 Four places are asked in this order, and the first that says something about a preference decides: calls of this
 module's functions, the environment, the nearest pyproject.toml (`[tool.plugrad]`), the user's own file. What is to be
-kept out is the sum of all places. Files are read once, and only when there is something to decide.
+kept out is the sum of all places. They are read once, and only when there is something to decide, by
+`plugrad.registry.settings` beside the core.
 """
 
 from __future__ import annotations
 
 import os
-import pathlib
 import re
-import sys
 
-from plugrad.errors import warn
-
-KEYS = ("prefer", "block", "fallback", "accelerator")
 _chosen: dict[str, str] = {}  # by calls of `prefer`
 _sources: list | None = None
-
-
-class Source:
-    """One place of settings: a label to show, and what it says by key."""
-
-    __slots__ = ("label", "settings")
-
-    def __init__(self, label, settings):
-        self.label, self.settings = label, settings
 
 
 def normalise(name: str) -> str:
@@ -44,20 +31,18 @@ def bare(name: str) -> str:
     return name.strip().removeprefix("plugrad.").removeprefix("torch.")
 
 
-# ---------------------------------------------------------------------------------------------------- reading
+def split(variable: str) -> list[str]:
+    """Return what an environment variable lists, with commas between."""
+    return [part.strip() for part in os.environ.get(variable, "").split(",") if part.strip()]
 
 
-def sources() -> list[Source]:
+def sources() -> list:
     """Return the places that say something, the strongest first; calls of `prefer` come before all of them."""
     global _sources
     if _sources is None:
-        places = [_environment()]
-        project = project_file()
-        if project is not None:
-            places.append(Source(str(project), _read(project, ("tool", "plugrad"))))
-        if user_file().is_file():
-            places.append(Source(str(user_file()), _read(user_file(), ())))
-        _sources = places
+        from plugrad.registry.settings import read
+
+        _sources = read()
     return _sources
 
 
@@ -65,107 +50,6 @@ def forget() -> None:
     """Read the places again when they are next asked."""
     global _sources
     _sources = None
-
-
-def project_file() -> pathlib.Path | None:
-    """Return the nearest pyproject.toml of the working directory and those above it."""
-    try:
-        here = pathlib.Path.cwd()
-    except OSError:  # the working directory was deleted
-        return None
-    return next((folder / "pyproject.toml" for folder in (here, *here.parents) if _is_file(folder)), None)
-
-
-def _is_file(folder) -> bool:
-    try:
-        return (folder / "pyproject.toml").is_file()
-    except OSError:
-        return False
-
-
-def user_file() -> pathlib.Path:
-    """Return the file of settings for all projects of the user, which need not exist.
-
-    The same as `typer.get_app_dir("plugrad")`, but importing plugrad does not import typer.
-    """
-    if sys.platform == "win32":
-        home = os.environ.get("APPDATA", "~")
-    elif sys.platform == "darwin":
-        home = "~/Library/Application Support"
-    else:
-        home = os.environ.get("XDG_CONFIG_HOME", "~/.config")
-    return pathlib.Path(os.path.expanduser(home)) / "plugrad" / "config.toml"
-
-
-def _environment() -> Source:
-    prefer = {}
-    for item in _split("PLUGRAD_PREFER"):
-        name, equals, distribution = item.partition("=")
-        if equals and name.strip() and distribution.strip():
-            prefer[bare(name)] = normalise(distribution)
-        else:
-            warn(f"PLUGRAD_PREFER is a list of NAME=DISTRIBUTION with commas between; {item!r} is left out")
-    settings = {"prefer": prefer, "block": _split("PLUGRAD_BLOCK")}
-    allowed = _split("PLUGRAD_FALLBACK")
-    if allowed:
-        first = allowed[0].lower()
-        settings["fallback"] = {"1": True, "all": True, "0": False, "none": False}.get(first, allowed)
-    if os.environ.get("PLUGRAD_ACCELERATOR"):
-        settings["accelerator"] = os.environ["PLUGRAD_ACCELERATOR"]
-    return Source("the environment", settings)
-
-
-def _split(variable) -> list[str]:
-    return [part.strip() for part in os.environ.get(variable, "").split(",") if part.strip()]
-
-
-def _read(file, path) -> dict:
-    """Return the settings of a TOML file's table; what is not as it should be costs a warning and is left out."""
-    try:
-        data = file.read_bytes()
-        # Parsing takes longer than all the rest of discovery; most files say nothing about plugins.
-        if not any(key.encode() in data for key in KEYS):
-            return {}
-        import tomllib
-
-        table = tomllib.loads(data.decode())
-    except (OSError, ValueError) as error:  # also a TOMLDecodeError or UnicodeDecodeError
-        warn(f"{file} can't be read, so its settings for plugrad don't count: {error}")
-        return {}
-    for part in path:
-        table = table.get(part, {})
-        if not isinstance(table, dict):
-            warn(f"{part} in {file} must be a table, not {table!r}")
-            return {}
-    return {key: value for key in KEYS if key in table and _fits(file, key, value := table[key])} | _prefer(table)
-
-
-def _prefer(table) -> dict:
-    """Return the preferences of a table with normalised distributions, if they are right."""
-    prefer = table.get("prefer")
-    if not isinstance(prefer, dict) or not all(isinstance(value, str) for value in prefer.values()):
-        return {}
-    return {"prefer": {bare(name): normalise(value) for name, value in prefer.items()}}
-
-
-def _fits(file, key, value) -> bool:
-    """Whether a setting is of its key's form; if not, warn."""
-    if key == "prefer":
-        wanted, right = '{NAME = "DISTRIBUTION"}', isinstance(value, dict) and _strings(value.values())
-    elif key == "block":
-        wanted, right = 'a list such as ["plugrad-foo", "swish"]', isinstance(value, list) and _strings(value)
-    elif key == "fallback":
-        wanted = 'true, false, or a list such as ["conv2d"]'
-        right = isinstance(value, bool) or (isinstance(value, list) and _strings(value))
-    else:
-        wanted, right = 'a device such as "cuda"', isinstance(value, str)
-    if not right:
-        warn(f"{key} in {file} must be {wanted}, not {value!r}")
-    return right
-
-
-def _strings(values) -> bool:
-    return all(isinstance(value, str) for value in values)
 
 
 def setting(key: str):
@@ -218,7 +102,7 @@ def keeps_out(plugin) -> str | None:
     """Return why a third party's plugin must not be loaded, as the end of a sentence; None if it may."""
     names = (plugin.distribution, plugin.id)
     allowed = os.environ.get("PLUGRAD_PLUGINS")
-    if allowed is not None and not set(names) & set(map(normalise, _split("PLUGRAD_PLUGINS"))):
+    if allowed is not None and not set(names) & set(map(normalise, split("PLUGRAD_PLUGINS"))):
         return "PLUGRAD_PLUGINS does not let it load"
     return _blocked(names, normalise)
 

@@ -7,7 +7,7 @@ import tomllib
 import pytest
 
 from plugrad.cli import settings
-from plugrad.registry import preferences
+from plugrad.registry.settings import user_file
 from support.distribution_builder import DISTRIBUTIONS, build, command, kernel_plugin, op_module, output, refusal
 
 CLASH = DISTRIBUTIONS / "clash_a", DISTRIBUTIONS / "clash_b"
@@ -153,4 +153,4 @@ def test_what_can_not_be_changed_safely_is_left_alone(tmp_path, text):
 def test_the_users_file_is_where_typer_puts_it():
     import typer
 
-    assert str(preferences.user_file().parent) == typer.get_app_dir("plugrad")
+    assert str(user_file().parent) == typer.get_app_dir("plugrad")
