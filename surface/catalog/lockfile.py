@@ -94,16 +94,21 @@ def read(file) -> list[Locked]:
     """Read a lock file. Raises OSError when it can't be read, ValueError when it is not one."""
     import tomllib
 
-    table = tomllib.loads(pathlib.Path(file).read_text(encoding="utf-8"))
+    try:
+        table = tomllib.loads(pathlib.Path(file).read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError(f"{file} is damaged: it is nested too deeply") from None
     if table.get("format") != FORMAT:
         raise ValueError(f"{file} is not a lock file of format {FORMAT}: write one with `plugrad plugins lock {file}`")
-    try:
-        return [
-            Locked(one["name"], one["version"], one["record"].removeprefix("sha256:") if "record" in one else None)
-            for one in table.get("distribution", ())
-        ]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{file} is damaged: each [[distribution]] needs name and version ({error!r})") from None
+    listed = table.get("distribution", [])
+    for one in listed if isinstance(listed, list) else [listed]:
+        texts = [one.get("name"), one.get("version"), one.get("record", "")] if isinstance(one, dict) else [None]
+        if not all(isinstance(text, str) and text.isprintable() for text in texts):
+            raise ValueError(f"{file} is damaged: each [[distribution]] needs a name and a version, not {one!r}")
+    return [
+        Locked(one["name"], one["version"], one["record"].removeprefix("sha256:") if "record" in one else None)
+        for one in listed
+    ]
 
 
 def compare(locked: list[Locked]) -> list[tuple[str, str, str]]:

@@ -92,7 +92,7 @@ def _read(file, path) -> dict:
         import tomllib
 
         table = tomllib.loads(data.decode())
-    except (OSError, ValueError) as error:  # also a TOMLDecodeError or UnicodeDecodeError
+    except (OSError, ValueError, RecursionError) as error:  # also a TOMLDecodeError or UnicodeDecodeError
         warn(f"{file} can't be read, so its settings for plugrad don't count: {error}")
         return {}
     for part in path:

@@ -14,6 +14,8 @@ import numpy
 import plugrad
 
 FOLDER = ".plugrad_check"
+TEXTS = {"id", "subject", "kind", "check", "status", "message", "origin"}  # of a row
+OPTIONAL = {"argument", "distribution", "version", "plugin"}  # texts or None
 
 
 class State:
@@ -35,13 +37,15 @@ class State:
     def _read(self) -> list:
         if not self.file.is_file():
             return []
-        lines = self.file.read_text().splitlines()
+        lines = self.file.read_text(errors="replace").splitlines()
         rows = []
         for line in lines:
             try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:  # the line that was being written when the run was broken off
+                row = json.loads(line)
+            except (ValueError, RecursionError):  # the line that was being written when the run was broken off
                 continue
+            if isinstance(row, dict) and (not rows or _is_finished(row)):
+                rows.append(row)
         if not rows or rows[0].get("key") != self.key:
             self.note = f"sources or versions have changed since {self.file} was written: all checks are run again"
             return []
@@ -57,6 +61,17 @@ class State:
         """Note a finished check."""
         with self.file.open("a") as stream:
             stream.write(json.dumps(row) + "\n")
+
+
+def _is_finished(row: dict) -> bool:
+    """Whether a row says all that is reported of a finished check."""
+    return (
+        row.keys() == {*TEXTS, *OPTIONAL, "seconds"}
+        and all(isinstance(row[name], str) for name in TEXTS)
+        and all(isinstance(row[name], str | None) for name in OPTIONAL)
+        and isinstance(row["seconds"], (int, float))
+        and row["status"] in ("passed", "failed", "skipped")
+    )
 
 
 def _slug(target) -> str:

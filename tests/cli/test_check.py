@@ -321,3 +321,22 @@ def test_the_pytest_plugin(tmp_path):
     assert f"{listed.stdout.count('sin::sin-')} tests collected" in listed.stdout, listed.stdout + listed.stderr
     unknown = distribution_builder.run(None, arguments=[*run, "--plugrad", "nowhere"], cwd=tmp_path)
     assert unknown.returncode == 4 and "nothing named 'nowhere'" in unknown.stdout + unknown.stderr
+
+
+def test_a_damaged_memory_of_finished_checks(tmp_path, monkeypatch):
+    """Whatever stands in the file, what it does not tell in full is run again."""
+    monkeypatch.chdir(tmp_path)
+    assert command("square", "--resume").exit_code == 0
+    (file,) = (tmp_path / ".plugrad_check").glob("*.jsonl")
+    good = file.read_bytes()
+    first, *kept = good.splitlines(keepends=True)
+    lines = [
+        b"[]", b"3", b"{}", b"null", b'{"id": 3}', b"[" * 100_000, b"1" * 5000, b"\xff\xfe", kept[0][:40],
+        b'{"id": "a"}',
+        kept[1].replace(b'"passed"', b'"great"'), kept[2].replace(b'"message": ""', b'"message": 3'),
+    ]  # fmt: skip
+    for data in (first + b"\n".join(lines), b"\n".join(lines), first + b"\xff" + b"".join(kept), b"\0" * 100, b""):
+        file.write_bytes(data)
+        assert command("square", "--resume").exit_code == 0
+        rows = list(map(json.loads, file.read_text().splitlines()[1:]))
+        assert {row["status"] for row in rows} <= {"passed", "skipped"} and len(rows) == len(kept)

@@ -261,3 +261,21 @@ def test_two_commands_of_one_name_are_settled_as_other_names_are(tmp_path, group
 @pytest.mark.parametrize("arguments", [("nothing",), ("ops", "--nothing"), ("why",), ("gradcheck", "--jobs", "many")])
 def test_wrong_usage_has_status_2(arguments):
     invoke(*arguments, status=2)
+
+
+DAMAGED_LOCKS = {
+    "deep": "a=" + "[" * 100_000, "no list": "format = 1\ndistribution = 3",
+    "a table": "format = 1\n[distribution]\na = 1",
+    "numbers": "format = 1\ndistribution = [1]", "name": "format = 1\n[[distribution]]\nname = 3\nversion = '1'",
+    "version": "format = 1\n[[distribution]]\nname = 'a'\nversion = ['1']", "none": "format = 1\n[[distribution]]\n",
+    "record": "format = 1\n[[distribution]]\nname = 'a'\nversion = '1'\nrecord = 5", "other format": "format = 9",
+    "escapes": 'format = 1\n[[distribution]]\nname = "a\\u001b[31m"\nversion = "1"', "cut": "format = 1\n[[distr",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGED_LOCKS)
+def test_damaged_lock_files(name, tmp_path):
+    file = tmp_path / "plugrad.lock"
+    file.write_text(DAMAGED_LOCKS[name])
+    said = plain(invoke("plugins", "verify", file, status=2))
+    assert "Invalid value" in said and "\x1b" not in said
