@@ -172,10 +172,11 @@ def _run_stages(plugin) -> list[str]:
     return third_parties.load(plugin, _gather, _commit)
 
 
-def _gather(plugin, check=None) -> dict:
-    """Import the plugin's module and return what its hooks give; `check(plugin, hooks)` comes before these are called.
+def _gather(plugin, negotiate=None, prepare=None) -> dict:
+    """Import the plugin's module and return what its hooks give.
 
-    The hooks are pairs of the name in the contract and the function.
+    For a third party's, `negotiate(plugin)` returns the version of the contract, and `prepare(plugin, hooks, version)`
+    comes before the hooks are called.
     """
     plugin.stage = "import"
     module_name, _, attribute = plugin.value.partition(":")
@@ -184,14 +185,12 @@ def _gather(plugin, check=None) -> dict:
         module = getattr(module, part)
     plugin.module = module
     plugin.stage = "API check"
-    wanted = contract.CURRENT if plugin.builtin else getattr(module, "plugrad_api", None)
-    version = contract.negotiate(wanted, plugin.distribution)
+    version = contract.CURRENT if negotiate is None else negotiate(plugin)
     plugin.stage = "hooks"
-    hooks = _Hooks(module, version)
-    named = [(function.plugrad_impl.get("specname") or name, function) for name, function in vars(hooks).items()]
-    if check is not None:
-        check(plugin, named)
-    return contract.adapt_records(_call_hooks(plugin, hooks, named), version)
+    hooks = _Hooks(module)
+    if prepare is not None:
+        prepare(plugin, vars(hooks), version)
+    return contract.adapt_records(_call_hooks(plugin, hooks), version)
 
 
 def _commit(plugin, given) -> list[str]:
@@ -202,18 +201,23 @@ def _commit(plugin, given) -> list[str]:
 class _Hooks:
     """The hook implementations of a plugin and nothing else: pluggy inspects every attribute of what it registers."""
 
-    def __init__(self, module, version):
+    def __init__(self, module):
         members = vars(module) if isinstance(module, types.ModuleType) else {n: getattr(module, n) for n in dir(module)}
         for name, value in members.items():
             # Only what can be called is asked: a module of ours would look for a similar name to suggest.
             if callable(value) and hasattr(value, "plugrad_impl"):
-                self.__dict__[name] = contract.adapt_hook(value.plugrad_impl.get("specname") or name, value, version)
+                self.__dict__[name] = value
 
     def __dir__(self):
         return list(self.__dict__)
 
 
-def _call_hooks(plugin, hooks, named) -> dict:
+def hook_name(attribute: str, function) -> str:
+    """Return the name in the contract of the hook that is an attribute of a plugin's module."""
+    return function.plugrad_impl.get("specname") or attribute
+
+
+def _call_hooks(plugin, hooks) -> dict:
     """Register the hooks with pluggy and return {kind: [records]} of this plugin's hooks alone."""
     global _manager
     import pluggy
@@ -223,7 +227,8 @@ def _call_hooks(plugin, hooks, named) -> dict:
         _manager.add_hookspecs(hookspecs)
     _manager.register(hooks, name=plugin.id)
     given: dict = {}
-    for name, function in named:
+    for attribute, function in vars(hooks).items():
+        name = hook_name(attribute, function)
         if name != "plugrad_cli":  # that one the CLI calls
             given.setdefault(name.removeprefix("plugrad_"), []).extend(_returned(name, function()))
     return given
