@@ -22,9 +22,9 @@ import threading
 
 import numpy
 
-from plugrad.graph.modes import mode
+from plugrad.graph.modes import LEAF, mode
 from plugrad.graph.versions import touch
-from plugrad.tensor.tensor import ensure_tensor, from_raw, make
+from plugrad.tensor.tensor import from_raw, make
 
 _count = getattr(sys, "getrefcount", None) or (lambda array: sys.maxsize)
 
@@ -87,10 +87,17 @@ def accumulate(tensor, grads: list, on_tensors=False) -> None:
                 tensor._grad = make(grads.pop() if tensor_type.symbolic else own(grads), tensor_type)
         elif have is None:
             tensor._grad = owned_tensor(grads, tensor._type.plain)
-        elif have._edge is not None:
-            tensor._grad = ensure_tensor(have._data + grads.pop())
-        else:
+        elif tensor._edge is LEAF:
             _add(have, grads.pop())
+        else:  # a retained gradient is another tensor each time
+            tensor._grad = from_raw(have._data + grads.pop())
+
+
+def writable(g):
+    """Return a gradient of a recorded walk, in memory of its own if it is a view or expanded; its history stays."""
+    if g._type.symbolic or g._data.base is None:
+        return g
+    return make(g._data.copy(), g._type.plain, g._edge)
 
 
 def owned_tensor(arrays: list, tensor_type):
@@ -106,4 +113,7 @@ def _add(tensor, g) -> None:
     data = tensor._data
     if data.base is not None or _count(data) > _UNSHARED_DATA:
         touch(tensor)
-    data += g
+    try:
+        data += g
+    except ValueError:
+        raise RuntimeError(f"a gradient of shape {g.shape} can't be added to a .grad of shape {data.shape}") from None

@@ -10,10 +10,11 @@ from __future__ import annotations
 import heapq
 
 from plugrad.autograd.fit import fit
-from plugrad.autograd.hooks import explain, run_after, run_before
+from plugrad.autograd.hooks import run_after, run_before, run_pre
 from plugrad.autograd.leaves import finish_leaves
 from plugrad.dispatch.formulas import F as tensor_ops
 from plugrad.dispatch.formulas import array_ops
+from plugrad.graph import rare as words
 from plugrad.graph import versions
 from plugrad.graph.nodes import Outputs
 from plugrad.graph.saved import check_saved
@@ -114,17 +115,27 @@ class Walk:
         """Return the gradients of the edges of a node with hooks, which run before and after."""
         rare = node.rare
         try:
-            g = run_before(node, rare, g, self.on_tensors)
+            g = run_before(rare, g, self.on_tensors)
+            if not self.goes_on(node, g):
+                return ()
+            g = run_pre(node, rare, g, self.on_tensors)
             grads = self.pull(node, g)
             return grads if g is None or not grads else run_after(node, rare, grads, g, self.on_tensors)
         except Exception as error:
-            explain(error, node)
+            if node.rare.stack is not None:
+                words.explain(error, node)
             raise
+
+    def goes_on(self, node, g) -> bool:
+        """Whether the walk goes on through a node, whose gradient is g."""
+        return True
 
     def pull(self, node, g):
         """Return the gradients of a node's edges; an empty tuple where the walk does not go on."""
         if g is None:
-            return (None,) * len(node.edges)
+            g = node.missing()
+            if g is None:
+                return (None,) * len(node.edges)
         if node.saved is None or versions.last_write > node.seq:
             check_saved(node)
         if self.on_tensors:
@@ -176,13 +187,17 @@ class CarefulWalk(Walk):
     def run(self, roots, uses=None) -> None:
         if self.targets is not None:
             uses = self._count_uses([edge for edge, _ in roots])
+            for edge, g in roots:
+                rare = edge.rare if edge.edges else edge.__dict__.get("_hooks")
+                if rare is not None and edge not in self.leads:
+                    run_before(rare, g, self.on_tensors)
         super().run(roots, uses)
 
     def _count_uses(self, edges) -> dict:
         """Return what `count_uses` does, with 0 for what does not lead to a target."""
         uses = count_uses(edges)
         del uses[None]
-        self.leads = leads = dict.fromkeys((edge for edge in uses if edge in self.targets), False)
+        self.leads = leads = {edge: self.targets[edge] for edge in uses if edge in self.targets}
         # Edges lead to older nodes only, so from the oldest to the youngest every node's edges are decided first.
         for node in sorted((edge for edge in uses if edge.edges), key=lambda node: node.seq):
             if any(edge in leads for edge in node.edges):
@@ -195,13 +210,20 @@ class CarefulWalk(Walk):
                     uses[edge] += 1
         return uses
 
+    def goes_on(self, node, g):
+        if self.targets is None:
+            return True
+        if node in self.targets:
+            self.captured[node] = g
+        return self.leads[node]
+
     def pull(self, node, g):
-        if self.targets is not None:
-            if node in self.targets:
-                self.captured[node] = g
-            if not self.leads[node]:
-                return ()
-        return super().pull(node, g)
+        if node.rare is None and not self.goes_on(node, g):  # hooks stand between the two: see `pull_hooked`
+            return ()
+        grads = super().pull(node, g)
+        if self.targets is None or node.rare is None:
+            return grads
+        return [grad if edge in self.leads else None for edge, grad in zip(node.edges, grads)]
 
     def finish(self, leaves):
         finish_leaves(leaves, self.on_tensors, self.targets, self.captured)

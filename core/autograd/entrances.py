@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.autograd.accumulate import accumulate, owned_tensor
+from plugrad.autograd.accumulate import owned_tensor, writable
 from plugrad.autograd.roots import walk
 from plugrad.graph.modes import LEAF
 from plugrad.tensor.tensor import Tensor, core_method, make
@@ -45,12 +45,8 @@ def backward(
         inputs = _tuple(inputs)
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-        targets = {_target(tensor): tensor._edge is LEAF for tensor in inputs}
-    captured = walk(tensors, gradients, retain=retain, create=create_graph, targets=targets)
-    for tensor in dict.fromkeys(inputs or ()):
-        g = captured.get(tensor._edge)
-        if g is not None:
-            accumulate(tensor, [g], isinstance(g, Tensor))
+        targets = lambda: {_target(tensor, retain=True): True for tensor in inputs}  # noqa: E731
+    walk(tensors, gradients, retain=retain, create=create_graph, targets=targets)
 
 
 def grad(
@@ -87,21 +83,22 @@ def grad(
     gradients = _tuple(grad_outputs) or (None,) * len(outputs)
     if len(gradients) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} outputs and {len(gradients)} grad_outputs")
-    edges = [_target(tensor) for tensor in inputs]
+    targets = lambda: dict.fromkeys(map(_target, inputs), False)  # noqa: E731
     retain = create_graph if retain_graph is None else retain_graph
-    captured = walk(outputs, gradients, retain=retain, create=create_graph, targets=dict.fromkeys(edges, False))
-    arrived = [captured.get(edge) for edge in edges]
+    captured = walk(outputs, gradients, retain=retain, create=create_graph, targets=targets)
+    arrived = [captured.get(_target(tensor)) for tensor in inputs]
     del captured
     arrived.reverse()
     results = []
     for position, tensor in enumerate(inputs):
         if arrived[-1] is not None:
             on_tensors = isinstance(arrived[-1], Tensor)
-            results.append(arrived.pop() if on_tensors else owned_tensor(arrived, tensor._type.plain))
+            results.append(writable(arrived.pop()) if on_tensors else owned_tensor(arrived, tensor._type.plain))
             continue
         arrived.pop()
         if materialize_grads:
-            results.append(make(tensor._type.zeros(tensor._data.shape), tensor._type))
+            tensor_type = tensor._type.plain
+            results.append(make(tensor_type.zeros(tensor._data.shape), tensor_type, LEAF if create_graph else None))
         elif allow_unused:
             results.append(None)
         else:
@@ -112,8 +109,8 @@ def grad(
     return tuple(results)
 
 
-def _target(tensor):
-    """Return the edge at which a walk finds the gradient of a tensor."""
+def _target(tensor, retain=False):
+    """Return the edge at which a walk finds the gradient of a tensor, which has it kept if `retain`."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"inputs must be Tensors, got {type(tensor).__name__}")
     edge = tensor._live_edge()
@@ -122,6 +119,8 @@ def _target(tensor):
             "One of the differentiated Tensors does not require grad: call requires_grad_() on it before the "
             "computation"
         )
+    if retain:
+        tensor.retain_grad()
     return tensor if edge is LEAF else edge
 
 

@@ -6,20 +6,18 @@ that the intermediate's part of the second derivative is not lost.
 
 from __future__ import annotations
 
-import numpy
-
 from plugrad import nest
 from plugrad.devices.device import type_of
 from plugrad.dispatch import inplace
 from plugrad.dispatch.formulas import F as recorded
-from plugrad.graph import numpy_writes
-from plugrad.graph.modes import LEAF, enable_grad, mode, no_grad, tick
+from plugrad.graph import numpy_writes, rare
+from plugrad.graph.modes import LEAF, mode, no_grad, tick
 from plugrad.graph.nodes import Node, Outputs, OutputSlot
 from plugrad.graph.saved import FREED, Packed, annotate, check_unchanged
 from plugrad.graph.versions import touch
 from plugrad.tensor import inference, shared_memory
 from plugrad.tensor.tensor import Tensor, ensure_tensor, from_raw, make
-from plugrad.tensor.views import alias
+from plugrad.tensor.views import View, alias
 
 
 def tensors_in(value) -> list:
@@ -107,10 +105,7 @@ class FunctionNode(Node):
         dirty = self.attributes.get("_dirty", ())
         to_save = self.attributes.pop("_to_save", ())
         self.saved = tuple(None if tensor is None else _Saved(tensor) for tensor in to_save)
-        return [
-            output.view_as(output) if is_any(output, inputs) and not is_any(output, dirty) else output
-            for output in outputs
-        ]
+        return [_unrecorded(output, is_any(output, inputs), is_any(output, dirty)) for output in outputs]
 
     def connect(self, arguments, inputs, outputs) -> list:
         """Give the node its edges; return the outputs with the node as their history."""
@@ -127,32 +122,37 @@ class FunctionNode(Node):
     def _connected(self, number: int, output, inputs):
         """Return output number `number` with its history."""
         dirty = is_any(output, self.attributes.get("_dirty", ()))
-        if dirty and output._edge is LEAF:
-            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        if dirty:
+            inplace.check_writable(output)
         dtype = output.dtype
         has_grad = dtype.is_floating_point or dtype.is_complex
         has_grad = has_grad and not is_any(output, self.attributes.get("_not_differentiable", ()))
+        if not has_grad:
+            return _unrecorded(output, is_any(output, inputs), dirty)
         source = output if not dirty and is_any(output, inputs) else None
         if source is not None:
             output = make(source._data, source._type.plain)
-        if has_grad:
-            edge = self._edge_of(number)
-            if dirty:
-                touch(output)
-                inplace.rebase(output, edge)
-            else:
-                output._edge, output._view = edge, None if source is None else alias(source, self._not_written(number))
+        edge = self._edge_of(number)
+        if dirty:
+            touch(output)
+            output.grad = None  # it was that of the old value
+            inplace.rebase(output, edge)
+            return output
+        output._edge = edge
+        if source is not None:
+            output._view = alias(source, self._not_written(number))
+        elif type(output._view) is View:
+            output._view.error = self._not_written(number)
         return output
 
     def _edge_of(self, number: int):
         return self if len(self.outputs) == 1 else OutputSlot(self, number)
 
     def _not_written(self, number: int) -> str:
-        """Return why an output that shares its memory with an input can't be written: one of the two would miss it."""
+        """Return why an output that shares memory can't be written: its history would no longer be the Function."""
         return (
             f"Output {number} of {self.name()} is a view and is being modified inplace. This view was created inside "
-            "a custom Function (or because an input was returned as-is) and the autograd logic to handle view+inplace "
-            "would override the custom backward associated with the custom Function: clone() it first."
+            "a custom Function (or because an input was returned as-is): clone() it first."
         )
 
     def keep(self, args, kwargs, inputs, outputs) -> None:
@@ -212,6 +212,11 @@ class FunctionNode(Node):
     def values(self):
         return self.saved
 
+    def missing(self):
+        if self.attributes.get("_materialize", True):
+            number, (shape, ttype) = next((i, described) for i, described in enumerate(self.outputs) if described)
+            return Outputs({number: ttype.zeros(shape)})
+
     def materialize(self, g, F=None) -> tuple:
         """Return the gradients of all outputs as Tensors or None."""
         grads = [g.grads.get(number) for number in range(len(self.outputs))] if isinstance(g, Outputs) else [g]
@@ -225,7 +230,7 @@ class FunctionNode(Node):
 
     def pull(self, F, g, saved, retain):
         create = F is recorded
-        context = self._again() if create and self.arguments is not None else self.context()
+        context = rare.run_forward_again(self) if create and self.arguments is not None else self.context()
         grads = self._by_tensor(self._call_backward(context, self.materialize(g)))
         for number, grad in enumerate(grads):
             if grad is not None and not isinstance(grad, Tensor):
@@ -259,10 +264,8 @@ class FunctionNode(Node):
         while len(grads) > len(self.counts) and grads[-1] is None:
             grads.pop()
         if len(grads) != len(self.counts):
-            raise RuntimeError(
-                f"function {self.name()} returned an incorrect number of gradients (expected {len(self.counts)}, got "
-                f"{len(grads)}): return one gradient (or None) per argument of {self.user.__name__}.forward"
-            )
+            counts = f"expected {len(self.counts)}, one or None for each argument of forward, got {len(grads)}"
+            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients ({counts})")
         flat = []
         for number, (count, grad) in enumerate(zip(self.counts, grads)):
             if count is None:
@@ -270,10 +273,8 @@ class FunctionNode(Node):
             elif count:
                 inner = [None] * count if grad is None else [*nest.leaves(grad)]
                 if len(inner) != count:
-                    raise RuntimeError(
-                        f"function {self.name()} returned {len(inner)} gradients for argument {number}, which holds "
-                        f"{count} tensors"
-                    )
+                    what = f"{len(inner)} gradients for argument {number}, which holds {count} tensors"
+                    raise RuntimeError(f"function {self.name()} returned {what}")
                 flat += inner
             elif grad is not None:
                 raise RuntimeError(
@@ -282,31 +283,16 @@ class FunctionNode(Node):
                 )
         return flat
 
-    def _again(self):
-        """Run forward again, recorded, and return a context whose intermediates are connected to the inputs."""
-        args, kwargs = self.arguments
-        copy = type(self)()
-        copy.attributes, copy.outputs, copy.seq = dict(self.attributes), self.outputs, tick()
-        context = copy.context()
-        with enable_grad():
-            copy._call_forward(context, args, kwargs)
-        before = [*self.saved_tensors, *tensors_in(_public(self.attributes))]
-        after = [*copy.attributes.get("_to_save", ()), *tensors_in(_public(copy.attributes))]
-        for old, new in zip(before, after):
-            if old is None or new._edge is None or old is new:
-                continue
-            if not numpy.array_equal(old.detach()._host(), new.detach()._host(), equal_nan=True):
-                raise RuntimeError(
-                    f"double backward through {self.user.__name__}: forward kept an intermediate tensor of shape "
-                    f"{list(new.shape)} that depends on the inputs and is not the same when forward is run again (does "
-                    "forward draw random numbers?): save inputs or outputs with ctx.save_for_backward, or decorate "
-                    "backward with once_differentiable"
-                )
-        return context
 
-
-def _public(attributes: dict) -> list:
-    return [value for name, value in attributes.items() if not name.startswith("_")]
+def _unrecorded(output, is_input: bool, is_dirty: bool):
+    """Return an output that gets no history: an input keeps its own, and is handed out as another tensor."""
+    if not isinstance(output, Tensor):
+        return output
+    if is_input and output._edge is not None:
+        return output.detach()
+    if is_input and not is_dirty:
+        return output.view_as(output)
+    return output.detach_() if output._edge is not None and not output._is_view() else output
 
 
 def _written(tensors, start: int) -> list:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plugrad.autograd.accumulate import accumulate
-from plugrad.autograd.hooks import run_before
+from plugrad.autograd.hooks import run_before, run_pre
 from plugrad.tensor.tensor import ensure_tensor
 
 
@@ -19,15 +19,17 @@ def finish_leaves(leaves: list, on_tensors=False, targets=None, captured=None) -
         extras = leaf.__dict__
         rare = extras.get("_hooks") if extras else None
         if rare is not None and leaves[-1] is not None:
-            leaves[-1] = run_before(leaf, rare, leaves[-1], on_tensors)
+            leaves[-1] = run_before(rare, leaves[-1], on_tensors)
         if targets is not None and not targets.get(leaf):
             g = leaves.pop()
             if leaf in targets:
                 captured[leaf] = g
             continue
-        if leaves[-1] is None:
+        if leaves[-1] is None or leaf._edge is None:  # it requires no gradient any more
             leaves.pop()
             continue
+        if rare is not None:
+            leaves[-1] = run_pre(leaf, rare, leaves[-1], on_tensors)
         arrived = (ensure_tensor(leaves[-1]),) if rare is not None and rare.after else None
         accumulate(leaf, leaves, on_tensors)
         if arrived is not None:
@@ -35,4 +37,5 @@ def finish_leaves(leaves: list, on_tensors=False, targets=None, captured=None) -
                 hook((), arrived)
         if extras:
             for hook in list(extras.get("_post_accumulate_grad_hooks", {}).values()):
-                hook(leaf)
+                if hook(leaf) is not None:
+                    raise RuntimeError("Tensor post accumulate grad hooks should return None.")

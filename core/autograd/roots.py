@@ -18,7 +18,8 @@ _DEEP = 30  # blocks of modes, of which each walk is one, that may be open in a 
 def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
     """Walk backward from some tensors with their gradients, and return the gradients captured on the way, by edge.
 
-    `retain` keeps saved values, `create` records the walk itself. `targets` are those of `CarefulWalk`.
+    `retain` keeps saved values, `create` records the walk itself. `targets` returns those of `CarefulWalk`, once the
+    tensors are checked.
     """
     if len(mode.thread.stack) > _DEEP:
         return _in_fresh_thread(walk, tensors, gradients, retain=retain, create=create, targets=targets)
@@ -35,6 +36,8 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
             )
         gradient = _gradient(tensor, gradient, len(roots))
         roots.append((tensor if edge is LEAF else edge, gradient if on_tensors else gradient._data))
+    if targets is not None:
+        targets = targets()
     if numpy_writes.uses:
         numpy_writes.before_backward()
     with _recording if create else _pausing, numpy.errstate(all="ignore"):

@@ -313,6 +313,8 @@ if not {lead}_.ndim or type({name}) is not int{several}:
         self.add(2, "_y = _t.wrap(_y)" if op.trusted else "_y = _wrapped(_op, _t, _y)")
         if plan.result == "lead" and not op.trusted:
             self.add(1, "if _y.dtype is not _t.np:\n    _y = _y.astype(_t.np)")
+        if plan.view and op.itself:
+            self.add(1, f"if _y is {op.parameters[0]}_:\n    return {op.parameters[0]}")
         self.add(1, "_r = _new(_Tensor)\n_r._data = _y")
         kernel = "_t if _y.dtype is _t.np else _t.device.tensor_type(_y.dtype)"
         self.add(1, f"_r._type = {dict(lead='_t', bool='_bool_type[_t]').get(plan.result, kernel)}")
@@ -493,7 +495,8 @@ _n.seq = _tick()
             self.add(1, f"except Exception:  # it refused, and has written nothing\n    return {self.general()}")
         else:
             arguments = ", ".join(f"{name}_" for name in op.parameters)
-            self.add(1, f"if _write(_t.xp, {arguments}) is NotImplemented:\n    return {self.general()}")
+            self.add(1, f"try:\n    if _write(_t.xp, {arguments}) is NotImplemented:\n        return {self.general()}")
+            self.add(1, f"except ValueError:  # the array is read-only\n    return {self.general()}")
         self.add(1, f"if {target}._view is not _UNTRACKED:\n    _touch({target})\nreturn {target}")
         return self.text
 
@@ -515,7 +518,8 @@ _n.seq = _tick()
         if "size" in op.parameters:
             sequence = "isinstance(size, (tuple, list)) and _INTS.issuperset(map(type, size))"
             tests.append(f"({'type(size) is int or ' * (op.variadic == 'size')}{sequence})")
-        tests = ["out is None", "(device is _cpu or device is None and not _modes.elsewhere)", *tests]
+        here = "(not _modes.elsewhere if device is None else device is _cpu and not _modes.special)"
+        tests = ["out is None", here, *tests]
         values = {n: "_d" if n == "dtype" else n for n in op.parameters}
         arguments = [values[n] for n in op.positional] + [f"{n}={values[n]}" for n in op.keyword_only]
         raw = f"[{', '.join(values.values())}]"

@@ -298,6 +298,10 @@ class View(Op):
     family = "view"
     is_view = True
 
+    def __init__(self, function, *, itself=False, **options):
+        super().__init__(function, **options)
+        self.itself = itself  # whether a tensor whose array the kernel hands back is the result itself
+
     def role(self, name):
         return "lead" if name == self.parameters[0] else "input" if name in self.inputs else "shape"
 

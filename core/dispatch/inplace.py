@@ -13,14 +13,15 @@ from plugrad.devices import dtypes
 from plugrad.dispatch import interception, interpreter
 from plugrad.dispatch.formulas import PLAIN
 from plugrad.dispatch.formulas import F as recorded
-from plugrad.graph import modes
+from plugrad.graph import modes, rare
+from plugrad.graph.hooks import move_retained
 from plugrad.graph.modes import LEAF, mode, tick
 from plugrad.graph.nodes import Node
 from plugrad.graph.versions import touch
 from plugrad.tensor import inference
 from plugrad.tensor.creation import as_tensor
 from plugrad.tensor.indices import is_basic_index, tidy_index
-from plugrad.tensor.tensor import Tensor, core_method, make
+from plugrad.tensor.tensor import Tensor, core_method, from_raw, make
 from plugrad.tensor.views import UNTRACKED, View, next_generation
 
 
@@ -50,11 +51,18 @@ def _call(op, values):
 
 def run(op, target, values, inside=False, may_become_real=True):
     """Run an op and write its result into `target`; `inside` is that of `interpreter.apply`."""
+    if op.inplace == "values" and mode.grad:
+        with modes.no_grad():
+            return run(op, target, values, inside, may_become_real)
     check_writable(target)
     if op.runs_on == "tensors":
         result = _call(op, values)
     else:
         result = interpreter.apply(op, values, None, inside)
+    if mode.grad and result._edge is None and target._type.is_differentiable:
+        sources = [value for value in values if isinstance(value, Tensor) and value._edge is not None]
+        if sources:
+            result = rare.overwriting(op, target, result, sources)
     if not may_become_real and target._type.dtype.is_complex and result._type.dtype.is_floating_point:
         raise RuntimeError(
             f"In-place {op.name} is not supported for complex tensors: the result is real; write x = x.{op.name}()"
@@ -73,6 +81,7 @@ def reshape(op, target, values):
         target._edge = result._edge
     if type(target._view) is View:
         target._view = result._view
+    touch(target)
     return target
 
 
@@ -92,15 +101,20 @@ def check_writable(target) -> None:
             "`with torch.no_grad():` to update a parameter, or write the operation out of place"
         )
     base = target._base
-    if base is not None and target._edge is not None:
-        if base._edge is LEAF:
+    if base is not None and (target._edge is not None or base._edge is not None):
+        if base._edge is LEAF or base._edge is None:
             raise RuntimeError(
                 "a view of a leaf Variable that requires grad is being used in an in-place operation: clone() the "
                 "leaf first, or wrap the write in `with torch.no_grad():`"
             )
-        refusal = target._view.refusal()
-        if refusal is not None:
-            raise RuntimeError(refusal)
+        _check_view(target)
+
+
+def _check_view(target) -> None:
+    """Raise RuntimeError if autograd can't follow a write to a view."""
+    refusal = target._view.refusal()
+    if refusal is not None:
+        raise RuntimeError(refusal)
 
 
 def store(target, result):
@@ -117,7 +131,9 @@ def store(target, result):
                 "write the operation out of place"
             )
         result = result.to(target.device, target.dtype)
-    edge = result._edge
+    edge = result._edge if target._type.is_differentiable else None
+    if edge is not None and target._base is not None and mode.grad:
+        _check_view(target)
     array = target._data
     saves_y = False
     if edge is not None and isinstance(edge, Node) and edge.saved:
@@ -135,6 +151,8 @@ def store(target, result):
                 "unsupported operation: more than one element of the written-to tensor refers to a single memory "
                 "location. Please clone() the tensor before performing the operation."
             )
+        if not getattr(array.flags, "writeable", True):  # part of an expanded tensor; not of read-only memory
+            array.flags.writeable = True
         array[...] = result._data
     if target._view is not UNTRACKED:
         touch(target)
@@ -148,9 +166,10 @@ def store(target, result):
 
 def rebase(target, edge) -> None:
     """Make `edge` the history of a tensor that was just written, and through it that of its base."""
-    view = target._view
+    view, before = target._view, target._edge
     if view.__class__ is not View:
-        if edge is not None or target._edge is not None:
+        if edge is not None or before is not None:
+            move_retained(before, edge)
             target._edge = edge
             next_generation(target)
         return
@@ -163,6 +182,7 @@ def rebase(target, edge) -> None:
     steps = [step.alone() for step in view.steps()]  # the node belongs to the base: it must not hold it
     node.saved, node.rare, node.seq = (steps, base._type.plain), None, tick()
     node.fit = ((base._data.shape, base._type.np), (target._data.shape, target._type.np))
+    move_retained(base_edge, node)
     base._edge = node
     next_generation(base)
 
@@ -202,12 +222,14 @@ class CopySlices(Node):
             taken = taken.clone()
             region.zero_()
             return kept, taken
-        kept = g.copy()
-        region = kept
+        region = kept = ttype.wrap(g).copy()  # `g` may be a NumPy scalar, whose copy is none that can be written
         for step in steps:
             region = step.step_array(region, ttype)
         taken = region.copy()
-        region[...] = 0
+        if getattr(region.flags, "writeable", True):
+            region[...] = 0
+        else:  # an expanded view was written
+            from_raw(region).zero_()
         return kept, taken
 
 
@@ -222,23 +244,28 @@ def assign(target, index, value, inside=False):
     basic = is_basic_index(index)
     number = type(value) in PLAIN
     if not number:
-        value = _as_value(target, value)
+        value = _as_value(target, value, basic)
     recorded = mode.grad and (
         target._edge is not None or target._base is not None or (not number and value._live_edge() is not None)
     )
     if basic and not recorded and not modes.special and not ttype.rare:
         region = needs.op("basic_index").compute(ttype, [target._data, index])
+        array = value
         if not number:
-            value = value._data
-            if value.ndim > region.ndim or value.shape != region.shape:
-                _check_expands(value, region)
-                value = value.reshape(value.shape[max(value.ndim - region.ndim, 0) :])
+            array = value._data
+            if array.ndim > region.ndim or array.shape != region.shape:
+                _check_expands(array, region)
+                array = array.reshape(array.shape[max(array.ndim - region.ndim, 0) :])
         elif ttype.dtype.is_complex or not isinstance(value, complex):
-            value = ttype.xp.asarray(value).astype(ttype.np)
-        region[...] = value
-        if target._view is not UNTRACKED:
-            touch(target)
-        return
+            array = ttype.xp.asarray(value).astype(ttype.np)
+        try:
+            region[...] = array
+        except ValueError:  # the array is read-only: it is expanded, or part of one that is
+            pass
+        else:
+            if target._view is not UNTRACKED:
+                touch(target)
+            return
     if number:
         value = make(ttype.xp.asarray(value).astype(ttype.np), ttype)
     if basic:
@@ -256,8 +283,8 @@ def _set_item(self, index, value):
     assign(self, index, value)
 
 
-def _as_value(target, value):
-    """Return what is to be written as a tensor of the target's dtype and device."""
+def _as_value(target, value, basic):
+    """Return what is to be written as a tensor of the target's dtype and device; `setitem` checks dtypes itself."""
     if not isinstance(value, Tensor):
         if not isinstance(value, (list, tuple)) and not hasattr(value, "__array__"):
             raise TypeError(f"can't assign a {type(value).__name__} to a torch.{target.dtype.name} tensor")
@@ -266,4 +293,6 @@ def _as_value(target, value):
         raise RuntimeError(
             f"Expected all tensors to be on the same device, but found {target.device} and {value.device}"
         )
-    return value if value._type.plain is target._type.plain else value.to(target.device, target.dtype)
+    if value._type.plain is target._type.plain or not basic and value._data.size != 1:
+        return value
+    return value.to(target.device, target.dtype)

@@ -237,6 +237,8 @@ def finish(op, values, raw, ttype, result, result_dtype):
     """Return the one result of a kernel as a Tensor, with its history and what it is a view of."""
     if type(result) is not ttype.array_type:
         result = ttype.wrap(result) if op.trusted else wrapped(op, ttype, result)
+    if op.is_view and op.itself and result is values[0]._data:
+        return values[0]
     dtype = result.dtype
     if result_dtype is not None and dtype != result_dtype:
         result = result.astype(result_dtype)

@@ -113,6 +113,15 @@ def hooks_of(leaf) -> Rare:
     return leaf.__dict__.setdefault("_hooks", Rare())
 
 
+def move_retained(before, edge) -> None:
+    """Have a tensor that got another history keep the gradient of its new value; hooks stay with the old one."""
+    if before is None or before is LEAF or before.rare is None or edge is None:
+        return
+    retained, before.rare.retained = before.rare.retained, None
+    if retained is not None:
+        edge._rare().retained = retained
+
+
 def add_tensor_hook(tensor, hook) -> RemovableHandle:
     """Register `hook(grad)` on a tensor; its result, if not None, replaces the gradient."""
     edge = tensor._live_edge()

@@ -92,6 +92,10 @@ class Node:
             raise RuntimeError(FREED)
         return self.tensors()[self.saves.index(name)]
 
+    def missing(self):
+        """Return what a node gets that no gradient arrived at; None if nothing is pulled through it then."""
+        return None
+
     def values(self):
         """Return the saved values, unpacked where saved-tensor hooks packed them."""
         saved = self.saved

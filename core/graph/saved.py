@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import traceback
 
-from plugrad.devices.device import type_of
-from plugrad.graph import numpy_writes
+from plugrad.graph import numpy_writes, rare
 from plugrad.graph.modes import mode, no_grad
 from plugrad.graph.versions import written_since
 
@@ -70,17 +69,4 @@ def check_unchanged(node, values) -> None:
             writes = written_since(array, node.seq)
             if writes is None and not numpy_writes.changed_since(array, node.seq):
                 continue
-            what = f"[{type_of(array).dtype!r} {list(array.shape)}], saved by {node.name()}, "
-            if writes is None or writes.last == writes.last_by_numpy:
-                raise RuntimeError(
-                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                    f"{what}was written through a NumPy array that shares its memory, after it was saved. Hint: let "
-                    "NumPy write to a copy (x.detach().clone().numpy(), torch.tensor(array)), or write by "
-                    "`with torch.no_grad(): x.copy_(...)` before the forward pass"
-                )
-            raise RuntimeError(
-                "one of the variables needed for gradient computation has been modified by an inplace "
-                f"operation: {what}is at version {writes.count}; it was written after it was saved. Hint: write the "
-                "in-place operation out of place (x = x + 1 instead of x += 1) or clone() the tensor first; with "
-                "torch.autograd.set_detect_anomaly(True) the error shows the forward call."
-            )
+            raise RuntimeError(rare.stale(node, array, writes))

@@ -28,6 +28,8 @@ def marked(tensor) -> bool:
 def settle(op, values, results) -> None:
     """Mark the results of a call: views are what they are views of, all else is what the mode says."""
     for tensor in results if isinstance(results, tuple) else (results,):
+        if tensor is values[0]:
+            continue
         if marked(values[0]) if op.is_view and tensor._view is not None else mode.inference:
             mark(tensor)
 

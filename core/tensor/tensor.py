@@ -17,9 +17,9 @@ from plugrad import registry
 from plugrad.devices import dtypes
 from plugrad.devices.device import device as _device
 from plugrad.devices.device import type_of
-from plugrad.graph.hooks import add_hook, add_tensor_hook
+from plugrad.graph.hooks import add_hook, add_tensor_hook, move_retained
 from plugrad.graph.modes import LEAF, enable_grad, mode, tick
-from plugrad.graph.nodes import Node
+from plugrad.graph.nodes import Node, OutputSlot
 from plugrad.graph.versions import touch, version
 from plugrad.tensor import inference, shared_memory
 from plugrad.tensor.description import Description
@@ -102,17 +102,22 @@ class Tensor(Description, Protocols):
                 shared_memory.note_use(self, mark)
         if view.generation == generation:
             return
+        if view.refusal() is not None:
+            if mode.grad:
+                raise RuntimeError(view.refusal())
+            return
         with enable_grad():
             current = view.base
             for step in view.steps():
                 current = step.step_tensor(current)
+        move_retained(self._edge, current._edge)
         self._edge = current._edge
         view.generation = generation
 
     @property
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor. Assign to a leaf to change it."""
-        return self._live_edge() is not None
+        return self._edge is not None or self._live_edge() is not None
 
     @requires_grad.setter
     def requires_grad(self, value):
@@ -150,7 +155,9 @@ class Tensor(Description, Protocols):
     def grad_fn(self):
         """The node that made this tensor; None for leaves."""
         edge = self._live_edge()
-        return None if edge is None or edge is LEAF else edge
+        if edge is None or edge is LEAF:
+            return None
+        return edge.edges[0] if type(edge) is OutputSlot else edge
 
     @property
     def output_nr(self) -> int:
@@ -335,6 +342,8 @@ class Tensor(Description, Protocols):
                 "moment: detach() it, or clone() it inside the graph"
             )
         copied = memo[id(self)] = self._shallow(self._copied_data(memo))
+        if mode.inference:
+            inference.mark(copied)
         if self.grad is not None:
             copied._grad = self.grad.__deepcopy__(memo)
         attributes = _attributes(self)

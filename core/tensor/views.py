@@ -6,7 +6,11 @@ taking the steps from the base again, when it is next used.
 
 from __future__ import annotations
 
+from plugrad.graph import modes
+
 _new = object.__new__
+
+UNRECORDED = "A view was created in no_grad mode and is modified inplace with grad mode enabled: do both in one mode."
 
 
 class Base:
@@ -39,14 +43,15 @@ class View:
 
     def refusal(self) -> str | None:
         """Return why the view must not be written in place; None if it may."""
-        if self.error is None and self.output is not None:
-            return (
-                f"Output {self.output} of {self.op.node_name} is a view and is being modified inplace. This view is "
-                "the "
-                "output of a function that returns multiple views. Such functions do not allow the output views to be "
-                "modified inplace. You should replace the inplace operation by an out-of-place one."
-            )
-        return self.error
+        view = self
+        while view is not None and view.error is None and view.output is None:
+            view = view.parent
+        if view is None or view.error is not None:
+            return view and view.error
+        return (
+            f"Output {view.output} of {view.op.node_name} is a view and is being modified inplace. This view is the "
+            "output of a function that returns multiple views, which can't be modified: write it out of place."
+        )
 
     def steps(self) -> list:
         """Return the views on the way from the base to this one."""
@@ -95,7 +100,8 @@ def mark_view(source, op, rest, output=None):
         view.base, view.parent, view.generation = mark.base, mark, mark.generation
     else:
         view.base, view.parent, view.generation = source, None, mark.generation if type(mark) is Base else 0
-    view.op, view.rest, view.output, view.error = op, rest, output, None
+    view.op, view.rest, view.output = op, rest, output
+    view.error = UNRECORDED if modes.paused and not modes.mode.grad else None
     return view
 
 

@@ -86,12 +86,10 @@ def sub(xp, input, other, *, alpha=1):
     >>> torch.tensor([3., 2.]) - 1
     tensor([2., 1.])
     """
-    if alpha == 1:
-        try:
-            return xp.subtract(input, other)
-        except TypeError as error:
-            raise _bool_subtraction(input, other) from error
-    return xp.subtract(input, _scaled(xp, input, other, alpha))
+    try:
+        return xp.subtract(input, other if alpha == 1 else _scaled(xp, input, other, alpha))
+    except TypeError as error:
+        raise _bool_subtraction(input, other) from error
 
 
 def _bool_subtraction(*operands):

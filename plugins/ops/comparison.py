@@ -234,7 +234,7 @@ def isreal(xp, input):
 # ---------------------------------------------------------------- logic
 
 
-@unary(promote="bool")
+@unary(promote="bool", inplace="values")
 def logical_not(xp, input):
     """Where an element is zero.
 
@@ -245,7 +245,7 @@ def logical_not(xp, input):
     return xp.logical_not(input)
 
 
-@binary(promote="bool", numbers="none")
+@binary(promote="bool", numbers="none", inplace="values")
 def logical_and(xp, input, other):
     """Where both elements are nonzero.
 
@@ -256,7 +256,7 @@ def logical_and(xp, input, other):
     return xp.logical_and(input, other)
 
 
-@binary(promote="bool", numbers="none")
+@binary(promote="bool", numbers="none", inplace="values")
 def logical_or(xp, input, other):
     """Where at least one element is nonzero.
 
@@ -267,7 +267,7 @@ def logical_or(xp, input, other):
     return xp.logical_or(input, other)
 
 
-@binary(promote="bool", numbers="none")
+@binary(promote="bool", numbers="none", inplace="values")
 def logical_xor(xp, input, other):
     """Where exactly one element is nonzero.
 

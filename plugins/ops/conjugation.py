@@ -7,7 +7,7 @@ import math
 from plugrad.extend import Op, collect, composite, hookimpl, unary, view
 
 
-@view()
+@view(itself=True)
 def conj(xp, input):
     """Complex conjugate of each element; a real tensor is passed on as it is.
 
@@ -44,7 +44,7 @@ def conj_physical_(F, input):
     >>> torch.tensor([1 + 2j]).conj_physical_()
     tensor([1.-2.j])
     """
-    return input.copy_(F.conj(input)) if input.is_complex() else input
+    return input.copy_(F.conj(input)) if input.is_complex() or input.requires_grad else input
 
 
 @conj_physical_.samples

@@ -161,7 +161,7 @@ def log10_vjp(F, g, input):
     return g / (conj(F, input) * math.log(10))
 
 
-@unary(aliases=("special.log1p",), domain=(-1, None))
+@unary(aliases=("special.log1p",), domain=(-1, None), node="Log1PBackward0")
 def log1p(xp, input):
     """Logarithm of one plus each element, exact for small elements.
 

@@ -207,11 +207,20 @@ def fill(xp, input, value):
     return out
 
 
+def _once(out):
+    """Return an array with each element of an expanded array once, which may be written, unlike what is expanded."""
+    if getattr(out.flags, "writeable", True):
+        return out
+    part = out[tuple([slice(None) if step else slice(1) for step in out.strides])]
+    part.flags.writeable = True
+    return part
+
+
 @fill.writer
 def fill_write(xp, out, value):
     if isinstance(value, complex) or getattr(value, "ndim", 0):
         return NotImplemented
-    out[...] = value
+    _once(out)[...] = value
     return out
 
 
@@ -244,7 +253,7 @@ def zero(xp, input):
 
 @zero.writer
 def zero_write(xp, out):
-    out.fill(0)
+    _once(out).fill(0)
 
 
 @zero.vjp
@@ -300,6 +309,8 @@ def copy(xp, input, src, non_blocking=False):
     if getattr(src, "dtype", input.dtype).kind == "c" and input.dtype.kind != "c":
         src = src.real
     try:
+        if getattr(src, "ndim", 0) > input.ndim:  # NumPy drops leading ones
+            raise ValueError
         out[...] = src
     except ValueError:
         raise RuntimeError(
@@ -311,6 +322,8 @@ def copy(xp, input, src, non_blocking=False):
 
 @copy.writer
 def copy_write(xp, out, src, non_blocking=False):
+    if getattr(src, "ndim", 0) > out.ndim:
+        return NotImplemented
     try:
         out[...] = src
     except ValueError:  # shapes that do not broadcast

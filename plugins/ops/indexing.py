@@ -176,7 +176,7 @@ def accumulate(xp, out, index, values):
         ix.combine_at(xp, xp.add, out.reshape(-1), places.ravel(), xp.broadcast_to(values, places.shape).ravel())
 
 
-@op(at=(), inplace=True, node="CopySlices", like="input")
+@op(at=(), inplace=True, node="IndexPutBackward0", like="input")
 def setitem(xp, input, index, value):
     """A copy of `input` with `value` written at an index."""
     index = tidy_index(index)
@@ -202,8 +202,12 @@ def assign(xp, out, index, value):
         region[arrays if arrays else ...] = value
     except IndexError as error:
         raise ix.reworded(error, out.shape) from None
-    except ValueError:
+    except (ValueError, TypeError):  # NumPy's for a boolean index and values of two dimensions
         target = region[arrays].shape if arrays else region.shape
+        extra = max(getattr(value, "ndim", 0) - len(target), 0)
+        if extra and tuple(value.shape) == (1,) * extra + tuple(target):
+            region[arrays if arrays else ...] = value.reshape(target)
+            return
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing "
             f"result of shape {list(target)}"

@@ -294,7 +294,7 @@ def broadcast_tensors(F, tensors):
     [torch.Size([2, 3]), torch.Size([2, 3])]
     """
     shape = broadcast_shapes(*[t.shape for t in tensors])
-    return tuple([F.expand(t, shape) for t in tensors])
+    return tuple([t if t.shape == shape else F.expand(t, shape) for t in tensors])
 
 
 @broadcast_tensors.samples

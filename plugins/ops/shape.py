@@ -145,7 +145,7 @@ def as_other_samples(make):
     yield make(2, 6), make(3, 4)
 
 
-@view(node="ViewBackward0")
+@view(node="ViewBackward0", itself=True)
 def flatten(xp, input, start_dim=0, end_dim=-1):
     """Join the dimensions from `start_dim` to `end_dim` into one.
 
@@ -157,10 +157,12 @@ def flatten(xp, input, start_dim=0, end_dim=-1):
     """
     shape = input.shape
     if start_dim == 0 and end_dim == -1:
-        return input.reshape(-1)
+        return input if len(shape) == 1 else input.reshape(-1)
     start, end = axes(start_dim, len(shape)), axes(end_dim, len(shape))
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if start == end and shape:
+        return input
     joined = 1
     for n in shape[start : end + 1]:
         joined *= n
@@ -211,6 +213,8 @@ def unflatten(xp, input, dim, sizes):
     >>> torch.unflatten(torch.zeros(2, 12), 1, (3, 4)).shape
     torch.Size([2, 3, 4])
     """
+    if not input.ndim:
+        raise RuntimeError("unflatten got an unexpected error: Dimension specified as 0 but tensor has no dimensions")
     shape, dim, sizes = input.shape, axes(dim, input.ndim), list(sizes)
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")

@@ -321,7 +321,7 @@ def nonzero(F, input, *, as_tuple=False):
     return tuple(F.unbind(F.nonzero_rows(input if input.ndim else F.reshape(input, (1,))), 1))
 
 
-@op(at=(), vjp=None)
+@op(at=(), complex=False, node=lambda input, dim: f"Unique{2 if dim is None else 'Dim'}Backward0")
 def unique_parts(xp, input, dim=None):
     """The distinct elements in rising order, where each went, and their counts."""
     if dim is None:
@@ -342,7 +342,7 @@ def whole_samples(make):
     yield make(requires_grad=False)
 
 
-@op(at=(), vjp=None)
+@op(at=(), complex=False, node="UniqueConsecutiveBackward0")
 def consecutive_parts(xp, input, dim=None):
     """As `unique_parts`, but only neighbours that are equal count as one."""
     array = input.ravel() if dim is None else xp.moveaxis(input, axes(dim, input.ndim), 0)
@@ -360,6 +360,12 @@ def consecutive_parts(xp, input, dim=None):
         inverse.reshape(input.shape if dim is None else (-1,)).astype("int64"),
         (ends - starts).astype("int64"),
     )
+
+
+@unique_parts.vjp
+@consecutive_parts.vjp
+def parts_vjp(F, g):
+    raise NotImplementedError("the derivative for 'unique' is not implemented: use its result detach()ed")
 
 
 def chosen(parts, return_inverse, return_counts):

@@ -14,7 +14,7 @@ def pieces(array, dim, sizes):
     return tuple(parts)
 
 
-@view(at=())
+@view(at=(), node="SplitBackward0")
 def split_evenly(xp, input, split_size, dim=0):
     """Slices of `split_size`, the last one perhaps smaller."""
     if input.ndim == 0:
@@ -248,7 +248,7 @@ def unbind_samples(make):
     yield make.args(make(2, 3), -1)
 
 
-@view(at=("real",))
+@view(at=("real",), itself=True)
 def real(xp, input):
     """Real part, as a view; real tensors are returned as they are.
 
@@ -256,7 +256,7 @@ def real(xp, input):
     >>> torch.real(torch.tensor([1 + 2j]))
     tensor([1.])
     """
-    return input.real if input.dtype.kind == "c" else input[...]
+    return input.real if input.dtype.kind == "c" else input
 
 
 @real.vjp

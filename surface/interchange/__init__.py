@@ -9,7 +9,7 @@ from plugrad import Tensor, as_tensor, from_numpy
 __all__ = ["asarray", "from_dlpack", "frombuffer"]
 
 
-def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     """Return an object (tensor, array, DLPack capsule holder, buffer, numbers) as a tensor.
 
     Args:
@@ -17,7 +17,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
         dtype: of the result; None keeps that of the object.
         device: of the result; None keeps that of the object.
         copy: True always copies, False never does (ValueError where it would have to), None where it must.
-        requires_grad: whether the result requires grad.
+        requires_grad: whether the result requires grad, as a leaf; None keeps a tensor's history.
 
     >>> import plugrad as torch
     >>> torch.asarray([1.0, 2.0], requires_grad=True)
@@ -26,14 +26,14 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     if not isinstance(obj, (Tensor, numpy.ndarray, numpy.generic)) and hasattr(obj, "__dlpack__"):
         obj = from_dlpack(obj)
     result = as_tensor(obj, dtype=dtype, device=device)
-    if isinstance(obj, Tensor):
-        result = result.detach() if not requires_grad else result
     shared = isinstance(obj, (Tensor, numpy.ndarray)) and result._data is getattr(obj, "_data", obj)
     if copy and shared:
         result = result.clone()
     if copy is False and not shared:
         raise ValueError("can't alias the object: it would have to be copied; pass copy=None")
-    return result.requires_grad_() if requires_grad else result
+    if requires_grad is None:
+        return result
+    return (result if result.is_leaf else result.detach()).requires_grad_(requires_grad)
 
 
 def from_dlpack(ext_tensor):

@@ -75,7 +75,7 @@ def warn_missing(loss, model) -> None:
 
 def _edge(tensor):
     """Return the edge at which a walk finds the gradient of a tensor; None if it requires none."""
-    return tensor if tensor.is_leaf and tensor.requires_grad else tensor.grad_fn
+    return tensor if tensor.is_leaf and tensor.requires_grad else tensor._live_edge()
 
 
 def _behind(edges) -> dict:

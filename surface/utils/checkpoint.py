@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 
-import plugrad
 from plugrad import Tensor, autograd, enable_grad, is_grad_enabled, nest, random
 
-__all__ = ["checkpoint", "checkpoint_sequential"]
+__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential"]
 
 
-class _Recompute(autograd.Function):
+class CheckpointFunction(autograd.Function):
     """Runs the function unrecorded; backward runs it again, recorded, and walks back through that."""
 
     @staticmethod
-    def forward(ctx, function, preserve, args, kwargs, anchor):
+    def forward(ctx, function, preserve, args, kwargs):
         ctx.function, ctx.args, ctx.kwargs = function, args, kwargs
         ctx.state = random.get_rng_state() if preserve else None
         return function(*args, **kwargs)
@@ -38,7 +38,7 @@ class _Recompute(autograd.Function):
         ]
         if pairs:
             autograd.backward([output for output, _ in pairs], [grad for _, grad in pairs])
-        return None, None, _gradients(ctx.args, copies), _gradients(ctx.kwargs, copies), None
+        return None, None, _gradients(ctx.args, copies), _gradients(ctx.kwargs, copies)
 
 
 def _detached(value, copies):
@@ -61,6 +61,45 @@ def _gradients(value, copies):
     return [copies.pop(id(tensor)).grad if id(tensor) in copies else None for tensor in tensors] or None
 
 
+class CheckpointError(RuntimeError):
+    """The second run of a checkpointed function saved other tensors than the first."""
+
+
+class _Recomputed:
+    """What the nodes of one checkpointed call saved: its place is kept, and the call is run again for the values."""
+
+    def __init__(self, function, args, kwargs, preserve):
+        self.call = function, args, kwargs
+        self.state = random.get_rng_state() if preserve else None
+        self.count = 0
+        self.values: dict = {}  # place -> tensor, while backward uses them
+
+    def pack(self, tensor):
+        self.count += 1
+        return self.count - 1
+
+    def unpack(self, place):
+        if place not in self.values:
+            self.run_again()
+        return self.values.pop(place)
+
+    def run_again(self) -> None:
+        """Run the call again, recorded, and keep what its nodes save."""
+        kept: list = []
+        function, args, kwargs = self.call
+        restored = contextlib.nullcontext() if self.state is None else random.fork_rng()
+        with restored, enable_grad(), autograd.graph.saved_tensors_hooks(kept.append, lambda packed: packed):
+            if self.state is not None:
+                random.set_rng_state(self.state)
+            function(*args, **kwargs)
+        if len(kept) != self.count:
+            raise CheckpointError(
+                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
+                f"recomputation: {self.count} and {len(kept)}. The function must do the same both times."
+            )
+        self.values = dict(enumerate(kept))
+
+
 def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **kwargs):
     """Return `function(*args, **kwargs)`, to be computed again in backward.
 
@@ -70,14 +109,17 @@ def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **k
         function: what to run, twice; it must do the same both times.
         args, kwargs: its arguments; tensors in nested lists, tuples and dicts are tracked.
         preserve_rng_state: draw the same random numbers the second time.
-        use_reentrant: accepted; there is one implementation, whose gradients can't be differentiated again.
+        use_reentrant: False records the call as it is, and computes again what its nodes saved: tensors that the
+            function closes over get gradients, and gradients can be differentiated again. True runs the function
+            unrecorded, and again in a backward of its own; at least one argument must require grad. Without it a
+            warning says that it is True.
 
     T. Chen, B. Xu, C. Zhang, C. Guestrin, arXiv:1604.06174.
 
     >>> import plugrad as torch
     >>> from plugrad.utils.checkpoint import checkpoint
     >>> x = torch.ones(2, requires_grad=True)
-    >>> checkpoint(lambda x: (x * 3).exp(), x).sum().backward()
+    >>> checkpoint(lambda x: (x * 3).exp(), x, use_reentrant=False).sum().backward()
     >>> x.grad
     tensor([60.2566, 60.2566])
     """
@@ -85,11 +127,21 @@ def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **k
         raise NotImplementedError("checkpoint has no context_fn: put the contexts into the function itself")
     for option in ("determinism_check", "debug", "early_stop"):
         kwargs.pop(option, None)
+    if use_reentrant is None:
+        warnings.warn(
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
+            "recommended; without it use_reentrant=True is meant.",
+            stacklevel=2,
+        )
     if not is_grad_enabled():
         return function(*args, **kwargs)
-    # Parameters that `function` closes over need gradients even where no argument does.
-    anchor = plugrad.empty(0).requires_grad_()
-    return _Recompute.apply(function, preserve_rng_state, args, kwargs, anchor)
+    if use_reentrant is False:
+        saved = _Recomputed(function, args, kwargs, preserve_rng_state)
+        with autograd.graph.saved_tensors_hooks(saved.pack, saved.unpack):
+            return function(*args, **kwargs)
+    if not any(leaf.requires_grad for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+    return CheckpointFunction.apply(function, preserve_rng_state, args, kwargs)
 
 
 def checkpoint_sequential(functions, segments, input, use_reentrant=None, **options):
@@ -100,7 +152,7 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **opti
     >>> import plugrad as torch
     >>> from plugrad.utils.checkpoint import checkpoint_sequential
     >>> layers = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU(), torch.nn.Linear(2, 1))
-    >>> checkpoint_sequential(layers, 2, torch.ones(1, 2)).shape
+    >>> checkpoint_sequential(layers, 2, torch.ones(1, 2), use_reentrant=False).shape
     torch.Size([1, 1])
     """
     functions = list(functions.children()) if hasattr(functions, "children") else list(functions)
@@ -116,6 +168,7 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **opti
     size = max(len(functions) // segments, 1)
     start = 0
     for _ in range(segments - 1):
-        input = checkpoint(run(functions[start : start + size]), input, **options)
+        part = run(functions[start : start + size])
+        input = checkpoint(part, input, use_reentrant=use_reentrant, **options)
         start += size
     return run(functions[start:])(input)

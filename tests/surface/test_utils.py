@@ -269,7 +269,10 @@ def test_checkpoint_gives_the_same_gradients():
 
     net = model(plugrad)
     plain = gradients(net, net)
-    for run in (lambda x: checkpoint(net, x, use_reentrant=False), lambda x: checkpoint_sequential(net, 3, x)):
+    for run in (
+        lambda x: checkpoint(net, x, use_reentrant=False),
+        lambda x: checkpoint_sequential(net, 3, x, use_reentrant=False),
+    ):
         for one, other in zip(gradients(net, run), plain, strict=True):
             assert plugrad.allclose(one, other)
 
@@ -284,14 +287,59 @@ def test_checkpoint_recomputes_and_keeps_nothing():
         return pair["a"] * pair["a"] * scale, pair["b"]
 
     x = plugrad.ones(3, requires_grad=True)
-    first, second = checkpoint(function, {"a": x, "b": 2 * x}, scale=x)
+    first, second = checkpoint(function, {"a": x, "b": 2 * x}, scale=x, use_reentrant=True)
     assert calls == [False]
     (first * second).sum().backward()
     assert calls == [False, True] and x.grad.tolist() == [8.0, 8.0, 8.0]
     with plugrad.no_grad():
-        assert not checkpoint(lambda x: x * 2, x).requires_grad
+        assert not checkpoint(lambda x: x * 2, x, use_reentrant=True).requires_grad
     with pytest.raises(NotImplementedError, match="context_fn"):
-        checkpoint(lambda x: x, x, context_fn=lambda: None)
+        checkpoint(lambda x: x, x, use_reentrant=False, context_fn=lambda: None)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoint_of_what_requires_no_grad(reentrant):
+    weight, x = 2.0, [1.0, 2.0]
+    for T in (torch, plugrad):
+        w = T.tensor(weight, requires_grad=True)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            y = T.utils.checkpoint.checkpoint(lambda x: (x * w).sin(), T.tensor(x), use_reentrant=reentrant)  # noqa: B023
+        assert [str(w.message) for w in seen if "requires_grad=True" in str(w.message)] == [
+            "None of the inputs have requires_grad=True. Gradients will be None"
+        ] * reentrant
+        assert y.requires_grad is not reentrant
+        with pytest.warns(UserWarning, match="use_reentrant parameter should be passed explicitly"):
+            T.utils.checkpoint.checkpoint(lambda x: x * 2, T.tensor(x, requires_grad=True))
+
+
+def test_a_checkpoint_that_is_recorded_has_gradients_of_any_order():
+    def gradients(T, run):
+        w, x = T.tensor(0.5, requires_grad=True), T.tensor([0.25, 1.0, -1.0], requires_grad=True)
+        y = run(lambda x: (x * w).sin() * T.cat([x, x]).exp().sum(), x)
+        (g,) = T.autograd.grad(y.square().sum(), x, create_graph=True)
+        (g * x.detach()).sum().backward(retain_graph=True)
+        y.sum().backward()
+        return [g.tolist(), x.grad.tolist(), w.grad.tolist()]
+
+    def checkpointed(function, x):
+        return plugrad.utils.checkpoint.checkpoint(function, x, use_reentrant=False)
+
+    expected = gradients(torch, lambda function, x: function(x))
+    for values, found in zip(expected, gradients(plugrad, checkpointed), strict=True):
+        assert found == pytest.approx(values, rel=1e-5)
+
+
+def test_a_checkpoint_that_does_something_else_the_second_time():
+    x, calls = plugrad.ones(2, requires_grad=True), []
+
+    def function(x):
+        calls.append(1)
+        return x.sin() if len(calls) == 1 else x.sin().exp().tanh()
+
+    y = plugrad.utils.checkpoint.checkpoint(function, x, use_reentrant=False)
+    with pytest.raises(RuntimeError, match="different number of tensors was saved"):
+        y.sum().backward()
 
 
 def test_checkpoint_leaves_the_generator_alone():
@@ -299,7 +347,7 @@ def test_checkpoint_leaves_the_generator_alone():
 
     plugrad.manual_seed(3)
     x = plugrad.ones(5, requires_grad=True)
-    y = checkpoint(lambda x: plugrad.nn.functional.dropout(x), x)
+    y = checkpoint(lambda x: plugrad.nn.functional.dropout(x), x, use_reentrant=False)
     state = plugrad.get_rng_state()
     y.sum().backward()
     assert plugrad.equal(plugrad.get_rng_state(), state)

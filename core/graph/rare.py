@@ -1,0 +1,11 @@
+"""What a walk seldom needs stands in a room beside the core: the words of its errors, forward run again."""
+
+from __future__ import annotations
+
+from plugrad.registry.namespaces import lazy_names
+
+__getattr__, __dir__ = lazy_names(globals(), None, {
+    "autograd.rare.explanations": "explain stale",
+    "autograd.rare.forward_again": "run_forward_again",
+    "autograd.rare.overwritten": "overwriting",
+})  # fmt: skip

@@ -1,0 +1,323 @@
+"""Random programs do the same on PyTorch and on plugrad; so do programs of this kind that once did not.
+
+`support.random_programs` says how to run many more.
+"""
+
+from __future__ import annotations
+
+import textwrap
+import warnings
+
+import pytest
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    torch = pytest.importorskip("torch")
+
+import plugrad
+from support.program_listed import KINDS
+from support.program_runs import difference, shrink
+from support.random_programs import find, write
+
+FOUND = {
+    "a scalar view is written with itself, and summed over a broadcast": """
+        x = T.tensor([1.0, 3.0], requires_grad=True)
+        y = x.sum() * 2
+        y[...] = y[...]
+        (y + T.zeros(3)).sum().backward()
+    """,
+    "a non-leaf in inputs= retains its gradient, and goes on to": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 3
+        y.sum().backward(inputs=[y], retain_graph=True)
+        y.sum().backward(retain_graph=True)
+        z = y.grad
+        y.sum().backward()
+    """,
+    "inputs= before one that requires no grad retain theirs": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 3
+        z = T.zeros(2)
+        x.sum().backward(inputs=[y, z])
+    """,
+    "a backward that has nothing to start from retains nothing": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 3
+        x.backward(inputs=[y])
+    """,
+    "the node of a non-leaf in inputs= runs": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x.exp()
+        h = y.grad_fn.register_hook(see_inputs('y'))
+        y.sum().backward(inputs=[y])
+        y.sum().backward()
+    """,
+    "as_strided in inputs=": """
+        x = T.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        y = x.as_strided((2,), (2,))
+        (y * y).sum().backward(inputs=[y, x])
+    """,
+    "a comparison in place gives a gradient of zero": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2
+        y.eq_(2)
+        y.sum().backward(retain_graph=True)
+        z = T.zeros(2)
+        z.lt_(x)
+    """,
+    "logical operations in place leave the history alone": """
+        x = T.tensor([1.0, 0.0], requires_grad=True)
+        y = x * 2
+        y.logical_not_()
+        y.logical_or_(x)
+        x.logical_and_(x)
+        y.sum().backward()
+    """,
+    "tensors that are returned as they are": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        a = x.real
+        b = x.conj()
+        c = x.flatten()
+        d, e = T.broadcast_tensors(x, T.zeros(2, 1))
+        f = T.asarray(x, dtype=x.dtype)
+        a.grad = T.ones(2)
+    """,
+    "views of several outputs, and views of these, are not written": """
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        y = x * 1
+        a, b = y.unbind(0)
+        c = a[:1]
+        a.add_(1)
+        c.mul_(2)
+        y.mul_(2)
+        b * 2
+    """,
+    "views made under no_grad are not written where it is off": """
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        y = T.zeros(2)
+        with T.no_grad():
+            z = y[:1]
+        z.add_(x[0, :1])
+        z.add_(1)
+    """,
+    "views of leaves are not written, by Functions either": """
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        a = x.as_strided((2,), (1,))
+        a.zero_()
+        AddOne.apply(a)
+        b = x.split(1)[0]
+        b += 1
+    """,
+    "a leaf that no longer requires grad is still no one to write to by its views": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x[...]
+        x.requires_grad = False
+        y.add_(1)
+        z = (y * 3).sum()
+        z.backward()
+    """,
+    "views that a Function returns are not written": """
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        y = FirstRow.apply(x * 1)
+        y.tanh_()
+    """,
+    "a Function without history returns tensors of their own": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        with T.no_grad():
+            y = AddOne.apply(x)
+            z = Same.apply(x)
+    """,
+    "what a Function marks as changed loses its gradient": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 1
+        y.sum().backward(retain_graph=True, inputs=[y])
+        z = AddOne.apply(y)
+    """,
+    "a Function whose output got no gradient is called with zeros": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y, z = Lazy.apply(Square.apply(x), x)
+        z.sum().backward()
+    """,
+    "a retained gradient is that of the value after writes": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2
+        y.retain_grad()
+        y[:1] *= 3
+        z = y.view(2, 1)
+        z.retain_grad()
+        z.sum().backward()
+    """,
+    "a .grad with history is added to in place": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        (x * x).sum().backward(create_graph=True)
+        g = x.grad
+        (x * x).sum().backward()
+        x.grad += 1
+        x.grad.sin_()
+    """,
+    "a gradient of zeros requires grad if the graph is created": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = T.tensor([1.0, 2.0], dtype=T.float64, requires_grad=True)
+        g, h = T.autograd.grad((x * x).sum(), [x, y], create_graph=True, materialize_grads=True)
+        h[0] = 4.0
+        k, l = T.autograd.grad((x * x).sum(), [x, y], materialize_grads=True)
+        l[0] = 4.0
+    """,
+    "gradients of means are written": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        g, = T.autograd.grad(x.mean(), [x], create_graph=True)
+        g.view(-1).add_(-1)
+        g.triu_()
+    """,
+    "prehooks of a node that is only asked for do not run, hooks of its tensor do": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2
+        h = y.grad_fn.register_prehook(see_outputs('y'))
+        k = y.register_hook(double)
+        g, = T.autograd.grad(y.sin().sum(), [y])
+    """,
+    "hooks and retain_grad of what a walk starts from": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2
+        z = y * 3
+        y.retain_grad()
+        h = y.register_hook(see('y'))
+        g, = T.autograd.grad(y, [z], T.ones_like(y), allow_unused=True)
+    """,
+    "hooks of the node of several outputs see None for those without gradient": """
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        y, z = x.split(1)
+        h = z.grad_fn.register_hook(lambda gi, go: log.append(('go', [g is None for g in go], '')))
+        z.sum().backward()
+    """,
+    "hooks change neither type nor shape": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 1
+        h = y.register_hook(lambda g: g.double())
+        y.sum().backward(retain_graph=True)
+        h.remove()
+        h = y.register_hook(lambda g: g.sum())
+        y.sum().backward(retain_graph=True)
+        h.remove()
+        h = x.register_post_accumulate_grad_hook(lambda p: p.grad.zero_())
+        y.sum().backward()
+    """,
+    "a leaf that no longer requires grad gets none": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2
+        x.requires_grad = False
+        y.sum().backward()
+    """,
+    "a .grad of another shape": """
+        x = T.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
+        x.sum().backward()
+        x.grad.t_()
+        x.sum().backward()
+    """,
+    "what sort, max and topk return is written": """
+        x = T.tensor([1.0, 3.0, 2.0], requires_grad=True)
+        a, i = x.sort()
+        b, j = x.max(0)
+        c, k = x.topk(2)
+        a.tanh_()
+        b.mul_(2)
+        c[0] = 5.0
+        (a.sum() + b + c.sum()).backward()
+    """,
+    "indices of an output that was saved": """
+        x = T.tensor([1.0, 3.0], requires_grad=True)
+        v, i = Largest.apply(x)
+        j = i[...]
+        j.unsqueeze_(0)
+        v.backward()
+    """,
+    "unique has a history, and no gradient": """
+        x = T.tensor([1.0, 3.0, 1.0], requires_grad=True)
+        y = x.unique()
+        y.sum().backward()
+    """,
+    "an expanded view is written, and its base differentiated": """
+        x = T.tensor([1.0, 3.0], requires_grad=True)
+        y = x.sum()
+        z = y.expand_as(y)
+        T.relu_(z)
+        y.sum().backward()
+    """,
+    "parts of expanded tensors": """
+        x = T.zeros(1).expand(2, 1)
+        x[0] = 5
+        x.fill_(2)
+        x.zero_()
+        x[:] = 3
+        x.add_(1)
+    """,
+    "integers have no history": """
+        x = T.tensor([1.0, 3.0], requires_grad=True)
+        y = T.zeros(2, dtype=T.int64)
+        y.copy_(x)
+        y[0] = x[0]
+    """,
+    "what is written must fit": """
+        x = T.tensor([1.0, 3.0])
+        y = T.tensor(0.0)
+        y.copy_(x[:1])
+        x[x > 2] = T.zeros(2, 2)
+        x[x > 2] = T.zeros(1, 1)
+        x[[0, 1]] = T.zeros(2, dtype=T.float64)
+        x[[0, 1]] = T.tensor(2.0, dtype=T.float32)
+    """,
+    "inference mode makes inference tensors": """
+        x = T.ones(2)
+        with T.inference_mode():
+            a = T.zeros_like(x)
+            b = x.new_zeros(3)
+            c = copy.deepcopy(x)
+            d = x.real
+    """,
+}
+
+
+def lines(source: str) -> list[str]:
+    """Return the statements of a source text; an indented line belongs to the one before."""
+    statements: list[str] = []
+    for line in textwrap.dedent(source).strip().splitlines():
+        if line.startswith(" "):
+            statements[-1] += f"\n{line}"
+        else:
+            statements.append(line)
+    return statements
+
+
+@pytest.mark.parametrize("watch", [True, False])
+@pytest.mark.parametrize("name", FOUND)
+def test_programs_that_once_differed(name, watch):
+    found = difference(lines(FOUND[name]), torch, plugrad, watch)
+    assert found is None, str(found)
+
+
+def test_random_programs():
+    differing: list[str] = []
+    classes, _ = find(range(300), lambda seed, small, found: differing.append("\n".join([str(found), *small])))
+    assert not differing, "\n\n".join(differing)
+    assert sum(map(len, classes.values())) < 60  # what is listed is the exception
+
+
+def test_a_difference_is_found_and_shrunk():
+    class Wrong:
+        """plugrad with a `sin` that is a cosine, in its own namespace."""
+
+        def __getattr__(self, name):
+            return plugrad.cos if name == "sin" else getattr(plugrad, name)
+
+    program = ["a = T.ones(2)", "b = a * 2", "c = T.sin(b)", "d = c + 1", "e = a + b"]
+    small, found = shrink(program, torch, Wrong())
+    assert small == ["a = T.ones(2)", "c = T.sin(a)"] or small == program[:3]
+    assert (found.kind, found.name) == ("values", "c")
+
+
+def test_the_same_seed_writes_the_same_program():
+    assert write(5, torch) == write(5, torch) != write(6, torch)
+
+
+def test_every_kind_of_difference_that_is_meant_has_its_reason():
+    assert all(function.__doc__ and function.__doc__.partition("\n")[0].endswith(".") for function in KINDS)

@@ -1,0 +1,274 @@
+"""Run a program, a list of statements about a module `T`, on two libraries; find the first difference; shrink it.
+
+A difference says what differs (values, dtype, shape, strides, flags, grad_fn, grad, an error that only one raises, the
+hooks that ran), at which statement, and what each of the two showed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import warnings
+
+import numpy as np
+
+from support.program_prelude import PRELUDE
+
+# Nodes of ops that consist of other ops in one of the two libraries, or that PyTorch makes anew for views after writes.
+ANY_VIEW = ("AliasBackward", "AsStridedBackward")
+SAME_NODES = {
+    "AddmmBackward ViewBackward", "BmmBackward ViewBackward", "CloneBackward CopyBackwards",
+    "MeanBackward VarMeanBackward",
+    "CopyBackward CopyBackwards", "ConjPhysicalBackward CopyBackward", "CopyBackwards CopySlices",
+    "CopySlices FillBackward",
+    "CopySlices IndexPutBackward", "DivBackward MulBackward", "DotBackward MmBackward", "ImagBackward SelectBackward",
+    "MmBackward UnsafeViewBackward", "RsubBackward SubBackward", "SumBackward TraceBackward",
+    "UnsafeViewBackward ViewBackward", "VarBackward VarMeanBackward",
+}  # fmt: skip
+
+
+def same_node(expected, actual) -> bool:
+    """Whether the names of two nodes are the same, or mean the same."""
+    if expected == actual or None in (expected, actual):
+        return expected == actual
+    return expected in ANY_VIEW or actual == "ToCopyBackward" or " ".join(sorted((expected, actual))) in SAME_NODES
+
+
+def tolerance_of(program: list[str]) -> float:
+    """The relative and absolute tolerance for a program's values: gradients of gradients lose digits."""
+    return 2e-4 if any("float32" in line or ".float()" in line for line in program) else 1e-7
+
+
+@dataclasses.dataclass
+class Difference:
+    """What two libraries show differently after a statement of a program."""
+
+    kind: str
+    position: int  # of the statement; their number for what is seen at the end
+    name: str  # of the variable
+    expected: object
+    actual: object
+    message: str = ""
+    raised: bool = False  # whether a statement raised an error, in both
+
+    def __str__(self):
+        message = f" ({self.message})" if self.message else ""
+        return f"{self.kind} of {self.name}: {self.expected!r} expected, {self.actual!r} found{message}"
+
+
+class Run:
+    """A program under way on one library: its variables, and what its hooks logged."""
+
+    def __init__(self, T):
+        self.T, self.log = T, []
+        self.names = {"T": T, "log": self.log}
+        exec(compiled(PRELUDE), self.names)
+        self.before = set(self.names)
+        self.modes = contextlib.ExitStack()
+        self.message = ""
+
+    def __enter__(self):
+        self.modes.enter_context(self.T.enable_grad())
+        return self
+
+    def __exit__(self, *error):
+        self.modes.close()
+
+    def step(self, statement: str) -> str | None:
+        """Carry out one statement; return the name of the error's type that it raised, if any."""
+        try:
+            exec(compiled(statement), self.names)
+        except Exception as error:
+            self.message = str(error)[:200]
+            return type(error).__name__
+        self.message = ""
+        return None
+
+    def tensors(self) -> dict:
+        """The tensors among the variables of the program, by name."""
+        return {
+            name: value
+            for name, value in self.names.items()
+            if name not in self.before and isinstance(value, self.T.Tensor)
+        }
+
+
+_compiled: dict = {}
+
+
+def compiled(source: str):
+    """Return the code of a statement."""
+    code = _compiled.get(source)
+    if code is None:
+        if len(_compiled) > 20000:
+            _compiled.clear()
+        code = _compiled[source] = compile(source, "<program>", "exec")
+    return code
+
+
+def values_of(tensor):
+    return np.array(tensor.tolist())
+
+
+def strides_of(tensor) -> tuple:
+    """The strides of a view of a contiguous tensor, of dimensions with more than one element."""
+    if not tensor.numel() or not tensor._is_view() or not tensor._base.is_contiguous():
+        return ()
+    return tuple([step for step, n in zip(tensor.stride(), tensor.shape) if n > 1])
+
+
+def name_of_node(tensor):
+    """The name of a tensor's node, without the number of the overload of its op."""
+    return None if tensor.grad_fn is None else type(tensor.grad_fn).__name__.rstrip("0123456789")
+
+
+SEEN = {
+    "dtype": lambda t: str(t.dtype),
+    "shape": lambda t: tuple(t.shape),
+    "requires_grad": lambda t: t.requires_grad,
+    "is_leaf": lambda t: t.is_leaf,
+    "inference": lambda t: t.is_inference(),
+    "values": values_of,
+}
+SEEN_OF_VARIABLES = {
+    **SEEN,
+    "grad_fn": name_of_node,
+    "strides": strides_of,
+    "retains_grad": lambda t: t.retains_grad,
+    "grad": lambda t: None if t.grad is None else describe(t.grad, SEEN),
+}
+
+
+def describe(tensor, kinds) -> dict:
+    """Return what is to be seen of a tensor, by kind; an error's type where looking at it raises one."""
+    seen = {}
+    for kind, look in kinds.items():
+        try:
+            seen[kind] = look(tensor)
+        except Exception as error:
+            seen[kind] = f"{type(error).__name__}"
+    return seen
+
+
+def same(expected, actual, tolerance: float) -> bool:
+    """Whether what was seen of two tensors is the same; values up to rounding."""
+    if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray):
+        if expected.shape != actual.shape or expected.dtype.kind != actual.dtype.kind:
+            return False
+        with np.errstate(all="ignore"):
+            return bool(np.allclose(actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True))
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        return unlike(expected, actual, tolerance) is None
+    return type(expected) is type(actual) and expected == actual
+
+
+def unlike(expected: dict, actual: dict, tolerance: float) -> str | None:
+    """Return the first kind in which two descriptions differ."""
+    for kind, value in expected.items():
+        if kind == "strides" and () in (value, actual[kind]):
+            continue
+        if kind == "grad_fn" and same_node(value, actual[kind]):
+            continue
+        if not same(value, actual[kind], tolerance):
+            return kind
+    return None
+
+
+def ambiguous(tensor) -> bool:
+    """Whether a tensor is a view of one that requires grad, made under no_grad().
+
+    PyTorch says of it that it requires grad, and lets its gradient vanish; here it does not, as PyTorch documents it.
+    """
+    return held(tensor) and tensor._is_view() and tensor.is_leaf and tensor.requires_grad and tensor._base.requires_grad
+
+
+def held(tensor) -> bool:
+    """Whether PyTorch can say of a tensor what its history is, which it refuses for some views after writes."""
+    try:
+        return tensor.grad_fn is None or True
+    except RuntimeError:
+        return False
+
+
+def compare_tensors(position, expected: Run, actual: Run, tolerance) -> Difference | None:
+    """Return the first difference between variables of two runs."""
+    ours = actual.tensors()
+    for name, tensor in expected.tensors().items():
+        if name not in ours:
+            return Difference("type", position, name, "Tensor", type(actual.names.get(name)).__name__)
+        seen, found = describe(tensor, SEEN_OF_VARIABLES), describe(ours[name], SEEN_OF_VARIABLES)
+        kind = unlike(seen, found, tolerance)
+        if kind == "grad" and isinstance(seen[kind], dict) and isinstance(found[kind], dict):
+            inner = unlike(seen[kind], found[kind], tolerance)
+            return Difference(f"grad.{inner}", position, name, seen[kind][inner], found[kind][inner])
+        if kind is not None:
+            return Difference(kind, position, name, seen[kind], found[kind])
+    return None
+
+
+def as_array(values):
+    return None if values is None else np.array(values)
+
+
+def compare_logs(position, expected: Run, actual: Run, tolerance) -> Difference | None:
+    """Return the first difference between what the hooks of two runs logged."""
+    for number, (one, other) in enumerate(zip(expected.log, actual.log)):
+        if one[0] != other[0] or not same(*map(as_array, (one[1], other[1])), tolerance) or one[2] != other[2]:
+            return Difference("log", position, f"log[{number}]", one, other)
+    if len(expected.log) != len(actual.log):
+        return Difference("log", position, "length of log", expected.log, actual.log)
+    return None
+
+
+def difference(program: list[str], oracle, subject, watch=True, within=None) -> Difference | None:
+    """Return the first difference between a program's runs on two libraries; None if there is none.
+
+    With `watch` the variables are compared after every statement, else at the end only: to look at a tensor brings its
+    history up to date, which may hide what is wrong. `within` is a context in which the oracle runs.
+    """
+    tolerance, raised = tolerance_of(program), False
+    with warnings.catch_warnings(), Run(oracle) as expected, Run(subject) as actual:
+        warnings.simplefilter("ignore")
+        for position, statement in enumerate(program):
+            with within or contextlib.nullcontext():
+                one = expected.step(statement)
+            other = actual.step(statement)
+            raised = raised or one is not None
+            if one != other:
+                return Difference("error", position, "the statement", one, other, expected.message or actual.message)
+            if any(ambiguous(tensor) for tensor in expected.tensors().values()):
+                return None
+            if watch:
+                found = compare_tensors(position, expected, actual, tolerance)
+                if found is not None:
+                    found.raised = raised
+                    return found
+        end = len(program)
+        found = compare_tensors(end, expected, actual, tolerance) or compare_logs(end, expected, actual, tolerance)
+        if found is not None:
+            found.raised = raised
+        return found
+
+
+def shrink(program: list[str], oracle, subject, watch=True) -> tuple[list[str], Difference]:
+    """Return a program that shows the same kind of difference and needs each of its statements; and the difference."""
+    found = difference(program, oracle, subject, watch)
+    assert found is not None
+    program = program[: found.position + 1]
+    again = True
+    while again:
+        again = False
+        for size in (8, 4, 2, 1):
+            for start in range(len(program) - size, -1, -1):
+                shorter = program[:start] + program[start + size :]
+                other = difference(shorter, oracle, subject, watch)
+                if other is not None and alike(other, found):
+                    program, found, again = shorter[: other.position + 1], other, True
+    return program, found
+
+
+def alike(one: Difference, other: Difference) -> bool:
+    """Whether two differences are of the same kind; a NameError of a shortened program is none."""
+    if one.kind == "error":
+        return other.kind == "error" and (one.expected, one.actual) == (other.expected, other.actual)
+    return one.kind == other.kind
