@@ -46,7 +46,6 @@ METHODS = {
     "cpu": "Module.cpu, and saved tensors that wait on the CPU",
     "cuda": "Module.cuda",
     "double": "Module.double",
-    "fill_": "learning rates that are tensors",
     "flip": "reversed(tensor)",
     "float": "Module.float",
     "half": "Module.half",

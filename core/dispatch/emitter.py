@@ -62,8 +62,9 @@ class _BoolTypes(dict):
         return bools
 
 
+PLAIN_OR_SEQUENCE = PLAIN | {tuple, list}
 _GLOBALS = {
-    "General": General, "LEAF": LEAF, "INTS": {int}, "PLAIN": PLAIN, "PLAIN_OR_SEQUENCE": PLAIN | {tuple, list},
+    "General": General, "LEAF": LEAF, "INTS": {int}, "PLAIN": PLAIN, "PLAIN_OR_SEQUENCE": PLAIN_OR_SEQUENCE,
     "Tensor": Tensor, "UNTRACKED": UNTRACKED, "apply": interpreter.apply, "axes": axes, "bool_type": _BoolTypes(),
     "check": interpreter.check,
     "composite": interception.composite, "failed": interpreter.failed, "finish_many": interpreter.finish_many,
@@ -78,6 +79,7 @@ def globals_of(op, **own) -> dict:
     names = {f"_{name}": value for name, value in (_GLOBALS | own).items()}
     for name, kind in op.known_kinds.items():
         names[f"_types_{name}"], names[f"_plain_{name}"] = kind.types, kind.types & PLAIN
+        names[f"_sizes_{name}"] = kind.types & PLAIN_OR_SEQUENCE
     return {**names, **source.default_globals(op), "Tensor": Tensor, "_op": op}
 
 
@@ -237,7 +239,7 @@ if type({name}) not in {self.types(name, '_plain', '_PLAIN')}:
         name = argument.name
         if name == self.op.variadic:
             return f"if isinstance({name}, _Tensor):\n    raise _General\n{name}_ = {name}"
-        types = self.types(name, "_types", "_PLAIN_OR_SEQUENCE")
+        types = self.types(name, "_sizes", "_PLAIN_OR_SEQUENCE")
         return f"if type({name}) not in {types}:\n    raise _General\n{name}_ = {name}"
 
     def take_dim(self, argument) -> str:

@@ -89,7 +89,7 @@ def leaky_relu_vjp(F, g, input, negative_slope):
     return F.where(input > 0, g, g * negative_slope)
 
 
-@unary(promote="same", at=())
+@unary(promote="same", at=(), kinds={"threshold": "number", "value": "number"})
 def threshold(xp, input, threshold, value):
     """Each element where above a threshold, else a value."""
     refuse(BOOL_OR_COMPLEX, "threshold_cpu", input)

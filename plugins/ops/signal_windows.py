@@ -111,9 +111,9 @@ kaiser_window.samples(periodic_samples)
 # ---------------------------------------------------------------- signal.windows
 
 
-def _window(name):
+def _window(name, **options):
     """Declare the window `name` of `signal.windows`."""
-    return factory(name=f"signal_{name}", at=(f"signal.windows.{name}",), promote="float")
+    return factory(name=f"signal_{name}", at=(f"signal.windows.{name}",), promote="float", **options)
 
 
 def _points(xp, name, M, sym, dtype):
@@ -265,7 +265,7 @@ bartlett.samples(window_samples)
 cosine.samples(window_samples)
 
 
-@_window("exponential")
+@_window("exponential", kinds={"center": "number?"})
 def exponential(xp, M, *, center=None, tau=1.0, sym=True, dtype):
     """Window exp(-|k - center| / tau), by default around the middle.
 

@@ -183,7 +183,7 @@ def kthvalue_samples(make):
     yield make.args(make(3, 4), 1, 0, True)
 
 
-@op(at=("searchsorted",), vjp=None)
+@op(at=("searchsorted",), vjp=None, kinds={"input": "tensor|number"})
 def searchsorted(xp, sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):
     """Where each element of `input` would go in `sorted_sequence`.
 

@@ -223,7 +223,7 @@ def select_errors(make):
     yield IndexError, "out of range for tensor of size", make.args(make(2, 3), 0, 2)
 
 
-@view(node="SliceBackward0", kinds={"start": "int"})
+@view(node="SliceBackward0", kinds={"start": "tensor|int"})
 def narrow(xp, input, dim, start, length):
     """`length` consecutive slices along `dim`, from `start` on.
 

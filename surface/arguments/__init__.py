@@ -15,9 +15,8 @@ def kinds_of(op) -> dict:
     >>> kinds_of(registry.op("cumsum"))["dim"].words
     'int'
     """
-    if not op.names:
-        return {}  # it serves others
-    declared = {name: declaration(op, name) for name in op.parameters}
+    # One without a public name serves others: its kinds are those that it declares.
+    declared = {name: declaration(op, name) for name in op.parameters} if op.names else op.kinds
     return {name: kind(text) for name, text in declared.items() if text is not None}
 
 

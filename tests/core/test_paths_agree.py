@@ -141,10 +141,6 @@ KNOWN = [
         "views of a written base", "after: order of nodes", ["affine"],
     ),
     Known(
-        "the fast path believes that an option leaves the dtype of the result as it is",
-        "argument 2 is (None|'a')", ALL, ["threshold"],
-    ),
-    Known(
         "the fast path asks other arguments than inputs whether they make the gradient complex",
         r"argument 1 is \(1\+2j\)", r"after: grad \d+\.(dtype|strides|type|bits)", ["bce", "bce_logits", "mse", "l1"],
     ),
