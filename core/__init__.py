@@ -77,11 +77,6 @@ registry.declare_kind("compilers", home="compilers")
 
 from plugrad import nn, optim
 
-# Functions that are the methods of the core's own.
-globals().update((_name, getattr(Tensor, _name)) for _name in (
-    "detach", "detach_", "get_device", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg",
-    "is_nonzero", "is_same_size", "is_signed", "numel",
-))  # fmt: skip
 # What stands beside the core, imported when it is first used; all other names are the registry's.
 _look_up, __dir__ = _lazy_names(globals(), "", {
     "testing": "", "extend": "", "cuda": "", "utils": "", "overrides": "", "_C": "",
@@ -89,7 +84,8 @@ _look_up, __dir__ = _lazy_names(globals(), "", {
     "compiler": "compile",
     "func": "vmap",
     "interchange": "asarray from_dlpack frombuffer",
-    "queries": "broadcast_shapes is_storage is_tensor result_type typename",
+    "queries": "broadcast_shapes detach detach_ get_device is_complex is_conj is_floating_point is_inference is_neg "
+    "is_nonzero is_same_size is_signed is_storage is_tensor numel result_type typename",
     "printing": "set_printoptions",
     "limits": "finfo iinfo",
     "random": "get_rng_state initial_seed seed set_rng_state",

@@ -31,6 +31,13 @@ def describe(error) -> str:
     return " ".join(lines[-1 - after].removeprefix("plugrad.errors.").split())
 
 
+def flag(name: str, value) -> bool:
+    """Return a bool argument; TypeError for what is none."""
+    if value is not True and value is not False:
+        raise TypeError(f"argument '{name}' must be bool, not {type(value).__name__}; write True or False")
+    return value
+
+
 def suggestion(name: str, known) -> str:
     """Return '; did you mean ...?' for the nearest known name, or nothing."""
     import difflib

@@ -69,6 +69,6 @@ def like(tensor, flat):
 def strided_copy(tensor):
     """Return a copy whose elements lie two apart in memory, rows and columns exchanged."""
     memory = tensor.detach().new_empty((*tensor.shape[::-1], 2))[..., 0]
-    copy = memory.permute(*range(memory.ndim - 1, -1, -1))
+    copy = memory.permute(tuple(range(memory.ndim - 1, -1, -1)))
     copy.copy_(tensor.detach())
     return copy

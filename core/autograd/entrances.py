@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from operator import index
+
 from plugrad.autograd.accumulate import owned_tensor, writable
 from plugrad.autograd.roots import walk
 from plugrad.graph.modes import LEAF
 from plugrad.tensor.tensor import Tensor, core_method, make
+
+
+def _flags(create_graph, retain_graph) -> tuple:
+    """Return `create_graph` and whether to keep saved values, as bools; TypeError for what is no bool or int."""
+    create = create_graph if type(create_graph) is bool else bool(index(create_graph))
+    return create, create if retain_graph is None else bool(index(retain_graph))
 
 
 def _tuple(value) -> tuple:
@@ -35,7 +43,7 @@ def backward(
     gradients = _tuple(grad_tensors if grad_variables is None else grad_variables) or (None,) * len(tensors)
     if len(gradients) != len(tensors):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(gradients)} gradients")
-    retain = create_graph if retain_graph is None else retain_graph
+    create_graph, retain = _flags(create_graph, retain_graph)
     if report is not None:
         from plugrad.autograd.missing_grads import warn_missing
 
@@ -84,7 +92,7 @@ def grad(
     if len(gradients) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} outputs and {len(gradients)} grad_outputs")
     targets = lambda: dict.fromkeys(map(_target, inputs), False)  # noqa: E731
-    retain = create_graph if retain_graph is None else retain_graph
+    create_graph, retain = _flags(create_graph, retain_graph)
     captured = walk(outputs, gradients, retain=retain, create=create_graph, targets=targets)
     arrived = [captured.get(_target(tensor)) for tensor in inputs]
     del captured

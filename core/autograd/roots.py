@@ -24,7 +24,11 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
     if len(mode.thread.stack) > _DEEP:
         return _in_fresh_thread(walk, tensors, gradients, retain=retain, create=create, targets=targets)
     # Symbolic arrays know no operators: formulas run on Tensors then, recorded or not.
-    on_tensors = create or bool(special and mode.dispatch_modes) or any([tensor._type.symbolic for tensor in tensors])
+    try:
+        symbolic = any([tensor._type.symbolic for tensor in tensors])
+    except AttributeError:
+        raise TypeError("gradients are those of Tensors, and one of the outputs is none") from None
+    on_tensors = create or bool(special and mode.dispatch_modes) or symbolic
     roots = []
     for tensor, gradient in zip(tensors, gradients):
         edge = tensor._live_edge()

@@ -176,6 +176,8 @@ class TensorType:
             return value
         if len(self.constants) > 256:
             self.constants.clear()
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+            raise OverflowError("int too big to convert")
         constant = self.constants[value] = numpy.array(value, self.np)
         return constant
 

@@ -17,6 +17,7 @@ from plugrad.dispatch.formulas import PLAIN, output_number
 from plugrad.graph import modes
 from plugrad.graph.modes import LEAF, mode, tick
 from plugrad.graph.versions import touch
+from plugrad.tensor.description import Size
 from plugrad.tensor.layouts import open_type
 from plugrad.tensor.shapes import axes
 from plugrad.tensor.tensor import Tensor, write_out
@@ -64,7 +65,8 @@ class _BoolTypes(dict):
 
 PLAIN_OR_SEQUENCE = PLAIN | {tuple, list}
 _GLOBALS = {
-    "General": General, "LEAF": LEAF, "INTS": {int}, "PLAIN": PLAIN, "PLAIN_OR_SEQUENCE": PLAIN_OR_SEQUENCE,
+    "General": General, "LEAF": LEAF, "INTS": {int}, "SIZES": {tuple, list, Size},
+    "PLAIN": PLAIN, "PLAIN_OR_SEQUENCE": PLAIN_OR_SEQUENCE,
     "Tensor": Tensor, "UNTRACKED": UNTRACKED, "apply": interpreter.apply, "axes": axes, "bool_type": _BoolTypes(),
     "check": interpreter.check,
     "composite": interception.composite, "failed": interpreter.failed, "finish_many": interpreter.finish_many,
@@ -238,7 +240,7 @@ if type({name}) not in {self.types(name, '_plain', '_PLAIN')}:
     def take_shape(self, argument) -> str:
         name = argument.name
         if name == self.op.variadic:
-            return f"if isinstance({name}, _Tensor):\n    raise _General\n{name}_ = {name}"
+            return f"if type({name}) not in _SIZES:\n    raise _General\n{name}_ = {name}"
         types = self.types(name, "_sizes", "_PLAIN_OR_SEQUENCE")
         return f"if type({name}) not in {types}:\n    raise _General\n{name}_ = {name}"
 
@@ -464,7 +466,7 @@ _n.seq = _tick()
             self.add(1, f"if {' or '.join(looks)}:\n    _check(_op, {values})")
         result = f"_r = {call}" if self.plan.out else f"return {call}"
         self.add(1, f"try:\n    {result}\nexcept Exception as _error:")
-        self.add(2, f"_wrong = _op.wrong({values})\nif _wrong is None:\n    raise\nraise _wrong from None")
+        self.add(2, f"_wrong = _op.wrong({values}, _error)\nif _wrong is None:\n    raise\nraise _wrong from None")
         if self.plan.out:
             self.add(1, "return _r if out is None else _write_out(_op, _r, out)")
         return self.text
@@ -472,13 +474,13 @@ _n.seq = _tick()
     def look(self, name: str) -> str:
         """Return the condition under which an argument of a composite needs a look before it is used.
 
-        Tensors and floats need none: what is of another kind fails where it is used, unless the record declares it.
+        Tensors need none: what is of another kind fails where it is used, unless the record declares it.
         """
         kind, default = self.op.known_kinds[name], name in self.op.defaults
         if kind.types == {bool}:
             return f"{name} is not True and {name} is not False"
-        if not kind.plain and name not in self.op.kinds or {int, float} <= kind.types:
-            return ""
+        if not kind.plain and name not in self.op.kinds or name == "p":
+            return ""  # a probability is compared, which refuses what is no number
         given = f"{name} is not _d_{name} and " if default else ""
         return f"{given}_type({name}) not in _types_{name}"  # an op may be called `type`
 
@@ -521,7 +523,7 @@ _n.seq = _tick()
             sequence = "isinstance(size, (tuple, list)) and _INTS.issuperset(map(type, size))"
             tests.append(f"({'type(size) is int or ' * (op.variadic == 'size')}{sequence})")
         here = "(not _modes.elsewhere if device is None else device is _cpu and not _modes.special)"
-        tests = ["out is None", here, *tests]
+        tests = ["out is None", "requires_grad is False", here, *tests]
         values = {n: "_d" if n == "dtype" else n for n in op.parameters}
         arguments = [values[n] for n in op.positional] + [f"{n}={values[n]}" for n in op.keyword_only]
         raw = f"[{', '.join(values.values())}]"
@@ -547,5 +549,5 @@ _r = _new(_Tensor)
 _r._data = _y
 _r._type = _t
 _r._view = _r._edge = None
-return _r.requires_grad_() if requires_grad else _r""")
+return _r""")
         return self.text

@@ -8,6 +8,7 @@ from plugrad.devices import dtypes
 from plugrad.devices.device import device as _device
 from plugrad.devices.device import resolve
 from plugrad.dispatch import interception, interpreter
+from plugrad.errors import flag
 from plugrad.graph import modes
 from plugrad.tensor.creation import dtype_argument, new, require_grad
 from plugrad.tensor.tensor import Tensor, write_out
@@ -23,7 +24,10 @@ def create(op, values, dtype, place, requires_grad, out=None, inside=False):
         return interception.factory(
             op, values, options, lambda: create(op, values, dtype, place, requires_grad, out, True)
         )
-    interpreter.check(op, values)
+    error = op.wrong(values)
+    if error is not None:
+        raise error
+    flag("requires_grad", bool(requires_grad) if requires_grad is None else requires_grad)
     home = resolve(out.device if out is not None and place is None else place)
     if dtype is None and out is not None:
         dtype = out.dtype
@@ -65,7 +69,7 @@ def create(op, values, dtype, place, requires_grad, out=None, inside=False):
 
 def failed(op, values, raw, error):
     """Return what stands in place of the result of a kernel that raised, else raise the error, or what explains it."""
-    if "size" in op.index:
+    if "size" in op.index and op.wrong(values) is None:
         _check_size(op, list(values))
     return interpreter.failed(op, _device("cpu").tensor_type(numpy.dtype("float32")), raw, error, values)
 
@@ -73,17 +77,8 @@ def failed(op, values, raw, error):
 def _check_size(op, raw):
     position = op.index["size"]
     size = raw[position]
-    if isinstance(size, int) and op.variadic:
-        size = (size,)
-    if not isinstance(size, (tuple, list)):
-        raise TypeError(f"{op.name}(): argument 'size' must be tuple of ints, not {type(size).__name__}")
+    size = (size,) if isinstance(size, int) else size
     for n in size:
-        if isinstance(n, Tensor):
-            continue
-        if not hasattr(n, "__index__"):
-            raise TypeError(
-                f"{op.name}(): argument 'size' must be tuple of ints, but found element of type {type(n).__name__}"
-            )
-        if n < 0:
+        if not isinstance(n, Tensor) and n < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(size)}")
     raw[position] = tuple(int(n) for n in size)

@@ -40,7 +40,9 @@ class Elementwise(Op):
     def role(self, name):
         if self.index[name] not in self.promoted:
             return "input" if name in self.inputs else "value"
-        return "lead" if self.index[name] == self.promoted[0] else "operand"
+        if self.index[name] == self.promoted[0]:
+            return "lead"
+        return "partner" if self.kinds.get(name) == "tensor" else "operand"
 
     @property
     def result_type(self):
@@ -57,7 +59,7 @@ class Elementwise(Op):
             value = raw[position]
             if value is None:
                 continue
-            if hasattr(value, "dtype"):
+            if hasattr(value, "dtype") and isinstance(values[position], Tensor):
                 described.append((dtypes.from_numpy(value.dtype), "dim" if value.ndim else "zero"))
             else:
                 described.append((_scalar_dtype(self, position, value), "scalar"))
@@ -111,6 +113,8 @@ def _scalar_dtype(op, position, value):
     if cls is bool:
         return dtypes.bool
     if cls is int or isinstance(value, int):
+        if not -(1 << 63) <= value < 1 << 64:
+            raise OverflowError(f"int too big to convert: {op.name}() computes with ints of 64 bits; write a float")
         return dtypes.int64
     if cls is float or isinstance(value, float):
         return dtypes.get_default_dtype()

@@ -89,6 +89,9 @@ def composite(op, values, out=None):
     args, kwargs = arguments(op, values, out)
 
     def run():
+        error = op.wrong(values)
+        if error is not None:
+            raise error
         F, keywords = of_composites[op.scope], dict(zip(op.keyword_only, values[count:]))
         result = op.kernels["*"](F, *values[:count], **keywords)
         return result if out is None else write_out(op, result, out)

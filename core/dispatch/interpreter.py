@@ -213,7 +213,9 @@ def failed(op, ttype, raw, error, values=None):
         cpu_fallback = backends_room().cpu_fallback
         if cpu_fallback.applies(error, ttype):
             return cpu_fallback.compute(op, ttype, raw, error)
-    explained = (values and op.wrong(values)) or op.explain(error, raw)
+    explained = op.explain(error, raw)
+    if explained is error and values is not None:
+        explained = op.wrong(values, error) or error
     if explained is error:
         raise error
     raise explained from None

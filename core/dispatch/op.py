@@ -276,9 +276,9 @@ class Op:
         """(position, types) of parameters of a known kind: arguments of these types pass without a look."""
         return tuple([(self.index[name], kind.types) for name, kind in self.known_kinds.items()])
 
-    def wrong(self, values):
-        """Return the error for the first of the arguments that is of a wrong kind; None if there is none."""
-        return arguments.wrong(self, values)
+    def wrong(self, values, error=None):
+        """Return the error for the first argument that is of a wrong kind, or what stands for one of NumPy's."""
+        return arguments.wrong(self, values, error)
 
     @property
     def scope(self) -> str | None:

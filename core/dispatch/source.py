@@ -109,16 +109,19 @@ def settle_source(op) -> str:
 def variadic_lines(op) -> list[str]:
     """Return the lines that let `f(x, 1, 2)`, `f(x, (1, 2))` and `f(x, dims=(1, 2))` mean the same."""
     name = op.variadic
-    default = f"_d_{name}" if name in op.defaults else "()"
+    kind = op.known_kinds.get(name)
+    absent = f"        {name} = " + (f"_d_{name}" if name in op.defaults else "()")
+    if kind is not None and kind.plain and name not in op.defaults:
+        absent = f'        raise TypeError("{op.name}() missing 1 required positional argument: {name!r}")'
     return [
         "    if keywords:",
         f"        if list(keywords) != [{name!r}] or {name}:",
         f'            raise TypeError(f"{op.name}() got an unexpected keyword argument {{next(iter(keywords))!r}}")',
         f"        {name} = keywords[{name!r}]",
-        f"    elif len({name}) == 1 and not isinstance({name}[0], int) and {name}[0].__class__ is not Tensor:",
+        f"    elif len({name}) == 1 and not hasattr({name}[0], '__index__'):",
         f"        {name} = {name}[0]",
         f"    elif not {name}:",
-        f"        {name} = {default}",
+        absent,
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 from plugrad.devices.device import on_default_device
+from plugrad.errors import flag
 from plugrad.regions import Region, declare, elsewhere, mode, paused, region, special, watched
 
 __all__ = ["Region", "elsewhere", "mode", "paused", "region", "special", "watched"]
@@ -30,12 +31,12 @@ installed_hooks: tuple = ()  # hooks on ops that act in every thread
 def install(hooks: tuple) -> None:
     """Set the hooks on ops that act in every thread."""
     global installed_hooks
-    for flag in (watched, special, elsewhere):
-        flag.add("installed hooks")
+    for one in (watched, special, elsewhere):
+        one.add("installed hooks")
     installed_hooks = hooks
     if not hooks:
-        for flag in (watched, special, elsewhere):
-            flag.discard("installed hooks")
+        for one in (watched, special, elsewhere):
+            one.discard("installed hooks")
 
 
 def _note_default_device(is_set: bool) -> None:
@@ -156,7 +157,7 @@ class set_grad_enabled(ModeContext):
     __slots__ = ("_value", "_previous")
 
     def __init__(self, mode):
-        self._value, self._previous = bool(mode), globals()["mode"].grad
+        self._value, self._previous = flag("enabled", mode), globals()["mode"].grad
         globals()["mode"].grad = self._value
 
     def changes(self):

@@ -36,12 +36,18 @@ def dtype_argument(dtype):
     return known[dtype]
 
 
+_OVERFLOW = "Overflow when unpacking long long: an integer does not fit in int64"
+
+
 def _infer(data, dtype=None):
     """Return nested data as a NumPy array with the dtype that PyTorch infers for it."""
     if isinstance(data, (numpy.ndarray, numpy.generic)):
         return numpy.array(data)
     if isinstance(data, (list, tuple, range)):
-        data = _plain(data)
+        try:
+            data = _plain(data)
+        except RecursionError:
+            raise ValueError("too many dimensions 'list': the data is nested too deeply") from None
     elif hasattr(data, "__array__") and not isinstance(data, (bool, int, float, complex)):
         return numpy.array(data)
     elif data is None or isinstance(data, (str, dict, set)):
@@ -53,14 +59,18 @@ def _infer(data, dtype=None):
     try:
         array = numpy.array(data)
     except OverflowError as error:
-        raise RuntimeError("Overflow when unpacking long long") from error
+        raise ValueError(_OVERFLOW) from error
     except ValueError:
         raise ValueError(_ragged(data)) from None
     if array.dtype == object:
-        if isinstance(data, int) or array.size and all(isinstance(item, int) for item in array.flat):
-            raise RuntimeError("Overflow when unpacking long long: the integer does not fit in int64")
-        bad = next((item for item in array.flat if not isinstance(item, (int, float, complex))), None)
-        raise TypeError(f"must be real number, not {type(bad).__name__}")
+        bad = next((item for item in array.flat if not isinstance(item, (int, float, complex))), array)
+        if bad is not array:
+            raise TypeError(f"must be real number, not {type(bad).__name__}")
+        if all(isinstance(item, int) for item in array.flat):
+            raise ValueError(_OVERFLOW)
+        array = array.astype(complex if any(isinstance(item, complex) for item in array.flat) else float)
+    elif array.dtype == numpy.uint64 and dtype is not dtypes.uint64 and not _holds_numpy(data):
+        raise ValueError(_OVERFLOW)
     if array.dtype.type in (numpy.str_, numpy.bytes_):
         raise TypeError("new(): invalid data type 'str'")
     if dtype is not None:

@@ -209,6 +209,8 @@ class Description:
 
     def is_same_size(self, other) -> bool:
         """Whether the other tensor has the same shape."""
+        if not isinstance(other, Description):
+            raise TypeError(f"is_same_size(): argument 'other' must be Tensor, not {type(other).__name__}")
         return self._data.shape == other._data.shape
 
     def is_set_to(self, other) -> bool:

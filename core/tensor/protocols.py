@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy
 
 from plugrad.devices import dtypes
+from plugrad.errors import flag
 from plugrad.graph.modes import mode
 from plugrad.graph.versions import touch
 from plugrad.tensor import shared_memory
@@ -34,7 +37,7 @@ class Protocols:
 
     def numpy(self, *, force=False) -> numpy.ndarray:
         """Return the tensor as a NumPy array that shares its memory; with `force` detached and copied to the CPU."""
-        array = self._shared(force)
+        array = self._shared(flag("force", force))
         if array is not self._data:
             return array
         del array  # so that it does not count among those who hold the memory
@@ -65,6 +68,11 @@ class Protocols:
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
         """Run NumPy's ufuncs on tensors that need no gradient; refuse to lose a gradient silently."""
+        name, plain = ufunc.__name__, method == "__call__" and not out and not kwargs
+        if plain and len(inputs) == 2 and isinstance(inputs[0], numpy.generic):
+            operation = getattr(operator, _OPERATORS.get(name) or _TORCH_NAMES.get(name, name), None)
+            if operation is not None:  # a NumPy scalar on the left is a number, as on the right
+                return operation(inputs[0].item(), self)
         for value in inputs:
             if isinstance(value, Protocols) and value.requires_grad and mode.grad:
                 raise TypeError(
@@ -138,7 +146,7 @@ class Protocols:
 
     def __format__(self, spec):
         if not self._data.ndim and not self._type.symbolic:
-            return format(self.item(), spec) if spec else str(self)
+            return format(self.item(), spec)
         return object.__format__(self, spec)
 
     def __repr__(self, *, tensor_contents=None):
@@ -152,6 +160,10 @@ class Protocols:
         return self.flip(0) if self._data.ndim else self
 
 
+_OPERATORS = {
+    "divide": "truediv", "floor_divide": "floordiv", "remainder": "mod", "less_equal": "le", "greater_equal": "ge",
+    "not_equal": "ne",
+}  # fmt: skip
 _TORCH_NAMES = {
     "multiply": "mul",
     "subtract": "sub",

@@ -17,6 +17,7 @@ from plugrad import registry
 from plugrad.devices import dtypes
 from plugrad.devices.device import device as _device
 from plugrad.devices.device import type_of
+from plugrad.errors import flag
 from plugrad.graph.hooks import add_hook, add_tensor_hook, move_retained
 from plugrad.graph.modes import LEAF, enable_grad, mode, tick
 from plugrad.graph.nodes import Node, OutputSlot
@@ -126,7 +127,7 @@ class Tensor(Description, Protocols):
     def requires_grad_(self, requires_grad=True):
         """Set whether operations on this leaf are recorded; return the tensor."""
         edge = self._live_edge()
-        if requires_grad:
+        if flag("requires_grad", requires_grad):
             if edge is None:
                 if not (self._type.dtype.is_floating_point or self._type.dtype.is_complex):
                     raise RuntimeError(
@@ -468,8 +469,9 @@ def write_out(op, result, out):
     """Put the result of an op into the tensor given as `out=`, and return that."""
     if isinstance(out, (tuple, list)) and not isinstance(result, Tensor):
         return type(result)(*(write_out(op, r, o) for r, o in zip(result, out, strict=True)))
-    if not isinstance(out, Tensor):
-        raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    if not isinstance(out, Tensor) or not isinstance(result, Tensor):
+        wanted = "Tensor" if isinstance(result, Tensor) else "tuple of Tensors"
+        raise TypeError(f"{op.name}(): argument 'out' must be {wanted}, not {type(out).__name__}")
     if mode.grad and (out.requires_grad or result.requires_grad):
         raise RuntimeError(
             f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "

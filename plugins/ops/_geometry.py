@@ -15,8 +15,14 @@ def per_axis(value, n, name, function):
                 f"{function}: expected {name} to be a single integer value or a list of {n} values to match the "
                 f"convolution dimensions, but got {name}={list(value)}"
             )
-        return tuple(map(int, value))
-    return (int(value),) * n
+        return _checked(tuple(map(int, value)), name, function)
+    return _checked((int(value),) * n, name, function)
+
+
+def _checked(numbers, name, function):
+    if max(map(abs, numbers), default=0) >= 1 << 31:  # no memory holds such an image
+        raise ValueError(f"Overflow when unpacking long long: {function} has {name}={numbers}")
+    return numbers
 
 
 def batch_last(xp, images):

@@ -21,15 +21,15 @@ plugrad.linalg.LinAlgError = LinAlgError
 
 
 def check_float(name, *arrays) -> None:
-    """Raise RuntimeError unless the arrays are of a dtype that LAPACK computes in."""
+    """Raise NotImplementedError, a RuntimeError, unless the arrays are of a dtype that LAPACK computes in."""
     for array in arrays:
         if is_integral(array.dtype):
-            raise RuntimeError(
+            raise NotImplementedError(
                 f"{name}: Expected a floating point or complex tensor as input. Got "
                 f"{dtype_word(array.dtype)}; write input.float()"
             )
         if is_half(array.dtype):
-            raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {dtype_word(array.dtype)}")
+            raise NotImplementedError(f"{name}: Low precision dtypes not supported. Got {dtype_word(array.dtype)}")
 
 
 def check_matrix(name, array, argument="A") -> None:

@@ -120,6 +120,8 @@ def _adaptive_axes(function, n, shape, output_size):
         wanted = "'output_size' should contain one int" if n == 1 else f"output_size must be {n}"
         raise RuntimeError(f"{function}: {wanted} numbers (internal error otherwise), but got {output_size}")
     size = [length if s is None else int(s) for s, length in zip(output_size, shape[-n:])]
+    if max(size) >= 1 << 31:
+        raise RuntimeError(f"{function}: not enough memory for a result of the size {output_size}")
     if min(size) < 0:
         raise RuntimeError(
             f"{function}: elements of output_size must be greater than or equal to 0, but got {output_size}. "

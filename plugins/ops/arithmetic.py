@@ -165,7 +165,7 @@ def mul_vjp_other(F, g, input):
     return g * conj(F, input)
 
 
-@elementwise(tensors=("input", "tensor1", "tensor2"))
+@elementwise(tensors=("input", "tensor1", "tensor2"), kinds={"tensor1": "tensor", "tensor2": "tensor"})
 def addcmul(xp, input, tensor1, tensor2, *, value=1):
     """`input + value * tensor1 * tensor2`.
 
@@ -339,7 +339,7 @@ def fmod_vjp_other(F, g, input, other):
     return -g * F.div_trunc(input, other)
 
 
-@elementwise(tensors=("input", "tensor1", "tensor2"))
+@elementwise(tensors=("input", "tensor1", "tensor2"), kinds={"tensor1": "tensor", "tensor2": "tensor"})
 def addcdiv(xp, input, tensor1, tensor2, *, value=1):
     """`input + value * tensor1 / tensor2` for float tensors.
 
@@ -453,7 +453,7 @@ def abs_vjp(F, g, input):
 # ---------------------------------------------------------------- between two tensors
 
 
-@elementwise(tensors=("input", "end", "weight"))
+@elementwise(tensors=("input", "end", "weight"), kinds={"end": "tensor"})
 def lerp(xp, input, end, weight):
     """Linear interpolation `input + weight * (end - input)`.
 

@@ -28,7 +28,7 @@ def cosine_similarity(F, x1, x2, dim=1, eps=1e-8):
     return F.sum((x1 / one) * (x2 / other), dim)
 
 
-@composite(at=("nn.functional.pairwise_distance", "pairwise_distance"))
+@composite(at=("nn.functional.pairwise_distance", "pairwise_distance"), kinds={"x1": "tensor", "x2": "tensor"})
 def pairwise_distance(F, x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The `p`-norm of x1 - x2 + eps along the last dimension.
 

@@ -177,7 +177,7 @@ def non_empty(name, tensors):
     return list(tensors)
 
 
-@composite(at=("hstack",))
+@composite(at=("hstack",), kinds={"tensors": "tensors"})
 def hstack(F, tensors):
     """The tensors side by side: along dimension 1, or 0 for 1-d tensors.
 
@@ -189,7 +189,7 @@ def hstack(F, tensors):
     return F.cat(list(lifted), 0 if lifted[0].ndim == 1 else 1)
 
 
-@composite(at=("vstack", "row_stack"))
+@composite(at=("vstack", "row_stack"), kinds={"tensors": "tensors"})
 def vstack(F, tensors):
     """The tensors one below another, 1-d tensors being rows.
 
@@ -201,7 +201,7 @@ def vstack(F, tensors):
     return F.cat(list(F.atleast_2d(non_empty("vstack", tensors))), 0)
 
 
-@composite(at=("dstack",))
+@composite(at=("dstack",), kinds={"tensors": "tensors"})
 def dstack(F, tensors):
     """The tensors one behind another, along the third dimension.
 
@@ -212,7 +212,7 @@ def dstack(F, tensors):
     return F.cat(list(F.atleast_3d(non_empty("dstack", tensors))), 2)
 
 
-@composite(at=("column_stack",))
+@composite(at=("column_stack",), kinds={"tensors": "tensors"})
 def column_stack(F, tensors):
     """The tensors side by side, 0-d and 1-d tensors being columns.
 

@@ -252,7 +252,7 @@ def linalg_matrix_exp_vjp(F, g, A):
 # ---------------------------------------------------------------- products of vectors
 
 
-@elementwise(tensors=("input", "other"), at=("linalg.cross",), inplace=False)
+@elementwise(tensors=("input", "other"), at=("linalg.cross",), inplace=False, kinds={"other": "tensor"})
 def linalg_cross(xp, input, other, *, dim=-1):
     """Cross product of vectors of three elements along `dim`.
 

@@ -272,7 +272,7 @@ def _adaptive_max_pool(F, n, input, output_size, return_indices):
     return F.max_pool_with_indices(input, axes) if return_indices else F.max_pool(input, axes)
 
 
-@composite(at=("nn.functional.adaptive_max_pool1d",))
+@composite(at=("nn.functional.adaptive_max_pool1d",), kinds={"output_size": "int|some_ints"})
 def adaptive_max_pool1d(F, input, output_size, return_indices=False):
     """The largest element of each of `output_size` nearly equal stretches.
 
@@ -290,7 +290,7 @@ def adaptive_pool1d_samples(make):
     yield make(1, 2, 5), 2
 
 
-@composite(at=("nn.functional.adaptive_max_pool2d",))
+@composite(at=("nn.functional.adaptive_max_pool2d",), kinds={"output_size": "int|some_ints"})
 def adaptive_max_pool2d(F, input, output_size, return_indices=False):
     """The largest element of each of nearly equal parts of images.
 
@@ -308,7 +308,7 @@ def adaptive_pool2d_samples(make):
     yield make(1, 2, 5, 4), 2
 
 
-@composite(at=("nn.functional.adaptive_max_pool3d",))
+@composite(at=("nn.functional.adaptive_max_pool3d",), kinds={"output_size": "int|some_ints"})
 def adaptive_max_pool3d(F, input, output_size, return_indices=False):
     """The largest element of each of nearly equal parts of volumes.
 
@@ -495,7 +495,7 @@ def _adaptive_avg_pool(F, n, input, output_size):
     return F.avg_pool(input, axes, False, None)
 
 
-@composite(at=("nn.functional.adaptive_avg_pool1d", "adaptive_avg_pool1d"))
+@composite(at=("nn.functional.adaptive_avg_pool1d", "adaptive_avg_pool1d"), kinds={"output_size": "int|some_ints"})
 def adaptive_avg_pool1d(F, input, output_size):
     """The mean of each of `output_size` nearly equal stretches.
 
@@ -511,7 +511,7 @@ def adaptive_avg_pool1d(F, input, output_size):
 adaptive_avg_pool1d.samples(adaptive_pool1d_samples)
 
 
-@composite(at=("nn.functional.adaptive_avg_pool2d",))
+@composite(at=("nn.functional.adaptive_avg_pool2d",), kinds={"output_size": "int|some_ints"})
 def adaptive_avg_pool2d(F, input, output_size):
     """The mean of each of nearly equal parts of images.
 
@@ -527,7 +527,7 @@ def adaptive_avg_pool2d(F, input, output_size):
 adaptive_avg_pool2d.samples(adaptive_pool2d_samples)
 
 
-@composite(at=("nn.functional.adaptive_avg_pool3d",))
+@composite(at=("nn.functional.adaptive_avg_pool3d",), kinds={"output_size": "int|some_ints"})
 def adaptive_avg_pool3d(F, input, output_size):
     """The mean of each of nearly equal parts of volumes.
 

@@ -60,7 +60,7 @@ def reshape_errors(make):
     yield RuntimeError, "only one dimension can be inferred", make.args(make(2, 3), (-1, -1))
 
 
-@view(variadic="shape", at=("Tensor.view",))
+@view(variadic="shape", at=("Tensor.view",), kinds={"shape": "int|ints|dtype"})
 def view_(xp, input, shape):
     """The same memory in another shape, or seen as another dtype; never a copy.
 
@@ -73,11 +73,8 @@ def view_(xp, input, shape):
             [2, 3],
             [4, 5]])
     """
-    if len(shape) <= 1:
-        if isinstance(shape, (tuple, list)) and shape and isinstance(shape[0], xp.dtype):
-            shape = shape[0]
-        if isinstance(shape, xp.dtype):
-            return view_dtype(input, shape)
+    if isinstance(shape, xp.dtype):
+        return view_dtype(input, shape)
     out = reshape.kernels["*"](xp, input, shape)
     if not (input.flags.c_contiguous or input.size == 0 or xp.may_share_memory(input, out)):
         raise RuntimeError(

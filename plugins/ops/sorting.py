@@ -455,7 +455,7 @@ def histc(xp, input, bins=100, min=0, max=0):
     return xp.bincount(xp.minimum(places, bins - 1), minlength=bins).astype(input.dtype)
 
 
-@op(at=("isin",), vjp=None, kinds={"elements": "any"})
+@op(at=("isin",), vjp=None, kinds={"elements": "tensor|number", "test_elements": "tensor|number"})
 def isin(xp, elements, test_elements, *, assume_unique=False, invert=False):
     """Whether each element occurs in `test_elements`; either may be a number.
 

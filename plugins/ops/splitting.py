@@ -179,7 +179,7 @@ def along(F, name, input, indices_or_sections, dim, least):
     return F.tensor_split(input, indices_or_sections, dim)
 
 
-@composite()
+@composite(kinds={"indices_or_sections": "int|ints"})
 def hsplit(F, input, indices_or_sections):
     """Split columns (dimension 1; dimension 0 of a 1-d tensor).
 
@@ -190,7 +190,7 @@ def hsplit(F, input, indices_or_sections):
     return along(F, "hsplit", input, indices_or_sections, min(1, max(input.ndim - 1, 0)), 1)
 
 
-@composite()
+@composite(kinds={"indices_or_sections": "int|ints"})
 def vsplit(F, input, indices_or_sections):
     """Split rows (dimension 0).
 
@@ -201,7 +201,7 @@ def vsplit(F, input, indices_or_sections):
     return along(F, "vsplit", input, indices_or_sections, 0, 2)
 
 
-@composite()
+@composite(kinds={"indices_or_sections": "int|ints"})
 def dsplit(F, input, indices_or_sections):
     """Split along the third dimension.
 

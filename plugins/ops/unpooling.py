@@ -49,7 +49,9 @@ def max_pool3d_with_indices(
     return F.max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-@composite(at=("nn.functional.adaptive_max_pool1d_with_indices", "adaptive_max_pool1d"))
+@composite(
+    at=("nn.functional.adaptive_max_pool1d_with_indices", "adaptive_max_pool1d"), kinds={"output_size": "int|some_ints"}
+)
 def adaptive_max_pool1d_with_indices(F, input, output_size, return_indices=False):
     """`adaptive_max_pool1d` with positions: a pair (values, indices).
 
@@ -66,7 +68,7 @@ def pool1d_with_indices_samples(make):
     yield make(1, 2, 5), 2
 
 
-@composite(at=("nn.functional.adaptive_max_pool2d_with_indices",))
+@composite(at=("nn.functional.adaptive_max_pool2d_with_indices",), kinds={"output_size": "int|some_ints"})
 def adaptive_max_pool2d_with_indices(F, input, output_size, return_indices=False):
     """`adaptive_max_pool2d` with positions: a pair (values, indices).
 
@@ -83,7 +85,7 @@ def pool2d_with_indices_samples(make):
     yield make(1, 2, 5, 4), 2
 
 
-@composite(at=("nn.functional.adaptive_max_pool3d_with_indices",))
+@composite(at=("nn.functional.adaptive_max_pool3d_with_indices",), kinds={"output_size": "int|some_ints"})
 def adaptive_max_pool3d_with_indices(F, input, output_size, return_indices=False):
     """`adaptive_max_pool3d` with positions: a pair (values, indices).
 

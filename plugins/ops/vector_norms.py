@@ -271,7 +271,7 @@ def linalg_cond_samples(make):
 # ---------------------------------------------------------------- distances
 
 
-@composite(kinds={"p": "number"})
+@composite(kinds={"p": "number", "input": "tensor", "other": "tensor"})
 def dist(F, input, other, p=2):
     """Norm of the difference of two tensors, of order `p`.
 

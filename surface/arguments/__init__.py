@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plugrad.arguments.conventions import declaration
+from plugrad.arguments.foreign import translated
 from plugrad.arguments.kinds import is_tensor, kind, overflows
 
 __all__ = ["kinds_of", "wrong"]
@@ -15,13 +16,17 @@ def kinds_of(op) -> dict:
     >>> kinds_of(registry.op("cumsum"))["dim"].words
     'int'
     """
-    # One without a public name serves others: its kinds are those that it declares.
-    declared = {name: declaration(op, name) for name in op.parameters} if op.names else op.kinds
+    # One without a public name serves others, or is public as its in-place form: its kinds are those that it declares.
+    unnamed = {**op.kinds, **({"generator": "generator?"} if "generator" in op.parameters else {})}
+    declared = {name: declaration(op, name) for name in op.parameters} if op.names else unnamed
     return {name: kind(text) for name, text in declared.items() if text is not None}
 
 
-def wrong(op, values):
-    """Return PyTorch's error for the first argument that is of a wrong kind; None if there is none."""
+def wrong(op, values, error=None):
+    """Return PyTorch's error for the first argument that is of a wrong kind; None if there is none.
+
+    Where all are right and NumPy raised an `error` of its own it is said in PyTorch's words.
+    """
     for position, name in enumerate(op.parameters):
         wanted, value = op.known_kinds.get(name), values[position]
         if wanted is None:
@@ -32,12 +37,12 @@ def wrong(op, values):
             return ValueError(f"Overflow when unpacking long long: {_place(op, position, name)} has more than 64 bits")
         if "ints" in wanted.words and isinstance(value, (tuple, list)) and any(map(overflows, value)):
             return TypeError(f"Overflow when unpacking long long: {_place(op, position, name)} has more than 64 bits")
-    return None
+    return None if error is None else translated(op, error)
 
 
 def public_name(op) -> str:
     """Return the name under which programs call an op."""
-    return op.names[0].rpartition(".")[2]
+    return (op.names or (op.name,))[0].rpartition(".")[2]
 
 
 def _place(op, position, name) -> str:

@@ -55,8 +55,9 @@ def declaration(op, name) -> str | None:
     given = op.kinds.get(name)
     if given is not None:
         return None if given == "any" else given
-    if op.broadcasts and name in op.tensors:
-        return None  # promotion refuses what is neither tensor nor number
+    if op.broadcasts and name in op.tensors:  # of others promotion refuses what is neither tensor nor number
+        if op.arity or op.role(name) == "operand":
+            return None
     required = name not in op.defaults
     default = op.defaults.get(name)
     optional = "?" if default is None and not required or name == "dtype" else ""

@@ -39,11 +39,16 @@ def _scalar(value):
     return value.dtype if is_tensor(value) and not value.ndim and not value.requires_grad else None
 
 
+def _is_array(value, letters) -> bool:
+    """Whether a value is a 0-d array of one of NumPy's kinds."""
+    return isinstance(value, numpy.ndarray) and not value.ndim and value.dtype.kind in letters
+
+
 def is_int(value) -> bool:
     """Whether PyTorch takes a value for an int: bools it does not."""
     if isinstance(value, (bool, numpy.bool_)):
         return False
-    if isinstance(value, (int, numpy.integer)):
+    if isinstance(value, (int, numpy.integer)) or _is_array(value, "iu"):
         return True
     dtype = _scalar(value)
     return dtype is not None and not (dtype.is_floating_point or dtype.is_complex or dtype is plugrad.bool)
@@ -51,7 +56,7 @@ def is_int(value) -> bool:
 
 def is_float(value) -> bool:
     """Whether PyTorch takes a value for a float: ints and bools, too."""
-    if isinstance(value, (int, float, numpy.integer, numpy.floating)):
+    if isinstance(value, (int, float, numpy.integer, numpy.floating, numpy.bool_)):
         return True
     dtype = _scalar(value)
     return dtype is not None and not dtype.is_complex
@@ -67,6 +72,11 @@ def is_ints(value) -> bool:
     if not isinstance(value, (tuple, list)):
         return False
     return all([is_int(item) or i > 0 and isinstance(item, bool) for i, item in enumerate(value)])
+
+
+def is_some_ints(value) -> bool:
+    """Whether a value is a sequence of ints, some of which may be left out: None."""
+    return isinstance(value, (tuple, list)) and all([item is None or is_int(item) for item in value])
 
 
 def is_floats(value) -> bool:
@@ -88,7 +98,7 @@ def _instance(*classes):
     return lambda value: isinstance(value, classes)
 
 
-_SIZES = (tuple, list)
+_SIZES = (tuple, list, plugrad.Size)
 
 
 @functools.cache
@@ -103,6 +113,7 @@ def alternatives():
         "floats": Kind("tuple of floats", "(0.0, 1.0)", _SIZES, is_floats),
         "int": Kind("int", "1", (int,), is_int),
         "ints": Kind("tuple of ints", "(2, 3)", _SIZES, is_ints),
+        "some_ints": Kind("tuple of ints", "(2, None)", _SIZES, is_some_ints),
         "bool": Kind("bool", "True or False", (bool,), _instance(bool)),
         "str": Kind("str", "a string", (str,), _instance(str)),
         "dtype": Kind("torch.dtype", "torch.float32", (plugrad.dtype,), is_dtype),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy
 
-from plugrad import Tensor, as_tensor, from_numpy
+from plugrad import Tensor, as_tensor, dtypes, from_numpy
+from plugrad.errors import flag
 
 __all__ = ["asarray", "from_dlpack", "frombuffer"]
 
@@ -55,5 +56,8 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     >>> torch.frombuffer(bytearray([1, 2, 3]), dtype=torch.uint8, offset=1)
     tensor([2, 3], dtype=torch.uint8)
     """
+    if not isinstance(dtype, dtypes.dtype):
+        raise TypeError(f"frombuffer(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
+    requires_grad = flag("requires_grad", requires_grad)
     result = from_numpy(numpy.frombuffer(buffer, dtype.numpy, count, offset))
     return result.requires_grad_() if requires_grad else result

@@ -2,9 +2,36 @@
 
 from __future__ import annotations
 
+import functools
+
 from plugrad import Size, Tensor, dtypes, extend
 
 __all__ = ["broadcast_shapes", "is_storage", "is_tensor", "result_type", "typename"]
+
+
+def _check(fits, function, wanted, value) -> None:
+    if not fits:
+        raise TypeError(f"{function}(): an argument must be {wanted}, not {type(value).__name__}")
+
+
+def _of_tensors(name):
+    """Return a method of Tensor as a function, which checks that it is given a tensor."""
+    method = getattr(Tensor, name)
+
+    @functools.wraps(method)
+    def function(input, *args, **kwargs):
+        _check(isinstance(input, Tensor), name, "a Tensor", input)
+        return method(input, *args, **kwargs)
+
+    return function
+
+
+_METHODS = (
+    "detach", "detach_", "get_device", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg",
+    "is_nonzero", "is_same_size", "is_signed", "numel",
+)  # fmt: skip
+globals().update((name, _of_tensors(name)) for name in _METHODS)
+__all__ += _METHODS
 
 
 def is_tensor(obj):
@@ -41,6 +68,7 @@ def result_type(tensor1, tensor2):
         if isinstance(operand, Tensor):
             described.append((operand.dtype, "dim" if operand.ndim else "zero"))
         else:
+            _check(isinstance(operand, (int, float, complex)), "result_type", "a Tensor or Number", operand)
             described.append((dtypes.SCALAR[type(operand)], "scalar"))
     return dtypes.result_type(*described)
 
@@ -52,4 +80,8 @@ def broadcast_shapes(*shapes):
     >>> torch.broadcast_shapes((2, 1), (3,))
     torch.Size([2, 3])
     """
+    for shape in shapes:
+        sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+        if not all(isinstance(n, int) for n in sizes):
+            raise RuntimeError(f"shapes are ints or tuples of ints, got {type(shape).__name__}: write (2, 3)")
     return Size(extend.broadcast_shapes(*[tuple(s) if isinstance(s, (tuple, list)) else (s,) for s in shapes]))

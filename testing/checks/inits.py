@@ -48,7 +48,7 @@ def fill(function, given, dtype=plugrad.float64, seed=0, strided=False):
     first, *rest = given.args
     shape = tuple(first.shape)
     tensor = plugrad.full(shape[::-1] if strided else shape, 7.0, dtype=dtype, device=first.device)
-    tensor = (tensor.permute(*range(tensor.ndim - 1, -1, -1)) if strided else tensor).detach().requires_grad_()
+    tensor = (tensor.permute(tuple(range(tensor.ndim - 1, -1, -1))) if strided else tensor).detach().requires_grad_()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.simplefilter("ignore", FutureWarning)  # old names of others

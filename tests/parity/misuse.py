@@ -11,10 +11,12 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import functools
 import io
 import json
 import os
 import random
+import re
 import resource
 import select
 import signal
@@ -107,8 +109,9 @@ class Cases:
                 return draw.choice(more), self.value(draw)
         place = draw.choice(places) if places else "unknown"
         old = call.args[place] if isinstance(place, int) else call.kwargs.get(place)
-        if isinstance(old, plugrad.Tensor) and draw.random() < 0.5:
-            return place, draw.choice(misuse_values.CHANGES)
+        is_self = place == 0 and call.name.split(".")[-2:-1] not in ([], ["functional"]) and call.name[0].isupper()
+        if is_self or isinstance(old, plugrad.Tensor) and draw.random() < 0.5:
+            return place, draw.choice(misuse_values.SELVES if is_self else misuse_values.CHANGES)
         return place, self.value(draw)
 
     @staticmethod
@@ -138,8 +141,16 @@ def outcome(case, library):
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+@functools.cache
+def is_right(call) -> bool:
+    """Whether both libraries do the same for a call that nothing was done to."""
+    return judge(Case(call, []))[0] == "held"
+
+
 def judge(case):
     """Return (category, detail) of a case."""
+    if case.changes and not is_right(case.call):
+        return "unmade", "the right call differs"
     there = outcome(case, torch)
     if there[0] == "unmade":
         return "unmade", repr(there[1])[:200]
@@ -151,8 +162,7 @@ def judge(case):
         return "unmade", repr(here[1])[:200]
     detail = f"{text(there)}  |  {text(here)}"
     if here[0] == "error":
-        kinds = errors_alike(there[1], here[1]) if there[0] == "error" else None
-        if kinds:
+        if errors_alike(there[1] if there[0] == "error" else None, here[1]):
             return "held", ""
         if is_internal(here[1]):
             return "internal", detail + where(here[1])
@@ -160,7 +170,7 @@ def judge(case):
             return "type", detail + where(here[1])
         return "strict", detail + where(here[1])
     if there[0] == "error":
-        return "lenient", detail
+        return ("held", "") if any(reason(case, there[1]) for reason in MORE) else ("lenient", detail)
     return same(case, there[1], here[1])
 
 
@@ -179,26 +189,68 @@ def where(error):
     return last
 
 
-# Where PyTorch's Python code or an internal check met a wrong argument by chance, we say what is wrong with it:
-# (its type, our type) -> why.
-EQUIVALENT = {
-    (AttributeError, TypeError): "its Python code asked the argument for an attribute",
-    (AssertionError, TypeError): "its Python code asserts what we say",
-    (AssertionError, ValueError): "the same",
-    (IndexError, TypeError): "its Python code took an item of the argument",
-    (ValueError, TypeError): "numbers of more than 64 bits or odd objects that it tried to convert",
-    (OverflowError, ValueError): "a Python int that no dtype holds",
-    (NotImplementedError, TypeError): "meta or dtype",
-}
+# Why an error of another type, or an error where PyTorch has none, is right: each with the test by which it is known.
+def says_the_argument(theirs, ours) -> bool:
+    """We say which argument is of the wrong kind; PyTorch refuses the call, too, but meets something else first."""
+    return theirs is not None and isinstance(ours, TypeError) and " must be " in str(ours)
 
 
-def errors_alike(theirs, ours) -> bool:
-    """Whether an error is of the type that PyTorch raises, or of one derived from it, or stands in its place."""
-    return isinstance(ours, type(theirs)) or any(
-        isinstance(theirs, one) and isinstance(ours, other) for one, other in EQUIVALENT
+def met_by_chance(theirs, ours) -> bool:
+    """PyTorch's Python code fell over the argument: an attribute, an item, an assertion; ours says what is wrong."""
+    return isinstance(theirs, (AttributeError, AssertionError, IndexError, KeyError)) and isinstance(
+        ours, (TypeError, ValueError, RuntimeError)
     )
 
 
+def conversion(theirs, ours) -> bool:
+    """A value that has no 64 bits, or whose own methods raise: PyTorch has ValueError, OverflowError or TypeError."""
+    kinds = (ValueError, OverflowError, TypeError)
+    return (
+        isinstance(theirs, kinds)
+        and isinstance(ours, kinds)
+        and bool(re.search("verflow|too large|too big|__", str(theirs)))
+    )
+
+
+def flag_is_a_bool(theirs, ours) -> bool:
+    """PyTorch's Python code takes anything for a flag; here flags are bools everywhere, as in its C++ code."""
+    return theirs is None and isinstance(ours, TypeError) and "must be bool" in str(ours)
+
+
+def hook_is_callable(theirs, ours) -> bool:
+    """A hook that can't be called is refused when it is registered, not in the next backward."""
+    return theirs is None and isinstance(ours, TypeError) and "hook must be callable" in str(ours)
+
+
+def on_two_devices(theirs, ours) -> bool:
+    """Tensors with and without data are not mixed here; PyTorch lets some through and returns what was in memory."""
+    return theirs is None and "to be on the same device" in str(ours)
+
+
+REASONS = (on_two_devices, says_the_argument, met_by_chance, conversion, flag_is_a_bool, hook_is_callable)
+
+
+def errors_alike(theirs, ours) -> bool:
+    """Whether an error is of the type of PyTorch's (None: it raised none), or differs for one of the reasons."""
+    if theirs is not None and isinstance(ours, type(theirs)):
+        return True
+    return not is_internal(ours) and any(reason(theirs, ours) for reason in REASONS)
+
+
+# Why no error is right where PyTorch has one.
+def more_dtypes(case, theirs) -> bool:
+    """PyTorch has no kernel for a dtype."""
+    return isinstance(theirs, NotImplementedError) and "not implemented for" in str(theirs)
+
+
+def more_options(case, theirs) -> bool:
+    """A documented option of ours that PyTorch's function or class has not."""
+    return isinstance(theirs, TypeError) and any(
+        f"unexpected keyword argument '{place}'" in str(theirs) for place, _ in case.changes
+    )
+
+
+MORE = (more_dtypes, more_options)
 COMPARED = (torch.Tensor, tuple, list, bool, int, float, complex, str, dict, type(None), torch.dtype)
 
 
@@ -208,7 +260,8 @@ def same(case, theirs, ours):
         warnings.simplefilter("ignore")
         try:
             if isinstance(theirs, (torch.nn.Module, torch.optim.Optimizer)):
-                return ("held", "") if repr(theirs) == repr(ours) else ("value", f"{theirs!r}  |  {ours!r}")
+                alike = plain_text(theirs) == plain_text(ours)
+                return ("held", "") if alike else ("value", f"{theirs!r}  |  {ours!r}")
             if not isinstance(theirs, COMPARED):
                 return "held", ""
             drawn = any(word in name for word in misuse_calls.UNCOMPARED) or "meta" in str(case.changes)
@@ -218,6 +271,11 @@ def same(case, theirs, ours):
         except Exception as error:
             return "value", f"can't compare: {error!r}"
     return "held", ""
+
+
+def plain_text(thing):
+    """Return a repr without addresses and names of libraries."""
+    return re.sub(r"0x[0-9a-f]+|<module .*?>|torch\._C\.\w+|plugrad\.[\w.]+", "", repr(thing))
 
 
 def text(found):
@@ -307,6 +365,9 @@ def main():
     parser.add_argument("--only")
     parser.add_argument("--number", type=int, help="judge this one case, in this process")
     parser.add_argument("--show", default="internal hang crash lenient type strict value")
+    parser.add_argument(
+        "--json", action="store_true", help="print a line of JSON for each case: category, what, detail"
+    )
     options = parser.parse_args()
     cases = Cases(options.seed, options.only)
     if options.number is not None:
@@ -317,8 +378,13 @@ def main():
     counts = collections.Counter()
     for number, category, detail in run(cases, range(options.cases)):
         counts[category] += 1
+        if options.json:
+            print(json.dumps([category, str(cases.case(number)), detail]))
+            continue
         if category in options.show.split():
             print(f"{category:9} {number} {cases.case(number)}\n          {detail}")
+    if options.json:
+        return
     judged = sum(counts[name] for name in counts if name not in ("unmade", "unjudged"))
     print(f"{counts['held']} of {judged} held ({100 * counts['held'] / judged:.2f} %)", dict(counts))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 
 import numpy
 import torch
@@ -27,10 +28,9 @@ class Call:
 
     def function(self, library):
         """Return what is called, of PyTorch or plugrad."""
-        value = library
-        for part in self.name.split("."):
-            value = getattr(value, part)
-        return value
+        if self.name.startswith("operator."):
+            return getattr(operator, self.name.removeprefix("operator."))
+        return operator.attrgetter(self.name)(library)
 
     def arguments(self, library):
         """Return fresh arguments for one of the libraries."""
@@ -210,33 +210,34 @@ Tensor.is_floating_point(x)
 Tensor.is_shared(x)
 Tensor.type(x)
 Tensor.new(x, 2)
-Tensor.__getitem__(x, 0)
-Tensor.__getitem__(x, (0, 1))
-Tensor.__getitem__(x, i)
-Tensor.__setitem__(x, 0, 1.0)
-Tensor.__setitem__(x, i, g)
-Tensor.__len__(x)
-Tensor.__contains__(x, 1.0)
-Tensor.__add__(x, 1)
-Tensor.__radd__(x, 1)
-Tensor.__sub__(x, g)
-Tensor.__rsub__(x, 1)
-Tensor.__mul__(x, g)
-Tensor.__truediv__(x, g)
-Tensor.__rtruediv__(g, 2)
-Tensor.__floordiv__(x, 2)
-Tensor.__mod__(x, 2)
-Tensor.__pow__(x, 2)
-Tensor.__rpow__(x, 2)
-Tensor.__matmul__(x, S("T.ones(3, 2)"))
-Tensor.__and__(i, 1)
-Tensor.__or__(i, i)
-Tensor.__xor__(b, b)
-Tensor.__lshift__(i, 1)
-Tensor.__eq__(x, g)
-Tensor.__lt__(x, 1)
-Tensor.__iadd__(x, g)
-Tensor.__imul__(x, 2)
+operator.getitem(x, 0)
+operator.getitem(x, (0, 1))
+operator.getitem(x, i)
+operator.setitem(x, 0, 1.0)
+operator.setitem(x, i, g)
+operator.add(n, x)
+operator.mul(x, n)
+operator.contains(x, 1.0)
+operator.add(x, 1)
+operator.add(1, x)
+operator.sub(x, g)
+operator.sub(1, x)
+operator.mul(x, g)
+operator.truediv(x, g)
+operator.truediv(2, g)
+operator.floordiv(x, 2)
+operator.mod(x, 2)
+operator.pow(x, 2)
+operator.pow(2, x)
+operator.matmul(x, S("T.ones(3, 2)"))
+operator.and_(i, 1)
+operator.or_(i, i)
+operator.xor(b, b)
+operator.lshift(i, 1)
+operator.eq(x, g)
+operator.lt(x, 1)
+operator.iadd(x, g)
+operator.imul(x, 2)
 autograd.grad(s, S("(T.ones(2, requires_grad=True),)"), allow_unused=True)
 autograd.backward(s)
 autograd.backward([y], [g], retain_graph=True)

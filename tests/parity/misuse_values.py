@@ -110,3 +110,5 @@ x.expand(2, *x.shape) | -x | x * 0
     .split("|")
 )
 CHANGES = [text.strip() for text in CHANGES]
+# What a method may be called on: always a tensor.
+SELVES = [text for text in CHANGES if text.startswith(("x", "-x")) and ".numpy" not in text and ".tolist" not in text]

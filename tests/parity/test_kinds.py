@@ -72,6 +72,7 @@ def differences():
 
 # Parameters that take other things here, each with the reason.
 KNOWN = {
+    **dict.fromkeys(("isin.elements", "isin.test_elements"), "the overloads with a number call it test_element"),
     **dict.fromkeys(("std.dim", "std_mean.dim", "var.dim", "var_mean.dim"), "`var(True)` means `var(unbiased=True)`"),
     "randint.high": "`randint(high, size)` hands the size over in its place",
     "norm.p": "the function of Python takes 'fro' and 'nuc'",

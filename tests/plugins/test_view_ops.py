@@ -9,9 +9,15 @@ from plugrad.testing import samples_of
 from plugrad.testing.tensors import tensors_in
 
 VIEWS = sorted(name for name, op in registry.ops.items() if op.family == "view" and op.provider.builtin)
+
+
+def backwards(x):
+    return x.permute(tuple(reversed(range(x.ndim))))
+
+
 LAYOUTS = {
     "plain": lambda x: x,
-    "reversed dimensions": lambda x: x.permute(*reversed(range(x.ndim))).contiguous().permute(*reversed(range(x.ndim))),
+    "reversed dimensions": lambda x: backwards(backwards(x).contiguous()),
     "a part": lambda x: torch.stack([x, x], -1)[..., 0],
     "a copy by reshape": lambda x: torch.stack([x, x], 0).transpose(0, -1).reshape(-1)[: x.numel()].reshape(x.shape),
 }
