@@ -32,10 +32,10 @@ def finish_leaves(leaves: list, on_tensors=False, targets=None, captured=None) -
             leaves[-1] = run_pre(leaf, rare, leaves[-1], on_tensors)
         arrived = (ensure_tensor(leaves[-1]),) if rare is not None and rare.after else None
         accumulate(leaf, leaves, on_tensors)
-        if arrived is not None:
-            for hook in list(rare.after.values()):
-                hook((), arrived)
         if extras:
             for hook in list(extras.get("_post_accumulate_grad_hooks", {}).values()):
                 if hook(leaf) is not None:
                     raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+        if arrived is not None:
+            for hook in list(rare.after.values()):
+                hook((), arrived)

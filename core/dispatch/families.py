@@ -30,8 +30,9 @@ class Elementwise(Op):
     default_inplace = True
     has_out = True
 
-    def __init__(self, function, *, tensors=None, same=None, promote="same", **options):
+    def __init__(self, function, *, tensors=None, same=None, promote="same", takes_half=False, **options):
         super().__init__(function, promote=promote, **options)
+        self.widens = {} if takes_half else _COMPUTE_IN
         self.keeps_order = promote != "bool"
         self.tensors = tuple(tensors) if tensors else self.parameters[: self.arity or 1]
         self.operands = tuple(self.index[name] for name in self.tensors)
@@ -73,7 +74,7 @@ class Elementwise(Op):
             raise NotImplementedError(
                 f"\"{self.name}\" not implemented for '{result._label}': it is defined for integers and bool"
             )
-        compute = getattr(dtypes, _COMPUTE_IN[result.name]).numpy if result.name in _COMPUTE_IN else result.numpy
+        compute = getattr(dtypes, self.widens[result.name]).numpy if result.name in self.widens else result.numpy
         for position in self.promoted:
             value = raw[position]
             if value is not None and hasattr(value, "dtype"):

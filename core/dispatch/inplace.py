@@ -137,10 +137,15 @@ def store(target, result):
     array = target._data
     saves_y = False
     if edge is not None and isinstance(edge, Node) and edge.saved:
-        if any(value is array for value in edge.saved):
-            kept = array.copy()  # the formula needs the value from before the write
-            edge.saved = tuple(kept if value is array else value for value in edge.saved)
         saves_y = any(value is result._data for value in edge.saved)
+        if any(value is array for value in edge.saved):
+            # Of what is written the formula needs the value from before. As another argument, in `x.mul_(x)`, it is
+            # refused in backward, as in PyTorch; but not where the result is saved, whose version hides that of it.
+            kept, first = array.copy(), None if edge.op is None or saves_y else edge.op.parameters[0]
+            edge.saved = tuple([
+                kept if value is array and (first is None or name == first) else value
+                for name, value in zip(edge.saves or edge.saved, edge.saved)
+            ])  # fmt: skip
     if not target._type.symbolic:
         if (
             array.size
@@ -185,6 +190,8 @@ def rebase(target, edge) -> None:
     move_retained(base_edge, node)
     base._edge = node
     next_generation(base)
+    if target.retains_grad:
+        target._refresh()  # a gradient that is kept is that of what was written
 
 
 def _check_expands(value, region) -> None:

@@ -49,3 +49,8 @@ def bounded(xp, input, low, high):
         # NumPy's `clip` is vectorised; its `maximum` with a number is not, and five times slower.
         return input.clip(low, high)
     return xp.minimum(xp.maximum(input, low), high)
+
+
+def is_complex(value) -> bool:
+    """Whether the elements of a tensor or of a raw array are complex."""
+    return "complex" in str(value.dtype)

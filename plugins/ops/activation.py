@@ -42,7 +42,7 @@ def relu_cpu(xp, input):
             return relu.kernels["*"](xp, input)
         zero = _zeros[input.dtype] = xp.zeros((), input.dtype)
     # NumPy's `maximum` with a number has no vectorised loop, its `clip` has; for few elements calls count more.
-    return xp.maximum(input, zero) if input.size < 4096 else input.clip(0, math.inf)
+    return xp.maximum(zero, input) if input.size < 4096 else input.clip(0, math.inf)  # both leave -0.0 as it is
 
 
 _zeros: dict = {}
@@ -50,7 +50,7 @@ _zeros: dict = {}
 
 @relu.vjp
 def relu_vjp(F, g, y):
-    return F.where(y > 0, g, 0.0)
+    return F.where(y <= 0, 0.0, g)
 
 
 @unary(promote="same", at=())
@@ -145,7 +145,7 @@ def hardshrink(xp, input, lambd=0.5):
 
 @hardshrink.vjp
 def hardshrink_vjp(F, g, input, lambd):
-    return F.where((input >= -lambd) & (input <= lambd), 0.0, g)
+    return F.where((input < -lambd) | (input > lambd), g, 0.0)
 
 
 @unary(promote="same", inplace=False, at=("nn.functional.softshrink",))
@@ -166,7 +166,7 @@ def softshrink(xp, input, lambd=0.5):
 
 @softshrink.vjp
 def softshrink_vjp(F, g, input, lambd):
-    return F.where((input >= -lambd) & (input <= lambd), 0.0, g)
+    return F.where((input < -lambd) | (input > lambd), g, 0.0)
 
 
 @elementwise(tensors=("input", "weight"), at=(), inplace=False, node="PreluKernelBackward0")
@@ -250,7 +250,7 @@ def sigmoid_samples(make):
     yield make(2, low=-800, high=800)
 
 
-@unary(promote="same", inplace=False, at=("nn.functional.logsigmoid",), node="LogSigmoidBackward0", any_order=True)
+@unary(promote="same", inplace=False, at=("nn.functional.logsigmoid",), node="LogSigmoidBackward0")
 def logsigmoid(xp, input):
     """Logarithm of the logistic function, without overflow.
 
@@ -332,7 +332,7 @@ def elu(xp, input, alpha=1.0, scale=1.0, input_scale=1.0):
     refuse(NOT_FLOATING, "elu_cpu", input)
     negative = input.clip(-math.inf, 0)
     bent = xp.expm1(negative if input_scale == 1 else negative * input_scale)
-    result = input.clip(0, math.inf) + (bent if alpha == 1 else bent * alpha)
+    result = xp.where(input < 0, bent if alpha == 1 else bent * alpha, input)
     return result if scale == 1 else result * scale
 
 
@@ -340,7 +340,7 @@ def elu(xp, input, alpha=1.0, scale=1.0, input_scale=1.0):
 def elu_vjp(F, g, input, alpha, scale, input_scale):
     # The exponential of the negative part only: elsewhere it may overflow, and infinity times zero is NaN.
     slope = F.exp(F.clamp_max(input, 0.0) * input_scale) * (alpha * input_scale * scale)
-    return F.where(input > 0, g * scale, g * slope)
+    return F.where(input <= 0, g * slope, g * scale)
 
 
 # ---------------------------------------------------------------- gated by their own size
@@ -389,10 +389,10 @@ def gelu(xp, input, *, approximate="none"):
     refuse(NOT_FLOATING, "GeluKernelImpl", input)
     if approximate == "tanh":
         gate = input * (input * input * (0.044715 * _TWO_OVER_ROOT) + _TWO_OVER_ROOT)
-        return input * (xp.tanh(gate) + 1) * 0.5
+        return input * ((xp.tanh(gate) + 1) * 0.5)
     if approximate != "none":
         raise RuntimeError(f"approximate argument must be either none or tanh, not {approximate!r}.")
-    return input * (erf.kernels["*"](xp, input * _ROOT_HALF) + 1) * 0.5
+    return input * ((erf.kernels["*"](xp, input * _ROOT_HALF) + 1) * 0.5)
 
 
 _ROOT_HALF = math.sqrt(0.5)

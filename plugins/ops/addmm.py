@@ -184,7 +184,7 @@ def baddbmm_samples(make):
     yield make.args(make(2, 3, 5), make(2, 3, 4), make(2, 4, 5), beta=0.5, alpha=2)
 
 
-@composite(inplace=True)
+@composite()
 def addbmm(F, input, batch1, batch2, *, beta=1, alpha=1):
     """`beta * input + alpha` times the sum of the products in a batch.
 
@@ -198,6 +198,33 @@ def addbmm(F, input, batch1, batch2, *, beta=1, alpha=1):
     b, n, k = batch1.shape
     flat = F.reshape(F.transpose(batch1, 0, 1), (n, b * k)), F.reshape(batch2, (b * k, batch2.shape[2]))
     return _plus(F, input, F.mm(*flat), beta, alpha)
+
+
+@composite(name="addbmm_", at=("Tensor.addbmm_",))
+def addbmm_(F, input, batch1, batch2, *, beta=1, alpha=1):
+    """In-place version of `addbmm`.
+
+    A tensor that is broadcast gets the shape of the result. Raises RuntimeError when such a one requires grad.
+
+    >>> import plugrad as torch
+    >>> torch.zeros(1).addbmm_(torch.ones(5, 2, 3), torch.ones(5, 3, 2))
+    tensor([[15., 15.],
+            [15., 15.]])
+    """
+    result = F.addbmm(input, batch1, batch2, beta=beta, alpha=alpha)
+    if result.shape == input.shape:
+        return input.copy_(result)
+    if input.requires_grad:
+        raise RuntimeError(
+            f"addbmm_: a tensor that requires grad can't be broadcast to {list(result.shape)}: write x = x.addbmm(...)"
+        )
+    input.data = result.detach()
+    return input
+
+
+@addbmm_.samples
+def addbmm_in_place_samples(make):
+    yield make.on_copy(make(3, 5), make(2, 3, 4), make(2, 4, 5), beta=0.5, alpha=2)
 
 
 @addbmm.samples

@@ -33,7 +33,9 @@ def _check_alpha(array, alpha):
 def _scaled(xp, input, other, alpha):
     """`alpha * other`, with PyTorch's rules on which numbers may scale which dtypes."""
     array = input if hasattr(input, "dtype") else other
-    return xp.multiply(other, _check_alpha(array, alpha))
+    scaled = xp.multiply(other, _check_alpha(array, alpha))
+    # Of two numbers one, whose dtype counts for nothing; integers go through int64, which wraps around.
+    return scaled if hasattr(other, "dtype") or is_integer(array.dtype) else scaled.item()
 
 
 def _check_divisor(xp, input, other):
@@ -174,6 +176,7 @@ def addcmul(xp, input, tensor1, tensor2, *, value=1):
     tensor([ 7., 17.])
     """
     refuse(BOOL, "addcmul_cpu_out", input)
+    value = int(value) if is_integer(input.dtype) else value
     return xp.add(input, xp.multiply(tensor1, tensor2) if value == 1 else value * xp.multiply(tensor1, tensor2))
 
 
@@ -301,7 +304,10 @@ def remainder(xp, input, other):
     """
     refuse(BOOL_OR_COMPLEX, "remainder_cpu", input, other)
     _check_divisor(xp, input, other)
-    return xp.remainder(input, other)
+    result = xp.remainder(input, other)
+    if result.dtype.kind != "f":
+        return result
+    return xp.where(result == 0, xp.copysign(result, input), result)  # NumPy gives zero the sign of `other`
 
 
 @remainder.vjp("input")

@@ -127,6 +127,8 @@ def _conv(F, n, input, weight, bias, stride, padding, dilation, groups):
     )  # fmt: skip
     if extra:
         input = F.constant_pad_nd(input, extra)
+    if not weight.shape[1]:  # of no channels PyTorch makes none, whatever the weight says
+        weight, bias = weight[:0], None if bias is None else bias[:0]
     if input.ndim == n + 2:
         return F.convolve(input, weight, bias, geometry)
     input = F.unsqueeze(input, 0)

@@ -250,7 +250,7 @@ def spaced(xp, start, end, steps):
         raise RuntimeError("number of steps must be non-negative")
     step = (end - start) / max(steps - 1, 1)
     i = xp.arange(steps, dtype="float64")
-    return xp.where(i < steps / 2, start + step * i, end - step * (steps - 1 - i))
+    return xp.where(i < steps // 2, start + step * i, end - step * (steps - 1 - i))
 
 
 @factory(kinds={"start": "tensor|number", "end": "tensor|number"})

@@ -39,7 +39,14 @@ def cumsum(xp, input, dim, *, dtype=None):
     >>> torch.cumsum(torch.tensor([1, 2, 3]), 0)
     tensor([1, 3, 6])
     """
-    return cast(xp.cumsum(input, axis=dim), dtype)
+    return cast(_running(xp.cumsum, input, dim), dtype)
+
+
+def _running(function, input, dim):
+    """Running sums or products, of float32 computed in float64: the error of every step would stay."""
+    if input.dtype == "float32":
+        return function(input, axis=dim, dtype="float64").astype("float32")
+    return function(input, axis=dim)
 
 
 cumsum.meta(_same_shape)
@@ -112,7 +119,7 @@ def cumprod(xp, input, dim, *, dtype=None):
     >>> torch.cumprod(torch.tensor([1, 2, 3]), 0)
     tensor([1, 2, 6])
     """
-    return cast(xp.cumprod(input, axis=dim), dtype)
+    return cast(_running(xp.cumprod, input, dim), dtype)
 
 
 cumprod.meta(_same_shape)
@@ -136,15 +143,30 @@ def cumprod_samples(make):
 # ---------------------------------------------------------------- log of sums of exponentials
 
 
+def _logaddexp_of_reals(xp):
+    return lambda earlier, later: (xp.logaddexp(earlier[0], later[0]),)
+
+
 def _logaddexp_pair(xp):
     def join(earlier, later):
         a, b = earlier[0], later[0]
         swap = a.real < b.real
         high, low = xp.where(swap, b, a), xp.where(swap, a, b)
         finite = xp.isfinite(high)
-        return (xp.where(finite, high + xp.log(1 + xp.exp(xp.where(finite, low - high, 0))), high),)
+        total = xp.where(finite, high + xp.log(1 + xp.exp(xp.where(finite, low - high, 0))), high)
+        both = (high.real == math.inf) & (low.real == math.inf)  # the sum of their directions
+        if both.any():
+            total = xp.where(both, xp.log(xp.exp(xp.where(both, a, 0)) + xp.exp(xp.where(both, b, 0))), total)
+        lost = xp.isnan(a) | xp.isnan(b)
+        return (xp.where(lost, complex(math.nan, math.nan), total).astype(a.dtype),)
 
     return join
+
+
+def _without_direction(xp, input):
+    """Complex numbers of which those at minus infinity have no imaginary part, and NaN is NaN in both parts."""
+    input = xp.where(input.real == -math.inf, -math.inf, input)
+    return xp.where(xp.isnan(input), complex(math.nan, math.nan), input).astype(input.dtype)
 
 
 @reduction(any_order=True, kinds={"dim": "int"})
@@ -156,7 +178,9 @@ def logcumsumexp(xp, input, dim):
     tensor([1000.0000, 1000.6932])
     """
     refuse(INTEGRAL, "logcumsumexp_out_cpu", input)
-    return scanned(xp, _logaddexp_pair(xp), (input + 0,), dim)[0]
+    if input.dtype.kind == "c":
+        return scanned(xp, _logaddexp_pair(xp), (_without_direction(xp, input),), dim)[0]
+    return scanned(xp, _logaddexp_of_reals(xp), (input + 0,), dim)[0]
 
 
 @logcumsumexp.kernel("cpu")

@@ -17,9 +17,15 @@ _COMPLEX = {"f": "complex64", "d": "complex128"}  # by the character of the dtyp
 _REAL = {"F": "float32", "D": "float64"}
 
 
-def _scaled(result, scale, dtype):
+def _scaled(xp, result, scale, dtype):
     result = result.astype(dtype, copy=False)
-    return result if scale == 1 else result * result.dtype.type(scale)
+    if scale == 1:
+        return result
+    if result.dtype.kind != "c" or not result.size:
+        return result * result.dtype.type(scale)
+    scaled = xp.empty_like(result)
+    scaled.real, scaled.imag = result.real * scale, result.imag * scale  # infinity times 0j is NaN
+    return scaled
 
 
 @op(at=(), any_order=True)
@@ -30,13 +36,13 @@ def fft_c2c(xp, input, dims, scale, forward):
     """
     dtype = _COMPLEX.get(input.dtype.char, input.dtype)
     if not dims:
-        return _scaled(input.astype(dtype), scale, dtype)
+        return _scaled(xp, input.astype(dtype), scale, dtype)
     norm = "backward" if forward else "forward"
     if len(dims) == 1:  # the functions of several dimensions take their time to find that out
         result = (xp.fft.fft if forward else xp.fft.ifft)(input, axis=dims[0], norm=norm)
     else:
         result = (xp.fft.fftn if forward else xp.fft.ifftn)(input, axes=dims, norm=norm)
-    return _scaled(result, scale, dtype)
+    return _scaled(xp, result, scale, dtype)
 
 
 @fft_c2c.meta
@@ -68,7 +74,7 @@ def fft_r2c(xp, input, dims, scale, double=False):
     It is cut along the last of `dims`. With `double` those that have a conjugate twin count twice.
     """
     result = xp.fft.rfft(input, axis=dims[0]) if len(dims) == 1 else xp.fft.rfftn(input, axes=dims)
-    result = _scaled(result, scale, _COMPLEX[input.dtype.char])
+    result = _scaled(xp, result, scale, _COMPLEX[input.dtype.char])
     if double:
         result[_twin(dims, input.shape[dims[-1]])] *= 2
     return result
@@ -105,7 +111,8 @@ def fft_c2r(xp, input, dims, scale, n, double=True):
         input = xp.array(input)
         input[_twin(dims, n)] /= 2
     sizes = [n if d == dims[-1] else input.shape[d] for d in dims]
-    return _scaled(xp.fft.irfftn(input, sizes, dims, norm="forward"), scale, _REAL.get(input.dtype.char, input.dtype))
+    result = xp.fft.irfftn(input, sizes, dims, norm="forward")
+    return _scaled(xp, result, scale, _REAL.get(input.dtype.char, input.dtype))
 
 
 @fft_c2r.meta

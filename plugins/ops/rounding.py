@@ -7,7 +7,7 @@ import math
 from plugrad import bfloat16, finfo
 from plugrad.extend import Op, binary, collect, conj, hookimpl, is_integral, op, unary
 
-from ._checks import BOOL, INTEGER, NOT_FLOATING, is_number, refuse
+from ._checks import BOOL, INTEGER, NOT_FLOATING, is_complex, is_number, refuse
 
 
 def _refuse_bool(name, input):
@@ -159,6 +159,8 @@ def sgn(xp, input):
 
 @sgn.vjp
 def sgn_vjp(F, g, input, y):
+    if not is_complex(input):
+        return F.zeros_like(g)
     # Turning the argument of a complex number turns its sign; changing the modulus does nothing to it.
     modulus = F.abs(input)
     tangent = g - F.real(g * conj(F, y)) * y
@@ -221,7 +223,7 @@ def heaviside_vjp(F, g):
 # ---------------------------------------------------------------- floating-point numbers
 
 
-@binary(numbers="none")
+@binary(numbers="none", takes_half=True)
 def nextafter(xp, input, other):
     """Next representable number after `input` towards `other`.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, is_floating, is_single_or_double, op, rng
 
 
@@ -75,8 +76,18 @@ def softmax_meta(input, dim, dtype=None):
 
 @softmax.vjp
 def softmax_vjp(F, g, y, dim):
+    if y.dtype.itemsize == 2:
+        return _in_single(F, softmax_vjp, g, y, dim)
     product = g * y
     return product - y * F.sum(product, dim, True)
+
+
+def _in_single(F, formula, g, y, dim):
+    """Carry out a formula of half precision in float32."""
+    return F.to_copy(formula(F, F.to_copy(g, _SINGLE), F.to_copy(y, _SINGLE), dim), y.dtype)
+
+
+_SINGLE = plugrad.float32.numpy
 
 
 @softmax.samples
@@ -108,6 +119,8 @@ def log_softmax_meta(input, dim, dtype=None):
 
 @log_softmax.vjp
 def log_softmax_vjp(F, g, y, dim):
+    if y.dtype.itemsize == 2:
+        return _in_single(F, log_softmax_vjp, g, y, dim)
     return g - F.exp(y) * F.sum(g, dim, True)
 
 
@@ -130,10 +143,7 @@ def safe_softmax_meta(input, dim, dtype=None):
     return _same_shape(input, dim, dtype)
 
 
-@safe_softmax.vjp
-def safe_softmax_vjp(F, g, y, dim):
-    product = g * y
-    return product - y * F.sum(product, dim, True)
+safe_softmax.vjp(softmax_vjp)
 
 
 def _implicit_dim(name, ndim):

@@ -6,7 +6,7 @@ import math
 
 from plugrad.extend import Op, binary, collect, complement, conj, hookimpl, unary
 
-from ._checks import COMPLEX, INTEGRAL, refuse
+from ._checks import COMPLEX, INTEGRAL, is_complex, refuse
 
 # ---------------------------------------------------------------- trigonometric
 
@@ -121,12 +121,19 @@ def atan2(xp, input, other):
 
 @atan2.vjp("input")
 def atan2_vjp_input(F, g, input, other):
-    return g * (other / (input * input + other * other))
+    return g * _share(F, other, input, other)
+
+
+def _share(F, part, input, other):
+    """`part` over the squared distance from the origin, without overflow; zero at the origin."""
+    distance = F.hypot(input, other)
+    distance = F.where(distance == 0, 1.0, distance)
+    return part / distance / distance
 
 
 @atan2.vjp("other")
 def atan2_vjp_other(F, g, input, other):
-    return g * (-input / (input * input + other * other))
+    return g * _share(F, -input, input, other)
 
 
 @binary(numbers="none", complex=False)
@@ -166,9 +173,15 @@ def sinc(xp, input):
 
 @sinc.vjp
 def sinc_vjp(F, g, input):
-    zero = input == 0
-    x = F.where(zero, 1.0, input) * math.pi
-    return g * F.where(zero, 0.0, conj(F, (F.cos(x) - F.sin(x) / x) / x * math.pi))
+    angle = input * math.pi
+    near = F.abs(angle) < 0.5
+    x = F.where(near, 1.0, angle)
+    far = (F.cos(x) - F.sin(x) / x) / x
+    x = F.where(near, angle, 0.0)  # there the difference loses all digits, and few terms of the series suffice
+    square, series = x * x, 0.0
+    for k in range(9, 0, -1):
+        series = series * square + (-1) ** k * 2 * k / math.factorial(2 * k + 1)
+    return g * (conj(F, F.where(near, x * series + 0.0, far)) * math.pi)
 
 
 @unary(complex=False)
@@ -283,6 +296,8 @@ def acosh(xp, input):
 
 @acosh.vjp
 def acosh_vjp(F, g, input):
+    if not is_complex(input):
+        return g * F.rsqrt((input - 1) * (input + 1))
     return g / conj(F, F.sqrt(input - 1) * F.sqrt(input + 1))
 
 

@@ -208,3 +208,60 @@ def test_activations_overwrite_what_a_norm_layer_gave(norm, activation):
 
 def test_lists_name_ops():
     assert {entry[0] for entries in KNOWN.values() for entry in entries} | set(SKIPPED) <= set(OPS)
+
+
+# ---------------------------------------------------------------------------------------------------- histories
+
+
+def written(T, view):
+    """Return the kept gradients of a tensor, and of a view of it, after one of them was written."""
+    leaf = T.ones(3, requires_grad=True)
+    base = leaf * 2
+    part = base[:2]
+    base.retain_grad()
+    part.retain_grad()
+    (part if view else base).mul_(4)
+    (base * base).sum().backward()
+    return base.grad.tolist(), part.grad if part.grad is None else part.grad.tolist(), leaf.grad.tolist()
+
+
+def retained_twice(T, view):
+    leaf = T.ones(3, requires_grad=True)
+    x = leaf * 2
+    x.retain_grad()
+    (x[:1] if view else x).add_(1)
+    y = x * 2
+    x.retain_grad()
+    y.sum().backward()
+    return x.grad.tolist(), leaf.grad.tolist()
+
+
+def hooks_in_order(T, view):
+    seen, leaf = [], T.ones(2, requires_grad=True)
+    leaf.register_hook(lambda g: seen.append("tensor"))
+    leaf.register_post_accumulate_grad_hook(lambda t: seen.append("accumulated"))
+    node = (leaf * 1).grad_fn.next_functions[0][0]
+    node.register_prehook(lambda grads: seen.append("before"))
+    node.register_hook(lambda inputs, outputs: seen.append("after"))
+    (leaf[:1] if view else leaf).sum().backward()
+    return seen
+
+
+@pytest.mark.parametrize("view", [False, True])
+@pytest.mark.parametrize("program", [written, retained_twice, hooks_in_order], ids=lambda f: f.__name__)
+def test_gradients_kept_and_hooks_run_as_in_pytorch(program, view):
+    assert program(plugrad, view) == program(torch, view)
+
+
+@pytest.mark.parametrize("write", ["mul_", "addcmul_", "addcdiv_", "div_", "atan2_"])
+def test_a_tensor_that_is_written_by_itself_is_refused_in_backward(write):
+    for library in (torch, plugrad):
+        x = library.tensor([2.0, 3.0], requires_grad=True)
+        y = x.clone()
+        getattr(y, write)(*[y] * (2 if write.startswith("addc") else 1))
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.sum().backward()
+    x = plugrad.tensor([2.0, 3.0], requires_grad=True)
+    y = x.clone()
+    y.mul_(x).sum().backward()  # what was written is kept as it was
+    assert x.grad.tolist() == [4.0, 6.0]

@@ -35,7 +35,7 @@ KNOWN = {
         shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v
         shifted_chebyshev_polynomial_w"""),
     "the result has the order of the input, as that of other elementwise ops and reductions": (STRIDED, """
-        all amax amin angle any masked_fill mean mvlgamma nansum renorm rms_norm rot90 sum"""),
+        all amax amin angle any logsigmoid masked_fill mean mvlgamma nansum renorm rms_norm rot90 sum"""),
     "one image whose result happens to have the channels innermost counts as channels last": (STRIDED, """
         adaptive_avg_pool2d adaptive_max_pool2d adaptive_max_pool2d_with_indices"""),
     "volumes stay channels last, for which PyTorch has no kernel in double precision": (IMAGES, """

@@ -1,0 +1,189 @@
+"""Edge values in all float dtypes: zeros of both signs, infinities, NaN, subnormal and huge numbers, as in PyTorch.
+
+Values, and gradients of unary and binary ops. Where the two differ plugrad is exact, or a reason is listed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+import plugrad
+from plugrad import registry
+from support import twins
+
+OPS = {name: dotted for name, dotted in twins.public_ops().items() if registry.ops[name].family in ("unary", "binary")}
+ACTIVATIONS = ["celu", "elu", "gelu", "hardsigmoid", "leaky_relu", "mish", "selu", "silu", "softplus", "softsign"]
+OPS |= {f"functional {name}": f"nn.functional.{name}" for name in ACTIVATIONS}
+DTYPES = ["float16", "bfloat16", "float32", "float64"]
+
+EXACT = {
+    "PyTorch's approximation has fewer digits": """airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 digamma erfcx
+        log_ndtr logaddexp2 ndtr i0e erf functional_mish functional_softplus logsigmoid functional_hardsigmoid tanh
+        igammac""",
+    "PyTorch's gradient overflows, underflows or divides by zero on the way": """acosh asinh atan2 log10 logaddexp pow
+        sinc i1 i1e""",
+    "PyTorch's vectorised function overflows at the last number, or gives NaN for infinity": """fmod remainder ldexp
+        gelu functional_gelu""",
+    "PyTorch's recurrences run for ever, or end at once, at degrees of NaN and of thousands": """chebyshev_polynomial_t
+        chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he
+        laguerre_polynomial_l legendre_polynomial_p shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u
+        shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w""",
+    "the slope at NaN depends on the dtype in PyTorch": "hardshrink softshrink",
+    "the gradient at -0.0 depends on the dtype in PyTorch": "logit",
+    "the derivative is a quotient, whose divisor overflows a little early": "softplus",
+    "where SciPy is exact PyTorch has NaN": "zeta",
+    "of NaN and another argument PyTorch's result is a number": "igamma",
+    "of zeros of both signs NumPy gives the second, PyTorch the first": "fmax fmin",
+    "bfloat16 becomes float32 on the way, in which NaN has another sign": "copysign",
+    "PyTorch's function of half precision gives the first of two zeros": "nextafter",
+}
+LISTED = {name.replace("functional_", "functional ") for names in EXACT.values() for name in names.split()}
+
+
+def edges(dtype) -> numpy.ndarray:
+    limits = torch.finfo(getattr(torch, dtype))
+    tiny, eps, most = limits.tiny, limits.eps, limits.max
+    positive = [0.0, math.inf, tiny, tiny / 4, most, 1, 1 + eps, 1 - eps / 2, 0.5, 1.5, 2, 3, 10.0, 88.0, 100.0, 1e4]
+    return numpy.array([*positive, *[-value for value in positive], math.nan, 1e-3, 0.25, 2.5])
+
+
+def outcome(library, dotted, arrays, dtype) -> list:
+    """Return the value of an op and its gradients, as float64 arrays, None for what there is not."""
+    leaves = [library.tensor(a, dtype=getattr(library, dtype)).requires_grad_() for a in arrays]
+    result = twins.lookup(library, dotted)(*leaves)
+    result = result[0] if isinstance(result, (tuple, list)) else result
+    found = [result]
+    if result.requires_grad:
+        try:
+            found += library.autograd.grad(result, leaves, library.ones_like(result), allow_unused=True)
+        except (RuntimeError, NotImplementedError):
+            pass  # no formula for one of them
+    return [None if t is None else twins.values_of(t.double() if t.is_floating_point() else t) for t in found]
+
+
+def agree(ours, theirs, dtype, ulps) -> numpy.ndarray:
+    """Return where two arrays are the same number, up to some units in the last place, zeros with their sign."""
+    limits = torch.finfo(getattr(torch, dtype))
+    near = numpy.abs(ours - theirs) <= ulps * limits.eps * numpy.maximum(numpy.abs(ours), numpy.abs(theirs))
+    near |= numpy.abs(ours - theirs) <= 4 * limits.eps * limits.tiny
+    same = (ours == theirs) | (numpy.isnan(ours) & numpy.isnan(theirs)) | (near & numpy.isfinite(ours - theirs))
+    return same & ~((ours == 0) & (theirs == 0) & (numpy.signbit(ours) != numpy.signbit(theirs)))
+
+
+def differences(name, dtype) -> list:
+    values = edges(dtype)
+    binary = not name.startswith("functional ") and registry.ops[name].family == "binary"
+    arrays = [grid.ravel() for grid in numpy.meshgrid(values, values, indexing="ij")] if binary else [values]
+    try:
+        theirs = outcome(torch, OPS[name], arrays, dtype)
+    except (RuntimeError, NotImplementedError, TypeError):  # not for this dtype, or not for these arguments
+        return []
+    ours, found = outcome(plugrad, OPS[name], arrays, dtype), []
+    for number, (mine, other) in enumerate(zip(ours, theirs)):
+        if mine is None and other is None:
+            continue
+        mine = numpy.zeros_like(other) if mine is None else mine
+        other = numpy.zeros_like(mine) if other is None else other
+        same = mine == other if mine.dtype.kind != "f" else agree(mine, other, dtype, 64 if number == 0 else 512)
+        for i in numpy.flatnonzero(~same.ravel())[:3]:
+            found.append((number, [float(a[i]) for a in arrays], float(mine.ravel()[i]), float(other.ravel()[i])))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", OPS)
+def test_values_and_gradients_at_edges(name):
+    found = {dtype: differences(name, dtype) for dtype in DTYPES}
+    found = {dtype: places for dtype, places in found.items() if places}
+    assert bool(found) == (name in LISTED), found
+
+
+def test_lists_name_ops():
+    assert set(OPS) >= LISTED
+
+
+# ---------------------------------------------------------------------------------------------------- one by one
+
+
+def both(function) -> tuple:
+    return function(plugrad), function(torch)
+
+
+CASES = {
+    "running sums of float32": lambda T: T.cumsum(T.full((100_000,), 1e-4), 0)[[9, 999, 99_999]],
+    "running sums that cancel": lambda T: T.cumsum(T.tensor([1e8, 1e-4, -1e8, 1e-4]), 0),
+    "running products of float32": lambda T: T.cumprod(T.full((1000,), 1.001), 0)[[9, 999]],
+    "linspace from minus infinity": lambda T: T.linspace(-math.inf, 1, 5),
+    "linspace to infinity": lambda T: T.linspace(1, math.inf, 4),
+    "inverse transform of NaN": lambda T: T.view_as_real(T.fft.ifftn(T.tensor([[1.0, math.nan], [2, 3]]))),
+    "inverse transform of infinity": lambda T: T.view_as_real(T.fft.ifft2(T.tensor([[1.0, math.inf], [2, 3]]))),
+    "elu with alpha of minus infinity": lambda T: T.nn.functional.elu(T.tensor([0.0, -0.0, 1, -1]), -math.inf),
+    "alpha of a number": lambda T: T.sub(T.ones(2), -1, alpha=-2),
+    "alpha of a number, complex": lambda T: T.view_as_real(T.add(T.ones(2, dtype=T.complex64), 0, alpha=2)),
+    "alpha of a number, unsigned": lambda T: T.add(T.ones(2, dtype=T.uint8), -1, alpha=2),
+    "addcmul with a fraction": lambda T: T.addcmul(*[T.tensor([n], dtype=T.uint8) for n in (100, 4, 4)], value=1.5),
+    "remainders of zero": lambda T: T.tensor([0.0, -0.0, 4, -4, 3]) % T.tensor([-2.0]),
+    "convolution of no channels": lambda T: T.nn.functional.conv2d(
+        T.ones(2, 0, 4, 4), T.ones(2, 0, 3, 3), T.tensor([7.2, 1.0])
+    ),
+    "softmax of bfloat16": lambda T: gradient(T, lambda x: T.softmax(x, 1)),
+    "log_softmax of bfloat16": lambda T: gradient(T, lambda x: T.log_softmax(x, 0)),
+    "rms_norm of bfloat16": lambda T: T.nn.functional.rms_norm(T.linspace(-1, 2, 9).to(T.bfloat16) / 64, (9,)).float(),
+    "addbmm_ of what is broadcast": lambda T: T.ones(3).addbmm_(T.ones(4, 2, 5), T.ones(4, 5, 3)),
+    "embedding_bag's maxima among equals": lambda T: bag(T),
+}  # fmt: skip
+
+
+def gradient(library, function):
+    x = library.linspace(-2, 3, 12).reshape(3, 4).to(library.bfloat16).requires_grad_()
+    (function(x) * library.linspace(1, 2, 12).reshape(3, 4).to(library.bfloat16)).sum().backward()
+    return x.grad.float()
+
+
+def bag(library):
+    table = library.tensor([[1.0, 5], [3, 2], [3, 5]]).requires_grad_()
+    library.nn.functional.embedding_bag(library.tensor([[0, 1, 2, 1]]), table, mode="max").sum().backward()
+    return table.grad
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CASES)
+def test_cases(name):
+    ours, theirs = both(CASES[name])
+    assert str(ours.dtype) == str(theirs.dtype) and ours.shape == theirs.shape
+    numpy.testing.assert_array_equal(twins.values_of(ours), twins.values_of(theirs), strict=True)
+    if ours.is_floating_point():
+        assert ours.signbit().tolist() == theirs.signbit().tolist()
+
+
+INFINITE = [
+    [complex(-math.inf, 0), 1 + 1j], [complex(-math.inf, -math.inf), 1 + 1j], [1 + 1j, complex(math.inf, math.inf)],
+    [complex(math.inf, 1), complex(math.inf, 1)], [complex(math.inf, 1), complex(-math.inf, 1), 1 + 1j],
+    [complex(math.nan, 0), 1], [complex(0, math.nan), 1], [complex(0, math.inf), 1],
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("values", INFINITE, ids=str)
+def test_running_sums_of_complex_infinities(values):
+    ours, theirs = both(lambda T: T.view_as_real(T.logcumsumexp(T.tensor(values, dtype=T.complex128), 0)))
+    numpy.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_next_numbers(dtype):
+    most = torch.finfo(getattr(torch, dtype)).max
+    ours, theirs = both(
+        lambda T: T.nextafter(
+            T.tensor([most, -most, math.inf, 0.0, most, 1], dtype=getattr(T, dtype)),
+            T.tensor([math.inf, -math.inf, 0, 1, 0, math.inf], dtype=getattr(T, dtype)),
+        ).tolist()
+    )
+    assert ours == theirs
