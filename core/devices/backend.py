@@ -39,7 +39,7 @@ class Backend:
         return 1
 
     def from_numpy(self, array: numpy.ndarray, index: int):
-        """Return the array on device number `index`."""
+        """Return the array on device number `index`, of the same dtype; raise for a dtype that the device lacks."""
         raise NotImplementedError(f"backend {self.name!r} does not say how to copy from NumPy")
 
     def to_numpy(self, array) -> numpy.ndarray:

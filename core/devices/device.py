@@ -83,6 +83,15 @@ class device(Region):
             self._backend = backend
         return self._backend
 
+    def put(self, array):
+        """Return a NumPy array on this device; TypeError where the backend can't keep its dtype, and does not say so."""
+        moved = self.backend.from_numpy(array, self.index or 0)
+        if moved.dtype != array.dtype:
+            raise TypeError(
+                f"device {self.type!r} made {moved.dtype} of {array.dtype}: its from_numpy must keep the dtype, or raise"
+            )
+        return moved
+
     def tensor_type(self, np_dtype) -> TensorType:
         """Return the interned pair of this device and an element type, given as a NumPy dtype."""
         ttype = self._types.get(np_dtype)

@@ -151,7 +151,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 def _place(array, place):
     home = resolve(place)
     if home.type != "cpu":
-        array = home.backend.from_numpy(array, home.index or 0)
+        array = home.put(array)
     return new(array, home.tensor_type(array.dtype))
 
 

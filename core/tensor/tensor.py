@@ -300,7 +300,7 @@ class Tensor(Description, Protocols):
             backend.to_numpy(self._data)  # raises: there is no data
         host = backend.to_numpy(self._data)
         ttype = place.tensor_type(self._type.np)
-        result = make(ttype.backend.from_numpy(host, ttype.device.index or 0), ttype)
+        result = make(ttype.device.put(host), ttype)
         if ttype.device.type == self._type.device.type == "cpu" and result._data is self._data:
             result._data = result._data.copy()
         edge = self._live_edge()
@@ -408,7 +408,7 @@ def _rebuild(cls, array, place, requires_grad, extra):
     if isinstance(array, tuple):
         data = home.backend.xp.empty(*array)
     else:
-        data = home.backend.from_numpy(array, home.index or 0)
+        data = home.put(array)
     tensor = subclass_of(cls, make(data, home.tensor_type(data.dtype)))
     tensor._edge = LEAF if requires_grad else None
     tensor.__dict__.update(extra)

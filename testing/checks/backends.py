@@ -105,6 +105,10 @@ def tensors(backend, device):
     moved = plugrad.tensor([1.5, -2.0]).to(name)
     for t in (ones, moved, ones + ones, moved.detach(), moved.clone()):
         assert t.device.type == name, f"a tensor made for {name!r} is on {t.device}"
+    for dtype in (plugrad.float32, plugrad.float64):
+        x = plugrad.tensor([1.5, 2.0]).to(dtype).to(name)
+        for what, t in (("x", x), ("x + x", x + x), ("exp(x)", x.exp()), ("x.sum()", x.sum()), ("2 * x", 2 * x)):
+            assert t._data.dtype == t.dtype.numpy, f"{what} of {t.dtype} holds {t._data.dtype}"
     assert moved.cpu().tolist() == [1.5, -2.0], f"values change on the way: {moved.cpu().tolist()}"
     if name != "cpu":
         try:
