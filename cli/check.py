@@ -18,10 +18,10 @@ SKIPPED = {"subject": "subject", "check": "check", "does not apply:": "message"}
 
 
 def check(
-    target: str = typer.Argument(
+    targets: list[str] = typer.Argument(
         None,
-        metavar="[PACKAGE | PLUGIN | NAME | FILE.py]",
-        help="What to check: a distribution, a plugin, an op or public name, or a file. Default: all third-party ones.",
+        metavar="[PACKAGE | PLUGIN | NAME | FILE.py]...",
+        help="What to check: distributions, plugins, ops or public names, files. Default: all third-party ones.",
     ),
     expression: str = typer.Option("", "-k", metavar="EXPR", help="Only checks of such names: gradient and not sin."),
     device: str = typer.Option("cpu", help="The device of the samples."),
@@ -39,6 +39,7 @@ def check(
 
     Exit status: 0 if nothing is wrong, 1 if something is, 2 for what does not exist.
     """
+    target = tuple(targets) if targets and len(targets) > 1 else targets[0] if targets else None
     cases = _chosen(target, device, expression)
     if listing:
         rows = [jobs.row_of(case) for case in cases]

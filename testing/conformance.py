@@ -12,9 +12,7 @@ from __future__ import annotations
 import importlib
 import warnings
 
-import numpy
-
-import plugrad
+from plugrad.process_state import ProcessState
 from plugrad.testing.calls import Skip, described
 from plugrad.testing.targets import subject_of, subjects_of
 
@@ -43,12 +41,13 @@ class Case:
         """
         if not __debug__:
             raise RuntimeError("checks need assert statements: run Python without -O, and without PYTHONOPTIMIZE")
-        before = _program_state()
+        ours = self.provider is not None and self.provider.builtin
+        before = ProcessState(names=not ours, drawing=True)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 self._check(self._value, self._device)
-            changed = [what for what, value in _program_state().items() if value != before[what]]
+            changed = before.repair()
             assert not changed or self.name == "example", f"it changes {changed[0]}, for the whole program"
         except Skip as reason:
             return str(reason)
@@ -62,7 +61,7 @@ class Case:
             told = error if isinstance(error, AssertionError) else described(error)
             raise AssertionError(f"{self.title}: {told}") from error
         finally:
-            _restore(before)
+            before.repair()
         return None
 
     __call__ = run
@@ -88,21 +87,6 @@ class Case:
         return self.id
 
 
-def _program_state() -> dict:
-    """Return the settings of the program that no op may change."""
-    return {
-        "the default dtype": plugrad.get_default_dtype(),
-        "the grad mode": plugrad.is_grad_enabled(),
-        "numpy.seterr": numpy.geterr(),
-    }
-
-
-def _restore(state) -> None:
-    plugrad.set_default_dtype(state["the default dtype"])
-    plugrad.set_grad_enabled(state["the grad mode"])
-    numpy.seterr(**state["numpy.seterr"])
-
-
 def cases(record, device="cpu"):
     """Yield the cases of one record: an op, or a class or function that a plugin brought.
 
@@ -125,8 +109,8 @@ def checks_of(target=None, device="cpu") -> list:
 
     Args:
         target: a distribution ("plugrad-foo"; "plugrad" itself), a plugin ("plugrad-foo:bar"), the name of an op
-            ("swish"), a public name ("optim.Adam"), the path of a Python file that defines records, or a record or
-            class itself. None means all that third-party plugins brought.
+            ("swish"), a public name ("optim.Adam"), the path of a Python file that defines records, a record or
+            class itself, or a list of such. None means all that third-party plugins brought.
         device: where the samples are put.
 
     Raises LookupError, naming the nearest known names, when there is no such target.

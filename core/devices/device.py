@@ -84,11 +84,11 @@ class device(Region):
         return self._backend
 
     def put(self, array):
-        """Return a NumPy array on this device; TypeError where the backend can't keep its dtype, and does not say so."""
+        """Return a NumPy array on this device; TypeError where its backend gives it another dtype."""
         moved = self.backend.from_numpy(array, self.index or 0)
         if moved.dtype != array.dtype:
             raise TypeError(
-                f"device {self.type!r} made {moved.dtype} of {array.dtype}: its from_numpy must keep the dtype, or raise"
+                f"device {self.type!r} made {moved.dtype} of {array.dtype}: from_numpy must keep the dtype, or raise"
             )
         return moved
 

@@ -27,7 +27,8 @@ class ProcessState:
     """The names of plugrad's modules and classes, its records, and the settings of the process, as they are now.
 
     Args:
-        random: whether the states of random number generators belong to it.
+        names: whether the names and records of plugrad belong to it, and not only settings.
+        drawing: whether plugrad's random numbers may be drawn and seeded meanwhile.
 
     >>> import plugrad as torch
     >>> before = ProcessState()
@@ -36,18 +37,21 @@ class ProcessState:
     (['the default dtype'], torch.float32)
     """
 
-    def __init__(self, random=True):
-        with _lock:
-            self.names, self.tables, self.records = _look(), *_look_at_records()
-        self.settings = [(setting, setting.read()) for setting in settings.ALL if random or not setting.random]
+    def __init__(self, names=True, drawing=False):
+        self.names = None
+        if names:
+            with _lock:
+                self.names, self.tables, self.records = _look(), *_look_at_records()
+        chosen = [setting for setting in settings.ALL if not (drawing and setting.own)]
+        self.settings = [(setting, setting.read()) for setting in chosen]
 
     def repair(self) -> list[str]:
         """Put back what is no longer as it was; return what that is, in words."""
-        damage = [*self._repair_names(), *self._repair_records()]
+        damage = [] if self.names is None else [*self._repair_names(), *self._repair_records()]
         alone = threading.active_count() == 1
         for setting, before in self.settings:
-            if setting.random and not alone:
-                continue  # another thread may have drawn
+            if setting.random and (not alone or before is None):
+                continue  # another thread may have drawn, or its module was imported meanwhile
             now = setting.read()
             if not settings.same(before, now):
                 damage += setting.changes(before, now)
@@ -163,7 +167,7 @@ def _is_right(holder, name, before, now) -> bool:
         return _is_ours(now)  # it is looked up anew, since another plugin brought one
     if now is _GONE:  # a function that is found again when it is used
         return isinstance(holder, types.ModuleType) and hasattr(before, "__op__")
-    if isinstance(holder, types.ModuleType) and (name in _rebound(holder) or isinstance(before, _COUNTS)):
+    if isinstance(before, _COUNTS) or (isinstance(holder, types.ModuleType) and name in _rebound(holder)):
         return not callable(now) or _is_ours(now)
     record = getattr(now, "__op__", None)
     entry = registry.public.get(f"{holder.__name__}.{name}".removeprefix("plugrad."))

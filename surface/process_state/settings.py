@@ -24,12 +24,15 @@ PLAIN = (bool, bytes, dict, float, int, list, str, tuple, type(None))
 
 
 class Setting:
-    """One setting: what it is called, functions to read and to write it, and whether it is a generator's state."""
+    """One setting: what it is called, functions to read and to write it.
 
-    __slots__ = ("label", "random", "read", "write")
+    `random` says that it is a generator's state, `own` that plugrad draws from it.
+    """
 
-    def __init__(self, label, read, write, random=False):
-        self.label, self.read, self.write, self.random = label, read, write, random
+    __slots__ = ("label", "own", "random", "read", "write")
+
+    def __init__(self, label, read, write, random=False, own=False):
+        self.label, self.read, self.write, self.random, self.own = label, read, write, random, own
 
     def changes(self, before, now) -> list[str]:
         """Return in words what changed."""
@@ -233,7 +236,7 @@ ALL = [
     Table("print options", lambda: dict(printing._options), lambda options: printing._options.update(options)),
     Setting("what may fall back to the CPU", *_of_room("plugrad.backends.cpu_fallback", "_rules", list)),
     Setting("the accelerator", *_of_room("plugrad.backends.accelerators", "_accelerator")),
-    Setting("the state of random number generators", _read_generators, _write_generators, random=True),
+    Setting("the state of random number generators", _read_generators, _write_generators, True, own=True),
     Setting("the state of NumPy's random numbers", _read_numpy, _write_numpy, random=True),
     Setting("the state of Python's random numbers", _read_python, _write_python, random=True),
     Table("NumPy's error state", numpy.geterr, lambda state: numpy.seterr(**state)),

@@ -6,10 +6,12 @@ import copy
 import gc
 import inspect
 import io
+import math
 import pickle
 import weakref
 
 import plugrad
+from plugrad.overrides import TorchFunctionMode
 from plugrad.testing.calls import Skip, agree, described, same_bits
 from plugrad.testing.checks import documents
 from plugrad.testing.checks.guesses import Trial, build, declared, or_fail, or_skip, trials, trials_of_op
@@ -214,6 +216,26 @@ def reset(cls, device):
         raise Skip("it has no parameters of its own")
 
 
+class _Poison(TorchFunctionMode):
+    """Fills what is made without values with NaN."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if getattr(func, "__name__", "") in ("empty", "empty_like", "empty_strided", "new_empty") and is_float(result):
+            result.detach().fill_(math.nan)
+        return result
+
+
+def initialised(cls, device):
+    """The constructor leaves no parameter or buffer as `empty` made it."""
+    for label, trial in each(cls, device):
+        with _Poison():
+            module = cls(*trial.construct.args, **trial.construct.kwargs)
+        for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+            made = not is_float(tensor) or not bool(tensor.isnan().any())
+            assert made, f"{label}, argument {name!r}: the constructor never gives it values; call reset_parameters"
+
+
 def options(cls, device):
     """With each bool option flipped it can be constructed, called and differentiated, or says why not."""
     done = 0
@@ -345,6 +367,7 @@ CHECKS = {
     "gradient": gradient,
     "parameters": parameters_known,
     "reset": reset,
+    "initialised": initialised,
     "options": options,
     "memory": memory,
     "train and eval": train_and_eval,

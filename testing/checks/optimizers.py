@@ -6,6 +6,7 @@ import copy
 import inspect
 import io
 import itertools
+import operator
 
 import numpy
 
@@ -27,7 +28,10 @@ def checks(cls) -> dict:
         if option not in inspect.signature(cls).parameters:
             for name in names:
                 chosen.pop(name)
-    if cls.update is Optimizer.update:
+    if getattr(cls, "couples", False):  # a step of one parameter depends on the others
+        for name in ("batching", "parameter groups", "later changes", "group options", "missing gradients"):
+            chosen.pop(name, None)
+    elif cls.update is Optimizer.update:
         chosen.pop("batching")  # it steps on tensors: nothing is joined
     return chosen
 
@@ -101,9 +105,19 @@ def descent(cls, device):
         tensors = parameters(device)
         start, before = quadratic(tensors).item(), [t.detach().clone() for t in tensors]
         optimizer = build(cls, given, tensors)
-        steps(optimizer, tensors, 50)
+        own = optimizer.state, optimizer.param_groups, *optimizer.param_groups
+        steps(optimizer, tensors, 2)
+        early, second = quadratic(tensors).item(), [t.detach().clone() for t in tensors]
+        steps(optimizer, tensors, 48)
         end = quadratic(tensors).item()
         assert end < start, f"options {given}: 50 steps take a quadratic function from {start:.6g} to {end:.6g}"
+        assert end < early, f"options {given}: steps 3 to 50 take a quadratic function from {early:.6g} to {end:.6g}"
+        now = optimizer.state, optimizer.param_groups, *optimizer.param_groups
+        assert len(own) == len(now) and all(map(operator.is_, own, now)), (
+            f"options {given}: steps put other objects into `state` or `param_groups`, which others hold: change them"
+        )
+        for number, (t, then) in enumerate(zip(tensors, second, strict=True)):
+            assert not same_bits(t, then), f"options {given}: parameter {number} does not move after the second step"
         for number, (t, then) in enumerate(zip(tensors, before, strict=True)):
             assert not same_bits(t, then), f"options {given}: parameter {number} of shape {tuple(t.shape)} never moves"
         assert all(t.dtype is plugrad.float64 for t in tensors), f"options {given}: a step changes the dtype"
@@ -292,6 +306,23 @@ def gradients_unchanged(cls, device):
         assert all(t.is_leaf and t.requires_grad for t in tensors), f"options {given}: a step is recorded"
 
 
+def missing_gradients(cls, device):
+    """Parameters move as they do without those that have no gradient, wherever these stand."""
+    for given, missing in itertools.product(each(cls), range(len(SIZES))):
+        mine, alone = parameters(device), parameters(device)
+        del alone[missing]
+        optimizer, other = build(cls, given, mine), build(cls, given, alone)
+        rest = [t for number, t in enumerate(mine) if number != missing]
+        for _ in range(3):
+            for tensors in (rest, alone):
+                for t in tensors:
+                    t.grad = None
+                quadratic(tensors).backward()
+            for which, tensors in ((optimizer, rest), (other, alone)):
+                which.step(lambda tensors=tensors: quadratic(tensors))
+        assert_equal(rest, alone, f"options {given}, parameter {missing} without a gradient against not being there")
+
+
 def validation(cls, device):
     """A negative rate is refused with a ValueError."""
     for given in each(cls):
@@ -331,6 +362,7 @@ CHECKS = {
     "precision": precision,
     "closure": closure,
     "gradients unchanged": gradients_unchanged,
+    "missing gradients": missing_gradients,
     "validation": validation,
     "deepcopy": deepcopy,
 }

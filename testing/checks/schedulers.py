@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import io
 import math
 import pickle
+import time
 
 import plugrad
 from plugrad.testing.calls import Skip
@@ -54,22 +56,28 @@ def _arguments(cls) -> list:
     return [Sample((), chosen)]
 
 
-def build(cls, given, start=START, **more):
-    """Return (optimizer, schedule) over two parameter groups with rates of their own."""
+def build(cls, given, start=START, now=None, **more):
+    """Return (optimizer, schedule) over two parameter groups with rates of their own, which may be others by now."""
     tensors = [plugrad.ones(2, dtype=plugrad.float64, requires_grad=True) for _ in start]
     groups = [{"params": [t], "lr": rate, "initial_lr": rate} for t, rate in zip(tensors, start, strict=True)]
     optimizer = plugrad.optim.SGD(groups, lr=START[0], momentum=0.5)
+    for group, rate in zip(optimizer.param_groups, now or start, strict=True):
+        group["lr"] = rate
     given = copy.deepcopy(given.args), copy.deepcopy(given.kwargs)
     return optimizer, cls(optimizer, *given[0], **{**given[1], **more})
 
 
 def advance(optimizer, schedule, count, start=0) -> list:
-    """Step so often and return the rates after each; a schedule that asks for a measure gets one that stagnates."""
+    """Step so often and return the rates after each.
+
+    A schedule that asks for a measure gets one that stagnates, or `metric(epoch)` where its class says how it goes on.
+    """
     measured = [name for name in required(type(schedule).step, 1)]
+    metric = getattr(type(schedule), "metric", None)
     rates = []
     for epoch in range(start, start + count):
         optimizer.step()
-        schedule.step(*([1.0 / min(epoch + 1, 3)] * len(measured)))
+        schedule.step(*([1.0 / min(epoch + 1, 3)] * len(measured) if metric is None else [metric(epoch)]))
         rates.append([float(group["lr"]) for group in optimizer.param_groups])
     return rates
 
@@ -117,6 +125,38 @@ def does_something(cls, device):
         assert any(rate != first for rate in seen), f"arguments {given}: 15 steps change no rate"
 
 
+def clock(cls, device):
+    """Rates depend on the steps made, and on no clock of its own; the first rates of groups stay as they were."""
+    for given in each(cls):
+        optimizer, schedule = build(cls, given)
+        bases = [list(getattr(schedule, "base_lrs", ())), [group["initial_lr"] for group in optimizer.param_groups]]
+        expected = advance(optimizer, schedule, 12)
+        now = [list(getattr(schedule, "base_lrs", ())), [group["initial_lr"] for group in optimizer.param_groups]]
+        assert now == bases, f"arguments {given}: 12 steps change the first rates from {bases} to {now}"
+        with _another_time():
+            later = advance(*build(cls, given), 12)
+        assert later == expected, f"arguments {given}: at another time of the day the rates are {later}"
+        optimizer, schedule = build(cls, given)
+        for epoch, rates in enumerate(expected):
+            schedule.state_dict(), schedule.get_last_lr(), repr(schedule)
+            told = advance(optimizer, schedule, 1, epoch)[0]
+            assert told == rates, f"arguments {given}: asking for its state changes the rates to {told} from {rates}"
+
+
+@contextlib.contextmanager
+def _another_time():
+    """Let the clocks of Python's `time` show a later time, within a `with` block."""
+    names = ("time", "monotonic", "perf_counter", "process_time")
+    own = {name: getattr(time, name) for name in names}
+    try:
+        for name, function in own.items():
+            setattr(time, name, lambda function=function: function() + 1e5)
+        yield
+    finally:
+        for name, function in own.items():
+            setattr(time, name, function)
+
+
 def resume(cls, device):
     """Saved and loaded, with its optimizer, it goes on with the same rates: five steps."""
     for given in each(cls):
@@ -148,6 +188,16 @@ def _goes_on(cls, given):
     except KeyError:  # it needs more from the groups than a first rate
         return
     assert told == 5, f"arguments {given}, argument 'last_epoch'=4: it goes on at epoch {told}, and not at 5"
+    expected = advance(*build(cls, given), 9)
+    for now in expected[3:5]:  # the groups' rates at last_epoch, or those that it is to go on with
+        optimizer, schedule = build(cls, given, now=now, last_epoch=4)
+        first = [float(group["lr"]) for group in optimizer.param_groups]
+        actual = [first, *advance(optimizer, schedule, 4, 5)]
+        if all(map(math.isclose, sum(actual, []), sum(expected[4:], []))):
+            return
+    raise AssertionError(
+        f"arguments {given}, argument 'last_epoch'=4: the rates go on as {actual}, and not as {expected[4:]}"
+    )
 
 
 def functions_kept(cls, device):
@@ -174,6 +224,7 @@ CHECKS = {
     "rates": rates,
     "groups": groups,
     "effect": does_something,
+    "clock": clock,
     "resume": resume,
     "functions kept": functions_kept,
 }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import pathlib
 import re
 import sys
 import time
 
+from plugrad.registry import entry_points
 from plugrad.testing.conformance import checks_of
 from plugrad.testing.running import processes
 
@@ -49,18 +51,26 @@ class Job:
     def __init__(self, target, device, cases, jobs=1, timeout=None):
         self.target, self.device, self.cases, self.jobs, self.timeout = target, device, cases, jobs, timeout
 
+    def _in_child(self) -> bool:
+        """Whether another process can load what is checked, and should, since it may end the process that it is in."""
+        strangers = {case.provider for case in self.cases if case.provider is not None and not case.provider.builtin}
+        targets = self.target if isinstance(self.target, tuple) else [self.target]
+        files = {pathlib.Path(one).name for one in targets if isinstance(one, str) and one.endswith(".py")}
+        found = {one.name for one in entry_points.installed()} | files
+        return bool(strangers) and all(plugin.distribution in found for plugin in strangers)
+
     def run(self, finished=()):
         """Yield the row of each case that is not among the finished rows."""
         done = {row["id"] for row in finished}
         waiting = {case.id: case for case in self.cases if case.id not in done}
-        if self.jobs == 1 and self.timeout is None:
+        if self.jobs == 1 and self.timeout is None and not self._in_child():
             yield from map(run_case, waiting.values())
             return
         shares: dict = {}  # by subject: a process finishes all of one
         for case in waiting.values():
             shares.setdefault((case.kind, case.subject), []).append((self.target, self.device, case.id))
         setup = _prepare, (self.target, self.device)
-        results = processes.run(_run_named, list(shares.values()), self.jobs, self.timeout, setup)
+        results = processes.run(_run_named, list(shares.values()), self.jobs, self.timeout, setup, False)
         for (_, _, name), row in results:
             if isinstance(row, processes.Lost):
                 row = row_of(waiting[name], "failed", f"{waiting[name].title}: {row.reason}", row.seconds)

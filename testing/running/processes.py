@@ -87,17 +87,17 @@ class Lost:
         self.reason, self.seconds = reason, seconds
 
 
-def run(function, shares, jobs=1, timeout=None, setup=None):
+def run(function, shares, jobs=1, timeout=None, setup=None, here=True):
     """Yield (arguments, ``function(*arguments)``) as they are finished.
 
     Args:
         function: of a module; what it raises ends everything.
         shares: lists of tuples of arguments; a process takes over a whole list.
-        jobs: how many processes; with one, and no timeout, the calls are made in this process.
+        jobs: how many processes; with one, and no timeout, the calls are made in this process if `here` says so.
         timeout: seconds that a call may take. One that takes longer, or whose process dies, gives `Lost`.
         setup: (function, arguments), called first in each process; its time does not count.
     """
-    if jobs == 1 and timeout is None:
+    if here and jobs == 1 and timeout is None:
         for arguments in itertools.chain.from_iterable(shares):
             yield arguments, function(*arguments)
         return

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pathlib
 import re
 import sys
+import sysconfig
 import tomllib
 
 import numpy
@@ -75,7 +77,7 @@ def _is_finished(row: dict) -> bool:
 
 
 def _slug(target) -> str:
-    return re.sub(r"[^\w.-]+", "_", str(target or "third-party"))
+    return re.sub(r"[^\w.-]+", "_", "+".join(target) if isinstance(target, tuple) else str(target or "third-party"))
 
 
 def _key(job) -> str:
@@ -85,6 +87,7 @@ def _key(job) -> str:
     for plugin in {case.provider for case in job.cases if case.provider is not None}:
         digest.update(f"{plugin.id} {plugin.version}".encode())
         files.update(_sources(plugin))
+    digest.update(repr(_loaded()).encode())
     for file in sorted(files):
         digest.update(str(file).encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
@@ -101,15 +104,15 @@ def _folders() -> list:
 
 
 def _sources(plugin) -> list:
-    """Return the Python files of the package that a plugin is in, or of its module and those loaded beside it."""
-    name = plugin.value.partition(":")[0].partition(".")[0]
-    module = sys.modules.get(name)
-    if module is None:
-        return []
-    if hasattr(module, "__path__"):
-        return [file for folder in module.__path__ for file in pathlib.Path(folder).rglob("*.py")]
-    if not getattr(module, "__file__", None):
-        return []
-    folder = pathlib.Path(module.__file__).parent  # what it imports may lie beside it
-    loaded = [pathlib.Path(other.__file__) for other in list(sys.modules.values()) if getattr(other, "__file__", None)]
-    return [file for file in loaded if file.parent == folder and file.suffix == ".py"]
+    """Return the Python files of the package that a plugin is in."""
+    module = sys.modules.get(plugin.value.partition(":")[0].partition(".")[0])
+    return [file for folder in getattr(module, "__path__", ()) for file in pathlib.Path(folder).rglob("*.py")]
+
+
+def _loaded() -> list:
+    """Return (file, size, time of change) of all modules that are loaded and not Python's own: plugins use them."""
+    own = sysconfig.get_path("stdlib")
+    named = {str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())}
+    chosen = [name for name in named if name.endswith(".py") and (not name.startswith(own) or "site-packages" in name)]
+    stats = [(name, os.stat(name)) for name in sorted(chosen) if os.path.isfile(name)]
+    return [(name, one.st_size, one.st_mtime_ns) for name, one in stats]

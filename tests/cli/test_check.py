@@ -12,7 +12,15 @@ from plugrad.cli import app
 from plugrad.registry import loader
 from plugrad.testing import cases, checks_of, conformance_tests
 from plugrad.testing.running import expressions, jobs, state
-from support import distribution_builder, seeded_bugs, seeded_corners, seeded_edges, seeded_ops, seeded_variations
+from support import (
+    distribution_builder,
+    seeded_bugs,
+    seeded_corners,
+    seeded_edges,
+    seeded_ops,
+    seeded_proofs,
+    seeded_variations,
+)
 
 
 def command(*arguments):
@@ -22,7 +30,7 @@ def command(*arguments):
 # ---------------------------------------------------------------------------------------------------- seeded bugs
 
 
-assert seeded_variations and seeded_corners  # imported for the bugs that they enter
+assert seeded_variations and seeded_corners and seeded_proofs  # imported for the bugs that they enter
 
 
 @pytest.mark.parametrize("name", seeded_ops.BUGS)
@@ -62,6 +70,34 @@ def test_results_kept_from_earlier_calls(tmp_path, kept, told):
     (row,) = json.loads(done.stdout)
     assert row["status"] == ("passed" if told is None else "failed"), row
     assert told is None or f"with other values of the same shapes {told} is another than" in row["message"]
+
+
+def test_what_couples_parameters_or_follows_a_measure_says_so_and_passes(install):
+    install("plugrad-declared", {"optimizers": [seeded_proofs.Coupled, seeded_proofs.Stepping],
+                                 "schedulers": [seeded_proofs.Patient, seeded_proofs.Halving]})  # fmt: skip
+    checks = checks_of("plugrad-declared")
+    assert [case.run() for case in checks].count(None) > 40
+    assert not [case for case in checks if case.subject == "optim.Coupled" and case.name == "parameter groups"]
+    assert [case for case in checks if case.subject == "optim.Stepping" and case.name == "parameter groups"]
+
+
+def test_a_kernel_that_ends_its_process_costs_only_its_checks(tmp_path):
+    (tmp_path / "quits.py").write_text(
+        "import os\nfrom plugrad.extend import unary\n"
+        "@unary(vjp=None)\ndef quitting(xp, input):\n    \"\"\"Ends it.\"\"\"\n    os._exit(0)\n"
+        "@unary(vjp=None)\ndef staying(xp, input):\n    \"\"\"The input.\"\"\"\n    return input + 0\n"
+    )
+    arguments = ["-m", "plugrad.cli", "check", "quits.py", "-k", "samples or shapes", "--json"]
+    done = distribution_builder.run(None, arguments=arguments, cwd=tmp_path)
+    rows = {row["id"]: row for row in json.loads(done.stdout)}
+    assert done.returncode == 1 and [row["status"] for row in rows.values()] == ["failed", "failed", "passed", "passed"]
+    assert "the process that ran it died (exit status 0)" in rows["quits_py.quitting-shapes"]["message"]
+
+
+def test_several_targets_are_checked_together():
+    result = command("tanh", "optim.SGD", "tanh", "-k", "docstring", "--json")
+    assert [row["subject"] for row in json.loads(result.stdout)] == ["tanh", "optim.SGD"]
+    assert command("tanh", "no_such_op").exit_code == 2
 
 
 def test_what_the_bugs_are_seeded_in_is_clean(install):
