@@ -171,10 +171,10 @@ def load_file(path) -> registry.Plugin:
     spec = importlib.util.spec_from_file_location(name, file)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(folder))
-    registry.plugins[plugin.id] = plugin
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # a finding, as with an installed plugin
+        registry.plugins[plugin.id] = plugin
         plugin.stage = "import"
         plugin.fail(error, traceback.format_exc())
         return plugin
@@ -182,8 +182,8 @@ def load_file(path) -> registry.Plugin:
         sys.path.remove(str(folder))
     own = registry.plugins.get("session:main")
     if own is not None and len(own.brought) > before:  # it registered its records itself
-        del registry.plugins[plugin.id]
         return own
+    registry.plugins[plugin.id] = plugin
     if not any(hasattr(value, "plugrad_impl") for value in vars(module).values()):
         _give_hooks(module, path)
     return plugin

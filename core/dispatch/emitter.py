@@ -308,13 +308,13 @@ if not {lead}_.ndim or type({name}) is not int{several}:
     def wrap(self) -> None:
         """Write how the result becomes a Tensor."""
         plan, op = self.plan, self.op
-        if op.returns is not None and not op.trusted:
-            self.add(1, "if type(_y) is not tuple:\n    _y = (_y,)")
         self.add(1, "if type(_y) is not _t.array_type:")
         if plan.several or not op.trusted:
             self.add(2, "if type(_y) is tuple:")
             self.add(3, f"return _finish_many(_op, {source.values_source(op)}, {self.raw()}, _t, _y)")
         self.add(2, "_y = _t.wrap(_y)" if op.trusted else "_y = _wrapped(_op, _t, _y)")
+        if op.returns is not None and not op.trusted:  # an error: it says that there are several
+            self.add(1, f"return _finish_many(_op, {source.values_source(op)}, {self.raw()}, _t, (_y,))")
         if plan.result == "lead" and not op.trusted:
             self.add(1, "if _y.dtype is not _t.np:\n    _y = _y.astype(_t.np)")
         if plan.view and op.itself:

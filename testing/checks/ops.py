@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plugrad.testing.checks import documents, kernels
-from plugrad.testing.op_checks import earlier_calls, edges, elementwise, gradients, memory, values, variations
+from plugrad.testing.op_checks import earlier_calls, edges, elementwise, gradients, memory, points, values, variations
 
 
 def checks(op) -> dict:
@@ -36,10 +36,18 @@ def checks(op) -> dict:
             "batched": gradients.batched,
             "nan": edges.nan,
         }
+    if op.once:
+        for name in ("second gradient", "third gradient", "forward mode"):
+            chosen.pop(name, None)
+        chosen["once"] = gradients.once
     chosen["precision"] = variations.precision
     chosen["whole numbers"] = variations.whole_numbers
     chosen["empty inputs"] = edges.empty
-    if (op.broadcasts or op.reduces) and op.differentiable and op.complex and op.names:
+    if op.names:  # others get what their users have checked
+        chosen["half floats"] = points.halves
+    if op.differentiable and op.runs_on == "arrays":
+        chosen["equal inputs"] = points.equal_inputs
+    if (op.broadcasts or op.reduces or not op.trusted) and op.differentiable and op.complex and op.names:
         chosen["complex gradient"] = variations.complex_gradient
     if variations.has_options(op):
         chosen["options"] = variations.options
@@ -53,8 +61,9 @@ def checks(op) -> dict:
             chosen["numbers"] = variations.python_numbers
         if op.promote == "same":
             chosen["bytes"] = variations.bytes_
+        chosen["large numbers"] = points.large_numbers
         if op.differentiable and op.names:
-            chosen["special points"] = variations.special_points
+            chosen |= {"special points": variations.special_points, "dense gradient": points.dense_gradient}
     if op.reduces:
         chosen["promotion"] = elementwise.reduced_dtypes
         if "dim" in op.parameters:

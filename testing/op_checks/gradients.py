@@ -44,6 +44,20 @@ def third_gradient(op, device):
     _judge(op, device, 3)
 
 
+def once(op, device):
+    """The gradient of an op with once=True can be recorded, and refuses to be differentiated again."""
+    for label, sample in each_differentiable(op, device):
+        outputs, leaves = graded(op, sample)
+        grads = plugrad.autograd.grad(outputs, leaves, cotangents_of(op, outputs), create_graph=True, allow_unused=True)
+        recorded = [g for g in grads if g is not None and g.requires_grad]
+        try:
+            plugrad.autograd.grad(recorded, leaves, [plugrad.ones_like(g) for g in recorded], allow_unused=True)
+        except RuntimeError as error:
+            assert "once=True" in str(error), f"{label}: {error}"
+            continue
+        raise AssertionError(f"{label}: it says once=True, and its gradient was differentiated again")
+
+
 def _judge(op, device, order):
     verdicts = [(label, assert_right(op, sample, label, order)) for label, sample in each_differentiable(op, device)]
     label, first = verdicts[0]

@@ -239,7 +239,7 @@ def test_list_runs_nothing():
 
 def test_junit(tmp_path, install):
     install("plugrad-seeded", {"ops": [seeded_ops.wave(lambda F, g, input: -seeded_ops.right(F, g, input))]})
-    result = command("plugrad-seeded", "-k", "gradient", "--junit", str(tmp_path / "deep" / "report.xml"))
+    result = command("plugrad-seeded", "-k", "gradient and not dense", "--junit", str(tmp_path / "deep" / "report.xml"))
     suite = ElementTree.parse(tmp_path / "deep" / "report.xml").getroot()[0]
     assert result.exit_code == 1 and int(suite.get("tests")) == len(suite) == 3
     failed = [case for case in suite if case.find("failure") is not None]
@@ -340,7 +340,7 @@ def test_one_line_is_a_conformance_test(install):
     test(chosen["seeded.damped-value"] if "seeded.damped-value" in chosen else chosen["seeded.damped-strides"])
     with pytest.raises(AssertionError, match=r"op 'seeded.damped' of plugrad-seeded 1.2, gradient: .*argument 'input'"):
         test(chosen["seeded.damped-gradient"])
-    with pytest.raises(LookupError, match="no checks"):
+    with pytest.raises(LookupError, match="not checks"):
         conformance_tests("plugrad-seeded", known={"seeded.damped-nothing": "reason"})
 
 

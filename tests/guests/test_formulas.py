@@ -6,6 +6,7 @@ import pytest
 import plugrad as torch
 from plugrad.catalog import details
 from plugrad.extend import composite, op, unary
+from plugrad.testing import cases
 
 
 @op(vjp=None)
@@ -108,6 +109,11 @@ def test_once_is_shown():
     try:
         assert "  derivatives: first order, by once=True, node SixfoldSquareBackward0" in details.text(record)
         assert details.describe(record)["orders"] == 1
+        record.samples(lambda make: iter([make(3)]))
+        names = {case.name: case for case in cases(record)}
+        assert "once" in names and not {"second gradient", "third gradient", "forward mode"} & set(names)
+        for name in ("once", "gradient", "formula modes", "nan", "batched", "inputs unchanged", "saved tensors"):
+            assert names[name].run() is None, name
     finally:
         torch.extend.unregister(record)
 

@@ -7,8 +7,8 @@ import time
 import numpy
 
 import plugrad
-from plugrad.extend import LRScheduler, Module, Optimizer, Parameter
-from support.seeded_ops import bug, wave
+from plugrad.extend import LRScheduler, Module, Optimizer, Parameter, binary, op, unary
+from support.seeded_ops import bug, general, right, wave
 
 # ---------------------------------------------------------------------------------------------------- optimizers
 
@@ -224,3 +224,63 @@ def a_kernel_that_seeds_numpy():
 
     return wave(kernel=kernel)
 
+
+
+@bug("dense gradient")
+def a_gradient_wrong_between_the_samples():
+    def formula(F, g, input):
+        inside = F.logical_and(input > 0.5, input < 0.7)
+        return right(F, g, input) * F.where(inside, 1.01, 1.0)
+
+    return wave(formula)
+
+
+@bug("dense gradient")
+def a_gradient_wrong_far_out():
+    record = unary(lambda xp, input: input * input, name="far", complex=False)
+    record.vjp(lambda F, g, input: 2 * g * input * F.where(abs(input) > 10, 1.01, 1.0))
+    return record
+
+
+@bug("large numbers")
+def a_kernel_that_overflows_on_the_way():
+    record = unary(lambda xp, input: xp.log1p(xp.exp(input)), name="soft", complex=False)
+    record.vjp(lambda F, g, input: g * F.sigmoid(input))
+    return record
+
+
+@bug("equal inputs")
+def a_gradient_that_is_nan_where_the_inputs_are_equal():
+    record = binary(lambda xp, input, other: xp.abs(input - other), name="apart", complex=False)
+
+    @record.vjp("input", "other")
+    def formula(F, g, input, other, y):
+        slope = g * (input - other) / y
+        return slope, -slope
+
+    return record
+
+
+@bug("complex gradient")
+def a_conjugate_missing_where_samples_are_real():
+    record = op(lambda xp, input, other: xp.einsum("ij,jk->ik", input, other), name="product", complex=True)
+    record.meta(lambda input, other: ((input.shape[0], other.shape[1]), input.dtype))
+    record.vjp("input")(lambda F, g, other: g @ F.transpose(other, 0, 1))
+    record.vjp("other")(lambda F, g, input: F.transpose(input, 0, 1) @ g)
+    record.samples(lambda make: iter([(make(3, 4), make(4, 2))]))
+    return record
+
+
+@bug("half floats")
+def a_kernel_that_is_wrong_in_half_floats():
+    def kernel(xp, input):
+        return input * (1.1 if input.dtype == "float16" else 1)
+
+    return general(kernel, name="halved", like="input")
+
+
+@bug("half floats")
+def a_shape_rule_that_knows_no_bfloat16():
+    record = general(lambda xp, input: input + input.dtype.type(0), name="ruled")
+    record.meta(lambda input: (input.shape, "float32" if input.dtype.kind == "V" else input.dtype))
+    return record

@@ -1,0 +1,168 @@
+"""Checks of an op where its samples are not: between and beyond them, at large numbers, in half floats."""
+
+from __future__ import annotations
+
+import numpy
+
+import plugrad
+from plugrad.testing.calls import Skip, call, each, graded, is_random, leaves
+from plugrad.testing.op_checks.elementwise import operands, with_tensors
+from plugrad.testing.op_checks.variations import REFUSED, against_meta
+from plugrad.testing.samples import Maker, inside
+from plugrad.testing.tensors import differentiable, gradients_of_sum, is_float, tensors_in, to_numpy
+
+POINTS, FAR = 1500, 250  # points between -4 and 4, and on each side beyond
+LARGE = (30.0, 60.0, 90.0, 120.0, 500.0, 1e3, 1e4)  # the exponential of float32 ends at 88, that of float64 at 709
+
+
+def dense_gradient(op, device):
+    """The gradient is the slope at a thousand points, and far out, wherever that can be measured."""
+    count, sample = operands(op)
+    make = Maker(op.name + " dense", device=device)
+    for place in range(count):
+        x = _points(op, make.random)
+        tensors = [make(**inside(op)).detach() for _ in range(count)]
+        if is_random(op, with_tensors(sample, count, tensors)):
+            raise Skip("the result is random")
+
+        def values(moved, place=place, tensors=tensors):
+            given = [*tensors[:place], plugrad.from_numpy(moved).to(device), *tensors[place + 1 :]]
+            with plugrad.no_grad():
+                return to_numpy(call(op, with_tensors(sample, count, given)))
+
+        tensors[place] = plugrad.from_numpy(x).to(device).requires_grad_()
+        outputs = differentiable(call(op, with_tensors(sample, count, tensors)))
+        if len(outputs) != 1 or outputs[0].shape != x.shape or outputs[0].dtype is not plugrad.float64:
+            continue
+        (told,) = gradients_of_sum(outputs, [tensors[place]])
+        tensors[place] = tensors[place].detach()
+        if told is not None:
+            _compare(x, to_numpy(told), *_slopes(values, x), f"operand {place}")
+
+
+def _points(op, random):
+    """Return points of an op's domain: many near zero, or in a narrow domain, and some far out."""
+    low, high = (None, None) if op.domain is None else op.domain
+    least, most = (-4.0 if low is None else low), (4.0 if high is None else high)
+    least, most = (most - 8.0 if low is None else least), (least + 8.0 if high is None else most)
+    far = 10.0 ** random.uniform(0.6, 3, FAR)
+    near = random.uniform(least, most, POINTS)
+    sides = [near, *([least - far] if low is None else []), *([most + far] if high is None else [])]
+    return numpy.concatenate(sides)
+
+
+def _slopes(values, x) -> tuple:
+    """Return slopes measured at points, and how far off they may be."""
+    with numpy.errstate(all="ignore"):
+        step = 1e-4 * numpy.maximum(1.0, numpy.abs(x))
+        ends = [(values(x + h), values(x - h), (x + h) - (x - h)) for h in (step, step / 2, step / 3)]
+        coarse, fine, finest = ((up - down) / width for up, down, width in ends)
+        rounding = 1e-13 * numpy.abs(ends[1][0]) / step
+        return fine + (fine - coarse) / 3, numpy.maximum(abs(fine - coarse), abs(finest - fine)) + rounding
+
+
+def _compare(x, told, slope, error, label) -> None:
+    with numpy.errstate(all="ignore"):
+        size = numpy.maximum(numpy.abs(slope), numpy.abs(told))
+        wrong = (numpy.abs(told - slope) > 2e-3 * size + 4 * error) & (numpy.abs(told - slope) > 1e-9)
+        wrong &= numpy.isfinite(slope) & (4 * error < 1e-2 * size)
+    if wrong.sum() > 2:  # beside a jump one slope may be measured across it
+        i = int(wrong.argmax())
+        raise AssertionError(
+            f"{label} at {x[i]:.6g}, and {int(wrong.sum()) - 1} more of {len(x)} points: the gradient is {told[i]:.9g},"
+            f" measured is {slope[i]:.9g}"
+        )
+
+
+def large_numbers(op, device):
+    """Where float64 has a finite result at large numbers that float32 can hold, float32 has one, too."""
+    count, sample = operands(op)
+    low, high = (None, None) if op.domain is None else op.domain
+    points = [x for x in (*LARGE, *(-x for x in LARGE)) if (low is None or x > low) and (high is None or x < high)]
+    if not points:
+        raise Skip("its domain has no large numbers")
+    columns = [numpy.roll(numpy.array(points), 3 * i) for i in range(count)]
+    outcomes = []
+    for dtype in (plugrad.float32, plugrad.float64):
+        tensors = [plugrad.from_numpy(column.copy()).to(dtype).to(device).requires_grad_() for column in columns]
+        results = tensors_in(call(op, with_tensors(sample, count, tensors)))
+        outputs = differentiable(results)
+        grads = gradients_of_sum(outputs, tensors) if outputs else []
+        outcomes.append([("the result", y) for y in results] + [("a gradient", g) for g in grads if g is not None])
+    for (what, narrow), (_, wide) in zip(*outcomes, strict=True):
+        if not is_float(narrow):
+            continue
+        exact, rounded = to_numpy(wide), to_numpy(narrow)
+        wrong = numpy.isfinite(exact) & (numpy.abs(exact) < 1e38) & ~numpy.isfinite(rounded)
+        if wrong.any():
+            i = int(wrong.argmax())
+            inputs = ", ".join(f"{column[i]:g}" for column in columns)
+            raise AssertionError(
+                f"at {inputs} {what} is {rounded.reshape(-1)[i]} in float32, and {exact.reshape(-1)[i]:g} in float64: "
+                "a step on the way overflows"
+            )
+
+
+def equal_inputs(op, device):
+    """Where two tensors of one shape are equal the gradient is not NaN, as long as the value is finite."""
+    done = 0
+    for label, sample in each(op, device):
+        given = leaves(sample)
+        twins = [t for t in given[1:] if t.shape == given[0].shape and t.dtype == given[0].dtype]
+        if sample.through is not None or not twins:
+            continue
+        same = sample.map(lambda t, given=given, twins=twins: _equal(t, given[0], twins))
+        try:
+            pair = graded(op, same)
+        except (ValueError, RuntimeError):  # it may refuse them
+            continue
+        if not pair or not all(bool(y.detach().isfinite().all()) for y in pair[0]):
+            continue
+        for g in gradients_of_sum(*pair):
+            assert g is None or not bool(g.isnan().any()), f"{label}, with equal tensors: a gradient is NaN"
+        done += 1
+    if not done:
+        raise Skip("no sample has two tensors of one shape")
+
+
+def _equal(t, first, twins):
+    return first.detach().clone().requires_grad_() if any(t is one for one in twins) else t
+
+
+def halves(op, device):
+    """In float16 values are those of float64 but for rounding; the meta device agrees on it and on bfloat16."""
+    done = 0
+    for label, sample in each(op, device):
+        if sample.through is not None or not any(t.dtype is plugrad.float64 for t in sample.tensors()):
+            continue
+        for dtype in (plugrad.float16, plugrad.bfloat16):
+            narrow = sample.map(lambda t, dtype=dtype: t.detach().to(dtype) if t.dtype is plugrad.float64 else t)
+            try:
+                result = call(op, narrow)
+            except REFUSED:
+                continue
+            where = f"{label} in {str(dtype).rpartition('.')[2]}"
+            against_meta(op, narrow, tensors_in(result), where)
+            if dtype is plugrad.float16 and not is_random(op, sample):
+                wide = narrow.map(lambda t: t.double() if t.dtype is plugrad.float16 else t)
+                _assert_half(op, result, call(op, wide), where)
+            done += 1
+    if not done:
+        raise Skip("it takes no half floats")
+
+
+def _assert_half(op, result, exact, label) -> None:
+    for number, (one, right) in enumerate(zip(tensors_in(result), tensors_in(exact), strict=True)):
+        if not is_float(one) or one.shape != right.shape:
+            continue
+        actual, expected = to_numpy(one).astype(complex), to_numpy(right).astype(complex)
+        with numpy.errstate(all="ignore"):
+            plain = numpy.isfinite(expected) & (numpy.abs(expected) < 6e4)
+            size = max(1e-3, float(numpy.abs(numpy.where(plain, expected, 0)).max(initial=0)))
+            wrong = plain & ~(numpy.abs(actual - expected) <= 1e-2 * numpy.abs(expected) + 1e-2 * size)
+        if wrong.any():
+            i = int(wrong.reshape(-1).argmax())
+            raise AssertionError(
+                f"{label}, result {number}, element {i}: it is {actual.reshape(-1)[i].real:.6g}, and "
+                f"{expected.reshape(-1)[i].real:.6g} in float64"
+            )
