@@ -356,7 +356,7 @@ class Tensor(Description, Protocols):
 
     def _copied_data(self, memo):
         """Return a copy of the data; what shares memory on the CPU and is copied together shares it again."""
-        array = self._data
+        array = lay_out(self)._data
         root = self._type.backend.storage(array)
         if type(root) is not numpy.ndarray or root.base is not None or not root.flags.forc:
             return array.copy() if self._type.symbolic else array.copy(order="K")
@@ -487,7 +487,7 @@ def write_out(op, result, out):
     if out.shape == result.shape:
         out._data[...] = result._data
     else:
-        out._data = result._data.astype(out._type.np)
+        out._data = lay_out(result)._data.astype(out._type.np)
     touch(out)
     return out
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy
 import pytest
 
@@ -130,6 +133,10 @@ def test_strides_along_a_network_of_images(converted):
     assert found[1] == found[0]
 
 
+class Plain(plugrad.Tensor):
+    """A subclass that changes nothing."""
+
+
 def test_whoever_looks_at_a_result_sees_row_major_memory():
     """Convolutions leave the order of their result open; nobody can tell, and views share the memory that they see."""
     for look in (
@@ -149,6 +156,12 @@ def test_whoever_looks_at_a_result_sees_row_major_memory():
             found.append((places, y.tolist(), seen.tolist(), x.grad.tolist(), x.grad.stride()))
         assert found[1] == found[0]
     y = plugrad.nn.functional.conv2d(plugrad.ones(2, 3, 4, 4), plugrad.ones(4, 3, 2, 2))
+    out = plugrad.empty(0)
+    plugrad.relu(y, out=out)
+    for again in (out, copy.deepcopy(y.clone()), copy.copy(y), pickle.loads(pickle.dumps(y)), y.as_subclass(Plain)):
+        assert again.is_contiguous() and again.tolist() == y.tolist()
+    y = plugrad.nn.functional.conv2d(plugrad.ones(2, 3, 4, 4), plugrad.ones(4, 3, 2, 2))
+    assert copy.deepcopy(y).is_contiguous()
     array = y.numpy()
     array[0, 0, 0, 0] = 5
     assert array.flags.c_contiguous and y[0, 0, 0, 0] == 5
