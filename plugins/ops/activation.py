@@ -332,7 +332,10 @@ def elu(xp, input, alpha=1.0, scale=1.0, input_scale=1.0):
     refuse(NOT_FLOATING, "elu_cpu", input)
     negative = input.clip(-math.inf, 0)
     bent = xp.expm1(negative if input_scale == 1 else negative * input_scale)
-    result = xp.where(input < 0, bent if alpha == 1 else bent * alpha, input)
+    if math.isfinite(alpha):
+        result = input.clip(0, math.inf) + (bent if alpha == 1 else bent * alpha)
+    else:  # of zero it is zero
+        result = xp.where(input < 0, bent * alpha, input)
     return result if scale == 1 else result * scale
 
 
