@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import re
 import struct
@@ -34,6 +35,8 @@ def opened(f):
             "expected 'f' to be string, path, or a file-like object with 'read' and 'seek' attributes, not "
             f"{type(f).__name__}"
         )
+    if isinstance(f, io.TextIOBase):
+        raise TypeError("the file is open in text mode: open it with mode 'rb'")
     with open(f, "rb") if named else contextlib.nullcontext(f) as file:
         yield Archive(file, os.fspath(f) if named else None)
 

@@ -214,3 +214,20 @@ def test_a_link_planted_where_save_writes(tmp_path):
     plugrad.save(3, bytes(link))
     assert plugrad.load(target) == 3 and link.is_symlink()
     assert sorted(path.name for path in tmp_path.rglob("*.*")) == ["link.pt", "target.pt"]
+
+
+def test_trusted_files_are_checked_for_damage_as_well():
+    net = plugrad.nn.Sequential(plugrad.nn.Linear(3, 3))
+    good = checkpoints.written({"net": net, "weight": net[0].weight})
+    for _, data in checkpoints.damages(good, DAMAGES, seed=3):
+        try:
+            loaded = load(data, weights_only=False)
+        except CheckpointError:
+            continue
+        assert loaded["net"][0].weight is loaded["weight"] and plugrad.equal(loaded["weight"], net[0].weight)
+
+
+def test_text_files(tmp_path):
+    plugrad.save(1, tmp_path / "x.pt")
+    with open(tmp_path / "x.pt", encoding="latin1") as file, pytest.raises(TypeError, match="mode 'rb'"):
+        plugrad.load(file)
