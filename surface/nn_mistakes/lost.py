@@ -23,16 +23,16 @@ _said: set = set()  # (class, attribute): each is named once in a program
 def look(root: Module) -> None:
     """Warn of what is lost below a module."""
     held = [
-        (module, name, found)
+        (module, name, kept)
         for module in root.modules()
         for name, value in vars(module).items()
-        if type(value) in PLAIN and value and not hasattr(Module, name) and (found := [*_held(value)])
+        if type(value) in PLAIN and value and not hasattr(Module, name) and (kept := [*_held(value)])
     ]
     if not held:
         return
     registered = {id(parameter) for module in root.modules() for parameter in module._parameters.values()}
-    for module, name, found in held:
-        kinds = sorted({kind for kind, parameters in found if any(_is_lost(p, registered) for p in parameters)})
+    for module, name, kept in held:
+        kinds = sorted({kind for kind, parameters in kept if any(_is_lost(p, registered) for p in parameters)})
         if kinds and (type(module), name) not in _said:
             _said.add((type(module), name))
             warnings.warn(_text(module, name, kinds), stacklevel=4)

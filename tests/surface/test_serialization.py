@@ -268,11 +268,11 @@ def test_damaged_data():
 def test_wrong_files(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(b"hello")
-    with pytest.raises(RuntimeError, match="no checkpoint"):
+    with pytest.raises(RuntimeError, match="not a checkpoint"):
         torch.load(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a", "b")
-    with pytest.raises(RuntimeError, match=r"no checkpoint.*plugrad\.json"):
+    with pytest.raises(RuntimeError, match=r"not a checkpoint.*plugrad\.json"):
         torch.load(path)
     with pytest.raises(FileNotFoundError):
         torch.load(tmp_path / "none")
