@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import pathlib
 import re
 import sys
-import sysconfig
 import tomllib
+import types
 
 import numpy
 
@@ -86,8 +85,7 @@ def _key(job) -> str:
     files = {file for folder in _folders() for file in pathlib.Path(folder).rglob("*.py")}
     for plugin in {case.provider for case in job.cases if case.provider is not None}:
         digest.update(f"{plugin.id} {plugin.version}".encode())
-        files.update(_sources(plugin))
-    digest.update(repr(_loaded()).encode())
+        files.update(() if plugin.builtin else _sources(plugin))
     for file in sorted(files):
         digest.update(str(file).encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
@@ -104,15 +102,25 @@ def _folders() -> list:
 
 
 def _sources(plugin) -> list:
-    """Return the Python files of the package that a plugin is in."""
-    module = sys.modules.get(plugin.value.partition(":")[0].partition(".")[0])
-    return [file for folder in getattr(module, "__path__", ()) for file in pathlib.Path(folder).rglob("*.py")]
+    """Return the Python files of the package that a plugin is in, and of the modules that its modules use."""
+    top = plugin.value.partition(":")[0].partition(".")[0]
+    module = sys.modules.get(top)
+    files = [file for folder in getattr(module, "__path__", ()) for file in pathlib.Path(folder).rglob("*.py")]
+    waiting = [name for name in sys.modules if name == top or name.startswith(f"{top}.")]
+    seen = set(waiting)
+    while waiting:
+        module = sys.modules[waiting.pop()]
+        if getattr(module, "__file__", None) and module.__file__.endswith(".py"):
+            files.append(pathlib.Path(module.__file__))
+        used = {getattr(value, "__module__", None) for value in vars(module).values()}
+        used |= {value.__name__ for value in vars(module).values() if isinstance(value, types.ModuleType)}
+        fresh = {name for name in used - seen if isinstance(name, str) and name in sys.modules and _is_helper(name)}
+        seen |= fresh
+        waiting += fresh
+    return list(dict.fromkeys(files))
 
 
-def _loaded() -> list:
-    """Return (file, size, time of change) of all modules that are loaded and not Python's own: plugins use them."""
-    own = sysconfig.get_path("stdlib")
-    named = {str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())}
-    chosen = [name for name in named if name.endswith(".py") and (not name.startswith(own) or "site-packages" in name)]
-    stats = [(name, os.stat(name)) for name in sorted(chosen) if os.path.isfile(name)]
-    return [(name, one.st_size, one.st_mtime_ns) for name, one in stats]
+def _is_helper(name) -> bool:
+    """Whether a module is neither Python's nor plugrad's nor of a library whose version counts."""
+    top = name.partition(".")[0]
+    return top not in sys.stdlib_module_names and top not in ("numpy", "plugrad", "scipy", "__main__")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -327,6 +329,20 @@ def test_the_key_of_a_state_changes_with_the_source(tmp_path, monkeypatch):
     assert before == state._key(job)
     (tmp_path / "a.py").write_text("2")
     assert before != state._key(job)
+
+
+def test_the_key_of_a_state_changes_with_a_helper_module_elsewhere(tmp_path, install, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "seeded_helper.py").write_text("factor = 1\ndef scaled(x):\n    return factor * x\n")
+    helper = importlib.import_module("seeded_helper")
+    plugin = install("plugrad-seeded", {"ops": [seeded_ops.wave()]})
+    vars(sys.modules[plugin.value])["scaled"] = helper.scaled
+    job = jobs.Job("plugrad-seeded", "cpu", checks_of("plugrad-seeded"))
+    before = state._key(job)
+    assert before == state._key(job)
+    (tmp_path / "seeded_helper.py").write_text("factor = 2\n")
+    assert before != state._key(job)
+    del sys.modules["seeded_helper"]
 
 
 # ---------------------------------------------------------------------------------------------------- pytest

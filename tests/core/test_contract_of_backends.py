@@ -87,3 +87,26 @@ except NotImplementedError as error:
 """
     told = output(program, *example(tmp_path, "plugrad-footprint"))
     assert told == "800\ntensor(..., device='footprint', size=(2, 3))\nCannot copy out of footprint tensor; no data!\n"
+
+
+def test_a_device_that_changes_dtypes_is_noticed_where_its_memory_is_filled():
+    class Narrow(extend.Backend):
+        """Host memory in single precision."""
+
+        name, xp = "narrow", numpy
+        array_type = type("NarrowArray", (numpy.ndarray,), {})
+
+        def from_numpy(self, array, index):
+            return numpy.array(array, "float32" if array.dtype == "float64" else array.dtype).view(self.array_type)
+
+        def to_numpy(self, array):
+            return numpy.array(array)
+
+    extend.register(Narrow)
+    try:
+        for wide in (torch.ones(2, dtype=torch.float64), torch.from_numpy(numpy.ones((2, 2))).t()):
+            with pytest.raises(TypeError, match="'narrow' made float32 of float64: from_numpy must keep the dtype"):
+                wide.to("narrow")
+        assert torch.ones(2).to("narrow").double().dtype is torch.float64
+    finally:
+        extend.unregister(Narrow)
