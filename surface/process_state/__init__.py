@@ -102,8 +102,11 @@ class ProcessState:
 
 
 _TABLES = {"op": registry.ops, "name": registry.public}
-# Module, class or table -> its names when it was last looked at.
-_copies: dict = {sys.modules["builtins"]: {}, sys.modules["numpy"]: {}}
+_OTHERS = (sys.modules["builtins"], sys.modules["numpy"])
+_NOTHING: dict = {"": None}
+_copies: dict = {}  # module or class -> its names when it was last looked at
+_classes: dict = {}  # plugrad's classes, in the order in which they were found
+_tables: dict = {}  # the same of tables, by label
 _first: dict = {}  # module or class -> the names that it had when it was first looked at
 _last: list = [(), None, None]  # plugrad's own ops, their parts when they were last looked at, and copies of these
 _lock = threading.Lock()
@@ -120,10 +123,10 @@ def _look_at_records() -> tuple:
     """Return copies of the tables, and (ops, their parts, copies of these) of plugrad's own."""
     tables = []
     for label, table in _TABLES.items():
-        if label not in _copies or not _is_same(_copies[label], table):
-            _copies[label] = dict(table)
+        if not _is_same(_tables.get(label, _NOTHING), table):
+            _tables[label] = dict(table)
             _last[:] = [op for op in registry.ops.values() if op.trusted], None, None
-        tables.append(_copies[label])
+        tables.append(_tables[label])
     own, known, _ = _last
     parts = _parts(own)
     if parts != known:
@@ -134,21 +137,21 @@ def _look_at_records() -> tuple:
 def _look() -> dict:
     """Return {module or class of plugrad: a copy of its names}."""
     modules = [module for name, module in list(sys.modules.items()) if name == "plugrad" or name[:8] == "plugrad."]
-    for module in modules:
-        known, now = _copies.get(module), vars(module)
-        if known is None or not _is_same(known, now):
-            _copies[module] = dict(now)
-            _first.setdefault(module, set(now))
-            for value in _copies[module].values():
-                if isinstance(value, type) and value not in _copies and value.__module__[:7] == "plugrad":
-                    _copies[value] = {}
-    holders = {holder: copy for holder, copy in _copies.items() if type(holder) is not str}
-    for holder, copy in holders.items():
-        now = vars(holder)
-        if not _is_same(copy, now):
-            _copies[holder] = holders[holder] = dict(now)
-        _first.setdefault(holder, set(now))
-    return holders
+    for module in (*modules, *_OTHERS):
+        if not _is_same(_copies.get(module, _NOTHING), vars(module)):
+            _copy(module)
+            for value in _copies[module].values() if module not in _OTHERS else ():
+                if isinstance(value, type) and value.__module__[:7] == "plugrad":
+                    _classes[value] = None
+    for cls in _classes:
+        if not _is_same(_copies.get(cls, _NOTHING), vars(cls)):
+            _copy(cls)
+    return dict(_copies)
+
+
+def _copy(holder) -> None:
+    _copies[holder] = dict(vars(holder))
+    _first.setdefault(holder, set(_copies[holder]))
 
 
 def _is_same(before, now) -> bool:
