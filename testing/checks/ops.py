@@ -45,7 +45,7 @@ def checks(op) -> dict:
     chosen["empty inputs"] = edges.empty
     if op.names:  # others get what their users have checked
         chosen["half floats"] = points.halves
-    if op.differentiable and op.runs_on == "arrays":
+    if op.differentiable:
         chosen["equal inputs"] = points.equal_inputs
     if (op.broadcasts or op.reduces or not op.trusted) and op.differentiable and op.complex and op.names:
         chosen["complex gradient"] = variations.complex_gradient
