@@ -6,6 +6,7 @@ from operator import index
 
 from plugrad.autograd.accumulate import owned_tensor, writable
 from plugrad.autograd.roots import walk
+from plugrad.graph import rare
 from plugrad.graph.modes import LEAF
 from plugrad.tensor.tensor import Tensor, core_method, make
 
@@ -44,6 +45,8 @@ def backward(
     if len(gradients) != len(tensors):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(gradients)} gradients")
     create_graph, retain = _flags(create_graph, retain_graph)
+    if create_graph:
+        rare.warn_of_cycle()
     if report is not None:
         from plugrad.autograd.missing_grads import warn_missing
 

@@ -6,7 +6,7 @@ Tensors in lists, dicts and keyword arguments are tracked like others. What `for
 
 from __future__ import annotations
 
-from plugrad.autograd.function_node import function_node, tensors_in
+from plugrad.autograd.function_node import function_node, is_any, tensors_in
 from plugrad.graph.modes import mode, tick
 from plugrad.registry.namespaces import lazy_names
 from plugrad.tensor.tensor import Tensor
@@ -26,10 +26,10 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors):
         """Keep tensors (or None) for backward, where `saved_tensors` returns them and checks that none was changed."""
-        for tensor in tensors:
+        for number, tensor in enumerate(tensors):
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(
-                    f"save_for_backward can only save variables, but argument {tensors.index(tensor)} is of type "
+                    f"save_for_backward can only save variables, but argument {number} is of type "
                     f"{type(tensor).__name__}: keep other things as attributes of ctx"
                 )
         self._to_save = tensors
@@ -130,6 +130,11 @@ def _run(node, args, kwargs):
     if not several and not isinstance(output, Tensor):
         raise TypeError(
             f"{user.__name__}.forward: expected to return a Tensor or a tuple of them, got {type(output).__name__}"
+        )
+    if not all(is_any(tensor, outputs) for tensor in context._dirty):
+        raise RuntimeError(
+            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
+            "modified inplace must all be outputs of the Function."
         )
     node.seq = tick()
     if any(needs) and mode.grad:

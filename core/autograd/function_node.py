@@ -169,7 +169,7 @@ class FunctionNode(Node):
             if inference.marked(tensor):
                 raise RuntimeError(inference.not_saved(f"{self.user.__name__} saved a tensor"))
             number = next((i for i, output in enumerate(outputs) if output is tensor), None)
-            saved.append(_Saved(tensor, number))
+            saved.append(_Saved(tensor, number if tensor._edge is not None else None))
             if number is None:
                 others.append(tensor)
         if any(not is_any(tensor, inputs) for tensor in others):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from plugrad.autograd.accumulate import accumulate
 from plugrad.autograd.hooks import run_before, run_pre
+from plugrad.graph.modes import LEAF
 from plugrad.tensor.tensor import ensure_tensor
 
 
@@ -25,9 +26,10 @@ def finish_leaves(leaves: list, on_tensors=False, targets=None, captured=None) -
             if leaf in targets:
                 captured[leaf] = g
             continue
-        if leaves[-1] is None or leaf._edge is None:  # it requires no gradient any more
-            leaves.pop()
-            continue
+        if leaves[-1] is None or leaf._edge is not LEAF:
+            if leaves.pop() is not None and leaf._edge is not None:
+                raise RuntimeError("leaf variable has been moved into the graph interior")
+            continue  # it got none, or requires none any more
         if rare is not None:
             leaves[-1] = run_pre(leaf, rare, leaves[-1], on_tensors)
         arrived = (ensure_tensor(leaves[-1]),) if rare is not None and rare.after else None

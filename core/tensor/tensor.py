@@ -18,6 +18,7 @@ from plugrad.devices import dtypes
 from plugrad.devices.device import device as _device
 from plugrad.devices.device import type_of
 from plugrad.errors import flag
+from plugrad.graph import rare
 from plugrad.graph.hooks import add_hook, add_tensor_hook, move_retained
 from plugrad.graph.modes import LEAF, enable_grad, mode, tick
 from plugrad.graph.nodes import Node, OutputSlot
@@ -171,6 +172,8 @@ class Tensor(Description, Protocols):
         try:
             return self._grad
         except AttributeError:
+            if self._edge is not None and self._edge is not LEAF and not self.retains_grad:
+                rare.warn_of_grad()
             return None
 
     @grad.setter

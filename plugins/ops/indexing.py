@@ -205,8 +205,8 @@ def assign(xp, out, index, value):
     except (ValueError, TypeError):  # NumPy's for a boolean index and values of two dimensions
         target = region[arrays].shape if arrays else region.shape
         extra = max(getattr(value, "ndim", 0) - len(target), 0)
-        if extra and tuple(value.shape) == (1,) * extra + tuple(target):
-            region[arrays if arrays else ...] = value.reshape(target)
+        if extra and (value.size == 1 or tuple(value.shape) == (1,) * extra + tuple(target)):
+            region[arrays if arrays else ...] = value.reshape(() if value.size == 1 else target)
             return
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing "

@@ -5,11 +5,12 @@ An elementwise op or reduction itself runs once on the whole batch; any other fu
 
 from __future__ import annotations
 
+import collections
 import functools
 import warnings
 
 import plugrad
-from plugrad import Tensor, nest
+from plugrad import Tensor, autograd, nest
 
 MANY = 64  # slices from which on a loop is worth a warning
 _warned = False
@@ -18,7 +19,8 @@ _warned = False
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     """Return the function that applies `func` to slices and stacks the results.
 
-    An op of a tensor's elements or a reduction, given as `func` itself, runs once on the whole batch. Any other
+    An op of a tensor's elements or a reduction, given as `func` itself, runs once on the whole batch, and so does a
+    Function with a rule of its own (its static method `vmap`), given as its `apply`. Any other
     function is called once for each slice: as general as Python (it may branch on values), and not faster than a loop,
     which a warning says once for batches of 64 slices and more.
 
@@ -53,6 +55,10 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         at_once = size and randomness != "same" and _at_once(func, args, kwargs, dims, size)
         if at_once:
             return _place(at_once[0], out_dims, name)
+        rule = _own_rule(func) if size else None
+        if rule is not None:
+            results, placed = rule(VmapInfo(size, randomness), tuple(nest.rebuild(args, iter(dims))), *args, **kwargs)
+            return _moved(results, placed, size, out_dims, name)
         if not size:
             return _nothing(func, args, kwargs, values, dims, out_dims, name)
         if size >= MANY:
@@ -256,6 +262,27 @@ def _reduce(op, args, kwargs, size):
     else:
         return None
     return [op.function(**values)]
+
+
+VmapInfo = collections.namedtuple("VmapInfo", "batch_size randomness")
+VmapInfo.__doc__ = "What a Function's own `vmap` is told: the number of slices, and what random numbers are wanted."
+
+
+def _own_rule(func):
+    """Return the `vmap` of a Function whose `apply` a function is; None if it is none or has no such rule."""
+    function = getattr(func, "__self__", None)
+    is_apply = isinstance(function, type) and issubclass(function, autograd.Function) and func.__name__ == "apply"
+    return getattr(function, "vmap", None) if is_apply else None
+
+
+def _moved(results, placed, size, out_dims, name):
+    """Return what a Function's own rule returned, with the batch moved from where it is to where it is wanted."""
+    moved = []
+    wanted = [*_output_dims(results, out_dims, name)]
+    for leaf, have, dim in zip(nest.leaves(results), _spread(placed, results, ValueError("vmap: out_dims")), wanted):
+        batch = leaf.expand((size, *leaf.shape)) if have is None else leaf.movedim(have, 0)
+        moved.append(batch if dim is None else batch.movedim(0, dim))
+    return nest.rebuild(results, iter(moved))
 
 
 def _place(result, out_dims, name):

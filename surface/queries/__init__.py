@@ -5,8 +5,13 @@ from __future__ import annotations
 import functools
 
 from plugrad import Size, Tensor, dtypes, extend
+from plugrad.autograd import is_anomaly_enabled
+from plugrad.graph.modes import mode
 
-__all__ = ["broadcast_shapes", "is_storage", "is_tensor", "result_type", "typename"]
+__all__ = [
+    "broadcast_shapes", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_storage", "is_tensor", "result_type",
+    "typename",
+]  # fmt: skip
 
 
 def _check(fits, function, wanted, value) -> None:
@@ -32,6 +37,17 @@ _METHODS = (
 )  # fmt: skip
 globals().update((name, _of_tensors(name)) for name in _METHODS)
 __all__ += _METHODS
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode, where it is on, stops at NaN gradients.
+
+    >>> import plugrad as torch
+    >>> with torch.autograd.detect_anomaly(check_nan=False):
+    ...     torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+    (True, False)
+    """
+    return mode.check_nan
 
 
 def is_tensor(obj):

@@ -266,6 +266,52 @@ FOUND = {
         x[[0, 1]] = T.zeros(2, dtype=T.float64)
         x[[0, 1]] = T.tensor(2.0, dtype=T.float32)
     """,
+    "an output that is marked as not differentiable and saved is a constant": """
+        class Cube(T.autograd.Function):
+            @staticmethod
+            def forward(x):
+                return x**3, 3 * x**2
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                ctx.mark_non_differentiable(output[1])
+                ctx.save_for_backward(output[1])
+            @staticmethod
+            def backward(ctx, g, _):
+                return g * ctx.saved_tensors[0]
+        x = T.tensor(2.0, requires_grad=True)
+        y, d = Cube.apply(x)
+        g, = T.autograd.grad(y, [x], create_graph=True)
+        h, = T.autograd.grad(g, [x])
+    """,
+    "what a Function marks as changed it returns": """
+        class Lost(T.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.mark_dirty(x)
+                return x * 2
+            @staticmethod
+            def backward(ctx, g):
+                return g
+        x = T.tensor([2.0, 1.0], requires_grad=True)
+        y = Lost.apply(x * 1)
+    """,
+    "a Function saves tensors only": """
+        class Number(T.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x, 3)
+                return x * 2
+        x = T.tensor([2.0, 1.0], requires_grad=True)
+        y = Number.apply(x)
+    """,
+    "a leaf that becomes a result is no leaf of older graphs": """
+        x = T.tensor([2.0, 1.0], requires_grad=True)
+        y = T.tensor([3.0, 1.0], requires_grad=True)
+        z = x * 2
+        x.requires_grad = False
+        x.mul_(y)
+        z.sum().backward()
+    """,
     "inference mode makes inference tensors": """
         x = T.ones(2)
         with T.inference_mode():

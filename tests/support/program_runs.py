@@ -23,7 +23,9 @@ SAME_NODES = {
     "CopySlices FillBackward",
     "CopySlices IndexPutBackward", "DivBackward MulBackward", "DotBackward MmBackward", "ImagBackward SelectBackward",
     "MmBackward UnsafeViewBackward", "RsubBackward SubBackward", "SumBackward TraceBackward",
-    "UnsafeViewBackward ViewBackward", "VarBackward VarMeanBackward",
+    "UnsafeViewBackward ViewBackward", "VarBackward VarMeanBackward", "SliceBackward UnsqueezeBackward",
+    "RealBackward SelectBackward", "SelectBackward SliceBackward", "MmBackward SqueezeBackward",
+    "ReshapeAliasBackward ViewBackward", "CloneBackward ToCopyBackward",
 }  # fmt: skip
 
 

@@ -60,7 +60,7 @@ def factory(w):
 
 
 UNARY = """sin cos tanh sigmoid exp relu abs neg square clone contiguous positive sign floor frac
-reciprocal log1p atan sinh erf softplus silu gelu logsigmoid elu""".split()
+reciprocal atan sinh erf softplus silu gelu logsigmoid elu""".split()
 FUNCTIONAL = ("softplus", "silu", "gelu", "logsigmoid", "elu")
 
 
@@ -89,6 +89,8 @@ def binary(w):
         return f"{w.new()} = T.where({x} != 0.5, {x}, {y})"
     if len(form) > 1 and not isinstance(x, str):
         x, y = y, x
+    if form == "sub" and "torch.bool" in (w.dtype(x), w.dtype(y)):
+        form = "add"
     if form in ("add", "sub"):
         alpha = f", alpha={w.some(2, -1)}" if isinstance(y, str) else ""
         return f"{w.new()} = T.{form}({x}, {y}{alpha})"
@@ -206,7 +208,8 @@ def view(w):
             f"select({d}, {w.random.randrange(n) if n else 0})", "T", "mT", "t()", f"unfold({d}, 1, 1)",
             f"permute({', '.join(map(str, w.random.sample(range(ndim), ndim)))})", f"swapaxes({d}, {e})",
             "diagonal()", "adjoint()",
-            f"as_strided(({shape[0]},), (1,))", f"as_strided((1,), (1,), {w.some(0, 1)})",
+            f"as_strided(({shape[0]},), (1,))" if 0 not in shape else "detach()",
+            f"as_strided((1,), (1,), {w.some(0, 1)})",
             f"narrow({d}, {min(1, n)}, {max(n - 1, 0)})",
             f"split(1, {d})[0]", f"unbind({d})[-1]", f"chunk(2, {d})[0]", f"tensor_split(2, {d})[1]",
         ]  # fmt: skip
@@ -262,7 +265,7 @@ def assigned(w):
     place = index(w, x)
     value = w.number() if w.chance(0.5) else w.pick()
     if w.chance(0.3):
-        return f"{x}[{place}] {w.some('+=', '*=', '-=')} {value}"
+        return f"{x}[{place}] {w.some('+=', '*=', '-=') if 'bool' not in w.dtype(value) else '*='} {value}"
     if w.chance(0.3):
         value = f"{x}[{place}]{w.some('.clone()', ' * 2', '.detach()', '')}"
     return f"{x}[{place}] = {value}"
@@ -278,6 +281,7 @@ def in_place(w):
     if "bool" in w.dtype(y) and "bool" not in w.dtype(x):
         y = x
     d, n = w.dim(x), w.number()
+    few = 1 if w.run.names[x].numel() else 0
     first = "T.tensor([0])" if w.run.names[x].numel() else "T.zeros(0, dtype=T.int64)"
     forms = [
         f"{x}.add_({y})", f"{x}.mul_({y})", f"{x}.sub_({n})", f"{x}.div_({n or 2})", f"{x}.zero_()",
@@ -292,11 +296,12 @@ def in_place(w):
         f"T.nn.functional.relu({x}, inplace=True)", f"T.relu_({x})", f"{x}.detach_()", f"{x}.requires_grad_()",
         f"{x}.requires_grad_(False)",
         f"{x}.data.add_({n})", f"{x}.detach().mul_({n})", f"{x}.view(-1).add_({n})", f"{x}.gt_({n})", f"{x}.sign_()",
-        f"{x}.index_add_(0, {first}, {y})", f"{x}.masked_scatter_({x} > 0, {y}.detach().clone())",
+        f"{x}.index_add_(0, {first}, {x}[:{few}] * 2)", f"{x}.masked_scatter_({x} > 0, {y}.detach().clone())",
         f"{x}.clamp_({y})", f"{x}.addcdiv_({y}, {y})" if "float" in w.dtype(y) else f"{x}.cos_()",
         f"{x}.data = {y}.data" if w.replaceable(x, y) else f"{x}.neg_()", f"{x}.floor_()",
         f"{x}.put_({first}, {y}.flatten()[:1])", f"{x}.tril_()", f"{x}.swapaxes_({d}, {w.dim(x)})",
-        f"{x}.index_copy_(0, {first}, {y}[:1])", f"{x}.scatter_(0, T.zeros_like({x}, dtype=T.int64)[:1], {n})",
+        f"{x}.index_copy_(0, {first}, {x}[:{few}].sin())",
+        f"{x}.scatter_(0, T.zeros_like({x}, dtype=T.int64)[:1], {n})",
         f"{x}.erf_()", f"{x}.conj_physical_()",
         f"T.add({y}, 1, out={x})", f"{x}.nan_to_num_()", f"{x}.ne_({y})", f"{x}.real.add_(1)", f"{x}.logical_and_({y})",
     ]  # fmt: skip
@@ -372,6 +377,10 @@ def of_gradient(w):
     )  # fmt: skip
 
 
+# Nodes of ops that consist of several ops in one of the two libraries.
+OTHER_INPUTS = "(torch::autograd::)?(CopySlices|IndexPut|Addmm|Mm|Mv|Bmm|Dot|NativeLayerNorm|UnsafeView|View|T)"
+
+
 @kind(4)
 def hook(w):
     x = w.requiring()
@@ -388,7 +397,7 @@ def hook(w):
         f"{x}.register_hook(lambda g: {x}.detach() * g)", f"{x}.register_post_accumulate_grad_hook(see_grad('{x}'))",
     ]  # fmt: skip
     node = w.run.names[x].grad_fn
-    if node is not None and not re.match("Addmm|Mm|Mv|Bmm|Dot|NativeLayerNorm|UnsafeView|View|T", node.name()):
+    if node is not None and not re.match(OTHER_INPUTS, node.name()):
         forms += [
             f"{x}.grad_fn.register_hook(see_inputs('{x}'))", f"{x}.grad_fn.register_prehook(see_outputs('{x}'))",
             f"{x}.grad_fn.register_prehook(lambda go: tuple(g if g is None else g * 2 for g in go))",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import faulthandler
 import multiprocessing
 import random
 import re
@@ -156,6 +157,7 @@ def examine(seed: int, oracle, subject):
 
 
 def _examine_all(seeds, to_parent) -> None:
+    faulthandler.disable()  # PyTorch's crashes are expected
     import torch
 
     import plugrad

@@ -24,6 +24,7 @@ PRIVATE = {
     "plugrad.catalog.rows -> plugrad.dispatch.source",
     "plugrad.optim.batching -> plugrad.graph.versions",
     "plugrad.overrides -> plugrad.dispatch.interception",
+    "plugrad.queries -> plugrad.graph.modes",
     "plugrad.overrides -> plugrad.graph.modes",
     "plugrad.process_state -> plugrad.tensor.tensor",
     "plugrad.process_state.settings -> plugrad.devices.device",
