@@ -42,5 +42,5 @@ def suggestion(name: str, known) -> str:
     """Return '; did you mean ...?' for the nearest known name, or nothing."""
     import difflib
 
-    near = difflib.get_close_matches(name, list(known), 1)
+    near = difflib.get_close_matches(name, list(known), 1, 0.75)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -55,6 +55,8 @@ def run(op, target, values, inside=False, may_become_real=True):
         with modes.no_grad():
             return run(op, target, values, inside, may_become_real)
     check_writable(target)
+    if op.checks_numbers:
+        op.check_numbers(values)
     if op.runs_on == "tensors":
         result = _call(op, values)
     else:

@@ -10,6 +10,7 @@ from plugrad import needs
 from plugrad.devices import dtypes
 from plugrad.devices.device import device as _device
 from plugrad.devices.device import resolve
+from plugrad.errors import flag
 from plugrad.graph import modes
 from plugrad.tensor import inference, shared_memory
 from plugrad.tensor.tensor import Tensor, core_method, make
@@ -23,7 +24,7 @@ def new(array, ttype):
 
 def require_grad(tensor, requires_grad):
     """Have a new tensor require grad if that is wanted; return it."""
-    return tensor.requires_grad_() if requires_grad else tensor
+    return tensor.requires_grad_() if flag("requires_grad", requires_grad) else tensor
 
 
 def dtype_argument(dtype):

@@ -50,6 +50,9 @@ class RNNBase(Module):
                 f"greater than 1, but got dropout={dropout} and num_layers={num_layers}",
                 stacklevel=3,
             )
+        for option, value in (("batch_first", batch_first), ("bidirectional", bidirectional)):
+            if not isinstance(value, bool):
+                raise TypeError(f"{mode}: {option} must be bool, not {type(value).__name__}")
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
         self.bidirectional, self.proj_size = bidirectional, proj_size

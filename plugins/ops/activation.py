@@ -198,6 +198,8 @@ def prelu(F, input, weight):
     >>> torch.prelu(torch.tensor([[-1., 2.]]), torch.tensor([0.5]))
     tensor([[-0.5000,  2.0000]])
     """
+    if input.dtype != weight.dtype:
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {input.dtype} and {weight.dtype}")
     channels = input.shape[1] if input.ndim > 1 else 1
     if weight.ndim > 1:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")

@@ -130,7 +130,7 @@ def allclose(F, input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     return bool(F.all(F.isclose(input, other, rtol, atol, equal_nan)))
 
 
-@composite()
+@composite(kinds={"input": "tensor", "other": "tensor"})
 def equal(F, input, other):
     """Whether two tensors have the same shape and elements, as a Python bool.
 

@@ -216,7 +216,12 @@ def _cast(array, dtype):
     return array if array.dtype == dtype else array.astype(dtype)
 
 
-@op(at=(), node="ConvolutionBackward0", any_order=True)
+@op(
+    at=(),
+    node="ConvolutionBackward0",
+    any_order=True,
+    kinds={"input": "tensor", "weight": "tensor", "bias": "tensor?"},
+)
 def convolve(xp, input, weight, bias, geometry):
     """Convolve images (N, C, *S) with a weight (O, C / groups, *K).
 

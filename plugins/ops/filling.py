@@ -34,7 +34,7 @@ def bernoulli_(F, input, p=0.5, *, generator=None):
     return input.copy_(F.bernoulli_like(input, p, generator=generator))
 
 
-@op(at=(), inplace=True, like="input")
+@op(at=(), inplace=True, like="input", kinds={"from_": "float", "to": "float"})
 def uniform(xp, input, from_=0.0, to=1.0, *, generator=None):
     """Fill with uniform random numbers of [from_, to).
 
@@ -78,7 +78,7 @@ def written_samples(make):
     yield make.on_copy(make(2, 3, requires_grad=False))
 
 
-@op(at=(), inplace=True, like="input")
+@op(at=(), inplace=True, like="input", kinds={"mean": "float", "std": "float"})
 def log_normal(xp, input, mean=1.0, std=2.0, *, generator=None):
     """Fill with exponentials of normal random numbers.
 
@@ -91,7 +91,7 @@ def log_normal(xp, input, mean=1.0, std=2.0, *, generator=None):
     return xp.exp(normal_array(xp, input.shape, input.dtype, generator) * std + mean).astype(input.dtype)
 
 
-@op(at=(), inplace=True, like="input")
+@op(at=(), inplace=True, like="input", kinds={"lambd": "float"})
 def exponential(xp, input, lambd=1.0, *, generator=None):
     """Fill with exponential random numbers of rate `lambd`.
 
@@ -116,7 +116,7 @@ log_normal.samples(filled_samples)
 exponential.samples(filled_samples)
 
 
-@op(at=(), inplace=True, like="input")
+@op(at=(), inplace=True, like="input", kinds={"median": "float", "sigma": "float"})
 def cauchy(xp, input, median=0.0, sigma=1.0, *, generator=None):
     """Fill with Cauchy random numbers around `median` with scale `sigma`.
 
@@ -131,7 +131,7 @@ def cauchy(xp, input, median=0.0, sigma=1.0, *, generator=None):
     return (median + sigma * xp.tan(angle)).astype(input.dtype)
 
 
-@op(at=(), inplace=True, like="input")
+@op(at=(), inplace=True, like="input", kinds={"p": "float"})
 def geometric(xp, input, p, *, generator=None):
     """Fill with the number of trials up to the first success of probability `p`.
 
@@ -296,7 +296,7 @@ def filled_with_samples(make):
     yield make.on_copy(make(2, 3, requires_grad=False), 2.5)
 
 
-@op(at=(), inplace=True, like="input")
+@op(at=(), inplace=True, like="input", kinds={"non_blocking": "bool"})
 def copy(xp, input, src, non_blocking=False):
     """The values of `src`, broadcast and cast to the shape and dtype of `input`.
 

@@ -116,6 +116,8 @@ def scatter(xp, input, dim, index, src=None, *, value=None, reduce=None):
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError("reduce argument must be either add or multiply.")
     src = value if src is None else src
+    if src is None:
+        raise TypeError("scatter() missing 1 required argument: 'src', a tensor, or 'value', a number")
     dim, tensor = axes(dim, input.ndim), hasattr(src, "dtype")
     if tensor and src.dtype != input.dtype and (src.ndim or value is None):
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")

@@ -12,7 +12,7 @@ _NAMED = {
         transposed unbiased unpack_data unpack_pivots upper use_separate_proj_weight""",
     "int": """
         axis blank C chunks col decimals diagonal dim0 dim1 dim2 dimension divisor_override downscale_factor
-        edge_order embed_dim_to_check end_dim group groups high hop_length HxW ignore_index ind k length low M m
+        edge_order embed_dim_to_check end_dim group groups high hop_length HxW ignore_index ind k length low m
         minlength N n n_fft num_classes num_groups num_heads num_samples offset padding_idx r row split_size start_dim
         step steps storage_offset upscale_factor win_length window_length""",
     "ints": "dims normalized_shape pad physical_layout shape size sizes split_sizes",

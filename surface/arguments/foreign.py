@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy
 
+import plugrad
+
+_SHAPES = ("cannot reshape array", "input operand has more dimensions", "could not broadcast", "operands could not")
 _TOO_BIG = ("array is too big", "Maximum allowed", "negative dimensions", "cannot fit")
 
 
@@ -12,6 +15,10 @@ def translated(op, error):
     text = str(error)
     if isinstance(error, MemoryError) or isinstance(error, ValueError) and text.startswith(_TOO_BIG):
         return RuntimeError(f"{op.name}(): not enough memory for the result: {text or 'memory is full'}")
+    if isinstance(error, numpy.linalg.LinAlgError):
+        return plugrad.linalg.LinAlgError(f"{op.name}(): {text}")
+    if isinstance(error, ValueError) and text.startswith(_SHAPES):
+        return RuntimeError(f"{op.name}(): the shapes of the arguments do not fit ({text})")
     if isinstance(error, numpy.exceptions.AxisError):
         return IndexError(f"Dimension out of range: {text}")
     if isinstance(error, TypeError) and (text.startswith("ufunc ") or "did not contain a loop" in text):

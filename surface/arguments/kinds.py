@@ -39,16 +39,11 @@ def _scalar(value):
     return value.dtype if is_tensor(value) and not value.ndim and not value.requires_grad else None
 
 
-def _is_array(value, letters) -> bool:
-    """Whether a value is a 0-d array of one of NumPy's kinds."""
-    return isinstance(value, numpy.ndarray) and not value.ndim and value.dtype.kind in letters
-
-
 def is_int(value) -> bool:
     """Whether PyTorch takes a value for an int: bools it does not."""
     if isinstance(value, (bool, numpy.bool_)):
         return False
-    if isinstance(value, (int, numpy.integer)) or _is_array(value, "iu"):
+    if isinstance(value, (int, numpy.integer)):
         return True
     dtype = _scalar(value)
     return dtype is not None and not (dtype.is_floating_point or dtype.is_complex or dtype is plugrad.bool)

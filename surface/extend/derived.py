@@ -55,6 +55,10 @@ def _loss_class(op, name, forward, buffers, options):
         if legacy and (size_average is not None or reduce is not None):
             values["reduction"] = _legacy_reduction(size_average, reduce)
         for option, value in values.items():
+            kind = op.known_kinds.get(option)
+            if kind is not None and not kind.fits(value):
+                what = type(value).__name__
+                raise TypeError(f"{name}.__init__(): argument '{option}' must be {kind.words}, not {what}")
             if option in buffers:
                 self.register_buffer(option, value)
             else:

@@ -85,9 +85,14 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     """
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"padding_side should be either 'left' or 'right', but got {padding_side!r}")
+    if not isinstance(batch_first, bool):
+        raise TypeError(f"pad_sequence(): argument 'batch_first' must be bool, not {type(batch_first).__name__}")
     sequences = list(sequences)
     if not sequences:
         raise RuntimeError("received an empty list of sequences")
+    for sequence in sequences:
+        if not isinstance(sequence, plugrad.Tensor):
+            raise TypeError(f"pad_sequence(): the sequences must be Tensors, not {type(sequence).__name__}")
     longest = max(sequence.shape[0] for sequence in sequences)
     padded = []
     for sequence in sequences:

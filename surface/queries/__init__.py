@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 
+import numpy
+
 from plugrad import Size, Tensor, dtypes, extend
 from plugrad.autograd import is_anomaly_enabled
 from plugrad.graph.modes import mode
@@ -84,6 +86,7 @@ def result_type(tensor1, tensor2):
         if isinstance(operand, Tensor):
             described.append((operand.dtype, "dim" if operand.ndim else "zero"))
         else:
+            operand = operand.item() if isinstance(operand, numpy.generic) else operand
             _check(isinstance(operand, (int, float, complex)), "result_type", "a Tensor or Number", operand)
             described.append((dtypes.SCALAR[type(operand)], "scalar"))
     return dtypes.result_type(*described)

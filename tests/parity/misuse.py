@@ -217,6 +217,11 @@ def flag_is_a_bool(theirs, ours) -> bool:
     return theirs is None and isinstance(ours, TypeError) and "must be bool" in str(ours)
 
 
+def options_when_made(theirs, ours) -> bool:
+    """An option of a loss that is of the wrong kind is refused when the module is made, not at its first call."""
+    return theirs is None and isinstance(ours, TypeError) and "__init__(): argument" in str(ours)
+
+
 def hook_is_callable(theirs, ours) -> bool:
     """A hook that can't be called is refused when it is registered, not in the next backward."""
     return theirs is None and isinstance(ours, TypeError) and "hook must be callable" in str(ours)
@@ -227,7 +232,15 @@ def on_two_devices(theirs, ours) -> bool:
     return theirs is None and "to be on the same device" in str(ours)
 
 
-REASONS = (on_two_devices, says_the_argument, met_by_chance, conversion, flag_is_a_bool, hook_is_callable)
+REASONS = (
+    options_when_made,
+    on_two_devices,
+    says_the_argument,
+    met_by_chance,
+    conversion,
+    flag_is_a_bool,
+    hook_is_callable,
+)
 
 
 def errors_alike(theirs, ours) -> bool:
