@@ -14,8 +14,8 @@ def axes(dim, ndim: int):
     if dim.__class__ is int and -limit <= dim < limit:
         return dim + limit if dim < 0 else dim
     if isinstance(dim, (tuple, list)):
-        if any([isinstance(one, (tuple, list)) for one in dim]):
-            raise TypeError("dim must be an int or a tuple of ints, not nested")
+        if any([isinstance(one, (tuple, list)) for one in dim]) or dim and isinstance(dim[0], bool):
+            raise TypeError("dim must be an int or a tuple of ints, neither nested nor of bools")
         dims = tuple([axes(one, ndim) for one in dim])
         if len(dims) > 1 and len(set(dims)) != len(dims):
             twice = next(one for i, one in enumerate(dims) if one in dims[:i])

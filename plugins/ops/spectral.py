@@ -353,6 +353,7 @@ def linalg_matrix_rank(xp, A, tol=None, hermitian=False, *, atol=None, rtol=None
 
 @linalg_matrix_rank.meta
 def linalg_matrix_rank_meta(A, tol=None, hermitian=False, *, atol=None, rtol=None):
+    check_matrix("torch.linalg.matrix_rank", A)
     return A.shape[:-2], "int64"
 
 

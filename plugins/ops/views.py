@@ -87,6 +87,9 @@ def adjoint_samples(make):
     yield make(2, 3, dtype="complex128")
 
 
+_ORDERS: set = set()  # orders of dimensions that were found to be right
+
+
 @view(variadic="dims")
 def permute(xp, input, dims):
     """Put the dimensions in the order `dims`.
@@ -102,13 +105,14 @@ def permute(xp, input, dims):
             "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
             f"ordering of dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(dims)}"
         )
-    try:
+    if type(dims) is tuple and dims in _ORDERS:  # NumPy cuts dims of more than 32 bits without a word
         return input.transpose(dims)
-    except (ValueError, TypeError):
-        order = [axes(d, input.ndim) for d in dims]
-        if len(set(order)) != len(order):
-            raise RuntimeError("permute(): duplicate dims are not allowed.") from None
-        return input.transpose(order)
+    order = tuple([axes(d, input.ndim) for d in dims])
+    if len(set(order)) != len(order):
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    if type(dims) is tuple and len(_ORDERS) < 4096:
+        _ORDERS.add(dims)
+    return input.transpose(order)
 
 
 @permute.vjp

@@ -1,0 +1,113 @@
+"""Arguments of the wrong kind: PyTorch refuses them, and so do we, with an error of its type; more in misuse.py."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy
+import pytest
+
+import plugrad
+
+torch = pytest.importorskip("torch")
+
+REFUSED = """
+x.sum(True) | x.sum(0, 1) | x.sum('a') | x.sum(1.0) | x.sum([0.0]) | x.sum(1 << 70) | x.cumsum(True)
+x.cumsum(None) | x.cumsum(1 << 70) | x.view(2.0, 3) | x.view('a') | x.view() | T.zeros(True) | T.zeros([True, 2])
+T.zeros(2.0) | T.zeros() | T.zeros((2, 3.0)) | T.zeros(None) | T.zeros(1 << 62) | T.zeros(-1)
+T.zeros(2, dtype='float32') | T.zeros(2, requires_grad=1) | x.sort(descending=()) | x.sort(descending=1)
+x.sort(descending=None) | x.clamp('a') | x.fill_(None) | x.fill_('a') | T.lerp(1, x, x) | x.lerp(x, 'a')
+T.lerp(x, 1, x) | x.permute(1, 1 << 62) | x.permute(1, 0.0) | x.permute() | T.add(x, x, alpha=None) | T.add(x, 'a')
+x + 'a' | x + None | x + 10**30 | i == 10**30 | x + [1] | T.linspace(0, 1, 2.5) | T.linspace(0, 1, True)
+T.linspace('a', 1, 2) | T.arange('a') | T.linalg.matrix_rank(T.ones(3, device='meta')) | T.all(2, x)
+T.result_type(T, 1) | x.type(3) | x.byte(x) | x.int('') | x.contiguous(1.0) | T.nn.LayerNorm(0.5)
+T.nn.Linear('a', 2) | T.nn.Linear(2.0, 2) | F.dropout(x, 'a') | F.dropout(x, 0.5, ()) | F.dropout(x, 0.5, 1)
+F.softmax(x, 'a') | F.layer_norm(x, 3) | F.layer_norm(x, (3,), eps=None) | F.cross_entropy(x, x, reduction=3)
+F.cross_entropy(x, x, label_smoothing=()) | x[object()] | x[1.0] | x['a'] | x[{}] | x[x]
+s.backward(retain_graph=()) | x.requires_grad_('a') | x.requires_grad_(1) | x.softmax(0.0) | x.softmax(0, dtype=3)
+T.cat(x) | T.cat(3) | T.cat([x, 3]) | T.cat([x], 'a') | T.stack((x, None)) | x.new_zeros('a') | x.new_zeros()
+T.full((2,), 'a') | T.full((2,), None) | T.full(2, 3) | T.randint(10, (2,), generator=3) | T.rand(2, generator='a')
+x.uniform_(generator=1j) | x.unsqueeze(0.) | x.unsqueeze(None) | x.squeeze(True) | x.transpose(0, '1')
+x.transpose(0, True) | x.topk(1.0) | x.topk(True) | x.expand(2.0, 3) | x.expand('a') | x.repeat(2., 1)
+x.split(1.0) | x.split(True) | x.chunk(2.0) | x.chunk(True) | x.flip(True) | x.roll(1.0)
+F.avg_pool2d(x[None], 2.0) | F.avg_pool2d(x[None], True) | F.max_pool2d(x[None], 2, ceil_mode=1) | T.einsum(3, x)
+T.einsum('ij', 3) | x.norm(()) | F.adaptive_max_pool1d(x, 1 << 62) | F.adaptive_avg_pool2d(x[None], 1 << 64)
+T.gcd(i, 2) | i.gcd_(2) | T.numel(3) | T.is_complex('a') | T.hstack(x) | T.addcmul(x, 1, x)
+T.masked_fill(x, 3, 1.) | T.where(3, x, x) | T.prelu(x, x.double()[0]) | F.conv2d(n, T.ones(1, 1, 1, 1))
+T.vander(3) | F.mse_loss('a', x) | T.cumsum(x, 0, out=3) | x.max(0, out=x) | T.cummax(x, 'a') | T.mode(x, 1.0)
+T.aminmax(x, dim=(0, 1)) | T.histc(x, 2.0) | T.take_along_dim(x, i, 'a') | T.nonzero('a') | T.flip(x, 'a')
+T.cumprod(x, 0.5) | T.any(x, 'a') | F.max_pool2d(x[None], 2, return_indices=True, stride='a') | T.tensor(1 << 64)
+T.tensor(1 << 63) | T.tensor([1], requires_grad=2) | T.nn.TripletMarginLoss(margin='a')
+T.nn.LSTM(3, 4, batch_first=1) | T.set_grad_enabled(1) | x.numpy(force=1) | T.scatter(x, 0, i)
+"""
+CALLS = [text.strip() for text in REFUSED.replace("\n", "|").split("|") if text.strip()]
+HERE = (TypeError, ValueError, IndexError, RuntimeError, OverflowError)
+
+
+def outcome(text, library):
+    x = library.ones(2, 3)
+    names = {"x": x, "i": x.long(), "n": numpy.ones((1, 1, 2, 2)), "T": library, "F": library.nn.functional}
+    names["s"] = (library.ones(2, requires_grad=True) * 2).sum()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return eval(text, names)
+        except Exception as error:
+            return error
+
+
+@pytest.mark.parametrize("text", CALLS)
+def test_refused(text):
+    theirs, ours = outcome(text, torch), outcome(text, plugrad)
+    assert isinstance(theirs, Exception), f"PyTorch takes it: {theirs!r}"
+    assert isinstance(ours, type(theirs) if type(theirs) in HERE else HERE), f"{ours!r}, not {theirs!r}"
+    assert len(str(ours)) > 10
+
+
+def test_what_is_said_names_the_op_and_the_argument():
+    error = outcome("x.cumsum('a')", plugrad)
+    assert str(error) == "cumsum(): argument 'dim' (position 2) must be int, not str; write 1"
+
+
+TAKEN = """
+x.sum((0, True)) | T.zeros(2, True) | x.clamp(True) | x.fill_(True) | T.zeros(T.tensor(2)) | x.sum(T.tensor(0))
+x.sum(np.int64(0)) | T.zeros(np.int32(2)) | np.float64(2) * x | np.float32(2) + i | np.int64(2) - i
+2 * x * np.float64(2) | x + np.ones(3) | np.float64(2) < x | x == np.ones(3) | T.zeros(2, dtype=float)
+F.dropout(x, True) | x.norm(True) | x.to(None) | f'{T.tensor(1.5)}' | T.full((2,), True)
+"""
+
+
+@pytest.mark.parametrize("text", [text.strip() for text in TAKEN.replace("\n", "|").split("|") if text.strip()])
+def test_taken(text):
+    results = []
+    for library in (torch, plugrad):
+        x = library.ones(2, 3)
+        names = {"x": x, "i": x.long(), "np": numpy, "T": library, "F": library.nn.functional}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = eval(text, names)
+        tensor = hasattr(result, "dtype")
+        results.append((str(result.dtype), tuple(result.shape), result.tolist()) if tensor else result)
+    assert results[0] == results[1]
+
+
+def test_a_numpy_scalar_on_the_left_keeps_the_gradient():
+    w = plugrad.ones(2, requires_grad=True)
+    (numpy.float64(3) * w).sum().backward()
+    assert w.grad.tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize("name", ["jit", "onnx", "fx", "hub", "xpu"])
+def test_absent_modules_of_pytorch_say_so(name):
+    if hasattr(plugrad, name):
+        pytest.skip("it is here now")
+    with pytest.raises(AttributeError, match=f"torch.{name}, a module"):
+        getattr(plugrad, name)
+
+
+def test_names_are_offered_where_they_are_near():
+    with pytest.raises(AttributeError, match="did you mean 'softmax'"):
+        getattr(plugrad, "sofmax")  # noqa: B009
+    with pytest.raises(AttributeError) as caught:
+        getattr(plugrad, "exporting")  # noqa: B009
+    assert "did you mean" not in str(caught.value)
