@@ -38,7 +38,7 @@ class ProcessState:
     """
 
     def __init__(self, names=True, drawing=False):
-        self.names = None
+        self.names, self.replaced = None, False
         if names:
             with _lock:
                 self.names, self.tables, self.records = _look(), *_look_at_records()
@@ -48,6 +48,7 @@ class ProcessState:
     def repair(self) -> list[str]:
         """Put back what is no longer as it was; return what that is, in words."""
         damage = [] if self.names is None else [*self._repair_names(), *self._repair_records()]
+        self.replaced = bool(damage)  # names or records of plugrad, rather than settings
         alone = threading.active_count() == 1
         for setting, before in self.settings:
             if setting.random and (not alone or before is None):
@@ -272,9 +273,9 @@ class Contained:
         damage = self.state.repair()
         if damage and error is None:
             more = f" and {len(damage) - 3} more" if len(damage) > 3 else ""
+            advice = ": declare an op with override=True to replace one of plugrad's" if self.state.replaced else ""
             raise RuntimeError(
-                f"it changed {', '.join(damage[:3])}{more} while it was loaded (plugrad put it back): declare an op "
-                "with override=True to replace one of plugrad's"
+                f"it changed {', '.join(damage[:3])}{more} while it was loaded (plugrad put it back){advice}"
             )
 
 
