@@ -27,8 +27,8 @@ class Subject:
 def subjects_of(target) -> list:
     """Return the subjects of a target; LookupError when there is no such thing."""
     if isinstance(target, (list, tuple)):
-        found = [subject for one in target for subject in subjects_of(one)]
-        return list({(subject.kind, subject.name): subject for subject in found}.values())
+        several = [subject for one in target for subject in subjects_of(one)]
+        return list({(subject.kind, subject.name): subject for subject in several}.values())
     if not isinstance(target, (str, os.PathLike, type(None))):
         return [subject_of(target)]
     if target is None:

@@ -167,7 +167,7 @@ def _is_right(holder, name, before, now) -> bool:
     """Whether a name's change is one that plugrad makes itself: methods are generated, functions found late."""
     if name[:2] == name[-2:] == "__" and not callable(before):
         return True  # what Python itself keeps there
-    if type(now) is LazyMethod or (found := _code(now)) is not None and found.co_name == "first_call":
+    if type(now) is LazyMethod or (code := _code(now)) is not None and code.co_name == "first_call":
         return _is_ours(now)  # it is looked up anew, since another plugin brought one
     if now is _GONE:  # a function that is found again when it is used
         return isinstance(holder, types.ModuleType) and hasattr(before, "__op__")

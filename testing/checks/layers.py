@@ -232,8 +232,8 @@ def initialised(cls, device):
         with _Poison():
             module = cls(*trial.construct.args, **trial.construct.kwargs)
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
-            made = not is_float(tensor) or not bool(tensor.isnan().any())
-            assert made, f"{label}, argument {name!r}: the constructor never gives it values; call reset_parameters"
+            filled = not is_float(tensor) or not bool(tensor.isnan().any())
+            assert filled, f"{label}, argument {name!r}: the constructor never gives it values; call reset_parameters"
 
 
 def options(cls, device):

@@ -56,8 +56,8 @@ class Job:
         strangers = {case.provider for case in self.cases if case.provider is not None and not case.provider.builtin}
         targets = self.target if isinstance(self.target, tuple) else [self.target]
         files = {pathlib.Path(one).name for one in targets if isinstance(one, str) and one.endswith(".py")}
-        found = {one.name for one in entry_points.installed()} | files
-        return bool(strangers) and all(plugin.distribution in found for plugin in strangers)
+        present = {one.name for one in entry_points.installed()} | files
+        return bool(strangers) and all(plugin.distribution in present for plugin in strangers)
 
     def run(self, finished=()):
         """Yield the row of each case that is not among the finished rows."""
