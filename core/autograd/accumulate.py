@@ -95,9 +95,7 @@ def accumulate(tensor, grads: list, on_tensors=False) -> None:
 
 def writable(g):
     """Return a gradient of a recorded walk, in memory of its own if it is a view or expanded; its history stays."""
-    if g._type.symbolic or g._data.base is None:
-        return g
-    return make(g._data.copy(), g._type.plain, g._edge)
+    return g if g._type.symbolic or g._data.base is None else make(g._data.copy(), g._type.plain, g._edge)
 
 
 def owned_tensor(arrays: list, tensor_type):

@@ -132,10 +132,7 @@ def _run(node, args, kwargs):
             f"{user.__name__}.forward: expected to return a Tensor or a tuple of them, got {type(output).__name__}"
         )
     if not all(is_any(tensor, outputs) for tensor in context._dirty):
-        raise RuntimeError(
-            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
-            "modified inplace must all be outputs of the Function."
-        )
+        raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output.")
     node.seq = tick()
     if any(needs) and mode.grad:
         outputs = node.connect(arguments, inputs, outputs)

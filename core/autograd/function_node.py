@@ -94,11 +94,9 @@ class FunctionNode(Node):
         for tensor in _written([tensor for tensor in inputs if tensor._edge is not None], start):
             if not is_any(tensor._type.backend.storage(tensor._data), marked):
                 number = next(i for i, other in enumerate(inputs) if other is tensor)
-                raise RuntimeError(
-                    f"{self.user.__name__}.forward changed its input number {number} ({tensor.dtype} "
-                    f"{list(tensor.shape)}) in place without saying so: write ctx.mark_dirty(x) and return x, or work "
-                    "on x.clone()"
-                )
+                what = f"input number {number} ({tensor.dtype} {list(tensor.shape)}) in place without saying so"
+                hint = "write ctx.mark_dirty(x) and return x, or work on x.clone()"
+                raise RuntimeError(f"{self.user.__name__}.forward changed its {what}: {hint}")
 
     def without_history(self, inputs, outputs) -> list:
         """Return the outputs of a call that is not recorded; an input returned as it is becomes a new tensor."""
@@ -277,10 +275,8 @@ class FunctionNode(Node):
                     raise RuntimeError(f"function {self.name()} returned {what}")
                 flat += inner
             elif grad is not None:
-                raise RuntimeError(
-                    f"function {self.name()} returned a gradient different from None at position {number + 1}, but the "
-                    "corresponding forward input was not a Variable"
-                )
+                where = f"at position {number + 1}, but the corresponding forward input was not a Variable"
+                raise RuntimeError(f"function {self.name()} returned a gradient different from None {where}")
         return flat
 
 

@@ -481,14 +481,16 @@ def write_out(op, result, out):
             "arguments requires grad."
         )
     if not dtypes.can_cast(result.dtype, out.dtype):
-        raise RuntimeError(
-            f"result type {result.dtype._label} can't be cast to the desired output type {out.dtype._label}"
-        )
+        labels = result.dtype._label, out.dtype._label
+        raise RuntimeError("result type {} can't be cast to the desired output type {}".format(*labels))
     if out.device is not result.device:
         raise RuntimeError(f"Expected out tensor to be on {result.device}, it is on {out.device}")
     inference.check_writable(out)
     if out.shape == result.shape:
-        out._data[...] = result._data
+        try:
+            out._data[...] = result._data
+        except ValueError:  # it is read-only
+            raise RuntimeError("unsupported operation: more than one element of out= is one in memory") from None
     else:
         out._data = lay_out(result)._data.astype(out._type.np)
     touch(out)

@@ -88,7 +88,7 @@ def advanced_index(xp, input, index):
     """The copy that an index with arrays or masks selects."""
     try:
         basic, arrays = ix.two_steps(xp, input.shape, index)
-        return input[basic][arrays]
+        return xp.asarray(input[basic][arrays], order="C")  # NumPy leaves the indexed dimensions in front
     except IndexError as error:
         raise ix.reworded(error, input.shape) from None
 

@@ -70,6 +70,8 @@ class _Recomputed:
 
     def __init__(self, function, args, kwargs, preserve):
         self.call = function, args, kwargs
+        tensors = [leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor) and not leaf.is_inference()]
+        self.versions = [(tensor, tensor._version) for tensor in tensors]
         self.state = random.get_rng_state() if preserve else None
         self.count = 0
         self.values: dict = {}  # place -> tensor, while backward uses them
@@ -85,6 +87,11 @@ class _Recomputed:
 
     def run_again(self) -> None:
         """Run the call again, recorded, and keep what its nodes save."""
+        if any(tensor._version != version for tensor, version in self.versions):
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an inplace operation: an "
+                "argument of checkpoint(), which can't be computed again"
+            )
         kept: list = []
         function, args, kwargs = self.call
         restored = contextlib.nullcontext() if self.state is None else random.fork_rng()

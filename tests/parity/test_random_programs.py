@@ -251,6 +251,23 @@ FOUND = {
         x[:] = 3
         x.add_(1)
     """,
+    "what an index of a later dimension picks is contiguous": """
+        x = T.arange(12.0).reshape(2, 3, 2)
+        y = x[:, [2, 1]].view(-1)
+        z = x[0:1, [2, 1], 0].view(-1)
+        w = x.sum()[None][[0]].view(-1)
+    """,
+    "out= that is expanded": """
+        x = T.zeros(2).expand(3, 2)
+        T.add(T.ones(3, 2), 1, out=x)
+    """,
+    "an argument of a checkpoint is written before it runs again": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 1
+        z = T.utils.checkpoint.checkpoint(lambda a: (a * a).sin(), y, use_reentrant=False)
+        y.mul_(2)
+        z.sum().backward()
+    """,
     "integers have no history": """
         x = T.tensor([1.0, 3.0], requires_grad=True)
         y = T.zeros(2, dtype=T.int64)

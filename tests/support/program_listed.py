@@ -99,8 +99,9 @@ def partly_written(program, found, oracle, subject, watch):
 
 @kind
 def replaced_data(program, found, oracle, subject, watch):
-    """A leaf that PyTorch saved follows its replaced `.data`; here a node keeps the values that it saved."""
-    return matches(r"\.data = ", program)
+    """What PyTorch saved follows `.data`, replaced or written; here a node may keep the values that it saved."""
+    seen = matches(r"\.data$|\.data\.", program) and found.kind in ("values", "grad.values")
+    return seen or matches(r"\.data = ", program)
 
 
 # ---------------------------------------------------------------------------------------------------- what is saved
@@ -112,8 +113,8 @@ def unneeded(program, found, oracle, subject, watch):
 
     The difference goes when PyTorch keeps a copy of it: so what is computed here is right.
     """
-    if strict(found, "modified by an inplace operation") and matches(r"\.data\b", program):
-        return True  # PyTorch does not notice writes by what was made of `.data`
+    if strict(found, "modified by an inplace operation") and matches(r"\.data\b|copy\.copy|= -?[\d.]+ / v", program):
+        return True  # PyTorch misses writes by what was made of `.data`, and saves the reciprocal of a divisor
     if not lenient(found, "modified by an inplace operation"):
         return False
     if matches("inplace=True", program):
@@ -173,6 +174,18 @@ def depends_on_nothing(program, found, oracle, subject, watch):
         except RuntimeError:
             return False
         return all(g is None or not g.any() for g in grads)
+
+
+@kind
+def inference_copies(program, found, oracle, subject, watch):
+    """Whether an op that returns its input or a copy of it makes an inference tensor depends on which it does."""
+    return found.kind == "inference" and matches(r"\.(ravel|contiguous|reshape|flatten|view)\(", program)
+
+
+@kind
+def resized_out(program, found, oracle, subject, watch):
+    """An out= of another shape gets memory of its own; PyTorch writes to that which others may see."""
+    return found.kind in ("values", "grad.values") and matches("out=", program)
 
 
 @kind
@@ -267,7 +280,7 @@ def fails_inside(program, found, oracle, subject, watch):
 @kind
 def empty_tensors(program, found, oracle, subject, watch):
     """PyTorch checks neither dimensions nor dtypes of empty tensors."""
-    return strict(found, "Dimension out of range", "not implemented for 'Complex")
+    return strict(found, "Dimension out of range", "not implemented for 'Complex", "not implemented for 'complex")
 
 
 @kind

@@ -154,7 +154,7 @@ def see_inputs(name):
 
 
 def see_outputs(name):
-    return lambda go: [seen(name, g) for g in go] and None
+    return lambda go: [seen(name, g) for g in go if g is not None] and None
 
 
 def see_grad(name):
