@@ -58,6 +58,8 @@ class SymbolicBackend(Backend):
         return self._part(result, outline, source)
 
     def _part(self, result, outline, source):
+        if result is outline:
+            return source
         if numpy.may_share_memory(result.view(_Unreadable), outline):
             return self.from_outline(result, source)
         return self.empty(result.shape, result.dtype)

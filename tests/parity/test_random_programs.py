@@ -268,6 +268,12 @@ FOUND = {
         y.mul_(2)
         z.sum().backward()
     """,
+    "the gradient that grad() is given is what it returns": """
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        w = T.tensor([[1.0, 2.0], [3.0, 4.0]]).t().requires_grad_()
+        g, = T.autograd.grad(x + 1, [x], w, create_graph=True)
+        (g * g).sum().backward()
+    """,
     "integers have no history": """
         x = T.tensor([1.0, 3.0], requires_grad=True)
         y = T.zeros(2, dtype=T.int64)
