@@ -203,15 +203,6 @@ class Op:
 
         return declare
 
-    def with_formula(self, number: int, function) -> Op:
-        """Return a copy of the record, registered nowhere, one of whose gradient formulas is another function."""
-        copy = object.__new__(type(self))  # not copy.copy, which takes a record for what its name stands for
-        copy.__dict__.update(self.__dict__)
-        copy.formulas = list(self.formulas)
-        copy.formulas[number] = Formula(self.formulas[number].inputs, function)
-        copy.reset()
-        return copy
-
     def kernel(self, backend: str):
         """Declare a kernel for one backend: `@op.kernel("cuda")`."""
 

@@ -11,19 +11,9 @@ from plugrad.nn.parameter import Buffer, Parameter
 from plugrad.registry.namespaces import lazy_names, namespace_module
 
 __all__ = [
-    "Buffer",
-    "Module",
-    "ModuleDict",
-    "ModuleList",
-    "Parameter",
-    "ParameterDict",
-    "ParameterList",
-    "Sequential",
-    "functional",
-    "init",
-    "module",
-    "parameter",
-]
+    "Buffer", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterDict", "ParameterList", "Sequential",
+    "functional", "init", "module", "parameter",
+]  # fmt: skip
 
 functional = namespace_module("nn.functional", "The functional forms of layers and losses.")
 init = namespace_module("nn.init", "Functions that fill a tensor in place.")

@@ -164,18 +164,4 @@ _OPERATORS = {
     "divide": "truediv", "floor_divide": "floordiv", "remainder": "mod", "less_equal": "le", "greater_equal": "ge",
     "not_equal": "ne",
 }  # fmt: skip
-_TORCH_NAMES = {
-    "multiply": "mul",
-    "subtract": "sub",
-    "divide": "div",
-    "power": "pow",
-    "arctan2": "atan2",
-    "arcsin": "asin",
-    "arccos": "acos",
-    "arctan": "atan",
-    "negative": "neg",
-    "absolute": "abs",
-    "greater": "gt",
-    "less": "lt",
-    "equal": "eq",
-}
+_TORCH_NAMES = {"power": "pow", "equal": "eq"}  # others have NumPy's name, too
