@@ -492,16 +492,23 @@ _n.seq = _tick()
             self.add(1, f"return {self.general()}")
             return self.text
         self.unwrap("_writable")
+        noted = f"if {target}._view is not _UNTRACKED:\n    _touch({target})\nreturn {target}"
         if self.plan.direct is not None:
             arrays = ", ".join(f"{name}_" for name in op.parameters[: op.arity])
             self.add(1, f"try:\n    _t.xp.{self.plan.direct}({arrays}, out={target}_)")
-            self.add(1, "except RuntimeWarning:  # made an error by the user; it comes after all is written\n    pass")
+            self.add(2, noted)
+            self.add(1, "except RuntimeWarning:  # made an error by the user; it comes after all is written")
+            self.add(2, f"_touch({target})")
             self.add(1, f"except Exception:  # it refused, and has written nothing\n    return {self.general()}")
         else:
             arguments = ", ".join(f"{name}_" for name in op.parameters)
             self.add(1, f"try:\n    if _write(_t.xp, {arguments}) is NotImplemented:\n        return {self.general()}")
+            self.add(2, noted)
             self.add(1, f"except ValueError:  # the array is read-only\n    return {self.general()}")
-        self.add(1, f"if {target}._view is not _UNTRACKED:\n    _touch({target})\nreturn {target}")
+            self.add(1, "except Exception:\n    raise")
+        self.add(1, f"except BaseException:  # an interrupt: it may have written\n    _touch({target})\n    raise")
+        if self.plan.direct is not None:
+            self.add(1, f"return {target}")
         return self.text
 
     def factory(self) -> str:

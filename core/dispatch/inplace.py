@@ -160,9 +160,10 @@ def store(target, result):
             )
         if not getattr(array.flags, "writeable", True):  # part of an expanded tensor; not of read-only memory
             array.flags.writeable = True
-        array[...] = result._data
     if target._view is not UNTRACKED:
-        touch(target)
+        touch(target)  # before it is written: whoever is interrupted in between has written
+    if not target._type.symbolic:
+        array[...] = result._data
     if saves_y:
         edge.saved = tuple(array if value is result._data else value for value in edge.saved)
         edge.seq = tick()
@@ -269,12 +270,14 @@ def assign(target, index, value, inside=False):
             array = ttype.xp.asarray(value).astype(ttype.np)
         try:
             region[...] = array
-        except ValueError:  # the array is read-only: it is expanded, or part of one that is
-            pass
-        else:
             if target._view is not UNTRACKED:
                 touch(target)
             return
+        except ValueError:  # the array is read-only: it is expanded, or part of one that is
+            pass
+        except BaseException:  # an interrupt: it may have written
+            touch(target)
+            raise
     if number:
         value = make(ttype.xp.asarray(value).astype(ttype.np), ttype)
     if basic:

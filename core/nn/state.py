@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from plugrad.graph.hooks import RemovableHandle, add_hook
 from plugrad.graph.modes import no_grad
+from plugrad.interrupts import held_back
 from plugrad.nn.parameter import Parameter
 from plugrad.nn.tables import Table, room
 from plugrad.tensor.tensor import Tensor
@@ -144,17 +145,18 @@ class StateDict:
             state_dict._metadata = metadata
         missing, unexpected, errors = [], [], []
         before = _Snapshot(self, copy=not assign)
-        try:
-            _load(self, state_dict, "", metadata or {}, assign, (missing, unexpected, errors))
-            if strict and (missing or unexpected):
-                errors = room("nn.mistakes.keys").described(missing, unexpected, errors, state_dict)
-            if errors:
-                raise RuntimeError(
-                    "Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors))
-                )
-        except BaseException:
-            before.restore()
-            raise
+        with held_back():
+            try:
+                _load(self, state_dict, "", metadata or {}, assign, (missing, unexpected, errors))
+                if strict and (missing or unexpected):
+                    errors = room("nn.mistakes.keys").described(missing, unexpected, errors, state_dict)
+                if errors:
+                    raise RuntimeError(
+                        "Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors))
+                    )
+            except BaseException:
+                before.restore()
+                raise
         return _IncompatibleKeys(missing, unexpected)
 
     def _load_from_state_dict(

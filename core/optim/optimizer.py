@@ -15,6 +15,7 @@ from itertools import chain
 import numpy
 
 from plugrad.graph.modes import enable_grad
+from plugrad.interrupts import held_back
 from plugrad.optim.hooks import (
     Hooked,
     register_optimizer_step_post_hook,
@@ -220,8 +221,9 @@ class Optimizer(Hooked):
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        for group in self.param_groups:
-            self._step_group(self, group)
+        with held_back():
+            for group in self.param_groups:
+                self._step_group(self, group)
         return loss
 
     def zero_grad(self, set_to_none: bool = True):
@@ -333,7 +335,8 @@ class Optimizer(Hooked):
         for key, value in state_dict["state"].items():
             p = targets.get(key)
             state[key if p is None else p] = value if p is None else self._adopt(p, value)
-        self.__setstate__({"state": state, "param_groups": saved_groups})
+        with held_back():
+            self.__setstate__({"state": state, "param_groups": saved_groups})
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
 

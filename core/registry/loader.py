@@ -15,6 +15,7 @@ import traceback
 import types
 
 from plugrad.errors import PluginLoadError, warn
+from plugrad.interrupts import held_back
 from plugrad.registry import contract, events, hookspecs, registration
 from plugrad.registry.claims import choose
 from plugrad.registry.entry_points import Plugin, describe_failure, discover
@@ -140,6 +141,8 @@ def load(plugin: Plugin) -> None:
         try:
             messages = _run_stages(plugin)
         except BaseException as error:
+            if plugin.status == "loaded":  # what was held back came when all was done
+                raise
             if _manager is not None and _manager.has_plugin(plugin.id):
                 _manager.unregister(name=plugin.id)
             if isinstance(error, KeyboardInterrupt) or (isinstance(error, RecursionError) and _is_deep()):
@@ -151,7 +154,6 @@ def load(plugin: Plugin) -> None:
             raise PluginLoadError(describe_failure(plugin)) from error
         finally:
             plugin.seconds = time.perf_counter() - started
-        plugin.status, plugin.stage = "loaded", None
     for message in messages:
         warn(message)
 
@@ -195,7 +197,10 @@ def _gather(plugin, negotiate=None, prepare=None) -> dict:
 
 def _commit(plugin, given) -> list[str]:
     plugin.stage = "registration"
-    return registration.commit(plugin, given)
+    with held_back():
+        messages = registration.commit(plugin, given)
+        plugin.status, plugin.stage = "loaded", None
+    return messages
 
 
 class _Hooks:

@@ -73,13 +73,13 @@ def step_few(optimizer, params, options):
     for p in params:
         grad = p.grad
         if grad is not None:
+            touch(p)
             data = p._data
             run.xp = p._type.xp
             if data.size <= BLOCK or not optimizer.elementwise:
                 run.update(grad._data, (data,))
             else:
                 run.alone((p, grad._data, (data,)))
-            touch(p)
 
 
 class _Run:
@@ -92,6 +92,8 @@ class _Run:
 
     def run(self, jobs):
         self.xp = jobs[0][0]._type.xp
+        for job in jobs:  # first: a step that is broken off has written
+            touch(job[0])
         if not self.optimizer.elementwise:
             for _, g, arrays in jobs:
                 self.update(g, arrays)
@@ -99,8 +101,6 @@ class _Run:
             self.alone(jobs[0])
         else:
             self.together(jobs)
-        for job in jobs:
-            touch(job[0])
 
     def update(self, g, arrays):
         xp, optimizer, options, state = self.xp, self.optimizer, self.options, self.state

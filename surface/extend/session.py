@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plugrad.errors import suggestion, warn
+from plugrad.interrupts import held_back
 from plugrad.registry import contract, entry_points, events, kernels, registration, store
 from plugrad.registry.claims import core_has, discard, forget
 from plugrad.registry.kinds import KINDS
@@ -53,7 +54,7 @@ def register(*given, **by_kind):
     for kind, items in groups.items():
         for item in items:
             KINDS[kind].check(item)
-    with store.lock:
+    with held_back(), store.lock:
         plugin = _session()
         replaced = [entry for entry in dict.fromkeys(plugin.brought.values()) if _is_among(entry, groups)]
         for entry in replaced:
@@ -75,7 +76,7 @@ def unregister(*given) -> None:
 
     Raises LookupError for what was not registered by the program.
     """
-    with store.lock:
+    with held_back(), store.lock:
         plugin = _session()
         for item in given:
             entries = [entry for entry in dict.fromkeys(plugin.brought.values()) if entry.value is item]

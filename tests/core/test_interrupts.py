@@ -72,3 +72,204 @@ def test_modes_come_back(name):
         stopped += was
         assert all_modes() == QUIET, where
     assert stopped
+
+
+# ---------------------------------------------------------------------------------------------------- weights, state
+
+
+def values(*owners):
+    """Return all that optimizers and modules hold, as nested lists."""
+
+    def plain(value):
+        if isinstance(value, torch.Tensor):
+            return value.detach().tolist()
+        if isinstance(value, dict):
+            return {key: plain(item) for key, item in value.items()}
+        return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+    return [plain(dict(owner.state_dict())) for owner in owners]
+
+
+def model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 1))
+
+
+OPTIMIZERS = {
+    "SGD": lambda p: torch.optim.SGD(p, lr=0.1),
+    "SGD with momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+    "Adam": lambda p: torch.optim.Adam(p, lr=0.1),
+}
+
+
+class Training:
+    """A model and its optimizer, with gradients of its second step."""
+
+    def __init__(self, optimizer):
+        self.model = model()
+        self.optimizer = OPTIMIZERS[optimizer](self.model.parameters())
+        for _ in range(2):
+            self.backward()
+            self.optimizer.step()
+        self.backward()
+
+    def backward(self):
+        self.optimizer.zero_grad()
+        (self.model(torch.tensor([[1.0, 2.0], [3.0, -1.0]])) ** 2).sum().backward()
+
+    def values(self):
+        return values(self.model, self.optimizer)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_step_of_an_optimizer_is_taken_or_not(optimizer):
+    done = Training(optimizer)
+    before = done.values()
+    done.optimizer.step()
+    after = done.values()
+    assert before != after
+    ends = set()
+    for where, training, was in interrupted(
+        lambda training: training.optimizer.step(), lambda: Training(optimizer), most=150
+    ):
+        assert was and training.values() in (before, after), where
+        ends.add(training.values() == before)
+        if ends != {True, False}:
+            training.backward()
+            training.optimizer.step()
+    assert ends == {True, False}
+
+
+def test_an_old_graph_notices_a_step_that_was_interrupted():
+    def prepare():
+        w = torch.ones(3, requires_grad=True)
+        w.grad = torch.ones(3)
+        return w, (w * w).sum(), torch.optim.SGD([w], lr=1.0)
+
+    for where, (w, loss, _), _ in interrupted(lambda prepared: prepared[2].step(), prepare):
+        if w.tolist() == [1.0] * 3:
+            loss.backward()
+        else:
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                loss.backward()
+            assert w.tolist() == [0.0] * 3, where
+
+
+WRITES = {
+    "add_": lambda w: w.add_(1),
+    "copy_": lambda w: w.copy_(torch.zeros(3)),
+    "an item": lambda w: w.__setitem__(0, 5.0),
+    "out=": lambda w: torch.exp(torch.zeros(3), out=w),
+    "where": lambda w: w.masked_fill_(torch.tensor([True, False, True]), 4.0),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_an_old_graph_notices_a_write_that_was_interrupted(name):
+    def prepare():
+        x, w = torch.ones(3, requires_grad=True), torch.full((3,), 2.0)
+        return w, (w * x).sum()
+
+    for where, (w, loss), _ in interrupted(lambda prepared: WRITES[name](prepared[0]), prepare):
+        if w.tolist() != [2.0] * 3:
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                loss.backward()
+                pytest.fail(f"written, and not noticed: {where}")
+
+
+# Python swallows what is raised while it frees an array: the program goes on then.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("assign", [False, True])
+def test_a_state_dict_is_loaded_or_not(assign):
+    new = {name: value + 1 for name, value in model().state_dict().items()}
+    before = values(model())
+    loaded = model()
+    loaded.load_state_dict(new)
+    after = values(loaded)
+    ends = set()
+    for where, net, _ in interrupted(lambda net: net.load_state_dict(dict(new), assign=assign), model, most=200):
+        assert values(net) in (before, after), where
+        ends.add(values(net) == before)
+        assert [p.requires_grad for p in net.parameters()] == [True] * 6
+    assert ends == {True, False}
+
+
+def test_the_state_of_an_optimizer_is_loaded_or_not():
+    state = Training("Adam").optimizer.state_dict()
+    before, after = Training("Adam"), Training("Adam")
+    before.optimizer.step()
+    before = before.values()
+    after.optimizer.step()
+    after.optimizer.load_state_dict(state)
+    after = after.values()
+    assert before != after
+
+    def prepare():
+        training = Training("Adam")
+        training.optimizer.step()
+        return training
+
+    load = lambda training: training.optimizer.load_state_dict(state)  # noqa: E731
+    for where, training, _ in interrupted(load, prepare, most=100):
+        assert training.values() in (before, after), where
+
+
+# ---------------------------------------------------------------------------------------------------- names
+
+
+def test_a_registration_is_made_or_not():
+    from plugrad.extend import register, unary, unregister
+
+    def prepare():
+        @unary()
+        def thrice(xp, input):
+            return 3 * input
+
+        @thrice.vjp
+        def thrice_vjp(F, g):
+            return 3 * g
+
+        if hasattr(torch, "thrice"):
+            unregister(torch.thrice.__op__)
+        return thrice
+
+    try:
+        for where, op, _ in interrupted(register, prepare, most=200):
+            if not hasattr(torch, "thrice"):
+                assert not hasattr(torch.ones(1), "thrice"), where
+                register(op)
+            x = torch.ones(2, requires_grad=True)
+            x.thrice().sum().backward()
+            assert x.grad.tolist() == [3.0, 3.0], where
+            assert torch.thrice(torch.ones(1)).tolist() == [3.0], where
+    finally:
+        unregister(torch.thrice.__op__)
+
+
+FIRST_USES = {
+    "a function": "x.grad = None; torch.nn.functional.softplus(x).sum().backward()",
+    "a method": "x.grad = None; x.logaddexp(x).sum().backward()",
+    "in place": "y = x.detach().clone(); y.hypot_(y); y.tolist()",
+    "a layer": "torch.nn.Bilinear(2, 2, 1)(x, x)",
+    "an optimizer": "torch.optim.Rprop([x]).step()",
+    "a room": "torch.func.vmap(torch.sin)(x)",
+    "a loss": "torch.nn.functional.huber_loss(x, x * 2).backward()",
+    "an operator": "(x // 2, 2 % x, x @ x)",
+}
+
+
+@pytest.mark.parametrize("name", FIRST_USES)
+def test_what_was_interrupted_at_its_first_use_works_at_the_next(name):
+    assert_in_new_process(FIRST_USES[name])
+
+
+def assert_in_new_process(statement):
+    """Run a statement first in many children of a fresh process, each interrupted elsewhere, and then once more."""
+    import pathlib
+    import subprocess
+    import sys
+
+    script = pathlib.Path(__file__).parents[1] / "support" / "first_use.py"
+    result = subprocess.run([sys.executable, script, statement], capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert int(result.stdout.split()[-1]) >= 20

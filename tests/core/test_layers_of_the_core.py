@@ -15,7 +15,7 @@ ROOMS = tuple(package for package in FOLDERS if package != "plugrad")  # what st
 
 # Lowest first. What stands in one row imports nothing else of its row.
 LAYERS = (
-    ("errors", "nest", "regions"),
+    ("errors", "interrupts", "nest", "regions"),
     ("registry",),
     ("needs", "return_types"),
     ("devices",),

@@ -1,7 +1,8 @@
-"""An exception from outside at every point of a program: KeyboardInterrupt before the n-th of plugrad's bytecodes."""
+"""Ctrl-C at every point of a program: the signal comes before the n-th of plugrad's own bytecodes."""
 
 import dis
 import random
+import signal
 import sys
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def _is_quiet(frame) -> bool:
 
 
 class _Tracer:
-    """Counts the bytecodes that run in plugrad's files, and raises KeyboardInterrupt before number `stop`."""
+    """Counts the bytecodes that run in plugrad's files, and sends the process SIGINT before number `stop`."""
 
     def __init__(self, stop=None):
         self.count, self.stop, self.where = 0, stop, None
@@ -50,8 +51,10 @@ class _Tracer:
         elif event == "opcode" and not _is_quiet(frame):
             if self.count == self.stop:
                 self.where = f"{frame.f_code.co_filename.removeprefix(ROOT)}:{frame.f_lineno} {frame.f_code.co_name}"
+                self.count += 1
                 sys.settrace(None)
-                raise KeyboardInterrupt(self.where)
+                signal.raise_signal(signal.SIGINT)  # raises KeyboardInterrupt here, unless that is held back
+                return None
             self.count += 1
         return self
 
