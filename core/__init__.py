@@ -14,6 +14,10 @@ import math as _math
 import sys as _sys
 import warnings as _warnings
 
+if "Tensor" not in globals():  # what an import that was broken off, as by Ctrl-C, has left is half of another plugrad
+    for _name in [_name for _name in _sys.modules if _name.startswith("plugrad.")]:
+        del _sys.modules[_name]
+
 from plugrad import autograd, registry, return_types
 from plugrad.devices import dtypes
 from plugrad.devices.device import device, get_default_device, set_default_device

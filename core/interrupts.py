@@ -1,8 +1,18 @@
-"""Ctrl-C held back while something is written that nobody may find half written."""
+"""Ctrl-C held back while something is written that nobody may find half written; locks that a fork leaves free."""
 
 from __future__ import annotations
 
 import _signal
+import os
+import threading
+
+
+def process_lock():
+    """Return an RLock that is free in a child that is forked, whichever thread held it."""
+    lock = threading.RLock()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lock._at_fork_reinit)
+    return lock
 
 
 class held_back:

@@ -18,12 +18,12 @@ differ (Python 3.14 borrows references that earlier ones counted), and one that 
 from __future__ import annotations
 
 import sys
-import threading
 
 import numpy
 
 from plugrad.graph.modes import LEAF, mode
 from plugrad.graph.versions import touch
+from plugrad.interrupts import process_lock
 from plugrad.tensor.tensor import from_raw, make
 
 _count = getattr(sys, "getrefcount", None) or (lambda array: sys.maxsize)
@@ -67,7 +67,7 @@ def _measure() -> tuple[int, int]:
 _UNSHARED, _UNSHARED_DATA = _measure()
 
 # Walks of several threads may reach one leaf. Reentrant, since a sum of tensors may run hooks on ops.
-_accumulating = threading.RLock()
+_accumulating = process_lock()
 
 
 def accumulate(tensor, grads: list, on_tensors=False) -> None:

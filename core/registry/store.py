@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 
-lock = threading.RLock()
+from plugrad.interrupts import process_lock
+
+lock = process_lock()
 ops: dict = {}  # primary name ("relu"; a third party's: "namespace.swish") -> Op
 public: dict = {}  # dotted public name ("nn.functional.relu", "optim.SGD", "backends.cpu") -> Entry
 tables: dict[str, dict] = {}  # kind -> name -> Entry

@@ -1,0 +1,226 @@
+"""Many threads at once: nothing is lost, nothing half made is seen, and a process that was forked or spawned works."""
+
+import multiprocessing
+import pathlib
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import plugrad as torch
+
+
+@pytest.fixture(autouse=True)
+def short_turns():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def at_once(work, threads=4):
+    """Call `work(number)` in several threads that begin at one moment; raise what any of them raised."""
+    barrier, errors = threading.Barrier(threads), []
+
+    def run(number):
+        barrier.wait()
+        try:
+            work(number)
+        except BaseException as error:
+            errors.append(error)
+
+    running = [threading.Thread(target=run, args=(number,)) for number in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+@pytest.mark.parametrize("size", [1, 5000])
+def test_gradients_that_several_threads_add_are_all_there(size):
+    for _ in range(40):
+        p = torch.zeros(size, requires_grad=True)
+
+        def work(number, p=p):
+            for _ in range(5):
+                (p * 1.0).sum().backward()
+
+        at_once(work)
+        assert p.grad.tolist() == [20.0] * size
+
+
+def test_gradients_that_are_taken_away_meanwhile_are_all_there():
+    for _ in range(100):
+        p, taken = torch.zeros(1, requires_grad=True), []
+
+        def work(number, p=p, taken=taken):
+            for _ in range(5):
+                (p * 1.0).sum().backward()
+                g = p.grad
+                if g is not None:
+                    p.grad = None
+                    taken.append(g)
+
+        at_once(work)
+        if p.grad is not None:
+            taken.append(p.grad)
+        assert sum(g.item() for g in {id(g): g for g in taken}.values()) == 20
+
+
+def test_modes_of_one_thread_are_no_others():
+    x = torch.ones(3, requires_grad=True)
+
+    def work(number):
+        for _ in range(200):
+            if number % 2:
+                with torch.no_grad():
+                    assert not (x * 2).requires_grad
+                    with torch.enable_grad():
+                        assert (x * 2).requires_grad
+                    assert not (x * 2).requires_grad
+            else:
+                assert (x * 2).requires_grad
+                with torch.inference_mode():
+                    assert (x * 2).is_inference()
+
+    at_once(work, threads=6)
+    assert (x * 2).requires_grad
+
+
+def test_one_context_serves_many_threads():
+    x, context = torch.ones(3, requires_grad=True), torch.no_grad()
+
+    def work(number):
+        for _ in range(200):
+            with context:
+                assert not (x * 2).requires_grad
+            assert (x * 2).requires_grad
+
+    at_once(work)
+
+
+PROGRAM = """
+import threading, sys
+sys.setswitchinterval(1e-6)
+STATEMENTS = '''
+import plugrad as torch
+x = torch.ones(2, 2, requires_grad=True)
+y = torch.nn.functional.softplus(x).sum() + x.relu().mean() + torch.nn.Linear(2, 2)(x).sum()
+y.backward()
+optimizer = torch.optim.Adam([x])
+optimizer.step()
+torch.optim.lr_scheduler.StepLR(optimizer, 1)
+torch.func.vmap(torch.sin)(x), torch.nn.Sequential(torch.nn.ReLU())(x), repr(x), x[0], x @ x, 2 ** x, x // 2
+torch.utils.data.DataLoader([1, 2]), torch.nn.init.xavier_uniform_(torch.empty(2, 2))
+'''
+errors, barrier = [], threading.Barrier(8)
+def work():
+    barrier.wait()
+    try:
+        exec(STATEMENTS, {})
+    except BaseException:
+        import traceback
+        errors.append(traceback.format_exc())
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+sys.exit("".join(errors) or 0)
+"""
+
+
+def test_the_first_import_and_the_first_uses_by_many_threads_at_once():
+    for _ in range(3):
+        result = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120)
+        assert result.returncode == 0, result.stderr
+
+
+def test_an_import_that_was_interrupted_can_be_repeated():
+    script = pathlib.Path(__file__).parents[1] / "support" / "first_import.py"
+    result = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0 and int(result.stdout.split()[-1]) >= 8, result.stderr
+
+
+# ---------------------------------------------------------------------------------------------------- processes
+
+
+def in_process(queue, answers):
+    """Work of a child process: take a tensor, use ops that were used before and ops that were not."""
+    x = queue.get()
+    x.requires_grad_()
+    (torch.nn.functional.silu(x).sum() + x.logsumexp(0)).backward()
+    with torch.no_grad():
+        recorded = (x * 2).requires_grad
+    answers.put((x.grad, recorded, torch.is_grad_enabled(), torch.nn.Linear(2, 1).state_dict()))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_that_are_started_after_use(method):
+    x = torch.tensor([1.0, -2.0], requires_grad=True)
+    (torch.nn.functional.silu(x).sum() + x.logsumexp(0)).backward()
+    context = multiprocessing.get_context(method)
+    queue, answers = context.Queue(), context.Queue()
+    child = context.Process(target=in_process, args=(queue, answers))
+    stop = threading.Event()
+
+    def busy():  # so that a fork may find any lock held
+        while not stop.is_set():
+            (x.detach().requires_grad_() * 2).sum().backward()
+
+    other = threading.Thread(target=busy)
+    other.start()
+    try:
+        child.start()
+        queue.put(x.detach())
+        grad, recorded, enabled, state = answers.get(timeout=120)
+    finally:
+        stop.set()
+        other.join()
+    child.join(60)
+    assert child.exitcode == 0 and not recorded and enabled
+    assert grad.tolist() == x.grad.tolist()
+    assert list(state) == ["weight", "bias"]
+
+
+def test_a_child_finds_no_lock_that_a_thread_of_its_parent_held():
+    from plugrad.autograd.accumulate import _accumulating
+    from plugrad.registry import lock
+
+    held, stop = threading.Event(), threading.Event()
+
+    def hold():
+        with _accumulating, lock:
+            held.set()
+            stop.wait(60)
+
+    def use():
+        x = torch.ones(2, requires_grad=True)
+        (x * x).sum().backward()
+        torch.nn.functional.softsign(x)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        held.wait()
+        child = multiprocessing.get_context("fork").Process(target=use, daemon=True)
+        child.start()
+        child.join(20)
+        assert child.exitcode == 0
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_child_draws_what_its_parent_would_have_drawn():
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    torch.manual_seed(3)
+    child = context.Process(target=lambda: answers.put(torch.rand(3)))
+    child.start()
+    drawn = answers.get(timeout=60)
+    child.join()
+    assert drawn.tolist() == torch.rand(3).tolist()

@@ -1,0 +1,94 @@
+"""Interrupt `import plugrad` at many points, each in a forked child, and see that the next import is right.
+
+A script: `python first_import.py` prints what went wrong, and last how many points were tried.
+"""
+
+import os
+import pathlib
+import random
+import sys
+import traceback
+
+import numpy  # noqa: F401 - as what has been imported already
+
+ROOT = str(pathlib.Path(__file__).parents[2])
+OWN = tuple(f"{ROOT}/{folder}/" for folder in ("core", "surface", "plugins"))
+MOST = 9
+
+
+class Tracer:
+    def __init__(self, stop=None):
+        self.count, self.stop, self.where = 0, stop, None
+
+    def __call__(self, frame, event, arg):
+        if not frame.f_code.co_filename.startswith(OWN):
+            return None
+        if event == "line":
+            if self.count == self.stop:
+                self.where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+                sys.settrace(None)
+                raise KeyboardInterrupt
+            self.count += 1
+        return self
+
+
+def attempt(stop) -> Tracer:
+    tracer = Tracer(stop)
+    sys.settrace(tracer)
+    try:
+        import plugrad  # noqa: F401
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    return tracer
+
+
+def use() -> None:
+    import plugrad as torch
+
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
+    optimizer = torch.optim.Adam(net.parameters())
+    loss = torch.nn.functional.mse_loss(net(torch.ones(1, 2)), torch.zeros(1, 3))
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        assert not (net[0].weight * 2).requires_grad
+    assert repr(torch.ones(2)) == "tensor([1., 1.])"
+    assert torch.autograd.grad((net[0].weight ** 2).sum(), net[0].weight)[0].shape == (3, 2)
+
+
+def child(work) -> int:
+    process = os.fork()
+    if process == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def main() -> int:
+    reader, writer = os.pipe()
+    assert child(lambda: os.write(writer, str(attempt(None).count).encode())) == 0
+    points = range(int(os.read(reader, 100)))
+    points = sorted(random.Random(0).sample(points, MOST))
+    wrong = 0
+    for point in points:
+
+        def interrupted(point=point):
+            print(f"# {attempt(point).where}", file=sys.stderr, flush=True)
+            use()
+
+        wrong += child(interrupted) != 0
+    print(len(points))
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main())
