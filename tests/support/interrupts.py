@@ -61,11 +61,13 @@ class _Tracer:
 
 def _run(program, tracer):
     before = sys.gettrace()
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
     sys.settrace(tracer)
     try:
         return program()
     finally:
         sys.settrace(before)
+        signal.signal(signal.SIGINT, handler)
 
 
 def interrupted(program, prepare=lambda: None, most=400, seed=0):
