@@ -25,7 +25,8 @@ KINDS = {  # what plugins bring, and how the command that lists it is described
 }
 MODULES = {  # command: the module whose COMMANDS it is among
     "ops": "ops", "check": "check", "gradcheck": "gradcheck", "new": "new", "coverage": "coverage",
-    "plugins": "plugins", "why": "plugins", "prefer": "plugins", **dict.fromkeys((*KINDS, "backends"), "listings"),
+    "plugins": "plugins", "why": "plugins", "prefer": "plugins", "doctor": "doctor",
+    **dict.fromkeys((*KINDS, "backends"), "listings"),
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from plugrad.cli.output import show
+from plugrad.cli.output import say, show
 from plugrad.testing import checks_of
 from plugrad.testing.running import expressions, jobs, state
 from plugrad.testing.running.junit import write_junit
@@ -115,7 +115,7 @@ def _bar(results, total, done):
 def _report(rows, total, kept, verbose) -> None:
     for row in rows:
         if row["status"] == "failed":
-            typer.echo(f"FAILED {row['id']}\n    " + row["message"].replace("\n", "\n    "))
+            say(f"FAILED {row['id']}\n    " + row["message"].replace("\n", "\n    "))
     skipped = [row for row in rows if row["status"] == "skipped"]
     if verbose and skipped:
         show(skipped, SKIPPED, False)
@@ -124,7 +124,7 @@ def _report(rows, total, kept, verbose) -> None:
     summary = ", ".join(f"{count} {words[word]}" for word, count in counts.items() if count)
     origins = sorted({row["origin"] for row in rows if row["origin"]})
     again = f" ({kept.known} of them before)" if kept is not None and kept.known else ""
-    typer.echo(f"{', '.join(origins) or 'nothing'}: {len(rows)} checks{again}: {summary or 'none finished'}")
+    say(f"{', '.join(origins) or 'nothing'}: {len(rows)} checks{again}: {summary or 'none finished'}")
 
 
 COMMANDS = [check]

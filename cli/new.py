@@ -69,9 +69,12 @@ def new(
     parts = ["op", *(part for part, wanted in asked.items() if wanted)]
     points = entry_points(op, parts)
     _refuse_taken(op, points)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise typer.BadParameter(f"{folder} exists and is not empty; choose another name or --directory")
-    write(folder, name, op, points)
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise typer.BadParameter(f"{folder} exists and is not empty; choose another name or --directory")
+        write(folder, name, op, points)
+    except OSError as error:
+        raise typer.BadParameter(f"{folder} can't be written: {error.strerror or error}") from None
     typer.echo(f"Wrote {folder}. Next:\n")
     for command in (f"cd {folder}", 'pip install -e ".[test]"', f"plugrad check plugrad-{name}"):
         typer.echo(f"    {command}")

@@ -7,7 +7,7 @@ import typer
 from plugrad import registry
 from plugrad.catalog import details
 from plugrad.catalog.rows import op_rows
-from plugrad.cli.output import Listing, named_op, refuse_unknown, show
+from plugrad.cli.output import Listing, named_op, refuse_unknown, say, show
 
 app = typer.Typer(name="ops", cls=Listing, help="List the ops, or show one. Without a command: list.")
 
@@ -46,10 +46,10 @@ def show_op(
     if as_json:
         show(details.describe(op), {}, True)
         return
-    typer.echo("\n".join(details.text(op)))
+    say("\n".join(details.text(op)))
     if source:
         for title, code in details.sources(op):
-            typer.echo(f"\n# ---- {title}\n{code.rstrip()}")
+            say(f"\n# ---- {title}\n{code.rstrip()}")
 
 
 COMMANDS = [app]

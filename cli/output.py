@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import json
+import shutil
 import sys
+import textwrap
 
 import typer
 import typer.core
@@ -17,28 +19,73 @@ class Listing(typer.core.TyperGroup):
 
     def parse_args(self, ctx, args):
         if not args or args[0] not in (*self.commands, "-h", "--help"):
+            takes_text = any(parameter.param_type_name == "argument" for parameter in self.commands["list"].params)
+            if args and not args[0].startswith("-") and not takes_text:
+                refuse_unknown(args[0], self.commands, f"command of `plugrad {self.name}`", list_all=True)
             args = ["list", *args]
         return super().parse_args(ctx, args)
 
+    def format_help(self, ctx, formatter):
+        super().format_help(ctx, formatter)
+        typer.echo(f"`{ctx.command_path} list --help` tells what can be searched for and left out.\n")
+
 
 def show(rows: list[dict], columns: dict, as_json: bool, empty: str = "nothing found") -> None:
-    """Print rows as a table of some columns ({heading: key}), or all they hold as JSON."""
+    """Print rows as a table of some columns ({heading: key}), or all they hold as JSON.
+
+    The first column names the row. Those that a terminal is too narrow for stand below each row.
+    """
     if as_json:
-        typer.echo(json.dumps(rows, indent=2, default=str))
+        say(json.dumps(rows, indent=2, default=str))
         return
     if not rows:
-        typer.echo(empty)
+        say(empty)
         return
-    from rich.console import Console
-    from rich.table import Table
+    table = [[readable(_cell(row[key])) for key in columns.values()] for row in rows]
+    used = [place for place in range(len(columns)) if any(cells[place] for cells in table)]
+    headings = [list(columns)[place] for place in used]
+    for line in _lines(headings, [[cells[place] for place in used] for cells in table], _width()):
+        say(line)
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for position, heading in enumerate(columns):
-        table.add_column(heading, overflow="fold", no_wrap=not position)
-    for row in rows:
-        table.add_row(*(_cell(row[key]) for key in columns.values()))
-    # Piped output has no width of its own; a wide one keeps rows on one line for grep.
-    Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 240).print(table)
+
+def _width() -> int | None:
+    """Return how wide the terminal is; None for a pipe, where a row stays on one line for grep."""
+    if not sys.stdout.isatty():
+        return None
+    return max(shutil.get_terminal_size().columns, 20)
+
+
+def _lines(headings, table, width):
+    """Yield the lines of a table that is at most so wide."""
+    widths = [max(map(len, column)) for column in zip(headings, *table)]
+    beside, used = [0], widths[0]
+    for place in range(1, len(headings)):
+        if width is None or used + 2 + widths[place] <= width:
+            beside.append(place)
+            used += 2 + widths[place]
+    below = [place for place in range(len(headings)) if place not in beside]
+    yield _row([headings[place] for place in beside], [widths[place] for place in beside])
+    for cells in table:
+        line = _row([cells[place] for place in beside], [widths[place] for place in beside])
+        yield from [line] if width is None or len(line) <= width else textwrap.wrap(line, width)
+        text = "  ".join([f"{headings[place]}: {cells[place]}" for place in below if cells[place]])
+        yield from textwrap.wrap(text, width or 80, initial_indent="    ", subsequent_indent="      ")
+
+
+def _row(cells, widths) -> str:
+    return "  ".join([cell.ljust(width) for cell, width in zip(cells, widths)]).rstrip()
+
+
+def readable(text: str) -> str:
+    """Return text of others for the terminal: on one line, without characters that steer it."""
+    return "".join([c if c.isprintable() else f"\\x{ord(c):02x}" for c in " ".join(text.split())])
+
+
+def say(text: str) -> None:
+    """Print lines; a character that the terminal's encoding lacks, or that steers it, is escaped."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    text = "".join([c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text])
+    typer.echo(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _cell(value) -> str:

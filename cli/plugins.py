@@ -11,7 +11,7 @@ from plugrad.catalog import lockfile
 from plugrad.catalog import rows as catalog
 from plugrad.catalog import why as explaining
 from plugrad.cli import settings
-from plugrad.cli.output import Listing, refuse_unknown, show
+from plugrad.cli.output import Listing, refuse_unknown, say, show
 from plugrad.registry import preferences
 from plugrad.registry.settings import project_file, user_file
 
@@ -45,19 +45,19 @@ def list_plugins(
     for row in rows if verbose else ():
         _tell_more(row)
     for line in catalog.remarks():
-        typer.echo(line)
+        say(line)
 
 
 def _tell_more(row) -> None:
-    typer.echo(f"\n{row['id']} {row['version']}: {row['status']}")
+    say(f"\n{row['id']} {row['version']}: {row['status']}")
     if row["names"]:
-        typer.echo(f"  names: {', '.join(row['names'])}")
+        say(f"  names: {', '.join(row['names'])}")
     if row["shadowed"]:
-        typer.echo(f"  something else is in force for: {', '.join(row['shadowed'])}")
+        say(f"  something else is in force for: {', '.join(row['shadowed'])}")
     for name, reason in row["blocked"].items():
-        typer.echo(f"  {name}: {reason}")
+        say(f"  {name}: {reason}")
     if row["traceback"]:
-        typer.echo(row["traceback"].rstrip())
+        say(row["traceback"].rstrip())
 
 
 LOCK_FILE = typer.Argument("plugrad.lock", help="The lock file.")
@@ -71,9 +71,9 @@ def lock(file: str = LOCK_FILE):
         locked = lockfile.write(file)
     except OSError as error:
         raise typer.BadParameter(f"{file} can't be written: {error}") from None
-    typer.echo(f"{file}: {len(locked)} distribution{'s' * (len(locked) != 1)}")
+    say(f"{file}: {len(locked)} distribution{'s' * (len(locked) != 1)}")
     for one in locked:
-        typer.echo(f"  {one.name} {one.version}" + (f": {one.note}" if one.note else ""))
+        say(f"  {one.name} {one.version}" + (f": {one.note}" if one.note else ""))
 
 
 @app.command("verify")
@@ -89,7 +89,7 @@ def verify(file: str = LOCK_FILE, as_json: bool = typer.Option(False, "--json", 
     show(rows, DIFFERENCES, as_json, same)
     for one in lockfile.present() if not as_json else ():
         if one.note:
-            typer.echo(f"{one.name}: {one.note}")
+            say(f"{one.name}: {one.note}")
     if rows:
         raise typer.Exit(1)
 
@@ -106,7 +106,7 @@ def why(
         raise typer.BadParameter(str(error)) from None
     if not lines:
         refuse_unknown(name, explaining.known_names(), "function, class or device")
-    typer.echo("\n".join(lines))
+    say("\n".join(lines))
 
 
 PREFERENCES = {"name": "name", "distribution": "distribution", "said by": "source", "": "remark"}
@@ -140,12 +140,12 @@ def prefer(
     except (settings.UneditableError, OSError) as error:
         raise typer.BadParameter(str(error)) from None
     if remove:
-        typer.echo(f"{file}: {name} is no longer preferred" if changed else f"{file} has no preference for {name}")
+        say(f"{file}: {name} is no longer preferred" if changed else f"{file} has no preference for {name}")
         return
-    typer.echo(f"{file}: {name} is taken from {distribution}" + ("" if changed else " (it was already)"))
+    say(f"{file}: {name} is taken from {distribution}" + ("" if changed else " (it was already)"))
     preferences.forget()
     for line in explaining.objections(name, distribution, pathlib.Path(file)):
-        typer.echo(line)
+        say(line)
 
 
 COMMANDS = [app, why, prefer]

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import sys
 
-from plugrad.errors import AmbiguousNameError
+from plugrad.errors import AmbiguousNameError, warn
 from plugrad.registry import events
 from plugrad.registry.preferences import preference
 from plugrad.registry.store import claims, public
+
+_told: set = set()  # names of plugrad's own that a project's file has replaced
 
 
 def settle(dotted):
@@ -20,7 +22,7 @@ def settle(dotted):
     while dotted in claims:
         present = public.get(dotted)
         candidates = candidates_for(dotted)
-        chosen, _ = choose(dotted)
+        chosen, why = choose(dotted)
         if present is not None and chosen is present.provider:
             return None
         if chosen.status != "loaded" and dotted not in chosen.brought:
@@ -35,6 +37,9 @@ def settle(dotted):
                 f"{dotted!r} is plugrad's own; {chosen.id} is preferred, but may replace it only if it declares "
                 "its own with override=True"
             )
+        if replaces and why.endswith("pyproject.toml") and entry.name not in _told:
+            _told.add(entry.name)
+            warn(f"{entry.name!r} is that of {chosen.id} in place of plugrad's own, {why}")
         public[dotted] = entry
         claims[dotted] = [rival for rival in candidates if rival is not chosen]
         if not claims[dotted]:

@@ -1,7 +1,7 @@
 """Which plugins are installed here, byte by byte: writing that down, and comparing later.
 
 A lock file names every distribution with plugins, its version, and the SHA-256 of its RECORD, the list that pip
-installed with the hash of each file. Nothing is imported. Files that RECORD has no hash for (compiled bytecode) are not
+installed with the hash of each file. Nothing is imported. Compiled bytecode, for which RECORD has no hash, is not
 covered, and neither are those of an editable install, whose RECORD does not list its source.
 """
 
@@ -61,6 +61,9 @@ def _record(distribution) -> bytes | None:
         if path.endswith(".dist-info/RECORD") and isinstance(file, pathlib.Path):
             return file.read_bytes() if file.is_file() else text.encode()
     return text.encode()
+
+
+_WITHOUT_HASH = (".pyc", ".dist-info/RECORD", ".dist-info/RECORD.jws", ".dist-info/RECORD.p7s")
 
 
 def _files(text) -> list[tuple]:
@@ -149,6 +152,8 @@ def check_files(locked: Locked) -> list[tuple[str, str]]:
         file = pathlib.Path(distribution.locate_file(path))
         places.add(_resolved(file))
         if not expected:
+            if not path.endswith(_WITHOUT_HASH):
+                differences.append(("file", f"{path} has no hash in RECORD, so it can't be verified"))
             continue
         algorithm, _, digest = expected.partition("=")
         if not file.is_file():

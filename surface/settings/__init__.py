@@ -6,7 +6,7 @@ import os
 import pathlib
 import sys
 
-from plugrad.errors import warn
+from plugrad.errors import suggestion, warn
 from plugrad.registry.preferences import bare, normalise, split
 
 __all__ = ["KEYS", "Source", "project_file", "read", "user_file"]
@@ -35,17 +35,37 @@ def read() -> list[Source]:
 
 
 def project_file() -> pathlib.Path | None:
-    """Return the nearest pyproject.toml of the working directory and those above it."""
+    """Return the nearest pyproject.toml of the working directory and those above it that are of the same project.
+
+    The search ends at the root of a repository and at the user's home. Another user's file does not count.
+    """
     try:
         here = pathlib.Path.cwd()
     except OSError:  # the working directory was deleted
         return None
-    return next((folder / "pyproject.toml" for folder in (here, *here.parents) if _is_file(folder)), None)
+    for folder in (here, *here.parents):
+        file = folder / "pyproject.toml"
+        if _exists(file):
+            return file if _is_own(file) else None
+        if any(_exists(folder / mark) for mark in (".git", ".hg")) or str(folder) == os.path.expanduser("~"):
+            return None
+    return None
 
 
-def _is_file(folder) -> bool:
+def _exists(file) -> bool:
     try:
-        return (folder / "pyproject.toml").is_file()
+        return file.exists()
+    except OSError:
+        return False
+
+
+def _is_own(file) -> bool:
+    """Whether a file belongs to who runs the program; if not, and it has settings for plugrad, warn."""
+    try:
+        own = not hasattr(os, "getuid") or file.stat().st_uid == os.getuid()
+        if not own and b"plugrad" in file.read_bytes():
+            warn(f"{file} belongs to another user, so its settings for plugrad don't count")
+        return own and file.is_file()
     except OSError:
         return False
 
@@ -86,8 +106,8 @@ def _read(file, path) -> dict:
     """Return the settings of a TOML file's table; what is not as it should be costs a warning and is left out."""
     try:
         data = file.read_bytes()
-        # Parsing takes longer than all the rest of discovery; most files say nothing about plugins.
-        if not any(key.encode() in data for key in KEYS):
+        # Parsing takes longer than all the rest of discovery; most projects say nothing about plugins.
+        if path and b"plugrad" not in data:
             return {}
         import tomllib
 
@@ -100,6 +120,8 @@ def _read(file, path) -> dict:
         if not isinstance(table, dict):
             warn(f"{part} in {file} must be a table, not {table!r}")
             return {}
+    for key in [key for key in table if key not in KEYS]:
+        warn(f"{file} has no setting {key!r} for plugrad{suggestion(key, KEYS)}; there are {', '.join(KEYS)}")
     return {key: value for key in KEYS if key in table and _fits(file, key, value := table[key])} | _prefer(table)
 
 

@@ -1,0 +1,26 @@
+"""`plugrad doctor`: what is wrong with an installation."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from plugrad.catalog import doctor as judging
+from plugrad.cli.output import readable, say
+
+
+def doctor(as_json: bool = typer.Option(False, "--json", help="Print JSON.")):
+    """Look for what is wrong with the installation and say what to do; the exit status is 1 if anything is."""
+    rows = judging.examine()
+    if as_json:
+        say(json.dumps(rows, indent=2))
+    for row in rows if not as_json else ():
+        say(readable(f"{row['subject']}: {row['problem']}. To do: {row['advice']}"))
+    if not rows and not as_json:
+        say("nothing is wrong")
+    if rows:
+        raise typer.Exit(1)
+
+
+COMMANDS = [doctor]

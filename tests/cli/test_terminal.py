@@ -1,0 +1,196 @@
+"""What a person sees: tables at any width, names and texts of strangers, hints, and the working directory's word."""
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from support.command_line import invoke, plain
+from support.distribution_builder import build, op_module, output, run
+
+
+def on_terminal(width, *arguments, environment=()):
+    """Return what the command prints on a terminal of a width."""
+    import fcntl
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    inherited = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "plugrad.cli", *arguments], stdout=theirs, stderr=theirs, stdin=theirs,
+        env={**inherited, **dict(environment)},
+    )  # fmt: skip
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            part = os.read(ours, 1 << 16)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        text += part
+    process.wait(60)
+    os.close(ours)
+    return text.decode().replace("\r", "")
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_tables_fit_the_terminal(width):
+    lines = on_terminal(width, "ops", "softmax").splitlines()
+    assert max(map(len, lines)) <= width
+    assert sum(line.startswith("masked.softmax ") or line == "masked.softmax" for line in lines) == 1
+    assert len(lines) < 90
+    text = " ".join(" ".join(lines).split())
+    assert "softmax(input, dim, *, dtype=None, mask=None, out=None)" in text and "special.log_softmax" in text
+
+
+def test_a_pipe_gets_one_line_for_each_row():
+    lines = invoke("ops", "softmax").stdout.splitlines()
+    (line,) = [line for line in lines if line.startswith("masked.softmax ")]
+    assert "mask=None, out=None)" in line and line.endswith("plugrad:ops-masked_reductions")
+
+
+def strange(folder):
+    source = op_module("strange").replace("strange of each element.", "Red \\x1b[31m, bell \\x07, größer, 日本.")
+    return build(folder, "plugrad-strange", {"plugrad": {"strange": "strange_module"}}, strange_module=source)
+
+
+def test_what_strangers_write_does_not_steer_the_terminal(tmp_path):
+    arguments = ["-m", "plugrad.cli", "ops", "show", "strange"]
+    shown = run(None, strange(tmp_path), arguments=arguments, PYTHONIOENCODING="utf-8")
+    assert shown.returncode == 0, shown.stderr
+    assert "\x1b" not in shown.stdout and "\x07" not in shown.stdout
+    assert "Red \\x1b[31m, bell \\x07, größer, 日本." in shown.stdout
+
+
+def test_a_terminal_of_few_letters_shows_the_others_escaped(tmp_path):
+    folder = strange(tmp_path)
+    for arguments in (["ops", "show", "strange"], ["ops", "strange"], ["plugins"]):
+        shown = run(None, folder, arguments=["-m", "plugrad.cli", *arguments], PYTHONIOENCODING="ascii")
+        assert shown.returncode == 0, shown.stderr
+        assert shown.stdout.isascii()
+
+
+def test_misspelt_commands_have_a_hint():
+    assert "did you mean verify?" in plain(invoke("plugins", "verfy", status=2))
+    assert "no op matches" in invoke("ops", "verfy").stdout
+    assert "plugrad ops list --help` tells what can be searched for" in " ".join(invoke("ops", "--help").output.split())
+
+
+def test_a_new_package_below_a_file_is_an_error_without_traceback(tmp_path):
+    (tmp_path / "file").write_text("")
+    result = invoke("new", "thing", "--directory", tmp_path / "file" / "below", status=2)
+    assert "can't be written" in plain(result) and result.exception.__class__ is SystemExit
+
+
+# ---------------------------------------------------------------------------------------------------- settings
+
+REPLACING = op_module("sin", "100 + 0 * input", "override=True")
+SIN = "import plugrad; print(plugrad.zeros(1).sin().item())"
+
+
+def replacing(folder):
+    return build(folder / "packages", "plugrad-mine", {"plugrad.ops": {"sin": "mine_module"}}, mine_module=REPLACING)
+
+
+def project(folder, text='[tool.plugrad]\nprefer = {sin = "plugrad-mine"}\n'):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pyproject.toml").write_text(text)
+    return folder
+
+
+def test_a_project_that_replaces_what_is_plugrads_own_says_so(tmp_path):
+    done = run(SIN, replacing(tmp_path), cwd=project(tmp_path / "project"))
+    assert done.stdout == "100.0\n"
+    (line,) = done.stderr.splitlines()
+    assert "'sin' is that of plugrad-mine:sin in place of plugrad's own, preferred by" in line
+    assert output(SIN, replacing(tmp_path / "again")) == "0.0\n"
+
+
+def test_settings_above_the_root_of_the_project_do_not_count(tmp_path):
+    project(tmp_path)
+    (tmp_path / "repository" / ".git").mkdir(parents=True)
+    (tmp_path / "repository" / "below").mkdir()
+    assert output(SIN, replacing(tmp_path), cwd=tmp_path / "repository" / "below") == "0.0\n"
+    home = tmp_path / "home"
+    (home / "below").mkdir(parents=True)
+    assert output(SIN, replacing(tmp_path / "two"), cwd=home / "below", HOME=str(home)) == "0.0\n"
+    (tmp_path / "plain" / "below").mkdir(parents=True)
+    assert run(SIN, replacing(tmp_path / "three"), cwd=tmp_path / "plain" / "below").stdout == "100.0\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give a file away")
+def test_settings_of_another_user_do_not_count(tmp_path):
+    folder = project(tmp_path / "project")
+    os.chown(folder / "pyproject.toml", 12345, 12345)
+    done = run(SIN, replacing(tmp_path), cwd=folder)
+    assert done.stdout == "0.0\n"
+    assert "belongs to another user, so its settings for plugrad don't count" in done.stderr
+
+
+def test_a_misspelt_setting_costs_a_warning(tmp_path):
+    folder = project(tmp_path, "[tool.plugrad]\nprefr = {}\n")
+    done = run(SIN, replacing(tmp_path), cwd=folder)
+    assert "has no setting 'prefr' for plugrad; did you mean 'prefer'?" in done.stderr
+
+
+# ---------------------------------------------------------------------------------------------------- doctor
+
+
+def doctor(*paths, status, **options):
+    import json
+
+    done = run(None, *paths, arguments=["-m", "plugrad.cli", "doctor", "--json"], **options)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert all(set(row) == {"subject", "problem", "advice"} for row in json.loads(done.stdout))
+    return [f"{row['subject']}: {row['problem']} -> {row['advice']}" for row in json.loads(done.stdout)]
+
+
+def test_a_sound_installation_has_no_rows(tmp_path):
+    assert doctor(replacing(tmp_path), status=0, OMP_NUM_THREADS="1") == []
+
+
+def test_the_doctor_finds_what_is_wrong(tmp_path):
+    gone = build(tmp_path / "gone", "plugrad-gone", {"plugrad.ops": {"gone": "gone_module"}})
+    (row,) = doctor(gone, status=1)
+    assert row == "plugrad-gone:gone: its module 'gone_module' can't be found -> install plugrad-gone again"
+
+    rows = doctor(status=1, OMP_NUM_THREADS="many", PLUGRAD_PREFER="relu=plugrad-none")
+    assert any(row.startswith("OMP_NUM_THREADS: it must be a number of threads, not 'many'") for row in rows)
+    assert any(row.startswith("relu: plugrad-none is preferred, and nobody") for row in rows)
+
+    one = build(tmp_path / "one", "plugrad-one", {"plugrad.ops": {"both": "one_module"}}, one_module=op_module("both"))
+    two = build(tmp_path / "two", "plugrad-two", {"plugrad.ops": {"both": "two_module"}}, two_module=op_module("both"))
+    (row,) = doctor(one, two, status=1)
+    assert row.startswith("both: ") and "plugrad-one:both and plugrad-two:both" in row and "plugrad prefer" in row
+
+    folder = project(tmp_path / "project", "[tool.plugrad]\nblok = []\n")
+    (row,) = doctor(status=1, cwd=folder)
+    assert "has no setting 'blok' for plugrad; did you mean 'block'?" in row
+
+    older = build(tmp_path / "one", "plugrad-one", {"plugrad.ops": {"both": "one_module"}}, version="0.9")
+    (row,) = doctor(older, status=1)
+    assert "it is installed several times" in row and "uninstall all of them" in row
+
+    (tmp_path / "lock").mkdir()
+    (tmp_path / "lock" / "plugrad.lock").write_text("no lock file")
+    (row,) = doctor(status=1, cwd=tmp_path / "lock")
+    assert row.startswith("plugrad.lock: ") and "plugrad plugins lock" in row
+
+
+def test_the_doctor_knows_manifests_that_were_edited_after_installing(tmp_path):
+    import json
+
+    folder = build(tmp_path, "plugrad-edited", {"plugrad.ops": {"old": "edited"}}, edited=op_module("old"))
+    (folder / "pyproject.toml").write_text('[project.entry-points."plugrad.ops"]\nold = "edited"\nnew = "edited"\n')
+    info = folder / "plugrad_edited-1.0.dist-info"
+    (info / "direct_url.json").write_text(json.dumps({"url": folder.as_uri(), "dir_info": {"editable": True}}))
+    (row,) = doctor(folder, status=1)
+    assert "promises other names in pyproject.toml than were installed" in row and "pip install -e" in row
+    (folder / "pyproject.toml").write_text('[project.entry-points."plugrad.ops"]\nold = "edited"\n')
+    assert doctor(folder, status=0) == []
