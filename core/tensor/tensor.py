@@ -486,14 +486,15 @@ def write_out(op, result, out):
     if out.device is not result.device:
         raise RuntimeError(f"Expected out tensor to be on {result.device}, it is on {out.device}")
     inference.check_writable(out)
-    touch(out)
     if out.shape == result.shape:
+        touch(out)  # before it is written: whoever is interrupted in between has written
         try:
             out._data[...] = result._data
         except ValueError:  # it is read-only
             raise RuntimeError("unsupported operation: more than one element of out= is one in memory") from None
     else:
         out._data = lay_out(result)._data.astype(out._type.np)
+        touch(out)
     return out
 
 
