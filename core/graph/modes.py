@@ -7,10 +7,12 @@ import itertools
 from plugrad.devices.device import on_default_device
 from plugrad.errors import flag
 from plugrad.regions import Region, declare, elsewhere, mode, paused, region, special, watched
+from plugrad.registry.namespaces import lazy_names
 
 __all__ = ["Region", "elsewhere", "mode", "paused", "region", "special", "watched"]
 
 tick = itertools.count(1).__next__
+_later, _ = lazy_names({"__name__": __name__}, None, {"autograd.rare.decorating": "decorated"})
 
 declare("inference", False, special, elsewhere)
 declare("anomaly", False, special)
@@ -71,55 +73,7 @@ class ModeContext(Region):
         return cls()(mode) if callable(mode) else object.__new__(cls)
 
     def __call__(self, function):
-        import functools
-        import inspect
-
-        if inspect.isclass(function):
-            import warnings
-
-            warnings.warn(
-                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
-                "functions or methods. To preserve the current behavior of class decoration, you can directly "
-                "decorate the `__init__` method and nothing else.",
-                FutureWarning,
-                stacklevel=2,
-            )
-
-            def wrapper(*args, **kwargs):
-                with self.clone():
-                    return function(*args, **kwargs)
-
-            return wrapper
-        if inspect.isgeneratorfunction(function):
-
-            @functools.wraps(function)
-            def generator(*args, **kwargs):
-                # The mode is set only while the generator runs, never between two of its values.
-                source = function(*args, **kwargs)
-                step, sent = source.send, (None,)
-                try:
-                    while True:
-                        with self.clone():
-                            value = step(*sent)
-                        try:
-                            step, sent = source.send, ((yield value),)
-                        except GeneratorExit:
-                            with self.clone():
-                                source.close()
-                            raise
-                        except BaseException as error:
-                            step, sent = source.throw, (error,)
-                except StopIteration as stop:
-                    return stop.value
-
-            return generator
-
-        @functools.wraps(function)
-        def wrapper(*args, **kwargs):
-            with self.clone():
-                return function(*args, **kwargs)
-
-        return wrapper
+        return _later("decorated")(self.clone, function)
 
     def clone(self):
         """Return a fresh context of the same kind."""
