@@ -18,12 +18,11 @@ def _is_own(name: str) -> bool:
 
 
 # Bytecodes that run nothing: CPython looks at no signal behind them, though a tracer could raise there.
-_QUIET = {
-    code
-    for name, code in dis.opmap.items()
-    if name.startswith(("LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "STORE_FAST", "POP_TOP", "PUSH_NULL", "COPY", "SWAP"))
-    or name in ("NOP", "PRECALL", "KW_NAMES", "JUMP_FORWARD", "BEFORE_WITH")
-}
+_QUIET_NAMES = (
+    "LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "STORE_FAST", "STORE_ATTR", "STORE_SUBSCR", "POP_TOP", "POP_JUMP_FORWARD",
+    "PUSH_NULL", "COPY", "SWAP", "IS_OP", "CONTAINS_OP", "NOP", "PRECALL", "KW_NAMES", "JUMP_FORWARD", "BEFORE_WITH",
+)  # fmt: skip
+_QUIET = {code for name, code in dis.opmap.items() if name.startswith(_QUIET_NAMES)}
 _codes: dict = {}
 
 
