@@ -113,10 +113,8 @@ def grad(
         elif allow_unused:
             results.append(None)
         else:
-            raise RuntimeError(
-                f"The differentiated Tensor at index {position} appears to not have been used in the graph. Set "
-                f"allow_unused=True if this is the desired behavior. (Its shape is {list(tensor.shape)}.)"
-            )
+            what = f"The differentiated Tensor at index {position} appears to not have been used in the graph"
+            raise RuntimeError(f"{what}. Set allow_unused=True if this is the desired behavior.")
     return tuple(results)
 
 
@@ -126,10 +124,8 @@ def _target(tensor, retain=False):
         raise TypeError(f"inputs must be Tensors, got {type(tensor).__name__}")
     edge = tensor._live_edge()
     if edge is None:
-        raise RuntimeError(
-            "One of the differentiated Tensors does not require grad: call requires_grad_() on it before the "
-            "computation"
-        )
+        what = "One of the differentiated Tensors does not require grad"
+        raise RuntimeError(f"{what}: call requires_grad_() on it before the computation")
     if retain:
         tensor.retain_grad()
     return tensor if edge is LEAF else edge

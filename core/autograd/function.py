@@ -28,10 +28,8 @@ class FunctionCtx:
         """Keep tensors (or None) for backward, where `saved_tensors` returns them and checks that none was changed."""
         for number, tensor in enumerate(tensors):
             if tensor is not None and not isinstance(tensor, Tensor):
-                raise TypeError(
-                    f"save_for_backward can only save variables, but argument {number} is of type "
-                    f"{type(tensor).__name__}: keep other things as attributes of ctx"
-                )
+                what = f"argument {number} is of type {type(tensor).__name__}: keep other things as attributes of ctx"
+                raise TypeError(f"save_for_backward can only save variables, but {what}")
         self._to_save = tensors
 
     save_for_forward = save_for_backward

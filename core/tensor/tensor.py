@@ -476,10 +476,8 @@ def write_out(op, result, out):
         wanted = "Tensor" if isinstance(result, Tensor) else "tuple of Tensors"
         raise TypeError(f"{op.name}(): argument 'out' must be {wanted}, not {type(out).__name__}")
     if mode.grad and (out.requires_grad or result.requires_grad):
-        raise RuntimeError(
-            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-            "arguments requires grad."
-        )
+        what = "functions with out=... arguments don't support automatic differentiation"
+        raise RuntimeError(f"{op.name}(): {what}, but one of the arguments requires grad.")
     if not dtypes.can_cast(result.dtype, out.dtype):
         labels = result.dtype._label, out.dtype._label
         raise RuntimeError("result type {} can't be cast to the desired output type {}".format(*labels))
