@@ -410,3 +410,18 @@ def test_numpy_functions_never_detach_silently():
 def test_wrong_use_says_what_happened(program, error, message):
     with pytest.raises(error, match=message):
         program()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_gradient_handed_on_as_it_is_leads_back_to_the_leaf_that_was_given(shared):
+    import torch as oracle
+
+    found = []
+    for library in (torch, oracle):
+        x = library.ones(3, 4, requires_grad=True)
+        v = library.ones(4, 3).t().detach() if shared else library.ones(3, 4)
+        v.requires_grad_()
+        (g,) = library.autograd.grad(x + 1, x, v, create_graph=True)
+        (back,) = library.autograd.grad((g * g).sum(), v)
+        found.append(back.tolist())
+    assert found[0] == found[1] == [[2.0] * 4] * 3
