@@ -23,16 +23,7 @@ class dtype:
     (torch.float32, 4, True)
     """
 
-    __slots__ = (
-        "_category",
-        "_label",
-        "is_complex",
-        "is_floating_point",
-        "is_signed",
-        "itemsize",
-        "name",
-        "numpy",
-    )
+    __slots__ = ("_category", "_label", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy")
 
     def __new__(cls, *args, **kwargs):
         raise TypeError("cannot create 'torch.dtype' instances; write torch.float32, torch.int64, ...")

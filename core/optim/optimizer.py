@@ -24,12 +24,7 @@ from plugrad.optim.hooks import (
 )
 from plugrad.tensor.tensor import Tensor, from_raw
 
-__all__ = [
-    "Optimizer",
-    "register_optimizer_step_post_hook",
-    "register_optimizer_step_pre_hook",
-    "required",
-]
+__all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required"]
 
 
 class _Required:

@@ -34,12 +34,7 @@ def axes(dim, ndim: int):
 
 
 def broadcast_shapes(*shapes):
-    """Return the shape that the shapes broadcast to; RuntimeError when they don't fit.
-
-    >>> import plugrad as torch
-    >>> torch.broadcast_shapes((2, 1), (3,))
-    torch.Size([2, 3])
-    """
+    """Return the shape that the shapes broadcast to; RuntimeError when they don't fit."""
     ndim = max(map(len, shapes), default=0)
     result = [1] * ndim
     for shape in shapes:
