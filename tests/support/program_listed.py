@@ -168,10 +168,10 @@ def depends_on_nothing(program, found, oracle, subject, watch):
         for statement in statements:
             run.step(statement)
         leaves = [t for t in run.tensors().values() if t.is_leaf and t.requires_grad]
-        value = eval(f"{name}{attribute}", run.names)
         try:
+            value = eval(f"{name}{attribute}", run.names)
             grads = library.autograd.grad(value.sum(), leaves, allow_unused=True)
-        except RuntimeError:
+        except (RuntimeError, NameError):  # it can't be differentiated, or is not there
             return False
         return all(g is None or not g.any() for g in grads)
 
