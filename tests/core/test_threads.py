@@ -54,15 +54,16 @@ def test_gradients_that_several_threads_add_are_all_there(size):
 
 def test_gradients_that_are_taken_away_meanwhile_are_all_there():
     for _ in range(100):
-        p, taken = torch.zeros(1, requires_grad=True), []
+        p, taken, taking = torch.zeros(1, requires_grad=True), [], threading.Lock()
 
-        def work(number, p=p, taken=taken):
+        def work(number, p=p, taken=taken, taking=taking):
             for _ in range(5):
                 (p * 1.0).sum().backward()
-                g = p.grad
-                if g is not None:
-                    p.grad = None
-                    taken.append(g)
+                with taking:  # else one thread would drop what another has not taken yet
+                    g = p.grad
+                    if g is not None:
+                        p.grad = None
+                        taken.append(g)
 
         at_once(work)
         if p.grad is not None:
