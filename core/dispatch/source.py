@@ -118,7 +118,7 @@ def variadic_lines(op) -> list[str]:
         f"        if list(keywords) != [{name!r}] or {name}:",
         f'            raise TypeError(f"{op.name}() got an unexpected keyword argument {{next(iter(keywords))!r}}")',
         f"        {name} = keywords[{name!r}]",
-        f"    elif len({name}) == 1 and not hasattr({name}[0], '__index__'):",
+        f"    elif len({name}) == 1 and not hasattr({name}[0].__class__, '__index__'):",
         f"        {name} = {name}[0]",
         f"    elif not {name}:",
         absent,

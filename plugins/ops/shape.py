@@ -73,7 +73,7 @@ def view_(xp, input, shape):
             [2, 3],
             [4, 5]])
     """
-    if isinstance(shape, xp.dtype):
+    if type(shape) is not tuple and isinstance(shape, xp.dtype):
         return view_dtype(input, shape)
     out = reshape.kernels["*"](xp, input, shape)
     if not (input.flags.c_contiguous or input.size == 0 or xp.may_share_memory(input, out)):
