@@ -16,12 +16,11 @@ from support.command_line import invoke, plain
 from support.distribution_builder import ROOT, build, device_plugin, op_module, output, run
 
 
-class Provider:
-    id, distribution = "tests:ops", "tests"
+PROVIDER = registry.Plugin("tests", "1.0", "ops", "tests.ops", False)
 
 
 def rows_of(record, dtypes=("float64",)):
-    record.provider = Provider
+    record.provider = PROVIDER
     return {row["dtype"]: row for row in coverage(record, dtypes)}
 
 
