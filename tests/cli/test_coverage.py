@@ -15,7 +15,6 @@ from plugrad.testing.coverage import DTYPES, STATUSES, TRIALS, coverage
 from support.command_line import invoke, plain
 from support.distribution_builder import ROOT, build, device_plugin, op_module, output, run
 
-
 PROVIDER = registry.Plugin("tests", "1.0", "ops", "tests.ops", False)
 
 
