@@ -161,7 +161,7 @@ class Protocols:
 
 
 _OPERATORS = {
-    "divide": "truediv", "floor_divide": "floordiv", "remainder": "mod", "less_equal": "le", "greater_equal": "ge",
-    "not_equal": "ne",
+    "multiply": "mul", "subtract": "sub", "divide": "truediv", "floor_divide": "floordiv", "remainder": "mod",
+    "less": "lt", "greater": "gt", "less_equal": "le", "greater_equal": "ge", "not_equal": "ne",
 }  # fmt: skip
 _TORCH_NAMES = {"power": "pow", "equal": "eq"}  # others have NumPy's name, too
