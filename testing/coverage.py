@@ -137,6 +137,7 @@ def _deliberate(error) -> bool:
     """Whether an exception was raised by a `raise` of plugrad or a plugin, not by Python or an array library."""
     if isinstance(error, NotImplementedError):
         return True
+    error = error.__cause__ or error
     if place_of(error).tb_frame.f_globals.get("__name__", "").partition(".")[0] in _ARRAY_LIBRARIES:
         return False
     return by_statement(error)

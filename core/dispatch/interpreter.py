@@ -218,7 +218,7 @@ def failed(op, ttype, raw, error, values=None):
         explained = op.wrong(values, error) or error
     if explained is error:
         raise error
-    raise explained from None
+    raise explained from explained.__cause__
 
 
 # ---------------------------------------------------------------------------------------------------- wrap

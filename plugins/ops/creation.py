@@ -248,9 +248,9 @@ def spaced(xp, start, end, steps):
     """`steps` evenly spaced float64 or complex128 numbers, exact at both ends and symmetric in rounding."""
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    step = (end - start) / max(steps - 1, 1)
+    step = (end - start) / (steps - 1) if steps > 1 else 0.0
     i = xp.arange(steps, dtype="float64")
-    return xp.where(i < steps // 2, start + step * i, end - step * (steps - 1 - i))
+    return xp.where(i < max(steps // 2, 1), start + step * i, end - step * (steps - 1 - i))
 
 
 @factory(kinds={"start": "tensor|number", "end": "tensor|number"})
@@ -283,6 +283,7 @@ def logspace(xp, start, end, steps, base=10.0, *, dtype=None):
 @logspace.samples
 def spaced_samples(make):
     yield make.args(0, 4, 5)
+    yield make.args(3, -1.5, 1)
 
 
 def options(input, dtype, device, requires_grad):

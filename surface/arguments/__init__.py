@@ -37,7 +37,10 @@ def wrong(op, values, error=None):
             return ValueError(f"Overflow when unpacking long long: {_place(op, position, name)} has more than 64 bits")
         if "ints" in wanted.words and isinstance(value, (tuple, list)) and any(map(overflows, value)):
             return TypeError(f"Overflow when unpacking long long: {_place(op, position, name)} has more than 64 bits")
-    return None if error is None else translated(op, error)
+    told = None if error is None else translated(op, error)
+    if told is not None:
+        told.__cause__ = error  # shown below it, and what tells it from a refusal
+    return told
 
 
 def public_name(op) -> str:

@@ -246,7 +246,8 @@ def test_files_that_stand_before_those_of_the_record_are_found(site, tmp_path):
     package.mkdir()
     for name in ("__init__.py", "op.py"):
         (package / name).write_text("")
-    text = (info / "RECORD").read_text() + "third_party_package/__init__.py,,\r\nthird_party_package/op.py,,\r\n"
+    text, empty = (info / "RECORD").read_text(), "sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,0"
+    text += f"third_party_package/__init__.py,{empty}\r\nthird_party_package/op.py,{empty}\r\n"
     (info / "RECORD").write_bytes(text.encode())
     command("plugins", "lock", paths=[site], cwd=tmp_path)
     (package / "__pycache__").mkdir()
@@ -256,6 +257,14 @@ def test_files_that_stand_before_those_of_the_record_are_found(site, tmp_path):
     (package / "op").mkdir()
     (package / "op" / "__init__.py").write_text("print('evil')")
     assert verify(site) == [("plugrad-one", "file", f"{package / 'op' / '__init__.py'} is not in RECORD")]
+
+
+def test_a_file_without_a_hash_is_told(site, tmp_path):
+    (site / "third_party.py").write_text("")
+    with open(site / "plugrad_one-1.0.dist-info" / "RECORD", "a") as record:
+        record.write("third_party.py,,\r\n")
+    command("plugins", "lock", paths=[site], cwd=tmp_path)
+    assert verify(site) == [("plugrad-one", "file", "third_party.py has no hash in RECORD, so it can't be verified")]
 
 
 def test_lock_and_verify_run_nothing(tmp_path):
