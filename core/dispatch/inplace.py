@@ -139,7 +139,7 @@ def store(target, result):
         if any(value is array for value in edge.saved):
             # Of what is written the formula needs the value from before. As another argument, in `x.mul_(x)`, it is
             # refused in backward, as in PyTorch; but not where the result is saved, whose version hides that of it.
-            kept, first = array.copy(), None if edge.op is None or saves_y else edge.op.parameters[0]
+            kept, first = array.copy(), None if edge.op is None or saves_y else edge.op.inputs[0]
             edge.saved = tuple([
                 kept if value is array and (first is None or name == first) else value
                 for name, value in zip(edge.saves or edge.saved, edge.saved)
