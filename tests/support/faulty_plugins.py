@@ -205,7 +205,7 @@ plugrad.nn.modules.module.register_module_forward_hook(lambda module, args, outp
     "numpy_printing": ("import numpy\nnumpy.set_printoptions(precision=2)", "NumPy's print options (precision)"),
     "ignoring_warnings": ("import warnings\nwarnings.simplefilter('ignore')", "the filters of warnings"),
     "another_directory": ("import os\nos.chdir('/')", "the working directory"),
-    "a_signal_handler": ("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)", "signal handlers"),
+    "a_signal_handler": ("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)", "signal handlers"),
     "no_collector": ("import gc\ngc.disable()", "the garbage collector"),
     "a_recursion_limit": ("import sys\nsys.setrecursionlimit(50000)", "the recursion limit"),
     "environment": ("import os\nos.environ['OMP_NUM_THREADS'] = '77'", "the environment (OMP_NUM_THREADS)"),
