@@ -120,7 +120,8 @@ def _report(rows, total, kept, verbose) -> None:
     if verbose and skipped:
         show(skipped, SKIPPED, False)
     counts = {word: sum(row["status"] == word for row in rows) for word in ("passed", "failed", "skipped")}
-    words = {"passed": "passed", "failed": "failed", "skipped": "do not apply"}
+    apply = "does not apply" if counts["skipped"] == 1 else "do not apply"
+    words = {"passed": "passed", "failed": "failed", "skipped": apply}
     summary = ", ".join(f"{count} {words[word]}" for word, count in counts.items() if count)
     origins = sorted({row["origin"] for row in rows if row["origin"]})
     again = f" ({kept.known} of them before)" if kept is not None and kept.known else ""

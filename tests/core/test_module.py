@@ -375,6 +375,7 @@ def test_module_copies_and_pickles():
         assert list(other.state_dict()) == list(net.state_dict())
 
 
+@ours
 def test_what_may_be_meant_by_other_keys():
     net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     state = net.state_dict()
