@@ -172,13 +172,14 @@ def _examine_all(seeds, to_parent) -> None:
 def find(seeds, report=None) -> tuple[dict, list]:
     """Run the programs of some seeds in child processes, since PyTorch crashes on few of them.
 
+    They are spawned: PyTorch's threads, which tests before this may have started, do not live on in a forked child.
     Returns the differences by class, a list of (seed, shrunk program, difference) for each, and the seeds that crashed.
     """
     classes: dict = collections.defaultdict(list)
     crashed, seeds = [], list(seeds)
     while seeds:
         ours, theirs = multiprocessing.Pipe(duplex=False)
-        child = multiprocessing.get_context("fork").Process(target=_examine_all, args=(seeds, theirs))
+        child = multiprocessing.get_context("spawn").Process(target=_examine_all, args=(seeds, theirs))
         child.start()
         theirs.close()
         last = seeds[0]
