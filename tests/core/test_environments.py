@@ -44,11 +44,12 @@ print(losses[-1] < losses[0] / 4, torch.relu.__name__, bool(torch.relu.__doc__))
 """
 
 
-def run(*arguments, code=0, **variables):
-    """Run Python with arguments and variables; return what it printed."""
+def run(*arguments, code=0, folder=None, **variables):
+    """Run Python in a folder, with arguments and variables; return what it printed."""
     done = subprocess.run(
-        [sys.executable, *arguments], env={**os.environ, **variables}, capture_output=True, text=True, timeout=300
-    )
+        [sys.executable, *arguments], cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True,
+        timeout=300,
+    )  # fmt: skip
     assert done.returncode == code, done.stderr
     return done.stdout if code == 0 else done.stderr
 
@@ -88,7 +89,7 @@ def test_without_metadata(tmp_path):
         (tmp_path / package).symlink_to(place)
         for beside in place.parent.glob(f"{package}.libs"):
             (tmp_path / beside.name).symlink_to(beside)
-    said = run("-S", "-c", "import plugrad", code=1, PYTHONPATH=str(tmp_path))
+    said = run("-S", "-c", "import plugrad", code=1, folder=tmp_path, PYTHONPATH=str(tmp_path))
     assert "ImportError: plugrad is there but not installed" in said and "pip install -e ." in said
 
 

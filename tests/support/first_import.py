@@ -4,15 +4,13 @@ A script: `python first_import.py` prints what went wrong, and last how many poi
 """
 
 import os
-import pathlib
 import random
 import sys
 import traceback
 
 import numpy  # noqa: F401 - as what has been imported already
+from own_files import OWN
 
-ROOT = str(pathlib.Path(__file__).parents[2])
-OWN = tuple(f"{ROOT}/{folder}/" for folder in ("core", "surface", "plugins"))
 MOST = 9
 
 

@@ -4,17 +4,13 @@ import dis
 import random
 import signal
 import sys
-from pathlib import Path
 
-import plugrad
-
-ROOT = str(Path(plugrad.__file__).parents[1])
-OWN = ("core", "surface", "plugins", "testing", "cli")
+from support.own_files import OWN, ROOT
 
 
 def _is_own(name: str) -> bool:
     # A function that was generated from an op's plan has no file: its bytecodes are plugrad's, too.
-    return name.startswith((*(f"{ROOT}/{folder}/" for folder in OWN), "<plugrad"))
+    return name.startswith((*OWN, "<plugrad"))
 
 
 # Bytecodes that run nothing: CPython looks at no signal behind them, though a tracer could raise there.
