@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import threading
 import warnings
 
 import plugrad
@@ -29,8 +30,9 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         in_dims: dimension along which each argument is sliced, None for one that is passed whole; nested as the
             arguments are. Keyword arguments are passed whole.
         out_dims: dimension along which each result is stacked; None for one that is the same for all slices.
-        randomness: "error" refuses functions that draw random numbers from the CPU's default generator; "same" draws
-            the same ones for each slice, "different" others.
+        randomness: "error" refuses functions that draw random numbers from the CPU's default generator, as far as it
+            can be told: not while other threads run, which share it; "same" draws the same ones for each slice,
+            "different" others.
         chunk_size: accepted; a loop needs no memory for more than one slice at a time.
 
     Raises ValueError when sizes differ, there is nothing to slice, or the dims do not fit arguments or results, and
@@ -79,11 +81,12 @@ def _each(one, size, randomness) -> list:
     if randomness == "different":
         return [one(number) for number in range(size)]
     results, before = [], plugrad.get_rng_state()
+    telling = randomness == "error" and threading.active_count() == 1  # the generator is that of all threads
     for number in range(size):
         if randomness == "same":
             plugrad.set_rng_state(before)
         results.append(one(number))
-        if randomness == "error" and number in (0, size - 1) and not plugrad.equal(plugrad.get_rng_state(), before):
+        if telling and number in (0, size - 1) and not plugrad.equal(plugrad.get_rng_state(), before):
             raise RuntimeError(
                 "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
                 "'different' randomness flags on vmap or perform the randomness operation out of vmap"

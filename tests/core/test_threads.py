@@ -103,6 +103,23 @@ def test_one_context_serves_many_threads():
     at_once(work)
 
 
+def test_random_numbers_of_other_threads_are_not_those_of_vmap():
+    stop = threading.Event()
+
+    def draw():
+        while not stop.is_set():
+            torch.rand(2)
+
+    other = threading.Thread(target=draw)
+    other.start()
+    try:
+        for _ in range(50):
+            torch.func.vmap(lambda x: torch.linalg.det(x).sin())(torch.ones(3, 2, 2))
+    finally:
+        stop.set()
+        other.join()
+
+
 PROGRAM = """
 import threading, sys
 sys.setswitchinterval(1e-6)
