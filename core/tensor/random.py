@@ -6,12 +6,15 @@ import numpy
 
 from plugrad.devices.device import backend_of
 from plugrad.devices.device import device as _device
+from plugrad.regions import declare, mode, region
 from plugrad.registry import events
 from plugrad.tensor.creation import from_numpy
 from plugrad.tensor.tensor import Tensor
 
 _seed: int | None = None
 _default: dict = {}
+_refused: set = set()  # not empty while any thread refuses to draw
+declare("random_refusal", "", _refused)
 
 
 class Generator:
@@ -106,12 +109,27 @@ def default_generator(place="cpu") -> Generator:
 
 def rng(xp, generator: Generator | None = None):
     """Return the NumPy-like generator for kernels on the array module `xp`."""
+    if _refused and mode.random_refusal:
+        raise RuntimeError(mode.random_refusal)
     if generator is not None:
         return generator.source
     default = _default.get("cpu") if xp is numpy else None
     if default is None:
         default = default_generator(backend_of(xp).name)
     return default.source
+
+
+def refusing_random(why: str) -> region:
+    """Return a context in which ops of this thread that draw raise `RuntimeError(why)`.
+
+    >>> import plugrad as torch
+    >>> from plugrad.extend import refusing_random
+    >>> with refusing_random("no dice"):
+    ...     torch.rand(2)
+    Traceback (most recent call last):
+    RuntimeError: no dice
+    """
+    return region(random_refusal=why)
 
 
 def manual_seed(seed: int) -> Generator:

@@ -35,7 +35,7 @@ from plugrad.optim.optimizer import Optimizer
 from plugrad.registry.hookspecs import PLUGRAD_API, hookimpl
 from plugrad.tensor.indices import is_basic_index, tidy_index
 from plugrad.tensor.layouts import is_channels_last
-from plugrad.tensor.random import Generator, rng
+from plugrad.tensor.random import Generator, refusing_random, rng
 from plugrad.tensor.shapes import axes, broadcast_shapes
 from plugrad.tensor.tensor import from_raw
 
@@ -45,7 +45,7 @@ __all__ = [
     "composite", "conj", "dtype_of", "elementwise", "factory", "from_raw", "get_default_dtype", "hookimpl",
     "is_basic_index", "is_channels_last", "is_differentiable", "is_floating", "is_half", "is_integer", "is_integral",
     "is_single_or_double", "keep_dims", "kernel_for", "layer", "loss", "loss_modules", "op", "reduction", "register",
-    "rng", "scipy_of", "tidy_index", "type_of", "unary", "unregister", "view",
+    "refusing_random", "rng", "scipy_of", "tidy_index", "type_of", "unary", "unregister", "view",
 ]  # fmt: skip
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import collections
 import functools
-import threading
 import warnings
 
 import plugrad
 from plugrad import Tensor, autograd, nest
+from plugrad.extend import refusing_random
 
 MANY = 64  # slices from which on a loop is worth a warning
 _warned = False
@@ -30,9 +30,8 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         in_dims: dimension along which each argument is sliced, None for one that is passed whole; nested as the
             arguments are. Keyword arguments are passed whole.
         out_dims: dimension along which each result is stacked; None for one that is the same for all slices.
-        randomness: "error" refuses functions that draw random numbers from the CPU's default generator, as far as it
-            can be told: not while other threads run, which share it; "same" draws the same ones for each slice,
-            "different" others.
+        randomness: "error" refuses ops that draw random numbers; "same" draws the same ones for each slice from the
+            CPU's default generator, "different" others.
         chunk_size: accepted; a loop needs no memory for more than one slice at a time.
 
     Raises ValueError when sizes differ, there is nothing to slice, or the dims do not fit arguments or results, and
@@ -78,19 +77,17 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
 
 def _each(one, size, randomness) -> list:
     """Return the results of all slices, with the random numbers that are asked for."""
-    if randomness == "different":
-        return [one(number) for number in range(size)]
-    results, before = [], plugrad.get_rng_state()
-    telling = randomness == "error" and threading.active_count() == 1  # the generator is that of all threads
+    if randomness == "error":
+        with refusing_random(
+            "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
+            "randomness flags on vmap or perform the randomness operation out of vmap"
+        ):
+            return [one(number) for number in range(size)]
+    before, results = plugrad.get_rng_state(), []
     for number in range(size):
         if randomness == "same":
             plugrad.set_rng_state(before)
         results.append(one(number))
-        if telling and number in (0, size - 1) and not plugrad.equal(plugrad.get_rng_state(), before):
-            raise RuntimeError(
-                "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
-                "'different' randomness flags on vmap or perform the randomness operation out of vmap"
-            )
     return results
 
 

@@ -115,6 +115,8 @@ def test_random_numbers_of_other_threads_are_not_those_of_vmap():
     try:
         for _ in range(50):
             torch.func.vmap(lambda x: torch.linalg.det(x).sin())(torch.ones(3, 2, 2))
+            with pytest.raises(RuntimeError, match="random"):
+                torch.func.vmap(lambda x: torch.linalg.det(x) + torch.rand(()))(torch.ones(3, 2, 2))
     finally:
         stop.set()
         other.join()

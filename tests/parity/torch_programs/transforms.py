@@ -189,6 +189,22 @@ def program_vmap_of_ops(torch):
     ]  # fmt: skip
 
 
+def draws(torch):
+    """Functions of a row that draw random numbers, or might."""
+    return [
+        lambda a: a + torch.rand(3),
+        lambda a: a + torch.rand(3, generator=torch.Generator()),
+        lambda a: a[torch.randperm(3)],
+        lambda a: a.clone().normal_(),
+        lambda a: torch.func.vmap(lambda b: b + torch.rand(()), randomness="different")(a),
+        lambda a: torch.nn.Linear(3, 1)(a.float()).sum() * 0,
+        lambda a: torch.nn.functional.dropout(a, training=False),
+        torch.rand_like,
+        torch.bernoulli,
+        torch.nn.functional.dropout,
+    ]
+
+
 def program_vmap_refusals(torch):
     """What fits neither arguments nor results."""
     vmap, x = torch.func.vmap, table(torch)
@@ -208,7 +224,7 @@ def program_vmap_refusals(torch):
         lambda: vmap(lambda a: a, out_dims=(0, 0))(x),
         lambda: vmap(lambda a: a, out_dims="s")(x),
         lambda: vmap(lambda a: a, out_dims=None)(x),
-        lambda: vmap(lambda a: a + torch.rand(3))(x),
+        *[lambda draw=draw: vmap(draw)(x) for draw in draws(torch)],
         lambda: vmap(lambda a: a, randomness="x")(x),
         lambda: vmap(lambda a: a, chunk_size=0)(x),
     ]
