@@ -127,7 +127,6 @@ def _commands(items) -> dict:
 app = typer.Typer(
     name="plugrad",
     cls=_Commands,
-    help="Look at plugrad's ops and plugins, and check gradients.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from plugrad.cli.output import say, show
+from plugrad.cli.output import refuse_unwritable, say, show
 from plugrad.testing import checks_of
 from plugrad.testing.running import expressions, jobs, state
 from plugrad.testing.running.junit import write_junit
@@ -20,7 +20,7 @@ SKIPPED = {"subject": "subject", "check": "check", "does not apply:": "message"}
 def check(
     targets: list[str] = typer.Argument(
         None,
-        metavar="[PACKAGE | PLUGIN | NAME | FILE.py]...",
+        metavar="TARGET",
         help="What to check: distributions, plugins, ops or public names, files. Default: all third-party ones.",
     ),
     expression: str = typer.Option("", "-k", metavar="EXPR", help="Only checks of such names: gradient and not sin."),
@@ -51,6 +51,8 @@ def check(
         return
     if not __debug__:
         raise typer.BadParameter("checks need assert statements: run Python without -O, and without PYTHONOPTIMIZE")
+    if junit:
+        refuse_unwritable(junit)
     job = jobs.Job(target, device, cases, processes, timeout)
     kept = state.State(job) if resume else None
     if kept is not None and kept.note:
@@ -61,7 +63,7 @@ def check(
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
     else:
-        _report(rows, len(cases), kept, verbose)
+        _report(rows, kept, verbose)
     if interrupted:
         advice = "; the same command continues" if resume else "; with --resume it could be continued"
         typer.echo(f"interrupted after {len(rows)} of {len(cases)} checks{advice}", err=True)
@@ -112,7 +114,7 @@ def _bar(results, total, done):
             yield row
 
 
-def _report(rows, total, kept, verbose) -> None:
+def _report(rows, kept, verbose) -> None:
     for row in rows:
         if row["status"] == "failed":
             say(f"FAILED {row['id']}\n    " + row["message"].replace("\n", "\n    "))

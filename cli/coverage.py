@@ -10,7 +10,7 @@ import typer
 
 from plugrad.catalog.rows import backends_of, ops_of, providers
 from plugrad.cli.coverage_page import page
-from plugrad.cli.output import named_op, progress, refuse_unknown
+from plugrad.cli.output import named_op, progress, refuse_unknown, refuse_unwritable
 from plugrad.testing import coverage_report
 from plugrad.testing.coverage import TRIALS
 from plugrad.testing.coverage_report import by_op
@@ -37,8 +37,9 @@ def coverage(
 ):
     """Measure what ops can do: call, gradients, second gradients, jvp, vmap and shapes without data.
 
-    Every cell is an attempt with the op's samples, on each available backend and each dtype. Whether results are right
-    is told by `plugrad check`.
+    Every cell is an attempt with the op's samples, on each available backend and each dtype.
+
+    Whether results are right is told by `plugrad check`.
     """
     chosen, homes = _chosen(names)
     device = device or homes
@@ -47,6 +48,8 @@ def coverage(
     devices = [row["name"] for row in backends if row["covered"]]
     if device:
         _refuse_unavailable(device, backends)
+    if html is not None:
+        refuse_unwritable(html)
     measured = coverage_report.measure_all(chosen, dtypes, devices, jobs)
     by_name = dict(progress(measured, len(chosen), quiet=as_json, text="measuring"))
     rows = [row for name in chosen for row in by_name[name]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import pathlib
 import shutil
 import sys
 import textwrap
@@ -19,8 +20,9 @@ class Listing(typer.core.TyperGroup):
 
     def parse_args(self, ctx, args):
         if not args or args[0] not in (*self.commands, "-h", "--help"):
-            takes_text = any(parameter.param_type_name == "argument" for parameter in self.commands["list"].params)
-            if args and not args[0].startswith("-") and not takes_text:
+            texts = sum(parameter.param_type_name == "argument" for parameter in self.commands["list"].params)
+            words = args[: texts + 1]
+            if len(words) > texts and not any(word.startswith("-") for word in words):  # more than `list` takes
                 refuse_unknown(args[0], self.commands, f"command of `plugrad {self.name}`", list_all=True)
             args = ["list", *args]
         return super().parse_args(ctx, args)
@@ -103,6 +105,17 @@ def refuse_unknown(name: str, known, what: str, list_all=False):
     if list_all and not near:
         hint = f"; there {'is' if len(known) == 1 else 'are'} {', '.join(known)}"
     raise typer.BadParameter(f"there is no {what} named {name!r}{hint}")
+
+
+def refuse_unwritable(file) -> None:
+    """End the command with status 2, before its work is done, if a file that it is to write can't be written."""
+    folder = pathlib.Path(file).parent
+    try:
+        if not folder.exists():
+            folder.mkdir(parents=True)
+        open(file, "a").close()
+    except OSError as error:
+        raise typer.BadParameter(f"{file} can't be written: {error.strerror or error}") from None
 
 
 def named_op(name: str, what: str = "op", others=()):

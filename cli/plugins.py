@@ -34,7 +34,6 @@ def list_plugins(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ):
     """List the plugins of all entry points: loaded or not, blocked or broken and why. Imports none unless told to."""
-
     if load:
         catalog.load_everything()
     chosen = [plugin for plugin in registry.plugins.values() if not (third_party and plugin.builtin)]
@@ -66,7 +65,6 @@ LOCK_FILE = typer.Argument("plugrad.lock", help="The lock file.")
 @app.command("lock")
 def lock(file: str = LOCK_FILE):
     """Record which distributions bring plugins: their versions and the hashes of their files."""
-
     try:
         locked = lockfile.write(file)
     except OSError as error:
@@ -79,7 +77,6 @@ def lock(file: str = LOCK_FILE):
 @app.command("verify")
 def verify(file: str = LOCK_FILE, as_json: bool = typer.Option(False, "--json", help="Print JSON.")):
     """Compare what is installed with a lock file; the exit status is 1 if anything differs."""
-
     try:
         locked = lockfile.read(file)
     except (OSError, ValueError) as error:
@@ -99,7 +96,6 @@ def why(
     device: str = typer.Option(None, "--device", help="Which kernel runs there? Imports what a call would."),
 ):
     """Say which plugin a name comes from and why, who else brings it, and what keeps it from working."""
-
     try:
         lines = explaining.explain(name, device)
     except LookupError as error:
@@ -120,7 +116,6 @@ def prefer(
     as_json: bool = typer.Option(False, "--json", help="Print JSON, when listing."),
 ):
     """Choose among plugins that bring one name; without arguments list what is chosen and where."""
-
     if name is None:
         show(explaining.preference_rows(), PREFERENCES, as_json, "nothing is preferred")
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from xml.etree import ElementTree
 
@@ -26,7 +25,6 @@ def write_junit(path, rows) -> None:
             ElementTree.SubElement(case, "skipped", message=_printable(row["message"]))
     root = ElementTree.Element("testsuites")
     root.append(suite)
-    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     ElementTree.ElementTree(root).write(path, encoding="unicode", xml_declaration=True)
 
 

@@ -4,9 +4,13 @@ import os
 import pty
 import subprocess
 import sys
+import textwrap
 
 import pytest
+from typer import Context
+from typer.main import get_command
 
+from plugrad.cli import MODULES, app
 from support.command_line import invoke, plain
 from support.distribution_builder import build, op_module, output, run
 
@@ -78,6 +82,7 @@ def test_a_terminal_of_few_letters_shows_the_others_escaped(tmp_path):
 
 def test_misspelt_commands_have_a_hint():
     assert "did you mean verify?" in plain(invoke("plugins", "verfy", status=2))
+    assert "did you mean show?" in plain(invoke("ops", "shw", "mul", status=2))
     assert "no op matches" in invoke("ops", "verfy").stdout
     assert "plugrad ops list --help` tells what can be searched for" in " ".join(invoke("ops", "--help").output.split())
 
@@ -86,6 +91,27 @@ def test_a_new_package_below_a_file_is_an_error_without_traceback(tmp_path):
     (tmp_path / "file").write_text("")
     result = invoke("new", "thing", "--directory", tmp_path / "file" / "below", status=2)
     assert "can't be written" in plain(result) and result.exception.__class__ is SystemExit
+
+
+@pytest.mark.parametrize("command", [("check", "relu", "--junit"), ("coverage", "relu", "--html")])
+def test_a_report_that_cant_be_written_is_refused_before_anything_is_measured(tmp_path, command):
+    (tmp_path / "file").write_text("")
+    result = invoke(*command, tmp_path / "file" / "report", status=2)
+    assert "report can't be written: Not a directory" in plain(result)
+    assert "relu:" not in result.output and "1 ops" not in result.output
+
+
+def paragraphs(text):
+    return [" ".join(part.split()) for part in text.split("\n\n")]
+
+
+@pytest.mark.parametrize("name", sorted({*MODULES}))
+def test_help_fits_80_columns_and_breaks_no_sentence_elsewhere(name):
+    shown = invoke(name, "--help").output
+    assert max(map(len, shown.splitlines())) <= 80
+    command = get_command(app).get_command(Context(get_command(app)), name)
+    for paragraph in paragraphs(command.help):
+        assert "\n".join(textwrap.wrap(paragraph, 78)) in "\n".join(line.strip() for line in shown.splitlines())
 
 
 # ---------------------------------------------------------------------------------------------------- settings
