@@ -57,10 +57,11 @@ def same(before, now) -> bool:
 # ---------------------------------------------------------------------------------------------------- of plugrad
 
 
-_MODES = {
-    "inference": "inference mode", "anomaly": "anomaly mode", "check_nan": "anomaly mode's check for NaN",
-    "walk": "zero_safe", "saved_hooks": "hooks on saved tensors", "function_modes": "function modes",
-    "dispatch_modes": "dispatch modes", "op_hooks": "hooks on ops", "grad": "the grad mode",
+_WORDS = {  # of modes that programs know by another name than the core's
+    "pausing": "the grad mode", "inference": "inference mode", "anomaly": "anomaly mode",
+    "check_nan": "anomaly mode's check for NaN", "walk": "zero_safe", "saved_hooks": "hooks on saved tensors",
+    "function_modes": "function modes", "dispatch_modes": "dispatch modes", "op_hooks": "hooks on ops",
+    "device": "the device of a `with` block",
 }  # fmt: skip
 
 
@@ -73,20 +74,21 @@ class _Modes(Setting):
         super().__init__("the modes of the thread", _read_modes, _write_modes)
 
     def changes(self, before, now):
-        return [label for name, label in _MODES.items() if not same(before[name], now[name])] or [self.label]
+        changed = [name for name in before if name != "regions" and not same(before[name], now[name])]
+        return [_WORDS.get(name, f"the mode {name!r}") for name in changed] or [self.label]
 
 
 def _read_modes():
-    return {"regions": len(mode.thread.states()), **{name: getattr(mode, name) for name in _MODES}}
+    declared = [name for name, value in vars(type(mode)).items() if isinstance(value, property) and name != "grad"]
+    return {"regions": len(mode.thread.states()), **{name: getattr(mode, name) for name in declared}}
 
 
 def _write_modes(values) -> None:
-    thread = mode.thread
-    thread.stack = thread.stack[: values["regions"]]  # what was entered and not left
-    for name in _MODES:
-        if not same(values[name], getattr(mode, name)):
-            setattr(mode, name, values[name])
-    mode.grad = values["grad"]  # how it is asked for depends on the regions
+    values, thread = dict(values), mode.thread
+    thread.stack = thread.stack[: values.pop("regions")]  # what was entered and not left
+    for name, value in values.items():
+        if name == "pausing" or not same(value, getattr(mode, name)):  # how that is asked for depends on the regions
+            setattr(mode, name, value)
 
 
 def _read_hooks():

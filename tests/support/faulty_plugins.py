@@ -191,6 +191,8 @@ plugrad.nn.modules.module.register_module_forward_hook(lambda module, args, outp
     "anomaly": ("plugrad.autograd.set_detect_anomaly(True)", "anomaly mode"),
     "zero_safe": ("plugrad.autograd.set_zero_safe(True)", "zero_safe"),
     "saved_hooks": ("plugrad.autograd.graph.saved_tensors_hooks(id, id).__enter__()", "hooks on saved tensors"),
+    "a_device": ("plugrad.device('meta').__enter__()", "the device of a `with` block"),
+    "another_mode": ("plugrad.graph.modes.mode.no_override = True", "the mode 'no_override'"),
     "a_default_dtype": ("plugrad.set_default_dtype(plugrad.float64)", "the default dtype"),
     "a_default_device": ("plugrad.set_default_device('meta')", "the default device"),
     "print_options": ("plugrad.set_printoptions(precision=2)", "print options (precision)"),
