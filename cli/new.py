@@ -13,7 +13,7 @@ import string
 import typer
 
 from plugrad import __version__, extend, registry
-from plugrad.registry.entry_points import homes
+from plugrad.registry import HOMES
 
 # Each part of a package: its module, and the entry points (group, name) that the module stands behind.
 PARTS = {
@@ -120,7 +120,7 @@ def _refuse_taken(op: str, points) -> None:
 
 def taken(group: str, name: str) -> bool:
     """Whether plugrad itself has a name that an entry point promises; third-party plugins do not count."""
-    places = ("", "Tensor", "nn.functional") if group == "ops" else (homes()[group],)
+    places = ("", "Tensor", "nn.functional") if group == "ops" else (HOMES[group],)
     for home in places:
         place = f"{home}.{name}".lstrip(".")
         entry, rivals = registry.public.get(place), registry.claims.get(place, ())
@@ -260,7 +260,7 @@ def _keyword(node, wanted) -> list:
 def _places(kind, name, node) -> str:
     """Return where users find a name, as Markdown."""
     if kind != "ops":
-        return f"`{PLACES[kind].format(name) if kind in PLACES else f'plugrad.{homes()[kind]}.{name}'}`"
+        return f"`{PLACES[kind].format(name) if kind in PLACES else f'plugrad.{HOMES[kind]}.{name}'}`"
     at = _keyword(node, "at")
     places = [f"plugrad.{place}" for place in at[0]] if at else [f"plugrad.{name}", f"Tensor.{name}"]
     return ", ".join(f"`{place.removeprefix('plugrad.') if '.Tensor.' in place else place}`" for place in places)

@@ -11,6 +11,8 @@ import pathlib
 import sys
 from importlib.machinery import PathFinder
 
+_READING = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+
 
 class MetadataFolder:
     """A distribution's folder of metadata, as far as `importlib.metadata.Distribution` is needed here."""
@@ -23,8 +25,11 @@ class MetadataFolder:
     def read_bytes(self, file: str) -> bytes | None:
         """Return a file of the metadata; None if there is none."""
         try:
-            with open(os.path.join(self.path, file), "rb") as stream:
-                return stream.read()
+            opened = os.open(os.path.join(self.path, file), _READING)  # `open` takes three times as long
+            try:
+                return b"".join(iter(lambda: os.read(opened, 1 << 16), b""))
+            finally:
+                os.close(opened)
         except OSError:
             return None
 

@@ -14,7 +14,7 @@ import warnings
 
 from plugrad.errors import describe, suggestion, warn
 from plugrad.registry import distributions, events, preferences
-from plugrad.registry.kinds import KINDS, PLACES, is_name, no_place
+from plugrad.registry.kinds import HOMES, PLACES, is_name, no_place
 from plugrad.registry.preferences import normalise
 from plugrad.registry.store import backends, claims, plugins
 
@@ -58,9 +58,10 @@ class Plugin:
         """Whether it is loaded when a name that it promises is used, rather than with plugrad."""
         return "plugin" not in self.kinds
 
-    def fail(self, error, trace=None) -> None:
-        """Note that it failed at its present stage."""
+    def fail(self, error, trace=None, stage=None) -> None:
+        """Note that it failed, at its present stage or the given one."""
         self.status, self.error, self.traceback = "failed", error, trace or describe(error)
+        self.stage = stage or self.stage
 
     def __repr__(self):
         return f"<Plugin {self.id} {self.version} ({self.status})>"
@@ -70,11 +71,6 @@ twice: dict[str, str] = {}  # distribution that is installed several times -> wh
 _by_value: dict[tuple, Plugin] = {}
 _owners: dict[str, Plugin] = {}  # entry point's value -> the plugin that has it
 _distributions: set[str] = set()
-
-
-def homes() -> dict[str, str]:
-    """Return where the records of each kind of entry points are public, by kind; "cli" are commands."""
-    return {**{kind.name: kind.home for kind in KINDS.values()}, "cli": "cli"}
 
 
 def describe_failure(plugin) -> str:
@@ -120,10 +116,9 @@ def installed() -> list[Installed]:
             continue
         # An .egg-info folder is what a build left in a source tree, and may be stale.
         metadata = _text(distribution, "METADATA")
-        header = (metadata or _text(distribution, "PKG-INFO") or "").partition("\n\n")[0]
-        described = dict(reversed(re.findall(r"^(Name|Version):[ \t]*(\S+)", header, re.M)))
-        name = normalise(described.get("Name", ""))
-        one = Installed(name, described.get("Version", "unknown"), points, distribution)
+        header = "\n" + (metadata or _text(distribution, "PKG-INFO") or "").partition("\n\n")[0]
+        name = normalise(_field(header, "Name"))
+        one = Installed(name, _field(header, "Version") or "unknown", points, distribution)
         copies.setdefault(name, ([], []))[metadata is None].append(one)
     copies.pop("", None)
     return [_taken(*copies[name]) for name in sorted(copies, key=lambda name: (name != "plugrad", name))]
@@ -132,7 +127,8 @@ def installed() -> list[Installed]:
 def _taken(installed, built) -> Installed:
     """Return the copy of a distribution that counts: of those in the first folder on sys.path the newest."""
     one = (installed or built)[0]
-    one = max([copy for copy in installed if copy.folder == one.folder], key=lambda copy: copy.release, default=one)
+    if len(installed) > 1:
+        one = max([copy for copy in installed if copy.folder == one.folder], key=lambda copy: copy.release)
     others = [f"{copy.version} in {copy.folder}" for copy in installed if copy is not one]
     if others:
         twice[one.name] = f"{one.version} in {one.folder} counts, {' and '.join(others)} not"
@@ -156,6 +152,12 @@ def _text(distribution, file) -> str | None:
         return None
 
 
+def _field(header, name) -> str:
+    """Return the first word of a field in the header of metadata; "" if it is not there."""
+    words = header.partition(f"\n{name}:")[2].partition("\n")[0].split()
+    return words[0] if words else ""
+
+
 def _points(distribution) -> list[tuple]:
     """Return plugrad's entry points of a distribution as (group, name, value).
 
@@ -165,12 +167,12 @@ def _points(distribution) -> list[tuple]:
     text = _text(distribution, "entry_points.txt") or ""
     if f"[{GROUP}" not in text:
         return []
-    groups = {f"{GROUP}.{kind}" for kind in homes()}
     points, group, ours = [], "", False
     for line in map(str.strip, text.splitlines()):
         if line.startswith("["):
             group = line.strip("[]").strip()
-            ours = group == GROUP or group.startswith(f"{GROUP}.") or re.sub(r"[-_]", ".", group) in groups
+            head, _, kind = group.replace("-", ".").replace("_", ".").partition(".")
+            ours = group == GROUP or group.startswith(f"{GROUP}.") or (head == GROUP and kind in HOMES)
         elif ours and "=" in line and line[0] not in "#=":
             name, _, value = line.partition("=")
             points.append((group, name.strip(), value.partition("[")[0].strip()))
@@ -193,12 +195,10 @@ def discover() -> None:
     for one in everything:
         for point in sorted(one.points):
             _note(one, *point)
-    modules = [plugin.value.partition(":")[0] for plugin in plugins.values() if not plugin.builtin]
-    packages = {module.partition(".")[0] for module in modules}
-    others = sorted(re.escape(name) for name in packages if not re.match(r"plugrad[._]", name))
-    if packages:
-        # Their kernels compute with infinities on purpose, too.
-        pattern = "|".join([r"plugrad[._]", *(rf"{name}(\.|$)" for name in others)])
+    packages = {re.match(r"[^.:]*", plugin.value)[0] for plugin in plugins.values() if not plugin.builtin}
+    if packages:  # their kernels compute with infinities on purpose, too
+        others = sorted(re.escape(name) for name in packages if not name.startswith("plugrad_"))
+        pattern = rf"(?:{'|'.join(['plugrad', 'plugrad_.*', *others])})(?:[.]|$)"
         warnings.filterwarnings("ignore", category=RuntimeWarning, module=pattern)
 
 
@@ -209,14 +209,13 @@ def _note(one, group, name, value) -> None:
     plugin.kinds.add(kind)
     if kind != "plugin":
         plugin.promised.append((kind, name))
-    if kind not in homes() and kind != "plugin":
-        known = [f"{GROUP}.{known}" for known in homes()]
-        plugin.stage = "discovery"
-        plugin.fail(TypeError(f"there is no entry point group {group!r}{suggestion(group, known)}"))
+    if kind not in HOMES and kind != "plugin":
+        known = [f"{GROUP}.{known}" for known in HOMES]
+        error = TypeError(f"there is no entry point group {group!r}{suggestion(group, known)}")
+        plugin.fail(error, stage="discovery")
     wrong = _wrong_name(kind, name)
     if wrong and plugin.status != "blocked":
-        plugin.stage = "discovery"
-        plugin.fail(TypeError(f"its entry point {name!r} of {group} {wrong}"))
+        plugin.fail(TypeError(f"its entry point {name!r} of {group} {wrong}"), stage="discovery")
     if plugin.status == "blocked" or wrong:
         return
     owner = _owners[value]
@@ -224,9 +223,7 @@ def _note(one, group, name, value) -> None:
         reason = preferences.keeps_out_name(plugin, dotted, name)
         if reason is not None:
             plugin.hidden[dotted] = reason
-        elif dotted in plugin.claimed:
-            continue
-        elif owner is plugin or owner not in claims.get(dotted, ()):
+        elif dotted not in plugin.claimed and (owner is plugin or owner not in claims.get(dotted, ())):
             plugin.claimed.append(dotted)
             claims.setdefault(dotted, []).append(plugin)
             if kind == "backends":
@@ -260,13 +257,11 @@ def _add(one, kind, name, value) -> Plugin:
     elif _owners.setdefault(value, plugin) is not plugin:
         owner = _owners[value]
         loser = (plugin if owner.builtin else owner).distribution
-        plugin.stage = "discovery"
-        plugin.fail(
-            ImportError(
-                f"its module {value!r} is also that of {owner.id}: two distributions install one file, and only one "
-                f"of them can be there; uninstall one, or keep one out with PLUGRAD_BLOCK={loser}"
-            )
+        error = ImportError(
+            f"its module {value!r} is also that of {owner.id}: two distributions install one file, and only one "
+            f"of them can be there; uninstall one, or keep one out with PLUGRAD_BLOCK={loser}"
         )
+        plugin.fail(error, stage="discovery")
     return plugin
 
 
@@ -276,4 +271,4 @@ def promised_names(plugin, kind, name) -> tuple:
         return name, f"ops.{plugin.namespace}.{name.rpartition('.')[2]}"
     if kind == "ops":
         return name, f"Tensor.{name}", f"nn.functional.{name}", f"ops.{plugin.namespace}.{name}"
-    return (f"{homes()[kind]}.{name}",) if kind in homes() else ()
+    return (f"{HOMES[kind]}.{name}",) if kind in HOMES else ()

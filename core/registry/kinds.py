@@ -59,6 +59,7 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {}
+HOMES: dict[str, str] = {"cli": "cli"}  # kind of entry points -> where its names are public; "cli" are commands
 
 
 def declare_kind(name, *, home, base=None, what="classes", named_by="__name__") -> None:
@@ -73,7 +74,7 @@ def declare_kind(name, *, home, base=None, what="classes", named_by="__name__") 
         what: "classes" that derive from it, "records" (instances), or "classes or records".
         named_by: the attribute that has a record's name; None if records of this kind have none.
     """
-    KINDS[name] = Kind(name, home, base, what, named_by)
+    KINDS[name], HOMES[name] = Kind(name, home, base, what, named_by), home
     store.tables[name] = {}
 
 

@@ -124,7 +124,7 @@ def entries(kind: str) -> list[dict]:
 
 def _promised_row(kind, name, plugin) -> dict:
     return {
-        "name": name, "public": f"{registry.homes()[kind]}.{name}", "signature": "", "provider": plugin.id,
+        "name": name, "public": f"{registry.HOMES[kind]}.{name}", "signature": "", "provider": plugin.id,
         "doc": f"promised by {plugin.distribution} {plugin.version}, {plugin.status}",
     }  # fmt: skip
 

@@ -29,6 +29,11 @@ def test_metadata_are_read_alike(tmp_path):
     theirs = importlib.metadata.PathDistribution(info)
     assert ours.read_text("METADATA") == theirs.read_text("METADATA")
     assert ours.read_text("missing") is None is theirs.read_text("missing")
+    (info / "folder").mkdir()
+    (info / "empty").write_bytes(b"")
+    (info / "large").write_bytes(b"0123456789\n" * 50_000)
+    assert ours.read_text("folder") is None and ours.read_text("empty") == ""
+    assert ours.read_text("large") == theirs.read_text("large")
     assert ours.read_text("RECORD") == "a\N{REPLACEMENT CHARACTER},,\nb,,\n"
     assert ours.locate_file("plain.py") == theirs.locate_file("plain.py")
 
@@ -36,6 +41,24 @@ def test_metadata_are_read_alike(tmp_path):
 def test_importlib_is_not_needed_for_folders(tmp_path):
     build(tmp_path, "plugrad-plain", {"plugrad.ops": {"plain": "plain"}}, plain=op_module("plain"))
     assert output(PRINT, tmp_path) == "False ['plugrad-plain:plain']\n"
+
+
+def test_of_packages_without_plugins_one_file_is_looked_for(tmp_path):
+    for number in range(20):
+        build(tmp_path, f"other-{number}", {"console_scripts": {"run": "nowhere:main"}})
+    build(tmp_path, "plugrad-plain", {"plugrad.ops": {"plain": "plain"}}, plain=op_module("plain"))
+    program = f"""
+import pathlib, sys
+opened = []
+sys.addaudithook(lambda event, details: opened.append(details[0]) if event == "open" else None)
+import plugrad
+inside = [pathlib.Path(path) for path in opened if str(path).startswith({str(tmp_path)!r})]
+print(sorted((path.name, path.parent.name[:5]) for path in inside if path.parent.name[:5] == "plugr"))
+print({{path.name for path in inside if path.parent.name[:5] == "other"}}, len(inside))
+"""
+    first, second = output(program, tmp_path).splitlines()
+    assert first == "[('METADATA', 'plugr'), ('entry_points.txt', 'plugr')]"
+    assert second == "{'entry_points.txt'} 22"
 
 
 def test_an_archive_on_the_path_is_looked_into(tmp_path):
