@@ -3,12 +3,10 @@
 A script: `python first_import.py` prints what went wrong, and last how many points were tried.
 """
 
-import os
-import random
 import sys
-import traceback
 
 import numpy  # noqa: F401 - as what has been imported already
+from interrupted_children import trials
 from own_files import OWN
 
 MOST = 9
@@ -56,37 +54,5 @@ def use() -> None:
     assert torch.autograd.grad((net[0].weight ** 2).sum(), net[0].weight)[0].shape == (3, 2)
 
 
-def child(work) -> int:
-    process = os.fork()
-    if process == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-
-
-def main() -> int:
-    reader, writer = os.pipe()
-    assert child(lambda: os.write(writer, str(attempt(None).count).encode())) == 0
-    points = range(int(os.read(reader, 100)))
-    points = sorted(random.Random(0).sample(points, MOST))
-    wrong = 0
-    for point in points:
-
-        def interrupted(point=point):
-            print(f"# {attempt(point).where}", file=sys.stderr, flush=True)
-            use()
-
-        wrong += child(interrupted) != 0
-    print(len(points))
-    return wrong
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(trials(attempt, use, MOST))

@@ -32,7 +32,7 @@ def _is_quiet(frame) -> bool:
     return code.get(frame.f_lasti, False)
 
 
-class _Tracer:
+class Tracer:
     """Counts the bytecodes that run in plugrad's files, and sends the process SIGINT before number `stop`."""
 
     def __init__(self, stop=None):
@@ -54,7 +54,8 @@ class _Tracer:
         return self
 
 
-def _run(program, tracer):
+def run_traced(program, tracer):
+    """Run `program()` under a tracer; Ctrl-C raises KeyboardInterrupt, whatever was to be done about it before."""
     before = sys.gettrace()
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
     sys.settrace(tracer)
@@ -71,16 +72,16 @@ def interrupted(program, prepare=lambda: None, most=400, seed=0):
     `prepare()` makes what a run works on. All points are tried, or `most` of them, chosen at random.
     """
     program(prepare())  # what is generated at the first use of an op is no part of the count
-    counter = _Tracer()
+    counter = Tracer()
     prepared = prepare()
-    _run(lambda: program(prepared), counter)
+    run_traced(lambda: program(prepared), counter)
     points = range(counter.count)
     if counter.count > most:
         points = sorted(random.Random(seed).sample(points, most))
     for point in points:
-        tracer, prepared, was = _Tracer(point), prepare(), False
+        tracer, prepared, was = Tracer(point), prepare(), False
         try:
-            _run(lambda: program(prepared), tracer)  # noqa: B023 - it is called here
+            run_traced(lambda: program(prepared), tracer)  # noqa: B023 - it is called here
         except KeyboardInterrupt:
             was = True
         yield tracer.where, prepared, was
