@@ -24,13 +24,13 @@ class HookedCall:
     _has_hooks = False
     _compiled_call_impl = None
     _is_full_backward_hook: bool | None = None
-    _forward_pre_hooks = Table(OrderedDict)
-    _forward_pre_hooks_with_kwargs = Table(OrderedDict)
-    _forward_hooks = Table(OrderedDict)
-    _forward_hooks_with_kwargs = Table(OrderedDict)
-    _forward_hooks_always_called = Table(OrderedDict)
-    _backward_pre_hooks = Table(OrderedDict)
-    _backward_hooks = Table(OrderedDict)
+    _forward_pre_hooks = Table()
+    _forward_pre_hooks_with_kwargs = Table()
+    _forward_hooks = Table()
+    _forward_hooks_with_kwargs = Table()
+    _forward_hooks_always_called = Table()
+    _backward_pre_hooks = Table()
+    _backward_hooks = Table()
     _hooked_as = ("module", "on a single Module")  # in messages
     _all_modules: HookedCall  # holds the hooks of all modules
 

@@ -35,11 +35,11 @@ class StateDict:
     """Saving and loading of parameters, persistent buffers and extra state."""
 
     _version = 1  # goes into the state's _metadata, so that a later class can tell which layout it loads
-    _state_dict_hooks = Table(OrderedDict)
-    _state_dict_pre_hooks = Table(OrderedDict)
-    _load_state_dict_pre_hooks = Table(OrderedDict)
-    _load_state_dict_pre_hooks_with_module = Table(OrderedDict)
-    _load_state_dict_post_hooks = Table(OrderedDict)
+    _state_dict_hooks = Table()
+    _state_dict_pre_hooks = Table()
+    _load_state_dict_pre_hooks = Table()
+    _load_state_dict_pre_hooks_with_module = Table()
+    _load_state_dict_post_hooks = Table()
 
     def get_extra_state(self):
         """Return what to save besides tensors; goes together with set_extra_state."""

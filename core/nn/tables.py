@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections import OrderedDict
 
 from plugrad.tensor.tensor import Tensor
 
@@ -16,7 +17,7 @@ class Table:
 
     __slots__ = ("make", "name")
 
-    def __init__(self, make):
+    def __init__(self, make=OrderedDict):
         self.make = make
 
     def __set_name__(self, owner, name):

@@ -58,12 +58,9 @@ def with_hooks(step):
 class Hooked:
     """The hook tables of an optimizer and the methods that fill them."""
 
-    _optimizer_step_pre_hooks = Table(OrderedDict)
-    _optimizer_step_post_hooks = Table(OrderedDict)
-    _optimizer_state_dict_pre_hooks = Table(OrderedDict)
-    _optimizer_state_dict_post_hooks = Table(OrderedDict)
-    _optimizer_load_state_dict_pre_hooks = Table(OrderedDict)
-    _optimizer_load_state_dict_post_hooks = Table(OrderedDict)
+    _optimizer_step_pre_hooks, _optimizer_step_post_hooks = Table(), Table()
+    _optimizer_state_dict_pre_hooks, _optimizer_state_dict_post_hooks = Table(), Table()
+    _optimizer_load_state_dict_pre_hooks, _optimizer_load_state_dict_post_hooks = Table(), Table()
 
     def register_step_pre_hook(self, hook: Callable) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before each step; it may return new `(args, kwargs)`."""

@@ -10,7 +10,10 @@ import pytest
 
 import plugrad as torch
 from plugrad.extend import op
+from support.program_prelude import definitions
 from support.threads import at_once, elsewhere
+
+DEFINED = definitions(torch)  # custom Functions
 
 
 @pytest.fixture
@@ -50,20 +53,8 @@ def test_graph_is_freed_without_the_collector(no_collector):
 
 
 def test_function_that_saves_its_output_is_freed_without_the_collector(no_collector):
-    class Exp(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            y = x.exp()
-            ctx.save_for_backward(y)
-            return y
-
-        @staticmethod
-        def backward(ctx, g):
-            (y,) = ctx.saved_tensors
-            return g * y
-
     x = torch.zeros(2, requires_grad=True)
-    y = Exp.apply(x)
+    y = DEFINED.Exp.apply(x)
     alive = weakref.ref(y.grad_fn), weakref.ref(y)
     del y
     assert [reference() for reference in alive] == [None, None]
@@ -284,27 +275,15 @@ def test_saved_tensors_hooks():
 
 
 def test_once_differentiable_refuses_every_way_to_a_second_derivative():
-    class Square(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x
-
-        @staticmethod
-        @torch.autograd.function.once_differentiable
-        def backward(ctx, grad):
-            (x,) = ctx.saved_tensors
-            return 2 * x * grad
-
     x, weight = (torch.tensor(3.0, requires_grad=True) for _ in range(2))
-    (g,) = torch.autograd.grad(Square.apply(x), x, create_graph=True)
+    (g,) = torch.autograd.grad(DEFINED.Once.apply(x), x, create_graph=True)
     for differentiate in (g.backward, lambda: torch.autograd.grad(g, x)):  # through what was saved
-        with pytest.raises(RuntimeError, match=r"marked with @once_differentiable \(SquareBackward\)"):
+        with pytest.raises(RuntimeError, match=r"marked with @once_differentiable \(OnceBackward\)"):
             differentiate()
-    (g,) = torch.autograd.grad(Square.apply(x), x, weight * 1, create_graph=True)
+    (g,) = torch.autograd.grad(DEFINED.Once.apply(x), x, weight * 1, create_graph=True)
     with pytest.raises(RuntimeError, match="marked with @once_differentiable"):  # through the gradient
         torch.autograd.grad(g, weight)
-    assert torch.autograd.grad(Square.apply(x), x)[0].item() == 6.0
+    assert torch.autograd.grad(DEFINED.Once.apply(x), x)[0].item() == 6.0
 
 
 def test_tensors_in_containers_are_tracked():
