@@ -155,14 +155,7 @@ def unsafe_chunk(F, input, chunks, dim=0):
     >>> torch.unsafe_chunk(torch.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
     """
-    if input.ndim == 0:
-        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
-    if chunks <= 0:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    n = input.shape[axes(dim, input.ndim)]
-    if n == 0:
-        return F.unsafe_split_with_sizes(input, [0] * chunks, dim)
-    return F.unsafe_split(input, -(-n // chunks), dim)
+    return splitting.chunked(input, chunks, dim, F.unsafe_split, F.unsafe_split_with_sizes)
 
 
 @unsafe_chunk.samples

@@ -94,6 +94,18 @@ def split(F, tensor, split_size_or_sections, dim=0):
     return F.split_with_sizes(tensor, split_size_or_sections, dim)
 
 
+def chunked(input, chunks, dim, evenly, with_sizes):
+    """Return at most `chunks` equal slices, made by one of two functions: the latter splits what is empty."""
+    if input.ndim == 0:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    n = input.shape[axes(dim, input.ndim)]
+    if n == 0:
+        return with_sizes(input, [0] * chunks, dim)
+    return evenly(input, -(-n // chunks), dim)
+
+
 @composite()
 def chunk(F, input, chunks, dim=0):
     """At most `chunks` slices of equal size, the last perhaps smaller.
@@ -102,14 +114,7 @@ def chunk(F, input, chunks, dim=0):
     >>> torch.chunk(torch.arange(5), 2)
     (tensor([0, 1, 2]), tensor([3, 4]))
     """
-    if input.ndim == 0:
-        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
-    if chunks <= 0:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    n = input.shape[axes(dim, input.ndim)]
-    if n == 0:
-        return F.split_with_sizes(input, [0] * chunks, dim)
-    return F.split_evenly(input, -(-n // chunks), dim)
+    return chunked(input, chunks, dim, F.split_evenly, F.split_with_sizes)
 
 
 @split.samples

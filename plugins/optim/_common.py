@@ -14,6 +14,15 @@ def regularized(optimizer, xp, p, g, weight_decay):
     return xp.add(result, g, result)
 
 
+def decayed(optimizer, xp, p, g, group):
+    """Apply the decay of the weights: to `p` itself where it is decoupled, else to the gradient, which is returned."""
+    if not group["decoupled_weight_decay"]:
+        return regularized(optimizer, xp, p, g, group["weight_decay"])
+    if group["weight_decay"]:
+        p *= 1 - group["lr"] * group["weight_decay"]
+    return g
+
+
 def average(xp, mean, values, decay, t):
     """Set `mean` to `decay * mean + (1 - decay) * values`; `t` is scratch."""
     xp.subtract(values, mean, t)

@@ -6,7 +6,7 @@ import math
 
 from plugrad.extend import Optimizer, collect, hookimpl
 
-from ._common import average, average_square, fractions, regularized
+from ._common import average, average_square, decayed, fractions
 
 
 class Adam(Optimizer):
@@ -70,11 +70,7 @@ class Adam(Optimizer):
     def update(self, xp, p, g, state, group):
         beta1, beta2 = group["betas"]
         m, v = state["exp_avg"], state["exp_avg_sq"]
-        if group["decoupled_weight_decay"]:
-            if group["weight_decay"]:
-                p *= 1 - group["lr"] * group["weight_decay"]
-        else:
-            g = regularized(self, xp, p, g, group["weight_decay"])
+        g = decayed(self, xp, p, g, group)
         t = self.scratch(xp, p)
         average(xp, m, g, beta1, t)
         average_square(xp, v, g, beta2, t)

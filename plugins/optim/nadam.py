@@ -6,7 +6,7 @@ import math
 
 from plugrad.extend import Optimizer, collect, hookimpl
 
-from ._common import average, average_square, fractions, regularized
+from ._common import average, average_square, decayed, fractions
 
 
 class NAdam(Optimizer):
@@ -70,10 +70,7 @@ class NAdam(Optimizer):
     def update(self, xp, p, g, state, group):
         beta1, beta2 = group["betas"]
         m, v = state["exp_avg"], state["exp_avg_sq"]
-        if group["decoupled_weight_decay"]:
-            p *= 1 - group["lr"] * group["weight_decay"]
-        else:
-            g = regularized(self, xp, p, g, group["weight_decay"])
+        g = decayed(self, xp, p, g, group)
         t, h = self.scratch(xp, p), self.scratch(xp, p, 1)
         average(xp, m, g, beta1, t)
         average_square(xp, v, g, beta2, t)
