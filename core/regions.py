@@ -166,7 +166,7 @@ def _leave(context, *exception) -> None:
 
 
 class Region:
-    """Base of context managers that change modes of their thread: `changes` says which."""
+    """Base of context managers that change modes of a thread: `changes` says which."""
 
     __slots__ = ()
 

@@ -52,7 +52,7 @@ def assert_close(
     check_stride=False,
     msg=None,
 ) -> None:
-    """Assert that two values are close: ``|actual - expected| <= atol + rtol * |expected|``, elementwise.
+    """Assert that ``|actual - expected| <= atol + rtol * |expected|``, elementwise.
 
     Args:
         actual, expected: tensors, numbers, None, NumPy arrays, or sequences and mappings of them.
@@ -260,7 +260,7 @@ def make_tensor(
     exclude_zero=False,
     memory_format=None,
 ):
-    """Return a tensor of random numbers, uniform in [low, high), seeded by `plugrad.manual_seed`.
+    """Return random numbers, uniform in [low, high), seeded by `plugrad.manual_seed`.
 
     Args:
         shape: the sizes, or one sequence of them.

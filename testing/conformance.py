@@ -20,7 +20,7 @@ MISSING = "can't be used here"  # what the error of a device says that this mach
 
 
 class Case:
-    """One check of one subject: call it. Returns None, or the reason why the check does not apply.
+    """One check of one subject: a call returns None, or why it does not apply.
 
     Attributes: `subject`, the public name ("optim.Adam"; of an op the name of its record); `kind` ("ops",
     "layers", ...); `name` of the check; `provider`, the plugin behind the subject, or None for a record that no
@@ -68,7 +68,7 @@ class Case:
 
     @property
     def origin(self) -> str:
-        """Distribution and version, such as "plugrad-foo 1.0"; empty where no plugin brought the subject."""
+        """Whose the subject is, such as "plugrad-foo 1.0"; empty if no plugin brought it."""
         return "" if self.provider is None else f"{self.provider.distribution} {self.provider.version}"
 
     @property
@@ -88,7 +88,7 @@ class Case:
 
 
 def cases(record, device="cpu"):
-    """Yield the cases of one record: an op, or a class or function that a plugin brought.
+    """Yield the cases of one record: an op, or what a plugin brought.
 
     >>> import plugrad as torch
     >>> from plugrad import registry
@@ -122,7 +122,7 @@ def checks_of(target=None, device="cpu") -> list:
 
 
 def conformance_tests(target=None, device="cpu", *, known=()):
-    """Return one pytest test function, parametrised over all checks of a target; see `checks_of`.
+    """Return a pytest function, parametrised over all checks of a target: `checks_of`.
 
     Args:
         target, device: as for `checks_of`.

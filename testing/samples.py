@@ -22,7 +22,7 @@ MARGIN = 0.05  # random floats keep this far from whole and half numbers, where 
 
 
 class Sample:
-    """The arguments of one call; `through`, if given, makes the call: ``through(function, *args, **kwargs)``."""
+    """The arguments of one call; `through(function, *args, **kwargs)` may make it."""
 
     __slots__ = ("args", "kwargs", "through")
 
@@ -159,7 +159,7 @@ def as_sample(value) -> Sample:
 
 
 def samples_of(op, dtype=None, device="cpu", *, seed=0) -> list:
-    """Return the samples of an op: its own, or those of its family; empty where neither has any.
+    """Return the samples of an op: its own, or those of its family, or none.
 
     Args:
         op: the op record.

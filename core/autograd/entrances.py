@@ -71,7 +71,7 @@ def grad(
     is_grads_batched=False,
     materialize_grads=False,
 ):
-    """Return the gradients of `outputs` with respect to `inputs`, leaving every `.grad` alone.
+    """Return the gradients of `outputs` in `inputs`, leaving every `.grad` alone.
 
     With `create_graph` the gradients can be differentiated again. An input that the outputs do not depend on is an
     error unless `allow_unused` (None for it) or `materialize_grads` (zeros for it).
@@ -133,8 +133,9 @@ def _target(tensor, retain=False):
 
 @core_method("backward")
 def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None, *, report=None):
-    """Accumulate in the leaves the gradient of this tensor (times `gradient`, needed unless it is a scalar).
+    """Accumulate the gradient of this tensor, times `gradient`, in the leaves.
 
-    With `report=model` a warning lists the parameters that receive none, and where the path to each ends.
+    `gradient` is needed unless this is a scalar. With `report=model` a warning lists the parameters that receive none,
+    and where the path to each ends.
     """
     backward(self, gradient, retain_graph, create_graph, inputs=inputs, report=report)

@@ -25,7 +25,7 @@ class FunctionCtx:
     num_inputs = num_outputs = 0
 
     def save_for_backward(self, *tensors):
-        """Keep tensors (or None) for backward, where `saved_tensors` returns them and checks that none was changed."""
+        """Keep tensors (or None) for backward; `saved_tensors` checks that none changed."""
         for number, tensor in enumerate(tensors):
             if tensor is not None and not isinstance(tensor, Tensor):
                 what = f"argument {number} is of type {type(tensor).__name__}: keep other things as attributes of ctx"
@@ -43,7 +43,7 @@ class FunctionCtx:
         self._not_differentiable = tensors
 
     def set_materialize_grads(self, value: bool):
-        """Choose whether missing gradients of outputs arrive as zeros (the default) or as None."""
+        """Choose whether missing gradients of outputs arrive as zeros (default) or None."""
         self._materialize = value
 
     @property
@@ -92,7 +92,7 @@ class Function(FunctionCtx):
 
     @staticmethod
     def backward(ctx, *grad_outputs):
-        """Return one gradient per input of forward; overridden by every differentiable Function."""
+        """Return a gradient for each input of forward; overridden where there are any."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
             "backward mode AD."

@@ -39,7 +39,7 @@ class Backend:
         return 1
 
     def from_numpy(self, array: numpy.ndarray, index: int):
-        """Return the array on device number `index`, of the same dtype; raise for a dtype that the device lacks."""
+        """Return the array on device number `index`; raise for a dtype that it lacks."""
         raise NotImplementedError(f"backend {self.name!r} does not say how to copy from NumPy")
 
     def to_numpy(self, array) -> numpy.ndarray:
@@ -62,7 +62,7 @@ class Backend:
         return self.xp.random.default_rng(seed)
 
     def storage(self, array):
-        """Return the object that owns the array's memory: the same for an array and all its views."""
+        """Return what owns the array's memory: the same for an array and all its views."""
         base = array.base
         while base is not None:  # NumPy's as_strided puts an object of its own between a view and its base
             if isinstance(base, self.array_type):
@@ -75,11 +75,11 @@ class Backend:
         return None
 
     def empty(self, shape, dtype, operands=()):
-        """Return a new array of a symbolic backend: contiguous, or laid out as an elementwise result of `operands`."""
+        """Return a new symbolic array, contiguous or as an elementwise op on `operands`."""
         raise self._not_symbolic("empty")
 
     def probe(self, array) -> numpy.ndarray:
-        """Return a NumPy array of one element per dimension: for asking a kernel for its result's dtype."""
+        """Return a NumPy array of one element per dimension, to ask a kernel its dtype."""
         raise self._not_symbolic("probe")
 
     def host_type(self, dtype):
@@ -87,7 +87,7 @@ class Backend:
         raise self._not_symbolic("host_type")
 
     def view(self, op, raw):
-        """Return the results of a view op; `raw` are its arguments, the first of them an array of this backend."""
+        """Return the results of a view op on `raw`, the first an array of this backend."""
         raise self._not_symbolic("view")
 
     def _not_symbolic(self, method):

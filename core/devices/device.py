@@ -70,7 +70,7 @@ class device(Region):
 
     @property
     def backend(self) -> Backend:
-        """The backend that serves this device; imported at first use, an error with its reason if it can't run."""
+        """The backend of this device, imported at first use; RuntimeError if it can't run."""
         if self._backend is None:
             backend = registry.backend(self.type)
             reason = registry.reason(self.type)
@@ -84,7 +84,7 @@ class device(Region):
         return self._backend
 
     def put(self, array):
-        """Return a NumPy array on this device; TypeError where its backend gives it another dtype."""
+        """Return a NumPy array on this device; TypeError if its backend changes the dtype."""
         moved = self.backend.from_numpy(array, self.index or 0)
         if moved.dtype != array.dtype:
             raise TypeError(
@@ -93,7 +93,7 @@ class device(Region):
         return moved
 
     def tensor_type(self, np_dtype) -> TensorType:
-        """Return the interned pair of this device and an element type, given as a NumPy dtype."""
+        """Return the interned pair of this device and an element type, a NumPy dtype."""
         ttype = self._types.get(np_dtype)
         if ttype is None:
             home = self

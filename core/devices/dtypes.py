@@ -167,7 +167,7 @@ _default = float32
 
 
 def is_differentiable(np_dtype) -> bool:
-    """Whether elements of a NumPy dtype have gradients: floating point ones, bfloat16 too, and complex ones."""
+    """Whether a NumPy dtype has gradients: floating point, bfloat16 and complex."""
     return np_dtype.kind in "fcV"
 
 
@@ -187,12 +187,12 @@ def is_integer(np_dtype) -> bool:
 
 
 def is_floating(np_dtype) -> bool:
-    """Whether the elements of a NumPy dtype are real floating point numbers, bfloat16 too."""
+    """Whether a NumPy dtype is of real floating point numbers, bfloat16 too."""
     return np_dtype.kind in "fV"
 
 
 def is_half(np_dtype) -> bool:
-    """Whether the elements of a NumPy dtype are floating point numbers of 16 bits: float16 or bfloat16."""
+    """Whether a NumPy dtype is float16 or bfloat16."""
     return np_dtype.itemsize == 2 and np_dtype.kind in "fV"
 
 

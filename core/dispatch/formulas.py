@@ -22,7 +22,7 @@ def output_number(name: str) -> int | None:
 
 
 def conj(F, value):
-    """Return the complex conjugate of a tensor or number, for gradient formulas; real ones come back as they are.
+    """Return the complex conjugate, for gradient formulas; real ones as they are.
 
     In the formulas of the fast path, which are real, the call is replaced by one that does nothing.
     """

@@ -188,7 +188,7 @@ def _raw(value):
 
 
 class OpCall:
-    """One call as hooks see it: `op` (the record), `name`, `args`, `kwargs`, `depth`, and after it `result`.
+    """One call as hooks see it: `op`, `name`, `args`, `kwargs`, `depth`, `result`.
 
     `depth` is 0 for what the program calls, 1 for what a composite op calls, and so on.
     """

@@ -15,7 +15,7 @@ class Kernel:
         self.module = function.__module__
 
     def check_fits(self, record) -> None:
-        """Raise TypeError when it does not take what the op's own kernel takes: `xp` and the op's parameters."""
+        """Raise TypeError when it does not take `xp` and the op's parameters."""
         try:
             signature = inspect.signature(self.function)
         except (TypeError, ValueError):  # a callable of C that does not tell

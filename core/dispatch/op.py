@@ -67,7 +67,7 @@ class FastWrites(FastKernels):
 
 
 class Op:
-    """One op: kernels by backend, gradient formulas, shape rule, samples, and where it is public.
+    """One op: kernels, gradient formulas, shape rule, samples, and where it is public.
 
     Made by the decorators of `plugrad.extend`. Attributes to read: `name`, `names` (public dotted names), `family`,
     `parameters`, `differentiable`, `doc`, `ref`, `function` (the public callable), `inplace`, `promote`, `domain`.
@@ -171,7 +171,7 @@ class Op:
     # ------------------------------------------------------------------------------------------ declaration
 
     def vjp(self, *names):
-        """Declare a gradient formula: bare for the first parameter, or for the inputs named."""
+        """Declare a gradient formula: of the first parameter, or of the inputs named."""
         if len(names) == 1 and callable(names[0]):
             return self.vjp(self.parameters[0])(names[0])
         if not names:
@@ -213,7 +213,7 @@ class Op:
         return declare
 
     def meta(self, function):
-        """Declare the shape rule: the public signature, returning (shape, NumPy dtype), or several such pairs.
+        """Declare the shape rule: it returns (shape, NumPy dtype), or several such pairs.
 
         A third item is a list of arrays whose order of dimensions in memory the result has, as NumPy's ufuncs do it.
         """
@@ -221,9 +221,10 @@ class Op:
         return function
 
     def writer(self, function):
-        """Declare how to write the result straight into the first argument: `def f(xp, out, ...)`, when nothing is
-        recorded and all tensors have one type. Without it an in-place call copies the result of the kernel, as it does
-        where the writer returns NotImplemented, having written nothing."""
+        """Declare how to write the result into the first argument, `f(xp, out, ...)`.
+
+        It serves where nothing is recorded and all tensors have one type. Without it, or where it writes nothing and
+        returns NotImplemented, an in-place call copies the result of the kernel."""
         self.write_function = function
         return function
 
@@ -233,7 +234,7 @@ class Op:
         return function
 
     def errors(self, function):
-        """Declare wrong inputs: a generator function of `make` yielding (exception class, pattern, arguments)."""
+        """Declare wrong inputs: `f(make)` yields (exception class, pattern, arguments)."""
         self.error_function = function
         return function
 
@@ -252,7 +253,7 @@ class Op:
 
     @property
     def returns(self):
-        """The named tuple class of the results, made at first use; None for ops with one result."""
+        """The named tuple class of the results, made at first use; None if there is one."""
         if self._returns is None and self._fields is not None:
             self._returns = source.named_tuple(self.name, self._fields)
         return self._returns
@@ -268,12 +269,12 @@ class Op:
         return tuple([(self.index[name], kind.types) for name, kind in self.known_kinds.items()])
 
     def wrong(self, values, error=None):
-        """Return the error for the first argument that is of a wrong kind, or what stands for one of NumPy's."""
+        """Return the error for the first wrong argument, or for one that NumPy raised."""
         return arguments.wrong(self, values, error)
 
     @property
     def scope(self) -> str | None:
-        """Whose names its formulas and a composite's kernel find in `F`, beside plugrad's: its distribution's."""
+        """Whose names its code finds in `F`, beside plugrad's: its distribution's."""
         return None if self.trusted else registry.scope_of(self)
 
     def __call__(self, *args, **kwargs):
@@ -302,12 +303,12 @@ class Op:
         return self._in_place
 
     def operator(self, reflected: bool):
-        """Return the method for Python's operators: with the operands exchanged when `reflected`."""
+        """Return the method of Python's operator, with operands exchanged if `reflected`."""
         function = self.function
         return (lambda self, other: function(other, self)) if reflected else function
 
     def run_in_place(self, target, values, inside=False):
-        """Run the op and write its result into `target`; `inside` is that of `interpreter.apply`."""
+        """Run the op, write its result into `target`; `inside` as in `interpreter.apply`."""
         if self.inplace == "shape":
             return inplace.reshape(self, target, values)
         return inplace.run(self, target, values, inside)
@@ -317,7 +318,7 @@ class Op:
         return interpreter.apply(self, values)
 
     def reflected_operator(self, values):
-        """Return the method of Tensor that a call was written as, `1 - x`; None where it was the function."""
+        """Return the method that an operator such as `1 - x` calls; None for functions."""
         return None
 
     def bind(self, args, kwargs) -> tuple:
@@ -383,7 +384,7 @@ class Op:
         return "input" if name in self.inputs else "value"
 
     def may_have_out(self) -> bool:
-        """Whether the public function takes `out=`: PyTorch's do, those of torch.nn.functional and methods do not."""
+        """Whether the function takes `out=`: PyTorch's do, unless in nn.functional."""
         return "out" not in self.index and any(not name.startswith(("Tensor.", "nn.")) for name in self.names)
 
     def fast_kernel(self, ttype):
@@ -395,11 +396,11 @@ class Op:
         return self.kernel_for(ttype.device.type) if plain else None
 
     def prepare(self, values, raw, ttype):
-        """Change raw arguments in place before the kernel (promotion); return the NumPy dtype of the result or None."""
+        """Promote raw arguments in place; return the NumPy dtype of the result or None."""
         return None
 
     def compute(self, ttype, raw):
-        """Run the kernel on raw arguments; families see to what all their kernels have in common."""
+        """Run the kernel on raw arguments; families add what their kernels share."""
         return self.run_kernel(ttype, raw)
 
     def run_kernel(self, ttype, raw):
@@ -430,7 +431,7 @@ class Op:
     # ------------------------------------------------------------------------------------------ nodes
 
     def node(self, mask: int, sequences=(), multiple=False, name: str | None = None, real=False):
-        """Return the Node class for the set of inputs that require grad, bit i for `inputs[i]`."""
+        """Return the Node class for a set of inputs that require grad, a bit for each."""
         key = (mask, sequences, multiple, name, real)
         cls = self._nodes.get(key)
         if cls is None:

@@ -106,7 +106,7 @@ class enable_grad(ModeContext):
 
 
 class set_grad_enabled(ModeContext):
-    """Switch recording on or off, at once and, as a context manager, until the block ends."""
+    """Switch recording on or off: at once, or as a context manager for the block."""
 
     __slots__ = ("_value", "_previous")
 
@@ -127,7 +127,7 @@ class set_grad_enabled(ModeContext):
 
 
 class inference_mode(ModeContext):
-    """Record nothing inside, and mark the results so that they can't enter a graph later."""
+    """Record nothing inside, and mark results so that they can't enter a graph later."""
 
     __slots__ = ("_on",)
 
@@ -152,7 +152,7 @@ def is_inference_mode_enabled() -> bool:
 
 
 class detect_anomaly(Region):
-    """Record the forward stack of every op, show it when its backward fails, and stop at NaN gradients."""
+    """Show the forward stack of an op whose backward fails; stop at NaN gradients."""
 
     def __init__(self, check_nan=True):
         self._wanted = {"anomaly": True, "check_nan": bool(check_nan)}
@@ -162,7 +162,7 @@ class detect_anomaly(Region):
 
 
 class set_detect_anomaly(detect_anomaly):
-    """Switch anomaly mode on or off, at once and, as a context manager, until the block ends."""
+    """Switch anomaly mode on or off: at once, or as a context manager for the block."""
 
     def __init__(self, mode, check_nan=True):
         self._wanted = {"anomaly": bool(mode), "check_nan": bool(check_nan)}
@@ -186,7 +186,7 @@ def is_anomaly_enabled() -> bool:
 
 
 class saved_tensors_hooks(Region):
-    """Pass every tensor that is saved for backward through `pack_hook`, and back through `unpack_hook`."""
+    """Pass tensors that are saved for backward through `pack_hook` and `unpack_hook`."""
 
     def __init__(self, pack_hook, unpack_hook):
         self._hooks = pack_hook, unpack_hook

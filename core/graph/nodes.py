@@ -19,7 +19,7 @@ _TORCH_NAMES = {"input": "self", "y": "result"}  # of saved values
 
 
 class Node:
-    """One recorded op. Subclasses, made once per op and set of wanted gradients, hold the formulas.
+    """One recorded op; a class for each op and set of wanted gradients has formulas.
 
     `pull(F, g, saved, retain)` returns one gradient per edge. `fit` is None, or holds per edge the (shape, dtype) that
     its gradient must be brought to (broadcast inputs, promoted dtypes), None for an edge that leads nowhere.
@@ -40,7 +40,7 @@ class Node:
 
     @property
     def next_functions(self):
-        """Pairs (node, number of its output) that produced the op's inputs; (None, 0) for inputs without grad."""
+        """Pairs (node, number of its output) that made the inputs; (None, 0): no grad."""
         functions = [(None, 0)] * max(self.inputs, len(self.edges))
         for position, edge in zip(self.positions or range(len(self.edges)), self.edges):
             if edge is None:
@@ -70,7 +70,7 @@ class Node:
         return self.rare
 
     def register_hook(self, hook):
-        """Call `hook(grad_inputs, grad_outputs)` after this node ran; it may return new grad_inputs."""
+        """Call `hook(grad_inputs, grad_outputs)` after this node; it may replace inputs'."""
         return self._rare().add("after", hook)
 
     def register_prehook(self, hook):
@@ -93,7 +93,7 @@ class Node:
         return self.tensors()[self.saves.index(name)]
 
     def missing(self):
-        """Return what a node gets that no gradient arrived at; None if nothing is pulled through it then."""
+        """Return what a node gets where no gradient arrived; None if nothing is pulled."""
         return None
 
     def values(self):

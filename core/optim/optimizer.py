@@ -120,7 +120,7 @@ class Optimizer(Hooked):
         return {}
 
     def advance(self, state: dict, group: dict):
-        """Move the scalars in `state` on by one step, once per parameter and before its updates.
+        """Move the scalars in `state` on, once for each parameter, before its updates.
 
         As it stands it adds 1 to `state["step"]` if there is one. What is added under other names is seen by
         `update` and then forgotten; that is the place for coefficients. `state["fresh"]` says whether this is
@@ -149,7 +149,7 @@ class Optimizer(Hooked):
         return lambda xp, p: xp.full_like(p, value)
 
     def scratch(self, xp, like, slot=0):
-        """Return a reused, uninitialised array with the shape and dtype of `like`; one for each `slot`."""
+        """Return a reused, uninitialised array like `like`, one for each `slot`."""
         flat = self._buffer(xp, like, like.size, slot)
         return flat if like.ndim == 1 else flat.reshape(like.shape)
 
@@ -162,12 +162,12 @@ class Optimizer(Hooked):
 
     @staticmethod
     def options(arguments: dict) -> dict:
-        """Return the options among `locals()`, for an `__init__` whose arguments are the options."""
+        """Return the options among `locals()` of an `__init__` that takes them."""
         return {name: value for name, value in arguments.items() if name not in ("self", "params", "__class__")}
 
     @staticmethod
     def nonnegative(**options):
-        """Raise ValueError unless every option is at least 0; a rate may be a tensor of one element."""
+        """Raise ValueError unless every option, a number or tensor of one, is at least 0."""
         for name, value in options.items():
             if isinstance(value, Tensor) and value.numel() != 1:
                 raise ValueError(f"Tensor {name} must be 1-element")
@@ -222,7 +222,7 @@ class Optimizer(Hooked):
         return loss
 
     def zero_grad(self, set_to_none: bool = True):
-        """Drop the gradients of all parameters, or fill them with zeros if not `set_to_none`."""
+        """Drop the gradients of all parameters, or zero them if not `set_to_none`."""
         for group in self.param_groups:
             for p in group["params"]:
                 p._drop_grad(set_to_none)
@@ -230,7 +230,7 @@ class Optimizer(Hooked):
     # ---- parameter groups
 
     def add_param_group(self, param_group: dict):
-        """Add a group of parameters, a dict with `"params"` and options that replace the defaults.
+        """Add a group, a dict with `"params"` and options that replace the defaults.
 
         Raises TypeError for anything that is not a tensor or has no order, and ValueError for a tensor that is not a
         leaf, is already optimized, lacks a name that the others have, or lacks a required option.
@@ -284,7 +284,7 @@ class Optimizer(Hooked):
     # ---- checkpoints
 
     def state_dict(self) -> dict:
-        """Return a dict: `"state"` by parameter index, and `"param_groups"` with those indices."""
+        """Return `"state"` by parameter index, and `"param_groups"` with those indices."""
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
         index = {}
@@ -304,7 +304,7 @@ class Optimizer(Hooked):
         return result
 
     def load_state_dict(self, state_dict: dict):
-        """Take over a state made by `state_dict`, here or in PyTorch; the tensors are copied.
+        """Take over a copy of a state that `state_dict` made, here or in PyTorch.
 
         Where both sides name their parameters, and name the same ones, state is matched by name, so that an
         other order does no harm; otherwise it is matched by position. Raises ValueError where groups or shapes

@@ -12,7 +12,7 @@ from plugrad.registry.lookup import names_in, resolve
 
 
 def lazy_names(namespace: dict, home: str | None, rooms: dict | None = None):
-    """Return `__getattr__` and `__dir__` of a module whose further names are looked up when they are first used.
+    """Return `__getattr__` and `__dir__` of a module that finds names when asked.
 
     Args:
         namespace: the module's globals, which keep what was found.

@@ -115,7 +115,7 @@ def _ragged(data) -> str:
 
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
-    """Return a new tensor with a copy of `data`: a number, nested sequences, a NumPy array or a tensor.
+    """Return a new tensor with a copy of `data`: numbers, sequences, array or tensor.
 
     The dtype is inferred: Python floats give the default dtype, ints int64, bools bool; arrays keep theirs.
 
@@ -157,7 +157,7 @@ def _place(array, place):
 
 
 def as_tensor(data, dtype=None, device=None):
-    """Return `data` as a tensor, sharing memory and history where no conversion is needed.
+    """Return `data` as a tensor, sharing memory and history unless it is converted.
 
     >>> import plugrad as torch
     >>> x = torch.ones(2)

@@ -6,7 +6,7 @@ _VALID = "only integers, slices (`:`), ellipsis (`...`), None and long or byte V
 
 
 def tidy_index(index):
-    """Return an index as a tuple, with 0-d integer tensors and NumPy integers as ints; IndexError for other things."""
+    """Return an index as a tuple, integers of all kinds as ints; else IndexError."""
     if isinstance(index, list) and any(not isinstance(i, (int, float)) for i in index):
         index = tuple(index)  # x[[slice(0, 1), 2]] and x[[[0, 1], [1, 0]]] mean x[...] of a tuple
     return tuple([_tidy_item(i) for i in (index if isinstance(index, tuple) else (index,))])

@@ -21,7 +21,7 @@ class layout(_Named):
 
 
 class memory_format(_Named):
-    """The order of the dimensions in memory: row-major, or with the channels innermost."""
+    """The order of dimensions in memory: row-major, or with the channels innermost."""
 
 
 strided = layout("strided")
@@ -30,7 +30,7 @@ channels_last, channels_last_3d = memory_format("channels_last"), memory_format(
 
 
 def is_channels_last(shape, strides) -> bool:
-    """Whether strides are those of a batch of images or volumes, packed with the channels innermost."""
+    """Whether strides are those of packed images or volumes, channels innermost."""
     if len(shape) not in (4, 5) or 0 in shape:
         return False
     step = least = 0

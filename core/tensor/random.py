@@ -50,7 +50,7 @@ class Generator:
         return self._seed
 
     def get_state(self):
-        """Return the state as a uint8 tensor: JSON text, so that taking it back can run no code.
+        """Return the state: JSON text in a uint8 tensor, which can run no code.
 
         Raises NotImplementedError for a device whose generators don't show their state.
         """
@@ -120,7 +120,7 @@ def rng(xp, generator: Generator | None = None):
 
 
 def refusing_random(why: str) -> region:
-    """Return a context in which ops of this thread that draw raise `RuntimeError(why)`.
+    """Return a context in which this thread's ops that draw raise RuntimeError(why).
 
     >>> import plugrad as torch
     >>> from plugrad.extend import refusing_random

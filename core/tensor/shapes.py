@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def axes(dim, ndim: int):
-    """Return `dim` (an int or a sequence) as non-negative ints; IndexError when out of range or repeated.
+    """Return `dim` (int or sequence) without negatives; IndexError if out of range.
 
     >>> from plugrad.extend import axes
     >>> axes(-1, 3), axes((0, -1), 3)

@@ -225,7 +225,7 @@ class Tensor(Description, Protocols):
             edge._rare().retained = weakref.ref(self)
 
     def register_hook(self, hook):
-        """Call `hook(grad)` when the gradient of this tensor is known; a Tensor that it returns replaces it."""
+        """Call `hook(grad)` with this tensor's gradient; a Tensor it returns replaces it."""
         if self._live_edge() is None:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         return add_tensor_hook(self, hook)
@@ -327,7 +327,7 @@ class Tensor(Description, Protocols):
         return copied
 
     def as_subclass(self, cls):
-        """Return the tensor as an instance of a subclass of Tensor: the same data, the same history."""
+        """Return the tensor as a subclass of Tensor: the same data and history."""
         if not (isinstance(cls, type) and issubclass(cls, Tensor)):
             raise TypeError(f"as_subclass(): argument 'cls' must be a subclass of torch.Tensor, not {cls!r}")
         return as_class(self, cls)

@@ -67,13 +67,13 @@ class Embedding(Module):
         scale_grad_by_freq=False,
         sparse=False,
     ):
-        """Return an Embedding with the given table (rows, vector size), fixed unless `freeze` is False."""
+        """Return an Embedding of a table (rows, vector size), fixed unless not `freeze`."""
         _check_table(embeddings)
         return cls(*embeddings.shape, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, freeze)
 
     @staticmethod
     def samples(make):
-        """Yield what to test it with; what `scale_grad_by_freq` makes of its gradient is not a slope."""
+        """Yield what to test it with; with `scale_grad_by_freq` no gradient is a slope."""
         yield make.args(5, 3, scale_grad_by_freq=False), make.ints(2, 3, high=5)
         yield make.args(5, 3, padding_idx=1, scale_grad_by_freq=False), make.ints(4, high=5)
 

@@ -82,7 +82,7 @@ class RNNBase(Module):
         return [[getattr(self, name) for name in names] for names in self._weight_names]
 
     def flatten_parameters(self) -> None:
-        """Do nothing: there is no library that would want the parameters in one piece of memory."""
+        """Do nothing: no library here wants the parameters in one piece of memory."""
 
     def extra_repr(self):
         parts = [f"{self.input_size}, {self.hidden_size}"]

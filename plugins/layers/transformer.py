@@ -284,7 +284,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz, device=None, dtype=None):
-        """Return the causal mask (sz, sz): minus infinity above the diagonal, where the future is, else 0.
+        """Return the causal mask (sz, sz): minus infinity above the diagonal, else 0.
 
         >>> import plugrad as torch
         >>> torch.nn.Transformer.generate_square_subsequent_mask(2)

@@ -38,7 +38,7 @@ class LambdaLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self):
-        """Return the state; of the functions, only objects that are not plain functions are in it."""
+        """Return the state; functions are in it only if they are callable objects."""
         state = super().state_dict()
         state["lr_lambdas"] = [
             None if isinstance(f, types.FunctionType) else f.__dict__.copy() for f in self.lr_lambdas

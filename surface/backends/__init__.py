@@ -40,7 +40,7 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 
 def set_float32_matmul_precision(precision) -> None:
-    """Accepted: products of float32 are always computed in float32, PyTorch's "highest"."""
+    """Accepted: products of float32 are computed in float32, PyTorch's "highest"."""
     if precision not in ("highest", "high", "medium"):
         raise ValueError(f"precision must be 'highest', 'high' or 'medium', not {precision!r}")
 
@@ -51,7 +51,7 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_num_threads(n):
-    """Set how many threads the BLAS behind NumPy uses; needs threadpoolctl, else does nothing but warn."""
+    """Set how many threads NumPy's BLAS uses; without threadpoolctl it only warns."""
     try:
         import threadpoolctl
     except ImportError:

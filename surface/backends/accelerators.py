@@ -9,7 +9,7 @@ _accelerator: str | None = None
 
 
 def accelerator() -> str:
-    """Return the type of the accelerator that a device given as a number, such as `device(0)`, means.
+    """Return the device type that a number, as in `device(0)`, means.
 
     That is the one which `plugrad.backends.set_accelerator`, PLUGRAD_ACCELERATOR or `accelerator` in pyproject.toml
     names, else "cuda" where it can run, else the only other one that can. RuntimeError if there is none, or several.
@@ -35,6 +35,6 @@ def accelerator() -> str:
 
 
 def set_accelerator(name: str | None) -> None:
-    """Say which device type a device given as a number means; None leaves it to the rule again."""
+    """Say which device type a number means; None leaves it to the rule again."""
     global _accelerator
     _accelerator = None if name is None else device(name).type

@@ -21,7 +21,7 @@ _counts: dict[tuple[str, str], int] = {}
 
 
 class MissingKernelError(NotImplementedError):
-    """An op can't run on a device, and falling back to the CPU is not allowed or not possible."""
+    """An op can't run on a device, and may or can not fall back to the CPU."""
 
 
 class FallbackWarning(UserWarning):
@@ -56,7 +56,7 @@ class _Rule:
 
 
 class fallback(_Rule):
-    """Allow ops to fall back to the CPU: those named, or all; in the whole process, at once.
+    """Allow ops, those named or all, to fall back to the CPU in the whole process.
 
     As a context manager it ends with the block, else with `end()`.
 
@@ -68,13 +68,13 @@ class fallback(_Rule):
 
 
 class no_fallback(_Rule):
-    """Forbid falling back to the CPU, whatever else allows it; for the ops named, or all."""
+    """Forbid ops, those named or all, to fall back to the CPU, whatever allows it."""
 
     allow = False
 
 
 def fallbacks() -> dict[tuple[str, str], int]:
-    """Return how often each op fell back to the CPU in this process: {(op, device): count}.
+    """Return how often ops fell back to the CPU so far: {(op, device): count}.
 
     >>> import plugrad as torch
     >>> torch.backends.fallbacks()

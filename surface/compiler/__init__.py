@@ -18,9 +18,10 @@ SIGNATURES = 8  # for more of them than this a program is not compiled again, as
 
 
 class Value:
-    """A tensor in a trace: input number `index` ("input"), the result of a call ("call"), or a constant ("constant").
+    """A tensor in a trace: an "input", the result of a "call", or a "constant".
 
-    A constant is a tensor that the program holds itself, such as a parameter; `tensor` is the tensor.
+    `index` numbers inputs and results. A constant is a tensor that the program holds itself, such as a parameter;
+    `tensor` is the tensor.
     """
 
     __slots__ = ("origin", "index", "tensor")
@@ -33,7 +34,10 @@ class Value:
 
 
 class TracedCall:
-    """One call of an op in a trace: `op` (the record), `name`, `args`, `kwargs`, `results`; tensors are `Value`s."""
+    """One call of an op in a trace; tensors in it are `Value`s.
+
+    `op` is the record; `name`, `args`, `kwargs` and `results` are those of the call.
+    """
 
     __slots__ = ("op", "name", "args", "kwargs", "results")
 
@@ -88,7 +92,7 @@ class Graph:
         return self.function(*args, **kwargs)
 
     def trace(self, *args, **kwargs) -> list:
-        """Run the program and return the calls of ops that it made with these inputs, in order.
+        """Run the program on inputs; return the calls of ops that it made, in order.
 
         Another input may lead it another way: a program with `if` on values is not its trace.
         """
@@ -249,7 +253,7 @@ is_dynamo_compiling = is_compiling
 
 
 def disable(fn=None, recursive=True):
-    """Return a function during which compiled functions run op by op; usable as a decorator."""
+    """Return a function in which compiled functions run op by op; a decorator."""
     if fn is None:
         return disable
 
@@ -265,4 +269,4 @@ def disable(fn=None, recursive=True):
 
 
 def reset() -> None:
-    """Accepted: what was compiled belongs to the compiled functions, and goes with them."""
+    """Accepted: what was compiled belongs to its functions, and goes with them."""

@@ -50,7 +50,7 @@ __all__ = [
 
 
 def collect(kind, namespace: dict) -> list:
-    """Return what a plugin module defines of one kind: instances of Op or Kernel, or subclasses of a base class.
+    """Return what a module defines of one kind: Ops, Kernels, or a class's subclasses.
 
     Only what was defined in that module counts, not what it imports.
 

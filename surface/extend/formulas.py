@@ -11,7 +11,7 @@ __all__ = ["complement", "conj", "keep_dims"]
 
 
 def keep_dims(F, g, shape, dim, keepdim):
-    """Return the gradient `g` of a reduction with the reduced dimensions of `shape` restored as size 1.
+    """Return a reduction's gradient `g` with its reduced dimensions as size 1.
 
     >>> import numpy, plugrad
     >>> from plugrad.extend import keep_dims
@@ -31,7 +31,7 @@ _ONES: dict = {}  # NumPy dtype -> 1 as a 0-d array
 
 
 def complement(F, value):
-    """Return 1 - value, for gradient formulas: on real NumPy arrays in half the time of the operator.
+    """Return 1 - value, for gradient formulas: quicker than the operator.
 
     >>> import numpy
     >>> from plugrad.extend import F, complement

@@ -40,7 +40,7 @@ class OpHook(Hook):
         """Called after the op ran, with the same `OpCall`, which now has the `result`."""
 
     def before_backward(self, node, grad_outputs) -> None:
-        """Called before the backward of a call that this hook saw, with the node and the gradients of its outputs."""
+        """Called with node and gradients before the backward of a call that it saw."""
 
     def after_backward(self, node, grad_inputs, grad_outputs) -> None:
         """Called after that, with the gradients of its inputs, too."""
@@ -50,7 +50,7 @@ class OpHook(Hook):
         return not self.ops or op.qualname in self.ops
 
     def around(self, call, run):
-        """Return the result of a call; the hook's methods are called before and after it, and at its backward."""
+        """Return the result of a call, around which the hook's other methods are called."""
         _quietly(self.before, call)
         call.result = run()
         _quietly(self.after, call)

@@ -72,7 +72,7 @@ def register(*given, **by_kind):
 
 
 def unregister(*given) -> None:
-    """Take back what `register` entered: each of these records and classes, under all of its names.
+    """Take back what `register` entered, each under all of its names.
 
     Raises LookupError for what was not registered by the program.
     """

@@ -9,7 +9,7 @@ from plugrad.devices.device import TensorType, device
 
 
 class SymbolicBackend(Backend):
-    """Base of symbolic backends: a subclass brings `name`, `array_type`, `outline` and `from_outline`.
+    """Base of symbolic backends, with `name`, `array_type`, `outline`, `from_outline`.
 
     The *outline* of an array is a NumPy array of its shape, strides and dtype over a single element of memory. View ops
     run on it as they are, since they compute strides and read nothing. For every other op its shape rule says shape
@@ -25,7 +25,7 @@ class SymbolicBackend(Backend):
         raise NotImplementedError(f"backend {self.name!r} does not give the outline of its arrays")
 
     def from_outline(self, outline: numpy.ndarray, base=None):
-        """Return the array of an outline; `base` is the array that it is a view of, None if it has its own memory."""
+        """Return the array of an outline; `base` is the array that it views, or None."""
         raise NotImplementedError(f"backend {self.name!r} does not make arrays of outlines")
 
     def from_numpy(self, array, index):
@@ -37,19 +37,19 @@ class SymbolicBackend(Backend):
         raise NotImplementedError(f"Cannot copy out of {self.name} tensor; no data!")
 
     def empty(self, shape, dtype, operands=()):
-        """Return an array that is contiguous, or laid out as NumPy does an elementwise result of `operands`."""
+        """Return an array, contiguous or laid out as an elementwise op on `operands`."""
         return self.from_outline(_outline(shape, dtype, [self.outline(operand) for operand in operands]))
 
     def probe(self, array) -> numpy.ndarray:
-        """Return a NumPy array of one element per dimension: for asking a kernel for its result's dtype."""
+        """Return a NumPy array of one element per dimension, to ask a kernel its dtype."""
         return numpy.ones((1,) * array.ndim, array.dtype)
 
     def host_type(self, dtype) -> TensorType:
-        """Return the CPU tensor type of a NumPy dtype, on which probes and outlines are computed with."""
+        """Return the CPU tensor type that stands for a NumPy dtype in probes and outlines."""
         return device("cpu").tensor_type(numpy.dtype(dtype))
 
     def view(self, op, raw):
-        """Return the results of a view op on an array, given with the op's other arguments."""
+        """Return the results of a view op on an array, given the op's other arguments."""
         source = raw[0]
         outline = self.outline(source).view(_Unreadable)
         result = op.compute(self.host_type(source.dtype), [outline, *raw[1:]])

@@ -6,7 +6,7 @@ __all__ = ["dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "un
 
 
 def dual_level(*args, **kwargs):
-    """Raise NotImplementedError, which says how derivatives along a direction are computed here."""
+    """Raise NotImplementedError, which says how to get directional derivatives here."""
     raise NotImplementedError(
         "there are no dual tensors in plugrad: derivatives along a direction are those of plugrad.func.jvp(f, (x,), "
         "(tangent,)), and plugrad.func.linearize for many directions"

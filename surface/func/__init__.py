@@ -318,7 +318,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
 
 
 def linearize(func, *primals):
-    """Return `func(*primals)` and the function from tangents to the derivative in their direction.
+    """Return `func(*primals)` and its derivative, a function of the tangents.
 
     The function runs once, however many tangents follow.
 

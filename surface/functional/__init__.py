@@ -92,7 +92,7 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
 
 
 def jvp(func, inputs, v=None, create_graph=False, strict=False):
-    """Return func(inputs) and the product of the Jacobian with `v`, by differentiating the vjp in its vector.
+    """Return func(inputs) and the product of the Jacobian with `v`, by two vjps.
 
     >>> import plugrad as torch
     >>> torch.autograd.functional.jvp(lambda x: x**2, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0]))[1]
@@ -109,7 +109,7 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
 
 
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
-    """Return the Jacobian of func: per output and input a tensor of the output's shape followed by the input's.
+    """Return the Jacobian of func, each part of its output's shape, then its input's.
 
     `vectorize` and `strategy` are accepted; the rows are computed one after the other.
 
@@ -157,7 +157,7 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
 
 
 def vhp(func, inputs, v=None, create_graph=False, strict=False):
-    """Return func(inputs) and the product of `v` with the Hessian of the scalar function."""
+    """Return func(inputs) and the product of `v` with the scalar function's Hessian."""
     with enable_grad():
         inputs, single = _inputs(inputs, create_graph)
         vectors = _vectors(v, inputs, "v")
@@ -170,5 +170,5 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
 
 
 def hvp(func, inputs, v=None, create_graph=False, strict=False):
-    """Return func(inputs) and the product of the Hessian of the scalar function with `v`: the Hessian is symmetric."""
+    """Return func(inputs) and the product of the scalar function's Hessian with `v`."""
     return vhp(func, inputs, v, create_graph, strict)

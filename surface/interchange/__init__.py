@@ -11,7 +11,7 @@ __all__ = ["asarray", "from_dlpack", "frombuffer"]
 
 
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
-    """Return an object (tensor, array, DLPack capsule holder, buffer, numbers) as a tensor.
+    """Return an object (tensor, array, buffer, numbers, what has DLPack) as a tensor.
 
     Args:
         obj: the object.

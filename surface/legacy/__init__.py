@@ -33,7 +33,7 @@ class _VariableMeta(type):
 
 
 class Variable(metaclass=_VariableMeta):
-    """The old name for a tensor in the graph: `Variable(data, requires_grad=False)` returns a Tensor.
+    """The old name of tensors: `Variable(data, requires_grad=False)` returns a Tensor.
 
     `volatile=True` is accepted and ignored with a warning, as in PyTorch: use `no_grad()`.
 

@@ -12,7 +12,7 @@ __all__ = ["LRScheduler"]
 
 
 class LRScheduler:
-    """Base class of all schedules: it sets the `lr` of each parameter group, once per `step()`.
+    """Base of all schedules: `step()` sets the `lr` of each parameter group.
 
     `last_epoch` is the number of the last epoch when training is resumed, and -1 otherwise. A schedule gives
     `get_lr()`, the rates for the epoch `self.last_epoch`, one for each group; it may compute them from
@@ -76,7 +76,7 @@ class LRScheduler:
         return self._last_lr
 
     def get_lr(self) -> list:
-        """Compute the rates for `self.last_epoch`, one for each group; every schedule gives this."""
+        """Compute the rates for `self.last_epoch`, one a group; every schedule has this."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_lr()")
 
     def step(self, epoch: int | None = None):
@@ -123,7 +123,7 @@ class LRScheduler:
     # ---- for the schedules
 
     def current(self, key: str = "lr") -> list:
-        """Return an option of every group; a tensor is copied, since it will be set in place."""
+        """Return an option of every group; tensors are copied, since they're set in place."""
         return [_value(group[key]) for group in self.optimizer.param_groups]
 
     def scaled(self, factor: float) -> list:
@@ -154,7 +154,7 @@ class LRScheduler:
         return list(value)
 
     def warn_unless_stepping(self):
-        """Warn when `get_lr()` is called from outside, where `get_last_lr()` is what is meant."""
+        """Warn when `get_lr()` is called from outside, where `get_last_lr()` is meant."""
         if not self._get_lr_called_within_step:
             warnings.warn(
                 "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",

@@ -162,7 +162,7 @@ class _Break:
 
 
 class trace_breaks(OpHook):
-    """Write down where history ends while a forward pass runs, for `explain_missing`; a context manager.
+    """Note where history ends in a forward pass: a context, for `explain_missing`.
 
     Noticed are ops without gradient (`argmax`, comparisons, conversions to integers), ops under `no_grad`, and the
     ways out of the graph: `detach()`, `.data`, `item()`, `tolist()`, `numpy()`. Everything takes the general path
@@ -215,7 +215,7 @@ class trace_breaks(OpHook):
                 self._behind_tensors[id(tensor)] = weakref.ref(tensor), breaks
 
     def left(self, tensor, what, result=None) -> None:
-        """Note that a tensor left the graph by a method that is not an op, as another tensor or as plain values."""
+        """Note that a tensor left the graph by a method, as a tensor or plain values."""
         edge, breaks = _edge(tensor), self._breaks_behind(tensor)
         if edge is not None:
             breaks = {**breaks, self._add(what, "", [edge]): None}
@@ -234,7 +234,7 @@ class trace_breaks(OpHook):
         return breaks if reference is not None and reference() is tensor else {}
 
     def why(self, edge, losses, reached):
-        """Return where the path of a leaf ends, in words; None if nothing that was traced used it."""
+        """Return where the path of a leaf ends, in words; None if nothing traced used it."""
         behind_losses = {known for loss in losses for known in self._breaks_behind(loss)}
         for node in reached:
             behind_losses.update(self._behind_nodes.get(node, ()))

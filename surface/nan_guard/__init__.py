@@ -30,7 +30,7 @@ _PATIENCE = 1000  # gradients under way that pauses for hooks check, beyond eigh
 
 
 class zero_safe(ModeContext):
-    """Let 0 * inf and 0 * nan be 0 in the gradients of elementwise ops; a context manager or a decorator.
+    """Let 0 * inf and 0 * nan be 0 in elementwise gradients: a context or decorator.
 
     It acts on every backward that *runs* inside of it, in its thread, whether the graph was recorded inside or not. In
     the gradient of an elementwise op (families unary, binary and elementwise) an element that comes out NaN becomes 0

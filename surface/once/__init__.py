@@ -24,7 +24,7 @@ class Once(Function):
 
 
 def once_differentiable(backward):
-    """Mark the `backward` of a Function that can't be differentiated again: doing so is an error.
+    """Mark the `backward` of a Function as one that can't be differentiated again.
 
     >>> import plugrad as torch
     >>> class Twice(torch.autograd.Function):

@@ -35,7 +35,7 @@ class _StackMode:
 
 
 class TorchFunctionMode(_StackMode):
-    """Base of modes that may take over every call: functions, methods, in-place forms, item assignment, factories.
+    """Base of modes that may take over calls: functions, methods, factories and all.
 
     Override `__torch_function__(self, func, types, args=(), kwargs=None)`; inside of it the mode itself is off, so
     `func(*args, **kwargs)` carries the call out.
@@ -84,7 +84,7 @@ class TorchDispatchMode(_StackMode):
     _stack = "dispatch_modes"
 
     def below_autograd(self, func, args, kwargs):
-        """Carry out a call by `__torch_dispatch__`, with this mode taken off the stack and nothing recorded."""
+        """Carry out a call by `__torch_dispatch__`, unrecorded and below this mode."""
         with region(dispatch_modes=mode.dispatch_modes[:-1], pausing=True):
             result = self.__torch_dispatch__(func, (), args, kwargs)
         if result is NotImplemented:
@@ -101,7 +101,7 @@ class TorchDispatchMode(_StackMode):
 
 
 class DisableTorchFunctionSubclass(Region):
-    """A context manager in which `__torch_function__` of classes is not asked: results are plain Tensors."""
+    """A context in which no class's `__torch_function__` is asked: Tensors are plain."""
 
     def changes(self):
         return {"no_override": True}
@@ -113,7 +113,7 @@ def has_torch_function(relevant_args) -> bool:
 
 
 def handle_torch_function(public_api, relevant_args, *args, **kwargs):
-    """Carry out a call of `public_api`, a function of your own, by the overrides of its arguments or the modes.
+    """Carry out a call of your own function by the overrides of arguments or modes.
 
     Raises TypeError when none of them implements it.
     """

@@ -68,14 +68,14 @@ def is_storage(obj):
 
 
 def typename(obj):
-    """Return the full name of an object's type; for tensors PyTorch's legacy name, such as 'torch.FloatTensor'."""
+    """Return the name of an object's type; of a tensor such as 'torch.FloatTensor'."""
     if isinstance(obj, Tensor):
         return obj.type()
     return f"{type(obj).__module__}.{type(obj).__qualname__}"
 
 
 def result_type(tensor1, tensor2):
-    """Return the dtype that an operation on the two operands (tensors or numbers) would have.
+    """Return the dtype that an op on two operands (tensors or numbers) would give.
 
     >>> import plugrad as torch
     >>> torch.result_type(torch.ones(2, dtype=torch.int32), 1.0)

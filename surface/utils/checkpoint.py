@@ -11,7 +11,7 @@ __all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential"]
 
 
 class CheckpointFunction(autograd.Function):
-    """Runs the function unrecorded; backward runs it again, recorded, and walks back through that."""
+    """Runs a function unrecorded; backward runs it again, recorded, and walks that."""
 
     @staticmethod
     def forward(ctx, function, preserve, args, kwargs):

@@ -58,7 +58,7 @@ UNKNOWN = (
 
 
 class GradcheckError(RuntimeError):
-    """Raised by `gradcheck` and `gradgradcheck` for a gradient that is wrong or cannot be judged."""
+    """Raised by gradcheck and gradgradcheck: a gradient is wrong, or can't be judged."""
 
 
 def check(
@@ -280,7 +280,7 @@ def gradgradcheck(
     fast_mode=False,
     masked=False,
 ) -> bool:
-    """Check the gradients of the gradients of `func`, with respect to its inputs and to `grad_outputs`.
+    """Check the gradients of `func`'s gradients, in its inputs and in `grad_outputs`.
 
     The arguments are PyTorch's. `grad_outputs` are random where they are not given. Raises as `gradcheck`
     does.

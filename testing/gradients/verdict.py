@@ -13,7 +13,9 @@ VISIBLE = 2e-4  # an error this large, relative to the element, must be visible 
 
 
 class Verdict:
-    """The answer of `check`; true if the gradient may be relied on (PASS, or NONDIFFERENTIABLE with a subgradient).
+    """The answer of `check`; true where the gradient may be relied on.
+
+    That is for PASS, and for NONDIFFERENTIABLE with a subgradient.
 
     Attributes: `status`; `input`, the position of the argument or the name of the module parameter;
     `element`, the index in that tensor; `numeric`, the measured slope, or the pair of left and right slopes
