@@ -42,7 +42,7 @@ class Parameter(Tensor, metaclass=_MarkedType):
             data = needs.op("empty").function(0)
         if type(data) in (Tensor, Parameter, cls):
             return Tensor._make_subclass(cls, data, requires_grad)
-        marked = data.detach().requires_grad_(requires_grad)
+        marked = _detached(data, cls).requires_grad_(requires_grad)
         if type(marked) is not type(data):
             raise RuntimeError(
                 f"Creating a Parameter from an instance of type {type(data).__name__} requires that"
@@ -63,6 +63,13 @@ class Parameter(Tensor, metaclass=_MarkedType):
 
     def __reduce_ex__(self, protocol):
         return _rebuild_parameter, (type(self), self.data, self.requires_grad, _attributes(self))
+
+
+def _detached(data, cls):
+    if not hasattr(data, "detach"):
+        what = type(data).__name__
+        raise AttributeError(f"{what!r} object has no attribute 'detach': {cls.__name__}(data) takes a tensor as data")
+    return data.detach()
 
 
 def _rebuild_parameter(cls, data, requires_grad, attributes):
@@ -96,7 +103,7 @@ class Buffer(Tensor, metaclass=_MarkedType):
     def __new__(cls, data=None, *, persistent=True):
         if data is None:
             data = needs.op("empty").function(0)
-        buffer = data.detach().requires_grad_(data.requires_grad)
+        buffer = _detached(data, cls).requires_grad_(data.requires_grad)
         buffer.persistent = persistent
         buffer._is_buffer = True
         return buffer

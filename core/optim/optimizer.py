@@ -72,10 +72,10 @@ class Optimizer(Hooked):
     def __init__(self, params: Iterable, defaults: dict):
         self.defaults = defaults
         self._make_tables()
-        if isinstance(params, Tensor):
+        if isinstance(params, Tensor) or not (hasattr(params, "__iter__") or hasattr(params, "__getitem__")):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, "
-                f"but got {type(params).__name__}; for one tensor write [tensor]"
+                f"but got {type(params).__name__}; for one tensor write [tensor], for a module module.parameters()"
             )
         if defaults.get("fused") and defaults.get("foreach"):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
@@ -171,6 +171,8 @@ class Optimizer(Hooked):
         for name, value in options.items():
             if isinstance(value, Tensor) and value.numel() != 1:
                 raise ValueError(f"Tensor {name} must be 1-element")
+            if not hasattr(value, "__float__"):
+                raise TypeError(f"{name} must be a number, not {type(value).__name__}")
             if not 0.0 <= value:
                 what = _WORDS.get(name, name + " value")
                 raise ValueError(f"Invalid {what}: {value}; write {name} >= 0")

@@ -12,8 +12,11 @@ from plugrad.devices.device import device as _device
 from plugrad.devices.device import resolve
 from plugrad.errors import flag
 from plugrad.graph import modes
+from plugrad.registry.namespaces import lazy_names
 from plugrad.tensor import inference, shared_memory
 from plugrad.tensor.tensor import Tensor, core_method, make
+
+_later, _ = lazy_names({"__name__": __name__}, None, {"arguments.data": "refused"})
 
 
 def new(array, ttype):
@@ -51,29 +54,24 @@ def _infer(data, dtype=None):
             raise ValueError("too many dimensions 'list': the data is nested too deeply") from None
     elif hasattr(data, "__array__") and not isinstance(data, (bool, int, float, complex)):
         return numpy.array(data)
-    elif data is None or isinstance(data, (str, dict, set)):
-        raise TypeError(
-            f"must be real number, not {type(data).__name__}: could not infer dtype of {type(data).__name__}"
-        )
     elif not isinstance(data, (bool, int, float, complex)):
-        raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
+        raise _later("refused")(data, dtype)
     try:
         array = numpy.array(data)
     except OverflowError as error:
         raise ValueError(_OVERFLOW) from error
     except ValueError:
-        raise ValueError(_ragged(data)) from None
+        raise _later("refused")(data, dtype) from None
+    if array.dtype.type in (numpy.str_, numpy.bytes_):
+        raise _later("refused")(data, dtype)
     if array.dtype == object:
-        bad = next((item for item in array.flat if not isinstance(item, (int, float, complex))), array)
-        if bad is not array:
-            raise TypeError(f"must be real number, not {type(bad).__name__}")
+        if not all(isinstance(item, (int, float, complex)) for item in array.flat):
+            raise _later("refused")(data, dtype)
         if all(isinstance(item, int) for item in array.flat):
             raise ValueError(_OVERFLOW)
         array = array.astype(complex if any(isinstance(item, complex) for item in array.flat) else float)
     elif array.dtype == numpy.uint64 and dtype is not dtypes.uint64 and not _holds_numpy(data):
         raise ValueError(_OVERFLOW)
-    if array.dtype.type in (numpy.str_, numpy.bytes_):
-        raise TypeError("new(): invalid data type 'str'")
     if dtype is not None:
         return array
     if not dtypes.is_differentiable(array.dtype) or array.size and _holds_numpy(data):
@@ -96,22 +94,6 @@ def _plain(data):
     if isinstance(data, (list, tuple, range)):
         return [_plain(item) for item in data]
     return data
-
-
-def _ragged(data) -> str:
-    def lengths(data, depth):
-        if isinstance(data, (list, tuple)):
-            sizes.setdefault(depth, set()).add(len(data))
-            for item in data:
-                lengths(item, depth + 1)
-
-    sizes: dict = {}
-    lengths(data, 0)
-    for depth, seen in sorted(sizes.items()):
-        if len(seen) > 1:
-            low, high = min(seen), max(seen)
-            return f"expected sequence of length {high} at dim {depth} (got {low}): all rows must have the same length"
-    return "expected nested sequences of equal lengths, but numbers and sequences are mixed at one level"
 
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):

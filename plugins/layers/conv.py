@@ -73,7 +73,7 @@ def _check(in_channels, out_channels, stride, padding, groups, padding_mode) -> 
         )
 
 
-class _Forward(_Conv):
+class _ConvNd(_Conv):
     """A convolution: `function` is its name in nn.functional."""
 
     function: str
@@ -119,7 +119,7 @@ class _Forward(_Conv):
         return function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
-class Conv1d(_Forward):
+class Conv1d(_ConvNd):
     """Convolution (cross-correlation) of (N, C, L) or (C, L).
 
     Args:
@@ -145,7 +145,7 @@ class Conv1d(_Forward):
     n, function = 1, "conv1d"
 
 
-class Conv2d(_Forward):
+class Conv2d(_ConvNd):
     """Convolution (cross-correlation) of images (N, C, H, W) or (C, H, W).
 
     The arguments are those of Conv1d; sizes are one number or (height, width).
@@ -158,7 +158,7 @@ class Conv2d(_Forward):
     n, function = 2, "conv2d"
 
 
-class Conv3d(_Forward):
+class Conv3d(_ConvNd):
     """Convolution (cross-correlation) of volumes (N, C, D, H, W) or (C, D, H, W).
 
     The arguments are those of Conv1d; sizes are one number or (depth, height, width).
@@ -171,7 +171,7 @@ class Conv3d(_Forward):
     n, function = 3, "conv3d"
 
 
-class _Transposed(_Conv):
+class _ConvTransposeNd(_Conv):
     """A transposed convolution: `function` is its name in nn.functional."""
 
     function: str
@@ -220,7 +220,7 @@ class _Transposed(_Conv):
         return tuple(wanted - low for wanted, low in zip(size, least))
 
 
-class ConvTranspose1d(_Transposed):
+class ConvTranspose1d(_ConvTransposeNd):
     """Transposed convolution of (N, C, L) or (C, L): a convolution's gradient.
 
     Args:
@@ -243,7 +243,7 @@ class ConvTranspose1d(_Transposed):
     n, function = 1, "conv_transpose1d"
 
 
-class ConvTranspose2d(_Transposed):
+class ConvTranspose2d(_ConvTransposeNd):
     """Transposed convolution of images (N, C, H, W) or (C, H, W).
 
     The arguments are those of ConvTranspose1d; sizes are one number or (height, width).
@@ -256,7 +256,7 @@ class ConvTranspose2d(_Transposed):
     n, function = 2, "conv_transpose2d"
 
 
-class ConvTranspose3d(_Transposed):
+class ConvTranspose3d(_ConvTransposeNd):
     """Transposed convolution of volumes (N, C, D, H, W) or (C, D, H, W).
 
     The arguments are those of ConvTranspose1d; sizes are one number or (depth, height, width).

@@ -121,6 +121,8 @@ def randint(
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
+    if size is None:
+        raise TypeError("randint() takes a tuple of ints as its size: write randint(10, (2, 3)) or (5, 10, (2, 3))")
     return F.randint_sized(
         low, high, size, generator=generator, out=out, dtype=dtype, device=device, requires_grad=requires_grad
     )
@@ -184,11 +186,11 @@ def like_samples(make):
     yield make(2, 3)
 
 
-@composite(at=("randint_like",), kinds={"low": "tensor|int", "high": "tensor|int?"})
+@composite(at=("randint_like",), kinds={"low": "tensor|int?", "high": "tensor|int?"})
 def randint_like(
     F,
     input,
-    low=0,
+    low=None,
     high=None,
     *,
     generator=None,
@@ -206,7 +208,9 @@ def randint_like(
     >>> torch.randint_like(torch.zeros(2), 1)
     tensor([0., 0.])
     """
-    low, high = (0, low) if high is None else (low, high)
+    if low is None and high is None:
+        raise TypeError("randint_like() lacks the end of the range: write randint_like(input, 10)")
+    low, high = (0, low) if high is None else (low or 0, high)
     result = F.randint(low, high, input.shape, generator=generator, **options(input, dtype, device, False))
     return like(F, result, input, memory_format, requires_grad)
 

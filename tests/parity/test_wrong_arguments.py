@@ -38,7 +38,13 @@ T.vander(3) | F.mse_loss('a', x) | T.cumsum(x, 0, out=3) | x.max(0, out=x) | T.c
 T.aminmax(x, dim=(0, 1)) | T.histc(x, 2.0) | T.take_along_dim(x, i, 'a') | T.nonzero('a') | T.flip(x, 'a')
 T.cumprod(x, 0.5) | T.any(x, 'a') | F.max_pool2d(x[None], 2, return_indices=True, stride='a') | T.tensor(1 << 64)
 T.tensor(1 << 63) | T.tensor([1], requires_grad=2) | T.nn.TripletMarginLoss(margin='a')
-T.nn.LSTM(3, 4, batch_first=1) | T.set_grad_enabled(1) | x.numpy(force=1) | T.scatter(x, 0, i)
+T.nn.LSTM(3, 4, batch_first=1) | T.set_grad_enabled(1) | x.numpy(force=1) | T.scatter(x, 0, i) | T.tensor(None)
+T.tensor('abc') | T.tensor({1: 2}) | T.tensor({1}) | T.tensor([None]) | T.tensor([[1], None]) | T.tensor(['a'])
+T.tensor([1, 'a']) | T.tensor([{}, 1]) | T.tensor([1, [2]]) | T.tensor([[1, 2], 3]) | T.tensor([[1], [2, 3]])
+T.tensor([[1], [[2]]]) | T.tensor(object()) | T.as_tensor(b'a') | T.tensor(None, dtype=T.float32)
+T.tensor([[1], None], dtype=T.int64) | T.tensor(object(), dtype=T.float32) | T.tensor([n, n[0]]) | T.randint()
+T.randint(5) | T.randint(2, 5) | T.randint_like(x) | T.optim.Adam(T.nn.Linear(2, 2)) | T.optim.Adam(None)
+T.optim.SGD([x], 'a') | T.nn.Dropout('a') | T.nn.Conv2d(3, 4)
 """
 CALLS = [text.strip() for text in REFUSED.replace("\n", "|").split("|") if text.strip()]
 HERE = (TypeError, ValueError, IndexError, RuntimeError, OverflowError)
@@ -67,6 +73,24 @@ def test_refused(text):
 def test_what_is_said_names_the_op_and_the_argument():
     error = outcome("x.cumsum('a')", plugrad)
     assert str(error) == "cumsum(): argument 'dim' (position 2) must be int, not str; write 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("T.optim.Adam(T.nn.Linear(2, 2))", "for one tensor write [tensor], for a module module.parameters()"),
+        ("T.optim.SGD([x], 'a')", "lr must be a number, not str"),
+        ("T.randint(5)", "randint() takes a tuple of ints as its size: write randint(10, (2, 3))"),
+        ("T.randint_like(x)", "lacks the end of the range"),
+        ("T.nn.Parameter([1.0])", "'list' object has no attribute 'detach': Parameter(data) takes a tensor as data"),
+        ("T.nn.Buffer(3)", "'int' object has no attribute 'detach': Buffer(data) takes a tensor as data"),
+        ("T.nn.Conv2d(3, 4)", "_ConvNd.__init__() missing 1 required positional argument: 'kernel_size'"),
+        ("T.tensor([1, [2]])", "numbers and sequences are mixed at dim 1: write rows of the same kind"),
+    ],
+)
+def test_what_is_said_tells_what_to_write(text, said):
+    assert said in str(outcome(text, plugrad))
+    assert type(outcome(text, plugrad)) is type(outcome(text, torch))
 
 
 TAKEN = """
