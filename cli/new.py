@@ -1,9 +1,10 @@
-"""`plugrad new`: write a package that brings an op and, on request, one thing of each other kind."""
+"""`plugrad new`: write a package that brings an op of a family and, on request, one thing of each other kind."""
 
 from __future__ import annotations
 
 import ast
 import builtins
+import enum
 import importlib.util
 import keyword
 import pathlib
@@ -13,6 +14,7 @@ import string
 import typer
 
 from plugrad import __version__, extend, registry
+from plugrad.cli import MODULES
 from plugrad.registry import HOMES
 
 # Each part of a package: its module, and the entry points (group, name) that the module stands behind.
@@ -25,7 +27,12 @@ PARTS = {
     "init": [("inits", "{op}_")],
     "backend": [("backends", "{op}")],
     "compiler": [("compilers", "{op}")],
+    "hook": [("hooks", "{op}_tally")],
+    "command": [("cli", "{command}")],
 }
+FAMILIES = ("unary", "binary", "op", "reduction", "view", "composite")
+Family = enum.Enum("Family", {name: name for name in FAMILIES})  # as typer takes a choice
+WITH_OP = ("layer", "init")  # parts whose template builds on the op, where that is unary; else another one is taken
 FILES = {  # template: where it goes
     "pyproject.toml": "pyproject.toml",
     "README.md": "README.md",
@@ -47,17 +54,23 @@ BEGIN, END = "<!-- contributions:", "<!-- end of contributions -->"
 def new(
     name: str = typer.Argument(metavar="NAME", help="The subject: foo becomes the distribution plugrad-foo."),
     op: str = typer.Option(None, help="The op's name, if it differs from the package's."),
+    family: Family = typer.Option(None, help="What kind of op: unary by default."),
+    no_op: bool = typer.Option(False, "--no-op", help="Bring no op, only what the other options name."),
     loss: bool = typer.Option(False, "--loss", help="Bring a loss, as function and Module."),
     optimizer: bool = typer.Option(False, "--optimizer", help="Bring an optimizer."),
     scheduler: bool = typer.Option(False, "--scheduler", help="Bring a learning-rate schedule."),
-    layer: bool = typer.Option(False, "--layer", help="Bring a layer that uses the op."),
-    init: bool = typer.Option(False, "--init", help="Bring an initialiser made for the op."),
+    layer: bool = typer.Option(False, "--layer", help="Bring a layer; it uses a unary op."),
+    init: bool = typer.Option(False, "--init", help="Bring an initialiser, made for a unary op."),
     backend: bool = typer.Option(False, "--backend", help="Bring a device: NumPy as strict as an accelerator."),
     compiler: bool = typer.Option(False, "--compiler", help="Bring a compiler for plugrad.compile."),
+    hook: bool = typer.Option(False, "--hook", help="Bring a hook on ops."),
+    command: bool = typer.Option(False, "--command", help="Bring a command of `plugrad`."),
     directory: pathlib.Path = typer.Option(".", help="Where to create the package's folder."),
     readme: bool = typer.Option(False, "--readme", help="Only update the table in the README of an existing package."),
 ):
     """Write a package: an op with gradient, samples and documentation, its tests, and what the options add."""
+    if no_op and (op or family):
+        raise typer.BadParameter(f"--no-op leaves out the op that --{'op' if op else 'family'} describes")
     name = _checked_name(re.sub("^plugrad[-_]", "", name), "NAME").replace("_", "-")
     op = _checked_name(name if op is None else op, "--op").replace("-", "_")
     folder = directory / f"plugrad-{name}"
@@ -65,14 +78,16 @@ def new(
         write_table(folder)
         return
     asked = {"loss": loss, "optimizer": optimizer, "scheduler": scheduler, "layer": layer, "init": init}
-    asked.update(backend=backend, compiler=compiler)
-    parts = ["op", *(part for part, wanted in asked.items() if wanted)]
+    asked.update(backend=backend, compiler=compiler, hook=hook, command=command)
+    parts = ["op"] * (not no_op) + [part for part, wanted in asked.items() if wanted]
+    if not parts:
+        raise typer.BadParameter("--no-op leaves nothing: say what to bring instead, such as --loss or --optimizer")
     points = entry_points(op, parts)
-    _refuse_taken(op, points)
+    _refuse_taken(op, points, "package, for example" if no_op else "op, for example --op")
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise typer.BadParameter(f"{folder} exists and is not empty; choose another name or --directory")
-        write(folder, name, op, points)
+        write(folder, name, op, points, None if no_op else family.value if family else "unary")
     except OSError as error:
         raise typer.BadParameter(f"{folder} can't be written: {error.strerror or error}") from None
     typer.echo(f"Wrote {folder}. Next:\n")
@@ -96,8 +111,11 @@ def _checked_name(name: str, what: str) -> str:
     raise typer.BadParameter(f"{name!r} {problem}", param_hint=what)
 
 
-def _refuse_taken(op: str, points) -> None:
-    """End with status 2 when the op can't have its name, or plugrad itself has one that the package would bring."""
+def _refuse_taken(op: str, points, whose: str) -> None:
+    """End with status 2 when the op can't have its name, or plugrad itself has one that the package would bring.
+
+    `whose` name is to be another, and how it would be given, is the end of the sentence.
+    """
 
     def python(name):
         return keyword.iskeyword(name) or keyword.issoftkeyword(name) or hasattr(builtins, name)
@@ -115,11 +133,13 @@ def _refuse_taken(op: str, points) -> None:
         problem = f"plugrad itself has {clash[1]!r} already"
     else:
         return
-    raise typer.BadParameter(f"{problem}; choose another name for the op, for example --op {free()}")
+    raise typer.BadParameter(f"{problem}; choose another name for the {whose} {free()}")
 
 
 def taken(group: str, name: str) -> bool:
     """Whether plugrad itself has a name that an entry point promises; third-party plugins do not count."""
+    if group == "cli":
+        return name in MODULES
     places = ("", "Tensor", "nn.functional") if group == "ops" else (HOMES[group],)
     for home in places:
         place = f"{home}.{name}".lstrip(".")
@@ -138,7 +158,8 @@ def taken(group: str, name: str) -> bool:
 
 def entry_points(op: str, parts) -> dict:
     """Return {(group, name): part}: what the package promises, and which part keeps the promise."""
-    return {(group, pattern.format(op=op, Class=camel(op))): part for part in parts for group, pattern in PARTS[part]}
+    words = {"op": op, "Class": camel(op), "command": op.replace("_", "-")}
+    return {(group, pattern.format_map(words)): part for part in parts for group, pattern in PARTS[part]}
 
 
 def camel(name: str) -> str:
@@ -146,20 +167,27 @@ def camel(name: str) -> str:
     return "".join(word[0].upper() + word[1:] for word in name.split("_"))
 
 
-def write(folder: pathlib.Path, name: str, op: str, points: dict) -> None:
-    """Write all files of a package into `folder`."""
+def write(folder: pathlib.Path, name: str, op: str, points: dict, family: str | None) -> None:
+    """Write all files of a package into `folder`; without a family it has no op."""
     module = f"plugrad_{name.replace('-', '_')}"
     values = {
         "dist": f"plugrad-{name}", "module": module, "op": op, "Class": camel(op), "version": __version__,
         "api": extend.PLUGRAD_API, "api_range": f"({extend.PLUGRAD_API}, {extend.PLUGRAD_API})",
         "description": _description(op, points), "entry_points": _manifest(module, points),
+        "command": op.replace("_", "-"),
     }  # fmt: skip
-    sources = {f"{part}.py": f"src/{{module}}/{part}.py" for part in points.values()}
+    sources = {f"{_template(part, family)}.py": f"src/{{module}}/{part}.py" for part in points.values()}
     for template, target in {**FILES, **sources}.items():
         text = (pathlib.Path(__file__).parent / "templates" / f"{template}.txt").read_text(encoding="utf-8")
         _write(folder / target.format(module=module), string.Template(text).substitute(values))
     _write(folder / f"src/{module}/py.typed", "")
     write_table(folder)
+
+
+def _template(part, family) -> str:
+    if part == "op":
+        return f"op_{family}"
+    return f"{part}_alone" if part in WITH_OP and family != "unary" else part
 
 
 def _write(file, text):
@@ -169,8 +197,8 @@ def _write(file, text):
 
 def _description(op, points) -> str:
     """Return what the package brings, in words."""
-    others = [part for part in dict.fromkeys(points.values()) if part != "op"]
-    words = [f"the op {op}", *(f"{'an' if part[0] in 'oi' else 'a'} {part}" for part in others)]
+    articles = [(part, "an" if part[0] in "oi" else "a") for part in dict.fromkeys(points.values())]
+    words = [f"the op {op}" if part == "op" else f"{article} {part}" for part, article in articles]
     listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
     return listed[0].upper() + listed[1:]
 
@@ -233,6 +261,8 @@ def _definition(tree, kind, name):
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             continue
         named = [node.name, *(_keyword(node, "module") if kind == "losses" else _keyword(node, "name"))]
+        if kind == "cli":
+            named = [node.name.replace("_", "-")]
         if kind == "backends":
             named = [
                 getattr(line.value, "value", None)

@@ -83,10 +83,9 @@ def _pull_source(op, wanted, formulas, saves, sequences, multiple, real) -> tupl
             lines.append(f"    g_{formula.inputs[0]} = g")
             continue
         names[f"formula{number}"] = _real_formula(formula.function) if real else formula.function
-        arguments = ", ".join(["F", "g", *(_safe(name) for name in formula.wants)])
-        if formula.needs:
-            names[f"needs{number}"] = tuple(name in wanted for name in formula.inputs)
-            arguments += f", needs=needs{number}"
+        names[f"needs{number}"] = tuple(name in wanted for name in formula.inputs)
+        asked = [_safe(name) if name != "needs" else f"needs{number}" for name in formula.asks]
+        arguments = ", ".join(["F", "g", *asked])
         targets = ", ".join("g_" + name for name in formula.inputs)
         counted = not op.trusted and (len(formula.inputs) > 1 or formula.inputs[0] in sequences)
         lines.append(f"    {'g__ = ' * counted}{'' if counted else targets + ' = '}formula{number}({arguments})")

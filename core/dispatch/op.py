@@ -23,15 +23,16 @@ _WITHOUT_GRADIENT = ("bool", "int", "index")  # what results that have none are 
 class Formula:
     """A gradient formula: the inputs it serves, and the names that it wants from the forward call."""
 
-    __slots__ = ("inputs", "function", "wants", "needs")
+    __slots__ = ("inputs", "function", "wants", "asks")
 
     def __init__(self, inputs: tuple, function):
-        names = function.__code__.co_varnames[: function.__code__.co_argcount]
-        if len(names) < 2:
-            raise TypeError(f"formula {function.__name__} must take (F, g, ...), it takes ({', '.join(names)})")
-        self.inputs, self.function = inputs, function
-        self.wants = tuple(name for name in names[2:] if name != "needs")
-        self.needs = "needs" in names
+        code = function.__code__
+        names = code.co_varnames[: code.co_argcount]
+        if len(names) < 2 or code.co_kwonlyargcount or code.co_flags & 0x0C:
+            what = f"it takes ({', '.join(names)})" if len(names) < 2 else "without * in its signature"
+            raise TypeError(f"formula {function.__name__} must take (F, g, ...), {what}")
+        self.inputs, self.function, self.asks = inputs, function, names[2:]
+        self.wants = tuple(name for name in self.asks if name != "needs")
 
 
 def _served(op, ttype) -> bool:

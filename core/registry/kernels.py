@@ -92,7 +92,8 @@ def _settle(dotted, record) -> str | None:
         for name in (*record.names, f"Tensor.{record.name}") if in_use else ():
             forget(name)
     if chosen is not None:
-        return None
+        told = record.trusted and why.endswith("pyproject.toml")
+        return f"{dotted} is that of {chosen.provider.id} in place of plugrad's own, {why}" if told else None
     if "override=True" in why:
         return f"{dotted}: {why}"
     if own is None and len(rivals) > 1 and preferences.preferred(dotted) != "plugrad":

@@ -41,10 +41,11 @@ def commit(provider, given: dict) -> list[str]:
             record.provider = provider
             if not own:
                 record.reset()  # what was generated before did not know whose it is
-        events.publish(events.on_ops, records.values())
         for dotted in provider.claimed:
             if dotted not in provider.brought and dotted in claims:
                 discard(dotted, provider)
+                events.publish(events.on_forget, dotted)
+        events.publish(events.on_ops, records.values())
         return kernels.enter(planned_kernels, provider)
 
 

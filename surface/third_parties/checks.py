@@ -52,17 +52,15 @@ def check_promises(plugin, given) -> None:
             own = {item.name for item in given.get("ops", ()) if hasattr(item, "name")}
             brought = [item.op_name for item in items if hasattr(item, "op_name") and item.op_name not in own]
         elif kind == "ops":
-            brought = [name for item in items for name in _names_to_promise(item)]
+            brought = [name for item in items for name in _names_to_promise(item, promised)]
         else:
             brought = [getattr(item, "name", None) or getattr(item, "__name__", "") for item in items]
         others = [item.name for item in items if kind == "ops" and hasattr(item, "name")]
         for name in promised:
             if name not in brought and name not in others:
-                hint = name.rstrip("_")
                 raise TypeError(
                     f"its entry point promises {name!r} in {GROUP}.{kind}, but it brings "
-                    f"{', '.join(map(repr, brought)) or 'nothing of that kind'}"
-                    + (f" (in-place forms come with their ops: promise {hint!r})" if hint in others else _AGAIN)
+                    f"{', '.join(map(repr, brought)) or 'nothing of that kind'}{_advice(name, given.get(kind, ()))}"
                 )
         for name in brought:
             if plugin.lazy and name not in promised:
@@ -77,11 +75,24 @@ def _key(name: str) -> str:
     return f'"{name}"' if "." in name else name  # in TOML a bare dotted key is a table in a table
 
 
-def _names_to_promise(op) -> list[str]:
-    """Return the names of the entry points that an op needs: the last part of plain places, others in full."""
+def _advice(name, items) -> str:
+    """Return what to do about a name that is promised and does not come, as the end of a sentence."""
+    public = {getattr(item, "name", None): bool(getattr(item, "names", True)) for item in items}
+    if public.get(name) is False:
+        return f"; {name!r} has no public name, at=(): take the entry point out"
+    hint = name.rstrip("_")
+    return f" (in-place forms come with their ops: promise {hint!r})" if public.get(hint) else _AGAIN
+
+
+def _names_to_promise(op, promised) -> list[str]:
+    """Return the names of the entry points that an op needs: others than of plain places in full.
+
+    Of a plain place ("", Tensor, nn.functional) the last part is enough, which stands for all three of them.
+    """
     names = getattr(op, "names", None)
     if names is None:
         return [getattr(op, "__name__", repr(op))]
     plain = ("", "Tensor", "nn.functional")
-    parts = [dotted.rpartition(".") for dotted in names]
-    return list(dict.fromkeys(last if home in plain else f"{home}.{last}" for home, _, last in parts))
+    parts = [(dotted, *dotted.rpartition(".")[::2]) for dotted in names]
+    short = [last if home in plain and dotted not in promised else dotted for dotted, home, last in parts]
+    return list(dict.fromkeys(short))

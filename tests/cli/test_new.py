@@ -15,7 +15,11 @@ from support.command_line import invoke, plain
 from support.distribution_builder import EXAMPLES, ROOT, output, run
 
 KINDS = [part for part in new.PARTS if part != "op"]
-PACKAGES = {"op": [], **{kind: [kind] for kind in KINDS}, "all": KINDS}
+FAMILIES = {"general" if family == "op" else family: family for family in new.FAMILIES if family != "unary"}
+PACKAGES = {  # package: what it brings besides its op
+    "op": [], **{kind: [kind] for kind in KINDS}, "all": KINDS, **dict.fromkeys(FAMILIES, ["layer", "init"]),
+    "alone": KINDS,
+}  # fmt: skip
 
 USE = {
     "op": """
@@ -105,12 +109,84 @@ weight = torch.ones(2, requires_grad=True)
 torch.compile(lambda w: (w * w).sum(), backend="made_compiler")(weight).backward()
 assert weight.grad.tolist() == [2, 2]
 """,
+    "hook": """
+x = torch.ones(2, 3)
+with torch.op_hooks.made_hook_tally() as tally:
+    x.exp().sum(0)
+assert dict(tally.sizes) == {"exp": 6, "sum": 3}
+with torch.op_hooks.made_hook_tally("exp") as tally:
+    torch.ones(2).exp().sum()
+assert dict(tally.sizes) == {"exp": 2}
+""",
+    "command": """
+from typer.testing import CliRunner
+from plugrad.cli import app
+first, second = (CliRunner().invoke(app, ["made-command", "2", "--seed", seed]) for seed in ("3", "4"))
+assert first.exit_code == 0 and len(first.output.split()) == 2 and first.output != second.output
+""",
+    "binary": """
+x = torch.tensor([[0.0], [2.0]], requires_grad=True)
+y = torch.made_binary(x, torch.tensor([0.0, 1.0, 2.0]))
+y.sum().backward()
+assert torch.allclose(y, torch.exp(-(x - torch.tensor([0.0, 1.0, 2.0])) ** 2)) and x.grad.shape == (2, 1)
+assert torch.allclose(x.grad, -x.grad.flip(0)) and torch.made_binary(x, 2).tolist()[1] == [1.0]
+""",
+    "general": """
+a, b = torch.randn(4, 3, requires_grad=True), torch.randn(2, 3, requires_grad=True)
+distances = torch.made_general(a, b)
+assert torch.allclose(distances, ((a[:, None] - b) ** 2).sum(-1))
+distances.sum().backward()
+assert torch.allclose(a.grad, 2 * (2 * a - b.sum(0)), atol=1e-5) and b.grad.shape == (2, 3)
+assert torch.made_general(a.to("meta"), b.to("meta")).shape == (4, 2)
+""",
+    "reduction": """
+x = torch.tensor([[1.0, 4.0], [2.0, 32.0]], requires_grad=True)
+torch.made_reduction(x, 1, keepdim=True).sum().backward()
+assert torch.allclose(x.made_reduction(dim=-1), torch.tensor([2.0, 8.0])) and abs(x.made_reduction().item() - 4) < 1e-6
+assert torch.allclose(x.grad, torch.tensor([[1.0, 0.25], [2.0, 0.125]]))
+""",
+    "view": """
+x = torch.zeros(2, 4)
+parts = torch.made_view(x, heads=2)
+assert parts.shape == (2, 2, 2) and parts._base is x
+parts[1, 0] = 7
+assert x.tolist() == [[0, 0, 7, 7], [0, 0, 0, 0]]
+""",
+    "composite": """
+x = torch.tensor([[1.0, 3.0, 5.0]], requires_grad=True)
+assert torch.allclose(torch.made_composite(x, eps=1e-9), torch.tensor([[-1.5, 0.0, 1.5]]) * (2 / 3) ** 0.5)
+assert torch.allclose(torch.made_composite(x.t(), 0), torch.nn.functional.layer_norm(x, (3,)).t())
+""",
+    "layer_alone": """
+layer = torch.nn.MadeLayerAlone(3, init=2.0)
+assert torch.equal(layer(torch.ones(5, 3)), torch.full((5, 3), 2.0)) and list(layer.state_dict()) == ["weight"]
+layer(torch.ones(5, 3)).sum().backward()
+assert layer.weight.grad.tolist() == [5, 5, 5]
+""",
+    "init_alone": """
+torch.manual_seed(0)
+weight = torch.nn.init.made_init_alone_(torch.empty(300, 1000), gain=2.0)
+assert abs(weight.var() * 1000 / 4 - 1) < 0.02
+""",
 }
+
+
+def parts(package):
+    """Return the parts of a package."""
+    return PACKAGES[package] if package == "alone" else ["op", *PACKAGES[package]]
+
+
+def uses(package):
+    """Return which programs use what a package brings."""
+    others = [f"{kind}_alone" if package in FAMILIES or package == "alone" else kind for kind in PACKAGES[package]]
+    others = [name if name in USE else name.removesuffix("_alone") for name in others]
+    return [package, *others] if package in FAMILIES else others or ["op"]
 
 
 def program(part, op):
     """Return a program that uses a part of a package, for the package whose op has this name."""
     source = USE[part].replace(f"made_{part}", op).replace(new.camel(f"made_{part}"), new.camel(op))
+    source = source.replace(f"made-{part}", op.replace("_", "-"))
     return f"import plugrad as torch\n{source}"
 
 
@@ -119,9 +195,11 @@ def new_package(*arguments, status=0):
     return plain(invoke("new", *arguments, status=status))
 
 
-def generate(folder, package):
-    new_package(f"made-{package}", *(f"--{kind}" for kind in PACKAGES[package]), "--directory", folder)
-    return folder / f"plugrad-made-{package}"
+def generate(folder, package, name=None):
+    name = name or f"made-{package}"
+    family = ["--family", FAMILIES[package]] if package in FAMILIES else ["--no-op"] * (package == "alone")
+    new_package(name, *family, *(f"--{kind}" for kind in PACKAGES[package]), "--directory", folder)
+    return folder / f"plugrad-{name}"
 
 
 @pytest.fixture(scope="module")
@@ -153,22 +231,22 @@ def listed(site, command, *options):
 def test_a_package_of_each_kind(installed):
     package, site = installed
     op = f"made_{package}"
-    points = new.entry_points(op, ["op", *PACKAGES[package]])
+    points = new.entry_points(op, parts(package))
     rows = listed(site, "plugins", "--third-party")
     assert {row["status"] for row in rows} == {"not loaded"}
     assert {brought for row in rows for brought in row["brings"]} == {f"{group}: {name}" for group, name in points}
-    for command in {group for group, _ in points} - {"backends"}:  # these are imported, to ask whether they can run
+    for command in {group for group, _ in points} - {"backends", "cli"}:  # these are imported, or listed as commands
         assert {(command, row["name"]) for row in listed(site, command)} == {p for p in points if p[0] == command}
     done = run(None, site, arguments=("-m", "plugrad.cli", "check", f"plugrad-made-{package}"))
     assert done.returncode == 0, done.stdout + done.stderr
-    for part in PACKAGES[package] or ["op"]:
+    for part in uses(package):
         output(program(part, op), site)
 
 
 def test_in_an_environment_of_its_own(wheels, tmp_path):
     variables = fresh_environment.make(tmp_path)
     folder = generate(tmp_path, "all")
-    use = ["python", "-W", "error", "-c", "".join(program(part, "made_all") for part in USE)]
+    use = ["python", "-W", "error", "-c", "".join(program(part, "made_all") for part in ["op", *KINDS])]
     fresh_environment.run(use, variables, folder, status=1)
     fresh_environment.run(["pip", "install", "--quiet", str(wheels["all"])], variables, folder)
     fresh_environment.run(use, variables, folder)
@@ -179,12 +257,10 @@ def test_in_an_environment_of_its_own(wheels, tmp_path):
     assert "made" not in fresh_environment.run(["plugrad", "plugins", "--third-party"], variables, folder)
 
 
-@pytest.mark.parametrize("package", ["op", "all"])
+@pytest.mark.parametrize("package", ["op", "all", "alone", *FAMILIES])
 def test_what_is_generated_passes_the_linter(package, tmp_path):
     for name in (f"made-{package}", "a" * new.LONGEST):
-        options = [f"--{kind}" for kind in PACKAGES[package]]
-        new_package(name, *options, "--directory", tmp_path)
-        folder = tmp_path / f"plugrad-{name}"
+        folder = generate(tmp_path, package, name)
         for config in (ROOT / "pyproject.toml", folder / "pyproject.toml"):
             command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--config", config, folder]
             done = subprocess.run(command, capture_output=True, text=True)
@@ -228,6 +304,12 @@ def test_one_name_in_three_spellings(tmp_path):
         (["x", "--op", "Fast--op"], "single - or _ between them, for example 'fast_op'"),
         (["x", "--op", "über"], "'über' is not a valid name"),
         (["a" * 31], "is too long: it has 31 letters, 30 are allowed"),
+        (["sequential", "--no-op", "--layer"], "choose another name for the package, for example sequential2"),
+        (["check", "--no-op", "--command"], "plugrad itself has 'check' already"),
+        (["alone", "--no-op"], "--no-op leaves nothing: say what to bring instead"),
+        (["alone", "--no-op", "--op", "other"], "--no-op leaves out the op that --op describes"),
+        (["alone", "--no-op", "--family", "view"], "--no-op leaves out the op that --family describes"),
+        (["odd", "--family", "odd"], "'odd' is not one of 'unary', 'binary', 'op', 'reduction', 'view', 'composite'"),
         (["gone", "--readme"], "README.md does not exist; without --readme the package is written"),
     ],
 )  # fmt: skip

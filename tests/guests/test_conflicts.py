@@ -295,6 +295,20 @@ def test_an_ops_own_kernel_is_replaced_by_both_words_only(tmp_path):
     assert output(listed, timid, bold) == "['kernels.cpu.relu']\n"
 
 
+def test_a_kernel_of_ours_that_a_projects_file_replaces_is_told(tmp_path):
+    relu = "import plugrad; print(plugrad.relu(plugrad.zeros(1)).item())"
+    bold = kernel_plugin(tmp_path, "bold", 8, op="relu", override=True)
+    rivals = [kernel_plugin(tmp_path, name, value) for name, value in (("a", 7), ("b", 9))]
+    prefer = '[tool.plugrad.prefer]\n"kernels.cpu.relu" = "plugrad-bold"\n"kernels.cpu.sin" = "plugrad-b"\n'
+    (tmp_path / "pyproject.toml").write_text(prefer)
+    for program, paths, kernel, value in ((relu, [bold], "relu", "8.0"), (SIN, rivals, "sin", "9.0 9.0")):
+        done = run(program, *paths, cwd=tmp_path)
+        assert done.stdout == f"{value}\n"
+        (line,) = [line for line in lines(done.stderr) if f"kernels.cpu.{kernel} is that of plugrad-b" in line]
+        assert "in place of plugrad's own, preferred by" in line and "pyproject.toml" in line
+    assert output(relu, bold, PLUGRAD_PREFER="kernels.cpu.relu=plugrad-bold", cwd=tmp_path) == "8.0\n"
+
+
 # ---------------------------------------------------------------------------------------------------- backends
 
 

@@ -183,3 +183,33 @@ def test_an_op_returns_as_many_results_as_it_says(kernel, kind):
 def test_a_formula_names_its_input():
     with pytest.raises(TypeError, match=r"@twelvefold.vjp\(\) names no input: write @twelvefold.vjp\('input'\)"):
         twelvefold.vjp()
+
+
+@pytest.mark.parametrize("place", [2, 3, 4])
+def test_needs_may_stand_anywhere_among_what_a_formula_asks_for(place):
+    record = op(lambda xp, input, other: input * other, name="product_of_two")
+    asked = []
+
+    def formula(F, g, input, other, needs):
+        asked.append(needs)
+        return g * other if needs[0] else None, g * input if needs[1] else None
+
+    orders = {
+        2: lambda F, g, needs, input, other: formula(F, g, input, other, needs),
+        3: lambda F, g, input, needs, other: formula(F, g, input, other, needs),
+        4: formula,
+    }
+    record.vjp("input", "other")(orders[place])
+    x, y = torch.tensor([3.0], requires_grad=True), torch.tensor([5.0])
+    record(x, y).backward()
+    record(y, x).backward()
+    assert x.grad.tolist() == [10.0] and asked == [(True, False), (False, True)]
+    (g,) = torch.autograd.grad(record(x, x), x, create_graph=True)
+    assert g.item() == 6 and torch.autograd.grad(g, x)[0].item() == 2
+
+
+def test_a_formula_with_keyword_only_parameters_is_refused_where_it_is_declared():
+    record = op(lambda xp, input: input, name="passed_on")
+    for formula in (eval("lambda F, g, *, input: g"), eval("lambda F, g, *names: g")):
+        with pytest.raises(TypeError, match=r"must take \(F, g, \.\.\.\), without \* in its signature"):
+            record.vjp(formula)

@@ -39,6 +39,50 @@ assert not hasattr(torch, "first") and not hasattr(torch.zeros(1), "first")
     assert "plugrad.special.first: promised by plugrad-one:linalg.first" in said
 
 
+LISTED = """
+import plugrad as torch
+def listed():
+    homes = {"": torch, "Tensor": torch.Tensor, "F": torch.nn.functional, "x": torch.ones(1)}
+    return [home for home, where in homes.items() if "shown" in dir(where)]
+before = listed()
+torch.registry.load(torch.registry.plugins["plugrad-one:NAME"])
+assert listed() == [home for home, where in (("", torch), ("Tensor", torch.Tensor), ("F", torch.nn.functional),
+                                             ("x", torch.ones(1))) if hasattr(where, "shown")]
+print(before, listed(), torch.ops.one.shown(torch.ones(1)).item(), hasattr(torch.Tensor, "shown_"))
+from plugrad.catalog import why
+print([line.partition(":")[0] for line in why.explain("shown")])
+"""
+
+
+@pytest.mark.parametrize(
+    ("promised", "at", "before", "after"),
+    [
+        ("shown", "", ["", "Tensor", "F", "x"], ["", "Tensor", "x"]),
+        ("shown", "at=('Tensor.shown',)", ["", "Tensor", "F", "x"], ["Tensor", "x"]),
+        ("shown", "at=('nn.functional.shown',)", ["", "Tensor", "F", "x"], ["F"]),
+        ("shown", "at=('shown',)", ["", "Tensor", "F", "x"], [""]),
+        ("Tensor.shown", "at=('Tensor.shown',)", ["Tensor", "x"], ["Tensor", "x"]),
+        ("nn.functional.shown", "at=('nn.functional.shown',)", ["F"], ["F"]),
+    ],
+)
+def test_what_is_listed_is_there(tmp_path, promised, at, before, after):
+    """A name without a place stands for three until the op is loaded; with its place it stands for that."""
+    install(tmp_path, "one", op_module("shown", "input + 1", at), promised)
+    first, second = output(LISTED.replace("NAME", promised), tmp_path).splitlines()
+    assert first == f"{before} {after} 2.0 True"
+    places = {"": "plugrad.shown", "Tensor": "plugrad.Tensor.shown", "F": "plugrad.nn.functional.shown"}
+    assert second == str([places[home] for home in after if home != "x"] + ["plugrad.ops.one.shown"])
+
+
+def test_places_that_are_promised_have_to_be_all_of_them(tmp_path):
+    install(tmp_path, "one", op_module("outer_part"), "Tensor.outer_part")
+    said = run("import plugrad; plugrad.ops.one.outer_part", tmp_path).stderr
+    assert "it brings 'outer_part', which no entry point promises: add `outer_part = " in said
+    install(tmp_path / "two", "two", op_module("buried", "input + 1", "at=()"), "buried")
+    said = run("import plugrad; plugrad.buried", tmp_path / "two").stderr
+    assert "'buried' has no public name, at=(): take the entry point out" in said
+
+
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
