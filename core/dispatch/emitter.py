@@ -21,7 +21,7 @@ from plugrad.tensor.description import Size
 from plugrad.tensor.layouts import open_type
 from plugrad.tensor.shapes import axes
 from plugrad.tensor.tensor import Tensor, write_out
-from plugrad.tensor.views import UNTRACKED, is_view_of, mark_view
+from plugrad.tensor.views import is_view_of, mark_view
 
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "divide": "/"}
 
@@ -67,7 +67,7 @@ PLAIN_OR_SEQUENCE = PLAIN | {tuple, list}
 _GLOBALS = {
     "General": General, "LEAF": LEAF, "INTS": {int}, "SIZES": {tuple, list, Size},
     "PLAIN": PLAIN, "PLAIN_OR_SEQUENCE": PLAIN_OR_SEQUENCE,
-    "Tensor": Tensor, "UNTRACKED": UNTRACKED, "apply": interpreter.apply, "axes": axes, "bool_type": _BoolTypes(),
+    "Tensor": Tensor, "apply": interpreter.apply, "axes": axes, "bool_type": _BoolTypes(),
     "check": interpreter.check,
     "composite": interception.composite, "failed": interpreter.failed, "finish_many": interpreter.finish_many,
     "is_view_of": is_view_of, "mark_view": mark_view, "mode": mode, "modes": modes, "named": interpreter.named,
@@ -492,7 +492,7 @@ _n.seq = _tick()
             self.add(1, f"return {self.general()}")
             return self.text
         self.unwrap("_writable")
-        noted = f"if {target}._view is not _UNTRACKED:\n    _touch({target})\nreturn {target}"
+        noted = f"_touch({target})\nreturn {target}"
         if self.plan.direct is not None:
             arrays = ", ".join(f"{name}_" for name in op.parameters[: op.arity])
             self.add(1, f"try:\n    _t.xp.{self.plan.direct}({arrays}, out={target}_)")

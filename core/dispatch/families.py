@@ -30,8 +30,9 @@ class Elementwise(Op):
     default_inplace = True
     has_out = True
 
-    def __init__(self, function, *, tensors=None, same=None, promote="same", takes_half=False, **options):
+    def __init__(self, function, *, tensors=None, same=None, promote="same", takes_half=False, meet=None, **options):
         super().__init__(function, promote=promote, **options)
+        self.meet = meet  # called with the dtypes of the operands, it raises the error for those that must not meet
         self.widens = {} if takes_half else _COMPUTE_IN
         self.keeps_order = promote != "bool"
         self.tensors = tuple(tensors) if tensors else self.parameters[: self.arity or 1]
@@ -64,6 +65,8 @@ class Elementwise(Op):
                 described.append((dtypes.from_numpy(value.dtype), "dim" if value.ndim else "zero"))
             else:
                 described.append((_scalar_dtype(self, position, value), "scalar"))
+        if self.meet is not None:
+            self.meet(*[dtype for dtype, _ in described])
         result = dtypes.result_type(*described)
         if result is dtypes.complex32:
             result = dtypes.complex64  # the narrowest complex type that NumPy has

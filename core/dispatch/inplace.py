@@ -17,12 +17,12 @@ from plugrad.graph import modes, rare
 from plugrad.graph.hooks import move_retained
 from plugrad.graph.modes import LEAF, mode, tick
 from plugrad.graph.nodes import Node
-from plugrad.graph.versions import touch
+from plugrad.graph.versions import UNTRACKED, touch
 from plugrad.tensor import inference
 from plugrad.tensor.creation import as_tensor
 from plugrad.tensor.indices import is_basic_index, tidy_index
 from plugrad.tensor.tensor import Tensor, core_method, from_raw, make
-from plugrad.tensor.views import UNTRACKED, View, next_generation
+from plugrad.tensor.views import View, check_memory, next_generation
 
 
 def method(name: str):
@@ -78,11 +78,15 @@ def reshape(op, target, values):
     result = _call(op, values)
     if result._data.size != target._data.size and "storage_offset" not in op.index:
         raise RuntimeError(f"{op.name}_: the result has a different number of elements from the tensor")
-    target._data = result._data
+    before, target._data = target.shape, result._data
     if mode.grad:
         target._edge = result._edge
     if type(target._view) is View:
         target._view = result._view
+    elif target._view is not UNTRACKED:
+        next_generation(target)
+        back = (op, values[1:]) if len(before) == target.ndim else (needs.op("reshape"), (before,))
+        target._view.returns += ((target._view.generation, *back),)
     touch(target)
     return target
 
@@ -145,19 +149,8 @@ def store(target, result):
                 for name, value in zip(edge.saves or edge.saved, edge.saved)
             ])  # fmt: skip
     if not target._type.symbolic:
-        if (
-            array.size
-            and 0 in array.strides
-            and any([n > 1 and step == 0 for n, step in zip(array.shape, array.strides)])
-        ):
-            raise RuntimeError(
-                "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                "location. Please clone() the tensor before performing the operation."
-            )
-        if not getattr(array.flags, "writeable", True):  # part of an expanded tensor; not of read-only memory
-            array.flags.writeable = True
-    if target._view is not UNTRACKED:
-        touch(target)  # before it is written: whoever is interrupted in between has written
+        check_memory(array)
+    touch(target)  # before it is written: whoever is interrupted in between has written
     if not target._type.symbolic:
         array[...] = result._data
     if saves_y:
@@ -198,13 +191,8 @@ def _check_expands(value, region) -> None:
     have, want = tuple(value.shape), tuple(region.shape)
     while len(have) > len(want) and have[0] == 1:
         have = have[1:]
-    for n in range(1, max(len(have), len(want)) + 1):
-        if n > len(want) or (n <= len(have) and have[-n] not in (1, want[-n])):
-            size = want[-n] if n <= len(want) else 1
-            raise RuntimeError(
-                f"The expanded size of the tensor ({size}) must match the existing size ({have[-n]}) at non-singleton "
-                f"dimension {max(len(want) - n, 0)}.  Target sizes: {list(want)}.  Tensor sizes: {list(have)}"
-            )
+    if len(have) > len(want) or any([m not in (1, n) for m, n in zip(have[::-1], want[::-1])]):
+        raise RuntimeError(rare.unexpandable(have, want))
 
 
 class CopySlices(Node):
@@ -220,9 +208,8 @@ class CopySlices(Node):
     def pull(self, F, g, saved, retain):
         steps, ttype = saved
         if F is recorded:
-            kept = g.clone()
-            region = taken = g
-            region = kept
+            kept = region = g.clone()
+            taken = g
             for step in steps:
                 taken, region = step.step_tensor(taken), step.step_tensor(region)
             taken = taken.clone()
@@ -266,8 +253,7 @@ def assign(target, index, value, inside=False):
             array = ttype.xp.asarray(value).astype(ttype.np)
         try:
             region[...] = array
-            if target._view is not UNTRACKED:
-                touch(target)
+            touch(target)
             return
         except ValueError:  # the array is read-only: it is expanded, or part of one that is
             pass

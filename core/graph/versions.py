@@ -15,6 +15,13 @@ from plugrad.graph.modes import tick
 last_write = 0  # nodes with a lower number compare the versions of what they saved
 
 
+class Untracked:
+    """Marks what `.data` returns: writes to it count for its own array, not for the storage that it shares."""
+
+
+UNTRACKED = Untracked()
+
+
 class _Writes:
     """The writes to one storage: how many, the tick of the last one, and that of the last one by NumPy."""
 
@@ -43,7 +50,7 @@ def touch(tensor) -> None:
     """Note that the storage of a tensor was written in place: values of it that were saved before are stale."""
     global last_write
     storage = tensor._data
-    if storage.base is not None:
+    if storage.base is not None and tensor._view is not UNTRACKED:
         storage = tensor._type.backend.storage(storage)
     entry = _entry(storage)
     entry.last = last_write = tick()
@@ -67,11 +74,15 @@ def compare_before(when: int) -> None:
 
 def version(tensor) -> int:
     """Return how often the storage of a tensor was written in place."""
-    entry = _writes.get(id(tensor._type.backend.storage(tensor._data)))
+    array = tensor._data
+    entry = _writes.get(id(array if tensor._view is UNTRACKED else tensor._type.backend.storage(array)))
     return 0 if entry is None else entry.count
 
 
 def written_since(array, when: int) -> _Writes | None:
-    """Return the writes to an array's storage if the last one came after the tick `when`, else None."""
-    entry = _writes.get(id(device_of(array).backend.storage(array)))
-    return entry if entry is not None and entry.last > when else None
+    """Return the writes to an array, or its storage, if the last one came after the tick `when`, else None."""
+    for written in (device_of(array).backend.storage(array), array):
+        entry = _writes.get(id(written))
+        if entry is not None and entry.last > when:
+            return entry
+    return None

@@ -24,8 +24,9 @@ import numpy
 
 from plugrad.graph import numpy_writes
 from plugrad.graph.modes import mode
+from plugrad.graph.versions import UNTRACKED
 from plugrad.tensor.layouts import lay_out
-from plugrad.tensor.views import UNTRACKED, Base, View
+from plugrad.tensor.views import Base, View
 
 # ---------------------------------------------------------------------------------------------------- exports
 

@@ -22,13 +22,13 @@ from plugrad.graph import rare
 from plugrad.graph.hooks import add_hook, add_tensor_hook, move_retained
 from plugrad.graph.modes import LEAF, enable_grad, mode, tick
 from plugrad.graph.nodes import Node, OutputSlot
-from plugrad.graph.versions import touch, version
+from plugrad.graph.versions import UNTRACKED, touch, version
 from plugrad.tensor import inference, shared_memory
 from plugrad.tensor.description import Description
 from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.overriding import disabled, watch_classes
 from plugrad.tensor.protocols import Protocols
-from plugrad.tensor.views import UNTRACKED, Base, View
+from plugrad.tensor.views import Base, View, check_memory
 
 _new = object.__new__
 
@@ -102,6 +102,8 @@ class Tensor(Description, Protocols):
             generation = mark.generation
             if mark.handles is not None:
                 shared_memory.note_use(self, mark)
+            if mark.returns:
+                rare.follow_shape(view, mark)
         if view.generation == generation:
             return
         if view.refusal() is not None:
@@ -260,11 +262,9 @@ class Tensor(Description, Protocols):
 
     @property
     def data(self):
-        """A tensor that shares the data; writes to it are not seen by autograd."""
-        data = lay_out(self)._data
-        if type(self._view) is Base and self._view.handles is not None:
-            data = data[...]  # an array of its own: what ops saw of this tensor's says nothing of uses of that
-        result = make(data, self._type.plain)
+        """A tensor that shares the data; autograd does not see writes to it as writes to this one."""
+        # An array of its own: what ops saw of this tensor's, and whether it was written, says nothing of uses of that.
+        result = make(lay_out(self)._data[...], self._type.plain)
         result._view, result._source = UNTRACKED, weakref.ref(self)
         return inference.mark(result) if inference.marked(self) else result
 
@@ -485,11 +485,10 @@ def write_out(op, result, out):
         raise RuntimeError(f"Expected out tensor to be on {result.device}, it is on {out.device}")
     inference.check_writable(out)
     if out.shape == result.shape:
+        if not out._type.symbolic:
+            check_memory(out._data)
         touch(out)  # before it is written: whoever is interrupted in between has written
-        try:
-            out._data[...] = result._data
-        except ValueError:  # it is read-only
-            raise RuntimeError("unsupported operation: more than one element of out= is one in memory") from None
+        out._data[...] = result._data
     else:
         out._data = lay_out(result)._data.astype(out._type.np)
         touch(out)

@@ -6,7 +6,7 @@ taking the steps from the base again, when it is next used.
 
 from __future__ import annotations
 
-from plugrad.graph import modes
+from plugrad.graph import modes, rare
 
 _new = object.__new__
 
@@ -17,19 +17,13 @@ class Base:
     """Marks a tensor that was written in place while views of it may exist: `generation` counts the writes.
 
     Or one whose memory NumPy can write: `handles` are weak references to the arrays that can (`shared_memory`).
+    Or one whose shape was changed in place: `returns` are the ways back, (generation, op, its other arguments).
     """
 
-    __slots__ = ("generation", "handles")
+    __slots__ = ("generation", "handles", "returns")
 
     def __init__(self, generation: int):
-        self.generation, self.handles = generation, None
-
-
-class Untracked:
-    """Marks what `.data` returns: writes through it are not noticed by autograd, as in PyTorch."""
-
-
-UNTRACKED = Untracked()
+        self.generation, self.handles, self.returns = generation, None, ()
 
 
 class View:
@@ -91,6 +85,17 @@ def is_view_of(array, source, backend) -> bool:
     if base is None or array is source:
         return array is source
     return base is source or base is source.base or backend.storage(array) is backend.storage(source)
+
+
+def check_memory(array) -> None:
+    """Raise RuntimeError if elements of a raw array share memory; else let it be written: it may be part of one."""
+    if array.size and 0 in array.strides and any([n > 1 and step == 0 for n, step in zip(array.shape, array.strides)]):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+    if not getattr(array.flags, "writeable", True):
+        rare.unlock(array)
 
 
 def mark_view(source, op, rest, output=None):

@@ -208,6 +208,8 @@ def soft_margin_loss(F, input, target, *, reduction="mean"):
     tensor(0.6931)
     """
     check_reduction(reduction)
+    if target.requires_grad:
+        raise RuntimeError("soft_margin_loss is not differentiable with respect to argument 'target': detach it")
     if input.shape != target.shape:
         input, target = F.broadcast_tensors(input, target)
     return F.soft_margin(input, target.to(input.dtype), reduction)

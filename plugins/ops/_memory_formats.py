@@ -25,6 +25,18 @@ def preserves(memory_format) -> bool:
     return memory_format is None or memory_format is plugrad.preserve_format
 
 
+def empty_in_order(xp, array, dtype):
+    """An uninitialised array with its elements in the order that a ufunc's result would have for `array`.
+
+    `empty_like` and `copy` are of another mind about dimensions that are expanded: they put these innermost.
+    """
+    if 0 not in array.strides:
+        return xp.empty_like(array, dtype)
+    result = xp.equal(array, array)
+    order = sorted(range(array.ndim), key=lambda d: -result.strides[d])
+    return xp.empty([array.shape[d] for d in order], dtype).transpose([order.index(d) for d in range(array.ndim)])
+
+
 def has(input, memory_format) -> bool:
     """Whether a tensor looks as if it were in a format, by its strides."""
     if preserves(memory_format):

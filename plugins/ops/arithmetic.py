@@ -76,7 +76,20 @@ def add_vjp_other(F, g, alpha):
     return g if alpha == 1 else g * conj(F, alpha)
 
 
-@binary(aliases=("subtract",))
+def _not_bool(*dtypes):
+    if "bool" in [dtype.name for dtype in dtypes]:
+        if dtypes[0] is dtypes[1]:
+            raise RuntimeError(
+                "Subtraction, the `-` operator, with two bool tensors is not supported. "
+                "Use the `^` or `logical_xor()` operator instead."
+            )
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+            "to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+
+
+@binary(aliases=("subtract",), meet=_not_bool)
 def sub(xp, input, other, *, alpha=1):
     """Difference of two tensors: `input - alpha * other`.
 
@@ -88,22 +101,7 @@ def sub(xp, input, other, *, alpha=1):
     >>> torch.tensor([3., 2.]) - 1
     tensor([2., 1.])
     """
-    try:
-        return xp.subtract(input, other if alpha == 1 else _scaled(xp, input, other, alpha))
-    except TypeError as error:
-        raise _bool_subtraction(input, other) from error
-
-
-def _bool_subtraction(*operands):
-    if all(str(getattr(operand, "dtype", "")) == "bool" for operand in operands):
-        return RuntimeError(
-            "Subtraction, the `-` operator, with two bool tensors is not supported. "
-            "Use the `^` or `logical_xor()` operator instead."
-        )
-    return RuntimeError(
-        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
-        "to invert a mask, use the `~` or `logical_not()` operator instead."
-    )
+    return xp.subtract(input, other if alpha == 1 else _scaled(xp, input, other, alpha))
 
 
 @sub.vjp("input")
@@ -116,7 +114,7 @@ def sub_vjp_other(F, g, alpha):
     return -g if alpha == 1 else g * -conj(F, alpha)
 
 
-@binary(inplace=False, at=("rsub",), node="RsubBackward0")
+@binary(inplace=False, at=("rsub",), node="RsubBackward0", meet=_not_bool)
 def rsub(xp, input, other, *, alpha=1):
     """Difference with its operands exchanged: `other - alpha * input`.
 
@@ -124,12 +122,7 @@ def rsub(xp, input, other, *, alpha=1):
     >>> torch.rsub(torch.tensor([1., 2.]), 10)
     tensor([9., 8.])
     """
-    if alpha == 1:
-        try:
-            return xp.subtract(other, input)
-        except TypeError as error:
-            raise _bool_subtraction(input, other) from error
-    return xp.subtract(other, _scaled(xp, other, input, alpha))
+    return xp.subtract(other, input if alpha == 1 else _scaled(xp, other, input, alpha))
 
 
 @rsub.vjp("input")
@@ -459,7 +452,12 @@ def abs_vjp(F, g, input):
 # ---------------------------------------------------------------- between two tensors
 
 
-@elementwise(tensors=("input", "end", "weight"), kinds={"end": "tensor"})
+def _one_dtype(input, end, weight=None):
+    if input is not end:
+        raise RuntimeError(f"expected dtype {input.name} for `end` but got dtype {end.name}; convert one with .to()")
+
+
+@elementwise(tensors=("input", "end", "weight"), kinds={"end": "tensor"}, meet=_one_dtype)
 def lerp(xp, input, end, weight):
     """Linear interpolation `input + weight * (end - input)`.
 

@@ -6,7 +6,7 @@ import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
 from ._checks import BOOL_OR_COMPLEX
-from ._memory_formats import has, preserves
+from ._memory_formats import empty_in_order, has, preserves
 
 
 @op(at=(), node="ToCopyBackward0")
@@ -14,7 +14,11 @@ def to_copy(xp, input, dtype):
     """A copy with another element type; complex to real drops the imaginary part."""
     if input.dtype.kind == "c" and dtype.kind not in BOOL_OR_COMPLEX:
         input = input.real
-    return input.astype(dtype)
+    if 0 not in input.strides:
+        return input.astype(dtype)
+    copy = empty_in_order(xp, input, dtype)
+    copy[...] = input
+    return copy
 
 
 @to_copy.vjp

@@ -273,7 +273,7 @@ def affine_grid_generator(F, theta, size, align_corners):
     for i, count in enumerate(sizes):
         steps = F.to(plugrad.arange(count, device=theta.device), theta.dtype)
         if align_corners:
-            places = steps * (2 / max(count - 1, 1)) - (count > 1)
+            places = steps * (2 / max(count - 1, 1)) - int(count > 1)
         else:
             places = (2 * steps + (1 - count)) / count
         shape = tuple(count if j == i else 1 for j in range(len(sizes)))

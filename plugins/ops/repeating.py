@@ -5,7 +5,7 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op
 
-from ._memory_formats import empty, preserves
+from ._memory_formats import empty, empty_in_order, preserves
 
 
 @op(variadic="dims", like="input")
@@ -225,15 +225,16 @@ def repeat_interleave(F, input, repeats=None, dim=None, *, output_size=None):
     if dim is None:
         input, dim = F.reshape(input, (-1,)), 0
     dim = axes(dim, input.ndim)
-    n = input.shape[dim] if input.ndim else 1
+    if not input.ndim:
+        raise IndexError("repeat_interleave: a number has no dimension to repeat along: leave out dim")
+    n = input.shape[dim]
     if hasattr(repeats, "dtype") and (repeats.ndim == 0 or repeats.shape[0] == 1 != n):
         repeats = int(repeats)
     if isinstance(repeats, int):
         if repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
-        array = input if input.ndim else F.reshape(input, (1,))
-        shape = tuple(array.shape)
-        spread = F.expand(F.unsqueeze(array, dim + 1), (*shape[: dim + 1], repeats, *shape[dim + 1 :]))
+        shape = tuple(input.shape)
+        spread = F.expand(F.unsqueeze(input, dim + 1), (*shape[: dim + 1], repeats, *shape[dim + 1 :]))
         result = F.clone(F.reshape(spread, (*shape[:dim], n * repeats, *shape[dim + 1 :])))
     else:
         if repeats.shape[0] != n:
@@ -265,9 +266,11 @@ def clone(xp, input, *, memory_format=None):
     >>> torch.clone(torch.tensor([1, 2]))
     tensor([1, 2])
     """
-    if preserves(memory_format):
+    keeps = preserves(memory_format)
+    if keeps and 0 not in input.strides:
         return input.copy("K")
-    copy = empty(xp, input.shape, input.dtype, memory_format)
+    dtype = input.dtype
+    copy = empty_in_order(xp, input, dtype) if keeps else empty(xp, input.shape, dtype, memory_format)
     copy[...] = input
     return copy
 
@@ -290,7 +293,7 @@ def clone_samples(make):
 @op(at=(), vjp=None)
 def arranged(xp, input, other):
     """A copy of `input` with the elements in the order that they have in `other`."""
-    copy = xp.empty_like(other, input.dtype)
+    copy = empty_in_order(xp, other, input.dtype)
     copy[...] = input
     return copy
 

@@ -201,7 +201,12 @@ def copysign_vjp_other(F, g):
     return F.zeros_like(g)
 
 
-@binary(numbers="none")
+def _one_dtype(input, values):
+    if input is not values:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+
+
+@binary(numbers="none", meet=_one_dtype)
 def heaviside(xp, input, values):
     """Step function: 0 below zero, 1 above, `values` at zero.
 

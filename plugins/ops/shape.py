@@ -210,7 +210,7 @@ def unflatten(xp, input, dim, sizes):
     >>> torch.unflatten(torch.zeros(2, 12), 1, (3, 4)).shape
     torch.Size([2, 3, 4])
     """
-    if not input.ndim:
+    if not input.ndim and dim in (0, -1):
         raise RuntimeError("unflatten got an unexpected error: Dimension specified as 0 but tensor has no dimensions")
     shape, dim, sizes = input.shape, axes(dim, input.ndim), list(sizes)
     if not sizes:

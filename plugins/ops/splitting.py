@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, view
 
+from .views import as_strided_array
+
 
 def pieces(array, dim, sizes):
     """Consecutive slices of the given sizes along `dim`."""
@@ -311,7 +313,7 @@ def view_as_real(xp, input):
     if input.dtype.kind != "c":
         raise RuntimeError("view_as_real is only supported for complex tensors")
     part = input.real
-    return xp.lib.stride_tricks.as_strided(part, (*input.shape, 2), (*input.strides, part.itemsize))
+    return as_strided_array(xp, part, (*input.shape, 2), (*input.strides, part.itemsize))
 
 
 @view_as_real.vjp

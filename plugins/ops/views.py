@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, is_integer, op, view
 
+from .strided import memory_of
+
 
 @view(aliases=("swapdims", "swapaxes"), inplace="shape")
 def transpose(xp, input, dim0, dim1):
@@ -272,8 +274,15 @@ def narrow_errors(make):
 
 
 def as_strided_array(xp, array, shape, strides):
-    """A writable view through byte strides."""
-    return xp.lib.stride_tricks.as_strided(array, shape, strides)
+    """A view through byte strides, which may be written where no two of its elements are one in memory."""
+    if getattr(array.flags, "writeable", True):
+        return xp.lib.stride_tricks.as_strided(array, shape, strides)
+    memory = memory_of(xp, array)  # what lies below an expanded array, which NumPy lets nobody write
+    start = array.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
+    result = xp.ndarray(shape, array.dtype, memory, start, strides)
+    if 0 in strides:
+        result.flags.writeable = False
+    return result
 
 
 @view()

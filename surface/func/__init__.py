@@ -37,6 +37,7 @@ class _Recorded:
             if not isinstance(leaf, Tensor):
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
         self.outer = any(tensor.requires_grad for tensor in tensors)
+        self.kept = is_grad_enabled()  # whether the results are recorded for whoever calls the transform
         with enable_grad():
             self.inputs = [t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in tensors]
         for tensor in self.inputs:
@@ -51,8 +52,8 @@ class _Recorded:
 
     def lasting(self, outputs) -> bool:
         """Whether gradients of the outputs depend on more than the inputs, so that they must be recorded too."""
-        if self.outer:
-            return True
+        if self.outer or not self.kept:
+            return self.kept
         seen: set = set()
         waiting = [output.grad_fn or output for output in outputs if output.requires_grad]
         while waiting:
@@ -261,7 +262,7 @@ class _Linearized:
 
     def push(self, tangents, retain_graph=True, strict=False):
         """Return the tangents of all outputs, a list; zeros for what is constant, an error for that if `strict`."""
-        create = self.lasting or any(tangent.requires_grad for tangent in tangents)
+        create = self.lasting or is_grad_enabled() and any(tangent.requires_grad for tangent in tangents)
         with enable_grad():
             pushed = _dependence(self.pulled, self.weights, tangents, create, retain_graph)
         if strict and (len(pushed) < len(self.outputs) or None in pushed):
@@ -312,7 +313,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     directions = _checked_tangents(primals, tangents, name)
     at = _Linearized(func, primals, has_aux, name)
     pushed = at.push(directions, retain_graph=False, strict=strict)
-    lasting = at.lasting or any(direction.requires_grad for direction in directions)
+    lasting = at.lasting or is_grad_enabled() and any(direction.requires_grad for direction in directions)
     results = _detached(at.value, lasting), nest.rebuild(at.value, iter(pushed))
     return (*results, _detached(at.aux, lasting)) if has_aux else results
 

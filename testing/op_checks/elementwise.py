@@ -239,6 +239,17 @@ def _promoted_numbers(op, sample):
     return [number for number in chosen if isinstance(number, (int, float, complex))]
 
 
+def _must_not_meet(op, tensors):
+    """Whether the op says that it refuses tensors of these dtypes, by `meet=`."""
+    if getattr(op, "meet", None) is None:
+        return False
+    try:
+        op.meet(*[tensor.dtype for tensor in tensors])
+    except RuntimeError:
+        return True
+    return False
+
+
 def _check_dtype(op, sample, tensors, label):
     common = tensors[0].dtype
     if len(tensors) > 1:
@@ -248,7 +259,7 @@ def _check_dtype(op, sample, tensors, label):
     try:
         result = call(op, sample)
     except (NotImplementedError, RuntimeError, TypeError) as error:
-        plain = common in (plugrad.float32, plugrad.float64)
+        plain = common in (plugrad.float32, plugrad.float64) and not _must_not_meet(op, tensors)
         if plain and op.promote != "int" and all(is_float_dtype(t.dtype) for t in tensors):
             raise AssertionError(f"dtypes {label}: {type(error).__name__}: {error}") from error
         return  # an op may refuse bools, integers, half precision or complex numbers

@@ -343,6 +343,108 @@ FOUND = {
             c = copy.deepcopy(x)
             d = x.real
     """,
+    "views follow a base that was transposed in place": """
+        x = T.tensor([[-1.0, 2.0], [1.0, 3.0]], requires_grad=True)
+        y = x * 1
+        a = y[1]
+        y.t_()
+        a *= 3
+        b = y[1]
+        y.transpose_(0, 1)
+        b *= 2
+        a *= b.detach().clone()
+        y.square().sum().backward()
+    """,
+    "views follow a base that was squeezed and unsqueezed in place": """
+        x = T.tensor([[-1.0, 2.0, 1.5]], requires_grad=True)
+        y = x * 1
+        a = y.select(1, 0)
+        b = a[0]
+        y.unsqueeze_(1)
+        c = y[0, 0, 1]
+        y.squeeze_()
+        a.mul_(2)
+        b.mul_(y[2].detach().clone())
+        c *= 5
+        y.mul_(7)
+        (a.sum() + b * c).backward()
+    """,
+    "copies of expanded tensors are in row-major order": """
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        y = x.expand(3, 2, 2).clone()
+        y.view(-1).mul_(2)
+        a = T.empty_like(x.expand(3, 2, 2)).fill_(1).view(-1)
+        b = x.expand(3, 2, 2).double().view(-1)
+        c = T.zeros_like(x.unsqueeze(1).expand(2, 3, 2)).view(-1)
+    """,
+    "bool tensors are not subtracted": """
+        x = T.tensor([1.0, 2.0])
+        y = x > 1
+        a = x - y
+        b = True - x
+        x -= y
+        x.sub_(True)
+        y.sub_(y)
+        c = T.rsub(x, y)
+    """,
+    "ops of tensors of one dtype": """
+        x = T.tensor([1.0, 2.0])
+        y = x.double()
+        a = x.lerp(y, 0.5)
+        b = x.heaviside(y)
+        c = x.lerp(x > 1, 0.5)
+    """,
+    "a dimension that a number does not have": """
+        x = T.tensor(1.0, requires_grad=True)
+        y = x.unflatten(1, (1, -1))
+        z = x.unflatten(0, (1, -1))
+    """,
+    "writes to what .data returned are writes to that": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        w = T.tensor([3.0, 4.0], requires_grad=True)
+        d = x.data
+        a = d * w
+        b = x * w
+        d.add_(1)
+        b.sum().backward()
+        a.sum().backward()
+        e = x.data
+        c = e * w
+        e[0] = 7
+        c.sum().backward()
+    """,
+    "parts of expanded tensors are written": """
+        x = T.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
+        y = x * 1
+        z = y.expand(2, 2, 3).diagonal()
+        z.mul_(3)
+        z[0] = 7
+        y.expand(2, 2, 3).diagonal(1, 1, 2)[0].mul_(2)
+        y.expand(2, 2, 3).unfold(2, 2, 1)[1, :, 1, 0].fill_(5)
+        c = T.zeros(2, 3, dtype=T.complex64)
+        T.view_as_real(c.expand(2, 2, 3))[1].add_(2)
+        T.add(c.expand(2, 2, 3)[0], 1, out=c.expand(2, 2, 3)[1])
+        y.square().sum().backward()
+    """,
+    "transforms under no_grad are not recorded": """
+        x = T.tensor([0.5, 1.5], requires_grad=True)
+        with T.no_grad():
+            a, b = T.func.jvp(lambda a: a * a.sum(), (x,), (x,))
+            c = T.func.jacrev(lambda a: a * a.sum())(x)
+            d = T.func.jacfwd(lambda a: a * a.sum())(x.clone()).sum()
+            e = T.func.grad(lambda a: (a * a * x).sum())(x.detach())
+            f, g = T.func.grad_and_value(lambda a: (a * a * x).sum())(x)
+            h = T.func.vjp(lambda a: a * x, x)[1](x)[0]
+        i = T.func.grad(lambda a: (a * a * x).sum())(x.detach())
+    """,
+    "targets of soft margins, and numbers to repeat": """
+        x = T.tensor([2.0, 3.0], requires_grad=True)
+        y = T.nn.functional.soft_margin_loss(x, x)
+        z = T.nn.functional.soft_margin_loss(x, T.ones(2))
+        a = T.tensor(1.0).repeat_interleave(2, 0)
+        b = T.tensor(1.0).repeat_interleave(2)
+        c = T.tensor(1.0).repeat_interleave(T.tensor([2]), -1)
+    """,
 }
 
 

@@ -133,12 +133,157 @@ class Once(T.autograd.Function):
         return 2 * x * g
 
 
+class Three(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y, factor):
+        ctx.save_for_backward(x, y)
+        ctx.factor = factor
+        return x * y, y * factor, "a label"
+
+    @staticmethod
+    def backward(ctx, g, h, label):
+        x, y = ctx.saved_tensors
+        return (g * y).sum_to_size(x.shape), (g * x + h * ctx.factor).sum_to_size(y.shape), None
+
+
+class Dirty(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        x.mul_(2)
+        ctx.mark_dirty(x)
+        return x, y * 3
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return g * 2, h * 3
+
+
+class Passing(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return x, x.detach() + y.detach()
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return g + h, h
+
+
+class Needs(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y, nothing):
+        ctx.save_for_backward(x, nothing, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, _, y = ctx.saved_tensors
+        log.append(("needs", [float(n) for n in ctx.needs_input_grad], ""))
+        return g * y if ctx.needs_input_grad[0] else None, g * x if ctx.needs_input_grad[1] else None, None
+
+
+class Nested(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return Square.apply(x) + x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return Scale.apply(g, 2.0) * x + g
+
+
+class Context(T.autograd.Function):
+    @staticmethod
+    def forward(x, y):
+        return x * y, (x > y).to(x.dtype)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs, output[0])
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def backward(ctx, g, _):
+        x, y, product = ctx.saved_tensors
+        return g * y + 0 * product, g * x
+
+
+class Listed(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, pair, x):
+        ctx.save_for_backward(x)
+        return x * 2 + pair[0].detach()
+
+    @staticmethod
+    def backward(ctx, g):
+        return None, g * 2
+
+
+class Views(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view(x.shape)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 5
+
+
+class Inside(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        with T.enable_grad():
+            leaf = x.detach().requires_grad_()
+            result = (leaf * leaf).sin()
+        ctx.save_for_backward(leaf, result)
+        return result.detach()
+
+    @staticmethod
+    def backward(ctx, g):
+        leaf, result = ctx.saved_tensors
+        return T.autograd.grad(result, leaf, g, retain_graph=True)[0]
+
+
+class Unused(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx, g, h):
+        seen("unused", g)
+        seen("unused", h)
+        return g * 2 + h * 3
+
+
+class Intermediate(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        kept = x.exp()
+        ctx.save_for_backward(kept)
+        return kept * kept
+
+    @staticmethod
+    def backward(ctx, g):
+        (kept,) = ctx.saved_tensors
+        return 2 * kept * kept * g
+
+
 def apart(grads):
     return tuple(g if g is None else g.clone() if g.requires_grad else g.detach().clone() for g in grads)
 
 
 def seen(name, g):
     log.append((name, None if g is None else g.tolist(), None if g is None else str(g.dtype)))
+
+
+def twice(module, args, out):
+    return out * 2 if isinstance(out, T.Tensor) else None
+
+
+def times(grads, factor):
+    return tuple(None if g is None else g * factor for g in grads)
 
 
 def see(name):

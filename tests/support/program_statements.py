@@ -69,7 +69,7 @@ def unary(w):
     x = w.pick(lambda t: t.is_floating_point() or t.is_complex())
     if x is None:
         return None
-    name = w.some(*UNARY[:-5] if w.run.names[x].is_complex() else UNARY)
+    name = w.some(*UNARY[:-5] if w.tensor(x).is_complex() else UNARY)
     return f"{w.new()} = T.nn.functional.{name}({x})" if name in FUNCTIONAL else f"{w.new()} = {x}.{name}()"
 
 
@@ -213,7 +213,7 @@ def view(w):
             f"narrow({d}, {min(1, n)}, {max(n - 1, 0)})",
             f"split(1, {d})[0]", f"unbind({d})[-1]", f"chunk(2, {d})[0]", f"tensor_split(2, {d})[1]",
         ]  # fmt: skip
-    if w.run.names[x].is_complex():
+    if w.tensor(x).is_complex():
         forms += ["imag", "real", "conj()", "conj()"] * 2
     form = w.some(*forms)
     if form == "alias":
@@ -242,7 +242,7 @@ def index(w, x) -> str:
     if w.chance(0.15):
         parts.append("...")
     if w.chance(0.12):
-        return f"{x} > {w.number()}" if not w.run.names[x].is_complex() else f"{x} != 0.5"
+        return f"{x} > {w.number()}" if not w.tensor(x).is_complex() else f"{x} != 0.5"
     if w.chance(0.06):
         return "T.tensor([0])"
     return ", ".join(parts) or "..."
@@ -281,8 +281,8 @@ def in_place(w):
     if "bool" in w.dtype(y) and "bool" not in w.dtype(x):
         y = x
     d, n = w.dim(x), w.number()
-    few = 1 if w.run.names[x].numel() else 0
-    first = "T.tensor([0])" if w.run.names[x].numel() else "T.zeros(0, dtype=T.int64)"
+    few = 1 if w.tensor(x).numel() else 0
+    first = "T.tensor([0])" if w.tensor(x).numel() else "T.zeros(0, dtype=T.int64)"
     forms = [
         f"{x}.add_({y})", f"{x}.mul_({y})", f"{x}.sub_({n})", f"{x}.div_({n or 2})", f"{x}.zero_()",
         f"{x}.fill_({n})", f"{x}.copy_({y})",
@@ -378,7 +378,10 @@ def of_gradient(w):
 
 
 # Nodes of ops that consist of several ops in one of the two libraries.
-OTHER_INPUTS = "(torch::autograd::)?(CopySlices|IndexPut|Addmm|Mm|Mv|Bmm|Dot|NativeLayerNorm|UnsafeView|View|T)"
+OTHER_INPUTS = (
+    "(torch::autograd::)?"
+    "(CopySlices|IndexPut|Addmm|Mm|Mv|Bmm|Dot|NativeLayerNorm|UnsafeView|View|T|Select|Slice|Unsqueeze)"
+)
 
 
 @kind(4)
@@ -396,7 +399,7 @@ def hook(w):
         f"{x}.register_hook(lambda g: T.zeros_like(g))",
         f"{x}.register_hook(lambda g: {x}.detach() * g)", f"{x}.register_post_accumulate_grad_hook(see_grad('{x}'))",
     ]  # fmt: skip
-    node = w.run.names[x].grad_fn
+    node = w.tensor(x).grad_fn
     if node is not None and not re.match(OTHER_INPUTS, node.name()):
         forms += [
             f"{x}.grad_fn.register_hook(see_inputs('{x}'))", f"{x}.grad_fn.register_prehook(see_outputs('{x}'))",
@@ -433,7 +436,7 @@ def module(w):
     if x is None:
         return None
     n = w.shape(x)[-1]
-    dtype = str(w.run.names[x].dtype).replace("torch", "T")
+    dtype = str(w.tensor(x).dtype).replace("torch", "T")
     forms = [
         f"fill(T.nn.Linear({n}, 2, dtype={dtype}))",
         f"T.nn.LayerNorm({n}, dtype={dtype})", "T.nn.ReLU(inplace=True)", "T.nn.Tanh()",

@@ -17,12 +17,20 @@ import multiprocessing
 import random
 import re
 import sys
+import textwrap
 import time
 import warnings
 
+from support import program_modules, program_ops  # noqa: F401  their statements
 from support.program_listed import listed
 from support.program_runs import SEEN, SEEN_OF_VARIABLES, Run, ambiguous, difference, held, shrink
 from support.program_statements import KINDS, WEIGHTS
+
+REGIONS = (
+    "T.no_grad()", "T.no_grad()", "T.enable_grad()", "T.set_grad_enabled(False)", "T.inference_mode()",
+    "T.autograd.set_detect_anomaly(True)", "T.autograd.graph.save_on_cpu()",
+    "T.autograd.graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t)",
+)  # fmt: skip
 
 
 class Writer:
@@ -34,6 +42,7 @@ class Writer:
         self.statements: list[str] = []
         self.count = 0
         self.handles: list[str] = []
+        self.region, self.left = "", 0  # what the next statements stand in, and how many they are
 
     def program(self) -> list[str]:
         """Return a new program."""
@@ -56,20 +65,21 @@ class Writer:
         for name, tensor in self.tensors().items():
             if ambiguous(tensor):
                 statement += f"\ndel {name}"
-                del self.run.names[name]
+                exec(f"del {name}", self.run.names)
         self.statements.append(statement)
 
     def in_region(self, statement: str) -> str:
-        """Return the statement, seldom inside of a region with another grad mode."""
-        if self.random.random() > 0.08:
-            return statement
-        regions = ["T.no_grad()", "T.no_grad()", "T.enable_grad()", "T.set_grad_enabled(False)", "T.inference_mode()"]
-        region = self.random.choice(regions)
+        """Return the statement; seldom, it and some after it are inside of a region with another mode."""
+        if not self.left:
+            if self.random.random() > 0.06:
+                return statement
+            self.region, self.left = self.random.choice(REGIONS), self.random.choice((1, 1, 2, 4))
+        self.left -= 1
         if re.search(r"\.(t|transpose|swapaxes|unsqueeze|squeeze)_\(", statement):  # a shape that no node knows of
             return statement
-        if "inference" in region and re.search("requires_grad|copy|Parameter|backward|grad|detach_", statement):
+        if "inference" in self.region and re.search("requires_grad|copy|Parameter|backward|grad|detach_", statement):
             return statement
-        return f"with {region}:\n    {statement}"
+        return f"with {self.region}:\n{textwrap.indent(statement, '    ')}"
 
     def ending(self) -> list[str]:
         """Return the last statements: gradients of what requires grad."""
@@ -82,10 +92,10 @@ class Writer:
     def tensors(self) -> dict:
         return self.run.tensors()
 
-    def new(self) -> str:
+    def new(self, letter: str = "v") -> str:
         """Return a new variable's name."""
         self.count += 1
-        return f"v{self.count - 1}"
+        return f"{letter}{self.count - 1}"
 
     def some(self, *choices):
         return self.random.choice(choices)
@@ -117,14 +127,18 @@ class Writer:
 
     def replaceable(self, name: str, other: str) -> bool:
         """Whether the data of a tensor can be replaced by another one's, and no view misses it."""
-        tensor, new = self.run.names[name], self.run.names[other]
+        tensor, new = self.tensor(name), self.tensor(other)
         return tensor.is_leaf and not tensor._is_view() and tensor.shape == new.shape and tensor.dtype == new.dtype
 
+    def tensor(self, name: str):
+        """Return the tensor with a name, which may be a module's parameter."""
+        return eval(name, self.run.names)
+
     def shape(self, name: str) -> tuple:
-        return tuple(self.run.names[name].shape)
+        return tuple(self.tensor(name).shape)
 
     def dtype(self, name) -> str:
-        return str(self.run.names[name].dtype) if isinstance(name, str) else ""
+        return str(self.tensor(name).dtype) if isinstance(name, str) else ""
 
     def dim(self, name: str) -> int:
         """Return a dimension of a tensor; seldom one that it does not have."""
