@@ -1,0 +1,83 @@
+"""The programs in README.md and on the pages of docs/ run as they stand, and do what the pages say."""
+
+import re
+import textwrap
+
+import pytest
+
+from support.distribution_builder import ROOT, output
+
+REGISTER = "import plugrad\nfrom plugrad.extend import register"
+# What stands on a page in words: (page, number of the program) -> source before it, source after it.
+AROUND = {
+    ("README.md", 0): ("", "assert torch.load('model.pt').keys() == model.state_dict().keys()"),
+    ("README.md", 1): (REGISTER, "register(*plugrad_ops())\nassert torch.tensor([8.0]).cbrt().item() == 2"),
+    ("architecture.md", 0): (REGISTER, "register(*plugrad_ops())\nassert plugrad.tensor([8.0]).cbrt_().item() == 2"),
+    ("check.md", 1): (
+        "from plugrad.nn import Module",
+        """
+        from plugrad.testing.samples import Maker
+        (first, _), (second, _) = Scale.samples(Maker("page"))
+        assert first == 4 and second.args == (4,) and second.kwargs == {"bias": False}
+        """,
+    ),
+    ("plugins.md", 0): ("", "assert plugrad.backends.fallbacks() == {}"),
+    ("safety.md", 0): ("", "assert x.grad.tolist() == [0.0, 0.5]"),
+    ("safety.md", 2): (
+        """
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.encoder = torch.nn.Linear(2, 3)
+                self.head = torch.nn.Linear(1, 1)
+
+            def forward(self, x):
+                return self.head(self.encoder(x).argmax(1, keepdim=True).float())
+
+        import warnings
+        model, criterion = Model(), torch.nn.MSELoss()
+        x, y = torch.randn(5, 2), torch.randn(5, 1)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+        """,
+        """
+        assert "2 parameter(s) receive no gradient from this backward:" in str(seen[0].message)
+        assert "encoder.weight: its path to the loss ends in argmax at" in str(seen[0].message)
+        """,
+    ),
+}  # fmt: skip
+# Programs that end with an error, as the page says.
+FAILING = {
+    ("check.md", 0): (LookupError, "there is nothing named 'plugrad-foo' to check"),  # it is installed nowhere
+    ("safety.md", 1): (RuntimeError, "saved by ExpBackward0"),
+}
+PAGES = ("README.md", "architecture.md", "check.md", "checkpoints.md", "interception.md", "plugins.md", "safety.md")
+
+
+def programs(page):
+    file = ROOT / page if page == "README.md" else ROOT / "docs" / page
+    return re.findall(r"^```python\n(.*?)^```$", file.read_text(), re.M | re.S)
+
+
+def script(page):
+    """Return all programs of a page as one, with what stands there in words."""
+    parts = ["import warnings; warnings.simplefilter('error')"]
+    for number, program in enumerate(programs(page)):
+        before, after = [textwrap.dedent(text) for text in AROUND.get((page, number), ("", ""))]
+        inside = before.rstrip().rpartition("\n")[2].startswith(" ")  # in a block that `before` begins
+        if (page, number) in FAILING:
+            error, text = FAILING[page, number]
+            program = f"try:\n{textwrap.indent(program, '    ')}except {error.__name__} as error:\n"
+            program += f"    assert {text!r} in str(error)\nelse:\n    raise AssertionError('no error')\n"
+        parts += [before, textwrap.indent(program, "    ") if inside else program, after]
+    return "\n".join(parts)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_programs_run(page, tmp_path):
+    output(script(page), cwd=tmp_path)
+
+
+def test_all_pages_with_programs_are_tested():
+    own = {"authors.md", "first_package.md"}  # followed by tests of their own
+    assert {file.name for file in (ROOT / "docs").glob("*.md") if programs(file.name)} <= {*PAGES, *own}
