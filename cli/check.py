@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from plugrad.cli.output import refuse_unwritable, say, show
+from plugrad.cli.output import counted, refuse_unwritable, say, show
 from plugrad.testing import checks_of
 from plugrad.testing.running import expressions, jobs, state
 from plugrad.testing.running.junit import write_junit
@@ -66,7 +66,7 @@ def check(
         _report(rows, kept, verbose)
     if interrupted:
         advice = "; the same command continues" if resume else "; with --resume it could be continued"
-        typer.echo(f"interrupted after {len(rows)} of {len(cases)} checks{advice}", err=True)
+        typer.echo(f"interrupted after {len(rows)} of {counted(len(cases), 'check')}{advice}", err=True)
         raise typer.Exit(130)
     raise typer.Exit(1 if any(row["status"] == "failed" for row in rows) else 0)
 
@@ -127,7 +127,7 @@ def _report(rows, kept, verbose) -> None:
     summary = ", ".join(f"{count} {words[word]}" for word, count in counts.items() if count)
     origins = sorted({row["origin"] for row in rows if row["origin"]})
     again = f" ({kept.known} of them before)" if kept is not None and kept.known else ""
-    say(f"{', '.join(origins) or 'nothing'}: {len(rows)} checks{again}: {summary or 'none finished'}")
+    say(f"{', '.join(origins) or 'nothing'}: {counted(len(rows), 'check')}{again}: {summary or 'none finished'}")
 
 
 COMMANDS = [check]

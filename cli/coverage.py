@@ -10,7 +10,7 @@ import typer
 
 from plugrad.catalog.rows import backends_of, ops_of, providers
 from plugrad.cli.coverage_page import page
-from plugrad.cli.output import named_op, progress, refuse_unknown, refuse_unwritable
+from plugrad.cli.output import counted, named_op, progress, refuse_unknown, refuse_unwritable
 from plugrad.testing import coverage_report
 from plugrad.testing.coverage import TRIALS
 from plugrad.testing.coverage_report import by_op
@@ -59,7 +59,7 @@ def coverage(
     if as_json:
         typer.echo(json.dumps(report, indent=1))
     elif html is not None:
-        typer.echo(f"{html}: {len(chosen)} ops, {len(rows)} rows")
+        typer.echo(f"{html}: {counted(len(chosen), 'op')}, {counted(len(rows), 'row')}")
     else:
         _print(report, dtypes, devices, holes)
 

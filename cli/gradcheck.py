@@ -7,7 +7,7 @@ import json
 import typer
 
 from plugrad import registry
-from plugrad.cli.output import named_op, progress, show
+from plugrad.cli.output import counted, named_op, progress, show
 from plugrad.testing.gradients import of_ops
 
 COLUMNS = {
@@ -57,7 +57,7 @@ def _summary(chosen, rows) -> str:
         "REFUSED": "not implemented", "INCONCLUSIVE": "inconclusive", "NO SAMPLES": "ops without samples",
     }  # fmt: skip
     summary = ", ".join(f"{counts[status]} {text}" for status, text in words.items() if status in counts)
-    return f"{len(chosen)} op{'s' * (len(chosen) != 1)}: {summary or 'nothing to check'}"
+    return f"{counted(len(chosen), 'op')}: {summary or 'nothing to check'}"
 
 
 COMMANDS = [gradcheck]

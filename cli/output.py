@@ -90,6 +90,15 @@ def say(text: str) -> None:
     typer.echo(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words.
+
+    >>> counted(1, "op"), counted(0, "row")
+    ('1 op', '0 rows')
+    """
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
 def _cell(value) -> str:
     if value is None:
         return ""

@@ -11,7 +11,7 @@ from plugrad.catalog import lockfile
 from plugrad.catalog import rows as catalog
 from plugrad.catalog import why as explaining
 from plugrad.cli import settings
-from plugrad.cli.output import Listing, refuse_unknown, say, show
+from plugrad.cli.output import Listing, counted, refuse_unknown, say, show
 from plugrad.registry import preferences
 from plugrad.registry.settings import project_file, user_file
 
@@ -69,7 +69,7 @@ def lock(file: str = LOCK_FILE):
         locked = lockfile.write(file)
     except OSError as error:
         raise typer.BadParameter(f"{file} can't be written: {error}") from None
-    say(f"{file}: {len(locked)} distribution{'s' * (len(locked) != 1)}")
+    say(f"{file}: {counted(len(locked), 'distribution')}")
     for one in locked:
         say(f"  {one.name} {one.version}" + (f": {one.note}" if one.note else ""))
 
@@ -82,7 +82,7 @@ def verify(file: str = LOCK_FILE, as_json: bool = typer.Option(False, "--json", 
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"{file} can't be read as a lock file: {error}") from None
     rows = [dict(zip(("distribution", "kind", "text"), row)) for row in lockfile.compare(locked)]
-    same = f"{len(locked)} distribution{'s' * (len(locked) != 1)} as locked"
+    same = f"{counted(len(locked), 'distribution')} as locked"
     show(rows, DIFFERENCES, as_json, same)
     for one in lockfile.present() if not as_json else ():
         if one.note:

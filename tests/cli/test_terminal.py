@@ -98,7 +98,7 @@ def test_a_report_that_cant_be_written_is_refused_before_anything_is_measured(tm
     (tmp_path / "file").write_text("")
     result = invoke(*command, tmp_path / "file" / "report", status=2)
     assert "report can't be written: Not a directory" in plain(result)
-    assert "relu:" not in result.output and "1 ops" not in result.output
+    assert "relu:" not in result.output and "1 op" not in result.output
 
 
 def paragraphs(text):
