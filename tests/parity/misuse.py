@@ -202,7 +202,7 @@ def says_the_argument(theirs, ours) -> bool:
 
 
 FELL = re.compile(
-    "Boolean value of Tensor|truth value of an|object is not (iterable|subscriptable|callable)|object is not reversible|"
+    "Boolean value of Tensor|truth value of an|object is not (iterable|subscriptable|callable|reversible)|"
     "unsupported operand type|can only concatenate|(float|int)\\(\\) argument must be|must be real number|"
     "has no len\\(\\)|converted to Python scalars|interpreted as an integer|not supported between instances|"
     "object does not support|indices must be|can't multiply sequence|can't mod|unhashable"
