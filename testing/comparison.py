@@ -286,6 +286,8 @@ def make_tensor(
             f"The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got "
             f"{noncontiguous=} and {memory_format=}"
         )
+    if not isinstance(dtype, plugrad.dtype):
+        raise TypeError(f"The requested dtype {dtype!r} is not supported by make_tensor(); write torch.float32, ...")
     name = _dtype_name(dtype)
     floating = is_float_dtype(dtype)
     if requires_grad and not floating:

@@ -42,8 +42,8 @@ class device(Region):
             return type if index is None else cls(type.type, index)
         if isinstance(type, int) and not isinstance(type, bool):
             type, index = backends_room().accelerator(), type
-        if not isinstance(type, str):
-            raise TypeError(f"device(): a device is a string such as 'cpu' or 'cuda:0', not {type!r}")
+        if not isinstance(type, str) or index is not None and not isinstance(index, int):
+            raise TypeError(f"device(): a device is a string such as 'cpu' or 'cuda:0', not {type!r}, {index!r}")
         name, colon, number = type.partition(":")
         if colon:
             if index is not None:

@@ -59,7 +59,7 @@ class Elementwise(Op):
         described = []
         for position in self.promoted:
             value = raw[position]
-            if value is None:
+            if value is None and self.defaults.get(self.parameters[position], 0) is None:
                 continue
             if hasattr(value, "dtype") and isinstance(values[position], Tensor):
                 described.append((dtypes.from_numpy(value.dtype), "dim" if value.ndim else "zero"))
@@ -175,11 +175,11 @@ class Binary(Elementwise):
 
     def __init__(self, function, *, numbers="other", **options):
         super().__init__(function, **options)
-        self.numbers = numbers  # which operand may be a Python number when called by name: "other", "both", "none"
+        self.numbers = numbers  # which may be Python numbers when called by name: "other", "both", at once "any", "none"
 
     def check_numbers(self, values) -> None:
         """Raise PyTorch's TypeError for a Python number where only a tensor may stand."""
-        if self.numbers == "both":
+        if self.numbers in ("both", "any"):
             return
         for position, value in enumerate(values[: 1 if self.numbers == "other" else 2]):
             if isinstance(value, (int, float, complex, numpy.generic)):

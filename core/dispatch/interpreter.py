@@ -142,8 +142,8 @@ def _unwrap_sequence(op, value, ttype):
 
 
 def _no_tensor(op, values):
-    """Return the tensor type to go on with when no argument is a tensor; a TypeError unless it is an empty list."""
-    if values and (type(values[0]) is list or type(values[0]) is tuple) and not values[0]:
+    """Return the tensor type to go on with when no argument is a tensor; a TypeError if one should be."""
+    if getattr(op, "numbers", None) == "any" or values and type(values[0]) in (list, tuple) and not values[0]:
         return device("cpu").tensor_type(dtypes.get_default_dtype().numpy)  # the kernel says what is wrong with it
     raise TypeError(
         f"{op.name}(): argument '{op.parameters[0]}' (position 1) must be Tensor, not {type(values[0]).__name__}; "
@@ -283,16 +283,11 @@ def finish_many(op, values, raw, ttype, results, result_dtype=None):
     if op.returns is None:
         return tuple(tensors)
     if len(tensors) != len(op.returns._fields):
-        raise _wrong_number(op, len(tensors))
+        raise TypeError(
+            f"the kernel of op {op.qualname!r} returned {len(tensors)}: it must return a tuple of "
+            f"{len(op.returns._fields)}, as returns={' '.join(op.returns._fields)!r} says"
+        )
     return op.returns(*tensors)
-
-
-def _wrong_number(op, number):
-    fields = op.returns._fields
-    return TypeError(
-        f"the kernel of op {op.qualname!r} returned {number}: it must return a tuple of {len(fields)}, as "
-        f"returns={' '.join(fields)!r} says"
-    )
 
 
 # ---------------------------------------------------------------------------------------------------- history

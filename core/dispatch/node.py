@@ -20,13 +20,9 @@ _PASSES_ON = (lambda F, g: g).__code__.co_code  # a formula that hands its gradi
 _HOLDS_NO_TENSOR = ("plain", "shape", "dim", "absent")  # roles of arguments in a plan
 
 
-def _same(F, value):
-    return value
-
-
 def _real_formula(function):
     """Return a formula in which `conj` does nothing: for nodes whose tensors are known to be real."""
-    replaced = {name: _same for name, value in function.__globals__.items() if value is conj}
+    replaced = {name: lambda F, value: value for name, value in function.__globals__.items() if value is conj}
     if not replaced or not set(replaced) & set(function.__code__.co_names):
         return function
     return types.FunctionType(function.__code__, {**function.__globals__, **replaced}, function.__name__)

@@ -41,11 +41,7 @@ def install(hooks: tuple) -> None:
             one.discard("installed hooks")
 
 
-def _note_default_device(is_set: bool) -> None:
-    (elsewhere.add if is_set else elsewhere.discard)("the default device")
-
-
-on_default_device.append(_note_default_device)
+on_default_device.append(lambda is_set: (elsewhere.add if is_set else elsewhere.discard)("the default device"))
 
 
 class _Leaf:
@@ -56,8 +52,6 @@ class _Leaf:
 
 
 LEAF = _Leaf()
-
-
 
 
 # ---------------------------------------------------------------------------------------------------- grad modes
@@ -132,7 +126,7 @@ class inference_mode(ModeContext):
     __slots__ = ("_on",)
 
     def __init__(self, mode=True):
-        self._on = bool(mode)
+        self._on = flag("mode", mode)
 
     def changes(self):
         return {"pausing": self._on or mode.pausing and not mode.inference, "inference": self._on}
@@ -155,7 +149,7 @@ class detect_anomaly(Region):
     """Show the forward stack of an op whose backward fails; stop at NaN gradients."""
 
     def __init__(self, check_nan=True):
-        self._wanted = {"anomaly": True, "check_nan": bool(check_nan)}
+        self._wanted = {"anomaly": True, "check_nan": flag("check_nan", check_nan)}
 
     def changes(self):
         return self._wanted
@@ -165,7 +159,7 @@ class set_detect_anomaly(detect_anomaly):
     """Switch anomaly mode on or off: at once, or as a context manager for the block."""
 
     def __init__(self, mode, check_nan=True):
-        self._wanted = {"anomaly": bool(mode), "check_nan": bool(check_nan)}
+        self._wanted = {"anomaly": flag("mode", mode), "check_nan": flag("check_nan", check_nan)}
         self._previous = _set_anomaly(self._wanted)
 
     def changes(self):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from plugrad import needs
 from plugrad.devices import dtypes
+from plugrad.errors import flag
 from plugrad.graph.modes import no_grad
 from plugrad.nn.tables import room
 from plugrad.tensor.tensor import Tensor
@@ -118,7 +119,9 @@ def _parse_to(*args, tensor=None, memory_format=None, **kwargs):
     """Return what Module.to was given: device, dtype, non_blocking, memory_format."""
 
     def to(device=None, dtype=None, non_blocking=False):
-        return device, dtype, non_blocking, memory_format
+        if dtype is not None and not isinstance(dtype, dtypes.dtype):
+            raise TypeError(f"to(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
+        return device, dtype, flag("non_blocking", non_blocking), memory_format
 
     first = args[0] if args else tensor
     if isinstance(first, Tensor):

@@ -151,7 +151,7 @@ class HookedCall:
         >>> double(torch.tensor([1.0]))
         tensor([2.])
         """
-        marks = [self._forward_pre_hooks_with_kwargs] * with_kwargs
+        marks = [self._forward_pre_hooks_with_kwargs] * bool(with_kwargs)
         return self._add_hook(self._forward_pre_hooks, hook, prepend, marks)
 
     def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False) -> RemovableHandle:
@@ -170,7 +170,8 @@ class HookedCall:
         >>> negate(torch.tensor([1.0]))
         tensor([-1.])
         """
-        marks = [self._forward_hooks_with_kwargs] * with_kwargs + [self._forward_hooks_always_called] * always_call
+        marks = [self._forward_hooks_with_kwargs] * bool(with_kwargs)
+        marks += [self._forward_hooks_always_called] * bool(always_call)
         return self._add_hook(self._forward_hooks, hook, prepend, marks)
 
     def register_full_backward_pre_hook(self, hook, prepend=False) -> RemovableHandle:

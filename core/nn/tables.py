@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 from collections import OrderedDict
 
-from plugrad.tensor.tensor import Tensor
-
 
 class Table:
     """A table of one instance, made when it is first looked at.
@@ -37,11 +35,7 @@ def room(name: str):
 
 def typename(value) -> str:
     """How error messages call ``value``: by its tensor type, its name or its class."""
-    if isinstance(value, Tensor):
-        return value.type()
-    named = value if hasattr(value, "__qualname__") else type(value)
-    module = getattr(named, "__module__", None)
-    return named.__qualname__ if module in (None, "builtins") else f"{module}.{named.__qualname__}"
+    return room("queries").typename(value)
 
 
 def addindent(text: str, spaces: int) -> str:

@@ -260,9 +260,5 @@ def cli_hooks(command: str | None = None) -> list:
     return [(plugins[hook.plugin_name], hook.function) for hook in hooks]
 
 
-def _load_needed(plugin, quiet) -> None:
-    (load_or_warn if quiet else load)(plugin)
-
-
-events.on_needed.append(_load_needed)
+events.on_needed.append(lambda plugin, quiet: (load_or_warn if quiet else load)(plugin))
 events.on_unknown.append(load_deferred)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from operator import index
+
 import numpy
 
 from plugrad import needs
@@ -13,6 +16,12 @@ class Size(tuple):
     """A shape: a tuple of ints that also counts its elements."""
 
     __slots__ = ()
+
+    def __new__(cls, sizes=()):
+        try:
+            return _size([int(index(n)) for n in sizes])
+        except TypeError:
+            raise TypeError(f"torch.Size() takes an iterable of 'int', not {sizes!r}") from None
 
     def numel(self) -> int:
         """Return the number of elements of a tensor of this shape."""
@@ -26,7 +35,7 @@ class Size(tuple):
 
     def __getitem__(self, item):
         part = tuple.__getitem__(self, item)
-        return Size(part) if isinstance(item, slice) else part
+        return _size(part) if isinstance(item, slice) else part
 
     def __add__(self, other):
         return Size(tuple.__add__(self, tuple(other)))
@@ -36,6 +45,9 @@ class Size(tuple):
 
     def __reduce__(self):
         return Size, (tuple(self),)
+
+
+_size = partial(tuple.__new__, Size)  # of what is known for ints
 
 
 def _op_property(name: str, doc: str):
@@ -72,12 +84,12 @@ class Description:
     @property
     def shape(self) -> Size:
         """The size of each dimension."""
-        return Size(self._data.shape)
+        return _size(self._data.shape)
 
     def size(self, dim=None):
         """Return the shape, or the size of one dimension."""
         if dim is None:
-            return Size(self._data.shape)
+            return _size(self._data.shape)
         if not self._data.ndim:
             axes(dim, 0)
             raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
@@ -210,12 +222,12 @@ class Description:
     def is_same_size(self, other) -> bool:
         """Whether the other tensor has the same shape."""
         if not isinstance(other, Description):
-            raise TypeError(f"is_same_size(): argument 'other' must be Tensor, not {type(other).__name__}")
+            raise TypeError(f"is_same_size(), is_set_to(): argument 'other' must be Tensor, not {type(other).__name__}")
         return self._data.shape == other._data.shape
 
     def is_set_to(self, other) -> bool:
         """Whether the other tensor is the same memory, seen in the same way."""
-        return self.data_ptr() == other.data_ptr() and self.shape == other.shape and self.stride() == other.stride()
+        return self.is_same_size(other) and self.data_ptr() == other.data_ptr() and self.stride() == other.stride()
 
     def get_device(self) -> int:
         """Return the number of the device, -1 for the CPU."""

@@ -142,6 +142,9 @@ class Protocols:
             f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element).__name__}."
         )
 
+    def __delitem__(self, index):
+        raise TypeError("Tensor does not support deleting items; write torch.cat(...) of what is to stay")
+
     __hash__ = object.__hash__
 
     def __format__(self, spec):

@@ -24,6 +24,8 @@ def calculate_gain(nonlinearity, param=None):
     >>> torch.nn.init.calculate_gain("leaky_relu", 1.0)
     1.0
     """
+    if not isinstance(nonlinearity, str):
+        raise ValueError(f"Unsupported nonlinearity {nonlinearity!r}: it must be a string, such as 'relu'")
     if nonlinearity in _LINEAR:
         return 1
     if nonlinearity == "leaky_relu":

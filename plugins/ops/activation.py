@@ -173,7 +173,7 @@ def softshrink_vjp(F, g, input, lambd):
 def prelu_elements(xp, input, weight):
     """Each element, times `weight` where negative; the two broadcast."""
     refuse(NOT_FLOATING, "prelu_cpu", input)
-    return input.clip(0, math.inf) + input.clip(-math.inf, 0) * weight
+    return xp.where(input > 0, input, input * weight)  # a slope that is no number concerns what is not positive
 
 
 @prelu_elements.vjp("input")

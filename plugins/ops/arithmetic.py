@@ -18,6 +18,8 @@ from plugrad.extend import (
 
 from ._checks import BOOL, BOOL_OR_COMPLEX, INTEGER, INTEGRAL, is_number, refuse
 
+_ONE = 1  # an alpha that is this very int scales nothing; True and 1.0 have to be looked at
+
 
 def _check_alpha(array, alpha):
     kind = getattr(getattr(array, "dtype", None), "kind", "c")
@@ -35,19 +37,21 @@ def _scaled(xp, input, other, alpha):
     array = input if hasattr(input, "dtype") else other
     scaled = xp.multiply(other, _check_alpha(array, alpha))
     # Of two numbers one, whose dtype counts for nothing; integers go through int64, which wraps around.
-    return scaled if hasattr(other, "dtype") or is_integer(array.dtype) else scaled.item()
+    keeps = hasattr(other, "dtype") or hasattr(array, "dtype") and is_integer(array.dtype)
+    return scaled if keeps else scaled.item()
 
 
 def _check_divisor(xp, input, other):
     """Integer division by zero is an error; NumPy would answer 0."""
-    if is_integer(getattr(other, "dtype", getattr(input, "dtype", None))) and not xp.all(other):
+    array = other if hasattr(other, "dtype") else xp.asarray(input)
+    if is_integer(array.dtype) and not xp.all(other):
         raise RuntimeError("ZeroDivisionError")
 
 
 # ---------------------------------------------------------------- sums
 
 
-@binary()
+@binary(numbers="any")
 def add(xp, input, other, *, alpha=1):
     """Sum of two tensors, the second one scaled: `input + alpha * other`.
 
@@ -61,7 +65,7 @@ def add(xp, input, other, *, alpha=1):
     >>> torch.add(torch.tensor([1., 2.]), 1, alpha=10)
     tensor([11., 12.])
     """
-    if alpha == 1:
+    if alpha is _ONE:
         return xp.add(input, other)
     return xp.add(input, _scaled(xp, input, other, alpha))
 
@@ -89,7 +93,7 @@ def _not_bool(*dtypes):
         )
 
 
-@binary(aliases=("subtract",), meet=_not_bool)
+@binary(aliases=("subtract",), meet=_not_bool, numbers="any")
 def sub(xp, input, other, *, alpha=1):
     """Difference of two tensors: `input - alpha * other`.
 
@@ -101,7 +105,7 @@ def sub(xp, input, other, *, alpha=1):
     >>> torch.tensor([3., 2.]) - 1
     tensor([2., 1.])
     """
-    return xp.subtract(input, other if alpha == 1 else _scaled(xp, input, other, alpha))
+    return xp.subtract(input, other if alpha is _ONE else _scaled(xp, input, other, alpha))
 
 
 @sub.vjp("input")
@@ -122,7 +126,7 @@ def rsub(xp, input, other, *, alpha=1):
     >>> torch.rsub(torch.tensor([1., 2.]), 10)
     tensor([9., 8.])
     """
-    return xp.subtract(other, input if alpha == 1 else _scaled(xp, other, input, alpha))
+    return xp.subtract(other, input if alpha is _ONE else _scaled(xp, other, input, alpha))
 
 
 @rsub.vjp("input")
@@ -138,7 +142,7 @@ def rsub_vjp_other(F, g):
 # ---------------------------------------------------------------- products
 
 
-@binary(aliases=("multiply",))
+@binary(aliases=("multiply",), numbers="any")
 def mul(xp, input, other):
     """Product of two tensors, element by element.
 
@@ -191,7 +195,7 @@ def addcmul_vjp_tensor2(F, g, tensor1, value):
 # ---------------------------------------------------------------- quotients
 
 
-@binary(promote="float", name="div", at=("true_divide", "Tensor.true_divide"))
+@binary(promote="float", name="div", at=("true_divide", "Tensor.true_divide"), numbers="any")
 def true_divide(xp, input, other):
     """Quotient of two tensors; of integers it is a float.
 
@@ -245,7 +249,7 @@ def div_rounded_samples(make):
     yield make(3, 4), make(4, low=0.5, high=3)
 
 
-@binary(node="DivBackward2")
+@binary(node="DivBackward2", numbers="any")
 def floor_divide(xp, input, other):
     """Quotient of two tensors rounded downwards; integers stay integers.
 
@@ -265,7 +269,7 @@ def floor_divide_vjp(F, g, input, other):  # as in PyTorch both are kept, though
     return F.zeros_like(g), F.zeros_like(g)
 
 
-@binary(at=(), inplace=False, node="DivBackward2")
+@binary(at=(), inplace=False, node="DivBackward2", numbers="any")
 def div_trunc(xp, input, other):
     """Quotient of two tensors rounded towards zero."""
     refuse(BOOL_OR_COMPLEX, "div_trunc_cpu", input, other)

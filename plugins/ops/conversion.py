@@ -5,7 +5,7 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
-from ._checks import BOOL_OR_COMPLEX
+from ._checks import BOOL_OR_COMPLEX, dtype_word
 from ._memory_formats import empty_in_order, has, preserves
 
 
@@ -96,7 +96,7 @@ def type_(F, input, dtype=None, non_blocking=False):
     if dtype is None:
         names = {getattr(plugrad, name).dtype: name for name in _LEGACY}
         prefix = "torch." if input.device.type == "cpu" else f"torch.{input.device.type}."
-        return prefix + names[input.dtype]
+        return prefix + (names.get(input.dtype) or f"{dtype_word(input.dtype.numpy)}Tensor")
     if isinstance(dtype, str):
         name = dtype.rpartition(".")[2]
         if name not in _LEGACY:

@@ -197,8 +197,12 @@ def lu_unpack(F, LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
             "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype. "
             "Note: this function is intended to be used with the output produced by torch.linalg.lu_factor"
         )
-    m, n = LU_data.shape[-2:]
+    batch, (m, n) = LU_data.shape[:-2], LU_data.shape[-2:]
     k = min(m, n)
+    if unpack_pivots and LU_pivots.shape[-1:] != (k,):
+        raise RuntimeError(
+            f"torch.lu_unpack: LU_pivots must have {k} elements for each matrix, it is of shape {list(LU_pivots.shape)}"
+        )
     like = {"dtype": LU_data.dtype, "device": LU_data.device}
     low = up = permutation = F.zeros((0,), **like)
     if unpack_data:
@@ -206,7 +210,7 @@ def lu_unpack(F, LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
         up = F.triu(LU_data[..., :k, :])
     if unpack_pivots:
         rows = F.permutation_rows(LU_pivots, m, True)
-        permutation = F.take_rows(F.expand(F.eye(m, **like), (*rows.shape[:-1], m, m)), rows)
+        permutation = F.take_rows(F.expand(F.eye(m, **like), (*batch, m, m)), rows)
     return lu_unpack.returns(permutation, low, up)
 
 

@@ -386,7 +386,7 @@ def triangular_solve(F, input, A, upper=True, transpose=False, unitriangular=Fal
             )
     matrix = F.transpose(A, -2, -1) if transpose else A
     solution = F.linalg_solve_triangular(matrix, input, upper=upper != transpose, unitriangular=unitriangular)
-    return triangular_solve.returns(solution, F.clone(A))
+    return triangular_solve.returns(solution, F.clone(F.expand(A, (*solution.shape[:-2], *A.shape[-2:]))))
 
 
 @triangular_solve.samples

@@ -2,11 +2,42 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+
 from plugrad.arguments.conventions import declaration
 from plugrad.arguments.foreign import translated
 from plugrad.arguments.kinds import is_tensor, kind, overflows
 
-__all__ = ["kinds_of", "wrong"]
+__all__ = ["checked", "kinds_of", "wrong"]
+
+
+def checked(**declarations):
+    """Return a decorator of functions that are no ops: TypeError for arguments that are not of the kinds declared.
+
+    >>> @checked(times="int", fast="bool")
+    ... def repeat(what, times=1, *, fast=False):
+    ...     return [what] * times
+    >>> repeat("a", "b")
+    Traceback (most recent call last):
+        ...
+    TypeError: repeat(): argument 'times' must be int, not str; write 1
+    """
+
+    def decorate(function):
+        names = list(inspect.signature(function).parameters)
+
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            for name, value in (*zip(names, args), *kwargs.items()):
+                wanted = kind(declarations[name]) if name in declarations else None
+                if wanted is not None and not wanted.fits(value):
+                    raise TypeError(_said(f"{function.__name__}(): argument '{name}'", wanted, value))
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
 
 
 def kinds_of(op) -> dict:
@@ -32,7 +63,7 @@ def wrong(op, values, error=None):
         if wanted is None:
             continue
         if not wanted.fits(value):
-            return TypeError(_message(op, position, name, wanted, value))
+            return TypeError(_said(_place(op, position, name), wanted, value))
         if "int" in wanted.words and overflows(value):
             return ValueError(f"Overflow when unpacking long long: {_place(op, position, name)} has more than 64 bits")
         if "ints" in wanted.words and isinstance(value, (tuple, list)) and any(map(overflows, value)):
@@ -54,8 +85,8 @@ def _place(op, position, name) -> str:
     return f"{public_name(op)}(): argument '{name}' (position {position + 1})"
 
 
-def _message(op, position, name, wanted, value) -> str:
-    start = f"{_place(op, position, name)} must be {wanted.words}, "
+def _said(place, wanted, value) -> str:
+    start = f"{place} must be {wanted.words}, "
     if isinstance(value, (tuple, list)) and ("ints" in wanted.words or "Tensors" in wanted.words):
         one = kind("int" if "ints" in wanted.words else "tensor")
         for i, item in enumerate(value):

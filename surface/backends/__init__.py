@@ -9,6 +9,8 @@ import os
 import types
 import warnings
 
+from plugrad.arguments import checked
+from plugrad.arguments.kinds import is_int
 from plugrad.backends.accelerators import accelerator, set_accelerator
 from plugrad.backends.cpu_fallback import FallbackWarning, MissingKernelError, fallback, fallbacks, no_fallback
 
@@ -30,6 +32,7 @@ class _Switches(types.SimpleNamespace):
     is_built = is_available
 
 
+@checked(mode="bool", warn_only="bool")
 def use_deterministic_algorithms(mode, *, warn_only=False) -> None:
     """Accepted: results do not depend on anything but inputs and seeds anyway."""
 
@@ -41,6 +44,8 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 def set_float32_matmul_precision(precision) -> None:
     """Accepted: products of float32 are computed in float32, PyTorch's "highest"."""
+    if not isinstance(precision, str):
+        raise RuntimeError(f"set_float32_matmul_precision expects a str, but got {type(precision).__name__}")
     if precision not in ("highest", "high", "medium"):
         raise ValueError(f"precision must be 'highest', 'high' or 'medium', not {precision!r}")
 
@@ -52,12 +57,16 @@ def get_float32_matmul_precision() -> str:
 
 def set_num_threads(n):
     """Set how many threads NumPy's BLAS uses; without threadpoolctl it only warns."""
+    if not is_int(n):
+        raise RuntimeError(f"set_num_threads expects an int, but got {type(n).__name__}")
+    if not 0 < n < 1 << 31:
+        raise RuntimeError(f"set_num_threads expects a positive integer, not {n}")
     try:
         import threadpoolctl
     except ImportError:
         warnings.warn("set_num_threads needs `pip install threadpoolctl`; nothing was changed", stacklevel=2)
         return
-    threadpoolctl.threadpool_limits(n)
+    threadpoolctl.threadpool_limits(int(n))
 
 
 def get_num_threads():

@@ -15,9 +15,8 @@ from plugrad.nn.module import Module
 
 def _legacy_reduction(size_average, reduce) -> str:
     warnings.warn("size_average and reduce args will be deprecated, please use reduction instead.", stacklevel=4)
-    if reduce is False:
-        return "none"
-    return "sum" if size_average is False else "mean"
+    averaged, reduced = size_average is None or bool(size_average), reduce is None or bool(reduce)
+    return ("mean" if averaged else "sum") if reduced else "none"
 
 
 def loss(*, module: str, forward=("input", "target"), buffers=(), at=None):

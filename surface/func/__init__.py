@@ -10,6 +10,7 @@ import functools
 
 import plugrad
 from plugrad import Tensor, autograd, enable_grad, is_grad_enabled, nest
+from plugrad.arguments.kinds import is_int
 from plugrad.func.batching import vmap
 from plugrad.nn.utils.stateless import functional_call, stack_module_state
 
@@ -118,7 +119,9 @@ def _refuse_complex(tensors, what, name):
 
 def _select(args, argnums, name):
     """Return the arguments that `argnums` names, and a function that puts others in their places."""
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if not is_int(argnums) and not (isinstance(argnums, tuple) and all(map(is_int, argnums))):
+        raise RuntimeError(f"{name}: argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
     for number in numbers:
         if not -len(args) <= number < len(args):
             raise RuntimeError(f"{name}: Got argnum={number}, but only {len(args)} positional inputs")

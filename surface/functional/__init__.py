@@ -39,7 +39,12 @@ def _vectors(vectors, like, name):
                 "single element."
             )
         return tuple(value.detach().clone().fill_(1) for value in like)
-    vectors = tuple(vectors) if isinstance(vectors, (tuple, list)) else (vectors,)
+    vectors = vectors if isinstance(vectors, tuple) else (vectors,)
+    for vector in vectors:
+        if not isinstance(vector, Tensor):
+            raise TypeError(
+                f"The {name} given must be either a Tensor or a tuple of Tensors, not one with {type(vector).__name__}"
+            )
     if len(vectors) != len(like):
         raise RuntimeError(f"{name} must have {len(like)} tensors, it has {len(vectors)}")
     for position, (vector, value) in enumerate(zip(vectors, like)):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy
 
 from plugrad import Tensor, as_tensor, dtypes, from_numpy
+from plugrad.arguments import checked
 from plugrad.errors import flag
 
 __all__ = ["asarray", "from_dlpack", "frombuffer"]
 
 
+@checked(dtype="dtype?", device="device?", copy="bool?", requires_grad="bool?")
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     """Return an object (tensor, array, buffer, numbers, what has DLPack) as a tensor.
 
@@ -44,11 +46,17 @@ def from_dlpack(ext_tensor):
     >>> torch.from_dlpack(numpy.ones(2, "float32"))
     tensor([1., 1.])
     """
-    if isinstance(ext_tensor, Tensor):
+    if isinstance(ext_tensor, Tensor) and not ext_tensor.requires_grad:
         return ext_tensor.detach()
+    if not hasattr(type(ext_tensor), "__dlpack__"):
+        raise RuntimeError(
+            f"from_dlpack() takes objects with a method __dlpack__, which {type(ext_tensor).__name__} has not; write "
+            "torch.as_tensor(...)"
+        )
     return from_numpy(numpy.from_dlpack(ext_tensor))
 
 
+@checked(count="int", offset="int")
 def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     """Return a 1-d tensor that shares the memory of a Python buffer.
 
@@ -59,5 +67,9 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     if not isinstance(dtype, dtypes.dtype):
         raise TypeError(f"frombuffer(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
     requires_grad = flag("requires_grad", requires_grad)
+    try:
+        memoryview(buffer)
+    except TypeError:
+        raise ValueError(f"{type(buffer).__name__} does not implement Python buffer protocol") from None
     result = from_numpy(numpy.frombuffer(buffer, dtype.numpy, count, offset))
     return result.requires_grad_() if requires_grad else result

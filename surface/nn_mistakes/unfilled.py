@@ -87,6 +87,13 @@ class _Watched:
     def __reduce_ex__(self, protocol):
         return _readable(self).__reduce_ex__(protocol)
 
+    def detach(self):
+        """Return the same memory, as unfilled as this, without history."""
+        memory, detached = _memory(self), Tensor.data.fget(self)
+        if memory is None:
+            return detached
+        return _join(Parameter(detached) if isinstance(self, Parameter) else detached, memory)
+
     def tolist(self):
         """Return the values as nested lists; RuntimeError if there are none."""
         return _readable(self).tolist()

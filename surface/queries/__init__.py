@@ -71,7 +71,9 @@ def typename(obj):
     """Return the name of an object's type; of a tensor such as 'torch.FloatTensor'."""
     if isinstance(obj, Tensor):
         return obj.type()
-    return f"{type(obj).__module__}.{type(obj).__qualname__}"
+    named = obj if hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(named, "__module__", None)
+    return named.__qualname__ if module in (None, "builtins") else f"{module}.{named.__qualname__}"
 
 
 def result_type(tensor1, tensor2):
