@@ -175,7 +175,7 @@ class Binary(Elementwise):
 
     def __init__(self, function, *, numbers="other", **options):
         super().__init__(function, **options)
-        self.numbers = numbers  # which may be Python numbers when called by name: "other", "both", at once "any", "none"
+        self.numbers = numbers  # may be Python numbers by name: "other", "both" (one of them), "any", "none"
 
     def check_numbers(self, values) -> None:
         """Raise PyTorch's TypeError for a Python number where only a tensor may stand."""

@@ -271,7 +271,9 @@ class Module(HookedCall, StateDict, Conversion):
             raise ValueError("Cannot set the submodule without a target name!")
         if not isinstance(module, Module):
             raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
-        path, _, name = str(target).rpartition(".")
+        if not isinstance(target, str):
+            raise TypeError(f"the path of a submodule must be a string, not {type(target).__name__}")
+        path, _, name = target.rpartition(".")
         parent = self.get_submodule(path)
         if (strict or hasattr(parent, name)) and not isinstance(parent._member(name), Module):
             raise AttributeError(f"`{name}` is not an nn.Module")

@@ -46,7 +46,7 @@ class LayerNorm(_Affine):
         super().__init__()
         self.normalized_shape = per_dimension(normalized_shape, 1)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self._set_up(self.normalized_shape, elementwise_affine, elementwise_affine and bias, device, dtype)
+        self._set_up(self.normalized_shape, elementwise_affine, bool(elementwise_affine and bias), device, dtype)
 
     def forward(self, input):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)

@@ -40,7 +40,7 @@ class RNNBase(Module):
         proj_size=0, device=None, dtype=None,
     ):  # fmt: skip
         super().__init__()
-        _check_sizes(mode, input_size, hidden_size, num_layers, dropout, proj_size)
+        _check_sizes(mode, input_size, hidden_size, num_layers, dropout, proj_size, bias=bias, batch_first=batch_first)
         if dropout > 0 and num_layers == 1:
             import warnings
 
@@ -190,7 +190,7 @@ class RNNBase(Module):
         return data, tuple(plugrad.stack(parts) for parts in zip(*last))
 
 
-def _check_sizes(mode, input_size, hidden_size, num_layers, dropout, proj_size) -> None:
+def _check_sizes(mode, input_size, hidden_size, num_layers, dropout, proj_size, **flags) -> None:
     if mode not in GATES:
         raise ValueError(f"Unrecognized RNN mode: {mode}; it is one of {', '.join(GATES)}")
     if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
@@ -198,10 +198,13 @@ def _check_sizes(mode, input_size, hidden_size, num_layers, dropout, proj_size) 
             "dropout should be a number in range [0, 1] representing the probability of an element being zeroed; it is "
             f"{dropout!r}"
         )
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
     for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
         if not isinstance(size, int):
             raise TypeError(f"{name} should be of type int, got: {type(size).__name__}")
-    for name, size in (("hidden_size", hidden_size), ("num_layers", num_layers)):
+    for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
         if size <= 0:
             raise ValueError(f"{name} must be greater than zero, it is {size}")
     if proj_size < 0:

@@ -112,10 +112,13 @@ def adaptive_axes(function, n, shape, output_size):
 
 @lru_cache(maxsize=4096)
 def _adaptive_axes(function, n, shape, output_size):
-    if not isinstance(output_size, tuple):
+    one = not isinstance(output_size, tuple)
+    if one:
         output_size = (output_size,) * n
     if len(shape) < n + 1:
-        raise ValueError(f"{function}: Input dimension should be at least {n + 1}, but got {len(shape)}")
+        raise (RuntimeError if one or n == 1 else ValueError)(
+            f"{function}: Input dimension should be at least {n + 1}, but got {len(shape)}"
+        )
     if len(output_size) != n:
         wanted = "'output_size' should contain one int" if n == 1 else f"output_size must be {n}"
         raise RuntimeError(f"{function}: {wanted} numbers (internal error otherwise), but got {output_size}")

@@ -286,6 +286,8 @@ def _extreme(whole, along, pair, name, input, dim, keepdim, other, out):
     """Send `max(x)`, `max(x, 1)` and `max(x, y)` to their ops."""
     more = {} if out is None else {"out": out}
     other = dim if other is None and hasattr(dim, "requires_grad") else other
+    if keepdim and (dim is None or other is not None):
+        raise TypeError(f"{name}() received an invalid combination of arguments: keepdim=True needs an int for dim")
     if other is not None:
         return pair(input, other, **more)
     if dim is None:

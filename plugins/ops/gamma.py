@@ -55,6 +55,8 @@ def mvlgamma(F, input, p):
     """
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
+    if p >= 1 << 31:
+        raise RuntimeError(f"mvlgamma(): not enough memory for {p} terms of the sum")
     total = p * (p - 1) / 4 * math.log(math.pi)
     for j in range(p):
         total = F.lgamma(F.add(input, -j / 2)) + total

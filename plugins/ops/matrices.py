@@ -362,9 +362,10 @@ def polar(F, abs, angle):
     tensor([2.+0.j])
     """
     for part in (abs, angle):
-        if not part.is_floating_point():
+        if not part.is_floating_point() or part.dtype != abs.dtype or "bfloat16" in str(part.dtype):
             raise RuntimeError(
-                f"Expected both inputs to be Half, Float or Double tensors but got {abs.dtype} and {angle.dtype}"
+                "Expected both inputs to be Half, Float or Double tensors of one dtype, but got "
+                f"{abs.dtype} and {angle.dtype}"
             )
     return F.complex(abs * F.cos(angle), abs * F.sin(angle))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
 from ._geometry import like_images
@@ -187,9 +189,10 @@ def pad(F, input, pad, mode="constant", value=None):
     >>> torch.nn.functional.pad(torch.tensor([[1., 2., 3.]]), (2, 1), mode="reflect")
     tensor([[3., 2., 1., 2., 3., 2.]])
     """
+    pad = tuple([index(amount) for amount in pad])
     _check_length(pad, input.ndim)
     if mode == "constant":
-        return F.constant_pad_nd(input, tuple(pad), 0 if value is None else value)
+        return F.constant_pad_nd(input, pad, 0 if value is None else value)
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(
             f"Unrecognised padding mode {mode}; choose 'constant', 'reflect', 'replicate' or 'circular'"
@@ -205,7 +208,7 @@ def pad(F, input, pad, mode="constant", value=None):
     pairs = _pairs(pad, input.ndim)
     _check_reach(mode, input.shape, pairs)
     _padded_shape(input.shape, pairs)
-    return F.pad_copy(input, tuple(pad), mode)
+    return F.pad_copy(input, pad, mode)
 
 
 @pad.samples

@@ -442,7 +442,7 @@ def diagonal_scatter(F, input, src, offset=0, dim1=0, dim2=1):
             f"src size = {list(src.shape)}, slice size = {list(region.shape)}"
         )
     on = F.diagonal_in_zeros(F.ones_like(src), input.shape, offset, dim1, dim2)
-    return F.where(on != 0, F.diagonal_in_zeros(src, input.shape, offset, dim1, dim2), input)
+    return F.where(on != 0, F.diagonal_in_zeros(src.to(input.dtype), input.shape, offset, dim1, dim2), input)
 
 
 @diagonal_scatter.samples

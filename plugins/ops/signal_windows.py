@@ -113,7 +113,8 @@ kaiser_window.samples(periodic_samples)
 
 def _window(name, **options):
     """Declare the window `name` of `signal.windows`."""
-    return factory(name=f"signal_{name}", at=(f"signal.windows.{name}",), promote="float", **options)
+    kinds = {"M": "int|float", **options.pop("kinds", {})}
+    return factory(name=f"signal_{name}", at=(f"signal.windows.{name}",), promote="float", kinds=kinds, **options)
 
 
 def _points(xp, name, M, sym, dtype):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 from plugrad.extend import Op, axes, collect, composite, hookimpl, view
 
 from .views import as_strided_array
@@ -131,9 +133,11 @@ def section_indices(n, indices_or_sections):
     if isinstance(indices_or_sections, int):
         if indices_or_sections <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {indices_or_sections}")
+        if indices_or_sections >= 1 << 31:
+            raise RuntimeError(f"not enough memory for {indices_or_sections} sections")
         small, rest = divmod(n, indices_or_sections)
         return [i * small + min(i, rest) for i in range(1, indices_or_sections)]
-    return list(indices_or_sections)
+    return [index(place) for place in indices_or_sections]
 
 
 @composite()

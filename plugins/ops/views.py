@@ -18,7 +18,7 @@ def transpose(xp, input, dim0, dim1):
     """
     try:
         return input.swapaxes(dim0, dim1)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         axes(dim0, input.ndim), axes(dim1, input.ndim)  # says what is wrong
         return input[...]
 

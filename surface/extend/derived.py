@@ -46,6 +46,9 @@ def _loss_class(op, name, forward, buffers, options):
         # PyTorch's positional order: tensors, then (size_average, ...) which no program passes by position any more.
         for given, value in zip(order, args):
             values[given] = value
+        twice = set(order[: len(args)]) & set(keywords)
+        if twice:
+            raise TypeError(f"{name}.__init__() got multiple values for argument {min(twice)!r}")
         unknown = set(keywords) - set(options)
         if unknown or len(args) > len(order):
             what = f"keyword argument {min(unknown)!r}" if unknown else f"positional argument {args[len(order)]!r}"

@@ -122,6 +122,8 @@ def _select(args, argnums, name):
     if not is_int(argnums) and not (isinstance(argnums, tuple) and all(map(is_int, argnums))):
         raise RuntimeError(f"{name}: argnums must be int or Tuple[int, ...], got: {type(argnums)}")
     numbers = argnums if isinstance(argnums, tuple) else (argnums,)
+    if len(set(numbers)) < len(numbers):
+        raise RuntimeError(f"{name}: argnums elements must be unique, got {argnums}")
     for number in numbers:
         if not -len(args) <= number < len(args):
             raise RuntimeError(f"{name}: Got argnum={number}, but only {len(args)} positional inputs")
@@ -356,6 +358,11 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
     tensor([[2., 0.],
             [0., 4.]])
     """
+
+    if chunk_size is not None and not is_int(chunk_size):
+        raise TypeError(f"jacrev(): argument 'chunk_size' must be int, not {type(chunk_size).__name__}")
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
     @functools.wraps(func)
     def transformed(*args, **kwargs):

@@ -149,6 +149,10 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
+    if not isinstance(outer_jacobian_strategy, str) or outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
+        raise AssertionError(
+            f"Expected strategy to be either 'forward-mode' or 'reverse-mode', not {outer_jacobian_strategy!r}"
+        )
     single = not isinstance(inputs, (tuple, list))
 
     def gradient(*values):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 
 import plugrad
+from plugrad.arguments import checked
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
@@ -69,6 +70,7 @@ def invert_permutation(permutation):
     return None if permutation is None else plugrad.argsort(permutation)
 
 
+@checked(padding_value="float", padding_side="str")
 def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
     """Return sequences (L_i, *) as one padded tensor (longest, batch, *).
 
@@ -87,6 +89,8 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
         raise RuntimeError(f"padding_side should be either 'left' or 'right', but got {padding_side!r}")
     if not isinstance(batch_first, bool):
         raise TypeError(f"pad_sequence(): argument 'batch_first' must be bool, not {type(batch_first).__name__}")
+    if not hasattr(type(sequences), "__iter__"):
+        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got {type(sequences).__name__}")
     sequences = list(sequences)
     if not sequences:
         raise RuntimeError("received an empty list of sequences")
@@ -104,6 +108,7 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     return plugrad.stack(padded, 0 if batch_first else 1)
 
 
+@checked(padded_sequences="tensor", lengths="tensor")
 def unpad_sequence(padded_sequences, lengths, batch_first=False):
     """Return the sequences that `pad_sequence` padded, given their lengths.
 
@@ -112,9 +117,12 @@ def unpad_sequence(padded_sequences, lengths, batch_first=False):
     [tensor([1.]), tensor([1., 1., 1.])]
     """
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
+    if len(rows) != len(lengths):
+        raise ValueError(f"there are {len(rows)} sequences, but {len(lengths)} lengths")
     return [row[:length] for row, length in zip(rows, lengths.tolist())]
 
 
+@checked(input="tensor", batch_first="bool")
 def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
     """Pack a padded batch (longest, batch, *) of sequences of the given lengths.
 
@@ -159,6 +167,7 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     return PackedSequence(data, plugrad.tensor(sizes), order, None)
 
 
+@checked(batch_first="bool", padding_value="float", total_length="int?")
 def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_length=None):
     """Return packed sequences as (padded (longest, batch, *), lengths).
 

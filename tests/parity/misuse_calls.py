@@ -36,6 +36,13 @@ class Call:
         found = operator.attrgetter(name)(library)
         return DEEDS[deed](found) if deed else found
 
+    @property
+    def of_class(self):
+        """Whether it is a method of another class than Tensor, whose first argument nobody spells out."""
+        return (
+            self.name.split(".")[-2:-1] > [""] and self.name.split(".")[-2][0].isupper() and "Tensor." not in self.name
+        )
+
     def arguments(self, library):
         """Return fresh arguments for one of the libraries."""
 
