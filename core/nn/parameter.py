@@ -43,7 +43,7 @@ class Parameter(Tensor, metaclass=_MarkedType):
         if type(data) in (Tensor, Parameter, cls):
             return Tensor._make_subclass(cls, data, requires_grad)
         marked = _detached(data, cls).requires_grad_(requires_grad)
-        if type(marked) is not type(data):
+        if type(marked) is not getattr(data, "detached_type", type(data)):
             raise RuntimeError(
                 f"Creating a Parameter from an instance of type {type(data).__name__} requires that"
                 " detach() returns an instance of the same type, but it returned a"

@@ -87,13 +87,6 @@ class _Watched:
     def __reduce_ex__(self, protocol):
         return _readable(self).__reduce_ex__(protocol)
 
-    def detach(self):
-        """Return the same memory, as unfilled as this, without history."""
-        memory, detached = _memory(self), Tensor.data.fget(self)
-        if memory is None:
-            return detached
-        return _join(Parameter(detached) if isinstance(self, Parameter) else detached, memory)
-
     def tolist(self):
         """Return the values as nested lists; RuntimeError if there are none."""
         return _readable(self).tolist()
@@ -124,6 +117,8 @@ class UnfilledTensor(_Watched, Tensor):
 
 class UnfilledParameter(_Watched, Parameter):
     """A parameter that was never filled."""
+
+    detached_type = UnfilledTensor  # so that Parameter(...) takes it: once filled, what it returns is a Parameter
 
 
 CLASSES = {Tensor: UnfilledTensor, Parameter: UnfilledParameter}

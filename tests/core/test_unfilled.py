@@ -199,3 +199,13 @@ def test_assigned_state():
 def test_other_devices_without_data():
     net = emptied().to_empty(device="meta")
     assert type(net.layer.weight) is nn.Parameter and net(plugrad.ones(5, 2, device="meta")).shape == (5, 3)
+
+
+def test_a_parameter_of_an_unfilled_one_is_as_unfilled_until_either_is_written():
+    made = nn.Linear(3, 2, device="meta").to_empty(device="cpu")
+    shared = nn.Parameter(made.weight)
+    with pytest.raises(RuntimeError, match="'weight' of Linear was never filled"):
+        shared.sum()
+    nn.init.ones_(shared)
+    assert type(shared) is nn.Parameter and shared.requires_grad
+    assert made.weight.tolist() == [[1.0] * 3] * 2

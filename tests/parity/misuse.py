@@ -170,7 +170,7 @@ def judge(case):
             return "internal", detail + where(here[1])
         if there[0] == "error":
             return ("held", "") if says_another(case, here[1]) else ("type", detail + where(here[1]))
-        if case.call.name.startswith("nn.") and any(reason(None, here[1]) for reason in FOR_LAYERS):
+        if re.match(r"nn\.[A-Z]", case.call.name) and any(reason(None, here[1]) for reason in FOR_LAYERS):
             return "held", ""
         return "strict", detail + where(here[1])
     if there[0] == "error":

@@ -39,9 +39,8 @@ class Call:
     @property
     def of_class(self):
         """Whether it is a method of another class than Tensor, whose first argument nobody spells out."""
-        return (
-            self.name.split(".")[-2:-1] > [""] and self.name.split(".")[-2][0].isupper() and "Tensor." not in self.name
-        )
+        owner = self.name.rpartition(".")[0].rpartition(".")[2]
+        return owner[:1].isupper() and owner != "Tensor"
 
     def arguments(self, library):
         """Return fresh arguments for one of the libraries."""

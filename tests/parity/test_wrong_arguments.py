@@ -45,9 +45,31 @@ T.tensor([[1], [[2]]]) | T.tensor(object()) | T.as_tensor(b'a') | T.tensor(None,
 T.tensor([[1], None], dtype=T.int64) | T.tensor(object(), dtype=T.float32) | T.tensor([n, n[0]]) | T.randint()
 T.randint(5) | T.randint(2, 5) | T.randint_like(x) | T.optim.Adam(T.nn.Linear(2, 2)) | T.optim.Adam(None)
 T.optim.SGD([x], 'a') | T.nn.Dropout('a') | T.nn.Conv2d(3, 4)
+T.add(x, x, alpha=True) | T.add(i, i, alpha=1.0) | T.sub(i, i, alpha=True) | T.fmod(x, None) | T.eq(x, None)
+T.pow(x, None) | T.atan2(x, None) | x.mul_(None) | T.special.zeta(x, None) | T.pow(2, 3) | T.Size([1.5]) | T.Size('ab')
+T.Size(3) | T.device('cpu', 'a') | T.device('cpu', (1,)) | T.set_num_threads('a') | T.set_num_threads(0)
+T.set_float32_matmul_precision(3) | T.use_deterministic_algorithms(1) | T.autograd.set_detect_anomaly(1)
+T.autograd.set_detect_anomaly(True, check_nan=None) | T.from_dlpack(3) | T.frombuffer(3, dtype=T.int64)
+T.asarray([1], dtype='a') | T.asarray([1], copy='a') | x.is_set_to(3) | x.is_same_size(3)
+T.func.grad(lambda a: a.sum(), argnums=1.0)(x) | T.func.jacrev(lambda a: a, argnums=(0, 0))(x)
+T.autograd.functional.vjp(lambda a: a, x, 1.5) | T.autograd.functional.jvp(lambda a: a, x, [[]])
+T.nn.Linear(3, 2).to('cpu', False) | T.nn.ModuleList([x.to(T.complex64)]) | F.pad(x, (1.0, 1.0)) | F.pad(x, (1.5, 1))
+T.nn.ZeroPad2d(1.0)(x[None]) | F.pad(x, (True, 1.5)) | T.polar(x, x.double())
+T.testing.make_tensor(2, dtype=2, device="cpu")
+T.nn.LSTM(3, 4, bias=1) | T.nn.RNN(0, 4) | T.nn.CTCLoss(1, blank=0) | x.min(keepdim=True) | x.median(keepdim=True)
+x.max(other=x, keepdim=True) | T.nn.init.calculate_gain([]) | F.adaptive_avg_pool1d(x.sum(), 2)
+F.adaptive_max_pool2d(x.sum(), (2, 2)) | x.transpose(0, 1 << 62)
+T.nn.utils.rnn.pad_sequence(3) | T.nn.utils.rnn.pad_sequence([x], padding_value='a')
+T.nn.utils.rnn.unpad_sequence(x, i[0], batch_first=True)
 """
 CALLS = [text.strip() for text in REFUSED.replace("\n", "|").split("|") if text.strip()]
 HERE = (TypeError, ValueError, IndexError, RuntimeError, OverflowError)
+
+
+def test_items_are_not_deleted():
+    for library in (torch, plugrad):
+        with pytest.raises(TypeError, match="does not support deleting items"):
+            del library.ones(2)[0]
 
 
 def outcome(text, library):
@@ -97,6 +119,11 @@ TAKEN = """
 x.sum((0, True)) | T.zeros(2, True) | x.clamp(True) | x.fill_(True) | T.zeros(T.tensor(2)) | x.sum(T.tensor(0))
 x.sum(np.int64(0)) | T.zeros(np.int32(2)) | np.float64(2) * x | np.float32(2) + i | np.int64(2) - i
 2 * x * np.float64(2) | x + np.ones(3) | np.float64(2) < x | x == np.ones(3) | T.zeros(2, dtype=float)
+T.add(2, x) | T.sub(2, i) | T.mul(2, 3) | T.add(2, 3.5) | T.div(7, 2) | T.div(7, 2, rounding_mode='floor')
+T.floor_divide(7, 2) | T.add(2, 3, alpha=2) | T.Size((True, 2)) | T.Size([T.tensor(2)]) | x.shape + (1,)
+T.add(np.float64(2), x) | T.prelu(x, T.tensor([float('nan')])) | T.diagonal_scatter(x.half(), x[0, :2]) | T.typename(3)
+T.nn.L1Loss(size_average=0)(x, 2 * x) | x.to(T.complex64).type() | T.lu_unpack(T.ones(2, 1, 1), T.ones(1).int())[0]
+T.triangular_solve(T.ones(2, 3, 2), T.eye(3))[1] | T.nn.LayerNorm(3, elementwise_affine=None)(x)
 F.dropout(x, True) | x.norm(True) | x.to(None) | f'{T.tensor(1.5)}' | T.full((2,), True)
 """
 
