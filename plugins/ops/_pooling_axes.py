@@ -136,3 +136,32 @@ def _adaptive_axes(function, n, shape, output_size):
             f"them, but input has sizes {list(shape)}"
         )
     return tuple(map(Axis.adaptive, shape[-n:], size))
+
+
+def tapped(position, tap):
+    """Return the index that applies `tap` to the axis at `position`, which is negative."""
+    return (..., tap) + (slice(None),) * (-1 - position)
+
+
+def padded_by(xp, input, axes, fill):
+    """Pad the last dimensions as the axes say, keeping the memory layout."""
+    if not any(axis.low or axis.high for axis in axes):
+        return input
+    n, shape = len(axes), input.shape
+    grown = shape[:-n] + tuple(a.low + s + a.high for a, s in zip(axes, shape[-n:]))
+    padded = xp.empty_like(input, shape=grown)
+    padded[...] = fill
+    padded[(..., *(slice(a.low, a.low + s) for a, s in zip(axes, shape[-n:])))] = input
+    return padded
+
+
+def cropped(padded, axes):
+    """Return what was padded without its padding."""
+    if not any(axis.low or axis.high for axis in axes):
+        return padded
+    return padded[(..., *(slice(a.low, s - a.high) for a, s in zip(axes, padded.shape[-len(axes) :])))]
+
+
+def pooled_shape(shape, axes):
+    """Return the shape of pooled images."""
+    return (*shape[: -len(axes)], *(axis.size for axis in axes))
