@@ -264,7 +264,8 @@ class Tensor(Description, Protocols):
     def data(self):
         """A tensor that shares the data; autograd does not see writes to it as writes to this one."""
         # An array of its own: what ops saw of this tensor's, and whether it was written, says nothing of uses of that.
-        result = make(lay_out(self)._data[...], self._type.plain)
+        array = lay_out(self)._data
+        result = make(array if self._type.symbolic else array[...], self._type.plain)
         result._view, result._source = UNTRACKED, weakref.ref(self)
         return inference.mark(result) if inference.marked(self) else result
 
