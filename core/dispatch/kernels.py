@@ -41,5 +41,9 @@ def _as_written(record, names) -> list[str]:
 
 
 def kernel_for(op_name: str, backend: str, *, override=False):
-    """Declare a kernel for an op of another plugin: `@kernel_for("conv2d", "cuda")`."""
+    """Declare a kernel for an op of another plugin: `@kernel_for("conv2d", "cuda")`.
+
+    `op_name` is the op's own name, `backend` the type of the device. With `override` it may replace a kernel that the
+    op has for that device, if the user prefers it; the op's general kernel it replaces anyway.
+    """
     return lambda function: Kernel(op_name, backend, function, override)

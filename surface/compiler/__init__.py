@@ -36,7 +36,8 @@ class Value:
 class TracedCall:
     """One call of an op in a trace; tensors in it are `Value`s.
 
-    `op` is the record; `name`, `args`, `kwargs` and `results` are those of the call.
+    `op` is the record, whose `kernel_for(device)` is what runs; `name` is what was called, `args` a list and `kwargs` a
+    dict of its arguments, with lists and dicts in them as they came, `results` the list of its results.
     """
 
     __slots__ = ("op", "name", "args", "kwargs", "results")
@@ -80,6 +81,9 @@ class _Tracer(OpHook):
 class Graph:
     """A program as a compiler sees it: call it to run it op by op.
 
+    While a compiler runs, `example_args` and `example_kwargs` are the arguments of the first call, whatever they are;
+    `graph.trace(*graph.example_args, **graph.example_kwargs)` lists what it does with them.
+
     >>> import plugrad as torch
     >>> Graph(lambda x: (x * 2).sum()).trace(torch.ones(3))
     [call0 = mul(input0, 2), call1 = sum(call0)]
@@ -87,6 +91,7 @@ class Graph:
 
     def __init__(self, function):
         self.function = function
+        self.example_args, self.example_kwargs = (), {}
 
     def __call__(self, *args, **kwargs):
         return self.function(*args, **kwargs)
@@ -178,10 +183,10 @@ class _Compiled:
         key = (is_grad_enabled(), _training(self.graph.function), structure, *map(_described, leaves))
         compiled = self.programs.get(key)
         if compiled is None:
-            compiled = self.programs[key] = self._compile(leaves)
+            compiled = self.programs[key] = self._compile(leaves, args, kwargs)
         return compiled(*args, **kwargs)
 
-    def _compile(self, leaves):
+    def _compile(self, leaves, args, kwargs):
         if len(self.programs) >= SIGNATURES:
             warnings.warn(
                 f"the compiler {self.name!r} has served {SIGNATURES} signatures of one program: further ones run op by "
@@ -191,13 +196,16 @@ class _Compiled:
             return self.graph
         examples = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         previous, _state.compiling = _state.compiling, True
+        graph = Graph(self.graph.function)
+        graph.example_args, graph.example_kwargs = args, kwargs
         try:
-            compiled = self.compiler(self.graph, examples)
+            compiled = self.compiler(graph, examples)
         except Exception as error:
             error.add_note(f"raised by the compiler {self.name!r}; backend='eager' runs without one")
             raise
         finally:
             _state.compiling = previous
+            graph.example_args, graph.example_kwargs = (), {}  # they would live as long as the program
         if not callable(compiled):
             raise TypeError(f"the compiler {self.name!r} must return something callable, it returned {compiled!r}")
         return compiled

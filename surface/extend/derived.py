@@ -19,13 +19,17 @@ def _legacy_reduction(size_average, reduce) -> str:
     return ("mean" if averaged else "sum") if reduced else "none"
 
 
-def loss(*, module: str, forward=("input", "target"), buffers=(), at=None):
+def loss(*, module: str, forward=("input", "target"), buffers=()):
     """Derive the Module of a loss from its op.
 
-    Written as `@loss(module="MSELoss")` above the op's own decorator.
+    Written as `@loss(module="MSELoss")` above the op's own decorator. The op takes `reduction` itself.
 
-    `forward` names the op's tensor arguments; `buffers` the constructor arguments that are tensors; every other
-    parameter of the op becomes a keyword of the constructor, with the op's default.
+    Args:
+        module: name of the Module, which appears as `plugrad.nn.NAME`.
+        forward: names of the op's tensor arguments, which the Module is called with.
+        buffers: names of the constructor arguments that are tensors of the state dict, such as weights of classes.
+
+    Every other parameter of the op becomes a keyword of the constructor, with the op's default.
     """
 
     def derive(op: Op):

@@ -19,6 +19,9 @@ class LRScheduler:
     `self.base_lrs`, the rates at the start, or from the current ones. Raises TypeError for what is no
     optimizer, and KeyError when it is to resume but the groups have no `initial_lr`.
 
+    One that is driven by a measure overrides `step`, as `step(self, metric)`, keeps the measure and calls
+    `super().step()`; where `step` has to be given something the groups keep their own rates until it is first called.
+
     >>> import plugrad as torch
     >>> class Halving(torch.optim.lr_scheduler.LRScheduler):
     ...     def get_lr(self):
@@ -57,6 +60,11 @@ class LRScheduler:
 
     def _initial_step(self):
         self._step_count = 0
+        step = type(self).step
+        code = getattr(step, "__code__", None)
+        if code is not None and code.co_argcount - len(step.__defaults__ or ()) > 1:  # there is no measure yet
+            self.last_epoch, self._last_lr = self.last_epoch + 1, self.current()
+            return
         self._is_initial = True
         try:
             self.step()

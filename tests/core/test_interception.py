@@ -409,3 +409,20 @@ def test_errors_of_compile():
         torch.compile(3)
     with pytest.raises(TypeError, match="backend must be the name of a compiler or a function, not 3"):
         torch.compile(torch.exp, backend=3)
+
+
+def test_a_compiler_can_trace_the_first_call_whatever_its_arguments_are():
+    """Keyword, nested and plain arguments; afterwards the graph holds nothing of them."""
+    seen = []
+
+    def tracing(graph, example_inputs):
+        calls = graph.trace(*graph.example_args, **graph.example_kwargs)
+        seen.append((graph, len(example_inputs), repr(calls)))
+        return graph
+
+    program = torch.compile(lambda pair, power, *, bias: (pair["x"][0] ** power + bias).sum(), backend=tracing)
+    assert program({"x": [torch.ones(2)]}, 2, bias=torch.ones(2)).item() == 4
+    ((graph, inputs, calls),) = seen
+    assert inputs == 2 and calls == "[call0 = pow(input0, 2), call1 = add(call0, input1), call2 = sum(call1)]"
+    assert graph.example_args == () and graph.example_kwargs == {}
+    assert program({"x": [torch.ones(2)]}, 3, bias=torch.ones(2)).item() == 4 and len(seen) == 2
