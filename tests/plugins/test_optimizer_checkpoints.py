@@ -1,0 +1,151 @@
+"""States of optimizers: loading, copies, pickles, hooks, and whose state is whose."""
+
+import copy
+import pickle
+
+import numpy
+import pytest
+
+import plugrad
+from support.parameters import one, parameter, values
+
+optim = plugrad.optim
+
+
+def trained(name="Adam", count=2):
+    params = [one(float(i), 1.0 + i) for i in range(count)]
+    optimizer = getattr(optim, name)([(f"p{i}", p) for i, p in enumerate(params)])
+    optimizer.step()
+    return optimizer, params
+
+
+def test_loading_copies():
+    optimizer, _ = trained()
+    other, (p, _) = trained()
+    other.load_state_dict(optimizer.state_dict())
+    other.step()
+    assert optimizer.state_dict()["state"][0]["step"].item() == 1
+    assert other.state[p]["step"].item() == 2
+
+
+def test_state_follows_names():
+    optimizer, _ = trained()
+    first, second = one(), one()
+    other = optim.Adam([("p1", first), ("p0", second)])
+    other.load_state_dict(optimizer.state_dict())
+    assert other.state[first]["exp_avg"].item() == pytest.approx(0.2)
+    assert other.state[second]["exp_avg"].item() == pytest.approx(0.1)
+    assert other.param_groups[0]["param_names"] == ["p1", "p0"]
+    unnamed = optim.Adam([one(), one()])
+    unnamed.load_state_dict(optimizer.state_dict())
+    assert unnamed.param_groups[0]["param_names"] == ["p0", "p1"]
+
+
+def moments(groups, saved):
+    """Load what was saved of named groups into others; return {name: the gradient that its moments are of}."""
+
+    def build(library, shown):
+        made = [[(name, library.nn.Parameter(library.ones(1))) for name in names] for names in shown]
+        return made, library.optim.Adam([{"params": pairs} for pairs in made])
+
+    results = []
+    for library in pytest.importorskip("torch"), plugrad:
+        made, optimizer = build(library, saved)
+        for number, (_, p) in enumerate(pair for pairs in made for pair in pairs):
+            p.grad = library.full((1,), number + 1.0)
+        optimizer.step()
+        other_made, other = build(library, groups)
+        before = other.state_dict()
+        try:
+            other.load_state_dict(optimizer.state_dict())
+        except ValueError as error:
+            assert other.state_dict() == before
+            results.append(str(error))
+            continue
+        results.append({n: round(other.state[p]["exp_avg"].item() * 10) for pairs in other_made for n, p in pairs})
+        assert [g["param_names"] for g in other.param_groups] == groups or library is not plugrad
+    return results
+
+
+@pytest.mark.parametrize(
+    "saved, groups, expected",
+    [
+        (["abc"], ["abc"], {"a": 1, "b": 2, "c": 3}),
+        (["abc"], ["cab"], {"c": 3, "a": 1, "b": 2}),
+        (["ab", "cd"], ["ac", "bd"], {"a": 1, "c": 3, "b": 2, "d": 4}),
+        (["abc"], ["abd"], {"a": 1, "b": 2, "d": 3}),
+        (["abc"], ["xyz"], {"x": 1, "y": 2, "z": 3}),
+        (["abc"], ["bad"], "'c', 'd'"),
+        (["abc"], ["cbd"], "'a', 'd'"),
+        (["abcd"], ["xayz"], "'b', 'c'"),
+        (["ab", "c"], ["ax", "b"], "'c', 'x'"),
+        (["aab"], ["aba"], "twice"),
+        (["aab"], ["aab"], None),
+    ],
+)
+def test_state_follows_names_or_is_refused(saved, groups, expected):
+    """PyTorch goes by position in each case: the moments of another parameter."""
+    theirs, ours = moments([[*names] for names in groups], [[*names] for names in saved])
+    if isinstance(expected, str):
+        assert "another order" in ours and expected in ours
+    elif expected is None:
+        assert ours == theirs
+    else:
+        assert ours == expected and list(theirs.values()) == list(range(1, len(theirs) + 1))
+
+
+def test_loading_what_does_not_fit_changes_nothing():
+    optimizer, params = trained()
+    before = copy.deepcopy(optimizer.state_dict())
+    wide = parameter(numpy.ones(2, numpy.float32))
+    wide.grad = plugrad.tensor([1.0, 1.0])
+    other = optim.Adam([params[0], wide])
+    other.step()
+    with pytest.raises(ValueError, match=r"of shape \(2,\) for a parameter of shape \(1,\)"):
+        optimizer.load_state_dict(other.state_dict())
+    with pytest.raises(ValueError, match="different number of parameter groups"):
+        optimizer.load_state_dict({"state": {}, "param_groups": []})
+    with pytest.raises(ValueError, match="doesn't match the size of optimizer's group"):
+        optimizer.load_state_dict({"state": {}, "param_groups": [{"params": [0]}]})
+    after = optimizer.state_dict()
+    assert before["param_groups"] == after["param_groups"]
+    assert before["state"][0]["exp_avg"].item() == after["state"][0]["exp_avg"].item()
+
+
+def test_a_step_that_is_a_number_as_in_old_checkpoints():
+    optimizer, (p, _) = trained()
+    state = optimizer.state_dict()
+    state["state"][0]["step"] = 1
+    state["state"][1]["step"] = 1
+    optimizer.load_state_dict(state)
+    optimizer.step()
+    assert optimizer.state[p]["step"].item() == 2
+
+
+def test_state_dict_hooks():
+    optimizer, _ = trained()
+    seen = []
+    optimizer.register_state_dict_pre_hook(lambda o: seen.append("pre"))
+    optimizer.register_state_dict_pre_hook(lambda o: seen.append("first"), prepend=True)
+    optimizer.register_state_dict_post_hook(lambda o, state: {**state, "more": 1})
+    state = optimizer.state_dict()
+    assert seen == ["first", "pre"]
+    assert state["more"] == 1
+    optimizer.register_load_state_dict_pre_hook(lambda o, state: seen.append(state.pop("more")))
+    optimizer.register_load_state_dict_post_hook(lambda o: seen.append("loaded"))
+    optimizer.load_state_dict(state)
+    assert seen[2:] == [1, "loaded"]
+    assert state["more"] == 1
+
+
+def test_copies_and_pickles_go_on_alike():
+    for duplicate in (copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))):
+        optimizer, params = trained()
+        other = duplicate(optimizer)
+        copies = other.param_groups[0]["params"]
+        for p, grad in zip(copies, params, strict=True):
+            p.grad = grad.grad
+        optimizer.step()
+        other.step()
+        assert [values(p).item() for p in params] == [values(p).item() for p in copies]
+        assert other.state[copies[0]]["step"].item() == 2
