@@ -11,11 +11,14 @@ from plugrad.cli.output import readable, say
 
 
 def doctor(as_json: bool = typer.Option(False, "--json", help="Print JSON.")):
-    """Look for what is wrong with the installation and say what to do; the exit status is 1 if anything is."""
-    rows = judging.examine()
+    """Look for what is wrong with the installation and say what to do; the exit status is 1 if anything is.
+
+    What is kept out by settings is listed, too, and is not wrong.
+    """
+    rows, decided = judging.examine(), judging.decided()
     if as_json:
-        say(json.dumps(rows, indent=2))
-    for row in rows if not as_json else ():
+        say(json.dumps(rows + decided, indent=2))
+    for row in rows + decided if not as_json else ():
         say(readable(f"{row['subject']}: {row['problem']}. To do: {row['advice']}"))
     if not rows and not as_json:
         say("nothing is wrong")

@@ -57,7 +57,7 @@ def on_path():
         except OSError:
             continue
         for name in names:
-            if name.lower().endswith((".dist-info", ".egg-info")):
+            if name.lower().endswith((".dist-info", ".egg-info")) and name[0] != "~":  # pip's, of what it removes
                 yield MetadataFolder(os.path.join(entry, name))
         if entry.lower().endswith(".egg") and "EGG-INFO" in names:
             yield MetadataFolder(os.path.join(entry, "EGG-INFO"))

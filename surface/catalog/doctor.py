@@ -10,13 +10,14 @@ import importlib.util
 import json
 import os
 import pathlib
-import re
+import sys
 import urllib.parse
 import urllib.request
 import warnings
 
 from plugrad import registry
-from plugrad.catalog import lockfile
+from plugrad.catalog import lockfile, requirements
+from plugrad.catalog.rows import unmatched
 from plugrad.catalog.why import preference_rows
 from plugrad.errors import AmbiguousNameError, describe
 from plugrad.registry import entry_points, settings
@@ -26,8 +27,26 @@ LOCK = "plugrad.lock"
 
 def examine() -> list[dict]:
     """Return what is wrong, as rows of "subject", "problem" and "advice"; none if all is well."""
-    looks = (plugins, copies, manifests, names, files, preferred, locked, versions, threads, cuda)
-    return [dict(zip(("subject", "problem", "advice"), row)) for look in looks for row in look()]
+    looks = (plugins, copies, leftovers, manifests, names, files, preferred, locked, versions, threads, cuda)
+    return [_row(*row) for look in looks for row in look()]
+
+
+def decided() -> list[dict]:
+    """Return what the user keeps out, as such rows: nothing is wrong with it, but it explains what is missing."""
+    rows = []
+    for plugin in registry.plugins.values():
+        if plugin.status == "blocked":
+            rows.append(_row(plugin.id, f"it is kept out: {plugin.reason}", _MEANT))
+        last = {dotted.rpartition(".")[2]: reason for dotted, reason in plugin.hidden.items()}
+        rows += [_row(name, f"that of {plugin.id} is kept out: {why}", _MEANT) for name, why in last.items()]
+    return rows
+
+
+_MEANT = "nothing, if that is meant; else take it out there"
+
+
+def _row(subject, problem, advice) -> dict:
+    return {"subject": subject, "problem": problem, "advice": advice}
 
 
 def plugins():
@@ -50,6 +69,24 @@ def copies():
     """Yield the distributions that are installed several times."""
     for name, text in entry_points.twice.items():
         yield name, f"it is installed several times: {text}", "uninstall all of them, and install it again"
+
+
+def leftovers():
+    """Yield what is left of distributions that pip did not remove whole."""
+    for entry in dict.fromkeys(sys.path):
+        try:
+            found = sorted(os.listdir(entry or "."))
+        except OSError:
+            continue
+        for name in found:
+            place = pathlib.Path(entry) / name
+            if name.startswith("~") and name.endswith(".dist-info"):
+                yield name, f"pip was interrupted, and left it in {entry}; it does not count", f"delete {place}"
+            elif name.endswith(".dist-info") and not (place / "METADATA").is_file():
+                points = place / "entry_points.txt"
+                if points.is_file() and "[plugrad" in points.read_text(encoding="utf-8", errors="replace"):
+                    problem = f"its METADATA is missing in {entry}, so its plugins don't count"
+                    yield name, problem, f"install it again, or delete {place}"
 
 
 def manifests():
@@ -94,6 +131,8 @@ def files():
         settings.read()
     for warning in caught:
         yield "settings", str(warning.message).removeprefix("plugrad: "), "correct it there"
+    for line in unmatched():
+        yield "settings", line, "correct it there"
 
 
 def preferred():
@@ -118,29 +157,17 @@ def locked():
 
 
 def versions():
-    """Yield the distributions that plugrad needs in another version."""
-    try:
-        needed = importlib.metadata.requires("plugrad") or ()
-    except importlib.metadata.PackageNotFoundError:
-        yield "plugrad", "its metadata are missing", "install plugrad again"
-        return
-    for requirement in needed:
-        parts = re.fullmatch(r"([\w.-]+)\s*((?:[<>=!~]=?\s*[\w.]+\s*,?\s*)*)", requirement.partition(";")[0].strip())
-        if parts is None or "extra ==" in requirement:
-            continue
-        try:
-            version = importlib.metadata.version(parts[1])
-        except importlib.metadata.PackageNotFoundError:
-            yield parts[1], "plugrad needs it, and it is not installed", f'pip install "{parts[0]}"'
-            continue
-        for sign, bound in re.findall(r"(>=|<=|<|>)\s*([\w.]+)", parts[2]):
-            have, limit = _release(version), _release(bound)
-            if not {">=": have >= limit, "<=": have <= limit, "<": have < limit, ">": have > limit}[sign]:
-                yield parts[1], f"version {version} is installed, plugrad needs {parts[2]}", f'pip install "{parts[0]}"'
-
-
-def _release(version: str) -> list[int]:
-    return [int(number) for number in re.match(r"[\d.]*", version)[0].strip(".").split(".") if number]
+    """Yield the distributions that plugrad, or one with plugins, needs in another version."""
+    for one in entry_points.installed():
+        for name, wanted in requirements.needs(one.distribution.read_text("METADATA") or ""):
+            try:
+                version = importlib.metadata.version(name)
+            except importlib.metadata.PackageNotFoundError:
+                yield name, f"{one.name} needs it, and it is not installed", f'pip install "{name}{wanted}"'
+                continue
+            if not requirements.fits(version, wanted):
+                problem = f"version {version} is installed, {one.name} needs {wanted}"
+                yield name, problem, f'pip install "{name}{wanted}"'
 
 
 def threads():

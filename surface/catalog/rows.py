@@ -201,6 +201,12 @@ def remarks() -> list[str]:
         lines.append(f"not loaded until used: {len(waiting)} third-party; `plugrad plugins --load` imports them")
     for name, copies in entry_points.twice.items():
         lines.append(f"{name} is installed several times, {copies}: uninstall all of them, and install it again")
+    return lines + unmatched()
+
+
+def unmatched() -> list[str]:
+    """Return lines about what is to be kept out, or let in, and is not there."""
+    lines = []
     others = [plugin for plugin in registry.plugins.values() if not plugin.builtin]
     blocked = [(item, one.label) for one in preferences.sources() for item in one.settings.get("block", ())]
     for item, source in blocked if others else ():

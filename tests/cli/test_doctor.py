@@ -1,0 +1,195 @@
+"""`plugrad doctor`: what is wrong with an installation, each kind of it, and what the advice is."""
+
+import base64
+import hashlib
+import itertools
+import json
+
+import pytest
+from packaging.specifiers import SpecifierSet
+
+from plugrad.catalog import requirements
+from support.distribution_builder import build, command, op_module, run
+
+
+def doctor(*paths, status, **options):
+    done = run(None, *paths, arguments=["-m", "plugrad.cli", "doctor", "--json"], **options)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert all(set(row) == {"subject", "problem", "advice"} for row in json.loads(done.stdout))
+    return [f"{row['subject']}: {row['problem']} -> {row['advice']}" for row in json.loads(done.stdout)]
+
+
+def sound(folder, name="sound"):
+    module = f"{name}_module"
+    return build(folder / name, f"plugrad-{name}", {"plugrad.ops": {name: module}}, **{module: op_module(name)})
+
+
+def described(folder, name, version, *lines):
+    """Write the metadata of a distribution without plugins."""
+    info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    text = "\n".join(["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *lines])
+    (info / "METADATA").write_text(f"{text}\n\nRequires-Dist: not-in-the-header\n")
+    return folder
+
+
+def test_a_sound_installation_has_no_rows(tmp_path):
+    assert doctor(sound(tmp_path), status=0, OMP_NUM_THREADS="1") == []
+    assert command("doctor", paths=[sound(tmp_path / "again")], OMP_NUM_THREADS="1").stdout == "nothing is wrong\n"
+
+
+def test_the_doctor_finds_what_is_wrong(tmp_path):
+    gone = build(tmp_path / "gone", "plugrad-gone", {"plugrad.ops": {"gone": "gone_module"}})
+    (row,) = doctor(gone, status=1)
+    assert row == "plugrad-gone:gone: its module 'gone_module' can't be found -> install plugrad-gone again"
+
+    rows = doctor(status=1, OMP_NUM_THREADS="many", PLUGRAD_PREFER="relu=plugrad-none")
+    assert any(row.startswith("OMP_NUM_THREADS: it must be a number of threads, not 'many'") for row in rows)
+    assert any(row.startswith("relu: plugrad-none is preferred, and nobody") for row in rows)
+
+    one = build(tmp_path / "one", "plugrad-one", {"plugrad.ops": {"both": "one_module"}}, one_module=op_module("both"))
+    two = build(tmp_path / "two", "plugrad-two", {"plugrad.ops": {"both": "two_module"}}, two_module=op_module("both"))
+    (row,) = doctor(one, two, status=1)
+    assert row.startswith("both: ") and "plugrad-one:both and plugrad-two:both" in row and "plugrad prefer" in row
+
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "pyproject.toml").write_text("[tool.plugrad]\nblok = []\n")
+    (row,) = doctor(status=1, cwd=tmp_path / "project")
+    assert "has no setting 'blok' for plugrad; did you mean 'block'?" in row
+
+    older = build(tmp_path / "one", "plugrad-one", {"plugrad.ops": {"both": "one_module"}}, version="0.9")
+    (row,) = doctor(older, status=1)
+    assert "it is installed several times" in row and "uninstall all of them" in row
+
+    (tmp_path / "lock").mkdir()
+    (tmp_path / "lock" / "plugrad.lock").write_text("no lock file")
+    (row,) = doctor(status=1, cwd=tmp_path / "lock")
+    assert row.startswith("plugrad.lock: ") and "plugrad plugins lock" in row
+
+
+def test_the_doctor_knows_manifests_that_were_edited_after_installing(tmp_path):
+    folder = build(tmp_path, "plugrad-edited", {"plugrad.ops": {"old": "edited"}}, edited=op_module("old"))
+    (folder / "pyproject.toml").write_text('[project.entry-points."plugrad.ops"]\nold = "edited"\nnew = "edited"\n')
+    info = folder / "plugrad_edited-1.0.dist-info"
+    (info / "direct_url.json").write_text(json.dumps({"url": folder.as_uri(), "dir_info": {"editable": True}}))
+    (row,) = doctor(folder, status=1)
+    assert "promises other names in pyproject.toml than were installed" in row and "pip install -e" in row
+    (folder / "pyproject.toml").write_text('[project.entry-points."plugrad.ops"]\nold = "edited"\n')
+    assert doctor(folder, status=0) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "row"),
+    [
+        ({"PLUGRAD_BLOCK": "plugrad-sound"}, "plugrad-sound:sound: it is kept out: PLUGRAD_BLOCK keeps it out"),
+        ({"PLUGRAD_PLUGINS": ""}, "plugrad-sound:sound: it is kept out: PLUGRAD_PLUGINS does not let it load"),
+        ({"PLUGRAD_BLOCK": "sound"}, "sound: that of plugrad-sound:sound is kept out: PLUGRAD_BLOCK keeps it out"),
+    ],
+)
+def test_what_is_kept_out_is_told_and_not_wrong(tmp_path, settings, row):
+    folder = sound(tmp_path)
+    assert doctor(folder, status=0, **settings) == [f"{row} -> nothing, if that is meant; else take it out there"]
+    assert command("doctor", paths=[folder], **settings).stdout.endswith("\nnothing is wrong\n")
+
+
+def test_settings_for_what_is_not_there(tmp_path):
+    for variable, said in (("BLOCK", "is to be kept out (the environment)"), ("PLUGINS", "may load (PLUGRAD_PLUGINS)")):
+        rows = doctor(sound(tmp_path / variable), status=1, **{f"PLUGRAD_{variable}": "plugrad-soud,plugrad-sound"})
+        (row,) = [row for row in rows if "plugrad-soud" in row]
+        assert row.startswith(f"settings: 'plugrad-soud' {said}, and nobody") and "did you mean 'plugrad-sound'" in row
+
+
+# ---------------------------------------------------------------------------------------------------- versions
+
+
+def test_a_numpy_that_is_too_old_is_told(tmp_path):
+    (row,) = doctor(described(tmp_path, "numpy", "1.26.4"), status=1)
+    assert row == 'numpy: version 1.26.4 is installed, plugrad needs >=2.1 -> pip install "numpy>=2.1"'
+    assert doctor(described(tmp_path / "new", "numpy", "99.1"), status=0) == []
+    (row,) = doctor(described(tmp_path / "early", "numpy", "2.1.0rc1"), status=1)
+    assert "version 2.1.0rc1 is installed" in row
+
+
+def test_what_a_plugins_distribution_needs_is_looked_at(tmp_path):
+    folder = sound(tmp_path)
+    (metadata,) = folder.glob("*.dist-info/METADATA")
+    needs = ("plugrad>=99", "absent-thing (>=2)", "numpy>=1", "nowhere; python_version < '3'", "x ; extra == 'y'")
+    metadata.write_text(metadata.read_text() + "".join(f"Requires-Dist: {line}\n" for line in needs))
+    here = run("import plugrad; print(plugrad.__version__)").stdout.strip()
+    assert doctor(folder, status=1) == [
+        f'plugrad: version {here} is installed, plugrad-sound needs >=99 -> pip install "plugrad>=99"',
+        'absent-thing: plugrad-sound needs it, and it is not installed -> pip install "absent-thing>=2"',
+    ]
+
+
+VERSIONS = (
+    "0.9", "1", "1.0", "1.0.0", "1.0.1", "1.1", "1.10", "2.0a1", "2.0b2", "2.0rc1", "2.0rc1.dev3", "2.0.dev5", "2.0",
+    "2.0.post1", "2.0+cu12", "2.1.0", "1!0.5",
+)  # fmt: skip
+WANTED = (
+    ">=1.0", ">1.0", "<=1.0", "<2.0rc1", "==1.0", "!=1.0.0", "==1.*", "!=1.0.*", "~=1.0", "~=1.0.1", ">=1,<2.0",
+    ">2.0", ">=2.0", ">1.1", "<1!0.1", "==2.0.post1", "",
+)  # fmt: skip
+
+
+def test_versions_are_compared_as_packaging_does():
+    differ = [
+        (version, wanted)
+        for version, wanted in itertools.product(VERSIONS, WANTED)
+        if requirements.fits(version, wanted) != SpecifierSet(wanted).contains(version, prereleases=True)
+    ]
+    assert differ == []
+
+
+def test_what_can_not_be_read_is_no_reason_for_an_alarm():
+    assert requirements.fits("unknown", ">=1") and requirements.fits("1.0", ">=banana")
+    assert not requirements.fits("1.0", "===1") and requirements.fits("banana", "===banana")
+    lines = "Requires-Dist: a[x]>=1,<2\nRequires-Dist: b\nRequires-Dist: c @ https://somewhere\n\nRequires-Dist: d\n"
+    assert list(requirements.needs(f"Name: e\n{lines}")) == [("a", ">=1,<2"), ("b", "")]
+
+
+# ---------------------------------------------------------------------------------------------------- what else
+
+
+def test_several_cupys_and_one_that_can_not_be_used(tmp_path):
+    one = described(tmp_path / "one", "cupy-cuda12x", "13.0")
+    (tmp_path / "one" / "cupy.py").write_text("raise ImportError('libcuda.so.1 is not there')")
+    (row,) = doctor(one, status=1)
+    assert row.startswith("cupy-cuda12x: the device cuda can't be used: ") and "libcuda.so.1 is not there" in row
+    assert row.endswith("-> install the CuPy that fits the driver's CUDA")
+    rows = doctor(one, described(tmp_path / "two", "cupy-cuda11x", "13.0"), status=1)
+    assert "cupy: cupy-cuda11x and cupy-cuda12x are installed, of which one can work -> uninstall all but one" in rows
+    assert len(rows) == 2
+
+
+def test_differences_from_the_lock_file_are_told(tmp_path):
+    folder, work = sound(tmp_path), tmp_path / "work"
+    work.mkdir()
+    (info,) = folder.glob("*.dist-info")
+    digest = hashlib.sha256((folder / "sound_module.py").read_bytes())
+    code = base64.urlsafe_b64encode(digest.digest()).decode().rstrip("=")
+    (info / "RECORD").write_text(f"sound_module.py,sha256={code},\n{info.name}/RECORD,,\n")
+    command("plugins", "lock", paths=[folder], cwd=work)
+    assert doctor(folder, status=0, cwd=work) == []
+    (folder / "sound_module.py").write_text(op_module("sound", "input + 3"))
+    (row,) = doctor(folder, status=1, cwd=work)
+    assert row.startswith("plugrad-sound: sound_module.py is not what RECORD says -> install what plugrad.lock says")
+    rows = doctor(sound(tmp_path, "other"), status=1, cwd=work)
+    assert [row.partition(" -> ")[0] for row in rows] == [
+        "plugrad-other: version 1.0 is installed and not in the lock file",
+        "plugrad-sound: version 1.0 is locked and not installed",
+    ]
+
+
+def test_what_pip_left_does_not_count_and_is_told(tmp_path):
+    folder = sound(tmp_path)
+    (info,) = folder.glob("*.dist-info")
+    info.rename(folder / f"~{info.name[1:]}")
+    (row,) = doctor(folder, status=1)
+    assert row.startswith("~lugrad_sound-1.0.dist-info: pip was interrupted") and f"delete {folder}" in row
+    done = run("import plugrad; print(hasattr(plugrad, 'sound'))", folder)
+    assert (done.stdout, done.stderr) == ("False\n", "")
+    half = sound(tmp_path / "half")
+    (half / info.name / "METADATA").unlink()
+    (row,) = doctor(half, status=1)
+    assert "its METADATA is missing" in row and "install it again, or delete" in row
