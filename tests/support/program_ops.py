@@ -71,8 +71,8 @@ def wider(w):
         f"{x}.float_power(2)", f"{x}.pow({y})", f"{n or 2} ** {x}", f"{x}.rot90()", f"{x}.tril(-1)", f"{x}.diag()",
         f"{x}.diag_embed()", f"{x}.flipud()", f"{x}.repeat_interleave(2, {d})", f"{x}.tile(2)",
         f"T.block_diag({x}, {y})", f"T.cartesian_prod({x}, {y})", f"T.combinations({x})", f"T.vander({x})",
-        f"T.trapezoid({x})", f"{x}.cov()", f"{x}.var(correction=0)", f"{x}.std({d}, keepdim=True)",
-        f"T.std_mean({x}, {d})[1]", f"{x}.argsort({d})", f"{x}.searchsorted({y})",
+        f"T.trapezoid({x})" if size else f"{x}.exp2()", f"{x}.cov()", f"{x}.var(correction=0)",
+        f"{x}.std({d}, keepdim=True)", f"T.std_mean({x}, {d})[1]", f"{x}.argsort({d})", f"{x}.searchsorted({y})",
         f"T.nn.functional.normalize({x}, dim={d})", f"T.nn.functional.softmin({x}, {d})",
         f"T.nn.functional.glu({x}, {d})", f"T.nn.functional.layer_norm({x}, {x}.shape[-1:])",
         f"T.nn.functional.hardtanh({x})", f"T.nn.functional.mish({x})", f"T.nn.functional.softshrink({x})",
@@ -197,7 +197,7 @@ def masked(w):
         f"{x}[{place}] = {n}", f"{x}[{place}] = {y}", f"{x}[{place}] *= 2", f"{x}[{place}] += {y}",
         f"{w.new()} = {x}[{place}]", f"{x}[{place}] = {x}[{place}] * {n}", f"{x}[{place}] = {x}[{place}].detach()",
         f"{w.new()} = {x}[{place}].sin()",
-        f"{x}.index_put_(({picks},), T.tensor({float(n)}, dtype={x}.dtype), accumulate={w.some(True, False)})",
+        f"{x}.index_put_(({picks},), T.tensor({abs(float(n))}, dtype={x}.dtype), accumulate={w.some(True, False)})",
         f"{x}.masked_scatter_({x} > {n}, {x}.detach().clone())", f"{x}[{place}] = {x}.flatten()[0]",
     )  # fmt: skip
 
@@ -235,8 +235,7 @@ def checkpointed(w):
         f"{one}, {two} = {c}(lambda a: (a.sin(), a * a), {x}, {reentrant})",
         f"{one} = {c}(lambda a: {c}(lambda b: b.cos() * b, a * 2, {reentrant}) * a, {x}, {reentrant})",
         f"{one} = {c}(lambda a: Square.apply(a) * {y}, {x}, {reentrant})",
-        f"{one} = T.utils.checkpoint.checkpoint_sequential([T.nn.Tanh(), T.nn.Softmax(-1)], 2, {x}, "
-        f"{reentrant})",
+        f"{one} = T.utils.checkpoint.checkpoint_sequential([T.nn.Tanh(), T.nn.Softmax(-1)], 2, {x}, " f"{reentrant})",
     )  # fmt: skip
 
 
