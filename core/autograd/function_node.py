@@ -10,6 +10,7 @@ from plugrad import nest
 from plugrad.devices.device import type_of
 from plugrad.dispatch import inplace
 from plugrad.dispatch.formulas import F as recorded
+from plugrad.dispatch.node import connect
 from plugrad.graph import numpy_writes, rare
 from plugrad.graph.modes import LEAF, mode, no_grad, tick
 from plugrad.graph.nodes import Node, Outputs, OutputSlot
@@ -38,6 +39,11 @@ class _Saved:
     def __init__(self, tensor, output=None):
         self.data, self.output = tensor._data, output
         self.tensor = None if output is not None else tensor
+
+
+def _packed(pack, tensor, unpack) -> Packed:
+    edge = tensor._live_edge()
+    return Packed(pack(tensor), unpack, tensor if edge is LEAF else edge)
 
 
 class FunctionNode(Node):
@@ -176,7 +182,7 @@ class FunctionNode(Node):
             pack, unpack = mode.saved_hooks[-1]
             with no_grad():
                 saved = [
-                    value if value is None or value.output is not None else Packed(pack(value.tensor), unpack)
+                    value if value is None or value.output is not None else _packed(pack, value.tensor, unpack)
                     for value in saved
                 ]
         self.saved = tuple(saved)
@@ -198,7 +204,8 @@ class FunctionNode(Node):
 
     def _restored(self, value):
         if isinstance(value, Packed):
-            return value.unpacker(value.packed)
+            tensor = value.unpacker(value.packed)
+            return tensor if value.edge is None else connect(value.edge, tensor._data)
         check_unchanged(self, (value.data,))
         if value.output is None:
             return value.tensor

@@ -91,12 +91,12 @@ class no_grad(ModeContext):
 
 
 class enable_grad(ModeContext):
-    """Record again inside of `no_grad`; a context manager or a decorator."""
+    """Record again inside of `no_grad`, but not of `inference_mode`; a context manager or a decorator."""
 
     __slots__ = ()
 
     def changes(self):
-        return {"pausing": False}
+        return {"pausing": mode.inference}
 
 
 class set_grad_enabled(ModeContext):
@@ -106,11 +106,11 @@ class set_grad_enabled(ModeContext):
 
     def __init__(self, mode):
         self._value, self._previous = flag("enabled", mode), globals()["mode"].grad
-        globals()["mode"].grad = self._value
+        globals()["mode"].grad = self._value and not globals()["mode"].inference
 
     def changes(self):
         mode.grad = self._previous  # it acts in the block, and what was before is there again behind it
-        return {"pausing": not self._value}
+        return {"pausing": mode.inference or not self._value}
 
     def __call__(self, function):
         mode.grad = self._previous  # as a decorator it acts on the calls, not here

@@ -17,12 +17,12 @@ FREED = (
 
 
 class Packed:
-    """A saved array in the form that the user's saved-tensor hooks gave it."""
+    """A saved array in the form that the user's saved-tensor hooks gave it; `edge` is its history in a Function."""
 
-    __slots__ = ("packed", "unpacker")
+    __slots__ = ("packed", "unpacker", "edge")
 
-    def __init__(self, packed, unpacker):
-        self.packed, self.unpacker = packed, unpacker
+    def __init__(self, packed, unpacker, edge=None):
+        self.packed, self.unpacker, self.edge = packed, unpacker, edge
 
     def unpack(self):
         """Return the raw array again."""

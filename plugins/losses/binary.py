@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from plugrad import is_grad_enabled
 from plugrad.extend import Op, collect, composite, hookimpl, loss, op
 
 from ._reduce import check_reduction, each, reduce, reduced, reduced_shape, refuse_integers
@@ -208,7 +209,7 @@ def soft_margin_loss(F, input, target, *, reduction="mean"):
     tensor(0.6931)
     """
     check_reduction(reduction)
-    if target.requires_grad:
+    if target.requires_grad and is_grad_enabled():
         raise RuntimeError("soft_margin_loss is not differentiable with respect to argument 'target': detach it")
     if input.shape != target.shape:
         input, target = F.broadcast_tensors(input, target)

@@ -205,6 +205,8 @@ def nll_loss(F, input, target, weight=None, *, ignore_index=-100, reduction="mea
     """
     check_reduction(reduction)
     _check_labels(input, target, weight)
+    if input.ndim == 1 == target.ndim:
+        target = F.reshape(target, ())
     return F.nll(input, target, weight, ignore_index, reduction)
 
 

@@ -10,12 +10,17 @@ from plugrad import Tensor, autograd, enable_grad, is_grad_enabled, nest, random
 __all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential"]
 
 
+_SAVED = object()  # stands for a tensor among the arguments
+
+
 class CheckpointFunction(autograd.Function):
     """Runs a function unrecorded; backward runs it again, recorded, and walks that."""
 
     @staticmethod
     def forward(ctx, function, preserve, args, kwargs):
-        ctx.function, ctx.args, ctx.kwargs = function, args, kwargs
+        call = args, kwargs
+        ctx.save_for_backward(*[leaf for leaf in nest.leaves(call) if isinstance(leaf, Tensor)])
+        ctx.function, ctx.call = function, nest.change(lambda leaf: _SAVED if isinstance(leaf, Tensor) else leaf, call)
         ctx.state = random.get_rng_state() if preserve else None
         return function(*args, **kwargs)
 
@@ -25,7 +30,9 @@ class CheckpointFunction(autograd.Function):
         if ctx.state is not None:
             restored = random.fork_rng()
         copies: dict = {}
-        args, kwargs = _detached(ctx.args, copies), _detached(ctx.kwargs, copies)
+        saved = iter(ctx.saved_tensors)
+        given = nest.change(lambda leaf: next(saved) if leaf is _SAVED else leaf, ctx.call)
+        args, kwargs = _detached(given, copies)
         with restored, enable_grad():
             if ctx.state is not None:
                 random.set_rng_state(ctx.state)
@@ -38,7 +45,7 @@ class CheckpointFunction(autograd.Function):
         ]
         if pairs:
             autograd.backward([output for output, _ in pairs], [grad for _, grad in pairs])
-        return None, None, _gradients(ctx.args, copies), _gradients(ctx.kwargs, copies)
+        return None, None, _gradients(given[0], copies), _gradients(given[1], copies)
 
 
 def _detached(value, copies):

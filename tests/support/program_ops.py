@@ -244,7 +244,7 @@ def transformed(w):
     x = w.floating(lambda t: t.numel() > 0)
     if x is None:
         return None
-    y = w.floating(lambda t: tuple(t.shape) == w.shape(x)) or x
+    y = w.floating(lambda t: tuple(t.shape) == w.shape(x) and str(t.dtype) == w.dtype(x)) or x
     one, two = w.new(), w.new()
     f = w.some("lambda a: (a * a).sum()", "lambda a: a.sin().prod()")
     g = w.some("lambda a: a * a.sum()", "lambda a: a.exp()")
