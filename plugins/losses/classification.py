@@ -148,12 +148,12 @@ def nll_grad_samples(make):
     yield make(), make.ints(3, low=0, high=4), make(4, low=1, high=2, requires_grad=False), 1, "mean", (3, 4)
 
 
-def _check_labels(input, target, weight) -> None:
-    """Raise PyTorch's errors for shapes and dtypes that do not belong together."""
+def _checked_labels(input, target, weight):
+    """Return the labels, of one example as a number; raise PyTorch's errors for shapes and dtypes that do not fit."""
     shape, given = input.shape, target.shape
     simple = len(shape) == 2 and len(given) == 1 and given[0] == shape[0]
     if simple and target.dtype is plugrad.int64 and weight is None:
-        return
+        return target
     if input.ndim == 0:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     name = str(target.dtype).rpartition(".")[2]
@@ -183,6 +183,7 @@ def _check_labels(input, target, weight) -> None:
             f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
             f"shape: {list(weight.shape)}"
         )
+    return target.reshape(()) if input.ndim == 1 == target.ndim else target
 
 
 @loss(module="NLLLoss", forward=("input", "target"), buffers=("weight",))
@@ -204,9 +205,7 @@ def nll_loss(F, input, target, weight=None, *, ignore_index=-100, reduction="mea
     tensor(2.)
     """
     check_reduction(reduction)
-    _check_labels(input, target, weight)
-    if input.ndim == 1 == target.ndim:
-        target = F.reshape(target, ())
+    target = _checked_labels(input, target, weight)
     return F.nll(input, target, weight, ignore_index, reduction)
 
 
@@ -376,7 +375,7 @@ def cross_entropy(F, input, target, weight=None, *, ignore_index=-100, reduction
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
     if target.ndim == input.ndim and target.shape == input.shape:
         return _with_probabilities(F, input, target, weight, ignore_index, reduction, label_smoothing)
-    _check_labels(input, target, weight)
+    target = _checked_labels(input, target, weight)
     return F.cross_entropy_labels(input, target, weight, ignore_index, reduction, label_smoothing)
 
 

@@ -445,6 +445,50 @@ FOUND = {
         b = T.tensor(1.0).repeat_interleave(2)
         c = T.tensor(1.0).repeat_interleave(T.tensor([2]), -1)
     """,
+    "a reentrant checkpoint notices writes to its arguments": """
+        x = T.tensor([1.5, 2.0], requires_grad=True)
+        y = x * 1
+        a, b = T.utils.checkpoint.checkpoint(lambda a: (a.sin(), a * a), y, use_reentrant=True)
+        y += 0.25
+        b.sum().backward(retain_graph=True)
+        c = T.utils.checkpoint.checkpoint(lambda a, b: Square.apply(a) * x * b, x, x * 2, use_reentrant=True)
+        c.sum().backward(retain_graph=True)
+        x.detach().mul_(2.0)
+        c.sum().backward()
+    """,
+    "a checkpoint whose arguments were packed": """
+        x = T.tensor([1.5, 2.0], requires_grad=True)
+        y = x.neg()
+        with T.autograd.graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t):
+            z = T.utils.checkpoint.checkpoint(lambda a: a * a, y, use_reentrant=True)
+        y += 0.25
+        z.sum().backward()
+    """,
+    "second derivatives of Functions whose saved tensors were packed": """
+        x = T.tensor([1.5, 2.0], requires_grad=True)
+        with T.autograd.graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t):
+            y = Square.apply(x * 1) + Square.apply(x) * x
+        g, = T.autograd.grad(y.sum(), x, create_graph=True)
+        g.square().sum().backward()
+    """,
+    "inference mode records nothing": """
+        x = T.tensor([1.5, 2.0], requires_grad=True)
+        with T.inference_mode():
+            with T.enable_grad():
+                y = x * 2
+                z = (T.ones(2).requires_grad_() * 2).sin()
+            T.set_grad_enabled(True)
+            w = x * 3
+            u = Inside.apply(T.ones(2))
+        T.set_grad_enabled(True)
+        v = x * 3
+    """,
+    "one label in a list of one": """
+        x = T.tensor([0.25, 0.5], requires_grad=True)
+        a = T.nn.functional.nll_loss(x, T.zeros(1, dtype=T.int64), reduction='none')
+        b = T.nn.functional.cross_entropy(x, T.zeros(1, dtype=T.int64), reduction='none')
+        (a + b).backward()
+    """,
 }
 
 

@@ -14,7 +14,8 @@ from support.program_runs import SEEN_OF_VARIABLES, Run, difference, held
 KINDS: list = []
 VIEW_REFUSED = "its base or another view of its base has been modified inplace"
 FREED = "backward through the graph a second time"
-EITHER_FIRST = ("setStorage", "too many indices", "out of bounds", "Dimension specified as 0", "single memory location")
+EITHER_FIRST = ("setStorage", "too many indices", "out of bounds", "Dimension specified as 0", "single memory location",
+                "more than 1 value per channel")
 
 
 def listed(program: list[str], found, oracle, subject, watch=True) -> str | None:
@@ -56,7 +57,8 @@ OPERAND = r"([a-z]_\(| [-+*/]= )(v\d+)(?=$|\)|, )"
 def overlap(program, found, oracle, subject, watch):
     """PyTorch refuses to write by an op that reads the same memory; here the op has read all before it writes."""
     if found.kind == "values" and re.search(OPERAND, program[-1]):
-        return difference([*program[:-1], re.sub(OPERAND, r"\1\2.clone()", program[-1])], oracle, subject, watch) is None
+        apart = re.sub(OPERAND, r"\1\2.clone()", program[-1])
+        return difference([*program[:-1], apart], oracle, subject, watch) is None
     return lenient(found, "refer to a single memory location")
 
 
@@ -102,7 +104,8 @@ def layouts(program, found, oracle, subject, watch):
 @kind
 def partly_written(program, found, oracle, subject, watch):
     """What an op has written when it raises an error is not said."""
-    return found.raised and (found.kind in ("values", "grad.values") or strict(found, "modified by an inplace operation"))
+    seen = found.kind in ("values", "grad.values") or strict(found, "modified by an inplace operation")
+    return found.raised and seen
 
 
 @kind
@@ -247,6 +250,13 @@ def transforms_with_hooks(program, found, oracle, subject, watch):
 
 
 @kind
+def packed_leaves(program, found, oracle, subject, watch):
+    """A leaf that was saved by a Function and packed by hooks comes back as a tensor that leads to it."""
+    packed = matches(r"saved_tensors_hooks|save_on_cpu", program) and matches("Inside", program)
+    return packed and strict(found, "to not have been used in the graph")
+
+
+@kind
 def dirty_views(program, found, oracle, subject, watch):
     """PyTorch refuses a Function of several outputs that writes to a view; here its gradient is right."""
     return lenient(found, "If your Function modifies inplace an input that is a view of another Tensor")
@@ -305,7 +315,8 @@ def listed_tensors(program, found, oracle, subject, watch):
 @kind
 def passing_views(program, found, oracle, subject, watch):
     """PyTorch refuses to add to a view of a view that exists for this statement only."""
-    return lenient(found, "a leaf Variable that requires grad is being") and matches(r"\]\[.*\] [-+*/]= ", program)
+    passing = matches(r"(\]|\)|T)\[.*\] [-+*/]= ", program)
+    return passing and lenient(found, "a leaf Variable that requires grad is being")
 
 
 @kind
@@ -396,7 +407,8 @@ def other_error_first(program, found, oracle, subject, watch):
 def fails_inside(program, found, oracle, subject, watch):
     """PyTorch fails inside."""
     unallocated = found.kind.endswith("values") and isinstance(found.expected, str)
-    return unallocated or lenient(found, "INTERNAL ASSERT", "unallocated storage", "error message be improved")
+    inside = "INTERNAL ASSERT", "unallocated storage", "error message be improved", "ZeroTensors are immutable"
+    return unallocated or lenient(found, *inside)
 
 
 @kind
