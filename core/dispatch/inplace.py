@@ -44,11 +44,6 @@ def in_history(target) -> bool:
     return base is not None and base._live_edge() is not None
 
 
-def _call(op, values):
-    n = len(op.positional)
-    return op.function(*values[:n], **dict(zip(op.keyword_only, values[n:])))
-
-
 def run(op, target, values, inside=False, may_become_real=True):
     """Run an op and write its result into `target`; `inside` is that of `interpreter.apply`."""
     if op.inplace == "values" and mode.grad:
@@ -58,13 +53,12 @@ def run(op, target, values, inside=False, may_become_real=True):
     if op.checks_numbers:
         op.check_numbers(values)
     if op.runs_on == "tensors":
-        result = _call(op, values)
+        result = op.call(values)
     else:
         result = interpreter.apply(op, values, None, inside)
     if mode.grad and result._edge is None and target._type.is_differentiable:
-        sources = [value for value in values if isinstance(value, Tensor) and value._edge is not None]
-        if sources:
-            result = rare.overwriting(op, target, result, sources)
+        if any([isinstance(value, Tensor) and value._edge is not None for value in values]):
+            result = rare.overwriting(op, target, result, values)
     if not may_become_real and target._type.dtype.is_complex and result._type.dtype.is_floating_point:
         raise RuntimeError(
             f"In-place {op.name} is not supported for complex tensors: the result is real; write x = x.{op.name}()"
@@ -75,7 +69,7 @@ def run(op, target, values, inside=False, may_become_real=True):
 def reshape(op, target, values):
     """Give a tensor the shape that a view of it has: the in-place form of a view op."""
     check_writable(target)
-    result = _call(op, values)
+    result = op.call(values)
     if result._data.size != target._data.size and "storage_offset" not in op.index:
         raise RuntimeError(f"{op.name}_: the result has a different number of elements from the tensor")
     before, target._data = target.shape, result._data

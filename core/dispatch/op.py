@@ -314,6 +314,11 @@ class Op:
             return inplace.reshape(self, target, values)
         return inplace.run(self, target, values, inside)
 
+    def call(self, values: tuple):
+        """Call the public function with the arguments in the order of `parameters`."""
+        n = len(self.positional)
+        return self.function(*values[:n], **dict(zip(self.keyword_only, values[n:])))
+
     def apply(self, values: tuple):
         """Run the op on the arguments in the order of `parameters`, whatever they are."""
         return interpreter.apply(self, values)

@@ -66,8 +66,7 @@ class View:
 
     def step_tensor(self, tensor):
         """Take this step on a Tensor, recorded."""
-        op, count = self.op, len(self.op.positional) - 1
-        result = op.function(tensor, *self.rest[:count], **dict(zip(op.keyword_only, self.rest[count:])))
+        result = self.op.call((tensor, *self.rest))
         return result if self.output is None else result[self.output]
 
     def step_array(self, array, ttype):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from plugrad import Tensor
 from plugrad.autograd import Function
 
 
@@ -17,8 +18,9 @@ class _Overwriting(Function):
         return None, *[g.new_zeros(shape, dtype=dtype) for shape, dtype in ctx.sources]
 
 
-def overwriting(op, target, result, sources):
-    """Return the result that an op without gradient writes to `target` as one that requires grad, as `sources` do."""
+def overwriting(op, target, result, values):
+    """Return the result that an op without gradient writes to `target` as one that requires grad, as its inputs do."""
+    sources = [value for value in values if isinstance(value, Tensor) and value.requires_grad]
     described = [(tuple(source.shape), source.dtype) for source in sources]
     function = type(op.node_name.rpartition("Backward")[0], (_Overwriting,), {"sources": described})
     return function.apply(result.to(target.dtype), *sources)
