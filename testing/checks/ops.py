@@ -56,14 +56,7 @@ def checks(op) -> dict:
     if op.inplace:
         chosen["in-place"] = values.inplace
     if op.broadcasts and "dim" not in op.parameters:
-        chosen |= {"shapes": elementwise.shapes, "promotion": elementwise.promotion, "large inputs": variations.large}
-        if op.arity == 2:
-            chosen["numbers"] = variations.python_numbers
-        if op.promote == "same":
-            chosen["bytes"] = variations.bytes_
-        chosen["large numbers"] = points.large_numbers
-        if op.differentiable and op.names:
-            chosen |= {"special points": variations.special_points, "dense gradient": points.dense_gradient}
+        chosen |= _of_elementwise(op)
     if op.reduces:
         chosen["promotion"] = elementwise.reduced_dtypes
         if "dim" in op.parameters:
@@ -71,3 +64,15 @@ def checks(op) -> dict:
     if op.reduces or "shapes" in chosen:
         chosen["extreme values"] = elementwise.extremes
     return chosen | kernels.of_op(op)
+
+
+def _of_elementwise(op) -> dict:
+    chosen = {"shapes": elementwise.shapes, "promotion": elementwise.promotion, "large inputs": variations.large}
+    if op.arity == 2:
+        chosen["numbers"] = variations.python_numbers
+    if op.promote == "same":
+        chosen["bytes"] = variations.bytes_
+    chosen["large numbers"] = points.large_numbers
+    if op.differentiable and op.names:
+        chosen |= {"special points": variations.special_points, "dense gradient": points.dense_gradient}
+    return chosen

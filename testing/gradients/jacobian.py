@@ -237,7 +237,7 @@ class Comparison:
         outside = kink & ~inside
         failed, drowned = wrong & ~kink, numpy.zeros(len(wrong), bool)
         if failed.any() or outside.any():
-            slopes, failed, drowned = self._confirm(coordinates, amounts, slopes, failed | outside, expected, allowed)
+            slopes, failed, drowned = self._confirm(coordinates, amounts, failed | outside, expected, allowed)
             blur, kink = TRUST * slopes.error, kink & (slopes.kink | ~outside)
             failed, outside = failed & ~kink, outside & kink
         vague = unknown | ~(blur <= numpy.maximum(allowed, self.tolerance.needed(largest, row, self.size)))
@@ -257,7 +257,7 @@ class Comparison:
                 break
         return verdict
 
-    def _confirm(self, coordinates, amounts, slopes, failed, expected, allowed) -> tuple:
+    def _confirm(self, coordinates, amounts, failed, expected, allowed) -> tuple:
         """Look at mismatches once more, with the noise of the values and of backward measured at more points.
 
         Returns the slopes, which mismatches remain, and which rounding or a wide error bar may explain.

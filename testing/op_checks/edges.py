@@ -38,7 +38,7 @@ def empty(op, device):
                     f"{where}: raises {described(error)}; return what there is, or raise an error that says so"
                 )
                 continue
-            _backward(op, given, results, where)
+            _backward(given, results, where)
             against_meta(op, given, results, where)
             done += 1
     if not done:
@@ -64,7 +64,7 @@ def _has_indices(sample) -> bool:
     return any(not is_float(t) for t in sample.tensors())
 
 
-def _backward(op, sample, results, where):
+def _backward(sample, results, where):
     """Assert that backward gives gradients, which are those of the right shape: the engine demands that."""
     outputs, wanted = differentiable(results), leaves(sample)
     if not outputs or not wanted:
