@@ -55,7 +55,7 @@ def bce_samples(make):
     yield make(3, 4, low=0.1, high=0.9), make(3, 4, low=0.1, high=0.9), None, "mean"
 
 
-@loss(module="BCELoss", forward=("input", "target"), buffers=("weight",))
+@loss(module="BCELoss", buffers=("weight",))
 @composite(at=("nn.functional.binary_cross_entropy",))
 def binary_cross_entropy(F, input, target, weight=None, *, reduction="mean"):
     """Cross entropy of probabilities with yes-or-no targets.
@@ -133,7 +133,7 @@ def bce_logits_samples(make):
     yield make(3, 4), make(3, 4, low=0, high=1), *weights, "none"
 
 
-@loss(module="BCEWithLogitsLoss", forward=("input", "target"), buffers=("weight", "pos_weight"))
+@loss(module="BCEWithLogitsLoss", buffers=("weight", "pos_weight"))
 @composite(at=("nn.functional.binary_cross_entropy_with_logits",))
 def binary_cross_entropy_with_logits(F, input, target, weight=None, *, reduction="mean", pos_weight=None):
     """Cross entropy of `sigmoid(input)` with yes-or-no targets, without overflow.
@@ -194,7 +194,7 @@ def soft_margin_samples(make):
     yield make(3, 4), make(3, 4), "mean"
 
 
-@loss(module="SoftMarginLoss", forward=("input", "target"))
+@loss(module="SoftMarginLoss")
 @composite(at=("nn.functional.soft_margin_loss",))
 def soft_margin_loss(F, input, target, *, reduction="mean"):
     """Logistic loss `log(1 + exp(-target * input))` with targets 1 and -1.
@@ -221,7 +221,7 @@ def soft_margin_loss_samples(make):
     yield make(3, 4), make.bool(3, 4).double() * 2 - 1
 
 
-@loss(module="MultiLabelSoftMarginLoss", forward=("input", "target"), buffers=("weight",))
+@loss(module="MultiLabelSoftMarginLoss", buffers=("weight",))
 @composite(at=("nn.functional.multilabel_soft_margin_loss",))
 def multilabel_soft_margin_loss(F, input, target, weight=None, *, reduction="mean"):
     """Binary cross entropy of logits, averaged over the classes of each sample.

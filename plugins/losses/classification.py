@@ -186,7 +186,7 @@ def _checked_labels(input, target, weight):
     return target.reshape(()) if input.ndim == 1 == target.ndim else target
 
 
-@loss(module="NLLLoss", forward=("input", "target"), buffers=("weight",))
+@loss(module="NLLLoss", buffers=("weight",))
 @composite(at=("nn.functional.nll_loss",))
 def nll_loss(F, input, target, weight=None, *, ignore_index=-100, reduction="mean"):
     """Negative log likelihood of class labels, given log probabilities.
@@ -351,7 +351,7 @@ def cross_entropy_mass_samples(make):
 # ---------------------------------------------------------------- cross entropy
 
 
-@loss(module="CrossEntropyLoss", forward=("input", "target"), buffers=("weight",))
+@loss(module="CrossEntropyLoss", buffers=("weight",))
 @composite(at=("nn.functional.cross_entropy",))
 def cross_entropy(F, input, target, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     """Cross entropy of logits with class labels or class probabilities.

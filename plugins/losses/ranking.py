@@ -36,7 +36,7 @@ def margin_ranking_loss_samples(make):
     yield make.args(make(4), make(4), make.bool(4).double() * 2 - 1, 0.125)
 
 
-@loss(module="HingeEmbeddingLoss", forward=("input", "target"))
+@loss(module="HingeEmbeddingLoss")
 @composite(at=("nn.functional.hinge_embedding_loss", "hinge_embedding_loss"))
 def hinge_embedding_loss(F, input, target, margin=1.0, *, reduction="mean"):
     """`input` where the target is 1, `max(0, margin - input)` where it is -1.
@@ -184,7 +184,7 @@ def triplet_samples(make):
 # ---------------------------------------------------------------- margins between classes
 
 
-@loss(module="MultiMarginLoss", forward=("input", "target"), buffers=("weight",))
+@loss(module="MultiMarginLoss", buffers=("weight",))
 @composite(at=("nn.functional.multi_margin_loss",), kinds={"p": "number", "margin": "number"})
 def multi_margin_loss(F, input, target, p=1, margin=1.0, weight=None, *, reduction="mean"):
     """Hinge loss of many classes.
@@ -272,7 +272,7 @@ def label_counts_samples(make):
     yield make.ints(2, 4, low=-1, high=4), "float64"
 
 
-@loss(module="MultiLabelMarginLoss", forward=("input", "target"))
+@loss(module="MultiLabelMarginLoss")
 @composite(at=("nn.functional.multilabel_margin_loss",))
 def multilabel_margin_loss(F, input, target, *, reduction="mean"):
     """Hinge loss between the classes that are right and those that are not.

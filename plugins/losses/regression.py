@@ -56,7 +56,7 @@ def mse_samples(make):
         yield make(3, 4), make(3, 4), reduction
 
 
-@loss(module="MSELoss", forward=("input", "target"))
+@loss(module="MSELoss")
 @composite(at=("nn.functional.mse_loss",))
 def mse_loss(F, input, target, *, reduction="mean", weight=None):
     """Mean squared error between two tensors.
@@ -119,7 +119,7 @@ def l1_samples(make):
     yield make(3, 4), make(3, 4), "mean"
 
 
-@loss(module="L1Loss", forward=("input", "target"))
+@loss(module="L1Loss")
 @composite(at=("nn.functional.l1_loss",))
 def l1_loss(F, input, target, *, reduction="mean", weight=None):
     """Mean absolute error between two tensors.
@@ -178,7 +178,7 @@ def huber_samples(make):
     yield make(3, 4), make(3, 4), "mean", 0.7, 1.0
 
 
-@loss(module="HuberLoss", forward=("input", "target"))
+@loss(module="HuberLoss")
 @composite(at=("nn.functional.huber_loss",))
 def huber_loss(F, input, target, reduction="mean", delta=1.0, weight=None):
     """Squared error near zero, absolute beyond `delta` (Huber 1964).
@@ -205,7 +205,7 @@ def huber_loss(F, input, target, reduction="mean", delta=1.0, weight=None):
     return F.huber(input, target, reduction, delta, 1.0)
 
 
-@loss(module="SmoothL1Loss", forward=("input", "target"))
+@loss(module="SmoothL1Loss")
 @composite(at=("nn.functional.smooth_l1_loss",))
 def smooth_l1_loss(F, input, target, *, reduction="mean", beta=1.0):
     """Absolute error, with a parabola within `beta` of zero.
@@ -238,7 +238,7 @@ smooth_l1_loss.samples(pair_samples)
 # ---------------------------------------------------------------- likelihoods
 
 
-@loss(module="PoissonNLLLoss", forward=("input", "target"))
+@loss(module="PoissonNLLLoss")
 @composite(at=("nn.functional.poisson_nll_loss",))
 def poisson_nll_loss(F, input, target, log_input=True, full=False, *, eps=1e-8, reduction="mean"):
     """Negative log likelihood of counts that follow Poisson's distribution.
@@ -325,7 +325,7 @@ def _broadcasts_to(shape, target) -> bool:
     return len(shape) == len(target) and all(a == b or a == 1 for a, b in zip(shape, target, strict=True))
 
 
-@loss(module="KLDivLoss", forward=("input", "target"))
+@loss(module="KLDivLoss")
 @composite(at=("nn.functional.kl_div",))
 def kl_div(F, input, target, *, reduction="mean", log_target=False):
     """Kullback-Leibler divergence of distributions given as log probabilities.

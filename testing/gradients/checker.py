@@ -282,8 +282,13 @@ def gradgradcheck(
 ) -> bool:
     """Check the gradients of `func`'s gradients, in its inputs and in `grad_outputs`.
 
-    The arguments are PyTorch's. `grad_outputs` are random where they are not given. Raises as `gradcheck`
-    does.
+    The arguments are PyTorch's; those that are not listed mean what they mean to `gradcheck`, which says what is raised.
+
+    Args:
+        grad_outputs: a tensor or tuple, as the results of `func` are; random where it is not given.
+        gen_non_contig_grad_outputs: make random ones that are not contiguous in memory.
+        check_fwd_over_rev: `func.jvp` of the gradient must agree with the slopes as well.
+        check_rev_over_rev: False checks forward mode alone.
 
     >>> import plugrad as torch
     >>> x = torch.tensor([0.5, 1.5], dtype=torch.float64, requires_grad=True)
