@@ -282,7 +282,7 @@ def gradgradcheck(
 ) -> bool:
     """Check the gradients of `func`'s gradients, in its inputs and in `grad_outputs`.
 
-    The arguments are PyTorch's; those that are not listed mean what they mean to `gradcheck`, which says what is raised.
+    The arguments are PyTorch's; those that are not listed mean what they mean to `gradcheck`, and it raises the same.
 
     Args:
         grad_outputs: a tensor or tuple, as the results of `func` are; random where it is not given.
