@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 
 import typer
 
-from plugrad.cli.output import counted, refuse_unwritable, say, show
+from plugrad.cli.output import counted, refuse_unwritable, say, say_json, show
 from plugrad.testing import checks_of
 from plugrad.testing.running import expressions, jobs, state
 from plugrad.testing.running.junit import write_junit
@@ -47,7 +46,7 @@ def check(
         return
     if not cases:
         none = "there are no third-party plugins to check; `plugrad check plugrad` checks plugrad's own"
-        typer.echo("[]" if as_json else none)
+        say("[]" if as_json else none)
         return
     if not __debug__:
         raise typer.BadParameter("checks need assert statements: run Python without -O, and without PYTHONOPTIMIZE")
@@ -56,17 +55,17 @@ def check(
     job = jobs.Job(target, device, cases, processes, timeout)
     kept = state.State(job) if resume else None
     if kept is not None and kept.note:
-        typer.echo(kept.note, err=True)
+        say(kept.note, err=True)
     rows, interrupted = _run(job, kept, quiet=as_json)
     if junit:
         write_junit(junit, rows)
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        say_json(rows)
     else:
         _report(rows, kept, verbose)
     if interrupted:
         advice = "; the same command continues" if resume else "; with --resume it could be continued"
-        typer.echo(f"interrupted after {len(rows)} of {counted(len(cases), 'check')}{advice}", err=True)
+        say(f"interrupted after {len(rows)} of {counted(len(cases), 'check')}{advice}", err=True)
         raise typer.Exit(130)
     raise typer.Exit(1 if any(row["status"] == "failed" for row in rows) else 0)
 
@@ -117,7 +116,7 @@ def _bar(results, total, done):
 def _report(rows, kept, verbose) -> None:
     for row in rows:
         if row["status"] == "failed":
-            say(f"FAILED {row['id']}\n    " + row["message"].replace("\n", "\n    "))
+            say(f"FAILED {row['id']}\n{row['message']}", indent="    ")
     skipped = [row for row in rows if row["status"] == "skipped"]
     if verbose and skipped:
         show(skipped, SKIPPED, False)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
-import sys
 
 import typer
 
 from plugrad.catalog.rows import backends_of, ops_of, providers
 from plugrad.cli.coverage_page import page
-from plugrad.cli.output import counted, named_op, progress, refuse_unknown, refuse_unwritable
+from plugrad.cli.output import counted, named_op, progress, refuse_unknown, refuse_unwritable, say, say_json, show
 from plugrad.testing import coverage_report
 from plugrad.testing.coverage import TRIALS
 from plugrad.testing.coverage_report import by_op
@@ -20,9 +18,8 @@ LETTERS = {
     "complex128": "D",
 }  # fmt: skip
 MARKS = {
-    "works": "", "fallback": "^", "partly": "~", "refused": "-", "error": "!", "not applicable": "·", "no samples": " ",
+    "works": "", "fallback": "^", "partly": "~", "refused": "-", "error": "!", "not applicable": "·", "no samples": "?",
 }  # fmt: skip
-STYLES = {"works": "green", "fallback": "magenta", "partly": "yellow", "refused": "red", "error": "bold red"}
 HOLES = ("fallback", "partly", "refused", "error")
 
 
@@ -57,9 +54,9 @@ def coverage(
     if html is not None:
         html.write_text(page(report), encoding="utf-8")
     if as_json:
-        typer.echo(json.dumps(report, indent=1))
+        say_json(report)
     elif html is not None:
-        typer.echo(f"{html}: {counted(len(chosen), 'op')}, {counted(len(rows), 'row')}")
+        say(f"{html}: {counted(len(chosen), 'op')}, {counted(len(rows), 'row')}")
     else:
         _print(report, dtypes, devices, holes)
 
@@ -102,54 +99,30 @@ def _refuse_unavailable(asked, backends) -> None:
 
 
 def _print(report, dtypes, devices, holes) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("op", *(["device"] if len(devices) > 1 else []), *TRIALS, "provider"):
-        table.add_column(heading, no_wrap=heading != "provider", overflow="fold")
+    shown = []
     for (op, device), rows in by_op(report["rows"]).items():
         if holes and not any(row["cells"][trial] in HOLES for row in rows for trial in TRIALS):
             continue
-        cells = [_cell([(row["dtype"], row["cells"][trial]) for row in rows]) for trial in TRIALS]
-        table.add_row(op, *([device] if len(devices) > 1 else []), *cells, rows[0]["provider"])
-    # Piped output has no width of its own; a wide one keeps rows on one line for grep.
-    console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 240)
-    if table.row_count:
-        console.print(table)
-    console.print("\n" + _legend(dtypes))
-    _print_summary(console, report)
-
-
-def _cell(statuses):
-    from rich.text import Text
-
-    text = Text()
-    for dtype, status in statuses:
-        text.append(MARKS[status] or LETTERS[dtype], STYLES.get(status, "dim"))
-    return text
-
-
-def _legend(dtypes) -> str:
+        cells = {trial: "".join(_letter(row["dtype"], row["cells"][trial]) for row in rows) for trial in TRIALS}
+        shown.append({"op": op, "device": device, **cells, "provider": rows[0]["provider"]})
+    headings = ["op", *(["device"] if len(devices) > 1 else []), *TRIALS, "provider"]
+    if shown:
+        show(shown, dict(zip(headings, headings)), False)
     letters = ", ".join(f"{LETTERS[dtype]} {dtype}" for dtype in dtypes)
-    marks = ", ".join(f"{mark} {status}" for status, mark in MARKS.items() if mark.strip())
-    return f"works: {letters}\nelse: {marks}, blank: no samples"
-
-
-def _print_summary(console, report) -> None:
-    from rich.table import Table
-
+    marks = ", ".join(f"{mark} {status}" for status, mark in MARKS.items() if mark)
+    say(f"\nworks: {letters}\nelse: {marks}")
     for group, counts in report["summary"].items():
-        table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
-        for heading in (f"by {group}", *MARKS):
-            table.add_column(heading, justify="left" if heading.startswith("by ") else "right")
-        for name, numbers in counts.items():
-            table.add_row(name, *(str(numbers.get(status, 0)) for status in MARKS))
-        console.print("")
-        console.print(table)
+        rows = [{"by": name, **{status: str(numbers.get(status, 0)) for status in MARKS}}
+                for name, numbers in counts.items()]  # fmt: skip
+        say("")
+        show(rows, {f"by {group}": "by", **{status: status for status in MARKS}}, False)
     for row in report["backends"]:
         if not row["covered"]:
-            console.print(f"not covered: {row['name']}, {row['reason']}")
+            say(f"not covered: {row['name']}, {row['reason']}")
+
+
+def _letter(dtype, status) -> str:
+    return MARKS[status] or LETTERS[dtype]
 
 
 COMMANDS = [coverage]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import typer
 
 from plugrad.catalog import doctor as judging
-from plugrad.cli.output import readable, say
+from plugrad.cli.output import readable, say, say_json
 
 
 def doctor(as_json: bool = typer.Option(False, "--json", help="Print JSON.")):
@@ -17,7 +15,7 @@ def doctor(as_json: bool = typer.Option(False, "--json", help="Print JSON.")):
     """
     rows, decided = judging.examine(), judging.decided()
     if as_json:
-        say(json.dumps(rows + decided, indent=2))
+        say_json(rows + decided)
     for row in rows + decided if not as_json else ():
         say(readable(f"{row['subject']}: {row['problem']}. To do: {row['advice']}"))
     if not rows and not as_json:

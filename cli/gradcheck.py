@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import typer
 
 from plugrad import registry
-from plugrad.cli.output import counted, named_op, progress, show
+from plugrad.cli.output import counted, named_op, progress, say, say_json, show
 from plugrad.testing.gradients import of_ops
 
 COLUMNS = {
@@ -32,11 +30,11 @@ def gradcheck(
     rows = [row for name in chosen for row in by_op[name]]
     faulty = [row for row in rows if row["status"] in of_ops.FAULTY]
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        say_json(rows)
     else:
         if faulty:
             show(faulty, COLUMNS, False)
-        typer.echo(_summary(chosen, rows))
+        say(_summary(chosen, rows))
     raise typer.Exit(1 if faulty else 0)
 
 

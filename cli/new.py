@@ -15,6 +15,7 @@ import typer
 
 from plugrad import __version__, extend, registry
 from plugrad.cli import MODULES
+from plugrad.cli.output import say
 from plugrad.registry import HOMES
 
 # Each part of a package: its module, and the entry points (group, name) that the module stands behind.
@@ -90,9 +91,9 @@ def new(
         write(folder, name, op, points, None if no_op else family.value if family else "unary")
     except OSError as error:
         raise typer.BadParameter(f"{folder} can't be written: {error.strerror or error}") from None
-    typer.echo(f"Wrote {folder}. Next:\n")
+    say(f"Wrote {folder}. Next:\n", wrap=False)
     for command in (f"cd {folder}", 'pip install -e ".[test]"', f"plugrad check plugrad-{name}"):
-        typer.echo(f"    {command}")
+        say(f"    {command}", wrap=False)
 
 
 # ---------------------------------------------------------------------------------------------------- names

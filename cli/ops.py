@@ -49,7 +49,7 @@ def show_op(
     say("\n".join(details.text(op)))
     if source:
         for title, code in details.sources(op):
-            say(f"\n# ---- {title}\n{code.rstrip()}")
+            say(f"\n# ---- {title}\n{code.rstrip()}", wrap=False)
 
 
 COMMANDS = [app]

@@ -38,7 +38,7 @@ def show(rows: list[dict], columns: dict, as_json: bool, empty: str = "nothing f
     The first column names the row. Those that a terminal is too narrow for stand below each row.
     """
     if as_json:
-        say(json.dumps(rows, indent=2, default=str))
+        say_json(rows)
         return
     if not rows:
         say(empty)
@@ -50,9 +50,9 @@ def show(rows: list[dict], columns: dict, as_json: bool, empty: str = "nothing f
         say(line)
 
 
-def _width() -> int | None:
+def _width(stream=None) -> int | None:
     """Return how wide the terminal is; None for a pipe, where a row stays on one line for grep."""
-    if not sys.stdout.isatty():
+    if not (stream or sys.stdout).isatty():
         return None
     return max(shutil.get_terminal_size().columns, 20)
 
@@ -83,11 +83,28 @@ def readable(text: str) -> str:
     return "".join([c if c.isprintable() else f"\\x{ord(c):02x}" for c in " ".join(text.split())])
 
 
-def say(text: str) -> None:
-    """Print lines; a character that the terminal's encoding lacks, or that steers it, is escaped."""
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+def say(text: str, indent: str = "", err: bool = False, wrap: bool = True) -> None:
+    """Print lines, of which the second and further ones are indented, to standard output or standard error.
+
+    A character that the terminal's encoding lacks, or that steers it, is escaped. On a terminal long lines are wrapped,
+    unless they are code.
+    """
+    stream = sys.stderr if err else sys.stdout
+    encoding, width = getattr(stream, "encoding", None) or "utf-8", _width(stream) if wrap else None
     text = "".join([c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text])
-    typer.echo(text.encode(encoding, "backslashreplace").decode(encoding))
+    for number, line in enumerate(text.split("\n")):
+        first = indent if number else ""
+        if width is not None and len(first + line) > width:
+            further = indent + line[: len(line) - len(line.lstrip())]
+            line = textwrap.fill(line, width, initial_indent=first, subsequent_indent=further, break_on_hyphens=False)
+        elif line:
+            line = first + line
+        typer.echo(line.encode(encoding, "backslashreplace").decode(encoding), err=err)
+
+
+def say_json(value) -> None:
+    """Print what a program reads."""
+    typer.echo(json.dumps(value, indent=2, default=str))
 
 
 def counted(number: int, what: str) -> str:

@@ -56,7 +56,7 @@ def _tell_more(row) -> None:
     for name, reason in row["blocked"].items():
         say(f"  {name}: {reason}")
     if row["traceback"]:
-        say(row["traceback"].rstrip())
+        say(row["traceback"].rstrip(), wrap=False)
 
 
 LOCK_FILE = typer.Argument("plugrad.lock", help="The lock file.")

@@ -53,6 +53,41 @@ def test_tables_fit_the_terminal(width):
     assert "softmax(input, dim, *, dtype=None, mask=None, out=None)" in text and "special.log_softmax" in text
 
 
+WRONG = op_module("bent", "input * input") + """
+@bent.samples
+def bent_samples(make):
+    yield make(3)
+"""
+REPORTS = [
+    ("coverage", "sin", "matmul"), ("check", "bent.py", "-k", "gradient"), ("gradcheck", "sin", "--fast"), ("doctor",),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", REPORTS, ids=lambda command: command[0])
+@pytest.mark.parametrize("width", [50, 80])
+def test_reports_fit_the_terminal_as_listings_do(command, width, tmp_path, monkeypatch):
+    (tmp_path / "bent.py").write_text(WRONG)
+    monkeypatch.chdir(tmp_path)
+    gone = build(tmp_path / "gone", "plugrad-gone", {"plugrad.ops": {"gone": "module_that_nobody_finds_any_more"}})
+    shown = on_terminal(width, *command, environment={"PYTHONPATH": str(gone), "TERM": "dumb"}.items())
+    lines = [line.rpartition("\r")[2] for line in shown.splitlines()]
+    assert max(map(len, lines)) <= width, max(lines, key=len)
+    text = " ".join(" ".join(lines).split())
+    told = {
+        "coverage": "works: b bool", "check": "FAILED", "gradcheck": "1 op: ", "doctor": "install plugrad-gone again",
+    }  # fmt: skip
+    assert told[command[0]] in text
+
+
+def test_a_pipe_gets_reports_as_they_are(tmp_path):
+    (tmp_path / "bent.py").write_text(WRONG)
+    done = run(None, arguments=["-m", "plugrad.cli", "check", "bent.py", "-k", "gradient"], cwd=tmp_path)
+    (line,) = [line for line in done.stdout.splitlines() if ", gradient: " in line]
+    assert line.startswith("    op 'bent_py.bent' of bent.py (a file), gradient: ") and len(line) > 80
+    done = run(None, arguments=["-m", "plugrad.cli", "coverage", "sin"], PYTHONIOENCODING="ascii")
+    assert done.returncode == 0 and "\\xb7 not applicable" in done.stdout, done.stdout + done.stderr
+
+
 def test_a_pipe_gets_one_line_for_each_row():
     lines = invoke("ops", "softmax").stdout.splitlines()
     (line,) = [line for line in lines if line.startswith("masked.softmax ")]
