@@ -27,7 +27,7 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
     try:
         symbolic = any([tensor._type.symbolic for tensor in tensors])
     except AttributeError:
-        raise TypeError("gradients are those of Tensors, and one of the outputs is none") from None
+        raise TypeError(f"outputs must be Tensors, got {[type(tensor).__name__ for tensor in tensors]}") from None
     on_tensors = create or bool(special and mode.dispatch_modes) or symbolic
     roots = []
     for tensor, gradient in zip(tensors, gradients):
