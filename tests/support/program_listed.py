@@ -6,6 +6,7 @@ docstring is the reason why that kind is meant. Where the reason can be tested, 
 
 from __future__ import annotations
 
+import contextlib
 import re
 import warnings
 
@@ -13,6 +14,7 @@ from support.program_runs import SEEN_OF_VARIABLES, Run, difference, held
 
 KINDS: list = []
 VIEW_REFUSED = "its base or another view of its base has been modified inplace"
+HISTORY = ("requires_grad", "is_leaf", "grad_fn")  # the kinds of difference that tell of a tensor's history
 FREED = "backward through the graph a second time"
 EITHER_FIRST = ("setStorage", "too many indices", "out of bounds", "Dimension specified as 0", "single memory location",
                 "more than 1 value per channel")
@@ -45,6 +47,16 @@ def strict(found, *words) -> bool:
 def matches(pattern: str, program) -> bool:
     """Whether a statement of the program has the pattern."""
     return any(re.search(pattern, statement) for statement in program)
+
+
+@contextlib.contextmanager
+def after(program, library):
+    """Give the Run of a program that a library has carried out."""
+    with warnings.catch_warnings(), Run(library) as run:
+        warnings.simplefilter("ignore")
+        for statement in program:
+            run.step(statement)
+        yield run
 
 
 # ---------------------------------------------------------------------------------------------------- memory
@@ -188,10 +200,7 @@ def depends_on_nothing(program, found, oracle, subject, watch):
         statements = program[:-1]
     else:
         return False
-    with warnings.catch_warnings(), Run(library) as run:
-        warnings.simplefilter("ignore")
-        for statement in statements:
-            run.step(statement)
+    with after(statements, library) as run:
         leaves = [t for t in run.tensors().values() if held(t) and t.is_leaf and t.requires_grad]
         return any(_depends_on_nothing(f"{name}{attribute}", leaves, run) for name in names)
 
@@ -271,12 +280,9 @@ def inference_leaves(program, found, oracle, subject, watch):
 @kind
 def unrecorded_views(program, found, oracle, subject, watch):
     """A view made under no_grad() has no history; in PyTorch it gets one when it is written there."""
-    if found.kind not in ("requires_grad", "is_leaf", "grad_fn"):
+    if found.kind not in HISTORY:
         return False
-    with warnings.catch_warnings(), Run(subject) as run:
-        warnings.simplefilter("ignore")
-        for statement in program:
-            run.step(statement)
+    with after(program, subject) as run:
         tensor = run.tensors().get(found.name)
         if tensor is None or not tensor._is_view():
             return False
@@ -303,13 +309,13 @@ def kept_retaining(program, found, oracle, subject, watch):
 def late_leaves(program, found, oracle, subject, watch):
     """A view that was made before its base required grad does not follow it."""
     late = matches(r"requires_grad_\(\)|requires_grad = True$", program)
-    return late and (found.kind in ("requires_grad", "is_leaf", "grad_fn") or strict(found, "does not require grad"))
+    return late and (found.kind in HISTORY or strict(found, "does not require grad"))
 
 
 @kind
 def listed_tensors(program, found, oracle, subject, watch):
     """Functions track tensors in lists, which PyTorch does not look into."""
-    return matches(r"Listed\.apply", program) and found.kind in ("requires_grad", "is_leaf", "grad_fn")
+    return matches(r"Listed\.apply", program) and found.kind in HISTORY
 
 
 @kind
@@ -369,12 +375,9 @@ def detached_in_place(program, found, oracle, subject, watch):
 @kind
 def integers(program, found, oracle, subject, watch):
     """Integers have no history; PyTorch says that those do that were written from floats, and fails in backward."""
-    if found.kind not in ("requires_grad", "is_leaf", "grad_fn"):
+    if found.kind not in HISTORY:
         return False
-    with warnings.catch_warnings(), Run(subject) as run:
-        warnings.simplefilter("ignore")
-        for statement in program:
-            run.step(statement)
+    with after(program, subject) as run:
         return not (run.names[found.name].is_floating_point() or run.names[found.name].is_complex())
 
 
