@@ -14,14 +14,8 @@ import typer.main
 
 from plugrad import __version__, errors, registry
 
-KINDS = {  # what plugins bring, and how the command that lists it is described
-    "losses": "List the losses of plugrad.nn.",
-    "layers": "List the layers of plugrad.nn.",
-    "optimizers": "List the optimizers of plugrad.optim.",
-    "schedulers": "List the learning-rate schedules of plugrad.optim.lr_scheduler.",
-    "inits": "List the functions of plugrad.nn.init.",
-    "compilers": "List the compilers, which `plugrad.compile` takes by name.",
-    "hooks": "List the hooks on ops of plugrad.op_hooks.",
+KINDS = {  # what plugins bring that has no commands of its own, and where it is public
+    name: f"plugrad.{kind.home}" for name, kind in registry.KINDS.items() if name not in ("ops", "kernels", "backends")
 }
 MODULES = {  # command: the module whose COMMANDS it is among
     "ops": "ops", "check": "check", "gradcheck": "gradcheck", "new": "new", "coverage": "coverage",

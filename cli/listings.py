@@ -12,7 +12,7 @@ COLUMNS = {"name": "public", "signature": "signature", "provider": "provider", "
 BACKEND_COLUMNS = {"device": "name", "state": "state", "reason": "reason", "provider": "provider"}
 
 
-def _listing(kind, text):
+def _listing(kind, home):
     def listing(
         search: str = typer.Argument(None, help="Only names with this text."),
         as_json: bool = typer.Option(False, "--json", help="Print JSON."),
@@ -20,7 +20,7 @@ def _listing(kind, text):
         rows = [row for row in catalog.entries(kind) if not search or search.lower() in row["name"].lower()]
         show(rows, COLUMNS, as_json, f"no {kind} match" if search else f"there are no {kind}")
 
-    listing.__name__, listing.__doc__ = kind, text
+    listing.__name__, listing.__doc__ = kind, f"List the {kind} of {home}."
     return listing
 
 
@@ -32,4 +32,4 @@ def backends(
     show(catalog.backend_rows(load), BACKEND_COLUMNS, as_json)
 
 
-COMMANDS = [*(_listing(kind, text) for kind, text in KINDS.items()), backends]
+COMMANDS = [*(_listing(kind, home) for kind, home in KINDS.items()), backends]
