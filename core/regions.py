@@ -92,9 +92,10 @@ class _Thread:
     def enter(self, context, modes: dict) -> None:
         """Begin the region of a context manager, in which some modes are others."""
         owner, flag, guard = self.prepared
-        if owner is not context or flag.closed:  # `__enter__` was called by hand
-            flag, guard = BytesIO(), None
-            self.by_hand = (*self.by_hand, (context, flag))
+        if owner is not context or flag.closed:  # `__enter__` was called by hand, or by an ExitStack
+            if owner is not type(context) or flag.closed:
+                flag, guard = BytesIO(), None
+            self.by_hand = (*[held for held in self.by_hand if not held[1].closed], (context, flag))
         self.prepared = _NOTHING
         stack = self.stack
         if stack[-1].ended():
@@ -114,7 +115,6 @@ class Modes(threading.local):
     def __init__(self):
         self.thread = _Thread()
         self.records = _always  # a C function wherever possible: the fast paths call it while anything is paused
-
 
     @property
     def grad(self) -> bool:
@@ -140,18 +140,19 @@ def declare(name: str, default=False, *flags: set) -> None:
     setattr(Modes, name, property(lambda self: self.thread.get(name), lambda self, value: self.thread.set(name, value)))
 
 
-class _Exit:
-    """The `__exit__` of a region. A `with` block asks for it before it enters, and holds it until it is over."""
+class Exit:
+    """The `__exit__` of a region. A `with` block asks for it before it enters, and holds it until it is over.
+
+    An ExitStack asks the class, and holds what it gets, in the same way.
+    """
 
     def __get__(self, context, owner=None):
-        if context is None:
-            return _leave
         thread = mode.thread
         if thread.by_hand and any([held is context for held, _ in thread.by_hand]):
             return partial(_leave, context)
         flag = BytesIO()
-        leave = flag.__exit__
-        thread.prepared = (context, flag, ref(leave, flag.__exit__))
+        leave = partial(_leave) if context is None else flag.__exit__
+        thread.prepared = (owner if context is None else context, flag, ref(leave, flag.__exit__))
         return leave
 
 
@@ -176,7 +177,7 @@ class Region:
     def __enter__(self):
         mode.thread.enter(self, self.changes())
 
-    __exit__ = _Exit()
+    __exit__ = Exit()
 
 
 class region(Region):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy
 
 from plugrad.autograd.engine import CarefulWalk, Walk
-from plugrad.graph import numpy_writes
+from plugrad.graph import numpy_writes, rare
 from plugrad.graph.modes import LEAF, mode, other_walks, region, special
 from plugrad.tensor.tensor import Tensor, make
 
@@ -22,7 +20,7 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
     tensors are checked.
     """
     if len(mode.thread.stack) > _DEEP:
-        return _in_fresh_thread(walk, tensors, gradients, retain=retain, create=create, targets=targets)
+        return rare.in_fresh_thread(walk, tensors, gradients, retain=retain, create=create, targets=targets)
     # Symbolic arrays know no operators: formulas run on Tensors then, recorded or not.
     try:
         symbolic = any([tensor._type.symbolic for tensor in tensors])
@@ -55,26 +53,6 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
             captured = careful.captured
     mode.thread.states()  # so that the calls that follow need not ask whether they are in that block
     return captured
-
-
-def _in_fresh_thread(function, *args, **kwargs):
-    """Call a function in a thread of its own, where there are as many frames left as in the main one."""
-    outcome, modes = [], mode.thread.all()
-
-    def run():
-        with region(**modes):
-            try:
-                outcome.append((function(*args, **kwargs), None))
-            except BaseException as error:
-                outcome.append((None, error))
-
-    thread = threading.Thread(target=run, name="plugrad: backward in backward")
-    thread.start()
-    thread.join()
-    result, error = outcome.pop()
-    if error is not None:
-        raise error
-    return result
 
 
 def _gradient(tensor, gradient, position: int) -> Tensor:

@@ -6,10 +6,10 @@ import itertools
 
 from plugrad.devices.device import on_default_device
 from plugrad.errors import flag
-from plugrad.regions import Region, declare, elsewhere, mode, paused, region, special, watched
+from plugrad.regions import Exit, Region, declare, elsewhere, mode, paused, region, special, watched
 from plugrad.registry.namespaces import lazy_names
 
-__all__ = ["Region", "elsewhere", "mode", "paused", "region", "special", "watched"]
+__all__ = ["Exit", "Region", "elsewhere", "mode", "paused", "region", "special", "watched"]
 
 tick = itertools.count(1).__next__
 _later, _ = lazy_names({"__name__": __name__}, None, {"autograd.rare.decorating": "decorated"})

@@ -1,4 +1,4 @@
-"""What a walk seldom needs stands in a room beside the core: the words of its errors, forward run again."""
+"""What a walk seldom needs stands in a room beside the core: the words of its errors, forward run again, threads."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from plugrad.registry.namespaces import lazy_names
 
 __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.explanations": "explain stale unexpandable", "autograd.rare.forward_again": "run_forward_again",
-    "autograd.rare.overwritten": "overwriting", "autograd.rare.reshaped": "follow_shape unlock",
+    "autograd.rare.fresh_threads": "in_fresh_thread", "autograd.rare.overwritten": "overwriting",
+    "autograd.rare.reshaped": "follow_shape unlock",
     "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad",
 })  # fmt: skip

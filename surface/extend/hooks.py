@@ -5,11 +5,11 @@ from __future__ import annotations
 from plugrad import registry
 from plugrad.dispatch.interception import Hook
 from plugrad.graph import modes
-from plugrad.graph.modes import mode, region
+from plugrad.graph.modes import Region, mode, region
 from plugrad.graph.nodes import OutputSlot
 
 
-class OpHook(Hook):
+class OpHook(Hook, Region):
     """Base of hooks on ops: subclass it, and override what you want to see.
 
     An instance is a context manager that acts in its thread; `install()` makes it act everywhere until `remove()`.
@@ -57,16 +57,12 @@ class OpHook(Hook):
         _follow(self, call.op, call.result)
         return call.result
 
-    def __enter__(self):
-        mode.op_hooks = (*mode.op_hooks, self)
-        return self
+    def changes(self):
+        return {"op_hooks": (*mode.op_hooks, self)}
 
-    def __exit__(self, *exc):
-        hooks = list(mode.op_hooks)
-        if self not in hooks:
-            raise RuntimeError(f"{type(self).__name__} was left more often than entered in this thread")
-        hooks.remove(self)
-        mode.op_hooks = tuple(hooks)
+    def __enter__(self):
+        super().__enter__()
+        return self
 
     def install(self):
         """Make the hook act in every thread; return it."""

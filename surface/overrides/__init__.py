@@ -8,9 +8,11 @@ ops arrive as the ops that they are made of. What asks, and in which order, is i
 
 from __future__ import annotations
 
+import functools
+
 from plugrad import Tensor
 from plugrad.dispatch import interception
-from plugrad.graph.modes import Region, mode, region
+from plugrad.graph.modes import Exit, Region, mode, region
 
 __all__ = [
     "DisableTorchFunctionSubclass", "TorchDispatchMode", "TorchFunctionMode", "handle_torch_function",
@@ -18,20 +20,34 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _StackMode:
+class _InOrder(Exit):
+    """The `__exit__` of a mode that may be left by hand only while no other, entered later, is on."""
+
+    def __get__(self, context, owner=None):
+        leave = super().__get__(context, owner)
+        entered_by_hand = context is not None and isinstance(leave, functools.partial)
+        return functools.partial(_leave_last, context, leave) if entered_by_hand else leave
+
+
+def _leave_last(context, leave, *exception) -> None:
+    if getattr(mode, context._stack)[-1:] != (context,):
+        raise RuntimeError(f"{type(context).__name__} was left while another mode, entered later, is still on")
+    leave(*exception)
+
+
+class _StackMode(Region):
     """A context manager that puts itself on one of the thread's stacks."""
 
     _stack: str
 
+    def changes(self):
+        return {self._stack: (*getattr(mode, self._stack), self)}
+
     def __enter__(self):
-        setattr(mode, self._stack, (*getattr(mode, self._stack), self))
+        super().__enter__()
         return self
 
-    def __exit__(self, *exc):
-        stack = getattr(mode, self._stack)
-        if not stack or stack[-1] is not self:
-            raise RuntimeError(f"{type(self).__name__} was left while another mode, entered later, is still on")
-        setattr(mode, self._stack, stack[:-1])
+    __exit__ = _InOrder()
 
 
 class TorchFunctionMode(_StackMode):

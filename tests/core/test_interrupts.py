@@ -1,21 +1,25 @@
 """Ctrl-C at any point: what is to change has changed completely or not at all, and modes are what they were."""
 
+import contextlib
+
 import pytest
 
 import plugrad as torch
 from plugrad.graph import modes
+from plugrad.utils.checkpoint import checkpoint
 from support.interrupts import interrupted
 
 
 def all_modes():
     return (
         torch.is_grad_enabled(), torch.is_inference_mode_enabled(), modes.mode.anomaly, modes.mode.saved_hooks,
-        modes.mode.op_hooks, modes.mode.function_modes, modes.mode.walk, torch.get_default_device(),
+        modes.mode.op_hooks, modes.mode.function_modes, modes.mode.dispatch_modes, modes.mode.walk,
+        torch.get_default_device(), modes.mode.random_refusal, modes.mode.in_hook, modes.mode.depth,
         bool(modes.paused), bool(modes.special), bool(modes.elsewhere), bool(modes.watched - {"overriding classes"}),
     )  # fmt: skip
 
 
-QUIET = (True, False, False, (), (), (), None, torch.device("cpu"))
+QUIET = (True, False, False, (), (), (), (), None, torch.device("cpu"), "", False, 0)
 
 
 @torch.no_grad()
@@ -44,6 +48,36 @@ def in_regions(*contexts):
     return program
 
 
+def in_a_stack(x):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(Watching())
+        with stack.pop_all():
+            (x * x).sum()
+
+
+class Watching(torch.extend.OpHook):
+    def before(self, call):
+        call.args[0].sum()
+
+    def after_backward(self, node, grad_inputs, grad_outputs):
+        grad_outputs[0].sum()
+
+
+class Asked(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+class AskedBelow(torch.overrides.TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def checkpointed(reentrant):
+    return lambda x: checkpoint(lambda x: (x * 3).exp(), x, use_reentrant=reentrant).sum().backward()
+
+
 def second_gradient(x):
     (g,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
     g.sum().backward()
@@ -62,14 +96,32 @@ MODES = {
     "backward": lambda x: (x * x).sin().sum().backward(),
     "second backward": second_gradient,
 }
+ELSEWHERE = {
+    "ExitStack": in_a_stack,
+    "hook on ops": in_regions(Watching),
+    "function mode": in_regions(Asked),
+    "dispatch mode": in_regions(AskedBelow),
+    "no overrides": in_regions(torch.overrides.DisableTorchFunctionSubclass),
+    "checkpoint": checkpointed(False),
+    "reentrant checkpoint": checkpointed(True),
+    "transforms": lambda x: torch.func.hessian(lambda x: (x**3).sum())(x),
+    "vmap": lambda x: torch.func.vmap(lambda x: (x * x).sin())(x),
+    "compile": lambda x: torch.compile(lambda x: x * x + 1)(x),
+}
 
 
-@pytest.mark.parametrize("name", MODES)
+# Python swallows what is raised while it frees an array: the program goes on then.
+swallowed = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@swallowed
+@pytest.mark.parametrize("name", [*MODES, *ELSEWHERE])
 def test_modes_come_back(name):
+    program, most = (MODES[name], 400) if name in MODES else (ELSEWHERE[name], 100)
     before = all_modes()  # an overriding class of another test keeps a flag up for good
-    assert before[:8] == QUIET
+    assert before[: len(QUIET)] == QUIET
     stopped = 0
-    for where, _, was in interrupted(MODES[name], lambda: torch.ones(3, requires_grad=True)):
+    for where, _, was in interrupted(program, lambda: torch.ones(3, requires_grad=True), most):
         stopped += was
         assert all_modes() == before, where
     assert stopped
@@ -178,8 +230,7 @@ def test_an_old_graph_notices_a_write_that_was_interrupted(name):
                 pytest.fail(f"written, and not noticed: {where}")
 
 
-# Python swallows what is raised while it frees an array: the program goes on then.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@swallowed
 @pytest.mark.parametrize("assign", [False, True])
 def test_a_state_dict_is_loaded_or_not(assign):
     new = {name: value + 1 for name, value in model().state_dict().items()}

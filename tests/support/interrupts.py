@@ -1,4 +1,4 @@
-"""Ctrl-C at every point of a program: the signal comes before the n-th of plugrad's own bytecodes."""
+"""Ctrl-C, or an error, at every point of a program: it comes before the n-th of plugrad's own bytecodes."""
 
 import dis
 import random
@@ -33,10 +33,10 @@ def _is_quiet(frame) -> bool:
 
 
 class Tracer:
-    """Counts the bytecodes that run in plugrad's files, and sends the process SIGINT before number `stop`."""
+    """Counts the bytecodes that run in plugrad's files; before number `stop` it raises `error`, or sends SIGINT."""
 
-    def __init__(self, stop=None):
-        self.count, self.stop, self.where = 0, stop, None
+    def __init__(self, stop=None, error=None):
+        self.count, self.stop, self.where, self.error = 0, stop, None, error
 
     def __call__(self, frame, event, arg):
         if event == "call":
@@ -48,6 +48,8 @@ class Tracer:
                 self.where = f"{frame.f_code.co_filename.removeprefix(ROOT)}:{frame.f_lineno} {frame.f_code.co_name}"
                 self.count += 1
                 sys.settrace(None)
+                if self.error is not None:
+                    raise self.error
                 signal.raise_signal(signal.SIGINT)  # raises KeyboardInterrupt here, unless that is held back
                 return None
             self.count += 1
@@ -66,10 +68,11 @@ def run_traced(program, tracer):
         signal.signal(signal.SIGINT, handler)
 
 
-def interrupted(program, prepare=lambda: None, most=400, seed=0):
+def interrupted(program, prepare=lambda: None, most=400, seed=0, error=None):
     """Yield (where, prepared, whether it was interrupted) for runs of `program(prepared)`, each stopped elsewhere.
 
-    `prepare()` makes what a run works on. All points are tried, or `most` of them, chosen at random.
+    `prepare()` makes what a run works on. All points are tried, or `most` of them, chosen at random. Instead of Ctrl-C
+    an error of a class may come, such as MemoryError, which the program may also turn into another.
     """
     program(prepare())  # what is generated at the first use of an op is no part of the count
     counter = Tracer()
@@ -79,9 +82,9 @@ def interrupted(program, prepare=lambda: None, most=400, seed=0):
     if counter.count > most:
         points = sorted(random.Random(seed).sample(points, most))
     for point in points:
-        tracer, prepared, was = Tracer(point), prepare(), False
+        tracer, prepared, was = Tracer(point, error), prepare(), False
         try:
             run_traced(lambda: program(prepared), tracer)  # noqa: B023 - it is called here
-        except KeyboardInterrupt:
+        except KeyboardInterrupt if error is None else Exception:
             was = True
         yield tracer.where, prepared, was

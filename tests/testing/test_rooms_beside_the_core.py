@@ -21,6 +21,8 @@ PRIVATE = {
     "plugrad.autograd.missing_grads -> plugrad.graph.modes",
     "plugrad.autograd.nan_guard -> plugrad.autograd.engine",
     "plugrad.autograd.nan_guard -> plugrad.graph.modes",
+    "plugrad.autograd.rare.fresh_threads -> plugrad.graph.modes",
+    "plugrad.autograd.rare.fresh_threads -> plugrad.interrupts",
     "plugrad.catalog.rows -> plugrad.dispatch.source",
     "plugrad.optim.batching -> plugrad.graph.versions",
     "plugrad.overrides -> plugrad.dispatch.interception",
