@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 import warnings
 
@@ -44,3 +45,11 @@ def suggestion(name: str, known) -> str:
 
     near = difflib.get_close_matches(name, list(known), 1, 0.75)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def stack_is_deep() -> bool:
+    """Whether the program itself, rather than what it called last, took most of the stack before a RecursionError."""
+    frame, depth = sys._getframe(1), 0
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    return 2 * depth > sys.getrecursionlimit()

@@ -16,7 +16,7 @@ from plugrad.dispatch import interception, interpreter, source
 from plugrad.dispatch.formulas import PLAIN, output_number
 from plugrad.graph import modes
 from plugrad.graph.modes import LEAF, mode, tick
-from plugrad.graph.versions import touch
+from plugrad.graph.versions import touch, untouch
 from plugrad.tensor.description import Size
 from plugrad.tensor.layouts import open_type
 from plugrad.tensor.shapes import axes
@@ -68,11 +68,12 @@ _GLOBALS = {
     "General": General, "LEAF": LEAF, "INTS": {int}, "SIZES": {tuple, list, Size},
     "PLAIN": PLAIN, "PLAIN_OR_SEQUENCE": PLAIN_OR_SEQUENCE,
     "Tensor": Tensor, "apply": interpreter.apply, "axes": axes, "bool_type": _BoolTypes(),
-    "check": interpreter.check,
-    "composite": interception.composite, "failed": interpreter.failed, "finish_many": interpreter.finish_many,
+    "check": interpreter.check, "composite": interception.composite, "failed": interpreter.failed,
+    "finish_many": interpreter.finish_many,
     "is_view_of": is_view_of, "mark_view": mark_view, "mode": mode, "modes": modes, "named": interpreter.named,
     "narrow": narrow, "new": object.__new__, "open_type": open_type, "operate": interpreter.operate, "plain": plain,
-    "tick": tick, "touch": touch, "type": type, "wrapped": interpreter.wrapped, "write_out": write_out,
+    "tick": tick, "touch": touch, "type": type, "untouch": untouch, "wrapped": interpreter.wrapped,
+    "write_out": write_out,
 }  # fmt: skip
 
 
@@ -492,23 +493,22 @@ _n.seq = _tick()
             self.add(1, f"return {self.general()}")
             return self.text
         self.unwrap("_writable")
-        noted = f"_touch({target})\nreturn {target}"
-        if self.plan.direct is not None:
+        # Counted as written first: whoever is interrupted, or out of memory or frames, in between may have written.
+        direct = self.plan.direct
+        self.add(1, f"try:\n    _touch({target})")
+        if direct is not None:
             arrays = ", ".join(f"{name}_" for name in op.parameters[: op.arity])
-            self.add(1, f"try:\n    _t.xp.{self.plan.direct}({arrays}, out={target}_)")
-            self.add(2, noted)
-            self.add(1, "except RuntimeWarning:  # made an error by the user; it comes after all is written")
-            self.add(2, f"_touch({target})")
-            self.add(1, f"except Exception:  # it refused, and has written nothing\n    return {self.general()}")
+            self.add(2, f"_t.xp.{direct}({arrays}, out={target}_)\nreturn {target}")
+            self.add(1, f"except RuntimeWarning:  # made an error by the user; all is written\n    return {target}")
         else:
             arguments = ", ".join(f"{name}_" for name in op.parameters)
-            self.add(1, f"try:\n    if _write(_t.xp, {arguments}) is NotImplemented:\n        return {self.general()}")
-            self.add(2, noted)
-            self.add(1, f"except ValueError:  # the array is read-only\n    return {self.general()}")
-            self.add(1, "except Exception:\n    raise")
-        self.add(1, f"except BaseException:  # an interrupt: it may have written\n    _touch({target})\n    raise")
-        if self.plan.direct is not None:
-            self.add(1, f"return {target}")
+            self.add(2, f"if _write(_t.xp, {arguments}) is NotImplemented:\n    raise _General\nreturn {target}")
+        self.add(1, "except (MemoryError, RecursionError):\n    raise")
+        self.add(1, "except Exception as _error:  # it refused, and has written nothing")
+        self.add(2, f"_untouch({target})")
+        if direct is None:
+            self.add(2, "if not isinstance(_error, (_General, ValueError)):  # the array is read-only\n    raise")
+        self.add(2, f"return {self.general()}")
         return self.text
 
     def factory(self) -> str:

@@ -17,7 +17,7 @@ from plugrad.graph import modes, rare
 from plugrad.graph.hooks import move_retained
 from plugrad.graph.modes import LEAF, mode, tick
 from plugrad.graph.nodes import Node
-from plugrad.graph.versions import UNTRACKED, touch
+from plugrad.graph.versions import UNTRACKED, touch, untouch
 from plugrad.tensor import inference
 from plugrad.tensor.creation import as_tensor
 from plugrad.tensor.indices import is_basic_index, tidy_index
@@ -72,6 +72,7 @@ def reshape(op, target, values):
     result = op.call(values)
     if result._data.size != target._data.size and "storage_offset" not in op.index:
         raise RuntimeError(f"{op.name}_: the result has a different number of elements from the tensor")
+    touch(target)
     before, target._data = target.shape, result._data
     if mode.grad:
         target._edge = result._edge
@@ -81,7 +82,6 @@ def reshape(op, target, values):
         next_generation(target)
         back = (op, values[1:]) if len(before) == target.ndim else (needs.op("reshape"), (before,))
         target._view.returns += ((target._view.generation, *back),)
-    touch(target)
     return target
 
 
@@ -245,15 +245,12 @@ def assign(target, index, value, inside=False):
                 array = array.reshape(array.shape[max(array.ndim - region.ndim, 0) :])
         elif ttype.dtype.is_complex or not isinstance(value, complex):
             array = ttype.xp.asarray(value).astype(ttype.np)
+        touch(target)
         try:
             region[...] = array
-            touch(target)
             return
         except ValueError:  # the array is read-only: it is expanded, or part of one that is
-            pass
-        except BaseException:  # an interrupt: it may have written
-            touch(target)
-            raise
+            untouch(target)
     if number:
         value = make(ttype.xp.asarray(value).astype(ttype.np), ttype)
     if basic:

@@ -23,13 +23,13 @@ UNTRACKED = Untracked()
 
 
 class _Writes:
-    """The writes to one storage: how many, the tick of the last one, and that of the last one by NumPy."""
+    """The writes to one storage: how many, the ticks of the last one and the one before, and of the last by NumPy."""
 
-    __slots__ = ("storage", "count", "last", "last_by_numpy")
+    __slots__ = ("storage", "count", "last", "before", "last_by_numpy")
 
     def __init__(self, storage):
         self.storage = weakref.KeyedRef(storage, _forget, id(storage))
-        self.count = self.last = self.last_by_numpy = 0
+        self.count = self.last = self.before = self.last_by_numpy = 0
 
 
 _writes: dict[int, _Writes] = {}  # by the id of the storage
@@ -53,8 +53,17 @@ def touch(tensor) -> None:
     if storage.base is not None and tensor._view is not UNTRACKED:
         storage = tensor._type.backend.storage(storage)
     entry = _entry(storage)
+    entry.before = entry.last
     entry.last = last_write = tick()
     entry.count += 1
+
+
+def untouch(tensor) -> None:
+    """Take back the last `touch`, after which nothing was written."""
+    storage = tensor._data
+    entry = _entry(storage if tensor._view is UNTRACKED else tensor._type.backend.storage(storage))
+    entry.last = entry.before
+    entry.count -= 1
 
 
 def touch_array(array, when: int) -> None:

@@ -14,7 +14,7 @@ import time
 import traceback
 import types
 
-from plugrad.errors import PluginLoadError, warn
+from plugrad.errors import PluginLoadError, stack_is_deep, warn
 from plugrad.interrupts import held_back
 from plugrad.registry import contract, events, hookspecs, registration
 from plugrad.registry.claims import choose
@@ -145,7 +145,7 @@ def load(plugin: Plugin) -> None:
                 raise
             if _manager is not None and _manager.has_plugin(plugin.id):
                 _manager.unregister(name=plugin.id)
-            if isinstance(error, KeyboardInterrupt) or (isinstance(error, RecursionError) and _is_deep()):
+            if isinstance(error, KeyboardInterrupt) or (isinstance(error, RecursionError) and stack_is_deep()):
                 plugin.status = "not loaded"  # it may load another time
                 raise
             plugin.fail(error, traceback.format_exc())
@@ -156,14 +156,6 @@ def load(plugin: Plugin) -> None:
             plugin.seconds = time.perf_counter() - started
     for message in messages:
         warn(message)
-
-
-def _is_deep() -> bool:
-    """Whether the program itself, rather than the plugin, took most of the stack."""
-    frame, depth = sys._getframe(2), 0
-    while frame is not None:
-        frame, depth = frame.f_back, depth + 1
-    return 2 * depth > sys.getrecursionlimit()
 
 
 def _run_stages(plugin) -> list[str]:

@@ -48,10 +48,7 @@ def _infer(data, dtype=None):
     if isinstance(data, (numpy.ndarray, numpy.generic)):
         return numpy.array(data)
     if isinstance(data, (list, tuple, range)):
-        try:
-            data = _plain(data)
-        except RecursionError:
-            raise ValueError("too many dimensions 'list': the data is nested too deeply") from None
+        data = _plain(data)
     elif hasattr(data, "__array__") and not isinstance(data, (bool, int, float, complex)):
         return numpy.array(data)
     elif not isinstance(data, (bool, int, float, complex)):
@@ -87,12 +84,14 @@ def _holds_numpy(data) -> bool:
     return isinstance(data, (numpy.ndarray, numpy.generic))
 
 
-def _plain(data):
+def _plain(data, depth=0):
     """Return nested sequences with tensors in them as nested lists of numbers."""
     if isinstance(data, Tensor):
         return data.detach().tolist() if data._data.ndim else data.item()
     if isinstance(data, (list, tuple, range)):
-        return [_plain(item) for item in data]
+        if depth == 128:  # PyTorch's limit
+            raise ValueError("too many dimensions 'list': the data is nested too deeply")
+        return [_plain(item, depth + 1) for item in data]
     return data
 
 

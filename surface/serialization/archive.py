@@ -23,7 +23,7 @@ _NPY = re.compile(rb"\{'descr': '([<>|=]\w{2,3})', 'fortran_order': False, 'shap
 _CHUNK = 1 << 20
 # What the parser of zip files raises for wrong numbers in one, besides its own error.
 _MALFORMED = (zipfile.BadZipFile, struct.error, zlib.error, ValueError, NotImplementedError, RuntimeError, EOFError,
-              OverflowError, MemoryError)  # fmt: skip
+              OverflowError)  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -46,7 +46,7 @@ def _reading(where):
     """Turn what the parser of zip files raises into the one error of a damaged checkpoint."""
     try:
         yield
-    except CheckpointError:
+    except (CheckpointError, RecursionError):  # a program without frames left says nothing of the file
         raise
     except _MALFORMED as error:
         raise damaged(where, str(error) or type(error).__name__) from error

@@ -16,6 +16,7 @@ from collections import OrderedDict
 import numpy
 
 from plugrad import Size, device, dtypes
+from plugrad.errors import stack_is_deep
 
 FORMAT = 1
 HEADER, OBJECTS = "plugrad.json", "objects.pkl"
@@ -88,6 +89,8 @@ def parse(text: bytes) -> dict:
     except CheckpointError:
         raise
     except (ValueError, RecursionError) as error:
+        if isinstance(error, RecursionError) and stack_is_deep():
+            raise  # it is the program that is nested too deeply
         raise damaged(HEADER, error) from None
     if type(header) is not dict:
         raise damaged(HEADER, f"it holds {_shown(header)} and not a description")

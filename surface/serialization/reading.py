@@ -11,6 +11,7 @@ from numpy.lib.array_utils import byte_bounds
 
 import plugrad
 from plugrad import Tensor, device, no_grad
+from plugrad.errors import stack_is_deep
 from plugrad.extend import from_raw
 from plugrad.nn import Parameter
 from plugrad.serialization import description
@@ -54,6 +55,8 @@ class Reader:
         try:
             return self.value(self.header["root"])
         except RecursionError:
+            if stack_is_deep():
+                raise  # it is the program that is nested too deeply
             raise damaged(HEADER, "its containers are nested too deeply") from None
 
     def value(self, tree):

@@ -85,6 +85,10 @@ def interrupted(program, prepare=lambda: None, most=400, seed=0, error=None):
         tracer, prepared, was = Tracer(point, error), prepare(), False
         try:
             run_traced(lambda: program(prepared), tracer)  # noqa: B023 - it is called here
-        except KeyboardInterrupt if error is None else Exception:
+        except KeyboardInterrupt:
+            was = True
+        except Exception:
+            if error is None:
+                raise
             was = True
         yield tracer.where, prepared, was

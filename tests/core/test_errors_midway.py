@@ -1,0 +1,269 @@
+"""Out of memory, or of stack, at any point: modes and locks are as before, and what was written is known to be."""
+
+import io
+import sys
+import threading
+
+import pytest
+
+import plugrad as torch
+from plugrad.autograd.accumulate import _accumulating
+from plugrad.extend import OpHook, register, unary, unregister
+from plugrad.registry import lock
+from support.interrupts import interrupted
+
+# Python swallows what is raised while it frees an array.
+swallowed = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+class Watching(OpHook):
+    def before(self, call):
+        call.args[0].sum()
+
+
+def state():
+    """Return the modes of this thread, and the locks that it holds, as another thread finds them."""
+    held = []
+
+    def look():
+        for name, one in (("accumulating", _accumulating), ("registry", lock)):
+            if one.acquire(blocking=False):
+                one.release()
+            else:
+                held.append(name)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    hooks = torch.overrides.has_torch_function((torch.ones(1),))
+    return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_anomaly_enabled(), hooks, held
+
+
+def in_regions(x):
+    with torch.no_grad(), torch.enable_grad(), Watching():
+        (x * x).sum().backward()
+    with torch.inference_mode(), torch.autograd.detect_anomaly():
+        x * x
+
+
+def training(x):
+    net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+    optimizer = torch.optim.Adam(net.parameters())
+    net(x.expand(4, 3)).sum().backward()
+    optimizer.step()
+    torch.func.functional_call(net, dict(net.named_parameters()), (x.expand(2, 3),))
+
+
+PROGRAMS = {"regions": in_regions, "training": training}
+
+
+@swallowed
+@pytest.mark.parametrize("error", [MemoryError, RecursionError])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_modes_and_locks_come_back(name, error):
+    before, stopped = state(), 0
+    for where, _, was in interrupted(PROGRAMS[name], lambda: torch.ones(3, requires_grad=True), 120, error=error):
+        stopped += was
+        assert state() == before, where
+    assert stopped > 50
+
+
+# name -> a write, and what becomes of [2, 2, 2]
+WRITES = {
+    "add_": (lambda w: w.add_(1), [3, 3, 3]),
+    "mul_": (lambda w: w.mul_(w), [4, 4, 4]),
+    "copy_": (lambda w: w.copy_(torch.zeros(3)), [0, 0, 0]),
+    "an item": (lambda w: w.__setitem__(0, 5.0), [5, 2, 2]),
+    "of a view": (lambda w: w[1:].add_(1), [2, 3, 3]),
+    "out=": (lambda w: torch.add(torch.zeros(3), 1, out=w), [1, 1, 1]),
+    "masked_fill_": (lambda w: w.masked_fill_(torch.tensor([True, False, True]), 4.0), [4, 2, 4]),
+    "an optimizer": (lambda w: stepped(w), [1, 1, 1]),
+}
+
+
+def stepped(w):
+    p = torch.nn.Parameter(w)
+    p.grad = torch.ones(3)
+    torch.optim.SGD([p], lr=1.0).step()
+
+
+def recorded():
+    x, w = torch.ones(3, requires_grad=True), torch.full((3,), 2.0)
+    return w, (w * x).sum()
+
+
+def is_written_once_or_not(name, w, loss, where):
+    if w.tolist() == [2.0] * 3:
+        return False
+    assert w.tolist() == WRITES[name][1], where
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+        pytest.fail(f"written, and not noticed: {where}")
+    return True
+
+
+@swallowed
+@pytest.mark.parametrize("error", [MemoryError, RecursionError])
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_is_made_once_or_not_and_an_old_graph_notices(name, error):
+    ends = set()
+    for where, (w, loss), _ in interrupted(lambda pair: WRITES[name][0](pair[0]), recorded, 250, error=error):
+        ends.add(is_written_once_or_not(name, w, loss, where))
+    assert False in ends
+
+
+@pytest.mark.parametrize("name", ["add_", "copy_", "an item", "masked_fill_"])
+def test_a_write_that_was_refused_is_none(name):
+    wrong = {
+        "add_": lambda w: w.add_(torch.ones(5)), "copy_": lambda w: w.copy_(torch.ones(5)),
+        "an item": lambda w: w.__setitem__(slice(0, 2), torch.ones(3)),
+        "masked_fill_": lambda w: w.masked_fill_(torch.ones(5, dtype=torch.bool), 4.0),
+    }  # fmt: skip
+    w, loss = recorded()
+    with pytest.raises(RuntimeError):
+        wrong[name](w)
+    assert w._version == 0
+    loss.backward()
+    WRITES[name][0](w)
+    assert w._version == 1
+
+
+def at_depth(free, function):
+    """Call a function where only so many frames are left."""
+
+    def down(frames):
+        return down(frames - 1) if frames else function()
+
+    frame, depth = sys._getframe(), 0
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    return down(sys.getrecursionlimit() - depth - free)
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_near_the_end_of_the_stack_is_made_once_or_not(name):
+    ends = set()
+    for free in range(2, 70):
+        w, loss = recorded()
+        try:
+            at_depth(free, lambda w=w: WRITES[name][0](w))
+        except RecursionError:
+            pass
+        ends.add(is_written_once_or_not(name, w, loss, free))
+    assert ends == {True, False}
+
+
+def model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 1))
+
+
+def values(net):
+    return {name: value.tolist() for name, value in net.state_dict().items()}
+
+
+NEW = {name: value + 1 for name, value in model().state_dict().items()}
+
+
+@swallowed
+@pytest.mark.parametrize("assign", [False, True])
+def test_a_state_dict_is_loaded_or_not(assign):
+    loaded = model()
+    loaded.load_state_dict(NEW)
+    either = (values(model()), values(loaded))
+    for where, net, _ in interrupted(
+        lambda net: net.load_state_dict(dict(NEW), assign=assign), model, 120, error=MemoryError
+    ):
+        assert values(net) in either, where
+    for free in range(5, 60):
+        net = model()
+        try:
+            at_depth(free, lambda net=net: net.load_state_dict(dict(NEW), assign=assign))
+        except RuntimeError:  # RecursionError is one, too
+            pass
+        assert values(net) in either, free
+
+
+def test_a_walk_near_the_end_of_the_stack_ends_in_an_error_and_nothing_else():
+    x = torch.ones(3, requires_grad=True)
+    before, ends = state(), set()
+    for free in range(3, 80):
+        x.grad = None
+        try:
+            at_depth(free, lambda: (x * x).sin().logsumexp(0).backward())
+        except RecursionError:
+            ends.add(False)
+            assert x.grad is None, free
+        else:
+            ends.add(True)
+        assert state() == before
+    assert ends == {True, False}
+
+
+def test_what_failed_at_its_first_use_for_want_of_memory_works_at_the_next():
+    def prepare():
+        @unary()
+        def thrice(xp, input):
+            return 3 * input
+
+        @thrice.vjp
+        def thrice_vjp(F, g):
+            return 3 * g
+
+        if hasattr(torch, "thrice"):
+            unregister(torch.thrice.__op__)
+        return thrice
+
+    def use(op):
+        register(op)
+        x = torch.ones(2, requires_grad=True)
+        x.thrice().sum().backward()
+        x.detach().thrice_()
+
+    try:
+        for where, op, _ in interrupted(use, prepare, 120, error=MemoryError):
+            if not hasattr(torch, "thrice"):
+                assert not hasattr(torch.ones(1), "thrice"), where
+                register(op)
+            x = torch.ones(2, requires_grad=True)
+            assert hasattr(x, 'thrice'), where
+            x.thrice().sum().backward()
+            assert x.grad.tolist() == [3.0, 3.0], where
+            assert x.detach().thrice_().tolist() == [3.0, 3.0], where
+    finally:
+        unregister(torch.thrice.__op__)
+
+
+def test_walks_in_walks_without_end_of_frames():
+    """Deeper than one thread has frames: further walks run in threads of their own, with the modes of the first."""
+    seen = []
+
+    def nested(depth):
+        with torch.enable_grad():
+            x = torch.ones(1, requires_grad=True)
+            y = x * 2
+            loss = y.sum()
+        if depth:
+            y.register_hook(lambda g: nested(depth - 1))
+        loss.backward()
+        seen.append((x.grad.item(), torch.is_anomaly_enabled()))
+
+    with torch.autograd.detect_anomaly(check_nan=False):
+        nested(120)
+    assert seen == [(2.0, True)] * 121
+
+
+def test_what_is_nested_too_deeply_is_told_from_a_program_that_is():
+    file = io.BytesIO()
+    torch.save({"a": [[torch.ones(2)]]}, file)
+    deep = []
+    for _ in range(2000):
+        deep = [deep]
+    with pytest.raises(ValueError, match="nested too deeply"):
+        torch.tensor(deep)
+    for free in range(2, 60):
+        for right in (lambda: torch.tensor([[1.0], [2.0]]), lambda: torch.load(io.BytesIO(file.getvalue()))):
+            try:
+                at_depth(free, right)
+            except RecursionError:
+                continue
