@@ -111,8 +111,8 @@ def __getattr__(name):
 # Last of all, since plugins may use what is above while they are imported. Thousands of small records are made here
 # and all of them stay: looking for garbage among them is wasted work.
 _collecting = _gc.isenabled()
-_gc.disable()
 try:
+    _gc.disable()
     _loader.discover()
     _loader.load_eager()
 finally:

@@ -7,11 +7,11 @@ import os
 import threading
 
 
-def process_lock():
-    """Return an RLock that is free in a child that is forked, whichever thread held it."""
+def process_lock(renewed=lambda: None):
+    """Return an RLock that is free in a child that is forked, whichever other thread held it; then `renewed()`."""
     lock = threading.RLock()
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lock._at_fork_reinit)
+        os.register_at_fork(after_in_child=lambda: lock._is_owned() or (lock._at_fork_reinit(), renewed()))
     return lock
 
 

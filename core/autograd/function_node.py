@@ -12,13 +12,15 @@ from plugrad.dispatch import inplace
 from plugrad.dispatch.formulas import F as recorded
 from plugrad.dispatch.node import connect
 from plugrad.graph import numpy_writes, rare
-from plugrad.graph.modes import LEAF, mode, no_grad, tick
+from plugrad.graph.modes import LEAF, mode, no_grad, region, tick
 from plugrad.graph.nodes import Node, Outputs, OutputSlot
 from plugrad.graph.saved import FREED, Packed, annotate, check_unchanged
 from plugrad.graph.versions import touch
-from plugrad.tensor import inference, shared_memory
+from plugrad.tensor import inference
 from plugrad.tensor.tensor import Tensor, ensure_tensor, from_raw, make
 from plugrad.tensor.views import View, alias
+
+_in_forward, _in_backward = region(in_function=True, pausing=True), region(in_function=True)
 
 
 def tensors_in(value) -> list:
@@ -80,12 +82,8 @@ class FunctionNode(Node):
 
     def forward(self, context, args, kwargs):
         """Return what the user's forward returns, run with recording off."""
-        shared_memory.inside += 1
-        try:
-            with no_grad():
-                return self._call_forward(context, args, kwargs)
-        finally:
-            shared_memory.inside -= 1
+        with _in_forward:
+            return self._call_forward(context, args, kwargs)
 
     def _call_forward(self, context, args, kwargs):
         if not hasattr(self.user, "setup_context"):
@@ -251,11 +249,8 @@ class FunctionNode(Node):
         """Return what the user's backward returns; RuntimeError if it changed in place what it was given."""
         backward = getattr(self.user, "vjp", None) or self.user.backward
         start = tick()
-        shared_memory.inside += 1
-        try:
+        with _in_backward:
             results = backward(context, *grads)
-        finally:
-            shared_memory.inside -= 1
         if _written([grad for grad in grads if grad is not None], start):
             raise RuntimeError(
                 f"{self.user.__name__}.backward changed a gradient that it was given in place; other paths may share "

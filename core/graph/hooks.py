@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections import OrderedDict
 
@@ -30,7 +31,7 @@ class RemovableHandle:
     """
 
     __slots__ = ("id", "_tables", "__weakref__")
-    next_id = 0
+    _ids = itertools.count()
 
     def __init__(self, hooks_dict, *, extra_dict=None):
         tables = [hooks_dict]
@@ -39,8 +40,7 @@ class RemovableHandle:
         elif extra_dict is not None:
             tables.append(extra_dict)
         self._tables = tuple(map(weakref.ref, tables))
-        self.id = RemovableHandle.next_id
-        RemovableHandle.next_id += 1
+        self.id = next(self._ids)
 
     def remove(self) -> None:
         """Remove the hook; a second call does nothing."""
@@ -62,7 +62,8 @@ class RemovableHandle:
         self.id, tables = state
         # A table that had gone stays gone: a reference to a fresh one dies at once.
         self._tables = tuple(weakref.ref(OrderedDict() if table is None else table) for table in tables)
-        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
+        while next(self._ids) < self.id:  # the tables have hooks of such numbers
+            continue
 
 
 class Rare:

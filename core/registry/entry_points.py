@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 import warnings
 
 from plugrad.errors import describe, suggestion, warn
+from plugrad.interrupts import process_lock
 from plugrad.registry import distributions, events, preferences
 from plugrad.registry.kinds import HOMES, PLACES, is_name, no_place
 from plugrad.registry.preferences import normalise
@@ -39,7 +39,7 @@ class Plugin:
         self.kinds, self.promised, self.claimed, self.brought, self.hidden = set(), [], [], {}, {}
         self.status, self.stage, self.error, self.traceback, self.seconds = "not loaded", None, None, None, 0.0
         self.module = self.reason = None
-        self.lock = threading.RLock()
+        self.lock = process_lock(self._loads_nowhere)
 
     @property
     def id(self) -> str:
@@ -57,6 +57,10 @@ class Plugin:
     def lazy(self) -> bool:
         """Whether it is loaded when a name that it promises is used, rather than with plugrad."""
         return "plugin" not in self.kinds
+
+    def _loads_nowhere(self) -> None:
+        if self.status == "loading":
+            self.status = "not loaded"
 
     def fail(self, error, trace=None, stage=None) -> None:
         """Note that it failed, at its present stage or the given one."""

@@ -28,39 +28,34 @@ def commit(provider, given: dict) -> list[str]:
                 planned.append((f"{KINDS[kind].home}.{name}", Entry(kind, name, item, provider)))
     _check_twice(planned)
     planned_kernels = kernels.plan(given.get("kernels", ()), provider, [entry.value for entry in new_ops.values()])
-    changing = () if own else (ops, public, claims, backends, provider.brought, provider.hidden, *tables.values())
     with lock:
+        changing = () if own else (ops, public, claims, backends, provider.brought, provider.hidden, *tables.values())
         before = [(table, dict(table)) for table in changing]
         try:
-            return _enter_all(provider, planned, new_ops, planned_kernels)
-        except BaseException:  # of a subscriber, or for want of memory or frames: here is no call that needs any
+            if not own:
+                planned = _without_hidden(provider, planned, new_ops)
+            tables["ops"].update(new_ops)
+            records = {key: entry.value for key, entry in new_ops.items()}
+            ops.update(records)
+            for dotted, entry in planned:
+                _enter(dotted, entry, own)
+            events.publish(events.on_public_names, [dotted for dotted, _ in planned])
+            for record in records.values():
+                record.provider = provider
+                if not own:
+                    record.reset()  # what was generated before did not know whose it is
+            for dotted in provider.claimed:
+                if dotted not in provider.brought and dotted in claims:
+                    discard(dotted, provider)
+                    events.publish(events.on_forget, dotted)
+            events.publish(events.on_ops, records.values())
+            return kernels.enter(planned_kernels, provider)
+        except BaseException:  # a subscriber's, or for want of memory or frames: here is no call that needs any
             for table, entries in before:
                 for name in table.keys() - entries.keys():
                     del table[name]
                 table.update(entries)
             raise
-
-
-def _enter_all(provider, planned, new_ops, planned_kernels) -> list[str]:
-    own = provider.builtin
-    if not own:
-        planned = _without_hidden(provider, planned, new_ops)
-    tables["ops"].update(new_ops)
-    records = {key: entry.value for key, entry in new_ops.items()}
-    ops.update(records)
-    for dotted, entry in planned:
-        _enter(dotted, entry, own)
-    events.publish(events.on_public_names, [dotted for dotted, _ in planned])
-    for record in records.values():
-        record.provider = provider
-        if not own:
-            record.reset()  # what was generated before did not know whose it is
-    for dotted in provider.claimed:
-        if dotted not in provider.brought and dotted in claims:
-            discard(dotted, provider)
-            events.publish(events.on_forget, dotted)
-    events.publish(events.on_ops, records.values())
-    return kernels.enter(planned_kernels, provider)
 
 
 def _plan_op(record, provider, own, new_ops, planned):

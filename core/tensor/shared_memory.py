@@ -24,6 +24,7 @@ import numpy
 
 from plugrad.graph import numpy_writes
 from plugrad.graph.modes import mode
+from plugrad.regions import declare
 from plugrad.graph.versions import UNTRACKED
 from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.views import Base, View
@@ -36,7 +37,7 @@ class _Link(numpy.ndarray):
     and nobody could tell when the last of them is gone; past a base of another class it does not look."""
 
 
-inside = 0  # how many custom Functions are running: arrays handed out there are compared when the Function is done
+declare("in_function")  # a custom Function is running: arrays handed out there are compared when it is done
 
 
 def _holders(tensor) -> int:
@@ -64,7 +65,7 @@ def export(tensor):
     reference, marked = weakref.ref(handle), tensor
     while marked is not None:
         marked = _source(watch(marked, reference))
-    if not own or inside or array.base is not None:
+    if not own or mode.in_function or array.base is not None:
         numpy_writes.note_export(array, handle)
     return handle
 

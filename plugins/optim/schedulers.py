@@ -303,18 +303,19 @@ class ReduceLROnPlateau(LRScheduler):
                 UserWarning,
                 stacklevel=2,
             )
-        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        if self._is_better(value):
-            self.best, self.num_bad_epochs = value, 0
-        else:
-            self.num_bad_epochs += 1
-        if self.in_cooldown:
-            self.cooldown_counter -= 1
-            self.num_bad_epochs = 0
-        if self.num_bad_epochs > self.patience:
-            self._reduce_lr()
-            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-        self._last_lr = self.current()
+        with self.uninterrupted():
+            self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+            if self._is_better(value):
+                self.best, self.num_bad_epochs = value, 0
+            else:
+                self.num_bad_epochs += 1
+            if self.in_cooldown:
+                self.cooldown_counter -= 1
+                self.num_bad_epochs = 0
+            if self.num_bad_epochs > self.patience:
+                self._reduce_lr()
+                self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+            self._last_lr = self.current()
 
     def _reduce_lr(self):
         groups = self.optimizer.param_groups

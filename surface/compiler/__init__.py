@@ -13,6 +13,7 @@ import warnings
 from plugrad import Tensor, is_grad_enabled, nest, registry
 from plugrad.extend import OpHook
 from plugrad.nn import Module
+from plugrad.regions import declare, mode, region
 
 SIGNATURES = 8  # for more of them than this a program is not compiled again, as in PyTorch
 
@@ -176,7 +177,7 @@ class _Compiled:
 
     def run(self, *args, **kwargs):
         """Call what the compiler made for such arguments."""
-        if _state.disabled:
+        if mode.uncompiled:
             return self.graph(*args, **kwargs)
         leaves = list(nest.leaves((args, kwargs)))
         structure = repr(nest.change(lambda leaf: None, (args, kwargs)))
@@ -195,16 +196,15 @@ class _Compiled:
             )
             return self.graph
         examples = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        previous, _state.compiling = _state.compiling, True
         graph = Graph(self.graph.function)
         graph.example_args, graph.example_kwargs = args, kwargs
         try:
-            compiled = self.compiler(graph, examples)
+            with region(compiling=True):
+                compiled = self.compiler(graph, examples)
         except Exception as error:
             error.add_note(f"raised by the compiler {self.name!r}; backend='eager' runs without one")
             raise
         finally:
-            _state.compiling = previous
             graph.example_args, graph.example_kwargs = (), {}  # they would live as long as the program
         if not callable(compiled):
             raise TypeError(f"the compiler {self.name!r} must return something callable, it returned {compiled!r}")
@@ -245,16 +245,13 @@ class OptimizedModule(Module):
             return getattr(super().__getattr__("_orig_mod"), name)
 
 
-class _State:
-    compiling = disabled = False
-
-
-_state = _State()
+declare("compiling")  # a compiler is at work in this thread
+declare("uncompiled")  # compiled functions run op by op in this thread
 
 
 def is_compiling() -> bool:
-    """Whether a compiler is at work now."""
-    return _state.compiling
+    """Whether a compiler is at work in this thread now."""
+    return mode.compiling
 
 
 is_dynamo_compiling = is_compiling
@@ -267,11 +264,8 @@ def disable(fn=None, recursive=True):
 
     @functools.wraps(fn)
     def plain(*args, **kwargs):
-        previous, _state.disabled = _state.disabled, True
-        try:
+        with region(uncompiled=True):
             return fn(*args, **kwargs)
-        finally:
-            _state.disabled = previous
 
     return plain
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 from plugrad import Tensor
+from plugrad.interrupts import held_back
 from plugrad.optim import Optimizer
 from plugrad.registry.namespaces import lazy_names
 
@@ -99,14 +100,15 @@ class LRScheduler:
                 UserWarning,
                 stacklevel=2,
             )
-        self._step_count += 1
         if epoch is not None:
             warnings.warn(
                 "The epoch parameter in `scheduler.step()` is deprecated; write `scheduler.step()`.",
                 UserWarning,
                 stacklevel=2,
             )
-        self._update_lr(epoch)
+        with self.uninterrupted():
+            self._step_count += 1
+            self._update_lr(epoch)
 
     def _update_lr(self, epoch=None):
         self._get_lr_called_within_step = True
@@ -129,6 +131,11 @@ class LRScheduler:
             raise TypeError(f"scheduler {cls.__name__!r} has neither `get_lr` nor `step`")
 
     # ---- for the schedules
+
+    @staticmethod
+    def uninterrupted():
+        """Return a context in which Ctrl-C is held back: an epoch is counted and its rates are set, or neither."""
+        return held_back()
 
     def current(self, key: str = "lr") -> list:
         """Return an option of every group; tensors are copied, since they're set in place."""

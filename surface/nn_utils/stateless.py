@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
+from functools import partial
+from io import BytesIO
+
 import plugrad
 
 __all__ = ["functional_call", "stack_module_state"]
@@ -43,17 +47,21 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
             if given is not None:
                 values.update({name: given for name in group if name not in values})
     args = () if args is None else args if isinstance(args, tuple) else (args,)
-    swapped = []
-    try:
-        for name, value in values.items():
-            if name in places:
-                table, key = places[name]
-                swapped.append((table, key, table[key]))
-                table[key] = value
+    swapped = [(*places[name], value) for name, value in values.items() if name in places]
+    with _restoring([table for table, _, _ in swapped], [{key: table[key]} for table, key, _ in swapped]):
+        for table, key, value in swapped:
+            table[key] = value
         return module(*args, **(kwargs or {}))
-    finally:
-        for table, key, own in reversed(swapped):
-            table[key] = own
+
+
+def _restoring(tables, entries) -> BytesIO:
+    """Return a context at whose end dicts get entries back; as that of a mode it needs no Python code: see `regions`.
+
+    What a `with` block closes is a file: it calls `close`, here a C function that calls another for each dict.
+    """
+    context = BytesIO()
+    context.close = partial(deque, map(dict.update, tables, entries), 0)
+    return context
 
 
 def _joined(given) -> dict:

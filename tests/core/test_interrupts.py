@@ -325,3 +325,67 @@ def assert_in_new_process(statement):
     result = subprocess.run([sys.executable, script, statement], capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stdout + result.stderr
     assert int(result.stdout.split()[-1]) >= 20
+
+
+def test_a_module_has_its_own_parameters_after_a_functional_call():
+    def prepare():
+        net = model()
+        return net, {name: value.detach() + 1 for name, value in net.named_parameters()}, list(net.parameters())
+
+    def call(prepared):
+        torch.func.functional_call(prepared[0], prepared[1], (torch.ones(2, 2),))
+
+    for error in None, MemoryError:
+        for where, (net, _, own), _ in interrupted(call, prepare, most=150, error=error):
+            assert all(one is other for one, other in zip(net.parameters(), own, strict=True)), where
+
+
+SCHEDULES = {
+    "StepLR": (lambda o: torch.optim.lr_scheduler.StepLR(o, 1, gamma=0.5), ()),
+    "CosineAnnealingLR": (lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 10), ()),
+    "ReduceLROnPlateau": (lambda o: torch.optim.lr_scheduler.ReduceLROnPlateau(o, patience=0), (9.0,)),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_step_of_a_schedule_is_taken_or_not(name):
+    make, arguments = SCHEDULES[name]
+
+    def prepare():
+        optimizer = torch.optim.SGD([{"params": [torch.nn.Parameter(torch.ones(1))]} for _ in range(3)], lr=1.0)
+        schedule = make(optimizer)
+        optimizer.step()
+        schedule.step(*[1.0 for _ in arguments])
+        return schedule
+
+    def state(schedule):
+        return schedule.last_epoch, schedule.get_last_lr(), [group["lr"] for group in schedule.optimizer.param_groups]
+
+    either = [state(prepare()), state(prepare())]
+    done = prepare()
+    done.step(*arguments)
+    either[1] = state(done)
+    assert either[0] != either[1]
+    for where, schedule, _ in interrupted(lambda schedule: schedule.step(*arguments), prepare):
+        assert state(schedule) in either, where
+
+
+def test_a_file_is_written_or_not(tmp_path):
+    path = tmp_path / "x.pt"
+    path.write_bytes(b"before")
+
+    def prepare():
+        path.write_bytes(b"before")
+
+    for where, _, _ in interrupted(lambda _: torch.save({"a": [torch.ones(3), 2.5]}, path), prepare, most=200):
+        assert [p.name for p in tmp_path.iterdir()] == ["x.pt"], where
+        if path.read_bytes() != b"before":
+            assert torch.load(path)["a"][1] == 2.5
+    for where, _, _ in interrupted(lambda _: torch.load(path, mmap=True), most=100):
+        assert torch.load(path)["a"][1] == 2.5, where
+
+
+def test_a_loader_of_data_that_was_interrupted_goes_on():
+    loader = torch.utils.data.DataLoader(list(range(5)), batch_size=2, shuffle=True)
+    for where, _, _ in interrupted(lambda _: list(loader), most=150):
+        assert sorted(item for batch in loader for item in batch.tolist()) == [0, 1, 2, 3, 4], where
