@@ -24,8 +24,8 @@ import numpy
 
 from plugrad.graph import numpy_writes
 from plugrad.graph.modes import mode
-from plugrad.regions import declare
 from plugrad.graph.versions import UNTRACKED
+from plugrad.regions import declare
 from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.views import Base, View
 
