@@ -15,6 +15,7 @@ import numpy
 from plugrad.devices.device import device_of
 from plugrad.graph import versions
 from plugrad.graph.modes import tick
+from plugrad.interrupts import process_lock
 
 _COLUMNS = 127  # words of 8 bytes; a prime, so that rows of a matrix that change places fall into other columns
 _EXACT = 1 << 10  # bytes up to which a fingerprint is the bytes themselves
@@ -65,22 +66,25 @@ class _Export:
 
     def closed(self, _) -> None:
         """The handle and all made of it are gone, and nobody can write any more: settle what was written."""
-        exports = open_exports.get(self.key)
-        if exports is not None and self in exports:
-            exports.remove(self)
-            if not exports:
-                del open_exports[self.key]
+        with _lock:
+            exports = open_exports.get(self.key, ())
+            if self in exports:
+                exports.remove(self)
+                if not exports:
+                    del open_exports[self.key]
         if self.changed():
             versions.touch_array(self.array, self.since)
 
 
+_lock = process_lock()
 open_exports: dict[int, list] = {}  # by the id of the storage, which they keep alive
 
 
 def note_export(array, handle) -> None:
     """Compare the bytes of a NumPy array when the last array made of `handle` has died, or a node looks before."""
     export = _Export(array, handle, id(device_of(array).backend.storage(array)))
-    open_exports.setdefault(export.key, []).append(export)
+    with _lock:
+        open_exports.setdefault(export.key, []).append(export)
     versions.compare_before(export.since)
 
 

@@ -41,7 +41,9 @@ def _forget(reference) -> None:
 
 def _entry(storage) -> _Writes:
     entry = _writes.get(id(storage))
-    if entry is None or entry.storage() is not storage:
+    if entry is None:
+        return _writes.setdefault(id(storage), _Writes(storage))  # or that of another thread, which was faster
+    if entry.storage() is not storage:
         entry = _writes[id(storage)] = _Writes(storage)
     return entry
 
@@ -54,8 +56,10 @@ def touch(tensor) -> None:
         storage = tensor._type.backend.storage(storage)
     entry = _entry(storage)
     entry.before = entry.last
-    entry.last = last_write = tick()
+    entry.last = now = tick()
     entry.count += 1
+    if now > last_write:  # not so if another thread has written since
+        last_write = now
 
 
 def untouch(tensor) -> None:
@@ -78,7 +82,8 @@ def touch_array(array, when: int) -> None:
 def compare_before(when: int) -> None:
     """Have all nodes that are older than the tick `when` compare what they saved."""
     global last_write
-    last_write = max(last_write, when)
+    if when > last_write:
+        last_write = when
 
 
 def version(tensor) -> int:

@@ -16,7 +16,7 @@ from plugrad.interrupts import process_lock
 from plugrad.registry import distributions, events, preferences
 from plugrad.registry.kinds import HOMES, PLACES, is_name, no_place
 from plugrad.registry.preferences import normalise
-from plugrad.registry.store import backends, claims, plugins
+from plugrad.registry.store import Table, backends, claims, plugins
 
 GROUP = "plugrad"
 
@@ -36,7 +36,7 @@ class Plugin:
     def __init__(self, distribution, version, name, value, builtin):
         self.distribution, self.version, self.name, self.value = distribution, version, name, value
         self.builtin = builtin
-        self.kinds, self.promised, self.claimed, self.brought, self.hidden = set(), [], [], {}, {}
+        self.kinds, self.promised, self.claimed, self.brought, self.hidden = set(), [], [], Table(), {}
         self.status, self.stage, self.error, self.traceback, self.seconds = "not loaded", None, None, None, 0.0
         self.module = self.reason = None
         self.lock = process_lock(self._loads_nowhere)

@@ -6,13 +6,29 @@ import threading
 
 from plugrad.interrupts import process_lock
 
+
+class Table(dict):
+    """A dict whose values, items and keys one by one are those of a moment: other threads may enter more meanwhile."""
+
+    __slots__ = ()
+
+    def __iter__(self):
+        return iter(list(self.keys()))
+
+    def values(self):
+        return list(super().values())
+
+    def items(self):
+        return list(super().items())
+
+
 lock = process_lock()
-ops: dict = {}  # primary name ("relu"; a third party's: "namespace.swish") -> Op
-public: dict = {}  # dotted public name ("nn.functional.relu", "optim.SGD", "backends.cpu") -> Entry
+ops: dict = Table()  # primary name ("relu"; a third party's: "namespace.swish") -> Op
+public: dict = Table()  # dotted public name ("nn.functional.relu", "optim.SGD", "backends.cpu") -> Entry
 tables: dict[str, dict] = {}  # kind -> name -> Entry
-backends: dict = {}  # device type -> its backend; None until the device is first used
-claims: dict = {}  # dotted public name -> plugins that promise or bring it, besides the provider of the public entry
-plugins: dict = {}  # "distribution:name" -> Plugin
+backends: dict = Table()  # device type -> its backend; None until the device is first used
+claims: dict = Table()  # dotted public name -> plugins that promise or bring it, besides that of the public entry
+plugins: dict = Table()  # "distribution:name" -> Plugin
 
 _here = threading.local()  # .depth: how many plugins this thread is loading
 

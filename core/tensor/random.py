@@ -8,9 +8,9 @@ from plugrad.devices.device import backend_of
 from plugrad.devices.device import device as _device
 from plugrad.regions import declare, mode, region
 from plugrad.registry import events
-from plugrad.tensor.creation import from_numpy
-from plugrad.tensor.tensor import Tensor
+from plugrad.registry.namespaces import lazy_names
 
+_later, _ = lazy_names({"__name__": __name__}, None, {"random.states": "set_state state_of"})
 _seed: int | None = None
 _default: dict = {}
 _refused: set = set()  # not empty while any thread refuses to draw
@@ -54,46 +54,19 @@ class Generator:
 
         Raises NotImplementedError for a device whose generators don't show their state.
         """
-        state = getattr(self.source.bit_generator, "state", None)
-        if not isinstance(state, dict):
-            raise NotImplementedError(f"generators of {self.device} don't show their state: keep the seed instead")
-        import json
-
-        text = json.dumps({"seed": self._seed, "state": state})
-        return from_numpy(numpy.frombuffer(text.encode(), numpy.uint8).copy())
+        return _later("state_of")(self)
 
     def set_state(self, state) -> Generator:
         """Return to a state that `get_state` returned.
 
         Raises TypeError for anything but a uint8 tensor on the CPU, and RuntimeError for one that is no such state.
         """
-        if not isinstance(state, Tensor):
-            raise TypeError(f"expected a torch.ByteTensor, but got {type(state).__name__}")
-        if state.dtype.numpy != numpy.uint8 or state.device.type != "cpu":
-            raise TypeError("RNG state must be a torch.ByteTensor on the CPU, as get_state() returns it")
-        import json
-
-        try:
-            given = json.loads(bytes(state.numpy()))
-            if not _alike(given, {"seed": self._seed, "state": self.source.bit_generator.state}):
-                raise ValueError("other fields than this device's generators have")
-            fresh = self.device.backend.generator(given["seed"] % 2**64)
-            fresh.bit_generator.state = given["state"]
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-            raise RuntimeError(f"Invalid RNG state: {error}; give what get_state() returned") from None
-        self._seed, self.source = given["seed"], fresh
+        _later("set_state")(self, state)
         return self
 
     def clone_state(self) -> Generator:
         """Return a new generator in the same state."""
         return Generator(self.device).set_state(self.get_state())
-
-
-def _alike(given, known) -> bool:
-    """Whether a state has the fields of another, each of its kind; their ranges are what NumPy checks."""
-    if type(given) is dict is type(known):
-        return given.keys() == known.keys() and all([_alike(given[name], known[name]) for name in known])
-    return type(given) is type(known) and (type(given) is not str or given == known)
 
 
 def default_generator(place="cpu") -> Generator:

@@ -137,7 +137,7 @@ def note_use(tensor, mark) -> None:
     """Keep the fingerprint of a tensor that is about to be used by an op, if it may be recorded."""
     if not mode.grad:
         return
-    handles = mark.handles
+    handles = mark.handles or (forever,)  # none, if another thread has just found the last one dead
     last = handles[0] is not forever and not any([handle() is not None for handle in handles])
     if last:
         mark.handles = None

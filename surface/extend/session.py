@@ -66,7 +66,8 @@ def register(*given, **by_kind):
                 registration.commit(plugin, _by_kind(replaced))
             raise
         _forget(plugin, groups)
-    for message in [*messages, *_shadowed(plugin, groups)]:
+        messages = [*messages, *_shadowed(plugin, groups)]
+    for message in messages:
         warn(message)
     return next(iter((*given, *(item for items in by_kind.values() for item in items))), None)
 

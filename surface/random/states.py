@@ -1,0 +1,48 @@
+"""The states of random generators as data."""
+
+from __future__ import annotations
+
+import json
+
+import numpy
+
+from plugrad import Tensor, from_numpy
+
+
+def state_of(generator):
+    """Return the state of a generator as a uint8 tensor: JSON text, so that taking it back can run no code.
+
+    Raises NotImplementedError for a device whose generators don't show their state.
+    """
+    state = getattr(generator.source.bit_generator, "state", None)
+    if not isinstance(state, dict):
+        raise NotImplementedError(f"generators of {generator.device} don't show their state: keep the seed instead")
+    text = json.dumps({"seed": generator._seed, "state": state})
+    return from_numpy(numpy.frombuffer(text.encode(), numpy.uint8).copy())
+
+
+def set_state(generator, state) -> None:
+    """Give a generator a state that `state_of` returned.
+
+    Raises TypeError for anything but a uint8 tensor on the CPU, and RuntimeError for one that is no such state.
+    """
+    if not isinstance(state, Tensor):
+        raise TypeError(f"expected a torch.ByteTensor, but got {type(state).__name__}")
+    if state.dtype.numpy != numpy.uint8 or state.device.type != "cpu":
+        raise TypeError("RNG state must be a torch.ByteTensor on the CPU, as get_state() returns it")
+    try:
+        given = json.loads(bytes(state.numpy()))
+        if not _alike(given, {"seed": generator._seed, "state": generator.source.bit_generator.state}):
+            raise ValueError("other fields than this device's generators have")
+        fresh = generator.device.backend.generator(given["seed"] % 2**64)
+        fresh.bit_generator.state = given["state"]
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise RuntimeError(f"Invalid RNG state: {error}; give what get_state() returned") from None
+    generator._seed, generator.source = given["seed"], fresh
+
+
+def _alike(given, known) -> bool:
+    """Whether a state has the fields of another, each of its kind; their ranges are what NumPy checks."""
+    if type(given) is dict is type(known):
+        return given.keys() == known.keys() and all([_alike(given[name], known[name]) for name in known])
+    return type(given) is type(known) and (type(given) is not str or given == known)
