@@ -13,6 +13,7 @@ import typer.core
 import typer.main
 
 from plugrad import __version__, errors, registry
+from plugrad.registry import third_parties
 
 KINDS = {  # what plugins bring that has no commands of its own, and where it is public
     name: f"plugrad.{kind.home}" for name, kind in registry.KINDS.items() if name not in ("ops", "kernels", "backends")
@@ -68,7 +69,7 @@ class _Commands(typer.core.TyperGroup):
 
     def _ask_plugins(self, name):
         """Ask the loaded plugins for their commands, and the one that promises a command; none replaces one of ours."""
-        for plugin, hook in registry.cli_hooks(name):
+        for plugin, hook in third_parties.cli_hooks(name):
             if plugin.id in self._asked:
                 continue
             self._asked.add(plugin.id)

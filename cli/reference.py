@@ -14,7 +14,7 @@ from plugrad import extend, registry
 from plugrad.cli import reference_words as words
 from plugrad.compiler import Graph, TracedCall, Value
 from plugrad.registry import contract, hookspecs
-from plugrad.testing.samples import Maker
+from plugrad.testing import samples
 
 HEAD = """\
 # Reference: what a plugin module may define, and `plugrad.extend`
@@ -98,9 +98,9 @@ def _declarations():
 
 def _samples():
     yield "## Samples: `make`\n\nThe function under `@NAME.samples` gets it, and so does `samples` of a class.\n"
-    yield from _described("make", Maker.__call__, 3)
+    yield from _described("make", samples.Maker.__call__, 3)
     for name in ("ints", "bool", "args", "through", "on_copy"):
-        yield from _described(f"make.{name}", getattr(Maker, name), 3)
+        yield from _described(f"make.{name}", getattr(samples.Maker, name), 3)
 
 
 def _classes():

@@ -141,10 +141,7 @@ def declare(name: str, default=False, *flags: set) -> None:
 
 
 class Exit:
-    """The `__exit__` of a region. A `with` block asks for it before it enters, and holds it until it is over.
-
-    An ExitStack asks the class, and holds what it gets, in the same way.
-    """
+    """The `__exit__` of a region. A `with` block (an ExitStack: of the class) asks before it enters, and holds it."""
 
     def __get__(self, context, owner=None):
         thread = mode.thread

@@ -5,12 +5,15 @@ whatever is installed, loaded first or preferred. `F(record)` is the op of a rec
 """
 from __future__ import annotations
 
+from functools import partial
+
 import numpy
 
 from plugrad import registry
 from plugrad.devices import dtypes
 from plugrad.devices.device import backends_room, device_of
 from plugrad.graph.nodes import Outputs
+from plugrad.registry.lookup import kept
 from plugrad.registry.namespaces import lazy_names
 
 PLAIN = frozenset({int, float, bool, str, type(None), slice, complex, type(Ellipsis)})
@@ -54,8 +57,7 @@ class _Ops:
         self._scope, self._records = scope, {}
 
     def __getattr__(self, name):
-        function = self.__dict__[name] = self(registry.op_in(self._scope, name))
-        return function
+        return kept(lambda: self(registry.op_in(self._scope, name)), partial(self.__dict__.__setitem__, name))
 
     def __call__(self, record):
         function = self._records.get(record)

@@ -5,10 +5,13 @@ What is put there looks its op up when it is first used, and then replaces itsel
 
 from __future__ import annotations
 
+from functools import partial
+
 from plugrad import registry
 from plugrad.dispatch import inplace
 from plugrad.needs import ASSIGNMENTS, METHODS, OPERATORS, REFLECTED, missing
 from plugrad.registry import events
+from plugrad.registry.lookup import kept
 from plugrad.tensor.tensor import CORE_NAMES, LazyMethod, Tensor
 
 
@@ -48,8 +51,7 @@ def _install_operator(dunder, name, only, find):
         return
 
     def first_call(self, *args):
-        function = find(name)
-        setattr(Tensor, dunder, function)
+        function = kept(partial(find, name), partial(setattr, Tensor, dunder))
         return function(self, *args)
 
     setattr(Tensor, dunder, first_call)

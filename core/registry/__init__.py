@@ -12,7 +12,7 @@ from plugrad.registry.decisions import prefer
 from plugrad.registry.entry_points import Plugin, describe_failure, promised_names
 from plugrad.registry.events import reserve
 from plugrad.registry.kinds import HOMES, KINDS, declare_kind
-from plugrad.registry.loader import cli_hooks, load, load_or_warn
+from plugrad.registry.loader import load, load_or_warn
 from plugrad.registry.lookup import (
     backend,
     find,
@@ -33,7 +33,7 @@ from plugrad.registry.store import Entry, backends, claims, lock, ops, plugins, 
 
 __all__ = [
     "AmbiguousNameError", "Entry", "HOMES", "KINDS", "Plugin", "PluginLoadError", "backend", "backends",
-    "candidates_for", "choose", "claims", "cli_hooks", "commit", "core_has", "declare_kind", "describe_failure", "find",
+    "candidates_for", "choose", "claims", "commit", "core_has", "declare_kind", "describe_failure", "find",
     "forget", "hint", "is_meant", "load", "load_or_warn", "loaded_backends", "lock", "method_op", "names_in",
     "normalise", "op", "op_in", "operator_op", "ops", "plugins", "prefer", "preference", "preferred", "promised_names",
     "public", "reason", "reserve", "resolve", "scope_of", "tables",

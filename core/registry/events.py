@@ -12,6 +12,7 @@ on_ops: list = []  # f(records): a plugin brought ops
 on_forget: list = []  # f(dotted): something else may stand behind a public name from now on
 
 on_needed: list = []  # f(plugin, quiet): a name is used that the plugin promises; quiet: its failure is a warning
+on_missing: list = []  # f(name) -> str: what a name that is not there may have to do with
 on_unknown: list = []  # f() -> bool: a name is unknown; whether there is more now, so that it should be looked up again
 
 reserved: dict[str, set] = {}  # home ("Tensor", "" for plugrad itself) -> names there that no plugin can have

@@ -17,12 +17,11 @@ import types
 from plugrad.errors import PluginLoadError, stack_is_deep, warn
 from plugrad.interrupts import held_back
 from plugrad.registry import contract, events, hookspecs, registration
-from plugrad.registry.claims import choose
 from plugrad.registry.entry_points import Plugin, describe_failure, discover
-from plugrad.registry.store import claims, plugins
+from plugrad.registry.store import plugins
 
 __all__ = [
-    "Plugin", "PluginLoadError", "cli_hooks", "discover", "load", "load_deferred", "load_eager", "load_or_warn",
+    "Plugin", "PluginLoadError", "discover", "load", "load_deferred", "load_eager", "load_or_warn",
     "plugins",
 ]  # fmt: skip
 
@@ -161,9 +160,14 @@ def load(plugin: Plugin) -> None:
 def _run_stages(plugin) -> list[str]:
     if plugin.builtin:
         return _commit(plugin, _gather(plugin))
+    return _room().load(plugin, _gather, _commit)
+
+
+def _room():
+    """Return what is only needed where there are plugins of third parties."""
     from plugrad.registry import third_parties
 
-    return third_parties.load(plugin, _gather, _commit)
+    return third_parties
 
 
 def _gather(plugin, negotiate=None, prepare=None) -> dict:
@@ -222,6 +226,8 @@ def _call_hooks(plugin, hooks) -> dict:
     if _manager is None:
         _manager = pluggy.PluginManager("plugrad")
         _manager.add_hookspecs(hookspecs)
+    if _manager.has_plugin(plugin.id):  # by another thread of the process that was forked
+        _manager.unregister(name=plugin.id)
     _manager.register(hooks, name=plugin.id)
     given: dict = {}
     for attribute, function in vars(hooks).items():
@@ -239,18 +245,6 @@ def _returned(name, value):
     return value
 
 
-def cli_hooks(command: str | None = None) -> list:
-    """Return pairs (plugin, its `plugrad_cli` hook): of the loaded plugins, and of the one that promises `command`.
-
-    Raises AmbiguousNameError when several promise it and none is preferred.
-    """
-    if f"cli.{command}" in claims:
-        plugin, _ = choose(f"cli.{command}")
-        del claims[f"cli.{command}"]
-        load_or_warn(plugin)
-    hooks = [] if _manager is None else _manager.hook.plugrad_cli.get_hookimpls()
-    return [(plugins[hook.plugin_name], hook.function) for hook in hooks]
-
-
 events.on_needed.append(lambda plugin, quiet: (load_or_warn if quiet else load)(plugin))
 events.on_unknown.append(load_deferred)
+events.on_missing.append(lambda name: "" if all([p.builtin for p in plugins.values()]) else _room().hint(name))

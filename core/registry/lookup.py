@@ -6,12 +6,13 @@ Nothing here runs when an op is called.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 
 from plugrad.errors import AmbiguousNameError, PluginLoadError, describe, suggestion
 from plugrad.registry import events
 from plugrad.registry.claims import settle
 from plugrad.registry.entry_points import owner_of
-from plugrad.registry.store import backends, claims, lock, ops, plugins, public
+from plugrad.registry.store import backends, claims, lock, ops, public
 
 # PyTorch's modules that are not here, whose names are near to other things.
 _ABSENT = frozenset(
@@ -126,6 +127,19 @@ def _caller() -> str:
     return name
 
 
+_changes = Counter()  # how often something else came to stand behind a name
+events.on_forget.append(lambda dotted: _changes.update(names=1))
+
+
+def kept(find, keep):
+    """Return what `find()` finds behind a name, and keep it by `keep(value)`, unless that changes meanwhile."""
+    before, value = _changes["names"], find()
+    with lock:  # in which other threads change names
+        if before == _changes["names"]:
+            keep(value)
+    return value
+
+
 def find(dotted: str):
     """Return the entry behind a public name, or None; loads the plugin that promises it.
 
@@ -149,15 +163,7 @@ def find(dotted: str):
 
 def hint(name) -> str:
     """Return what an unknown name may have to do with: plugins that are blocked or failed."""
-    for plugin in plugins.values():
-        named = name == plugin.namespace or any(name == promised.rpartition(".")[2] for _, promised in plugin.promised)
-        reason = plugin.reason if named else None
-        hidden = [why for dotted, why in plugin.hidden.items() if name in (dotted, dotted.rpartition(".")[2])]
-        if reason or hidden:
-            return f" ({plugin.id} brings it, but {reason or hidden[0]})"
-    failed = [plugin.id for plugin in plugins.values() if plugin.error is not None]
-    more = f" and {len(failed) - 3} more" if len(failed) > 3 else ""
-    return f" (these plugins failed to load: {', '.join(failed[:3])}{more}; see `plugrad plugins`)" if failed else ""
+    return "".join([why(name) for why in events.on_missing])
 
 
 def names_in(home: str, failed=False) -> list[str]:

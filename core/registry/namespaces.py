@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 import types
+from functools import partial
 from importlib.machinery import ModuleSpec
 
 from plugrad.registry.events import reserve
-from plugrad.registry.lookup import names_in, resolve
+from plugrad.registry.lookup import kept, names_in, resolve
 
 
 def lazy_names(namespace: dict, home: str | None, rooms: dict | None = None):
@@ -38,7 +39,8 @@ def lazy_names(namespace: dict, home: str | None, rooms: dict | None = None):
         elif home == "ops" and names_in(f"ops.{name}", failed=True):
             return namespace_module(f"ops.{name}", f"Ops of the namespace {name!r}.")
         else:
-            value = resolve(f"{home}.{name}" if home else name)
+            found = partial(resolve, f"{home}.{name}" if home else name)
+            return kept(found, partial(namespace.__setitem__, name))
         namespace[name] = value
         return value
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
+from functools import partial
 
 import numpy
 
@@ -23,6 +24,7 @@ from plugrad.graph.hooks import add_hook, add_tensor_hook, move_retained
 from plugrad.graph.modes import LEAF, enable_grad, mode, tick
 from plugrad.graph.nodes import Node, OutputSlot
 from plugrad.graph.versions import UNTRACKED, touch, version
+from plugrad.registry.lookup import kept
 from plugrad.tensor import inference, shared_memory
 from plugrad.tensor.description import Description
 from plugrad.tensor.layouts import lay_out
@@ -46,8 +48,7 @@ class LazyMethod:
         self.find, self.name = find, name
 
     def __get__(self, instance, owner):
-        function = self.find(self.name)
-        setattr(Tensor, self.name, function)
+        function = kept(partial(self.find, self.name), partial(setattr, Tensor, self.name))
         return function.__get__(instance, owner) if instance is not None else function
 
 

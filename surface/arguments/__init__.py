@@ -7,9 +7,9 @@ import inspect
 
 from plugrad.arguments.conventions import declaration
 from plugrad.arguments.foreign import translated
-from plugrad.arguments.kinds import is_tensor, kind, overflows
+from plugrad.arguments.kinds import is_int, is_tensor, kind, overflows
 
-__all__ = ["checked", "kinds_of", "wrong"]
+__all__ = ["checked", "is_int", "kinds_of", "wrong"]
 
 
 def checked(**declarations):

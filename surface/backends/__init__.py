@@ -9,8 +9,7 @@ import os
 import types
 import warnings
 
-from plugrad.arguments import checked
-from plugrad.arguments.kinds import is_int
+from plugrad.arguments import checked, is_int
 from plugrad.backends.accelerators import accelerator, set_accelerator
 from plugrad.backends.cpu_fallback import FallbackWarning, MissingKernelError, fallback, fallbacks, no_fallback
 

@@ -10,14 +10,16 @@ import functools
 
 import plugrad
 from plugrad import Tensor, autograd, enable_grad, is_grad_enabled, nest
-from plugrad.arguments.kinds import is_int
+from plugrad.arguments import is_int
 from plugrad.func.batching import vmap
-from plugrad.nn.utils.stateless import functional_call, stack_module_state
+from plugrad.nn.utils import stateless
 
 __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
     "stack_module_state", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
+
+functional_call, stack_module_state = stateless.functional_call, stateless.stack_module_state
 
 
 # ---------------------------------------------------------------------------------------------------- recording

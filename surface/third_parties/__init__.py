@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from plugrad.process_state import Contained
+from plugrad.registry import loader
+from plugrad.registry.claims import choose
 from plugrad.registry.loader import hook_name
-from plugrad.registry.store import loading
+from plugrad.registry.store import claims, loading, plugins
 from plugrad.registry.third_parties.checks import check_hooks, check_promises
 from plugrad.registry.third_parties.versions import adapted, negotiate
 
-__all__ = ["load", "negotiate", "prepare"]
+__all__ = ["cli_hooks", "hint", "load", "negotiate", "prepare"]
 
 
 def load(plugin, gather, commit) -> list[str]:
@@ -26,3 +28,29 @@ def prepare(plugin, hooks: dict, version: int) -> None:
     for attribute, function in hooks.items():
         hooks[attribute] = adapted(hook_name(attribute, function), function, version)
     check_hooks(plugin, [(hook_name(attribute, function), function) for attribute, function in hooks.items()])
+
+
+def hint(name) -> str:
+    """Return what an unknown name may have to do with: plugins that are blocked or failed."""
+    for plugin in plugins.values():
+        named = name == plugin.namespace or any(name == promised.rpartition(".")[2] for _, promised in plugin.promised)
+        reason = plugin.reason if named else None
+        hidden = [why for dotted, why in plugin.hidden.items() if name in (dotted, dotted.rpartition(".")[2])]
+        if reason or hidden:
+            return f" ({plugin.id} brings it, but {reason or hidden[0]})"
+    failed = [plugin.id for plugin in plugins.values() if plugin.error is not None]
+    more = f" and {len(failed) - 3} more" if len(failed) > 3 else ""
+    return f" (these plugins failed to load: {', '.join(failed[:3])}{more}; see `plugrad plugins`)" if failed else ""
+
+
+def cli_hooks(command: str | None = None) -> list:
+    """Return pairs (plugin, its `plugrad_cli` hook): of the loaded plugins, and of the one that promises `command`.
+
+    Raises AmbiguousNameError when several promise it and none is preferred.
+    """
+    if f"cli.{command}" in claims:
+        plugin, _ = choose(f"cli.{command}")
+        del claims[f"cli.{command}"]
+        loader.load_or_warn(plugin)
+    hooks = [] if loader._manager is None else loader._manager.hook.plugrad_cli.get_hookimpls()
+    return [(plugins[hook.plugin_name], hook.function) for hook in hooks]

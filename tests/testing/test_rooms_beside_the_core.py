@@ -107,6 +107,23 @@ def test_there_are_no_circles():
     assert list(graphlib.TopologicalSorter(graph).static_order())  # CycleError names the modules
 
 
+def test_no_module_is_imported_past_the_package_that_imports_it():
+    """CPython locks a module, then its package: threads that first import the two would wait for each other."""
+    asked = {
+        (module, node.module)
+        for module, (_, path) in FILES.items()
+        for node, _ in statements(ast.parse(path.read_text()), None)
+        if isinstance(node, ast.ImportFrom) and node.module in FILES
+        if not node.module.startswith(AUTHORS)  # which our plugins import, as the first of all rooms
+    }
+    package = {name: name.rpartition(".")[0] for _, name in asked}
+    assert not [
+        (module, name)
+        for module, name in asked
+        if (package[name], name) in asked and not f"{module}.".startswith(f"{package[name]}.")
+    ]
+
+
 def test_the_core_is_asked_through_its_public_packages():
     registry = "plugrad.registry"  # its modules are what tools ask about plugins
     private = {
