@@ -62,6 +62,7 @@ def after(program, library):
 # ---------------------------------------------------------------------------------------------------- memory
 
 
+WRITTEN = "more than one element of the written-to tensor"
 OPERAND = r"([a-z]_\(| [-+*/]= )(v\d+)(?=$|\)|, )"
 
 
@@ -71,7 +72,7 @@ def overlap(program, found, oracle, subject, watch):
     if found.kind == "values" and re.search(OPERAND, program[-1]):
         apart = re.sub(OPERAND, r"\1\2.clone()", program[-1])
         return difference([*program[:-1], apart], oracle, subject, watch) is None
-    return lenient(found, "refer to a single memory location")
+    return lenient(found, "refer to a single memory location") or lenient(found, WRITTEN) and matches("T.func.", program)
 
 
 @kind
@@ -136,7 +137,7 @@ def unneeded(program, found, oracle, subject, watch):
 
     The difference goes when PyTorch keeps a copy of it: so what is computed here is right.
     """
-    missed = r"\.data\b|copy\.copy|= -?[\d.]+ / v|T\.func\."
+    missed = r"\.data\b|copy\.copy|= -?[\d.]+ / v|T\.func\.|cross_entropy\("
     if strict(found, "modified by an inplace operation") and matches(missed, program):
         return True  # PyTorch misses writes by what was made of `.data`, and saves the reciprocal of a divisor
     if not lenient(found, "modified by an inplace operation"):
@@ -218,7 +219,7 @@ def _depends_on_nothing(expression, leaves, run) -> bool:
 @kind
 def inference_copies(program, found, oracle, subject, watch):
     """Whether an op that returns its input or a copy of it makes an inference tensor depends on which it does."""
-    return found.kind == "inference" and matches(r"\.(ravel|contiguous|reshape|flatten|view)\(", program)
+    return found.kind == "inference" and matches(r"\.(ravel|contiguous|reshape|flatten|view|hessian|jac...)\(", program)
 
 
 @kind
@@ -237,7 +238,8 @@ def once(program, found, oracle, subject, watch):
 @kind
 def reentrant_checkpoints(program, found, oracle, subject, watch):
     """PyTorch refuses reentrant checkpoints in grad(), with inputs= and where an input no longer requires grad."""
-    return lenient(found, "is incompatible with .grad() or passing an `inputs`", "this checkpoint() is not necessary")
+    refused = lenient(found, "is incompatible with .grad() or passing an `inputs`", "this checkpoint() is not necessary")
+    return refused or found.raised and found.kind == "grad" and matches("use_reentrant=True", program)
 
 
 @kind
@@ -309,7 +311,8 @@ def kept_retaining(program, found, oracle, subject, watch):
 def late_leaves(program, found, oracle, subject, watch):
     """A view that was made before its base required grad does not follow it."""
     late = matches(r"requires_grad_\(\)|requires_grad = True$", program)
-    return late and (found.kind in HISTORY or strict(found, "does not require grad"))
+    refused = strict(found, "does not require grad", "doesn't require gradient")
+    return late and (found.kind in HISTORY or refused)
 
 
 @kind

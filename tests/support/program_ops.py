@@ -246,7 +246,7 @@ def transformed(w):
         return None
     y = w.floating(lambda t: tuple(t.shape) == w.shape(x) and str(t.dtype) == w.dtype(x)) or x
     one, two = w.new(), w.new()
-    f = w.some("lambda a: (a * a).sum()", "lambda a: a.sin().prod()")
+    f = w.some("lambda a: (a * a * a).sum()", "lambda a: a.sin().prod()")
     g = w.some("lambda a: a * a.sum()", "lambda a: a.exp()")
     return w.some(
         f"{one} = T.func.grad({f})({x})", f"{one}, {two} = T.func.grad_and_value({f})({x})",

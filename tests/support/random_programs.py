@@ -29,7 +29,7 @@ from support.program_statements import KINDS, WEIGHTS
 REGIONS = (
     "T.no_grad()", "T.no_grad()", "T.enable_grad()", "T.set_grad_enabled(False)", "T.inference_mode()",
     "T.autograd.set_detect_anomaly(True)", "T.autograd.graph.save_on_cpu()",
-    "T.autograd.graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t)",
+    "T.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t)",
 )  # fmt: skip
 
 
