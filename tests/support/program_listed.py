@@ -72,7 +72,8 @@ def overlap(program, found, oracle, subject, watch):
     if found.kind == "values" and re.search(OPERAND, program[-1]):
         apart = re.sub(OPERAND, r"\1\2.clone()", program[-1])
         return difference([*program[:-1], apart], oracle, subject, watch) is None
-    return lenient(found, "refer to a single memory location") or lenient(found, WRITTEN) and matches("T.func.", program)
+    refused = lenient(found, "refer to a single memory location")
+    return refused or lenient(found, WRITTEN) and matches(r"T\.func\.", program)
 
 
 @kind
@@ -137,15 +138,26 @@ def unneeded(program, found, oracle, subject, watch):
 
     The difference goes when PyTorch keeps a copy of it: so what is computed here is right.
     """
-    missed = r"\.data\b|copy\.copy|= -?[\d.]+ / v|T\.func\.|cross_entropy\("
-    if strict(found, "modified by an inplace operation") and matches(missed, program):
-        return True  # PyTorch misses writes by what was made of `.data`, and saves the reciprocal of a divisor
     if not lenient(found, "modified by an inplace operation"):
         return False
     if matches("inplace=True", program):
         return True  # which activations save their result
     with oracle.autograd.graph.allow_mutation_on_saved_tensors():
         return difference(program, oracle, subject, watch) is None
+
+
+@kind
+def missed(program, found, oracle, subject, watch):
+    """PyTorch does not notice writes by what was made of `.data`, copied, or returned by a transform."""
+    written = matches(r"\.data\b|copy\.copy|T\.func\.", program)
+    return written and strict(found, "modified by an inplace operation")
+
+
+@kind
+def saved_instead(program, found, oracle, subject, watch):
+    """The divisor of a number, and logits, are kept, where PyTorch keeps what it made of them: writes are refused."""
+    kept = matches(r"-?[\d.]+ / v|cross_entropy\(", program)
+    return kept and strict(found, "modified by an inplace operation")
 
 
 @kind
@@ -238,7 +250,7 @@ def once(program, found, oracle, subject, watch):
 @kind
 def reentrant_checkpoints(program, found, oracle, subject, watch):
     """PyTorch refuses reentrant checkpoints in grad(), with inputs= and where an input no longer requires grad."""
-    refused = lenient(found, "is incompatible with .grad() or passing an `inputs`", "this checkpoint() is not necessary")
+    refused = lenient(found, "incompatible with .grad() or passing an `inputs`", "this checkpoint() is not necessary")
     return refused or found.raised and found.kind == "grad" and matches("use_reentrant=True", program)
 
 

@@ -107,6 +107,26 @@ def loss(w):
     )  # fmt: skip
 
 
+@kind(1)
+def windows(w):
+    x = w.floating(lambda t: t.numel() > 1)
+    if x is None:
+        return None
+    rows, f = f"{x}.reshape(1, 1, -1)", "T.nn.functional."
+    kernel = f"T.ones(2, 1, 2, dtype={x}.dtype)"
+    return f"{w.new()} = {f}" + w.some(
+        f"conv1d({rows}, {kernel})", f"conv1d({rows}, {kernel}, padding=1, stride=2)", f"max_pool1d({rows}, 2)",
+        f"conv_transpose1d({rows}, {kernel}.transpose(0, 1))", f"avg_pool1d({rows}, 2, padding=1)",
+        f"adaptive_avg_pool1d({rows}, 2)", f"adaptive_max_pool1d({rows}, 1)", f"interpolate({rows}, scale_factor=2)",
+        f"interpolate({rows}, size=3, mode='linear')", f"pad({rows}, (1, 1), mode='replicate')",
+        f"pad({rows}, (1, 0), mode='circular')", f"unfold({rows}[None], (1, 2))", f"lp_pool1d({rows}, 2, 2)",
+        f"conv2d({rows}[None], {kernel}[None].transpose(0, 1)[:1])", f"max_pool2d({rows}[None], (1, 2))",
+        f"instance_norm({rows})", f"group_norm({rows}, 1)", f"embedding(T.tensor([0, 1]), {x}.reshape(-1, 1))",
+        f"local_response_norm({rows}, 2)", f"pixel_shuffle({rows}[None], 1)",
+        f"max_pool1d({rows}, 2, ceil_mode=True)",
+    )  # fmt: skip
+
+
 @kind(1.2)
 def matrix(w):
     x = w.floating(lambda t: t.ndim == 2 and 0 < t.shape[0] <= 3)
