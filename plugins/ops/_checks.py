@@ -30,6 +30,29 @@ def is_number(value) -> bool:
     return isinstance(value, (int, float, complex)) and not hasattr(value, "dtype")
 
 
+_GREATEST = {"float16": 65504.0, "bfloat16": float.fromhex("0x1.fep127")}
+_GREATEST["float32"] = _GREATEST["complex64"] = float.fromhex("0x1.fffffep127")
+
+
+def fitted(value, dtype):
+    """Return a Python number that is to be written, as one that a NumPy dtype holds; anything else as it is.
+
+    As in PyTorch negative integers wrap around in an unsigned dtype. Raises RuntimeError for what does not fit.
+    """
+    if not is_number(value) or isinstance(value, complex) or 0 <= value <= 127 or dtype.kind == "b":
+        return value
+    if dtype.kind in INTEGER:
+        bits = dtype.itemsize * 8 - (dtype.kind == "i")
+        if isinstance(value, int) and dtype.kind == "u" and -(1 << bits) < value < 0:
+            return value + (1 << bits)
+        fits = (-(1 << bits) if dtype.kind == "i" else 0) <= value < 1 << bits
+    else:
+        fits = not _GREATEST.get(str(dtype), float("inf")) < abs(value) < float("inf")
+    if not fits:
+        raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: {value}")
+    return value
+
+
 # What `refuse` refuses, as NumPy's letters of dtypes; that of bfloat16, which is not NumPy's own, is V.
 BOOL, INTEGER, COMPLEX = "b", "iu", "c"
 INTEGRAL, DIFFERENTIABLE = "biu", "fcV"

@@ -7,6 +7,7 @@ import math
 from plugrad.extend import Op, collect, composite, factory, get_default_dtype, hookimpl, is_integer
 
 from . import _memory_formats
+from ._checks import fitted
 
 
 def number(name, value):
@@ -98,7 +99,9 @@ def full(xp, size, fill_value, *, dtype=None):
             f"full(): argument 'size' (position 1) must be tuple of ints, not int; write full(({size},), ...)"
         )
     value = number("full", fill_value)
-    return filled(xp, size, value, dtype_for(value) if dtype is None else dtype)
+    if dtype is None:
+        return filled(xp, size, value, dtype_for(value))
+    return filled(xp, size, fitted(value, dtype), dtype)
 
 
 @full.samples

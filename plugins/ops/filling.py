@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from plugrad.extend import Op, collect, composite, hookimpl, is_integer, op, rng
 
+from ._checks import fitted
 from .random import (
     DIGITS,
     check_deviation,
@@ -203,7 +204,7 @@ def fill(xp, input, value):
     if (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c") and input.dtype.kind != "c":
         raise RuntimeError(f"value cannot be converted to type {input.dtype} without overflow")
     out = xp.empty_like(input)
-    out[...] = value
+    out[...] = fitted(value, input.dtype)
     return out
 
 
@@ -220,7 +221,7 @@ def _once(out):
 def fill_write(xp, out, value):
     if isinstance(value, complex) or getattr(value, "ndim", 0):
         return NotImplemented
-    _once(out)[...] = value
+    _once(out)[...] = fitted(value, out.dtype)
     return out
 
 

@@ -8,6 +8,7 @@ import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, is_basic_index, op, tidy_index, view
 
 from . import _index as ix
+from ._checks import fitted
 
 
 @composite(at=())
@@ -199,7 +200,7 @@ def assign(xp, out, index, value):
                 f"Index put requires the source and destination dtypes match, got {out.dtype} for the "
                 f"destination and {value.dtype} for the source."
             )
-        region[arrays if arrays else ...] = value
+        region[arrays if arrays else ...] = fitted(value, out.dtype)
     except IndexError as error:
         raise ix.reworded(error, out.shape) from None
     except (ValueError, TypeError):  # NumPy's for a boolean index and values of two dimensions
@@ -448,7 +449,7 @@ def index_fill(xp, input, dim, index, value):
     n = input.shape[dim] if input.ndim else 1
     ix.check_range(xp, index, n, IndexError, dim, low=-n)
     lifted = out if input.ndim else out.reshape(1)
-    lifted[(slice(None),) * dim + (index.reshape(-1),)] = value
+    lifted[(slice(None),) * dim + (index.reshape(-1),)] = fitted(value, out.dtype)
     return out
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from plugrad.extend import Op, broadcast_shapes, collect, elementwise, hookimpl, is_integer, op
 
 from . import _index as ix
+from ._checks import fitted
 
 
 @op()
@@ -112,9 +113,9 @@ def masked_fill(xp, input, mask, value):
     if hasattr(value, "dtype"):
         value = value.astype(input.dtype)
     elif is_integer(input.dtype):
-        value = int(value)
-    elif input.dtype.kind == "b":
-        value = bool(value)
+        value = int(fitted(value, input.dtype))
+    else:
+        value = bool(value) if input.dtype.kind == "b" else fitted(value, input.dtype)
     return xp.where(mask, value, input)
 
 

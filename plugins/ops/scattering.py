@@ -5,6 +5,7 @@ from __future__ import annotations
 from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, hookimpl, is_floating, is_integer, op
 
 from . import _index as ix
+from ._checks import fitted
 
 
 def places(xp, index, dim):
@@ -129,7 +130,7 @@ def scatter(xp, input, dim, index, src=None, *, value=None, reduce=None):
     ix.check_range(xp, at, array.shape[dim], dim=dim)
     where, part = places(xp, ix.index_array(xp, at), dim), corner(at, *lifted(src)) if tensor and value is None else src
     if reduce is None:
-        array[where] = part
+        array[where] = fitted(part, out.dtype)
     else:
         if not hasattr(part, "dtype") and is_integer(out.dtype):
             part = int(part)

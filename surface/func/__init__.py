@@ -440,6 +440,7 @@ def _unit_tangents(inputs, chosen):
     """Yield tangents of which one element of one input is 1, element by element."""
     for number in range(inputs[chosen].numel()):
         tangents = [plugrad.zeros_like(tensor).detach() for tensor in inputs]
+        tangents[chosen] = tangents[chosen].contiguous()
         tangents[chosen].view(-1)[number] = 1
         yield tangents
 

@@ -488,6 +488,23 @@ FOUND = {
         a = T.nn.functional.nll_loss(x, T.zeros(1, dtype=T.int64), reduction='none')
         b = T.nn.functional.cross_entropy(x, T.zeros(1, dtype=T.int64), reduction='none')
     """,
+    "numbers that a dtype can't hold are not filled in": """
+        a = T.tensor([3, 200], dtype=T.uint8)
+        a.fill_(-1)
+        a.fill_(300)
+        b = a.masked_fill(a > 5, 1e6)
+        c = a.index_fill(0, T.tensor([0]), -200)
+        d = a.scatter(0, T.tensor([0]), 256)
+        e = T.full((2,), 1e300, dtype=T.float32)
+        f = T.full_like(a, float('nan'))
+        g = T.zeros(2).masked_fill(T.tensor([True, False]), float('-inf'))
+        h = T.zeros(2, dtype=T.float16).fill_(-70000.0)
+    """,
+    "Jacobians at tensors that are not row-major": """
+        x = T.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+        a = T.func.jacfwd(lambda a: a * a.sum())(x.t()).sum(0)
+        b = T.func.hessian(lambda a: (a * a * a).sum())(x.t()).sum(0)
+    """,
 }
 
 
