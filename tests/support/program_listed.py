@@ -25,7 +25,7 @@ def listed(program: list[str], found, oracle, subject, watch=True) -> str | None
     for function in KINDS:
         try:
             meant = function(program, found, oracle, subject, watch)
-        except (RuntimeError, LookupError, TypeError, AttributeError):  # what it looks at is not there: not of this kind
+        except (RuntimeError, LookupError, TypeError, AttributeError):  # what it looks at is not there
             continue
         if meant:
             return function.__doc__.partition("\n")[0]
@@ -361,10 +361,7 @@ def detached_views(program, found, oracle, subject, watch):
 
 def _is_view(name, program, library) -> bool:
     """Whether a variable of a program is a view, and no leaf."""
-    with warnings.catch_warnings(), Run(library) as run:
-        warnings.simplefilter("ignore")
-        for statement in program:
-            run.step(statement)
+    with after(program, library) as run:
         tensor = run.tensors().get(name)
         return tensor is not None and held(tensor) and tensor._is_view() and not tensor.is_leaf
 
