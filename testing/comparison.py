@@ -169,6 +169,9 @@ class _Comparison:
         )
 
     def _tolerances(self, *dtypes):
+        for name, value in (("rtol", self.rtol), ("atol", self.atol)):
+            if value is not None and (not numpy.isscalar(value) or isinstance(value, (str, bytes))):
+                raise TypeError(f"assert_close(): argument '{name}' must be float, not {type(value).__name__}")
         return (self.rtol, self.atol) if self.rtol is not None else default_tolerances(*dtypes)
 
     def _tensors(self, actual, expected, where):

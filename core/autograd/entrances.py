@@ -88,6 +88,7 @@ def grad(
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
+    index(0 if allow_unused is None else allow_unused)  # TypeError for what is no flag
     outputs, inputs = _tuple(outputs), _tuple(inputs)
     if not inputs:
         raise ValueError("grad requires non-empty inputs.")

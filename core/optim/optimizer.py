@@ -14,6 +14,7 @@ from itertools import chain
 
 import numpy
 
+from plugrad.errors import flag
 from plugrad.graph.modes import enable_grad
 from plugrad.interrupts import held_back
 from plugrad.optim.hooks import (
@@ -249,7 +250,7 @@ class Optimizer(Hooked):
             if default is required and name not in param_group:
                 raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
             param_group.setdefault(name, default)
-        if param_group.get("differentiable") and not self._steps_on_tensors():
+        if flag("differentiable", param_group.get("differentiable", False)) and not self._steps_on_tensors():
             raise NotImplementedError(
                 f"differentiable=True: {type(self).__name__} changes raw arrays in place, so nothing can be "
                 "differentiated through its step; write the update with tensor operations instead"

@@ -35,6 +35,8 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the sequence that belongs to `seed`; return the generator."""
+        if not isinstance(seed, (int, numpy.integer)):
+            raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
         self._seed = int(seed)
         self.source = self.device.backend.generator(self._seed % 2**64)
         return self

@@ -107,7 +107,9 @@ class RNNBase(Module):
         shapes = [(rows, batch, size) for size in self._state_sizes]
         if hx is None:
             return tuple(plugrad.zeros(shape, dtype=like.dtype, device=like.device) for shape in shapes)
-        given = (hx,) if len(shapes) == 1 else tuple(hx)
+        given = (hx,) if len(shapes) == 1 else hx
+        if not all([isinstance(part, plugrad.Tensor) for part in given]) or len(given) != len(shapes):
+            raise TypeError(f"hx must be {'a tensor' if len(shapes) == 1 else 'a tuple (h, c) of tensors'}, not {hx!r}")
         wanted = 3 if batched else 2
         if any(part.ndim != wanted for part in given):
             names = ("hx",) if len(given) == 1 else ("hx", "cx")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 from plugrad.extend import is_channels_last
 
 
@@ -15,13 +17,15 @@ def per_axis(value, n, name, function):
                 f"{function}: expected {name} to be a single integer value or a list of {n} values to match the "
                 f"convolution dimensions, but got {name}={list(value)}"
             )
-        return _checked(tuple(map(int, value)), name, function)
-    return _checked((int(value),) * n, name, function)
+        return _checked(tuple(map(index, value)), name, function)
+    return _checked((index(value),) * n, name, function)
 
 
 def _checked(numbers, name, function):
     if max(map(abs, numbers), default=0) >= 1 << 31:  # no memory holds such an image
-        raise ValueError(f"Overflow when unpacking long long: {function} has {name}={numbers}")
+        fits = max(map(abs, numbers)) < 1 << 63
+        text = f"Overflow when unpacking long long: {function} has {name}={numbers}"
+        raise RuntimeError(text) if fits else ValueError(text)
     return numbers
 
 

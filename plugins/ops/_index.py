@@ -24,7 +24,10 @@ def is_plain(index):
 def as_array(xp, item):
     """An index array of int64 or bool."""
     if not hasattr(item, "dtype"):
-        item = xp.asarray(list(item) if isinstance(item, range) else item)
+        try:
+            item = xp.asarray(list(item) if isinstance(item, range) else item)
+        except ValueError as error:
+            raise ValueError("a list of indices must be of equal rows, and not nested too deeply") from error
         if item.dtype.kind == "f" and item.size == 0:
             item = item.astype("int64")
     if item.dtype == "uint8":

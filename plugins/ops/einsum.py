@@ -287,7 +287,7 @@ def einsum_samples(make):
 # ---------------------------------------------------------------- tensordot
 
 
-@composite(at=("tensordot",), kinds={"dims": "any"})
+@composite(at=("tensordot",), kinds={"dims": "any", "a": "tensor", "b": "tensor"})
 def tensordot(F, a, b, dims=2, *, out=None):
     """Sum of products over several dimensions of two tensors.
 
@@ -307,6 +307,11 @@ def tensordot(F, a, b, dims=2, *, out=None):
         if dims > min(a.ndim, b.ndim):
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
         dims = tuple(range(-dims, 0)), tuple(range(dims))
+    if not isinstance(dims, (tuple, list)) or len(dims) != 2:
+        raise RuntimeError(
+            "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] containing two lists, "
+            f"but got dims={dims}"
+        )
     first, second = ((d,) if isinstance(d, int) else tuple(d) for d in dims)
     if len(first) != len(second):
         raise RuntimeError("both dimension lists should have same length")

@@ -239,7 +239,7 @@ def logit(xp, input, eps=None):
     tensor([0.0000, 2.1972])
     """
     if eps is not None:
-        input = xp.minimum(xp.maximum(input, eps), 1 - eps)
+        input = xp.where(input < eps, eps, xp.where(input > 1 - eps, 1 - eps, input)).astype(input.dtype)
     return xp.log(xp.true_divide(input, 1 - input))
 
 

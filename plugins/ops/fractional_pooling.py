@@ -80,6 +80,10 @@ def _pool(F, name, axes, input, kernel_size, output_size, output_ratio, samples)
     n, channels = batch.shape[:2]
     if samples is None:
         samples = plugrad.rand(n, channels, axes, dtype=input.dtype, device=input.device)
+    if not isinstance(samples, plugrad.Tensor):
+        raise TypeError(f"{name}(): argument '_random_samples' must be Tensor, not {type(samples).__name__}")
+    if samples.dtype != input.dtype:
+        raise RuntimeError(f"Expect _random_samples to have the dtype of input, {input.dtype}, not {samples.dtype}")
     where = F.fractional_argmax(batch.detach(), samples, kernel, output)
     flat = F.reshape(batch, (n, channels, prod(batch.shape[2:])))
     result = F.reshape(F.gather(flat, 2, F.reshape(where, (n, channels, prod(output)))), tuple(where.shape))

@@ -192,8 +192,8 @@ def assign(xp, out, index, value):
         raise TypeError(f"can't assign a {type(value).__name__} to a tensor; write torch.tensor(...)")
     if out.dtype.kind != "c" and (isinstance(value, complex) or getattr(value, "dtype", out.dtype).kind == "c"):
         raise RuntimeError(f"value cannot be converted to type {out.dtype} without overflow; take .real first")
+    basic, arrays = ix.two_steps(xp, out.shape, index)
     try:
-        basic, arrays = ix.two_steps(xp, out.shape, index)
         region = out[basic]
         if arrays and getattr(value, "ndim", 0) and value.dtype != out.dtype:
             raise RuntimeError(
@@ -238,7 +238,7 @@ def sum_to_value(F, g, shape):
     return F.reshape(F.sum_to_size(g, tuple(shape[extra:])), shape)
 
 
-@op(inplace=True, like="input", kinds={"indices": "any"})
+@op(inplace=True, like="input", kinds={"indices": "indices"})
 def index_put(xp, input, indices, values, accumulate=False):
     """A copy of `input` with `values` written (or added) at an index of tensors.
 
@@ -249,7 +249,7 @@ def index_put(xp, input, indices, values, accumulate=False):
     >>> torch.index_put(torch.zeros(3), (torch.tensor([0, 0]),), torch.ones(2), accumulate=True)
     tensor([2., 0., 0.])
     """
-    index = tidy_index(tuple(slice(None) if i is None else i for i in indices))
+    index = tidy_index(tuple(indices))
     if values.dtype != input.dtype:
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {input.dtype} for the "

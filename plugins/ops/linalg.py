@@ -252,7 +252,14 @@ def linalg_matrix_exp_vjp(F, g, A):
 # ---------------------------------------------------------------- products of vectors
 
 
-@elementwise(tensors=("input", "other"), at=("linalg.cross",), inplace=False, kinds={"other": "tensor"})
+def _one_dtype(*dtypes):
+    if len(set(dtypes)) > 1:
+        raise RuntimeError(f"linalg.cross: expected scalar type {dtypes[0]} but found {dtypes[1]}")
+
+
+@elementwise(
+    tensors=("input", "other"), at=("linalg.cross",), inplace=False, kinds={"other": "tensor"}, meet=_one_dtype
+)
 def linalg_cross(xp, input, other, *, dim=-1):
     """Cross product of vectors of three elements along `dim`.
 

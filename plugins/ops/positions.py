@@ -19,7 +19,7 @@ def unravel_index(F, indices, shape):
     (tensor([2, 0]), tensor([0, 1]))
     """
     if indices.is_complex() or indices.is_floating_point() or str(indices.dtype) == "torch.bool":
-        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}; convert it with .long()")
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}; convert it with .long()")
     sizes = (shape,) if isinstance(shape, int) else shape
     if not hasattr(sizes, "__iter__") or not all(hasattr(n, "__index__") for n in sizes):
         raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape).__name__}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import Op, collect, composite, factory, hookimpl, is_integral, is_single_or_double, op, rng
 
+from ._checks import DIFFERENTIABLE
 from ._memory_formats import like
 from .creation import options
 
@@ -441,9 +442,11 @@ def binomial(xp, count, prob, generator=None):
     >>> torch.binomial(torch.tensor([3.0]), torch.tensor([1.0]))
     tensor([3.])
     """
+    for name, array in (("count", count), ("prob", prob)):
+        if array.dtype.kind not in DIFFERENTIABLE:
+            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {array.dtype}")
     if count.dtype != prob.dtype:
         raise RuntimeError(f"binomial expects count and prob to have one dtype, but got {count.dtype} and {prob.dtype}")
-    refuse_integers("binomial_cpu", count.dtype)
     drawn = rng(xp, generator).binomial(count.astype("int64"), prob.astype("float64"))
     return xp.asarray(drawn).astype(count.dtype)
 

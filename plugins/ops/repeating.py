@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op
 
@@ -102,7 +104,7 @@ def roll(xp, input, shifts, dims=()):
     >>> torch.roll(torch.tensor([1, 2, 3]), 1)
     tensor([3, 1, 2])
     """
-    shifts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+    shifts = (shifts,) if isinstance(shifts, int) else tuple(map(index, shifts))
     dims = (dims,) if isinstance(dims, int) else tuple(dims or ())
     if not dims and len(shifts) == 1:
         return xp.roll(input, shifts[0])
@@ -139,7 +141,7 @@ def repeat(xp, input, repeats):
 
 
 def checked_repeats(input, repeats):
-    repeats = (repeats,) if isinstance(repeats, int) else tuple(repeats)
+    repeats = (repeats,) if isinstance(repeats, int) else tuple(map(index, repeats))
     if len(repeats) < input.ndim:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     if min(repeats, default=0) < 0:

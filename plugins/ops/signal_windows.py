@@ -113,7 +113,7 @@ kaiser_window.samples(periodic_samples)
 
 def _window(name, **options):
     """Declare the window `name` of `signal.windows`."""
-    kinds = {"M": "int|float", **options.pop("kinds", {})}
+    kinds = {"M": "int", **options.pop("kinds", {})}
     return factory(name=f"signal_{name}", at=(f"signal.windows.{name}",), promote="float", kinds=kinds, **options)
 
 
@@ -136,7 +136,7 @@ def _cosines(xp, name, M, a, sym, dtype):
     return total.astype(dtype)
 
 
-@_window("general_cosine")
+@_window("general_cosine", kinds={"a": "floats"})
 def general_cosine(xp, M, *, a, sym=True, dtype):
     """Sum over i of (-1)^i a[i] cos(2 pi i t), at t from 0 to 1.
 

@@ -134,7 +134,10 @@ def section_indices(n, indices_or_sections):
         if indices_or_sections <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {indices_or_sections}")
         if indices_or_sections >= 1 << 31:
-            raise RuntimeError(f"not enough memory for {indices_or_sections} sections")
+            fits = indices_or_sections < 1 << 63
+            raise RuntimeError("not enough memory for so many sections") if fits else ValueError(
+                "Overflow when unpacking long long: tensor_split() has too many sections"
+            )
         small, rest = divmod(n, indices_or_sections)
         return [i * small + min(i, rest) for i in range(1, indices_or_sections)]
     return [index(place) for place in indices_or_sections]

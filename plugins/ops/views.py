@@ -145,6 +145,8 @@ def movedim(F, input, source, destination):
     >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
     torch.Size([3, 4, 2])
     """
+    if isinstance(source, int) is not isinstance(destination, int):
+        raise TypeError("movedim() received an invalid combination of arguments: source and destination differ in kind")
     n = input.ndim
     source = (source,) if isinstance(source, int) else tuple(source)
     destination = (destination,) if isinstance(destination, int) else tuple(destination)

@@ -200,7 +200,7 @@ class ModuleList(_Numbered):
 
     def insert(self, index: int, module: Module) -> None:
         """Put ``module`` before place ``index``."""
-        size = len(self)
+        size, index = len(self), operator.index(index)
         self._insert(min(max(index + size if index < 0 else index, 0), size), module)
 
     def __repr__(self):

@@ -82,6 +82,11 @@ def _result(values, single, create_graph):
     return values[0] if single else values
 
 
+def _check_strategy(strategy) -> None:
+    if not isinstance(strategy, str) or strategy not in ("reverse-mode", "forward-mode"):
+        raise AssertionError(f"Expected strategy to be either 'forward-mode' or 'reverse-mode', not {strategy!r}")
+
+
 def vjp(func, inputs, v=None, create_graph=False, strict=False):
     """Return func(inputs) and the product of `v` with the Jacobian.
 
@@ -123,6 +128,7 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     tensor([[2., 0.],
             [0., 4.]])
     """
+    _check_strategy(strategy)
     with enable_grad():
         inputs, single = _inputs(inputs, create_graph)
         outputs, one = _outputs(func(*inputs))
@@ -149,10 +155,7 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
-    if not isinstance(outer_jacobian_strategy, str) or outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
-        raise AssertionError(
-            f"Expected strategy to be either 'forward-mode' or 'reverse-mode', not {outer_jacobian_strategy!r}"
-        )
+    _check_strategy(outer_jacobian_strategy)
     single = not isinstance(inputs, (tuple, list))
 
     def gradient(*values):

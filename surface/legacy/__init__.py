@@ -16,6 +16,11 @@ class _TypedMeta(type):
         return isinstance(instance, Tensor) and instance.dtype is cls.dtype and not instance.is_cuda
 
     def __call__(cls, *args, device=None):
+        data = args[0] if len(args) == 1 else 0  # else sizes
+        if isinstance(data, Tensor) and data.dtype is not cls.dtype:
+            raise TypeError(f"{cls.__name__}() takes a tensor of {cls.dtype}, not of {data.dtype}; write x.to(dtype)")
+        if not isinstance(data, (int, Tensor)) and not hasattr(type(data), "__len__"):
+            raise TypeError(f"new(): data must be a sequence (got {type(data).__name__})")
         return Tensor._from_arguments(args, cls.dtype, device)
 
 

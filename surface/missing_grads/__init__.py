@@ -94,11 +94,14 @@ def _tensors_in(value) -> list:
 
 
 def _named(model) -> list:
+    """Return (name, tensor) of all tensors of a model; TypeError if it is none."""
     if hasattr(model, "named_parameters"):
         return list(model.named_parameters())
-    if hasattr(model, "items"):
-        return list(model.items())
-    return [(f"tensor {number}", tensor) for number, tensor in enumerate(model)]
+    named = list(model.items() if hasattr(model, "items") else ((f"tensor {n}", one) for n, one in enumerate(model)))
+    for name, tensor in named:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"a model is a Module, or tensors by name, but {name!r} is a {type(tensor).__name__}")
+    return named
 
 
 def _walk(losses, wanted, reached):

@@ -60,13 +60,18 @@ class PackedSequence(namedtuple("PackedSequence", ("data", "batch_sizes", "sorte
         return self.data.is_cuda
 
 
+@checked(permutation="tensor?")
 def invert_permutation(permutation):
     """Return the order that undoes an order; None for None.
+
+    Raises RuntimeError for a tensor that is not of int32 or int64.
 
     >>> import plugrad as torch
     >>> torch.nn.utils.rnn.invert_permutation(torch.tensor([2, 0, 1]))
     tensor([1, 2, 0])
     """
+    if permutation is not None and permutation.dtype not in (plugrad.int32, plugrad.int64):
+        raise RuntimeError(f"invert_permutation(): expected int32 or int64 for the order, not {permutation.dtype}")
     return None if permutation is None else plugrad.argsort(permutation)
 
 
@@ -97,6 +102,8 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     for sequence in sequences:
         if not isinstance(sequence, plugrad.Tensor):
             raise TypeError(f"pad_sequence(): the sequences must be Tensors, not {type(sequence).__name__}")
+        if not sequence.ndim:
+            raise RuntimeError("pad_sequence(): a sequence must have at least one dimension; write x[None]")
     longest = max(sequence.shape[0] for sequence in sequences)
     padded = []
     for sequence in sequences:
@@ -139,6 +146,8 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     (tensor([1, 2, 3]), tensor([2, 1]))
     """
     lengths = plugrad.as_tensor(lengths, dtype=plugrad.int64).cpu()
+    if lengths.ndim != 1:
+        raise RuntimeError(f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.ndim}D")
     order = None
     if not enforce_sorted:
         lengths, order = plugrad.sort(lengths, descending=True)

@@ -6,6 +6,7 @@ import functools
 
 import numpy
 
+import plugrad
 from plugrad import Size, Tensor, dtypes, extend
 from plugrad.autograd import is_anomaly_enabled
 from plugrad.graph.modes import mode
@@ -73,6 +74,8 @@ def typename(obj):
         return obj.type()
     named = obj if hasattr(obj, "__qualname__") else type(obj)
     module = getattr(named, "__module__", None)
+    if getattr(plugrad, named.__name__, None) is named:
+        return f"torch.{named.__name__}"  # under the name that its repr has, too
     return named.__qualname__ if module in (None, "builtins") else f"{module}.{named.__qualname__}"
 
 

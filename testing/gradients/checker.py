@@ -100,6 +100,9 @@ def check(
     >>> check(lambda x: x * x.detach(), (x,)).element
     (0,)
     """
+    for name, value in (("eps", eps), ("atol", atol), ("rtol", rtol), ("nondet_tol", nondet_tol)):
+        if not isinstance(value, (int, float)) or not abs(value) < float("inf"):
+            raise TypeError(f"gradcheck(): argument '{name}' must be a finite float, not {value!r}")
     options = Options(
         eps=eps, atol=atol, rtol=rtol, nondet_tol=nondet_tol, undefined=check_undefined_grad, dtypes=check_grad_dtypes,
         fast=fast_mode, seed=seed,

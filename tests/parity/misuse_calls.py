@@ -19,7 +19,7 @@ from plugrad.testing import samples_of
 UNCOMPARED = ("rand", "empty", "dropout", "bernoulli", "normal", "uniform", "multinomial", "exponential", "geometric",
               "poisson", "binomial", "cauchy", "rrelu", "fractional", "gumbel", "resize", "svd", "eig", "qr", "lstsq",
               "kaiming", "xavier", "orthogonal", "sparse_", "seed", "getstate", "random", "initial_seed",
-              "feature_alpha", "Dropout", "FloatTensor", "make_tensor", "RReLU")  # fmt: skip
+              "feature_alpha", "Dropout", "FloatTensor", "make_tensor", "RReLU", "DataLoader")  # fmt: skip
 
 
 class Call:

@@ -60,7 +60,12 @@ T.nn.LSTM(3, 4, bias=1) | T.nn.RNN(0, 4) | T.nn.CTCLoss(1, blank=0) | x.min(keep
 x.max(other=x, keepdim=True) | T.nn.init.calculate_gain([]) | F.adaptive_avg_pool1d(x.sum(), 2)
 F.adaptive_max_pool2d(x.sum(), (2, 2)) | x.transpose(0, 1 << 62)
 T.nn.utils.rnn.pad_sequence(3) | T.nn.utils.rnn.pad_sequence([x], padding_value='a')
-T.nn.utils.rnn.unpad_sequence(x, i[0], batch_first=True)
+T.nn.utils.rnn.unpad_sequence(x, i[0], batch_first=True) | T.nn.utils.rnn.invert_permutation(x[0])
+x.index_put_((range(2),), T.ones(3)) | x.index_put_(i, T.ones(3)) | x.index_put_((None, i), T.ones(3))
+T.LongTensor(x) | T.LongTensor(2.0) | T.full_like(x, 1j) | T.roll(x, [1.0, 2], (0, 1)) | F.avg_pool1d(x[None], (2.0,))
+F.max_pool2d(x[None], (2.0, 1)) | F.max_pool2d(x[None], 1 << 62) | T.linalg.cross(x, x.double()) | T.movedim(x, (0,), 1)
+T.binomial(x, i) | T.unravel_index(x, (3, 2)) | T.tensordot(x, 3, 1) | T.tensordot(x, x, '') | T.mvlgamma(x, 1 << 63)
+T.tensor_split(x, 1 << 63) | T.autograd.grad(s, s, allow_unused=[]) | T.Generator().manual_seed(1.5)
 """
 CALLS = [text.strip() for text in REFUSED.replace("\n", "|").split("|") if text.strip()]
 HERE = (TypeError, ValueError, IndexError, RuntimeError, OverflowError)

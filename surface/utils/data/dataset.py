@@ -57,6 +57,8 @@ class TensorDataset(Dataset):
     """
 
     def __init__(self, *tensors):
+        if not all([isinstance(tensor, plugrad.Tensor) and tensor.ndim for tensor in tensors]):
+            raise TypeError("TensorDataset() takes tensors of one dimension or more; write torch.as_tensor(...)")
         if any(tensor.shape[0] != tensors[0].shape[0] for tensor in tensors):
             raise AssertionError(f"Size mismatch between tensors: {', '.join(str(list(t.shape)) for t in tensors)}")
         self.tensors = tensors
