@@ -21,11 +21,15 @@ DECORATORS = {
 }
 
 
+def _here(t, place):
+    return place, t.is_grad_enabled(), t.is_inference_mode_enabled()
+
+
 def drive(t, decorator, record):
     """Do all that can be done to a generator; note the grad mode inside and outside at every point."""
 
     def here(place):
-        record.append((place, t.is_grad_enabled(), t.is_inference_mode_enabled()))
+        record.append(_here(t, place))
 
     @decorator
     def generator(n):
@@ -78,6 +82,14 @@ def drive(t, decorator, record):
     here("outside")
     del source
     here("outside")
+    return record
+
+
+def await_coroutine(t, decorator, record):
+    """Run a coroutine; note the grad mode inside and outside."""
+
+    def here(place):
+        record.append(_here(t, place))
 
     @decorator
     async def coroutine():
@@ -93,8 +105,9 @@ def drive(t, decorator, record):
 
 @pytest.mark.parametrize("name", DECORATORS)
 def test_generators_and_coroutines(name):
-    ours = drive(plugrad, DECORATORS[name](plugrad), [])
-    assert ours == drive(reference, DECORATORS[name](reference), [])
+    for program in drive, await_coroutine:
+        ours = program(plugrad, DECORATORS[name](plugrad), [])
+        assert ours == program(reference, DECORATORS[name](reference), [])
 
 
 @BOTH
@@ -115,14 +128,7 @@ def test_a_class_is_decorated_with_a_warning(module):
     assert (thing.mode, thing.later()) == (False, True)
 
 
-def walk_through(t):
-    """Enter and leave modes in every way that Python has; return the grad mode after each step."""
-    seen = []
-
-    def note():
-        x = t.ones(2, requires_grad=True)
-        seen.append((t.is_grad_enabled(), (x * x).requires_grad, t.is_inference_mode_enabled()))
-
+def entered_by_hand(t, note):
     context = t.no_grad()
     context.__enter__()
     note()
@@ -139,6 +145,15 @@ def walk_through(t):
     with context:
         note()
     note()
+    leave = t.no_grad().__exit__
+    note()
+    del leave
+    t.no_grad().__enter__()
+    note()
+    t.set_grad_enabled(True)
+
+
+def stacked(t, note):
     with contextlib.ExitStack() as stack:
         stack.enter_context(t.no_grad())
         note()
@@ -146,7 +161,9 @@ def walk_through(t):
         note()
         stack.enter_context(t.inference_mode())
         note()
-    note()
+
+
+def nested(t, note):
     with t.no_grad():
         t.set_grad_enabled(True)
         note()
@@ -156,6 +173,11 @@ def walk_through(t):
                 note()
         note()
     note()
+    with t.autograd.detect_anomaly(), t.no_grad():
+        note()
+
+
+def switched(t, note):
     with t.set_grad_enabled(False):
         note()
         with t.set_grad_enabled(True):
@@ -167,13 +189,14 @@ def walk_through(t):
         note()
     note()
     t.set_grad_enabled(True)
-    note()
+
+
+def left_by_an_error(t, note):
     with contextlib.suppress(ValueError), t.no_grad():
         raise ValueError
-    note()
-    leave = t.no_grad().__exit__
-    note()
 
+
+def entered_by_a_subclass(t, note):
     class Mine(t.no_grad):
         def __enter__(self):
             super().__enter__()
@@ -184,33 +207,40 @@ def walk_through(t):
             return super().__exit__(*exception)
 
     with Mine() as value:
-        seen.append(value)
-        note()
-    note()
-    del leave
+        note(value)
 
-    def suspended():
+
+def suspended(t, note):
+    def generator():
         with t.no_grad():
             yield
 
-    source = suspended()
+    source = generator()
     next(source)
     note()
     source.close()
-    note()
-    with t.autograd.detect_anomaly(), t.no_grad():
-        note()
-    note()
-    t.no_grad().__enter__()
-    note()
-    t.set_grad_enabled(True)
-    return seen
 
 
-def test_every_way_to_enter_and_leave():
+WALKS = (entered_by_hand, stacked, nested, switched, left_by_an_error, entered_by_a_subclass, suspended)
+
+
+@pytest.mark.parametrize("walks", [*((walk,) for walk in WALKS), WALKS], ids=[*(w.__name__ for w in WALKS), "all"])
+def test_every_way_to_enter_and_leave(walks):
+    def walked(t):
+        seen = []
+
+        def note(value=None):
+            x = t.ones(2, requires_grad=True)
+            seen.append((value, t.is_grad_enabled(), (x * x).requires_grad, t.is_inference_mode_enabled()))
+
+        for walk in walks:
+            walk(t, note)
+            note()
+        return seen
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert walk_through(plugrad) == walk_through(reference)
+        assert walked(plugrad) == walked(reference)
 
 
 @BOTH

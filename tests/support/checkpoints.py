@@ -202,6 +202,53 @@ def hostile() -> dict:
 
 WRONG = [None, True, -1, 1, 9, 10**30, -(2**63), 0.5, 1e300, "", "0", "../0", "/etc/passwd", "a\x1b[31m", [], [[]], {}]
 FIELDS = ("kind", "dtype", "device", "requires_grad", "storage", "offset", "shape", "strides")
+# What can't be of a tensor: fields of its entry.
+WRONG_TENSORS = {
+    "far": {"shape": [1000]}, "offset": {"offset": 4}, "odd offset": {"offset": 1}, "before": {"offset": -4},
+    "backwards": {"strides": [-4]}, "odd strides": {"strides": [3], "shape": [2]}, "short strides": {"strides": []},
+    "wrapped": {"shape": [2**32 + 1], "strides": [2**32]},
+    "wrapped 2": {"shape": [2**31, 2**31], "strides": [0, 0]},
+    "wrapped 3": {"shape": [2**62], "strides": [0]}, "wrapped 4": {"shape": [3], "strides": [2**62]},
+    "negative": {"shape": [-1]}, "many": {"shape": [1] * 65, "strides": [0] * 65}, "truth": {"shape": [True]},
+    "fraction": {"shape": [3.0]}, "text": {"shape": ["3"]}, "huge": {"shape": [10**40]}, "none": {"shape": None},
+    "empty, far": {"shape": [0], "offset": 10**9}, "empty, wide": {"shape": [0], "strides": [2**64]},
+    "wide": {"dtype": "complex128"}, "grad of integers": {"dtype": "int32"}, "no dtype": {"dtype": "complex32"},
+    "object": {"dtype": "object"}, "numpy": {"kind": "ndarray"}, "numpy's": {"kind": "ndarray", "dtype": "<f5"},
+    "other storage": {"storage": 1}, "path": {"storage": "0/../0"}, "fractional storage": {"storage": 0.0},
+    "meta": {"device": "meta", "shape": [2**62]}, "place": {"device": "nowhere"}, "number": {"device": "cpu:99999"},
+    "place with path": {"device": "../cpu"}, "digit": {"device": "cpu:²"},
+    "attributes": {"attributes": 3}, "hooks": {"attributes": {"_hooks": 1}},
+    "class": {"attributes": {"__class__": 1}},
+    "itself": {"attributes": {"$": "tensor", "number": 0}}, "of an array": {"kind": "ndarray", "attributes": {}},
+}  # fmt: skip
+# What can't be in the tree of objects.
+WRONG_TREES = [
+    {"$": "tensor"}, {"$": "tensor", "number": -1}, {"$": "tensor", "number": 1}, {"$": "tensor", "number": True},
+    {"$": "tensor", "number": 0.0}, {"$": "tensor", "number": "0"}, {"$": "tensor", "number": []},
+    {"$": "scalar", "number": 0}, {"$": "object", "number": 0}, {"$": "object"}, {"$": None}, {"$": []},
+    {"$": "dict"}, {"$": "dict", "items": {}}, {"$": "dict", "items": [[1]]}, {"$": "dict", "items": [1]},
+    {"$": "dict", "items": [[[], 1]]}, {"$": "dict", "items": [[1, 2], [1, 3]]}, {"$": "set", "items": [[]]},
+    {"$": "dict", "items": [], "attributes": {"a": 1}},
+    {"$": "OrderedDict", "items": [], "attributes": {"keys": 1}},
+    {"$": "OrderedDict", "items": [], "attributes": {"__class__": 1}},
+    {"$": "OrderedDict", "items": [], "attributes": []},
+    {"$": "tuple"}, {"$": "tuple", "items": "ab"}, {"$": "set", "items": 3}, {"$": "unheard of"}, {"$": "__init__"},
+    {"$": "float"}, {"$": "float", "value": 3}, {"$": "float", "value": "x"}, {"$": "complex", "value": ["1"]},
+    {"$": "complex", "value": ["1", 2]}, {"$": "complex", "value": "12"}, {"$": "bytes", "value": "0"},
+    {"$": "int", "value": "x"},
+    {"$": "bytes", "value": 3}, {"$": "Size", "value": [0.5]}, {"$": "Size", "value": "ab"},
+    {"$": "Size", "value": [True]},
+    {"$": "dtype", "value": "f4"}, {"$": "dtype", "value": []}, {"$": "device", "value": 0},
+    {"$": "device", "value": "x"},
+    {"$": "slice", "value": []}, {"$": "slice", "value": [1, 2, "3"]}, {"$": "slice", "value": 3},
+]  # fmt: skip
+# What is no description.
+WRONG_TEXTS = {
+    "empty": "", "null": "null", "cut": '{"format":1', "NaN": '{"format":NaN}', "infinite": '{"format":Infinity}',
+    "twice": '{"format":1,"format":1}', "bytes": b"\xff\xfe\x00", "long number": '{"format":' + "1" * 5000 + "}",
+    "deep": "[" * 100_000, "deep and whole": "[" * 100_000 + "]" * 100_000, "two": "{}{}", "NUL": "\0" * 100,
+    "large float": '{"format":1e999}',
+}  # fmt: skip
 
 
 def descriptions() -> dict:
@@ -222,56 +269,14 @@ def descriptions() -> dict:
     for field in ("format", "plugrad", "plugins", "objects", "tensors"):
         for value in (None, 0.5, [[]], {"a": 1}, -1, 10**30, ["a b"], {"a": "\x1b"}, [3]):
             add(f"{field} is {value!r}", lambda h, f=field, v=value: h.update({f: v}))
-    for name, entry in {
-        "far": {"shape": [1000]}, "offset": {"offset": 4}, "odd offset": {"offset": 1}, "before": {"offset": -4},
-        "backwards": {"strides": [-4]}, "odd strides": {"strides": [3], "shape": [2]}, "short strides": {"strides": []},
-        "wrapped": {"shape": [2**32 + 1], "strides": [2**32]},
-        "wrapped 2": {"shape": [2**31, 2**31], "strides": [0, 0]},
-        "wrapped 3": {"shape": [2**62], "strides": [0]}, "wrapped 4": {"shape": [3], "strides": [2**62]},
-        "negative": {"shape": [-1]}, "many": {"shape": [1] * 65, "strides": [0] * 65}, "truth": {"shape": [True]},
-        "fraction": {"shape": [3.0]}, "text": {"shape": ["3"]}, "huge": {"shape": [10**40]}, "none": {"shape": None},
-        "empty, far": {"shape": [0], "offset": 10**9}, "empty, wide": {"shape": [0], "strides": [2**64]},
-        "wide": {"dtype": "complex128"}, "grad of integers": {"dtype": "int32"}, "no dtype": {"dtype": "complex32"},
-        "object": {"dtype": "object"}, "numpy": {"kind": "ndarray"}, "numpy's": {"kind": "ndarray", "dtype": "<f5"},
-        "other storage": {"storage": 1}, "path": {"storage": "0/../0"}, "fractional storage": {"storage": 0.0},
-        "meta": {"device": "meta", "shape": [2**62]}, "place": {"device": "nowhere"}, "number": {"device": "cpu:99999"},
-        "place with path": {"device": "../cpu"}, "digit": {"device": "cpu:²"},
-        "attributes": {"attributes": 3}, "hooks": {"attributes": {"_hooks": 1}},
-        "class": {"attributes": {"__class__": 1}},
-        "itself": {"attributes": {"$": "tensor", "number": 0}}, "of an array": {"kind": "ndarray", "attributes": {}},
-    }.items():  # fmt: skip
+    for name, entry in WRONG_TENSORS.items():
         add(name, lambda h, e=entry: h["tensors"][0].update(e))
-    trees = [
-        {"$": "tensor"}, {"$": "tensor", "number": -1}, {"$": "tensor", "number": 1}, {"$": "tensor", "number": True},
-        {"$": "tensor", "number": 0.0}, {"$": "tensor", "number": "0"}, {"$": "tensor", "number": []},
-        {"$": "scalar", "number": 0}, {"$": "object", "number": 0}, {"$": "object"}, {"$": None}, {"$": []},
-        {"$": "dict"}, {"$": "dict", "items": {}}, {"$": "dict", "items": [[1]]}, {"$": "dict", "items": [1]},
-        {"$": "dict", "items": [[[], 1]]}, {"$": "dict", "items": [[1, 2], [1, 3]]}, {"$": "set", "items": [[]]},
-        {"$": "dict", "items": [], "attributes": {"a": 1}},
-        {"$": "OrderedDict", "items": [], "attributes": {"keys": 1}},
-        {"$": "OrderedDict", "items": [], "attributes": {"__class__": 1}},
-        {"$": "OrderedDict", "items": [], "attributes": []},
-        {"$": "tuple"}, {"$": "tuple", "items": "ab"}, {"$": "set", "items": 3}, {"$": "unheard of"}, {"$": "__init__"},
-        {"$": "float"}, {"$": "float", "value": 3}, {"$": "float", "value": "x"}, {"$": "complex", "value": ["1"]},
-        {"$": "complex", "value": ["1", 2]}, {"$": "complex", "value": "12"}, {"$": "bytes", "value": "0"},
-        {"$": "int", "value": "x"},
-        {"$": "bytes", "value": 3}, {"$": "Size", "value": [0.5]}, {"$": "Size", "value": "ab"},
-        {"$": "Size", "value": [True]},
-        {"$": "dtype", "value": "f4"}, {"$": "dtype", "value": []}, {"$": "device", "value": 0},
-        {"$": "device", "value": "x"},
-        {"$": "slice", "value": []}, {"$": "slice", "value": [1, 2, "3"]}, {"$": "slice", "value": 3},
-    ]  # fmt: skip
-    for tree in trees:
+    for tree in WRONG_TREES:
         add(f"root {tree}", lambda h, t=tree: h.update(root=t))
         add(f"in root {tree}", lambda h, t=tree: h.update(root={"a": [1, t]}))
     add("byte order", lambda h: h.update(byteorder="big"))
     add("a list", lambda h: [h])
-    for name, text in {
-        "empty": "", "null": "null", "cut": '{"format":1', "NaN": '{"format":NaN}', "infinite": '{"format":Infinity}',
-        "twice": '{"format":1,"format":1}', "bytes": b"\xff\xfe\x00", "long number": '{"format":' + "1" * 5000 + "}",
-        "deep": "[" * 100_000, "deep and whole": "[" * 100_000 + "]" * 100_000, "two": "{}{}", "NUL": "\0" * 100,
-        "large float": '{"format":1e999}',
-    }.items():  # fmt: skip
+    for name, text in WRONG_TEXTS.items():
         add(f"description {name}", text)
     whole = json.dumps(json.loads(members(written(tensor))[HEADER]) | {"root": 0})
     add("deepest root", whole.replace('"root": 0', '"root": ' + "[" * 20_000 + "]" * 20_000))
