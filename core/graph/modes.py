@@ -91,7 +91,7 @@ class no_grad(ModeContext):
 
 
 class enable_grad(ModeContext):
-    """Record again inside of `no_grad`, but not of `inference_mode`; a context manager or a decorator."""
+    """Record inside of `no_grad`, not of `inference_mode`: a context or decorator."""
 
     __slots__ = ()
 

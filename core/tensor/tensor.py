@@ -263,7 +263,7 @@ class Tensor(Description, Protocols):
 
     @property
     def data(self):
-        """A tensor that shares the data; autograd does not see writes to it as writes to this one."""
+        """A tensor of the same data; autograd takes no write to it for one to this."""
         # An array of its own: what ops saw of this tensor's, and whether it was written, says nothing of uses of that.
         array = lay_out(self)._data
         result = make(array if self._type.symbolic else array[...], self._type.plain)

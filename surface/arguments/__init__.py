@@ -13,7 +13,7 @@ __all__ = ["checked", "is_int", "kinds_of", "wrong"]
 
 
 def checked(**declarations):
-    """Return a decorator of functions that are no ops: TypeError for arguments that are not of the kinds declared.
+    """Return a decorator that raises TypeError for arguments of other kinds.
 
     >>> @checked(times="int", fast="bool")
     ... def repeat(what, times=1, *, fast=False):

@@ -76,7 +76,7 @@ def _loss_class(op, name, forward, buffers, options):
         "__init__": __init__,
         "forward": _Generated(f"def forward(self, {inputs}):\n    return F.{op.name}({inputs}{passed})\n", op),
         "__signature__": _signature(order, options, legacy),
-        "__doc__": f"{doc}\n\nThe Module of `{op.name}`; arguments: {', '.join(order)}.",
+        "__doc__": _doc(doc, (op.names or (op.name,))[0], ", ".join(order)),
         "op": op,
     }
     if op.module.startswith("plugrad."):
@@ -84,6 +84,12 @@ def _loss_class(op, name, forward, buffers, options):
     else:  # where pickle finds the class: it stands in no module under its own name
         attributes.update(__module__=op.module, __qualname__=f"{op.kernels['*'].__name__}.loss_module")
     return type(name, (_Loss,), attributes)
+
+
+def _doc(first, function, arguments) -> str:
+    """Return the docstring of a Module that is derived from a function."""
+    described = f"which describes its arguments: {arguments}" if arguments else "without arguments of its own"
+    return f"{first}\n\nThe Module of `{function}`, {described}."
 
 
 def _signature(order, options, legacy):
@@ -168,7 +174,7 @@ def layer(name: str, function: str | Op, options: str = "", *, shown: str | None
         "__init__": _Generated(f"def __init__({signature}):\n    Module.__init__(self)\n{store}"),
         "forward": _Generated(f"def forward(self, input):\n    return {called}(input{passed})\n", record),
         "extra_repr": extra_repr,
-        "__doc__": f"{doc}\n\nThe Module of `{shown_as}`; arguments: {parameters or 'none'}.",
+        "__doc__": _doc(doc, shown_as, parameters),
         "__module__": sys._getframe(1).f_globals.get("__name__", "__main__"),
         "__qualname__": name,
     }
