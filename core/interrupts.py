@@ -16,7 +16,7 @@ def process_lock(renewed=lambda: None):
 
 
 class held_back:
-    """Hold Ctrl-C back until the block has ended; a second one, should the block not end, comes through at once.
+    """Hold Ctrl-C back until the block has ended; a second one comes through.
 
     Signals reach the main thread alone, and only where Python code handles them: elsewhere this does nothing.
     """

@@ -141,7 +141,7 @@ def declare(name: str, default=False, *flags: set) -> None:
 
 
 class Exit:
-    """The `__exit__` of a region. A `with` block (an ExitStack: of the class) asks before it enters, and holds it."""
+    """The `__exit__` of a region, for which a `with` block asks before it enters."""
 
     def __get__(self, context, owner=None):
         thread = mode.thread

@@ -134,7 +134,7 @@ class LRScheduler:
 
     @staticmethod
     def uninterrupted():
-        """Return a context in which Ctrl-C is held back: an epoch is counted and its rates are set, or neither."""
+        """Return a context in which Ctrl-C waits, so that epoch and rates change together."""
         return held_back()
 
     def current(self, key: str = "lr") -> list:
