@@ -137,7 +137,8 @@ def repeat(xp, input, repeats):
     tensor([[1, 2, 1, 2],
             [1, 2, 1, 2]])
     """
-    return xp.tile(input, checked_repeats(input, repeats))
+    result = xp.tile(input, checked_repeats(input, repeats))
+    return result if input.size else result.copy()  # NumPy's is a view then
 
 
 def checked_repeats(input, repeats):

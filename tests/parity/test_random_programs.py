@@ -505,6 +505,15 @@ FOUND = {
         a = T.func.jacfwd(lambda a: a * a.sum())(x.t()).sum(0)
         b = T.func.hessian(lambda a: (a * a * a).sum())(x.t()).sum(0)
     """,
+    "copies of an empty tensor are no views of it": """
+        x = T.zeros((0, 2), requires_grad=True)
+        y, z = Two.apply(x, x)
+        a = x.repeat(2, 1)
+        a.t_()
+        b = x.tile(2)
+        b.add_(1)
+        y.sum().backward()
+    """,
 }
 
 
