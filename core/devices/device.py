@@ -249,7 +249,7 @@ def device_of(array) -> device:
     """Return the device of a raw array."""
     place = _by_array_type.get(array.__class__)
     if place is None:
-        for name in registry.loaded_backends():
+        for name in ("cpu", *registry.loaded_backends()):  # NumPy's arrays are known before anything was computed
             backend = registry.backend(name)
             if array.__class__ is backend.array_type:
                 place = _by_array_type[array.__class__] = device(name)

@@ -14,6 +14,7 @@ import sys
 import urllib.parse
 import urllib.request
 import warnings
+from importlib.machinery import PathFinder
 
 from plugrad import registry
 from plugrad.catalog import lockfile, requirements
@@ -56,13 +57,26 @@ def plugins():
             problem = f"failed at {plugin.stage}: {describe(plugin.error)}"
             yield plugin.id, problem, f"see `plugrad plugins --verbose`; upgrade {plugin.distribution} or uninstall it"
         elif plugin.status == "not loaded" and not plugin.builtin:
-            top = plugin.value.partition(":")[0].partition(".")[0]
-            try:
-                there = importlib.util.find_spec(top) is not None
-            except (ImportError, ValueError):
-                there = False
-            if not there:
-                yield plugin.id, f"its module {top!r} can't be found", f"install {plugin.distribution} again"
+            gone = _gone(plugin.value.partition(":")[0])
+            if gone is not None:
+                yield plugin.id, f"its module {gone!r} can't be found", f"install {plugin.distribution} again"
+
+
+def _gone(module: str) -> str | None:
+    """Return the module, or the first package that it is in, which can't be found; nothing is imported for that."""
+    where, name = None, ""
+    for part in module.split("."):
+        name = f"{name}.{part}".lstrip(".")
+        try:
+            spec = importlib.util.find_spec(part) if where is None else PathFinder.find_spec(name, where)
+            where = None if spec is None else list(spec.submodule_search_locations or ())
+        except (ImportError, ValueError):
+            spec = None
+        except KeyError:  # a namespace package in another one, of which only its import tells
+            return None
+        if spec is None:
+            return name or module
+    return None
 
 
 def copies():
@@ -82,11 +96,19 @@ def leftovers():
             place = pathlib.Path(entry) / name
             if name.startswith("~") and name.endswith(".dist-info"):
                 yield name, f"pip was interrupted, and left it in {entry}; it does not count", f"delete {place}"
-            elif name.endswith(".dist-info") and not (place / "METADATA").is_file():
-                points = place / "entry_points.txt"
-                if points.is_file() and "[plugrad" in points.read_text(encoding="utf-8", errors="replace"):
-                    problem = f"its METADATA is missing in {entry}, so its plugins don't count"
+            elif name.endswith(".dist-info") and "[plugrad" in _read(place / "entry_points.txt"):
+                metadata = _read(place / "METADATA")
+                if "\nName:" not in "\n" + metadata.partition("\n\n")[0]:
+                    what = "has no name" if metadata else "is missing"
+                    problem = f"its METADATA {what} in {entry}, so its plugins don't count"
                     yield name, problem, f"install it again, or delete {place}"
+
+
+def _read(file) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def manifests():

@@ -81,7 +81,8 @@ class ProcessState:
             if _is_same(before, table):
                 continue
             for name, value in before.items():
-                if value.provider.builtin and (name not in table or label == "op" and table[name] is not value):
+                ours = label in ("plugin", "device") or value.provider.builtin
+                if ours and (name not in table or label in ("op", "plugin") and table[name] is not value):
                     damage.append(f"the {label} {name!r}")
                     table[name] = value
         ops, parts, copies = self.records
@@ -102,7 +103,7 @@ class ProcessState:
         return damage
 
 
-_TABLES = {"op": registry.ops, "name": registry.public}
+_TABLES = {"op": registry.ops, "name": registry.public, "plugin": registry.plugins, "device": registry.backends}
 _OTHERS = (sys.modules["builtins"], sys.modules["numpy"])
 _NOTHING: dict = {"": None}
 _copies: dict = {}  # module or class -> its names when it was last looked at
@@ -126,7 +127,8 @@ def _look_at_records() -> tuple:
     for label, table in _TABLES.items():
         if not _is_same(_tables.get(label, _NOTHING), table):
             _tables[label] = dict(table)
-            _last[:] = [op for op in registry.ops.values() if op.trusted], None, None
+            if label in ("op", "name"):
+                _last[:] = [op for op in registry.ops.values() if op.trusted], None, None
         tables.append(_tables[label])
     own, known, _ = _last
     parts = _parts(own)

@@ -7,7 +7,7 @@ import inspect
 import types
 
 from plugrad.errors import suggestion
-from plugrad.registry import hookspecs
+from plugrad.registry import KINDS, hookspecs
 from plugrad.registry.entry_points import GROUP
 
 _HOOK_NAMES = [known for known, value in vars(hookspecs).items() if known.startswith("plugrad_") and callable(value)]
@@ -37,12 +37,15 @@ def check_hooks(plugin, named) -> None:
 
 
 def check_promises(plugin, given) -> None:
-    """Check the names that the manifest promises against the records that came.
+    """Check the records that came, each by itself and against the names that the manifest promises.
 
     What a lazily loaded plugin brings beyond its manifest would appear only once something else of it was used, so
     that is an error, too. An op without public names concerns only the plugin itself, and so does a kernel for an op of
     the plugin's own.
     """
+    for kind, items in given.items():
+        for item in items:
+            KINDS[kind].check(item)
     if not plugin.lazy and not plugin.promised:
         return
     for kind in {*given, *(kind for kind, _ in plugin.promised)} - {"cli"}:

@@ -67,6 +67,19 @@ def test_the_doctor_finds_what_is_wrong(tmp_path):
     assert row.startswith("plugrad.lock: ") and "plugrad plugins lock" in row
 
 
+def test_modules_inside_of_packages_are_looked_for_without_an_import(tmp_path):
+    (tmp_path / "bomb").mkdir()
+    (tmp_path / "bomb" / "__init__.py").write_text("raise RuntimeError('imported')")
+    points = {"gone": "bomb.gone", "there": "bomb.there"}
+    (tmp_path / "bomb" / "there.py").write_text("")
+    (row,) = doctor(build(tmp_path, "plugrad-bomb", {"plugrad.ops": points}), status=1)
+    assert row == "plugrad-bomb:gone: its module 'bomb.gone' can't be found -> install plugrad-bomb again"
+    shared = build(tmp_path / "shared", "plugrad-shared", {"plugrad.ops": {"part": "company.team.part"}})
+    (shared / "company" / "team").mkdir(parents=True)
+    (shared / "company" / "team" / "part.py").write_text(op_module("part"))
+    assert doctor(shared, status=0) == []
+
+
 def test_the_doctor_knows_manifests_that_were_edited_after_installing(tmp_path):
     folder = build(tmp_path, "plugrad-edited", {"plugrad.ops": {"old": "edited"}}, edited=op_module("old"))
     (folder / "pyproject.toml").write_text('[project.entry-points."plugrad.ops"]\nold = "edited"\nnew = "edited"\n')
@@ -193,3 +206,6 @@ def test_what_pip_left_does_not_count_and_is_told(tmp_path):
     (half / info.name / "METADATA").unlink()
     (row,) = doctor(half, status=1)
     assert "its METADATA is missing" in row and "install it again, or delete" in row
+    (half / info.name / "METADATA").write_text("Version: 1\n")
+    (row,) = doctor(half, status=1)
+    assert "its METADATA has no name" in row

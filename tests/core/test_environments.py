@@ -101,3 +101,41 @@ def test_metadata_of_another_version(tmp_path):
     (folder / "entry_points.txt").write_text("[plugrad]\nops-gone = plugrad.plugins.ops.gone\n")
     said = run("-c", "import plugrad", code=1, PYTHONPATH=str(tmp_path))
     assert "plugrad.plugins.ops.gone, which is not there" in said and "pip install -e ." in said
+
+
+FIRST = {
+    "load": "torch.load(FOLDER / 'tensor.pt')",
+    "load a state": "torch.nn.Linear(2, 2).load_state_dict(torch.load(FOLDER / 'state.pt'))",
+    "unpickle": "pickle.loads((FOLDER / 'tensor.pickle').read_bytes())",
+    "unpickle a module": "pickle.loads((FOLDER / 'module.pickle').read_bytes())",
+    "from_raw": "plugrad.extend.from_raw(numpy.ones(2))",
+    "from_numpy": "torch.from_numpy(numpy.ones(2))",
+    "from_dlpack": "torch.from_dlpack(numpy.ones(2))",
+    "formulas": "plugrad.extend.F.exp(torch.ones(1))",
+    "random state": "torch.set_rng_state(torch.get_rng_state())",
+    "data": "next(iter(torch.utils.data.DataLoader([numpy.ones(2)])))",
+}
+SAVING = """
+import pathlib, pickle, sys
+import plugrad as torch
+folder, x, model = pathlib.Path(sys.argv[1]), torch.ones(2, requires_grad=True), torch.nn.Linear(2, 2)
+torch.save(x, folder / "tensor.pt")
+torch.save(model.state_dict(), folder / "state.pt")
+(folder / "tensor.pickle").write_bytes(pickle.dumps(x))
+(folder / "module.pickle").write_bytes(pickle.dumps(model))
+"""
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    subprocess.run([sys.executable, "-c", SAVING, folder], check=True)
+    return folder
+
+
+@pytest.mark.parametrize("use", FIRST)
+def test_anything_may_be_the_first_use_in_a_process(saved, use):
+    """NumPy's arrays are known before anything was computed."""
+    head = f"import pathlib, pickle, numpy, plugrad.extend, plugrad as torch; FOLDER = pathlib.Path({str(saved)!r})"
+    done = subprocess.run([sys.executable, "-c", f"{head}; {FIRST[use]}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

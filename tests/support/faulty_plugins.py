@@ -211,6 +211,7 @@ plugrad.nn.modules.module.register_module_forward_hook(lambda module, args, outp
     "no_collector": ("import gc\ngc.disable()", "the garbage collector"),
     "a_recursion_limit": ("import sys\nsys.setrecursionlimit(50000)", "the recursion limit"),
     "environment": ("import os\nos.environ['OMP_NUM_THREADS'] = '77'", "the environment (OMP_NUM_THREADS)"),
+    "tables": ("plugrad.registry.plugins.clear()\nplugrad.registry.backends.pop('meta')", "it changed the plugin"),
     "import_path": ("import sys\nsys.path.insert(0, '/nowhere')", "sys.path"),
 }  # fmt: skip
 
@@ -262,13 +263,14 @@ FAULTS = {
     "misplaced": ("ops", op_module("misplaced", options="at=('special.misplaced',)"), "registration",
                   """add `"special.misplaced" = "plugrad_misplaced"` to"""),
     "nowhere": ("ops", op_module("nowhere", options="at=('nowhere', 'no.nowhere')"), "registration",
-                "it brings 'no.nowhere'"),
+                "op 'nowhere' can't be public as 'no.nowhere': ops are public in plugrad, plugrad.Tensor"),
     "no_hooks": ("ops", "x = 1", "hooks", "'plugrad_no_hooks' has no hooks"),
     "lying": ("ops", op_module("something_else"), "registration", "promises 'lying' in plugrad.ops, but it brings"),
     "more_than_promised": ("ops", GOOD + op_module("unpromised"), "registration", "no entry point promises: add"),
     "hidden_kernel": ("ops", GOOD + KERNEL.format(op="cos", name="k", parameters="xp, input"), "registration",
                       "it brings 'cos', which no entry point promises"),
-    "record_of_another_kind": ("ops", GOOD.replace("collect(Op, globals())", "[print]"), "registration", "promises"),
+    "record_of_another_kind": ("ops", GOOD.replace("collect(Op, globals())", "[print]"), "registration",
+                               "the hook plugrad_ops must return Op records; it returned <built-in function print>"),
     "no_gradient": ("ops", NO_GRADIENT.format(family="unary", more=""), "registration", "op 'no_gradient' has no"),
     "no_gradient_of_op": ("ops", NO_GRADIENT.format(family="op", more=", dim=0"), "registration", "has no gradient"),
     "half_a_gradient": ("ops", NO_GRADIENT.format(family="binary", more=", other").replace(
@@ -286,7 +288,7 @@ FAULTS = {
                         "needs a name that is a Python name, not None"),
     "half_device": ("backends", _class("Half", "backends", "Backend", "name = 'half_device'"), "registration",
                     "backend 'half_device' has no from_numpy and no to_numpy"),
-    "nameless_": ("inits", NAMELESS, "registration", "promises 'nameless_'"),
+    "nameless_": ("inits", NAMELESS, "registration", "needs a name that is a Python name, not '<lambda>'"),
     "deleting_a_method": ("ops", _after("deleting_a_method", "del plugrad.Tensor.tanh"), "hooks", "Tensor.tanh"),
     "deleting_the_registry": ("ops", _after("deleting_the_registry", "plugrad.registry.ops.clear()"), "hooks",
                               "it changed the op"),
