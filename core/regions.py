@@ -42,7 +42,7 @@ class _State:
         """Set one mode."""
         for flag in _flags[name]:
             flag.add(ref(self, flag.discard))
-        self.modes[name] = value
+        self.modes = {**self.modes, name: value}  # which other regions may share
         for flag in _flags[name]:
             if not any([on for other, on in self.modes.items() if any([flag is one for one in _flags[other]])]):
                 flag.discard(ref(self))
@@ -97,6 +97,10 @@ class _Thread:
                 flag, guard = BytesIO(), None
             self.by_hand = (*[held for held in self.by_hand if not held[1].closed], (context, flag))
         self.prepared = _NOTHING
+        self.begin(flag, modes, guard)
+
+    def begin(self, flag: BytesIO, modes: dict, guard=None) -> None:
+        """Begin a region that ends when its flag is closed: inside of `with BytesIO() as flag`."""
         stack = self.stack
         if stack[-1].ended():
             stack = self.states()
@@ -119,7 +123,7 @@ class Modes(threading.local):
     @property
     def grad(self) -> bool:
         """Whether this thread records ops."""
-        return not self.thread.get("pausing")
+        return not paused or not self.thread.get("pausing")
 
     @grad.setter
     def grad(self, value: bool):

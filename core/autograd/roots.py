@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 import numpy
 
 from plugrad.autograd.engine import CarefulWalk, Walk
@@ -9,7 +11,7 @@ from plugrad.graph import numpy_writes, rare
 from plugrad.graph.modes import LEAF, mode, other_walks, region, special
 from plugrad.tensor.tensor import Tensor, make
 
-_recording, _pausing = region(pausing=False), region(pausing=True)
+_RECORDING, _PAUSING = {"pausing": False}, {"pausing": True}
 _DEEP = 30  # blocks of modes, of which each walk is one, that may be open in a thread: frames are not endless
 
 
@@ -42,7 +44,8 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
         targets = targets()
     if numpy_writes.uses:
         numpy_writes.before_backward()
-    with _recording if create else _pausing, numpy.errstate(all="ignore"):
+    with BytesIO() as flag, numpy.errstate(all="ignore"):
+        mode.thread.begin(flag, _RECORDING if create else _PAUSING)
         if other_walks and mode.walk is not None:
             captured = mode.walk(roots, retain, on_tensors, targets)
         elif targets is None and not on_tensors:

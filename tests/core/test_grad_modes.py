@@ -256,6 +256,16 @@ def test_setters_inside_of_another_block_stay(module):
 
 
 @BOTH
+def test_a_hook_that_sets_the_grad_mode_sets_it_for_its_own_backward(module):
+    seen, x = [], module.ones(2, requires_grad=True)
+    for hook in (lambda g: (module.set_grad_enabled(True), None)[1], lambda g: seen.append(module.is_grad_enabled())):
+        y = x * 2
+        y.register_hook(hook)
+        y.sum().backward()
+    assert seen == [False] and module.is_grad_enabled()
+
+
+@BOTH
 def test_a_new_thread_has_modes_of_its_own(module):
     seen = []
     with module.no_grad():
