@@ -62,11 +62,11 @@ def _home(kind) -> str:
 
 def options(family: str) -> dict:
     """Return the options of a family's decorator, {name: default}, as its constructor has them."""
-    found: dict = {}
+    known: dict = {}
     for base in type(getattr(extend, family)(lambda xp, input, other: input)).__mro__[-2::-1]:
         parameters = inspect.signature(base.__init__).parameters.values() if "__init__" in vars(base) else ()
-        found.update((one.name, one.default) for one in parameters if one.kind is one.KEYWORD_ONLY)
-    return found
+        known.update((one.name, one.default) for one in parameters if one.kind is one.KEYWORD_ONLY)
+    return known
 
 
 def _families():

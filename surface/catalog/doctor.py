@@ -89,10 +89,10 @@ def leftovers():
     """Yield what is left of distributions that pip did not remove whole."""
     for entry in dict.fromkeys(sys.path):
         try:
-            found = sorted(os.listdir(entry or "."))
+            files = sorted(os.listdir(entry or "."))
         except OSError:
             continue
-        for name in found:
+        for name in files:
             place = pathlib.Path(entry) / name
             if name.startswith("~") and name.endswith(".dist-info"):
                 yield name, f"pip was interrupted, and left it in {entry}; it does not count", f"delete {place}"
