@@ -20,6 +20,7 @@ _OTHERS = {
 OPERATORS = {f"__{operator}__": name for operator, name in {**_BINARY, **_OTHERS}.items()}
 REFLECTED = {f"__r{operator}__": name for operator, name in _BINARY.items()}
 ASSIGNMENTS = {f"__i{operator}__": name for operator, name in _BINARY.items() if operator != "matmul"}
+ASSIGNMENTS["__setitem__"] = "setitem"
 
 # Ops that are called by their records or in formulas.
 FUNCTIONS = {
@@ -33,7 +34,6 @@ FUNCTIONS = {
     "permute": "Tensor.T",
     "real": "Tensor.real, and gradients of real inputs of complex results",
     "reshape": "gradients of broadcast inputs, and of reductions",
-    "setitem": "item assignment by tensors",
     "sum": "gradients of broadcast inputs",
     "transpose": "Tensor.mT",
 }

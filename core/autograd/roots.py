@@ -8,7 +8,7 @@ import numpy
 
 from plugrad.autograd.engine import CarefulWalk, Walk
 from plugrad.graph import numpy_writes, rare
-from plugrad.graph.modes import LEAF, mode, other_walks, region, special
+from plugrad.graph.modes import LEAF, mode, other_walks, special
 from plugrad.tensor.tensor import Tensor, make
 
 _RECORDING, _PAUSING = {"pausing": False}, {"pausing": True}

@@ -274,7 +274,7 @@ if not {lead}_.ndim or type({name}) is not int{several}:
                 continue
             if argument.bit:
                 lines.append(f"if {name}_e is not None and _mode.grad:\n    _k = None")
-            if argument.role in ("input", "value"):
+            if argument.role == "input" or argument.role == "value" and self.op.promote:
                 lines.append(f"if {name}_ is not {name} and getattr({name}, '_type', None) is not _t:\n    _k = None")
         return "\n".join(lines)
 

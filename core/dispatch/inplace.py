@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from plugrad import needs, registry
 from plugrad.devices import dtypes
-from plugrad.dispatch import interception, interpreter
-from plugrad.dispatch.formulas import PLAIN
+from plugrad.dispatch import interpreter
 from plugrad.dispatch.formulas import F as recorded
 from plugrad.graph import modes, rare
 from plugrad.graph.hooks import move_retained
 from plugrad.graph.modes import LEAF, mode, tick
 from plugrad.graph.nodes import Node
-from plugrad.graph.versions import UNTRACKED, touch, untouch
+from plugrad.graph.versions import UNTRACKED, touch
 from plugrad.tensor import inference
-from plugrad.tensor.creation import as_tensor
 from plugrad.tensor.indices import is_basic_index, tidy_index
-from plugrad.tensor.tensor import Tensor, core_method, from_raw, make
+from plugrad.tensor.tensor import Tensor, from_raw
 from plugrad.tensor.views import View, check_memory, next_generation
 
 
@@ -52,7 +50,7 @@ def run(op, target, values, inside=False, may_become_real=True):
     check_writable(target)
     if op.checks_numbers:
         op.check_numbers(values)
-    if op.runs_on == "tensors":
+    if op.runs_on == "tensors" or not modes.watched:
         result = op.call(values)
     else:
         result = interpreter.apply(op, values, None, inside)
@@ -180,15 +178,6 @@ def rebase(target, edge) -> None:
         target._refresh()  # a gradient that is kept is that of what was written
 
 
-def _check_expands(value, region) -> None:
-    """Raise PyTorch's error when a value can't be expanded to the region that it is written to."""
-    have, want = tuple(value.shape), tuple(region.shape)
-    while len(have) > len(want) and have[0] == 1:
-        have = have[1:]
-    if len(have) > len(want) or any([m not in (1, n) for m, n in zip(have[::-1], want[::-1])]):
-        raise RuntimeError(rare.unexpandable(have, want))
-
-
 class CopySlices(Node):
     """A base after a view of it was written: the written region's gradient goes to what was written there."""
 
@@ -220,64 +209,20 @@ class CopySlices(Node):
         return kept, taken
 
 
-def assign(target, index, value, inside=False):
-    """Carry out `target[index] = value`; `inside` is that of `interpreter.apply`."""
-    if modes.watched and not inside:
-        func = type(target).__setitem__
-        return interception.method(func, lambda: assign(target, index, value, True), target, index, value)
+def assign(op, target, values):
+    """Carry out `target[index] = value`: a basic index writes all of the view that it selects."""
     check_writable(target)
-    ttype = target._type
-    index = (index,) if type(index) is int else tidy_index(index)
-    basic = is_basic_index(index)
-    number = type(value) in PLAIN
-    if not number:
-        value = _as_value(target, value, basic)
-    recorded = mode.grad and (
-        target._edge is not None or target._base is not None or (not number and value._live_edge() is not None)
-    )
-    if basic and not recorded and not modes.special and not ttype.rare:
-        region = needs.op("basic_index").compute(ttype, [target._data, index])
-        array = value
-        if not number:
-            array = value._data
-            if array.ndim > region.ndim or array.shape != region.shape:
-                _check_expands(array, region)
-                array = array.reshape(array.shape[max(array.ndim - region.ndim, 0) :])
-        elif ttype.dtype.is_complex or not isinstance(value, complex):
-            array = ttype.xp.asarray(value).astype(ttype.np)
-        touch(target)
-        try:
-            region[...] = array
-            return
-        except ValueError:  # the array is read-only: it is expanded, or part of one that is
-            untouch(target)
-    if number:
-        value = make(ttype.xp.asarray(value).astype(ttype.np), ttype)
-    if basic:
-        region = interpreter.apply(needs.op("basic_index"), (target, index))
-        _check_expands(value, region)
-        if value._data.ndim > region._data.ndim:
-            value = value.reshape(value._data.shape[value._data.ndim - region._data.ndim :])
-        region.copy_(value)
-        return
-    store(target, needs.op("setitem").function(target, index, value))
-
-
-@core_method("__setitem__")
-def _set_item(self, index, value):
-    assign(self, index, value)
-
-
-def _as_value(target, value, basic):
-    """Return what is to be written as a tensor of the target's dtype and device; `setitem` checks dtypes itself."""
-    if not isinstance(value, Tensor):
-        if not isinstance(value, (list, tuple)) and not hasattr(value, "__array__"):
+    index, value = tidy_index(values[1]), values[2]
+    if not isinstance(value, (Tensor, int, float, complex)):
+        if not hasattr(value, "dtype") or not dtypes.is_integer(value.dtype) or value.ndim:
             raise TypeError(f"can't assign a {type(value).__name__} to a torch.{target.dtype.name} tensor")
-        value = as_tensor(value, device=target.device)
-    if value.device is not target.device and value._data.ndim:
-        raise RuntimeError(
-            f"Expected all tensors to be on the same device, but found {target.device} and {value.device}"
-        )
-    if value._type.plain is target._type.plain or not basic and value._data.size != 1:
-        return value
-    return value.to(target.device, target.dtype)
+        value = value.item()
+    if len(index) == 1 and type(index[0]) is bool:  # everything, or nothing
+        if not index[0]:
+            return target
+        index = (None,)
+    if not is_basic_index(index):
+        return run(op, target, (target, index, value), True)
+    region = needs.op("basic_index").function(target, index)
+    run(op, region, (region, (Ellipsis,), value), True)
+    return target

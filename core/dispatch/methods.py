@@ -43,7 +43,7 @@ def install_operators(only: str | None = None) -> None:
     for dunder, name in REFLECTED.items():
         _install_operator(dunder, name, only, lambda name: registry.operator_op(name).operator(True))
     for dunder, name in ASSIGNMENTS.items():
-        _install_operator(dunder, name, only, lambda name: inplace.method(f"{name}_"))
+        _install_operator(dunder, name, only, lambda name: registry.operator_op(name).in_place)
 
 
 def _install_operator(dunder, name, only, find):
@@ -77,7 +77,7 @@ def _on_promise(dotted) -> None:
 def _on_ops(records) -> None:
     """Give the in-place forms of ops to Tensor, under the op's own name and those of its methods."""
     for record in records:
-        if record.inplace:
+        if record.inplace and record.inplace != "items":
             for name in (record.name, *filter(None, map(_method_of, record.names))):
                 install_inplace(name)
 

@@ -312,6 +312,8 @@ class Op:
         """Run the op, write its result into `target`; `inside` as in `interpreter.apply`."""
         if self.inplace == "shape":
             return inplace.reshape(self, target, values)
+        if self.inplace == "items":
+            return inplace.assign(self, target, values)
         return inplace.run(self, target, values, inside)
 
     def call(self, values: tuple):

@@ -122,7 +122,8 @@ class CallPlan:
         direct = None
         if op.write_function is None and op.arity and op.promote in ("same", "float"):
             direct = array_function(op, op.arity)
-        return self._variation(name=f"{op.name}_", out=False, direct=direct, target=op.parameters[0])
+        name = "__setitem__" if op.inplace == "items" else f"{op.name}_"
+        return self._variation(name=name, out=False, direct=direct, target=op.parameters[0])
 
     @property
     def lead(self) -> Argument:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plugrad.registry.namespaces import lazy_names
 
 __getattr__, __dir__ = lazy_names(globals(), None, {
-    "autograd.rare.explanations": "explain stale unexpandable", "autograd.rare.forward_again": "run_forward_again",
+    "autograd.rare.explanations": "explain stale", "autograd.rare.forward_again": "run_forward_again",
     "autograd.rare.fresh_threads": "in_fresh_thread", "autograd.rare.overwritten": "overwriting",
     "autograd.rare.reshaped": "follow_shape unlock",
     "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad",

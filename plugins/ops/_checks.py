@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 _WORDS = {
     "bool": "Bool",
     "uint8": "Byte",
@@ -30,29 +32,6 @@ def is_number(value) -> bool:
     return isinstance(value, (int, float, complex)) and not hasattr(value, "dtype")
 
 
-_GREATEST = {"float16": 65504.0, "bfloat16": float.fromhex("0x1.fep127")}
-_GREATEST["float32"] = _GREATEST["complex64"] = float.fromhex("0x1.fffffep127")
-
-
-def fitted(value, dtype):
-    """Return a Python number that is to be written, as one that a NumPy dtype holds; anything else as it is.
-
-    As in PyTorch negative integers wrap around in an unsigned dtype. Raises RuntimeError for what does not fit.
-    """
-    if not is_number(value) or isinstance(value, complex) or 0 <= value <= 127 or dtype.kind == "b":
-        return value
-    if dtype.kind in INTEGER:
-        bits = dtype.itemsize * 8 - (dtype.kind == "i")
-        if isinstance(value, int) and dtype.kind == "u" and -(1 << bits) < value < 0:
-            return value + (1 << bits)
-        fits = (-(1 << bits) if dtype.kind == "i" else 0) <= value < 1 << bits
-    else:
-        fits = not _GREATEST.get(str(dtype), float("inf")) < abs(value) < float("inf")
-    if not fits:
-        raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: {value}")
-    return value
-
-
 # What `refuse` refuses, as NumPy's letters of dtypes; that of bfloat16, which is not NumPy's own, is V.
 BOOL, INTEGER, COMPLEX = "b", "iu", "c"
 INTEGRAL, DIFFERENTIABLE = "biu", "fcV"
@@ -75,6 +54,45 @@ def bounded(xp, input, low, high):
         # NumPy's `clip` is vectorised; its `maximum` with a number is not, and five times slower.
         return input.clip(low, high)
     return xp.minimum(xp.maximum(input, low), high)
+
+
+_LARGEST = {"float16": 65504.0, "bfloat16": 2.0**128 - 2.0**120, "float32": 2.0**128 - 2.0**104}
+_LARGEST["complex64"] = _LARGEST["float32"]
+
+
+def fitted(dtype, value, infinite=False):
+    """Return a Python number as an element of a dtype, which PyTorch's ops that write numbers make of it.
+
+    Raises RuntimeError where it does not fit: fractions are cut off, -1 is the largest uint8, but neither 300 nor NaN
+    is an int8, 1j no float32, and 1e39 is none either unless it may become `infinite`.
+    """
+    if type(value) is int and 0 <= value < 128:
+        return value
+    kind, refused = dtype.kind, False
+    if kind == "b":
+        return bool(value)
+    if isinstance(value, complex) and kind != "c":
+        value, refused = value.real, value.imag != 0
+    if kind in INTEGER:
+        bits = 8 * dtype.itemsize - (kind == "i")
+        low, high = -(2**bits) + (kind == "u"), 2**bits - 1
+        refused = refused or not low <= value <= high  # NaN is not
+        value = 0 if refused else int(value) % 2**bits if kind == "u" else int(value)
+    elif not isinstance(value, complex):
+        value = float(value)
+        refused = refused or not infinite and _LARGEST.get(str(dtype), math.inf) < abs(value) < math.inf
+    if refused:
+        raise RuntimeError(f"value cannot be converted to type {dtype} without overflow")
+    return value
+
+
+def element(dtype, value):
+    """Return a number, or an array without dimensions, that may become an element of an array of a dtype."""
+    if not hasattr(value, "dtype"):
+        return fitted(dtype, value)
+    if value.dtype.kind == "c" and dtype.kind != "c":
+        raise RuntimeError(f"value cannot be converted to type {dtype} without overflow; take .real first")
+    return value
 
 
 def is_complex(value) -> bool:

@@ -10,11 +10,12 @@ from ._checks import BOOL_OR_SIGNED
 
 
 def is_plain(index):
-    """Whether an index consists, at a glance, of ints, slices without step, None and Ellipsis only."""
+    """Whether an index consists, at a glance, of ints, slices forward, None and Ellipsis only."""
     for item in index if index.__class__ is tuple else (index,):
         cls = item.__class__
         if cls is slice:
-            if item.step is not None:
+            step = item.step
+            if step is not None and (step.__class__ is not int or step <= 0):
                 return False
         elif cls is not int and item is not None and item is not Ellipsis:
             return False
@@ -72,6 +73,19 @@ def indexed_shape(shape, index):
     sizes += shape[dim:]
     place = places[0] if len(set(places)) == 1 else 0  # dimensions of tensors that are apart come first
     return (*sizes[:place], *broadcast_shapes(*arrays), *sizes[place:])
+
+
+def check_expands(have, want) -> None:
+    """Raise RuntimeError when what has the shape `have` can't be expanded to what it is written to, of shape `want`."""
+    while len(have) > len(want) and have[0] == 1:
+        have = have[1:]
+    for n in range(1, max(len(have), len(want)) + 1):
+        if n > len(want) or (n <= len(have) and have[-n] not in (1, want[-n])):
+            size = want[-n] if n <= len(want) else 1
+            raise RuntimeError(
+                f"The expanded size of the tensor ({size}) must match the existing size ({have[-n]}) at non-singleton "
+                f"dimension {max(len(want) - n, 0)}.  Target sizes: {list(want)}.  Tensor sizes: {list(have)}"
+            )
 
 
 def two_steps(xp, shape, index):

@@ -99,9 +99,8 @@ def full(xp, size, fill_value, *, dtype=None):
             f"full(): argument 'size' (position 1) must be tuple of ints, not int; write full(({size},), ...)"
         )
     value = number("full", fill_value)
-    if dtype is None:
-        return filled(xp, size, value, dtype_for(value))
-    return filled(xp, size, fitted(value, dtype), dtype)
+    dtype = xp.dtype(dtype_for(value) if dtype is None else dtype)
+    return filled(xp, size, fitted(dtype, value), dtype)
 
 
 @full.samples
@@ -353,8 +352,6 @@ def full_like(F, input, fill_value, *, dtype=None, layout=None, device=None, req
     >>> torch.full_like(torch.tensor([1., 2.]), 3)
     tensor([3., 3.])
     """
-    if isinstance(fill_value, complex) and not (dtype or input.dtype).is_complex:
-        raise RuntimeError(f"value cannot be converted to type {dtype or input.dtype} without overflow; take .real")
     result = F.full(input.shape, fill_value, **options(input, dtype, device, False))
     return _memory_formats.like(F, result, input, memory_format, requires_grad)
 

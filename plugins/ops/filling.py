@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad.extend import Op, collect, composite, hookimpl, is_integer, op, rng
 
-from ._checks import fitted
+from ._checks import element
 from .random import (
     DIGITS,
     check_deviation,
@@ -201,10 +201,8 @@ def fill(xp, input, value):
     """
     if getattr(value, "ndim", 0):
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
-    if (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c") and input.dtype.kind != "c":
-        raise RuntimeError(f"value cannot be converted to type {input.dtype} without overflow")
     out = xp.empty_like(input)
-    out[...] = fitted(value, input.dtype)
+    out[...] = element(input.dtype, value)
     return out
 
 
@@ -219,9 +217,9 @@ def _once(out):
 
 @fill.writer
 def fill_write(xp, out, value):
-    if isinstance(value, complex) or getattr(value, "ndim", 0):
+    if getattr(value, "ndim", 0):
         return NotImplemented
-    _once(out)[...] = fitted(value, out.dtype)
+    _once(out)[...] = element(out.dtype, value)
     return out
 
 

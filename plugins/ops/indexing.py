@@ -8,7 +8,7 @@ import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, is_basic_index, op, tidy_index, view
 
 from . import _index as ix
-from ._checks import fitted
+from ._checks import element, fitted
 
 
 @composite(at=())
@@ -177,42 +177,64 @@ def accumulate(xp, out, index, values):
         ix.combine_at(xp, xp.add, out.reshape(-1), places.ravel(), xp.broadcast_to(values, places.shape).ravel())
 
 
-@op(at=(), inplace=True, node="IndexPutBackward0", like="input")
+@op(at=(), inplace="items", node="IndexPutBackward0", kinds={"value": "tensor|number"})
 def setitem(xp, input, index, value):
     """A copy of `input` with `value` written at an index."""
-    index = tidy_index(index)
     out = xp.array(input)
-    assign(xp, out, index, value)
+    if not ix.is_plain(index) or write_items(xp, out, index, value) is NotImplemented:
+        assign(xp, out, tidy_index(index), value)
     return out
+
+
+@setitem.meta
+def setitem_meta(input, index, value):
+    if is_basic_index(index) or not any(getattr(item, "dtype", None) == plugrad.bool for item in index):
+        ix.check_expands(getattr(value, "shape", ()), ix.indexed_shape(tuple(input.shape), index))
+    return input.shape, input.dtype
 
 
 def assign(xp, out, index, value):
     """`out[index] = value` with PyTorch's rules for shapes and dtypes."""
-    if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "dtype"):
-        raise TypeError(f"can't assign a {type(value).__name__} to a tensor; write torch.tensor(...)")
-    if out.dtype.kind != "c" and (isinstance(value, complex) or getattr(value, "dtype", out.dtype).kind == "c"):
-        raise RuntimeError(f"value cannot be converted to type {out.dtype} without overflow; take .real first")
-    basic, arrays = ix.two_steps(xp, out.shape, index)
+    if not hasattr(value, "dtype"):
+        value = fitted(out.dtype, value, infinite=True)
+    single = getattr(value, "size", 1) == 1
     try:
+        basic, arrays = ix.two_steps(xp, out.shape, index)
         region = out[basic]
-        if arrays and getattr(value, "ndim", 0) and value.dtype != out.dtype:
+        fills = single and len(index) == 1 and arrays and arrays[0].dtype.kind == "b"
+        if arrays and not fills and getattr(value, "dtype", out.dtype) != out.dtype:
             raise RuntimeError(
                 f"Index put requires the source and destination dtypes match, got {out.dtype} for the "
                 f"destination and {value.dtype} for the source."
             )
-        region[arrays if arrays else ...] = fitted(value, out.dtype)
+        region[arrays if arrays else ...] = value
     except IndexError as error:
         raise ix.reworded(error, out.shape) from None
     except (ValueError, TypeError):  # NumPy's for a boolean index and values of two dimensions
-        target = region[arrays].shape if arrays else region.shape
+        if not arrays:
+            ix.check_expands(value.shape, region.shape)
+        target = region[arrays].shape
         extra = max(getattr(value, "ndim", 0) - len(target), 0)
         if extra and (value.size == 1 or tuple(value.shape) == (1,) * extra + tuple(target)):
-            region[arrays if arrays else ...] = value.reshape(() if value.size == 1 else target)
+            region[arrays] = value.reshape(() if value.size == 1 else target)
             return
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing "
             f"result of shape {list(target)}"
         ) from None
+
+
+@setitem.writer
+def write_items(xp, out, index, value):
+    """Write at a plain index, or one array of indices or mask."""
+    if not ix.is_plain(index) and getattr(getattr(index, "dtype", None), "char", "") not in ("l", "?"):
+        return NotImplemented
+    if type(value) is float and out.dtype.kind != "f":  # which may not fit
+        return NotImplemented
+    try:
+        out[index] = value
+    except (ArithmeticError, LookupError, TypeError, ValueError):  # before anything was written
+        return NotImplemented
 
 
 @setitem.vjp("input")
@@ -443,13 +465,14 @@ def index_fill(xp, input, dim, index, value):
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
     if index.ndim > 1:
         raise RuntimeError("Index has to be a vector/scalar")
-    if input.dtype.kind != "c" and (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c"):
+    if isinstance(value, complex) and input.dtype.kind != "c":
         raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+    value = element(input.dtype, value)
     dim, out = axes(dim, input.ndim), xp.array(input)
     n = input.shape[dim] if input.ndim else 1
     ix.check_range(xp, index, n, IndexError, dim, low=-n)
     lifted = out if input.ndim else out.reshape(1)
-    lifted[(slice(None),) * dim + (index.reshape(-1),)] = fitted(value, out.dtype)
+    lifted[(slice(None),) * dim + (index.reshape(-1),)] = value
     return out
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, broadcast_shapes, collect, elementwise, hookimpl, is_integer, op
+from plugrad.extend import Op, broadcast_shapes, collect, elementwise, hookimpl, op
 
 from . import _index as ix
-from ._checks import fitted
+from ._checks import element
 
 
 @op()
@@ -88,7 +88,8 @@ def put_samples(make):
     yield make.args(make(3, 4), make.ints(3, low=0, high=12), make(3), True)
 
 
-def refuse_mask(name, mask):
+def refuse_mask(name, mask) -> None:
+    """Raise RuntimeError unless a mask is one of bools."""
     if mask.dtype.kind != "b":
         raise RuntimeError(
             f"{name} only supports boolean masks, but got mask with dtype {mask.dtype}; write mask.bool()"
@@ -108,14 +109,9 @@ def masked_fill(xp, input, mask, value):
         raise RuntimeError(
             f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
-    if input.dtype.kind != "c" and (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c"):
-        raise RuntimeError(f"value cannot be converted to type {input.dtype} without overflow")
+    value = element(input.dtype, value)
     if hasattr(value, "dtype"):
         value = value.astype(input.dtype)
-    elif is_integer(input.dtype):
-        value = int(fitted(value, input.dtype))
-    else:
-        value = bool(value) if input.dtype.kind == "b" else fitted(value, input.dtype)
     return xp.where(mask, value, input)
 
 

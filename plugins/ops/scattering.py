@@ -5,7 +5,7 @@ from __future__ import annotations
 from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, hookimpl, is_floating, is_integer, op
 
 from . import _index as ix
-from ._checks import fitted
+from ._checks import element
 
 
 def places(xp, index, dim):
@@ -119,6 +119,7 @@ def scatter(xp, input, dim, index, src=None, *, value=None, reduce=None):
     src = value if src is None else src
     if src is None:
         raise TypeError("scatter() missing 1 required argument: 'src', a tensor, or 'value', a number")
+    src = element(input.dtype, src)
     dim, tensor = axes(dim, input.ndim), hasattr(src, "dtype")
     if tensor and src.dtype != input.dtype and (src.ndim or value is None):
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
@@ -130,10 +131,8 @@ def scatter(xp, input, dim, index, src=None, *, value=None, reduce=None):
     ix.check_range(xp, at, array.shape[dim], dim=dim)
     where, part = places(xp, ix.index_array(xp, at), dim), corner(at, *lifted(src)) if tensor and value is None else src
     if reduce is None:
-        array[where] = fitted(part, out.dtype)
+        array[where] = part
     else:
-        if not hasattr(part, "dtype") and is_integer(out.dtype):
-            part = int(part)
         flat = xp.ravel_multi_index(where, array.shape).ravel()
         part = xp.broadcast_to(xp.asarray(part, dtype=out.dtype), at.shape).ravel()
         memory = array.reshape(-1)

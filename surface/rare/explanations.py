@@ -35,15 +35,3 @@ def explain(error: Exception, node) -> None:
             stacklevel=5,
         )
         error.add_note(f"The forward call of {node.name()} was:\n{''.join(stack)}")
-
-
-def unexpandable(have, want) -> str:
-    """Return what is wrong with a value of shape `have` where one is to be written that expands to `want`."""
-    n = 1
-    while n <= min(len(have), len(want)) and have[-n] in (1, want[-n]):
-        n += 1
-    return (
-        f"The expanded size of the tensor ({want[-n] if n <= len(want) else 1}) must match the existing size "
-        f"({have[-n]}) at non-singleton dimension {max(len(want) - n, 0)}.  Target sizes: {list(want)}.  Tensor sizes: "
-        f"{list(have)}"
-    )
