@@ -9,81 +9,11 @@ from __future__ import annotations
 
 import textwrap
 
-import numpy
-
-from plugrad.devices import dtypes
-from plugrad.dispatch import interception, interpreter, source
-from plugrad.dispatch.formulas import PLAIN, output_number
-from plugrad.graph import modes
-from plugrad.graph.modes import LEAF, mode, tick
-from plugrad.graph.versions import touch, untouch
-from plugrad.tensor.description import Size
-from plugrad.tensor.layouts import open_type
-from plugrad.tensor.shapes import axes
-from plugrad.tensor.tensor import Tensor, write_out
-from plugrad.tensor.views import is_view_of, mark_view
+from plugrad.dispatch import source
+from plugrad.dispatch.formulas import output_number
+from plugrad.dispatch.support import globals_of
 
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "divide": "/"}
-
-
-class General(Exception):
-    """Sends a call to the interpreter."""
-
-
-def plain(value, ttype, types=None):
-    """Return as kernels want it an argument that is not a plain number; General where that takes more than a look."""
-    if types is not None and type(value) not in types:
-        raise General
-    if isinstance(value, Tensor):
-        if value._type.home is not ttype.home:
-            raise General
-        return value._data
-    if isinstance(value, (tuple, list)):
-        if not PLAIN.issuperset(map(type, value)) and any([isinstance(item, Tensor) for item in value]):
-            raise General
-        return value
-    if isinstance(value, dtypes.dtype):
-        return value.numpy
-    if isinstance(value, (numpy.generic, numpy.ndarray)):
-        raise General
-    return value
-
-
-def narrow(value, np) -> bool:
-    """Whether an argument that a formula uses leaves gradients of the dtype `np` in that dtype."""
-    dtype = getattr(value, "dtype", np)
-    return dtype is np or dtypes.is_integral(dtype)
-
-
-class _BoolTypes(dict):
-    """The tensor type of bools on the device of a tensor type."""
-
-    def __missing__(self, ttype):
-        bools = self[ttype] = ttype.to(dtypes.bool)
-        return bools
-
-
-PLAIN_OR_SEQUENCE = PLAIN | {tuple, list}
-_GLOBALS = {
-    "General": General, "LEAF": LEAF, "INTS": {int}, "SIZES": {tuple, list, Size},
-    "PLAIN": PLAIN, "PLAIN_OR_SEQUENCE": PLAIN_OR_SEQUENCE,
-    "Tensor": Tensor, "apply": interpreter.apply, "axes": axes, "bool_type": _BoolTypes(),
-    "check": interpreter.check, "composite": interception.composite, "failed": interpreter.failed,
-    "finish_many": interpreter.finish_many,
-    "is_view_of": is_view_of, "mark_view": mark_view, "mode": mode, "modes": modes, "named": interpreter.named,
-    "narrow": narrow, "new": object.__new__, "open_type": open_type, "operate": interpreter.operate, "plain": plain,
-    "tick": tick, "touch": touch, "type": type, "untouch": untouch, "wrapped": interpreter.wrapped,
-    "write_out": write_out,
-}  # fmt: skip
-
-
-def globals_of(op, **own) -> dict:
-    """Return the globals of a generated function; each begins with an underscore, as no parameter does."""
-    names = {f"_{name}": value for name, value in (_GLOBALS | own).items()}
-    for name, kind in op.known_kinds.items():
-        names[f"_types_{name}"], names[f"_plain_{name}"] = kind.types, kind.types & PLAIN
-        names[f"_sizes_{name}"] = kind.types & PLAIN_OR_SEQUENCE
-    return {**names, **source.default_globals(op), "Tensor": Tensor, "_op": op}
 
 
 class NodeMakers(dict):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from plugrad.devices import dtypes
 from plugrad.devices.device import device
 from plugrad.dispatch import factories, inplace, interception, source
-from plugrad.dispatch.emitter import NodeMakers, Writer, globals_of
+from plugrad.dispatch.emitter import NodeMakers, Writer
 from plugrad.dispatch.formulas import of_composites
+from plugrad.dispatch.support import globals_of
 from plugrad.graph import modes
 
 

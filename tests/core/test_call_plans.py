@@ -7,8 +7,8 @@ import pytest
 
 import plugrad
 from plugrad import registry
-from plugrad.dispatch.emitter import globals_of
 from plugrad.dispatch.plan import ROLES
+from plugrad.dispatch.support import globals_of
 from plugrad.extend import factory, op, register, unary, unregister, view
 
 ROOT = pathlib.Path(__file__).parents[2]
