@@ -148,6 +148,8 @@ def reworded(error, shape):
                 "C++ to convert a 0-dim tensor to a number"
             )
         return IndexError(f"too many indices for tensor of dimension {len(shape)}")
+    if text.startswith("only integers"):  # all others were refused before: it is one that NumPy can't hold
+        return ValueError("Overflow when unpacking long long: an index does not fit in 64 bits")
     return IndexError(
         text.replace("axis", "dimension").replace(
             "shape mismatch: indexing arrays could not be broadcast together with shapes",

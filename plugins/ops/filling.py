@@ -295,7 +295,7 @@ def filled_with_samples(make):
     yield make.on_copy(make(2, 3, requires_grad=False), 2.5)
 
 
-@op(at=(), inplace=True, like="input", kinds={"non_blocking": "bool"})
+@op(at=(), inplace=True, like="input", kinds={"src": "tensor|number", "non_blocking": "bool"})
 def copy(xp, input, src, non_blocking=False):
     """The values of `src`, broadcast and cast to the shape and dtype of `input`.
 

@@ -205,6 +205,11 @@ def pad(F, input, pad, mode="constant", value=None):
             f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor: mode '{mode}' pads the last "
             "dimension of 2D or 3D input (2 numbers), the last 2 of 3D or 4D (4), the last 3 of 4D or 5D (6)"
         )
+    if mode != "circular" and 0 in input.shape[-padded - 1 :]:
+        raise RuntimeError(
+            f"Expected {padded + 1}D or {padded + 2}D (batch mode) tensor with possibly 0 batch size and other "
+            f"non-zero dimensions for input, but got: {list(input.shape)}"
+        )
     pairs = _pairs(pad, input.ndim)
     _check_reach(mode, input.shape, pairs)
     _padded_shape(input.shape, pairs)

@@ -38,8 +38,17 @@ def average_square(xp, mean, values, decay, t):
     mean += t
 
 
+def check_pair(name, values) -> None:
+    """Raise TypeError for an option that is no tuple, ValueError for one that has not two numbers."""
+    if not isinstance(values, (tuple, list)):
+        raise TypeError(f"{name} must be a tuple of two numbers, not {type(values).__name__}")
+    if len(values) != 2:
+        raise ValueError(f"{name} must be two numbers, but there are {len(values)}")
+
+
 def fractions(betas) -> tuple:
     """Return `betas` as plain numbers; raise ValueError unless each lies in [0, 1)."""
+    check_pair("betas", betas)
     betas = tuple([beta.item() if isinstance(beta, Tensor) else beta for beta in betas])
     for index, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from plugrad.extend import Optimizer, collect, hookimpl
 
+from ._common import check_pair
+
 
 class Rprop(Optimizer):
     r"""Resilient backpropagation: steps that follow the signs of gradients only.
@@ -39,6 +41,8 @@ class Rprop(Optimizer):
         differentiable=False,
     ):
         self.nonnegative(lr=lr)
+        check_pair("etas", etas)
+        check_pair("step_sizes", step_sizes)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}; write etas=(below 1, above 1)")
         super().__init__(params, self.options(locals()))

@@ -54,6 +54,9 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
 @no_grad()
 def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None) -> None:
     """Scale gradients whose norm is `total_norm` down to `max_norm`, in place."""
+    if not isinstance(total_norm, Tensor):
+        what = type(total_norm).__name__
+        raise TypeError(f"clip_grads_with_norm_(): argument 'total_norm' must be Tensor, not {what}")
     factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
     for grad in _gradients(parameters):
         grad.mul_(factor.to(grad.device))
