@@ -155,7 +155,11 @@ class OpNode(Node):
         number = output_number(name)
         if number is None or name in self.op.index:
             return _plain_tensor(value)
-        return _connect_output(self, value) if number < 0 else _connect_slot(self, value, number)
+        if number >= 0:
+            return _connect_slot(self, value, number)
+        if isinstance(value, tuple):
+            return tuple([_connect_slot(self, item, i) for i, item in enumerate(value)])
+        return make(value, type_of(value), self)
 
     def _connect_input(self, name, value):
         position = self.wanted.index(name)
@@ -195,13 +199,6 @@ def connect(edge, array, fit_to=None):
             node.fit = ((array.shape, fit_to[1]),)
         edge = node
     return make(array, type_of(array), edge)
-
-
-def _connect_output(node, value):
-    """Return the saved output(s) of a node as Tensors that have the node as their history."""
-    if isinstance(value, tuple):
-        return tuple([_connect_slot(node, item, i) for i, item in enumerate(value)])
-    return make(value, type_of(value), node)
 
 
 def _connect_slot(node, value, number):

@@ -233,16 +233,12 @@ def _call_hooks(plugin, hooks) -> dict:
     for attribute, function in vars(hooks).items():
         name = hook_name(attribute, function)
         if name != "plugrad_cli":  # that one the CLI calls
-            given.setdefault(name.removeprefix("plugrad_"), []).extend(_returned(name, function()))
+            records = function()
+            if isinstance(records, (str, dict, type)) or not hasattr(type(records), "__iter__"):
+                forgotten = "its `return` is missing" if records is None else "write `return [...]`"
+                raise TypeError(f"the hook {name} must return a list, it returned {records!r}: {forgotten}")
+            given.setdefault(name.removeprefix("plugrad_"), []).extend(records)
     return given
-
-
-def _returned(name, value):
-    """Return what a hook returned, if that is a list or another iterable of records."""
-    if isinstance(value, (str, dict, type)) or not hasattr(type(value), "__iter__"):
-        forgotten = "its `return` is missing" if value is None else "write `return [...]`"
-        raise TypeError(f"the hook {name} must return a list, it returned {value!r}: {forgotten}")
-    return value
 
 
 events.on_needed.append(lambda plugin, quiet: (load_or_warn if quiet else load)(plugin))

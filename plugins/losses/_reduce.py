@@ -13,8 +13,9 @@ REDUCTIONS = ("none", "mean", "sum")
 
 def check_reduction(reduction) -> None:
     """Raise ValueError when `reduction` is none of "none", "mean" and "sum"."""
-    if reduction not in REDUCTIONS:
-        raise ValueError(f"{reduction} is not a valid value for reduction; write 'none', 'mean' or 'sum'")
+    if not isinstance(reduction, str) or reduction not in REDUCTIONS:
+        what = reduction if isinstance(reduction, str) else f"of type {type(reduction).__name__}: it"
+        raise ValueError(f"{what} is not a valid value for reduction; write 'none', 'mean' or 'sum'")
 
 
 def reduced(xp, values, reduction, dtype):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 from plugrad.extend import Op, axes, collect, composite, hookimpl, is_integer, op, view
 
 from .strided import memory_of
@@ -145,11 +147,11 @@ def movedim(F, input, source, destination):
     >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
     torch.Size([3, 4, 2])
     """
-    if isinstance(source, int) is not isinstance(destination, int):
+    if isinstance(source, (tuple, list)) is not isinstance(destination, (tuple, list)):
         raise TypeError("movedim() received an invalid combination of arguments: source and destination differ in kind")
     n = input.ndim
-    source = (source,) if isinstance(source, int) else tuple(source)
-    destination = (destination,) if isinstance(destination, int) else tuple(destination)
+    source = tuple(source) if isinstance(source, (tuple, list)) else (index(source),)
+    destination = tuple(destination) if isinstance(destination, (tuple, list)) else (index(destination),)
     if len(source) != len(destination):
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({list(source)} dims) should contain the same "

@@ -292,6 +292,8 @@ def _checked_tangents(primals, tangents, name):
             f"{len(directions)} tensors in them"
         )
     for number, (tensor, direction) in enumerate(zip(given, directions)):
+        if not isinstance(tensor, Tensor):
+            raise RuntimeError(f"{name}: primal {number} must be a Tensor, not {type(tensor).__name__}")
         if not isinstance(direction, Tensor) or tensor.shape != direction.shape:
             size = list(direction.shape) if isinstance(direction, Tensor) else type(direction)
             raise RuntimeError(f"{name}: tangent {number} has size {size}, its primal {list(tensor.shape)}")

@@ -66,6 +66,8 @@ T.LongTensor(x) | T.LongTensor(2.0) | T.full_like(x, 1j) | T.roll(x, [1.0, 2], (
 F.max_pool2d(x[None], (2.0, 1)) | F.max_pool2d(x[None], 1 << 62) | T.linalg.cross(x, x.double()) | T.movedim(x, (0,), 1)
 T.binomial(x, i) | T.unravel_index(x, (3, 2)) | T.tensordot(x, 3, 1) | T.tensordot(x, x, '') | T.mvlgamma(x, 1 << 63)
 T.tensor_split(x, 1 << 63) | T.autograd.grad(s, s, allow_unused=[]) | T.Generator().manual_seed(1.5)
+exec('x[0] = [1., 2., 3.]') | exec('x[0] = np.ones(3)') | exec('x[[0, 1]] = (1., 2., 3.)') | exec('x[0, 0] = [1.]')
+T.func.jvp(lambda a: a, (2,), (x,)) | F.mse_loss(x, x, reduction=[]) | T.movedim(x, (0,), 1)
 x.copy_([1, 2, 3]) | x.copy_('a') | i.fill_(1 << 64) | x[1 << 70] | F.pad(T.ones(1, 0, 3), (1, 1), mode='reflect')
 T.nn.ReplicationPad1d(1)(T.ones(2, 0, 3))
 T.nn.CTCLoss()(T.ones(4, 1, 3).log_softmax(2), T.tensor([[1, 2]]), T.tensor([4]), (2,)) | T.optim.Adam([x], betas=0.9)
@@ -83,7 +85,7 @@ def test_items_are_not_deleted():
 def outcome(text, library):
     x = library.ones(2, 3)
     names = {"x": x, "i": x.long(), "n": numpy.ones((1, 1, 2, 2)), "T": library, "F": library.nn.functional}
-    names["s"] = (library.ones(2, requires_grad=True) * 2).sum()
+    names["np"], names["s"] = numpy, (library.ones(2, requires_grad=True) * 2).sum()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
