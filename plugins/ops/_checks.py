@@ -68,7 +68,7 @@ def fitted(dtype, value, infinite=False):
     """
     if type(value) is int and 0 <= value < 128:
         return value
-    kind, refused = dtype.kind, False
+    kind, refused, given = dtype.kind, False, value
     if kind == "b":
         return bool(value)
     if isinstance(value, complex) and kind != "c":
@@ -82,6 +82,8 @@ def fitted(dtype, value, infinite=False):
         value = float(value)
         refused = refused or not infinite and _LARGEST.get(str(dtype), math.inf) < abs(value) < math.inf
     if refused:
+        if isinstance(given, int) and not -(1 << 63) <= given < 1 << 64:
+            raise OverflowError(f"int too big to convert: it has more than 64 bits, and the elements are {dtype}")
         raise RuntimeError(f"value cannot be converted to type {dtype} without overflow")
     return value
 
