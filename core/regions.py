@@ -48,6 +48,9 @@ class _State:
                 flag.discard(ref(self))
 
 
+_NOTHING = (None, None, None, None)  # whose region is about to begin: the context, its flag, its guard, those before
+
+
 class _Thread:
     """Where one thread is: its states, and what stands between a `with` block's question and its entry."""
 
@@ -55,7 +58,7 @@ class _Thread:
 
     def __init__(self):
         self.stack = (_State({}, bool),)  # outermost first
-        self.prepared = (None, None, None)
+        self.prepared = _NOTHING
         self.by_hand = ()
 
     def states(self) -> tuple:
@@ -91,12 +94,14 @@ class _Thread:
 
     def enter(self, context, modes: dict) -> None:
         """Begin the region of a context manager, in which some modes are others."""
-        owner, flag, guard = self.prepared
-        if owner is not context or flag.closed:  # `__enter__` was called by hand, or by an ExitStack
-            if owner is not type(context) or flag.closed:
-                flag, guard = BytesIO(), None
+        owner, flag, guard, before = self.prepared
+        while flag is not None and (flag.closed or owner is not context and owner is not type(context)):
+            owner, flag, guard, before = before
+        if flag is not None:
+            self.prepared = before
+        if owner is not context:  # `__enter__` was called by hand, or by an ExitStack
+            flag = flag or BytesIO()
             self.by_hand = (*[held for held in self.by_hand if not held[1].closed], (context, flag))
-        self.prepared = _NOTHING
         self.begin(flag, modes, guard)
 
     def begin(self, flag: BytesIO, modes: dict, guard=None) -> None:
@@ -108,9 +113,6 @@ class _Thread:
         self.stack = (*stack, _State(modes, ended, guard))
         if "pausing" in modes:
             mode.records = ended if modes["pausing"] and mode.records is _always else _ask
-
-
-_NOTHING = (None, None, None)
 
 
 class Modes(threading.local):
@@ -153,7 +155,10 @@ class Exit:
             return partial(_leave, context)
         flag = BytesIO()
         leave = partial(_leave) if context is None else flag.__exit__
-        thread.prepared = (owner if context is None else context, flag, ref(leave, flag.__exit__))
+        before = thread.prepared  # not nothing where a signal's handler or a `__del__` came before a block's entry
+        while before[1] is not None and before[1].closed:
+            before = before[3]
+        thread.prepared = (owner if context is None else context, flag, ref(leave, flag.__exit__), before)
         return leave
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from plugrad.errors import AmbiguousNameError, PluginLoadError
 from plugrad.registry.claims import candidates_for, choose, core_has, forget, is_meant
-from plugrad.registry.decisions import prefer
 from plugrad.registry.entry_points import Plugin, describe_failure, promised_names
 from plugrad.registry.events import reserve
 from plugrad.registry.kinds import HOMES, KINDS, declare_kind
@@ -27,6 +26,7 @@ from plugrad.registry.lookup import (
     resolve,
     scope_of,
 )
+from plugrad.registry.namespaces import lazy_names
 from plugrad.registry.preferences import normalise, preference, preferred
 from plugrad.registry.registration import commit
 from plugrad.registry.store import Entry, backends, claims, lock, ops, plugins, public, tables
@@ -38,3 +38,5 @@ __all__ = [
     "normalise", "op", "op_in", "operator_op", "ops", "plugins", "prefer", "preference", "preferred", "promised_names",
     "public", "reason", "reserve", "resolve", "scope_of", "tables",
 ]  # fmt: skip
+
+__getattr__, __dir__ = lazy_names(globals(), None, {"registry.third_parties.decisions": "prefer"})

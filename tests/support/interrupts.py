@@ -56,16 +56,27 @@ class Tracer:
         return self
 
 
-def run_traced(program, tracer):
-    """Run `program()` under a tracer; Ctrl-C raises KeyboardInterrupt, whatever was to be done about it before."""
+def run_traced(program, tracer, handler=signal.default_int_handler):
+    """Run `program()` under a tracer; Ctrl-C calls a handler: one that raises KeyboardInterrupt, or another."""
     before = sys.gettrace()
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
+    handler = signal.signal(signal.SIGINT, handler)  # a shell's job in the background ignores it
     sys.settrace(tracer)
     try:
         return program()
     finally:
         sys.settrace(before)
         signal.signal(signal.SIGINT, handler)
+
+
+def handled(program, handler, most=400, seed=0):
+    """Yield (where, result) for runs of `program()`, at a point of each of which a signal's handler is called."""
+    program()
+    counter = Tracer()
+    run_traced(program, counter)
+    for point in sorted(random.Random(seed).sample(range(counter.count), min(most, counter.count))):
+        tracer = Tracer(point)
+        result = run_traced(program, tracer, lambda *signal: handler())
+        yield tracer.where, result
 
 
 def interrupted(program, prepare=lambda: None, most=400, seed=0, error=None):
