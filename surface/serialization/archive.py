@@ -74,6 +74,8 @@ class Archive:
         for info in self.zip.infolist():
             self._check(info)
             self.members[info.filename] = info
+        if self.members and min(info.header_offset for info in self.members.values()):
+            raise damaged(what, "something stands before its first member: it may be two files in one")
         if sum(info.file_size for info in self.members.values()) > self.size:
             raise damaged(what, "its members are said to be larger than the file")
         if HEADER not in self.members:

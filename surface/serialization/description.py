@@ -56,6 +56,9 @@ class CheckpointError(pickle.UnpicklingError, RuntimeError):
 
 def damaged(where: str, why: object) -> CheckpointError:
     """Return the error for an entry of a checkpoint that can't be read."""
+    why = str(why)  # it may quote the file
+    if len(why) > 300 or not why.isprintable():
+        why = f"{ascii(why[:200])[1:-1]}..."
     return CheckpointError(f"the checkpoint is damaged: {where}: {why}")
 
 
