@@ -43,9 +43,11 @@ class _Saved:
         self.tensor = None if output is not None else tensor
 
 
-def _packed(pack, tensor, unpack) -> Packed:
-    edge = tensor._live_edge()
-    return Packed(pack(tensor), unpack, tensor if edge is LEAF else edge)
+def _packed(pack, saved, unpack) -> Packed:
+    if saved.output is not None:
+        return Packed(pack(from_raw(saved.data)), unpack, saved.output)
+    edge = saved.tensor._live_edge()
+    return Packed(pack(saved.tensor), unpack, saved.tensor if edge is LEAF else edge)
 
 
 class FunctionNode(Node):
@@ -179,10 +181,7 @@ class FunctionNode(Node):
         if mode.saved_hooks:
             pack, unpack = mode.saved_hooks[-1]
             with no_grad():
-                saved = [
-                    value if value is None or value.output is not None else _packed(pack, value.tensor, unpack)
-                    for value in saved
-                ]
+                saved = [value and _packed(pack, value, unpack) for value in saved]
         self.saved = tuple(saved)
         if mode.anomaly:
             annotate(self, from_raw)
@@ -202,8 +201,9 @@ class FunctionNode(Node):
 
     def _restored(self, value):
         if isinstance(value, Packed):
-            tensor = value.unpacker(value.packed)
-            return tensor if value.edge is None else connect(value.edge, tensor._data)
+            tensor, edge = value.unpacker(value.packed), value.edge
+            edge = self._edge_of(edge) if type(edge) is int else edge
+            return tensor if edge is None else connect(edge, tensor._data)
         check_unchanged(self, (value.data,))
         if value.output is None:
             return value.tensor

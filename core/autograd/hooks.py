@@ -63,7 +63,7 @@ def run_after(node, rare: Rare, grads, g, on_tensors: bool):
     """Stop at NaN in anomaly mode, run node hooks; return the gradients of the node's edges."""
     if mode.anomaly and mode.check_nan:
         for number, grad in enumerate(grads):
-            if grad is not None and bool(ensure_tensor(grad).isnan().any()):
+            if grad is not None and type(grad) is not Outputs and bool(ensure_tensor(grad).isnan().any()):
                 raise RuntimeError(f"Function '{node.name()}' returned nan values in its {number}th output.")
     if not rare.after:
         return grads

@@ -101,14 +101,7 @@ def check_writable(target) -> None:
         if base._edge is LEAF or base._edge is None:
             what = "a view of a leaf Variable that requires grad is being used in an in-place operation"
             raise RuntimeError(f"{what}: clone() the leaf first, or wrap the write in `with torch.no_grad():`")
-        _check_view(target)
-
-
-def _check_view(target) -> None:
-    """Raise RuntimeError if autograd can't follow a write to a view."""
-    refusal = target._view.refusal()
-    if refusal is not None:
-        raise RuntimeError(refusal)
+        target._view.check()
 
 
 def store(target, result):
@@ -127,7 +120,7 @@ def store(target, result):
         result = result.to(target.device, target.dtype)
     edge = result._edge if target._type.is_differentiable else None
     if edge is not None and target._base is not None and mode.grad:
-        _check_view(target)
+        target._view.check()
     array = target._data
     saves_y = False
     if edge is not None and isinstance(edge, Node) and edge.saved:

@@ -17,7 +17,7 @@ FREED = (
 
 
 class Packed:
-    """A saved array in the form that the user's saved-tensor hooks gave it; `edge` is its history in a Function."""
+    """A saved array as the user's saved-tensor hooks gave it; `edge` leads to the input or output of a Function."""
 
     __slots__ = ("packed", "unpacker", "edge")
 

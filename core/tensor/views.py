@@ -47,6 +47,11 @@ class View:
             "output of a function that returns multiple views, which can't be modified: write it out of place."
         )
 
+    def check(self) -> None:
+        """Raise RuntimeError if autograd can't follow a write to the view."""
+        if self.refusal() is not None:
+            raise RuntimeError(self.refusal())
+
     def steps(self) -> list:
         """Return the views on the way from the base to this one."""
         steps, view = [], self

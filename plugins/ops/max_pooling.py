@@ -60,10 +60,11 @@ def _hand_down(xp, g, values, most, position, axis):
         aligned = xp.empty_like(most, dtype=g.dtype)
         aligned[...] = g
         g = aligned
-    result = (xp.empty_like if axis.covers else xp.zeros_like)(values, dtype=g.dtype)
+    finite = bool(xp.isfinite(g.sum()))  # products with a mask are right, and quicker than where()
+    result = (xp.empty_like if axis.covers and finite else xp.zeros_like)(values, dtype=g.dtype)
     *others, last = [tapped(position, tap) for tap in axis.taps]
     rest = g
-    if axis.disjoint:
+    if axis.disjoint and finite:
         for where in others:
             part = xp.multiply(rest, values[where] == most, out=result[where])
             rest = xp.subtract(rest, part, out=result[last])
@@ -71,8 +72,9 @@ def _hand_down(xp, g, values, most, position, axis):
             result[last] = g
         return result
     for where, tap in zip((*others, last), axis.taps):
-        part = rest if where is last else rest * (values[where] == most)
-        rest = rest - part
+        chosen = where is last or values[where] == most
+        part = rest if where is last else rest * chosen if finite else xp.where(chosen, rest, 0)
+        rest = rest - part if finite else xp.where(chosen, 0, rest)
         if isinstance(tap, slice):
             result[where] += part
         else:

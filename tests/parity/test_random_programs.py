@@ -514,6 +514,35 @@ FOUND = {
         b.add_(1)
         y.sum().backward()
     """,
+    "the gradient of a maximum that is no number goes to its place alone": """
+        x = T.tensor([[[1.0, 3.0, 2.0, 5.0, 5.0, 1.0, 7.0]]], requires_grad=True)
+        g = T.tensor([[[float('nan'), float('inf'), 1.0]]])
+        T.nn.functional.max_pool1d(x, 2).backward(g)
+        T.nn.functional.max_pool1d(x, 3, 2).backward(g)
+        T.nn.functional.max_pool1d(x, 3, 2, 0, 1).backward(-g)
+        T.nn.functional.adaptive_max_pool1d(x, 3).backward(g)
+    """,
+    "hooks pack the outputs that a Function saved": """
+        x = T.tensor([1.5, 2.0], requires_grad=True)
+        with T.autograd.graph.saved_tensors_hooks(lambda t: [seen('packed', t), t.clone()][1], lambda t: t):
+            y = Exp.apply(x)
+            z, w = Context.apply(x * 1, x)
+        g, = T.autograd.grad(y.sum(), x, create_graph=True)
+        y.neg_()
+        (g.square() + z).sum().backward()
+    """,
+    "anomaly mode looks at outputs that have hooks": """
+        x = T.tensor([1.0, -1.25], requires_grad=True)
+        a, b = x.sort(0)
+        a.register_hook(double)
+        a.retain_grad()
+        y = T.nn.functional.group_norm(x.reshape(1, 1, -1), 1)
+        y.register_hook(double)
+        with T.autograd.set_detect_anomaly(True):
+            a.mean().backward(retain_graph=True)
+            y.square().mean().backward()
+        (a * float('nan')).sum().backward()
+    """,
 }
 
 

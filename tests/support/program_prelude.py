@@ -295,11 +295,11 @@ def double(g):
 
 
 def see_inputs(name):
-    return lambda gi, go: [seen(name, g) for g in (*gi, *go) if g is not None] and None
+    return lambda gi, go: [seen(name, g) for g in (*gi, *go) if g is not None] and None or None
 
 
 def see_outputs(name):
-    return lambda go: [seen(name, g) for g in go if g is not None] and None
+    return lambda go: [seen(name, g) for g in go if g is not None] and None or None
 
 
 def see_grad(name):
