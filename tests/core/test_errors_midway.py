@@ -8,9 +8,11 @@ import pytest
 
 import plugrad as torch
 from plugrad.autograd.accumulate import _accumulating
-from plugrad.extend import OpHook, register, unary, unregister
+from plugrad.extend import OpHook, register
 from plugrad.registry import lock
+from support import thrice
 from support.interrupts import interrupted
+from support.modes import modes_on
 
 # Python swallows what is raised while it frees an array.
 swallowed = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -36,7 +38,7 @@ def state():
     thread.start()
     thread.join()
     hooks = torch.overrides.has_torch_function((torch.ones(1),))
-    return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_anomaly_enabled(), hooks, held
+    return modes_on(), hooks, held
 
 
 def in_regions(x):
@@ -201,37 +203,15 @@ def test_a_walk_near_the_end_of_the_stack_ends_in_an_error_and_nothing_else():
 
 
 def test_what_failed_at_its_first_use_for_want_of_memory_works_at_the_next():
-    def prepare():
-        @unary()
-        def thrice(xp, input):
-            return 3 * input
-
-        @thrice.vjp
-        def thrice_vjp(F, g):
-            return 3 * g
-
-        if hasattr(torch, "thrice"):
-            unregister(torch.thrice.__op__)
-        return thrice
-
     def use(op):
         register(op)
         x = torch.ones(2, requires_grad=True)
         x.thrice().sum().backward()
         x.detach().thrice_()
 
-    try:
-        for where, op, _ in interrupted(use, prepare, 120, error=MemoryError):
-            if not hasattr(torch, "thrice"):
-                assert not hasattr(torch.ones(1), "thrice"), where
-                register(op)
-            x = torch.ones(2, requires_grad=True)
-            assert hasattr(x, 'thrice'), where
-            x.thrice().sum().backward()
-            assert x.grad.tolist() == [3.0, 3.0], where
-            assert x.detach().thrice_().tolist() == [3.0, 3.0], where
-    finally:
-        unregister(torch.thrice.__op__)
+    with thrice.taken_back():
+        for where, op, _ in interrupted(use, thrice.thrice, 120, error=MemoryError):
+            thrice.check(op, where)
 
 
 def test_walks_in_walks_without_end_of_frames():

@@ -5,21 +5,11 @@ import contextlib
 import pytest
 
 import plugrad as torch
-from plugrad.graph import modes
+from plugrad.extend import register
 from plugrad.utils.checkpoint import checkpoint
+from support import thrice
 from support.interrupts import interrupted
-
-
-def all_modes():
-    return (
-        torch.is_grad_enabled(), torch.is_inference_mode_enabled(), modes.mode.anomaly, modes.mode.saved_hooks,
-        modes.mode.op_hooks, modes.mode.function_modes, modes.mode.dispatch_modes, modes.mode.walk,
-        torch.get_default_device(), modes.mode.random_refusal, modes.mode.in_hook, modes.mode.depth,
-        bool(modes.paused), bool(modes.special), bool(modes.elsewhere), bool(modes.watched - {"overriding classes"}),
-    )  # fmt: skip
-
-
-QUIET = (True, False, False, (), (), (), (), None, torch.device("cpu"), "", False, 0)
+from support.modes import flags, modes_on
 
 
 @torch.no_grad()
@@ -118,12 +108,12 @@ swallowed = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableException
 @pytest.mark.parametrize("name", [*MODES, *ELSEWHERE])
 def test_modes_come_back(name):
     program, most = (MODES[name], 400) if name in MODES else (ELSEWHERE[name], 100)
-    before = all_modes()  # an overriding class of another test keeps a flag up for good
-    assert before[: len(QUIET)] == QUIET
+    assert not modes_on()
+    before = flags()
     stopped = 0
     for where, _, was in interrupted(program, lambda: torch.ones(3, requires_grad=True), most):
         stopped += was
-        assert all_modes() == before, where
+        assert not modes_on() and flags() == before, where
     assert stopped
 
 
@@ -270,32 +260,9 @@ def test_the_state_of_an_optimizer_is_loaded_or_not():
 
 
 def test_a_registration_is_made_or_not():
-    from plugrad.extend import register, unary, unregister
-
-    def prepare():
-        @unary()
-        def thrice(xp, input):
-            return 3 * input
-
-        @thrice.vjp
-        def thrice_vjp(F, g):
-            return 3 * g
-
-        if hasattr(torch, "thrice"):
-            unregister(torch.thrice.__op__)
-        return thrice
-
-    try:
-        for where, op, _ in interrupted(register, prepare, most=200):
-            if not hasattr(torch, "thrice"):
-                assert not hasattr(torch.ones(1), "thrice"), where
-                register(op)
-            x = torch.ones(2, requires_grad=True)
-            x.thrice().sum().backward()
-            assert x.grad.tolist() == [3.0, 3.0], where
-            assert torch.thrice(torch.ones(1)).tolist() == [3.0], where
-    finally:
-        unregister(torch.thrice.__op__)
+    with thrice.taken_back():
+        for where, op, _ in interrupted(register, thrice.thrice, most=200):
+            thrice.check(op, where)
 
 
 FIRST_USES = {
