@@ -198,7 +198,7 @@ def _check_sizes(mode, input_size, hidden_size, num_layers, dropout, proj_size, 
     if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
         raise ValueError(
             "dropout should be a number in range [0, 1] representing the probability of an element being zeroed; it is "
-            f"{dropout!r}"
+            f"{dropout if isinstance(dropout, (int, float)) else type(dropout).__name__}"
         )
     for name, value in flags.items():
         if not isinstance(value, bool):

@@ -292,6 +292,8 @@ def multilabel_margin_loss(F, input, target, *, reduction="mean"):
     tensor(0.8500)
     """
     check_reduction(reduction)
+    if str(target.dtype) != "torch.int64":
+        raise RuntimeError(f"expected scalar type Long but found {target.dtype}; convert the target with .long()")
     if input.shape != target.shape:
         raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     if input.ndim > 2 or not (input.shape[-1] if input.ndim else 1):

@@ -116,7 +116,11 @@ def empty_strided(xp, size, stride, *, dtype):
     >>> torch.empty_strided((2, 3), (1, 2)).stride()
     (1, 2)
     """
-    size, stride = size, tuple(stride)
+    stride = tuple(stride)
+    if len(size) != len(stride):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
+        )
     reach = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if 0 not in size else 0
     memory = xp.empty(reach, dtype)
     return xp.lib.stride_tricks.as_strided(memory, size, tuple(s * memory.itemsize for s in stride))

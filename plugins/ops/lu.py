@@ -253,6 +253,8 @@ def linalg_lu_solve(F, LU, pivots, B, *, left=True, adjoint=False, out=None):
             [0.5000]])
     """
     name = "linalg.lu_solve"
+    if B.ndim < 2:
+        raise RuntimeError(f"{name}: The input tensor B must have at least 2 dimensions.")
     check_square(name, Described(LU), "LU")
     if "int32" not in str(pivots.dtype):
         raise RuntimeError(f"{name}: pivots should be a Tensor of scalar type torch.int32")
