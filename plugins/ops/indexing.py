@@ -201,7 +201,8 @@ def assign(xp, out, index, value):
     try:
         basic, arrays = ix.two_steps(xp, out.shape, index)
         region = out[basic]
-        fills = single and len(index) == 1 and arrays and arrays[0].dtype.kind == "b"
+        tensors = [part for part in arrays or () if hasattr(part, "dtype")]
+        fills = single and len(tensors) == 1 and tensors[0].dtype.kind == "b"  # whatever else the index has
         if arrays and not fills and getattr(value, "dtype", out.dtype) != out.dtype:
             raise RuntimeError(
                 f"Index put requires the source and destination dtypes match, got {out.dtype} for the "

@@ -543,6 +543,14 @@ FOUND = {
             y.square().mean().backward()
         (a * float('nan')).sum().backward()
     """,
+    "one element is cast that is written by a mask, whatever else the index has": """
+        x = T.zeros(1, 2, 3, dtype=T.float64)
+        x[None, T.tensor([True])] = T.tensor(True)
+        x[:, T.tensor([True, False])] += T.tensor(2.0)
+        x[..., T.tensor([True, False, True])] = T.tensor([3], dtype=T.int32)
+        x[T.tensor([0])] = T.tensor(True)
+        x[T.tensor([True]), T.tensor([0])] = T.tensor(True)
+    """,
 }
 
 
