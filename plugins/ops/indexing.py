@@ -197,7 +197,7 @@ def assign(xp, out, index, value):
     """`out[index] = value` with PyTorch's rules for shapes and dtypes."""
     if not hasattr(value, "dtype"):
         value = fitted(out.dtype, value, infinite=True)
-    single = getattr(value, "size", 1) == 1
+    single, region = getattr(value, "size", 1) == 1, None
     try:
         basic, arrays = ix.two_steps(xp, out.shape, index)
         region = out[basic]
@@ -212,6 +212,8 @@ def assign(xp, out, index, value):
     except IndexError as error:
         raise ix.reworded(error, out.shape) from None
     except (ValueError, TypeError):  # NumPy's for a boolean index and values of two dimensions
+        if region is None:  # the index itself is wrong
+            raise
         if not arrays:
             ix.check_expands(value.shape, region.shape)
         target = region[arrays].shape

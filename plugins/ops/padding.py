@@ -23,6 +23,8 @@ def _padded_shape(shape, pairs):
                 f"The input size {shape[i]}, plus negative padding {pairs[i][0]} and {pairs[i][1]}, resulted in a "
                 f"negative output size, which is invalid. Check dimension {i} of your input."
             )
+        if size >= 1 << 48:  # before anything counts to it
+            raise RuntimeError(f"not enough memory for {size} elements along dimension {i}")
     return padded
 
 

@@ -66,6 +66,7 @@ T.LongTensor(x) | T.LongTensor(2.0) | T.full_like(x, 1j) | T.roll(x, [1.0, 2], (
 F.max_pool2d(x[None], (2.0, 1)) | F.max_pool2d(x[None], 1 << 62) | T.linalg.cross(x, x.double()) | T.movedim(x, (0,), 1)
 T.binomial(x, i) | T.unravel_index(x, (3, 2)) | T.tensordot(x, 3, 1) | T.tensordot(x, x, '') | T.mvlgamma(x, 1 << 63)
 T.tensor_split(x, 1 << 63) | T.autograd.grad(s, s, allow_unused=[]) | T.Generator().manual_seed(1.5)
+T.nn.ReplicationPad3d(1 << 62)(T.ones(1, 1, 2, 2, 2))
 T.lu_solve(x[0], x[:, :2], T.ones(2).int()) | T.empty_strided((2,), (3, 1)) | F.multilabel_margin_loss(x, x.half())
 exec('x[0] = [1., 2., 3.]') | exec('x[0] = np.ones(3)') | exec('x[[0, 1]] = (1., 2., 3.)') | exec('x[0, 0] = [1.]')
 T.func.jvp(lambda a: a, (2,), (x,)) | F.mse_loss(x, x, reduction=[]) | T.movedim(x, (0,), 1)
