@@ -39,8 +39,8 @@ def lazy_names(namespace: dict, home: str | None, rooms: dict | None = None):
         elif home == "ops" and names_in(f"ops.{name}", failed=True):
             return namespace_module(f"ops.{name}", f"Ops of the namespace {name!r}.")
         else:
-            found = partial(resolve, f"{home}.{name}" if home else name)
-            return kept(found, partial(namespace.__setitem__, name))
+            find = partial(resolve, f"{home}.{name}" if home else name)
+            return kept(find, partial(namespace.__setitem__, name))
         namespace[name] = value
         return value
 

@@ -75,7 +75,9 @@ def fitted(dtype, value, infinite=False):
         value, refused = value.real, value.imag != 0
     if kind in INTEGER:
         bits = 8 * dtype.itemsize - (kind == "i")
-        low, high = -(2**bits) + (kind == "u"), 2**bits - 1
+        low, high = -(2**bits), 2**bits - 1
+        if kind == "u":  # PyTorch's integers wrap around there, its floats do not
+            low = 0 if isinstance(value, float) else 1 - 2**bits
         refused = refused or not low <= value <= high  # NaN is not
         value = 0 if refused else int(value) % 2**bits if kind == "u" else int(value)
     elif not isinstance(value, complex):
