@@ -210,6 +210,8 @@ def assign(op, target, values):
         if not hasattr(value, "dtype") or not dtypes.is_integer(value.dtype) or value.ndim:
             raise TypeError(f"can't assign a {type(value).__name__} to a torch.{target.dtype.name} tensor")
         value = value.item()
+    elif isinstance(value, Tensor) and value._view is not None:
+        value._refresh()
     if len(index) == 1 and type(index[0]) is bool:  # everything, or nothing
         if not index[0]:
             return target

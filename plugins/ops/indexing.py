@@ -188,7 +188,8 @@ def setitem(xp, input, index, value):
 
 @setitem.meta
 def setitem_meta(input, index, value):
-    if is_basic_index(index) or not any(getattr(item, "dtype", None) == plugrad.bool for item in index):
+    index = tidy_index(index)
+    if is_basic_index(index):
         ix.check_expands(getattr(value, "shape", ()), ix.indexed_shape(tuple(input.shape), index))
     return input.shape, input.dtype
 
