@@ -50,7 +50,7 @@ _zeros: dict = {}
 
 @relu.vjp
 def relu_vjp(F, g, y):
-    return F.where(y <= 0, 0.0, g)
+    return F.where(y != 0, g, 0.0)  # y is never negative, and where it is NaN g goes on, as in PyTorch
 
 
 @unary(promote="same", at=())

@@ -54,13 +54,15 @@ def max_pool_samples(make):
     yield make(1, 2, 5), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False)
 
 
-def _hand_down(xp, g, values, most, position, axis):
-    """Give the gradient of maxima along one axis to the first element of each window that equals the maximum."""
+def _hand_down(xp, g, finite, values, most, position, axis):
+    """Give the gradient of maxima along one axis to the first element of each window that equals the maximum.
+
+    Where gradients are `finite`, products with a mask are right, and quicker than where().
+    """
     if g.strides != most.strides:  # one memory layout for all operands is worth a copy
         aligned = xp.empty_like(most, dtype=g.dtype)
         aligned[...] = g
         g = aligned
-    finite = bool(xp.isfinite(g.sum()))  # products with a mask are right, and quicker than where()
     result = (xp.empty_like if axis.covers and finite else xp.zeros_like)(values, dtype=g.dtype)
     *others, last = [tapped(position, tap) for tap in axis.taps]
     rest = g
@@ -88,9 +90,9 @@ def max_pool_grad(xp, grad, input, axes):
     dtype = grad.dtype
     if is_half(grad.dtype):
         grad = grad.astype("float32")
-    stages = _maxima(xp, input, axes)
+    stages, finite = _maxima(xp, input, axes), bool(xp.isfinite(grad.sum()))
     for position in range(-len(axes), 0):
-        grad = _hand_down(xp, grad, stages[-1 - position], stages[-position], position, axes[position])
+        grad = _hand_down(xp, grad, finite, stages[-1 - position], stages[-position], position, axes[position])
     grad = cropped(grad, axes)
     return grad if grad.dtype == dtype else grad.astype(dtype)
 
