@@ -71,7 +71,7 @@ def grad(
     is_grads_batched=False,
     materialize_grads=False,
 ):
-    """Return the gradients of `outputs` in `inputs`, leaving every `.grad` alone.
+    """Return the gradients of outputs with respect to inputs; `.grad` stays as it is.
 
     With `create_graph` the gradients can be differentiated again. An input that the outputs do not depend on is an
     error unless `allow_unused` (None for it) or `materialize_grads` (zeros for it).
@@ -114,8 +114,10 @@ def grad(
         elif allow_unused:
             results.append(None)
         else:
-            what = f"The differentiated Tensor at index {position} appears to not have been used in the graph"
-            raise RuntimeError(f"{what}. Set allow_unused=True if this is the desired behavior.")
+            raise RuntimeError(
+                f"The differentiated Tensor at index {position} appears to not have been used in the graph. Set "
+                f"allow_unused=True if this is the desired behavior. (Its shape is {list(tensor.shape)}.)"
+            )
     return tuple(results)
 
 

@@ -92,7 +92,7 @@ class Function(FunctionCtx):
 
     @staticmethod
     def backward(ctx, *grad_outputs):
-        """Return a gradient for each input of forward; overridden where there are any."""
+        """Return a gradient for each input of forward; every differentiable Function overrides it."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
             "backward mode AD."
@@ -112,10 +112,9 @@ class Function(FunctionCtx):
 def _run(node, args, kwargs):
     """Call forward with recording off, then make `node` the history of its outputs."""
     user, arguments = node.user, [*args, *kwargs.values()]
-    inputs = tensors_in(arguments)
-    for tensor in inputs:
-        tensor._live_edge()
-    needs = tuple(any(tensor._edge is not None for tensor in tensors_in(argument)) for argument in arguments)
+    by_argument = [tensors_in(argument) for argument in arguments]
+    inputs = [tensor for tensors in by_argument for tensor in tensors]
+    needs = tuple([any([tensor._live_edge() is not None for tensor in tensors]) for tensors in by_argument])
     context = node.context()
     context.needs_input_grad, context.num_inputs = needs, len(arguments)
     start = tick()
@@ -130,10 +129,13 @@ def _run(node, args, kwargs):
             f"{user.__name__}.forward: expected to return a Tensor or a tuple of them, got {type(output).__name__}"
         )
     if not all(is_any(tensor, outputs) for tensor in context._dirty):
-        raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output.")
+        raise RuntimeError(
+            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
+            "modified inplace must all be outputs of the Function."
+        )
     node.seq = tick()
     if any(needs) and mode.grad:
-        outputs = node.connect(arguments, inputs, outputs)
+        outputs = node.connect(arguments, by_argument, inputs, outputs)
         node.keep(args, kwargs, inputs, outputs)
     else:
         outputs = node.without_history(inputs, outputs)

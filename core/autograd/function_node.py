@@ -6,13 +6,15 @@ that the intermediate's part of the second derivative is not lost.
 
 from __future__ import annotations
 
+from io import BytesIO
+
 from plugrad import nest
 from plugrad.devices.device import type_of
 from plugrad.dispatch import inplace
 from plugrad.dispatch.formulas import F as recorded
 from plugrad.dispatch.node import connect
 from plugrad.graph import numpy_writes, rare
-from plugrad.graph.modes import LEAF, mode, no_grad, region, tick
+from plugrad.graph.modes import LEAF, mode, no_grad, tick
 from plugrad.graph.nodes import Node, Outputs, OutputSlot
 from plugrad.graph.saved import FREED, Packed, annotate, check_unchanged
 from plugrad.graph.versions import touch
@@ -20,11 +22,14 @@ from plugrad.tensor import inference
 from plugrad.tensor.tensor import Tensor, ensure_tensor, from_raw, make
 from plugrad.tensor.views import View, alias
 
-_in_forward, _in_backward = region(in_function=True, pausing=True), region(in_function=True)
+_GIVEN = {"needs_input_grad", "num_inputs", "num_outputs"}  # attributes of a context that are not the user's
+_IN_FORWARD, _IN_BACKWARD = {"in_function": True, "pausing": True}, {"in_function": True}
 
 
 def tensors_in(value) -> list:
     """Return the tensors in nested lists, tuples and dicts, in order."""
+    if isinstance(value, Tensor):
+        return [value]
     return [leaf for leaf in nest.leaves(value) if isinstance(leaf, Tensor)]
 
 
@@ -84,7 +89,8 @@ class FunctionNode(Node):
 
     def forward(self, context, args, kwargs):
         """Return what the user's forward returns, run with recording off."""
-        with _in_forward:
+        with BytesIO() as flag:
+            mode.thread.begin(flag, _IN_FORWARD)
             return self._call_forward(context, args, kwargs)
 
     def _call_forward(self, context, args, kwargs):
@@ -111,12 +117,15 @@ class FunctionNode(Node):
         self.saved = tuple(None if tensor is None else _Saved(tensor) for tensor in to_save)
         return [_unrecorded(output, is_any(output, inputs), is_any(output, dirty)) for output in outputs]
 
-    def connect(self, arguments, inputs, outputs) -> list:
+    def connect(self, arguments, by_argument, inputs, outputs) -> list:
         """Give the node its edges; return the outputs with the node as their history."""
         self.edges = tuple([tensor if tensor._edge is LEAF else tensor._edge for tensor in inputs])
         self.fit = tuple([None if tensor._edge is None else (tensor._data.shape, tensor._type.np) for tensor in inputs])
         self.inputs = len(arguments)
-        self.counts = [None if isinstance(argument, Tensor) else len(tensors_in(argument)) for argument in arguments]
+        self.counts = [
+            None if isinstance(argument, Tensor) else len(tensors)
+            for argument, tensors in zip(arguments, by_argument)
+        ]
         self.outputs = [(y._data.shape, y._type) if isinstance(y, Tensor) else None for y in outputs]
         return [
             self._connected(number, output, inputs) if isinstance(output, Tensor) else output
@@ -165,7 +174,8 @@ class FunctionNode(Node):
         attributes.pop("_dirty", None)
         attributes.pop("_not_differentiable", None)
         to_save = attributes.pop("_to_save", ())
-        saved, others = [], tensors_in([*attributes.values()])
+        saved = []
+        others = [tensor for name in attributes if name not in _GIVEN for tensor in tensors_in(attributes[name])]
         for tensor in to_save:
             if tensor is None:
                 saved.append(None)
@@ -249,7 +259,8 @@ class FunctionNode(Node):
         """Return what the user's backward returns; RuntimeError if it changed in place what it was given."""
         backward = getattr(self.user, "vjp", None) or self.user.backward
         start = tick()
-        with _in_backward:
+        with BytesIO() as flag:
+            mode.thread.begin(flag, _IN_BACKWARD)
             results = backward(context, *grads)
         if _written([grad for grad in grads if grad is not None], start):
             raise RuntimeError(
