@@ -92,7 +92,7 @@ class Function(FunctionCtx):
 
     @staticmethod
     def backward(ctx, *grad_outputs):
-        """Return a gradient for each input of forward; every differentiable Function overrides it."""
+        """Return a gradient per input of forward; differentiable Functions override it."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
             "backward mode AD."

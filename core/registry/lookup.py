@@ -6,7 +6,6 @@ Nothing here runs when an op is called.
 from __future__ import annotations
 
 import sys
-from collections import Counter
 
 from plugrad.errors import AmbiguousNameError, PluginLoadError, describe, suggestion
 from plugrad.registry import events
@@ -127,15 +126,20 @@ def _caller() -> str:
     return name
 
 
-_changes = Counter()  # how often something else came to stand behind a name
-events.on_forget.append(lambda dotted: _changes.update(names=1))
+_generation = 0  # of what stands behind the names: one more whenever that changes
+
+
+@events.on_forget.append
+def _count_change(dotted) -> None:
+    global _generation
+    _generation += 1
 
 
 def kept(find, keep):
     """Return what `find()` finds behind a name, and keep it by `keep(value)`, unless that changes meanwhile."""
-    before, value = _changes["names"], find()
+    before, value = _generation, find()
     with lock:  # in which other threads change names
-        if before == _changes["names"]:
+        if before == _generation:
             keep(value)
     return value
 
