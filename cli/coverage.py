@@ -10,7 +10,7 @@ from plugrad.catalog.rows import backends_of, ops_of, providers
 from plugrad.cli.coverage_page import page
 from plugrad.cli.output import counted, named_op, progress, refuse_unknown, refuse_unwritable, say, say_json, show
 from plugrad.testing import coverage_report
-from plugrad.testing.coverage import TRIALS
+from plugrad.testing.coverage import DTYPES, TRIALS
 from plugrad.testing.coverage_report import by_op
 
 LETTERS = {
@@ -40,7 +40,7 @@ def coverage(
     """
     chosen, homes = _chosen(names)
     device = device or homes
-    dtypes = _of(dtype, coverage_report.dtypes(), "dtype")
+    dtypes = _of(dtype, DTYPES, "dtype")
     backends = coverage_report.backends(device)
     devices = [row["name"] for row in backends if row["covered"]]
     if device:

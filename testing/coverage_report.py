@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 from plugrad import registry
 from plugrad.catalog.rows import backend_rows
-from plugrad.testing.coverage import DTYPES, TRIALS, coverage
+from plugrad.testing.coverage import TRIALS, coverage
 from plugrad.testing.running import processes
 
 SYMBOLIC = "its shape rules are the column `meta`"
 SHARE = 16  # ops that a process takes over at once
-
-
-def dtypes() -> list[str]:
-    """Return the names of the dtypes that there are here: bfloat16 needs the package `ml_dtypes`."""
-    return [name for name in DTYPES if name != "bfloat16" or importlib.util.find_spec("ml_dtypes") is not None]
 
 
 def backends(asked=None) -> list[dict]:

@@ -15,8 +15,8 @@ class dtype:
     """The type of a tensor's elements, such as `torch.float32`.
 
     There is one object per type, made here and never by users. `numpy` is the matching NumPy dtype; reading
-    it raises NotImplementedError for `complex32`, which NumPy lacks, and for `bfloat16` where the package
-    `ml_dtypes` (imported at that moment) is not installed.
+    it raises NotImplementedError for `complex32`, which NumPy lacks. That of `bfloat16` is ml_dtypes', which is
+    imported at that moment.
 
     >>> import plugrad as torch
     >>> torch.float32, torch.float32.itemsize, torch.half is torch.float16
@@ -40,13 +40,8 @@ class dtype:
                 "torch.complex32 is not supported, because NumPy has no such type; use torch.complex64, "
                 "for a torch.float16 tensor by converting it to torch.float32 first"
             )
-        try:
-            import ml_dtypes
-        except ImportError as error:
-            raise NotImplementedError(
-                "torch.bfloat16 is not available, because NumPy has no such type; "
-                "`pip install ml_dtypes` brings it, or use torch.float32"
-            ) from error
+        import ml_dtypes
+
         np_dtype = numpy.dtype(ml_dtypes.bfloat16)
         object.__setattr__(self, "numpy", np_dtype)
         _from_numpy[np_dtype] = self

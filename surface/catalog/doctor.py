@@ -10,14 +10,18 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import sys
 import urllib.parse
 import urllib.request
 import warnings
 from importlib.machinery import PathFinder
 
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.version import InvalidVersion
+
 from plugrad import registry
-from plugrad.catalog import lockfile, requirements
+from plugrad.catalog import lockfile
 from plugrad.catalog.rows import unmatched
 from plugrad.catalog.why import preference_rows
 from plugrad.errors import AmbiguousNameError, describe
@@ -181,15 +185,35 @@ def locked():
 def versions():
     """Yield the distributions that plugrad, or one with plugins, needs in another version."""
     for one in entry_points.installed():
-        for name, wanted in requirements.needs(one.distribution.read_text("METADATA") or ""):
+        for needed in _needs(one.distribution.read_text("METADATA") or ""):
+            name, wanted = needed.name, needed.specifier
             try:
                 version = importlib.metadata.version(name)
             except importlib.metadata.PackageNotFoundError:
                 yield name, f"{one.name} needs it, and it is not installed", f'pip install "{name}{wanted}"'
                 continue
-            if not requirements.fits(version, wanted):
+            if not _fits(version, wanted):
                 problem = f"version {version} is installed, {one.name} needs {wanted}"
                 yield name, problem, f'pip install "{name}{wanted}"'
+
+
+def _fits(version, wanted) -> bool:
+    try:
+        return wanted.contains(version, prereleases=True)
+    except InvalidVersion:  # of what somebody built by hand
+        return False
+
+
+def _needs(metadata: str):
+    """Yield the requirements that a distribution has here, by the text of its METADATA; its extras are left out."""
+    header = metadata.replace("\r\n", "\n").partition("\n\n")[0]
+    for line in re.findall(r"^Requires-Dist:(.*)$", header, re.M):
+        try:
+            needed = Requirement(line.strip())
+        except InvalidRequirement:
+            continue
+        if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+            yield needed
 
 
 def threads():

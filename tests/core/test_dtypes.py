@@ -1,11 +1,10 @@
 """dtypes: identity, promotion and limits, each compared with PyTorch for every type and combination."""
 
-import contextlib
 import copy
 import itertools
 import pickle
-import sys
 
+import ml_dtypes
 import numpy
 import pytest
 
@@ -22,8 +21,6 @@ def defaults(torch):
     """Set a default dtype here and in PyTorch, for the length of a test."""
 
     def choose(name):
-        if name == "bfloat16":
-            pytest.importorskip("ml_dtypes")
         dtypes.set_default_dtype(dtypes.ALL[name])
         torch.set_default_dtype(getattr(torch, name))
 
@@ -82,26 +79,8 @@ def test_from_numpy_takes_equal_types_of_another_name():
 
 
 def test_bfloat16_is_imported_when_needed():
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     given = numpy.dtype(ml_dtypes.bfloat16)
     assert dtypes.from_numpy(given) is dtypes.bfloat16 and dtypes.bfloat16.numpy == given
-
-
-@pytest.fixture
-def no_ml_dtypes(monkeypatch):
-    """Make `ml_dtypes` impossible to import, and bfloat16 forget that it ever was."""
-    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    with contextlib.suppress(AttributeError):
-        dtypes.dtype.numpy.__delete__(dtypes.bfloat16)
-
-
-@pytest.mark.usefixtures("no_ml_dtypes")
-def test_bfloat16_without_ml_dtypes():
-    with pytest.raises(NotImplementedError, match="pip install ml_dtypes"):
-        dtypes.bfloat16.numpy  # noqa: B018
-    with pytest.raises(NotImplementedError, match="pip install ml_dtypes"):
-        dtypes.set_default_dtype(dtypes.bfloat16)
-    assert dtypes.get_default_dtype() is dtypes.float32
 
 
 def test_complex32_says_why_it_is_missing():

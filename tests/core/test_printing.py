@@ -2,6 +2,7 @@
 
 import contextlib
 
+import ml_dtypes
 import numpy
 import pytest
 
@@ -153,7 +154,7 @@ def random_array(rng, name, shape):
     if name.startswith("complex"):
         values = numpy.stack([values, random_floats(rng, count)], axis=-1).view("complex128")
     if name == "bfloat16":
-        name = pytest.importorskip("ml_dtypes").bfloat16
+        name = ml_dtypes.bfloat16
     with numpy.errstate(all="ignore"):
         return values.astype(name).reshape(shape)
 

@@ -14,7 +14,6 @@ from plugrad.testing.tensors import tensors_in
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64"])
 def test_results_and_gradients_keep_the_dtype(dtype):
     """What kernels and formulas compute in a wider dtype comes back in the input's."""
-    pytest.importorskip("ml_dtypes")
     wanted, checked = getattr(torch, dtype), 0
     for name, op in registry.ops.items():
         if not op.differentiable or op.provider is None or not op.provider.builtin or name == "angle_of_complex":
@@ -47,7 +46,6 @@ def test_results_and_gradients_keep_the_dtype(dtype):
 
 @pytest.mark.parametrize("name", ["max", "min", "median", "cummax", "aminmax", "mode"])
 def test_values_beside_indices_keep_bfloat16(name):
-    pytest.importorskip("ml_dtypes")
     x = torch.tensor([[1.0, 5.0], [3.0, 2.0]], dtype=torch.bfloat16)
     values, others = getattr(torch, name)(x, dim=0)
     expected = {  # mode and median: of two values the smaller

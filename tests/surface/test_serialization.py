@@ -66,8 +66,6 @@ DTYPES = set(torch.dtypes.ALL.values()) - {torch.complex32}  # NumPy has no such
 
 @pytest.mark.parametrize("name", sorted({str(dtype).removeprefix("torch.") for dtype in DTYPES}))
 def test_tensors_of_every_dtype(name):
-    if name == "bfloat16":
-        pytest.importorskip("ml_dtypes")
     dtype = getattr(torch, name)
     tensor = torch.tensor([[0, 1, 2], [3, 4, 5]]).to(dtype)
     loaded = again(tensor)
