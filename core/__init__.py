@@ -97,7 +97,9 @@ _look_up, __dir__ = _lazy_names(globals(), "", {
     "backends": "are_deterministic_algorithms_enabled get_float32_matmul_precision get_num_threads "
     "set_float32_matmul_precision set_num_threads use_deterministic_algorithms",
     "legacy": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
-    "LongTensor ShortTensor",
+    "LongTensor ShortTensor eig lstsq matrix_rank set_default_tensor_type solve symeig",
+    "storage": "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage "
+    "DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage Storage TypedStorage UntypedStorage",
 })  # fmt: skip
 
 

@@ -345,5 +345,9 @@ def operate(op, values):
         if not isinstance(operand, (Tensor, int, float, complex)):
             if not isinstance(operand, (numpy.ndarray, numpy.generic)):
                 return NotImplemented  # Python then asks the other operand
-            operands[i] = operand.item() if isinstance(operand, numpy.generic) else from_raw(operand)
+            operands[i] = operand.item() if isinstance(operand, numpy.generic) else operand
+            if operand is operands[i]:  # the types of tensor and array are promoted as NumPy does, as in PyTorch
+                other = operands[1 - i]
+                joint = numpy.result_type(operand, other._type.np) if other._type.np.kind != "V" else operand.dtype
+                operands[i], operands[1 - i] = from_raw(operand.astype(joint)), other.to(dtypes.from_numpy(joint))
     return apply(op, tuple(operands))

@@ -6,7 +6,6 @@ import sys
 
 import numpy
 
-from plugrad import needs
 from plugrad.devices import dtypes
 from plugrad.devices.device import device as _device
 from plugrad.devices.device import resolve
@@ -14,7 +13,7 @@ from plugrad.errors import flag
 from plugrad.graph import modes
 from plugrad.registry.namespaces import lazy_names
 from plugrad.tensor import inference, shared_memory
-from plugrad.tensor.tensor import Tensor, core_method, make
+from plugrad.tensor.tensor import Tensor, make
 
 _later, _ = lazy_names({"__name__": __name__}, None, {"arguments.data": "refused"})
 
@@ -169,22 +168,3 @@ def from_numpy(ndarray):
     count = sys.getrefcount(ndarray)  # before a tensor holds it, too
     result = new(ndarray, _device("cpu").tensor_type(ndarray.dtype))
     return result if shared_memory.handed_over(ndarray, count) else shared_memory.shared(result)
-
-
-@core_method("_from_arguments")
-@staticmethod
-def _from_arguments(args, dtype, place):
-    """Return what `Tensor(*args)` means: sizes give an uninitialised tensor, data a float tensor of it."""
-    dtype = dtype or dtypes.get_default_dtype()
-    if len(args) == 1 and not isinstance(args[0], int):
-        data = args[0]
-        if isinstance(data, Tensor):
-            return data.detach() if data.dtype is dtype else data.detach().to(dtype)
-        if not type(data).__name__ == "Size":
-            return tensor(data, dtype=dtype, device=place)
-        args = tuple(data)
-    if any(not hasattr(n, "__index__") for n in args):
-        raise TypeError(
-            f"new() received an invalid combination of arguments - got ({', '.join(type(a).__name__ for a in args)})"
-        )
-    return needs.op("empty").function(args or (0,), dtype=dtype, device=place)

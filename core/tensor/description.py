@@ -50,9 +50,10 @@ class Size(tuple):
 _size = partial(tuple.__new__, Size)  # of what is known for ints
 
 
-def _op_property(name: str, doc: str):
-    """Return a property that runs an op on the tensor."""
-    return property(lambda self: needs.op(name).function(self), doc=doc)
+def _op_property(name: str, doc: str, assigned=False):
+    """Return a property that runs an op on the tensor, whose result can be assigned to."""
+    set_part = (lambda self, value: needs.op(name).function(self).copy_(value)) if assigned else None
+    return property(lambda self: needs.op(name).function(self), set_part, doc=doc)
 
 
 def _matrices(tensor):
@@ -78,8 +79,8 @@ class Description:
     )
     H = _op_property("adjoint", "The conjugate transpose of a matrix.")
     mH = _op_property("adjoint", "The conjugate transpose of each matrix in the last two dimensions.")
-    real = _op_property("real", "The real part; a view.")
-    imag = _op_property("imag", "The imaginary part of a complex tensor; a view.")
+    real = _op_property("real", "The real part; a view.", assigned=True)
+    imag = _op_property("imag", "The imaginary part of a complex tensor; a view.", assigned=True)
 
     @property
     def shape(self) -> Size:
@@ -125,7 +126,7 @@ class Description:
         """Always `strided`."""
         return strided
 
-    volatile = is_mps = is_xpu = is_xla = is_ipu = is_hpu = is_vulkan = False
+    volatile = is_mtia = is_maia = is_mps = is_xpu = is_xla = is_ipu = is_hpu = is_vulkan = False
     name = None
     is_sparse = is_quantized = is_mkldnn = is_nested = is_sparse_csr = False
     names = property(lambda self: (None,) * self._data.ndim)

@@ -25,6 +25,7 @@ from plugrad.graph.modes import LEAF, enable_grad, mode, tick
 from plugrad.graph.nodes import Node, OutputSlot
 from plugrad.graph.versions import UNTRACKED, touch, version
 from plugrad.registry.lookup import kept
+from plugrad.registry.namespaces import lazy_names
 from plugrad.tensor import inference, shared_memory
 from plugrad.tensor.description import Description
 from plugrad.tensor.layouts import lay_out
@@ -70,7 +71,7 @@ class Tensor(Description, Protocols):
     edges = ()  # a leaf ends every walk backward
 
     def __new__(cls, *args, dtype=None, device=None, **kwargs):
-        tensor = cls._from_arguments(args, dtype, device)
+        tensor = _beside("from_arguments")(args, dtype, device)
         return tensor if cls is Tensor else subclass_of(cls, tensor)
 
     @classmethod
@@ -127,6 +128,10 @@ class Tensor(Description, Protocols):
     @requires_grad.setter
     def requires_grad(self, value):
         self.requires_grad_(value)
+
+    @requires_grad.deleter
+    def requires_grad(self):
+        raise RuntimeError("requires_grad must be a bool: write x.requires_grad = False")
 
     def requires_grad_(self, requires_grad=True):
         """Set whether operations on this leaf are recorded; return the tensor."""
@@ -269,6 +274,10 @@ class Tensor(Description, Protocols):
         result = make(array if self._type.symbolic else array[...], self._type.plain)
         result._view, result._source = UNTRACKED, weakref.ref(self)
         return inference.mark(result) if inference.marked(self) else result
+
+    @data.deleter
+    def data(self):
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
 
     @data.setter
     def data(self, value):
@@ -496,6 +505,15 @@ def write_out(op, result, out):
         touch(out)
     return out
 
+
+# Methods that are no ops and that few programs need, imported at first use.
+_METHODS = (
+    "_typed_storage apply_ const_data_ptr dim_order eig hpu ipu is_distributed lstsq map2_ map_ module_load mtia new "
+    "reinforce resize resize_as set_ solve storage storage_type symeig untyped_storage xpu"
+)
+_beside, _ = lazy_names({"__name__": __name__}, None, {"tensor_methods": _METHODS, "legacy": "from_arguments"})
+for _name in _METHODS.split():
+    setattr(Tensor, _name, LazyMethod(_beside, _name))
 
 # Names that plugins can't take: what the class defines itself, and what `core_method` puts there.
 CORE_NAMES = {*Tensor.__dict__, *Description.__dict__, *Protocols.__dict__}

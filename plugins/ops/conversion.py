@@ -83,7 +83,7 @@ def to(F, input, args, *, dtype=None, device=None, non_blocking=False, copy=Fals
     return result if result is input or preserves(memory_format) else F.contiguous(result, memory_format)
 
 
-@composite(at=("Tensor.type",), name="type")
+@composite(at=("Tensor.type",), name="type", kinds={"dtype": "any"})
 def type_(F, input, dtype=None, non_blocking=False):
     """Return the legacy type name, or with `dtype` the tensor converted.
 
@@ -97,12 +97,12 @@ def type_(F, input, dtype=None, non_blocking=False):
         names = {getattr(plugrad, name).dtype: name for name in _LEGACY}
         prefix = "torch." if input.device.type == "cpu" else f"torch.{input.device.type}."
         return prefix + (names.get(input.dtype) or f"{dtype_word(input.dtype.numpy)}Tensor")
-    if isinstance(dtype, str):
-        name = dtype.rpartition(".")[2]
-        if name not in _LEGACY:
-            raise ValueError(f"invalid type: {dtype!r}; write a dtype such as torch.float32")
-        return input.to(getattr(plugrad, name).dtype)
-    return input.to(dtype if isinstance(dtype, plugrad.dtype) else dtype.dtype)
+    if isinstance(dtype, plugrad.dtype):
+        return input.to(dtype)
+    chosen = plugrad.legacy.type_named(dtype) if isinstance(dtype, str) else dtype
+    if not isinstance(getattr(chosen, "dtype", None), plugrad.dtype):
+        raise TypeError(f"dtype must be a type, str, or dtype object, not {type(dtype).__name__}")
+    return input.to(chosen.device_type, chosen.dtype)
 
 
 @to.samples
@@ -146,7 +146,7 @@ _casts = {
     for name, target in {
         "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "long": "int64",
         "int": "int32", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool", "cfloat": "complex64",
-        "cdouble": "complex128",
+        "cdouble": "complex128", "chalf": "complex64",
     }.items()
 }  # fmt: skip
 

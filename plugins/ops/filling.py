@@ -346,6 +346,39 @@ def copy_samples(make):
     yield make.args(make(2, 3), make(3))
 
 
+@composite(at=("Tensor.fill_diagonal_",), name="fill_diagonal_", kinds={"fill_value": "number"})
+def fill_diagonal_(F, input, fill_value, wrap=False):
+    """Write `fill_value` to the diagonal; return the tensor.
+
+    `wrap` goes on below a matrix of more rows than columns, after a row without one. Raises `RuntimeError` for fewer
+    than two dimensions, and for more of different sizes.
+
+    >>> import plugrad as torch
+    >>> torch.zeros(2, 2).fill_diagonal_(3)
+    tensor([[3., 0.],
+            [0., 3.]])
+    """
+    shape = tuple(input.shape)
+    if len(shape) < 2:
+        raise RuntimeError("dimensions must larger than 1: fill_diagonal_() needs a matrix, or more dimensions")
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise RuntimeError(f"all dimensions of input must be of equal length, got {list(shape)}")
+    if wrap and len(shape) == 2 and shape[1]:
+        places = range(0, shape[0] * shape[1], shape[1] + 1)
+        index = tuple([place // shape[1] for place in places]), tuple([place % shape[1] for place in places])
+    else:
+        index = (tuple(range(min(shape))),) * len(shape)
+    if index[0]:
+        input[tuple([list(places) for places in index])] = fill_value
+    return input
+
+
+@fill_diagonal_.samples
+def fill_diagonal_samples(make):
+    yield make.on_copy(make(3, 3, requires_grad=False), 2.0)
+    yield make.on_copy(make(5, 2, requires_grad=False), 2.0, True)
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

@@ -60,12 +60,12 @@ def reshape_errors(make):
     yield RuntimeError, "only one dimension can be inferred", make.args(make(2, 3), (-1, -1))
 
 
-@view(variadic="shape", at=("Tensor.view",), kinds={"shape": "int|ints|dtype"})
-def view_(xp, input, shape):
+@view(variadic="size", at=("Tensor.view",), kinds={"size": "int|ints|dtype"})
+def view_(xp, input, size):
     """The same memory in another shape, or seen as another dtype; never a copy.
 
-    `shape`: sizes as for `reshape`, or a dtype; the last dimension grows or shrinks with the dtype's width. Raises
-    `RuntimeError` where the strides do not allow a view.
+    `size`: sizes as for `reshape`, or a dtype; the last dimension grows or shrinks with the dtype's width. What is seen
+    as another dtype has no gradient. Raises `RuntimeError` where the strides do not allow a view.
 
     >>> import plugrad as torch
     >>> torch.arange(6).view(3, 2)
@@ -73,9 +73,9 @@ def view_(xp, input, shape):
             [2, 3],
             [4, 5]])
     """
-    if type(shape) is not tuple and isinstance(shape, xp.dtype):
-        return view_dtype(input, shape)
-    out = reshape.kernels["*"](xp, input, shape)
+    if type(size) is not tuple and isinstance(size, xp.dtype):
+        return view_dtype(input, size)
+    out = reshape.kernels["*"](xp, input, size)
     if not (input.flags.c_contiguous or input.size == 0 or xp.may_share_memory(input, out)):
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
@@ -91,16 +91,34 @@ def view_dtype(input, dtype):
         to = f"view {input.dtype} as {dtype} (different element sizes)"
         if input.ndim == 0:
             raise RuntimeError(f"self.dim() cannot be 0 to {to}")
-        if input.strides[-1] != old:
+        if input.size and input.strides[-1] != old:
             raise RuntimeError(f"self.stride(-1) must be 1 to {to}, but got {input.strides[-1] // old}")
         if input.shape[-1] * old % new:
             raise RuntimeError(f"self.size(-1) must be divisible by {new // old} to {to}, but got {input.shape[-1]}")
+        _check_alignment(input, old, new, to)
+    if not input.size:
+        return input.reshape(-1)[:0].view(dtype).reshape((*input.shape[:-1], input.shape[-1] * old // new))
     return input.view(dtype)
 
 
+def _check_alignment(input, old, new, to):
+    """Refuse a view whose rows would begin inside of an element of the wider dtype."""
+    for d, step in enumerate(input.strides[:-1]):
+        if step % new and input.shape[d] > 1:
+            raise RuntimeError(f"self.stride({d}) must be divisible by {new // old} to {to}, but got {step // old}")
+    root = input.base
+    while isinstance(getattr(root, "base", None), type(input)):
+        root = root.base
+    if isinstance(root, type(input)) and hasattr(input, "ctypes"):
+        offset = input.ctypes.data - root.ctypes.data
+        if offset % new:
+            what = f"self.storage_offset() must be divisible by {new // old} to {to}"
+            raise RuntimeError(f"{what}, but got {offset // old}")
+
+
 @view_.vjp
-def view_vjp(F, g, input_shape):
-    return F.reshape(g, input_shape)
+def view_vjp(F, g, input_shape, size):
+    return None if not isinstance(size, (tuple, list, int)) else F.reshape(g, input_shape)
 
 
 @view_.samples

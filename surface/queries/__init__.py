@@ -64,8 +64,15 @@ def is_tensor(obj):
 
 
 def is_storage(obj):
-    """Always False: storages are not objects here."""
-    return False
+    """Whether an object is a storage: the memory under a tensor.
+
+    >>> import plugrad as torch
+    >>> torch.is_storage(torch.ones(2).untyped_storage()), torch.is_storage(torch.ones(2))
+    (True, False)
+    """
+    return getattr(type(obj), "__module__", None) == "torch.storage" and isinstance(
+        obj, (plugrad.UntypedStorage, plugrad.TypedStorage)
+    )
 
 
 def typename(obj):

@@ -1,0 +1,239 @@
+"""Methods of Tensor that are no ops and that few programs need: they are put into the class at their first use."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy
+
+import plugrad
+from plugrad import Tensor, no_grad
+from plugrad.graph.versions import touch
+from plugrad.legacy import REMOVED, from_arguments, removed
+from plugrad.queries import is_storage
+from plugrad.storage import TypedStorage, memory_of, storage_class, tensor_over
+
+# ---------------------------------------------------------------------------------------------------- storages
+
+
+def untyped_storage(self):
+    """Return the memory under the tensor, as bytes.
+
+    It is the same object for all tensors that share it.
+
+    >>> import plugrad as torch
+    >>> torch.ones(2).untyped_storage().nbytes()
+    8
+    """
+    return memory_of(self)
+
+
+def _typed_storage(self):
+    return TypedStorage(wrap_storage=memory_of(self), dtype=self.dtype, _internal=True)
+
+
+def storage(self):
+    """Return the memory under the tensor, as elements of its dtype.
+
+    `untyped_storage` is preferred.
+
+    >>> import warnings, plugrad as torch
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     torch.arange(4)[2:].storage().tolist()
+    [0, 1, 2, 3]
+    """
+    return TypedStorage(wrap_storage=memory_of(self), dtype=self.dtype)
+
+
+def storage_type(self):
+    """Return the class of the tensor's storage, such as `torch.FloatStorage`."""
+    return storage_class(self.dtype, self.device)
+
+
+def const_data_ptr(self) -> int:
+    """Return the address of the first element, to read there."""
+    return self.data_ptr()
+
+
+def set_(self, source=None, storage_offset=0, size=None, stride=None):
+    """Have the tensor be another one, or a part of a storage; return it.
+
+    Args:
+        source: a tensor, whose memory it shares from then on, or a storage; None: an empty one.
+        storage_offset, size, stride: which part, in elements.
+
+    >>> import plugrad as torch
+    >>> torch.zeros(2).set_(torch.arange(6.0), 1, (2, 2), (3, 1))
+    tensor([[1., 2.],
+            [4., 5.]])
+    """
+    if isinstance(source, Tensor):
+        _same(self, source.dtype, source)
+        if size is None:
+            return _become(self, source)
+        source = memory_of(source)
+    elif source is None:
+        return _become(self, plugrad.empty(0, dtype=self.dtype, device=self.device))
+    elif not is_storage(source):
+        raise TypeError(
+            f"set_() received an invalid combination of arguments - got ({type(source).__name__}): it takes a Tensor "
+            "or a storage, then an offset, sizes and strides"
+        )
+    _same(self, getattr(source, "dtype", self.dtype), source)
+    return _become(self, tensor_over(source, self.dtype, storage_offset, size, stride))
+
+
+def _same(tensor, dtype, source) -> None:
+    if dtype is not tensor.dtype or source.device != tensor.device:
+        what = f"{dtype} on {source.device}"
+        raise RuntimeError(f"Could not set tensor of type {what} to a tensor of type {tensor.dtype} on {tensor.device}")
+
+
+def _become(tensor, other):
+    if tensor.requires_grad and tensor.is_leaf and plugrad.is_grad_enabled():
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    touch(tensor)
+    tensor._view = None
+    tensor.data = other.detach()
+    return tensor
+
+
+# ---------------------------------------------------------------------------------------------------- elements
+
+
+def _applied(name, self, others, function):
+    for position, other in enumerate(others, 1):
+        which = "other" if len(others) == 1 else f"other{position}"
+        if not isinstance(other, Tensor):
+            raise TypeError(
+                f"{name}(): argument '{which}' (position {position}) must be Tensor, not {type(other).__name__}"
+            )
+        if other.dtype is not self.dtype:
+            raise TypeError(f"{name}: expected {self.type()} for '{which}' (got {other.type()})")
+    for tensor in (self, *others):
+        if tensor.requires_grad:
+            raise RuntimeError(
+                f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
+            )
+        if not tensor.is_cpu:
+            raise TypeError(f"{name} is only implemented on CPU tensors")
+    if not callable(function):
+        raise TypeError(f"{type(function).__name__!r} object is not callable")
+    lists = [tensor.expand_as(self).reshape(-1).tolist() for tensor in (self, *others)]
+    results = [_number(self.dtype, function(*values)) for values in zip(*lists)]
+    with no_grad():
+        return self.copy_(plugrad.tensor(results, dtype=self.dtype).reshape(self.shape))
+
+
+def _number(dtype, value):
+    value = value.item() if isinstance(value, (Tensor, numpy.generic)) else value
+    if not isinstance(value, (int, float, complex)):
+        raise TypeError(f"the function must return a number, not {type(value).__name__}")
+    integral = not (dtype.is_floating_point or dtype.is_complex)
+    return int(value) if integral and isinstance(value, float) and dtype is not plugrad.bool else value
+
+
+def apply_(self, callable):
+    """Replace each element by `callable(element)`; return the tensor.
+
+    >>> import plugrad as torch
+    >>> torch.arange(3.0).apply_(lambda v: v * 2 + 1)
+    tensor([1., 3., 5.])
+    """
+    return _applied("apply_", self, (), callable)
+
+
+def map_(self, tensor, callable):
+    """Replace elements by `callable(own, other's)`; return the tensor.
+
+    >>> import plugrad as torch
+    >>> torch.tensor([1.0, 5.0]).map_(torch.tensor([3.0, 3.0]), max)
+    tensor([3., 5.])
+    """
+    return _applied("map_", self, (tensor,), callable)
+
+
+def map2_(self, x, y, callable):
+    """Replace elements by `callable(own, x's, y's)`; return the tensor."""
+    return _applied("map2_", self, (x, y), callable)
+
+
+_AMBIGUOUS = "The tensor does not have unique dim order, or cannot map to exact one of the given formats."
+
+
+def dim_order(self, ambiguity_check=False) -> tuple:
+    """Return the dimensions in memory's order, outermost first.
+
+    Args:
+        ambiguity_check: raise RuntimeError where more than one order fits; or a list of memory formats: where not
+            exactly one of them fits.
+
+    >>> import plugrad as torch
+    >>> torch.empty(2, 3).t().dim_order()
+    (1, 0)
+    """
+    formats = ambiguity_check if isinstance(ambiguity_check, list) else []
+    if not isinstance(ambiguity_check, (bool, list)) or not all(isinstance(f, plugrad.memory_format) for f in formats):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
+    steps = self.stride()
+    if ambiguity_check is True and len(set(steps)) < len(steps):
+        raise RuntimeError(_AMBIGUOUS)
+    if formats and sum(self.is_contiguous(memory_format=f) for f in formats) != 1:
+        raise RuntimeError(_AMBIGUOUS)
+    return tuple(sorted(range(self.ndim), key=lambda d: (-steps[d], d)))
+
+
+# ---------------------------------------------------------------------------------------------------- older forms
+
+
+def new(self, *args, device=None):
+    """Return a new tensor of this one's dtype: `new(2, 3)`, `new([1, 2])`.
+
+    Older programs' form of `new_empty` and `new_tensor`; the device is this one's, too.
+
+    >>> import plugrad as torch
+    >>> torch.ones(2).new([1, 2])
+    tensor([1., 2.])
+    """
+    return from_arguments(args, self.dtype, self.device if device is None else device, same_dtype=True)
+
+
+def module_load(self, other, assign=False):
+    """Return what `load_state_dict` puts in this tensor's place.
+
+    With `assign` that is the other one, else this one with the other's values.
+    Subclasses of Tensor override it by `__torch_function__`.
+    """
+    return other.detach() if assign else self.copy_(other).detach()
+
+
+def is_distributed(self) -> bool:
+    """Always False: a tensor is in one process."""
+    return False
+
+
+def resize(self, *sizes):
+    """Return the elements in another size; `reshape` is preferred."""
+    warnings.warn("non-inplace resize is deprecated", UserWarning, stacklevel=2)
+    return self.detach().clone().resize_(*sizes)
+
+
+def resize_as(self, tensor):
+    """Return the elements in another tensor's size; `reshape_as` is preferred."""
+    warnings.warn("non-inplace resize_as is deprecated", UserWarning, stacklevel=2)
+    return self.detach().clone().resize_as_(tensor)
+
+
+def _of_no_device(name, error, message):
+    def method(self, device=None, non_blocking=False, memory_format=None):
+        raise error(message)
+
+    method.__name__, method.__doc__ = name, f"Raise {error.__name__}: there are no such devices."
+    return method
+
+
+xpu = _of_no_device("xpu", AssertionError, "Torch not compiled with XPU enabled: write x.to(device)")
+mtia = _of_no_device("mtia", AssertionError, "Torch not compiled with MTIA enabled: write x.to(device)")
+ipu = _of_no_device("ipu", RuntimeError, "plugrad has no backend for ipu devices: write x.to(device)")
+hpu = _of_no_device("hpu", RuntimeError, "plugrad has no backend for hpu devices: write x.to(device)")
+globals().update((name, removed(name)) for name in REMOVED)
