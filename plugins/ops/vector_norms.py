@@ -314,6 +314,50 @@ def renorm_samples(make):
     yield make(3, 4), 2, 0, 0.5
 
 
+@composite
+def norm_except_dim(F, v, pow=2, dim=0):
+    """Norm over all dimensions but one, which are kept with size 1.
+
+    Args:
+        v: float or complex tensor.
+        pow: order of the norm.
+        dim: the dimension that is kept; -1 for none: the result is then the norm of all elements.
+
+    >>> import plugrad as torch
+    >>> torch.norm_except_dim(torch.tensor([[3., 4.], [0., 2.]]))
+    tensor([[5.],
+            [2.]])
+    """
+    if dim == -1:
+        return F.linalg_vector_norm(v, pow)
+    kept = axes(dim, v.ndim)
+    return F.linalg_vector_norm(v, pow, tuple(d for d in range(v.ndim) if d != kept), True)
+
+
+@composite(at=("_weight_norm",))
+def weight_norm(F, v, g, dim=0):
+    """A weight of direction `v` and length `g`, which `norm_except_dim` measures.
+
+    >>> import plugrad as torch
+    >>> torch._weight_norm(torch.tensor([[3., 4.]]), torch.tensor([[10.]]))
+    tensor([[6., 8.]])
+    """
+    return v * (g / F.norm_except_dim(v, 2, dim))
+
+
+@norm_except_dim.samples
+def norm_except_dim_samples(make):
+    yield make(3, 4)
+    yield make(2, 3, 4), 1, 1
+    yield make(3, 4), 2, -1
+
+
+@weight_norm.samples
+def weight_norm_samples(make):
+    yield make(3, 4), make(3, 1)
+    yield make(3, 2, 2), make(), -1
+
+
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())

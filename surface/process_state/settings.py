@@ -75,7 +75,8 @@ class _Modes(Setting):
 
     def changes(self, before, now):
         changed = [name for name in before if name != "regions" and not same(before[name], now[name])]
-        return [_WORDS.get(name, f"the mode {name!r}") for name in changed] or [self.label]
+        left = [self.label] * (before["regions"] != now["regions"])  # a mode that a room has just declared is none
+        return [_WORDS.get(name, f"the mode {name!r}") for name in changed] or left
 
 
 def _read_modes():

@@ -25,6 +25,7 @@ PRIVATE = {
     "plugrad.autograd.rare.fresh_threads -> plugrad.interrupts",
     "plugrad.catalog.rows -> plugrad.dispatch.source",
     "plugrad.compiler -> plugrad.regions",
+    "plugrad.nn.utils.parametrize -> plugrad.regions",
     "plugrad.optim.batching -> plugrad.graph.versions",
     "plugrad.optim.lr_scheduler -> plugrad.interrupts",
     "plugrad.overrides -> plugrad.dispatch.interception",
