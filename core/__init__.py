@@ -85,7 +85,7 @@ from plugrad import nn, optim
 _look_up, __dir__ = _lazy_names(globals(), "", {
     "testing": "", "extend": "", "cuda": "", "utils": "", "overrides": "", "_C": "",
     "serialization": "save load",
-    "compiler": "compile",
+    "as_torch": "install_as_torch", "compiler": "compile",
     "func": "vmap",
     "interchange": "asarray from_dlpack frombuffer",
     "queries": "broadcast_shapes detach detach_ get_device is_anomaly_check_nan_enabled is_anomaly_enabled is_complex "

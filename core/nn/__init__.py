@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-
 from plugrad import registry
 from plugrad.nn import module, parameter
 from plugrad.nn.module import Module
 from plugrad.nn.parameter import Buffer, Parameter
 from plugrad.registry.namespaces import lazy_names, namespace_module
 
-__all__ = [
-    "Buffer", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterDict", "ParameterList", "Sequential",
-    "functional", "init", "module", "parameter",
-]  # fmt: skip
-
 functional = namespace_module("nn.functional", "The functional forms of layers and losses.")
 init = namespace_module("nn.init", "Functions that fill a tensor in place.")
-modules = sys.modules[__name__]  # PyTorch's longer paths: torch.nn.modules.module.Module
 
 registry.declare_kind("layers", home="nn", base=Module)
 registry.declare_kind("losses", home="nn", base=Module)
 registry.declare_kind("inits", home="nn.init")
 
 __getattr__, __dir__ = lazy_names(globals(), "nn", {
-    "nn.utils": "", "nn.lazy": "UninitializedBuffer UninitializedParameter",
-    "nn.container": "ModuleDict ModuleList ParameterDict ParameterList Sequential",
+    "nn.utils": "", "nn.container": "ModuleDict ModuleList ParameterDict ParameterList Sequential",
 })  # fmt: skip

@@ -8,8 +8,6 @@ from plugrad import registry
 from plugrad.optim.optimizer import Optimizer
 from plugrad.registry.namespaces import lazy_names
 
-__all__ = ["Optimizer"]
-
 registry.declare_kind("optimizers", home="optim", base=Optimizer)
 registry.declare_kind("schedulers", home="optim.lr_scheduler", base="LRScheduler")
 __getattr__, __dir__ = lazy_names(globals(), "optim", {"optim.batching": "", "optim.lr_scheduler": ""})

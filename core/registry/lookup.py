@@ -13,12 +13,6 @@ from plugrad.registry.claims import settle
 from plugrad.registry.entry_points import owner_of
 from plugrad.registry.store import backends, claims, lock, ops, public
 
-# PyTorch's modules that are not here, whose names are near to other things.
-_ABSENT = frozenset(
-    "_dynamo _export _inductor ao amp cpu distributed export fx futures hub jit library monitor mps mtia nested "
-    "multiprocessing onnx package profiler quantization sparse xpu nn.intrinsic nn.qat nn.quantized".split()
-)
-
 
 def op(name: str):
     """Return the record of an op by its primary name, `namespace.name` or public name.
@@ -101,8 +95,6 @@ def resolve(dotted: str):
         home, _, name = dotted.rpartition(".")
         near = [known.rpartition(".")[2] for known in public if known.rpartition(".")[0] == home]
         where = "'Tensor' object" if home == "Tensor" else f"module {f'plugrad.{home}' if home else 'plugrad'!r}"
-        if dotted in _ABSENT:
-            raise AttributeError(f"{where} has no attribute {name!r}: it has no torch.{dotted}, a module of PyTorch's")
         raise AttributeError(f"{where} has no attribute {name!r}{suggestion(name, near)}{hint(name)}")
     return entry.target
 

@@ -34,13 +34,16 @@ def lazy_names(namespace: dict, home: str | None, rooms: dict | None = None):
             value = importlib.import_module(f"plugrad.{where[name]}")
             if not value.__name__.endswith(f".{name}"):
                 value = getattr(value, name)
-        elif home is None or name.startswith("__"):
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
         elif home == "ops" and names_in(f"ops.{name}", failed=True):
             return namespace_module(f"ops.{name}", f"Ops of the namespace {name!r}.")
         else:
-            find = partial(resolve, f"{home}.{name}" if home else name)
-            return kept(find, partial(namespace.__setitem__, name))
+            try:
+                if home is None or name.startswith("__"):
+                    raise AttributeError(f"module {module!r} has no attribute {name!r}")
+                find = partial(resolve, f"{home}.{name}" if home else name)
+                return kept(find, partial(namespace.__setitem__, name))
+            except AttributeError as error:
+                return importlib.import_module("plugrad.torch_modules").attribute(module, name, error)
         namespace[name] = value
         return value
 
@@ -60,15 +63,17 @@ def namespace_module(home: str, doc: str) -> types.ModuleType:
 
 
 class Namespaces:
-    """Finds `plugrad.ops.NAMESPACE` for import statements; a namespace becomes a module when it is first asked for."""
+    """Finds `plugrad.ops.NAMESPACE`, and PyTorch's further module paths, for import statements."""
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        """Return the spec of a namespace that some third party has, None for everything else."""
+        """Return the spec of a third party's namespace or of such a path, None for everything else."""
         home, _, namespace = name.rpartition(".")
-        if home != "plugrad.ops" or not names_in(f"ops.{namespace}", failed=True):
+        if home == "plugrad.ops" and names_in(f"ops.{namespace}", failed=True):
+            return ModuleSpec(name, cls)
+        if not name.startswith("plugrad.") or name.startswith("plugrad.torch_modules"):
             return None
-        return ModuleSpec(name, cls)
+        return importlib.import_module("plugrad.torch_modules").find_spec(name)
 
     @staticmethod
     def create_module(spec):

@@ -25,7 +25,7 @@ def module_names():
     for folder, package in FOLDERS.items():
         for file in sorted((ROOT / folder).rglob("*.py")):
             parts = file.relative_to(ROOT / folder).with_suffix("").parts
-            if parts[-1] == "__main__":  # importing it runs it
+            if parts[-1] == "__main__" or "import_path" in parts:  # importing them runs them, or replaces `torch`
                 continue
             parts = parts[:-1] if parts[-1] == "__init__" else parts
             names.append(".".join((package, *parts)))

@@ -43,6 +43,7 @@ DOORS = {
     "plugrad.testing.conformance: _cases": "the checks of a kind",
     "plugrad.testing.op_checks.references: reference": "an op's reference in another library",
     "plugrad.testing.running.processes: _answer": "what another process is asked to call",
+    "plugrad.torch_modules: imported": "the module that one of PyTorch's module paths means",
     "plugrad.utils: __getattr__": "data loading and checkpoints",
 }
 

@@ -1,0 +1,127 @@
+"""PyTorch's module paths beside those that are packages here: `torch.nn.modules.conv`, `torch.jit`, `torch.version`...
+
+A path is one of three things: another name of a module (`ALIASES`), a view of the names that a public namespace has
+(`VIEWS`, by a pattern, so that a new layer is where PyTorch would have it), or the module of an optimizer's plugin. The
+import system asks `find_spec`, and a namespace that lacks a name asks `attribute`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pathlib
+import re
+import sys
+import types
+from importlib.machinery import ModuleSpec
+
+from plugrad.torch_modules.paths import ALIASES, NO_EXPORTS, VIEWS
+
+__all__ = ["attribute", "exports", "find_spec", "imported"]
+
+
+def imported(name: str):
+    """Return a module by its name, importing it."""
+    return importlib.import_module(name)
+
+
+def find_spec(name: str):
+    """Return the spec of a module path of PyTorch's, such as "plugrad.nn.modules.conv", or None."""
+    path = name.removeprefix("plugrad.")
+    if path == "__main__":
+        command = pathlib.Path(importlib.util.find_spec("plugrad.cli").origin).with_name("__main__.py")
+        return importlib.util.spec_from_file_location(name, command)
+    if path in VIEWS or _real_name(path) is not None:
+        return ModuleSpec(name, _Loader, is_package=any(other.startswith(f"{path}.") for other in (*VIEWS, *ALIASES)))
+    return None
+
+
+def _real_name(path):
+    """Return the name of the module that a path means; None if it is no such path."""
+    if path in ALIASES:
+        return f"plugrad.{ALIASES[path]}"
+    home, _, name = path.rpartition(".")
+    plugin = f"plugrad.plugins.{path}"  # PyTorch's `optim.adam` is where our Adam is written
+    return plugin if home == "optim" and importlib.util.find_spec(plugin) is not None else None
+
+
+class _Loader:
+    @staticmethod
+    def create_module(spec):
+        """Return the view that a path is, None for another name of a module."""
+        path = spec.name.removeprefix("plugrad.")
+        return View(spec.name, *VIEWS[path]) if path in VIEWS else None
+
+    @staticmethod
+    def exec_module(module):
+        """Put the module that a path means into the place of the empty one."""
+        name = module.__spec__.name
+        real = _real_name(name.removeprefix("plugrad."))
+        if real is not None:
+            sys.modules[name] = imported(real)
+
+
+class View(types.ModuleType):
+    """A module of those public names of a namespace that match a pattern, and of the private bases of such classes.
+
+    >>> import plugrad as torch
+    >>> torch.nn.modules.conv.Conv2d is torch.nn.Conv2d, issubclass(torch.nn.Conv2d, torch.nn.modules.conv._ConvNd)
+    (True, True)
+    """
+
+    def __init__(self, name, home, pattern):
+        super().__init__(name, f"PyTorch's module path of names that `plugrad.{home}` has.")
+        self._home, self._pattern = imported(f"plugrad.{home}" if home else "plugrad"), pattern
+
+    def __call__(self, *args, **kwargs):
+        """Call the function of the same name: importing the module `autograd.gradcheck` must not hide the function."""
+        return getattr(self._home, self.__name__.rpartition(".")[2])(*args, **kwargs)
+
+    def __dir__(self):
+        return [*super().__dir__(), *self.__all__]
+
+    def __getattr__(self, name):
+        if name == "__all__":
+            return [one for one in exports(self._home) if re.fullmatch(self._pattern, one)]
+        error = AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        if name.startswith("__"):
+            raise error
+        if find_spec(f"{self.__name__}.{name}") is not None:
+            return imported(f"{self.__name__}.{name}")
+        base = self._private(name) if name.startswith("_") else None
+        if base is not None:
+            return base
+        try:
+            return getattr(self._home, name)  # any of its names: PyTorch's modules import each other's
+        except AttributeError:
+            raise error from None
+
+    def _private(self, name):
+        """Return the class of that name from which one of the view's classes derives, or None."""
+        classes = (one for one in (getattr(self._home, public) for public in self.__all__) if isinstance(one, type))
+        return next((base for one in classes for base in one.__mro__ if base.__name__ == name), None)
+
+
+def attribute(module: str, name: str, error: AttributeError):
+    """Return what a module has by PyTorch's module paths: a submodule, or its `__all__`; raise the error otherwise."""
+    if name == "__all__":
+        return exports(sys.modules[module])
+    path = f"{module}.{name}"
+    if find_spec(path) is None or name == "__main__":
+        raise error
+    return imported(path)
+
+
+def exports(module) -> list[str]:
+    """Return the names that `from ... import *` takes: the public ones of PyTorch's that the module has.
+
+    >>> import plugrad as torch
+    >>> "relu" in exports(torch), "Linear" in exports(torch.nn), "sys" in exports(torch.nn)
+    (True, True, False)
+    """
+    path = module.__name__.removeprefix("plugrad").lstrip(".")
+    static = vars(module).get("__all__")
+    if static is not None:
+        return list(static)
+    hidden = NO_EXPORTS.get(path, "")
+    return [name for name in dir(module) if not name.startswith("_") and not re.fullmatch(hidden, name)]

@@ -1,0 +1,63 @@
+"""The tables of PyTorch's module paths, without "torch." in front."""
+
+from __future__ import annotations
+
+# Other names of modules.
+ALIASES = {
+    "nn.modules.container": "nn.container", "nn.modules.module": "nn.module",
+    "torch_version": "torch_modules.torch_version", "version": "torch_modules.version",
+}  # fmt: skip
+
+_LAYERS = {
+    "activation": "Threshold|R?ReLU6?|(Leaky|P)ReLU|[CS]?ELU|GLU|GELU|SiLU|Mish|(Hard|Soft|Tanh)shrink|"
+    "Soft(plus|sign|min)|Hard(tanh|swish|sigmoid)|(Log)?Sigmoid|Tanh|(Log)?Softmax(2d)?|MultiheadAttention",
+    "adaptive": "AdaptiveLogSoftmaxWithLoss",
+    "batchnorm": r"(Lazy|Sync)?BatchNorm(\dd)?",
+    "channelshuffle": "ChannelShuffle",
+    "conv": r"(Lazy)?Conv(Transpose)?\dd",
+    "distance": "PairwiseDistance|CosineSimilarity",
+    "dropout": r".*Dropout(\dd)?",
+    "flatten": "(Unf|F)latten",
+    "fold": "Fold|Unfold",
+    "instancenorm": r"(Lazy)?InstanceNorm\dd",
+    "lazy": "LazyModuleMixin",
+    "linear": "Bilinear|Identity|(Lazy)?Linear",
+    "loss": "(?!Adaptive).*Loss(2d)?",
+    "normalization": "LocalResponseNorm|CrossMapLRN2d|(Layer|Group|RMS)Norm",
+    "padding": r".*Pad\dd",
+    "pixelshuffle": "Pixel(Uns|S)huffle",
+    "pooling": r".*(Pool|Unpool)\dd",
+    "rnn": "(RNN|LSTM|GRU)(Base|Cell|CellBase)?",
+    "sparse": "Embedding(Bag)?",
+    "transformer": "Transformer.*",
+    "upsampling": "Upsampl.*",
+}
+_DATA = {
+    "dataset": ".*Dataset|Subset|random_split",
+    "dataloader": "DataLoader|default_(collate|convert)|get_worker_info",
+    "sampler": "(?!Distributed).*Sampler",
+    "distributed": "DistributedSampler",
+    "_utils": "",
+    "_utils.collate": "default_(collate|convert)",
+}
+# Views: (the namespace whose names they show, a pattern of names).
+VIEWS = {
+    "nn.modules": ("nn", "[A-Z].*"),
+    **{f"nn.modules.{name}": ("nn", pattern) for name, pattern in _LAYERS.items()},
+    **{f"utils.data.{name}": ("utils.data", pattern) for name, pattern in _DATA.items()},
+    "autograd.variable": ("autograd", "Variable"),
+    "autograd.anomaly_mode": ("autograd", "(set_)?detect_anomaly"),
+    "autograd.gradcheck": ("testing", "grad(grad)?check|GradcheckError|get_.*_jacobian.*"),
+    "functional": (
+        "", r"atleast_\dd|broadcast_(shapes|tensors)|cartesian_prod|block_diag|cdist|chain_matmul|einsum|i?stft|lu|"
+        "norm|meshgrid|(pca|svd)_lowrank|split|tensordot|unique(_consecutive)?|unravel_index",
+    ),
+    "_tensor": ("", "Tensor"),
+}  # fmt: skip
+
+# What `import *` leaves out of a namespace's public names.
+NO_EXPORTS = {
+    "": "annotations|autograd|registry|return_types|dtypes|.*_module|e",
+    "nn": "annotations|registry|lazy_names|namespace_module|module",
+    "optim": "annotations|registry|lazy_names|optimizer",
+}
