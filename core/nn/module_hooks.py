@@ -87,7 +87,7 @@ class HookedCall:
             HookedCall._has_hooks = self._all_modules._has_any_hooks()
 
     def _run_forward_pre_hooks(self, args, kwargs):
-        with_kwargs = self._forward_pre_hooks_with_kwargs
+        with_kwargs = {**self._all_modules._forward_pre_hooks_with_kwargs, **self._forward_pre_hooks_with_kwargs}
         for key, hook in (*self._all_modules._forward_pre_hooks.items(), *self._forward_pre_hooks.items()):
             if key in with_kwargs:
                 changed = hook(self, args, kwargs)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from plugrad import needs
+from plugrad.registry.namespaces import lazy_names
 from plugrad.tensor.overriding import disabled
 from plugrad.tensor.tensor import Tensor, _attributes
 
 __all__ = ["Parameter", "Buffer"]
+__getattr__, __dir__ = lazy_names(globals(), None, {
+    "nn.lazy": "UninitializedBuffer UninitializedParameter UninitializedTensorMixin is_lazy",
+})  # fmt: skip
 
 
 class _MarkedType(type(Tensor)):

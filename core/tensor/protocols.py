@@ -157,8 +157,6 @@ class Protocols:
 
         return tensor_str(self, default_dtype_name=dtypes.get_default_dtype().name)
 
-    __str__ = __repr__
-
     def __reversed__(self):
         return self.flip(0) if self._data.ndim else self
 
