@@ -248,6 +248,8 @@ def _wrong_name(kind, name) -> str | None:
 def _add(one, kind, name, value) -> Plugin:
     """Make the plugin of a distribution's module known, blocked or failed as the case may be."""
     builtin = one.name == "plugrad" and value.startswith("plugrad.plugins.")
+    if builtin:
+        name = value.removeprefix("plugrad.plugins.").replace(".", "-")
     plugin = _by_value[one.name, value] = Plugin(one.name, one.version, name, value, builtin)
     number = 1
     while plugin.id in plugins:  # another group, or another line, has an entry point of that name

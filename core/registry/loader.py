@@ -57,6 +57,13 @@ def _load_ours(plugin) -> None:
         ) from error
 
 
+def load_ours() -> None:
+    """Load those of our plugins that no name has been asked of yet; but for backends, which may need drivers."""
+    for plugin in plugins.values():
+        if plugin.builtin and plugin.status == "not loaded" and "backends" not in plugin.kinds:
+            _load_ours(plugin)
+
+
 def load_eager() -> None:
     """Load the plugins of the group `plugrad`: ours, which must not fail, then those of third parties, which may."""
     failed = [plugin for plugin in plugins.values() if plugin.status == "failed"]  # by what their metadata say

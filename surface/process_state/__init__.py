@@ -14,7 +14,7 @@ from itertools import chain
 
 from plugrad import registry
 from plugrad.process_state import settings
-from plugrad.registry import kernels
+from plugrad.registry import kernels, loader
 from plugrad.tensor.tensor import LazyMethod
 
 __all__ = ["Contained", "ProcessState"]
@@ -40,6 +40,7 @@ class ProcessState:
     def __init__(self, names=True, drawing=False):
         self.names, self.replaced = None, False
         if names:
+            loader.load_ours()  # else what is changed of these would be all that was ever seen of them
             with _lock:
                 self.names, self.tables, self.records = _look(), *_look_at_records()
         chosen = [setting for setting in settings.ALL if not (drawing and setting.own)]

@@ -4,7 +4,7 @@ import tomllib
 
 from plugrad import registry
 from plugrad.registry.third_parties.checks import check_promises
-from support.distribution_builder import ROOT, lines, run
+from support.distribution_builder import ROOT, lines, output, run
 
 
 def test_the_core_refuses_any_other_name():
@@ -31,3 +31,21 @@ def test_our_own_plugins_bring_what_the_manifest_promises():
         for entry in plugin.brought.values():
             given.setdefault(entry.kind, []).append(entry.value)
         check_promises(plugin, given)
+        brought = {(entry.kind, entry.name) for entry in plugin.brought.values()}
+        assert brought <= set(plugin.promised) | {("kernels", name) for _, name in brought}, plugin.id
+
+
+def test_layers_and_optimizers_are_imported_when_they_are_used():
+    printed = output("""if True:
+        import sys
+        import plugrad
+
+        def loaded():
+            names = [name.removeprefix("plugrad.plugins.") for name in sys.modules if "plugrad.plugins." in name]
+            return sorted(name for name in names if name.partition(".")[0] in ("layers", "optim", "inits"))
+
+        print(loaded())
+        plugrad.nn.ReLU(), plugrad.optim.SGD([plugrad.zeros(1)], 0.1)
+        print(loaded())
+    """)
+    assert printed == "[]\n['layers', 'layers.activation', 'optim', 'optim._common', 'optim.sgd']\n"

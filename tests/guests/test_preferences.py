@@ -40,7 +40,7 @@ def test_why_tells_which_kernel_runs(tmp_path):
         return command("why", name, "--device", device, *more, paths=paths, **options).stdout
 
     text = why("sin")
-    assert "device cpu: brought by plugrad:cpu; it can be used here" in text
+    assert "device cpu: brought by plugrad:backends-cpu; it can be used here" in text
     assert "sin of plugrad:ops-trigonometry; its general kernel, neither of two runs until you prefer one" in text
     assert "plugrad-a:sin brings a kernel, too, which does not run" in text
     text = why("Tensor.sin", PLUGRAD_PREFER="kernels.cpu.sin=plugrad-b")
