@@ -4,7 +4,8 @@ from __future__ import annotations
 
 # Other names of modules.
 ALIASES = {
-    "nn.modules.container": "nn.container", "nn.modules.module": "nn.module",
+    "nn.modules.container": "nn.container", "nn.modules.lazy": "nn.lazy",
+    "nn.modules.module": "nn.module",
     "torch_version": "torch_modules.torch_version", "version": "torch_modules.version",
 }  # fmt: skip
 
@@ -20,7 +21,6 @@ _LAYERS = {
     "flatten": "(Unf|F)latten",
     "fold": "Fold|Unfold",
     "instancenorm": r"(Lazy)?InstanceNorm\dd",
-    "lazy": "LazyModuleMixin",
     "linear": "Bilinear|Identity|(Lazy)?Linear",
     "loss": "(?!Adaptive).*Loss(2d)?",
     "normalization": "LocalResponseNorm|CrossMapLRN2d|(Layer|Group|RMS)Norm",
