@@ -31,14 +31,14 @@ class Generator:
 
     def __init__(self, device="cpu"):
         self.device = _device(device)
-        self.seed()
+        self.manual_seed(67280421310721)  # what PyTorch's begin with, too; default ones are seeded anew
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the sequence that belongs to `seed`; return the generator."""
-        if not isinstance(seed, (int, numpy.integer)):
+        if not isinstance(seed, (int, numpy.integer)) or isinstance(seed, bool):
             raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
-        self._seed = int(seed)
-        self.source = self.device.backend.generator(self._seed % 2**64)
+        self._seed = _checked(seed)
+        self.source = self.device.backend.generator(self._seed)
         return self
 
     def seed(self) -> int:
@@ -52,7 +52,7 @@ class Generator:
         return self._seed
 
     def get_state(self):
-        """Return the state: JSON text in a uint8 tensor, which can run no code.
+        """Return the state as a uint8 tensor: the CPU's has PyTorch's layout.
 
         Raises NotImplementedError for a device whose generators don't show their state.
         """
@@ -71,14 +71,19 @@ class Generator:
         return Generator(self.device).set_state(self.get_state())
 
 
+def _checked(seed) -> int:
+    if not -(2**63) <= seed < 2**64:
+        raise ValueError("Overflow when unpacking long long: a seed has 64 bits")
+    return int(seed) % 2**64
+
+
 def default_generator(place="cpu") -> Generator:
     """Return the generator that a device uses when none is given."""
     key = str(place)
     generator = _default.get(key)
     if generator is None:
         generator = _default[key] = Generator(place)
-        if _seed is not None:
-            generator.manual_seed(_seed)
+        generator.seed() if _seed is None else generator.manual_seed(_seed)
     return generator
 
 
@@ -118,7 +123,7 @@ def manual_seed(seed: int) -> Generator:
     True
     """
     global _seed
-    _seed = int(seed)
+    _seed = _checked(int(seed))
     for generator in _default.values():
         generator.manual_seed(_seed)
     return default_generator("cpu")

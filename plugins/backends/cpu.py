@@ -11,6 +11,8 @@ import numpy
 
 from plugrad.extend import Backend, collect, hookimpl
 
+from ._mersenne import Source
+
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h of the GNU C library
 
 
@@ -43,6 +45,9 @@ class CPU(Backend):
 
     def to_numpy(self, array):
         return array
+
+    def generator(self, seed):
+        return Source(seed)
 
     def scipy(self, name):
         return importlib.import_module(f"scipy.{name}")

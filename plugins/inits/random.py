@@ -35,8 +35,8 @@ def normal_(tensor, mean=0.0, std=1.0, generator=None):
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     """Fill a tensor from the normal distribution restricted to [a, b]; return it.
 
-    By the inverse of the distribution function at uniform draws between its values at `a` and `b`: L. Devroye,
-    "Non-Uniform Random Variate Generation", 1986, section II.2. Warns when the interval is far from the mean.
+    By rejection, from the normal distribution where [a, b] has much of it, else from the uniform one: L. Devroye,
+    "Non-Uniform Random Variate Generation", 1986, section II.3. Warns when the interval is far from the mean.
 
     >>> import plugrad as torch
     >>> bool((torch.nn.init.trunc_normal_(torch.empty(99)).abs() <= 2).all())
@@ -50,10 +50,39 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
             "incorrect.",
             stacklevel=2,
         )
-    low, high = (math.erf((bound - mean) / (std * math.sqrt(2))) for bound in (a, b))
+    low, high = (0.5 * (1 + math.erf((bound - mean) / (std * math.sqrt(2)))) for bound in (a, b))
+    if tensor.is_meta:
+        return tensor
     with plugrad.no_grad():
-        tensor.uniform_(low, high, generator=generator)
-        return tensor.erfinv_().mul_(std * math.sqrt(2)).add_(mean).clamp_(min=a, max=b)
+        if high - low > 0.3:
+            return _from_normals(tensor, mean, std, a, b, generator)
+        return _from_uniforms(tensor, mean, std, a, b, generator)
+
+
+def _from_normals(tensor, mean, std, a, b, generator):
+    """Draw until all of them lie within the bounds, which are first rounded to the tensor's dtype."""
+    low, high = tensor.new_tensor(a).item(), tensor.new_tensor(b).item()
+    drawn = tensor.normal_(mean, std, generator=generator)
+    while bool((outside := (drawn < low) | (drawn > high)).any()):
+        more = plugrad.empty_like(drawn).normal_(mean, std, generator=generator)
+        drawn = plugrad.where(outside, more, drawn)
+    return tensor if drawn is tensor else tensor.copy_(drawn)
+
+
+def _from_uniforms(tensor, mean, std, a, b, generator):
+    """Draw from the interval, and keep what lies below the density's curve."""
+
+    def draw():
+        drawn = plugrad.empty_like(tensor).uniform_(a, b, generator=generator)
+        height = ((drawn - mean) / std).pow_(2).mul_(-0.5).sub_(peak)
+        return drawn, plugrad.empty_like(tensor).uniform_(generator=generator).log_() > height
+
+    peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+    result, pending = draw()
+    while bool(pending.any()):
+        drawn, above = draw()
+        result, pending = plugrad.where(pending, drawn, result), pending & above
+    return tensor.copy_(result)
 
 
 def xavier_uniform_(tensor, gain=1.0, generator=None):
@@ -136,8 +165,8 @@ def orthogonal_(tensor, gain=1, generator=None):
         return tensor
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
     with plugrad.no_grad():
-        flat = plugrad.empty((max(rows, columns), min(rows, columns)), dtype=tensor.dtype, device=tensor.device)
-        q, r = plugrad.linalg.qr(flat.normal_(0, 1, generator=generator))
+        flat = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator)
+        q, r = plugrad.linalg.qr(flat.T if rows < columns else flat)
         q = q * plugrad.diagonal(r).sign()
         return tensor.copy_((q.T if rows < columns else q).reshape(tensor.shape)).mul_(gain)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from math import sqrt
 
-from plugrad.extend import Op, collect, composite, hookimpl, op, rng
+from plugrad.extend import Op, collect, composite, hookimpl, op
+
+from ._draws import coin_flips
 
 # The negative saturation value of SELU, scale * alpha (G. Klambauer et al., arXiv:1706.02515).
 SELU_FLOOR = -1.7580993408473766
@@ -13,8 +15,7 @@ SELU_FLOOR = -1.7580993408473766
 @op(at=(), vjp=None)
 def dropout_mask(xp, input, shape, p):
     """1 with probability 1 - p, else 0, in the dtype of `input`."""
-    kept = rng(xp).random(shape, dtype="float32") >= p
-    return xp.asarray(kept).astype(input.dtype)
+    return coin_flips(xp, shape, 1 - p, None).astype(input.dtype)
 
 
 @dropout_mask.meta
@@ -46,9 +47,9 @@ def _drop(F, input, p, training, inplace, shape):
     if not training or p == 0 or input.numel() == 0:
         return input
     _check_dtype(input)
-    mask = F.dropout_mask(input, shape, p)
-    if p < 1:
-        mask = F.mul(mask, 1 / (1 - p))
+    if p == 1:
+        return input.mul_(0) if inplace else F.mul(input, 0)
+    mask = F.mul(F.dropout_mask(input, shape, p), 1 / (1 - p))
     return input.mul_(mask) if inplace else F.mul(input, mask)
 
 
@@ -58,9 +59,9 @@ def _drop_alpha(F, input, p, training, inplace, shape):
     if not training or p == 0 or input.numel() == 0:
         return input
     _check_dtype(input)
-    mask = F.dropout_mask(input, shape, p)
     if p == 1:
         return input.mul_(0) if inplace else F.mul(input, 0)
+    mask = F.dropout_mask(input, shape, p)
     a = 1 / sqrt((1 - p) * (1 + p * SELU_FLOOR**2))
     shift = (mask - 1) * (-a * SELU_FLOOR) - a * p * SELU_FLOOR
     return input.mul_(mask * a).add_(shift) if inplace else F.add(F.mul(input, mask * a), shift)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, collect, composite, hookimpl, is_integer, op, rng
+import math
+from functools import partial
+
+from plugrad.extend import Op, collect, composite, hookimpl, op, rng
 
 from ._checks import element
-from .random import (
-    DIGITS,
-    check_deviation,
+from ._draws import (
+    any_integer_array,
+    check_range,
     coin_flips,
+    doubles,
+    exponential_array,
+    highest,
+    in_memory_order,
     integer_array,
     normal_array,
     refuse_integers,
     uniform_array,
 )
+from .random import check_deviation
 
 
 @op(at=(), like="input")
@@ -21,7 +29,7 @@ def bernoulli_like(xp, input, p=0.5, *, generator=None):
     """Zeros and ones in the shape of `input`, each one with probability `p`."""
     if hasattr(p, "dtype"):
         refuse_integers("bernoulli_tensor_cpu_p_", p.dtype)
-    return coin_flips(xp, input.shape, p, generator).astype(input.dtype)
+    return in_memory_order(input, lambda shape: coin_flips(xp, shape, p, generator)).astype(input.dtype)
 
 
 @composite(name="bernoulli_in_place", at=("Tensor.bernoulli_",), kinds={"p": "tensor|float"})
@@ -45,14 +53,15 @@ def uniform(xp, input, from_=0.0, to=1.0, *, generator=None):
     """
     if from_ > to:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
-    return (uniform_array(xp, input.shape, input.dtype, generator) * (to - from_) + from_).astype(input.dtype)
+    return in_memory_order(input, lambda shape: uniform_array(xp, shape, input.dtype, generator, from_, to))
 
 
 @op(at=(), like="input")
 def normal_like(xp, input, mean=0.0, std=1.0, *, generator=None):
     """Normal random numbers in the shape of `input`."""
     check_deviation(xp, std)
-    return (normal_array(xp, input.shape, input.dtype, generator) * std + mean).astype(input.dtype)
+    dense = input.flags.c_contiguous
+    return in_memory_order(input, lambda shape: normal_array(xp, shape, input.dtype, generator, mean, std, dense))
 
 
 @bernoulli_like.samples
@@ -89,7 +98,9 @@ def log_normal(xp, input, mean=1.0, std=2.0, *, generator=None):
     """
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    return xp.exp(normal_array(xp, input.shape, input.dtype, generator) * std + mean).astype(input.dtype)
+    refuse_integers("log_normal_cpu", input.dtype)
+    draw = partial(normal_array, xp, dtype="float64", generator=generator, mean=mean, std=std, dense=False)
+    return xp.exp(in_memory_order(input, draw)).astype(input.dtype)
 
 
 @op(at=(), inplace=True, like="input", kinds={"lambd": "float"})
@@ -109,8 +120,7 @@ def exponential(xp, input, lambd=1.0, *, generator=None):
             "Exponential distribution is a continuous probability distribution. dtype must be a "
             f"floating point but you specified {input.dtype}"
         )
-    # 1 - u lies in (0, 1], so that the logarithm is finite.
-    return (-xp.log1p(-rng(xp, generator).random(input.shape)) / lambd).astype(input.dtype)
+    return in_memory_order(input, lambda shape: exponential_array(xp, shape, input.dtype, generator, lambd))
 
 
 log_normal.samples(filled_samples)
@@ -128,8 +138,9 @@ def cauchy(xp, input, median=0.0, sigma=1.0, *, generator=None):
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     refuse_integers("cauchy", input.dtype)
-    angle = xp.pi * (rng(xp, generator).random(input.shape) - 0.5)
-    return (median + sigma * xp.tan(angle)).astype(input.dtype)
+    drawn = in_memory_order(input, partial(doubles, xp, rng(xp, generator)))
+    least = 2.0**-52  # so that the tangent is finite
+    return (median + sigma * xp.tan(xp.pi * (xp.clip(drawn, least, 1 - least) - 0.5))).astype(input.dtype)
 
 
 @op(at=(), inplace=True, like="input", kinds={"p": "float"})
@@ -142,8 +153,8 @@ def geometric(xp, input, p, *, generator=None):
     """
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-    u = 1 - rng(xp, generator).random(input.shape)
-    return xp.maximum(xp.ceil(xp.log(u) / xp.log1p(-xp.asarray(p))), 1).astype(input.dtype)
+    drawn = in_memory_order(input, partial(doubles, xp, rng(xp, generator)))
+    return xp.ceil(xp.log(drawn) / math.log1p(-p)).astype(input.dtype)
 
 
 @op(at=(), inplace=True, like="input")
@@ -157,16 +168,14 @@ def random(xp, input, from_=None, to=None, *, generator=None):
     >>> torch.zeros(2).random_(1)
     tensor([0., 0.])
     """
-    if from_ is not None and to is None:
-        from_, to = 0, from_
-    if to is None:
-        limit = 2
-        if is_integer(input.dtype):
-            limit = int(xp.iinfo(input.dtype).max) + (input.dtype.itemsize < 8)
-        elif input.dtype.kind != "b":
-            limit = 2 ** (DIGITS.get(input.dtype.name) or xp.finfo(input.dtype).nmant + 1) + 1
-        from_, to = 0 if from_ is None else from_, limit
-    return integer_array(xp, from_, to, input.shape, input.dtype, generator)
+    if from_ is None and to is None:
+        limit = highest(input.dtype) + 1
+        return in_memory_order(input, lambda shape: any_integer_array(xp, shape, input.dtype, generator, limit))
+    if from_ is None or (to is None and from_ >= 0):
+        from_, to = 0, from_ if to is None else to
+    to = highest(input.dtype) + 1 if to is None else to
+    check_range(input.dtype, from_, to)
+    return in_memory_order(input, lambda shape: integer_array(xp, from_, to, shape, input.dtype, generator))
 
 
 @bernoulli_like.vjp

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import linecache
 
-from plugrad.extend import Op, collect, composite, hookimpl
+from plugrad.extend import Op, collect, composite, hookimpl, op, rng
 
+from ._draws import doubles
 from .activation import SELU_ALPHA, SELU_SCALE
 
 
@@ -222,8 +223,21 @@ def rrelu(F, input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False)
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} > {upper}")
     if not training:
         return (InPlace() if inplace else F).leaky_relu(input, (lower + upper) / 2)
-    slopes = F.where(input >= 0, 1.0, F.rand_like(input) * (upper - lower) + lower)
-    return (InPlace() if inplace else F).mul(input, slopes)
+    return (InPlace() if inplace else F).mul(input, F.random_slopes(input.detach(), lower, upper))
+
+
+@op(at=(), vjp=None, like="input")
+def random_slopes(xp, input, lower, upper):
+    """1 for positive elements, else uniform random numbers of [lower, upper)."""
+    slopes, negative = xp.ones(input.shape, input.dtype), input <= 0
+    drawn = doubles(xp, rng(xp), int(negative.sum()))  # none for the others
+    slopes[negative] = (drawn * (upper - lower) + lower).astype(input.dtype)
+    return slopes
+
+
+@random_slopes.samples
+def random_slopes_samples(make):
+    yield make.args(make(2, 3, requires_grad=False), 0.1, 0.3)
 
 
 relu_ = _in_place(relu, "relu_")

@@ -1,58 +1,26 @@
 """Random numbers: tensors drawn from distributions, and the in-place methods that fill with them.
 
-Every op takes `generator=` (default: the device's own, seeded by `manual_seed`). The streams are those of the array
-library, so equal seeds give other numbers than PyTorch's.
+Every op takes `generator=` (default: the device's own, seeded by `manual_seed`). On the CPU equal seeds give PyTorch's
+numbers; see `_draws`.
 """
 
 from __future__ import annotations
 
-import plugrad
-from plugrad.extend import Op, collect, composite, factory, hookimpl, is_integral, is_single_or_double, op, rng
+import numpy
 
-from ._checks import DIFFERENTIABLE
+from plugrad.extend import Op, collect, composite, factory, hookimpl, op, rng
+
+from ._draws import (
+    check_range,
+    coin_flips,
+    integer_array,
+    normal_array,
+    permutation,
+    refuse_integers,
+    uniform_array,
+)
 from ._memory_formats import like
 from .creation import options
-
-DIGITS = {"float16": 11, "bfloat16": 8}  # significant bits; wider floats are drawn directly
-
-
-def refuse_integers(name, dtype):
-    if is_integral(dtype):
-        raise NotImplementedError(f"\"{name}\" not implemented for '{dtype}'; give a floating point dtype")
-
-
-def uniform_array(xp, size, dtype, generator):
-    """Samples of [0, 1); coarse dtypes are drawn on their own grid, since rounding could reach 1."""
-    dtype, source = xp.dtype(dtype), rng(xp, generator)
-    if is_single_or_double(dtype):
-        return xp.asarray(source.random(size, dtype))
-    refuse_integers("check_uniform_bounds", dtype)
-    if dtype.kind == "c":
-        real = "float32" if dtype.itemsize == 8 else "float64"
-        return (source.random(size, dtype=real) + 1j * source.random(size, dtype=real)).astype(dtype)
-    grid = 2.0 ** DIGITS[dtype.name]
-    return (source.integers(0, int(grid), size) / grid).astype(dtype)
-
-
-def normal_array(xp, size, dtype, generator):
-    """Standard normal samples; complex ones have variance 1 in total."""
-    dtype, source = xp.dtype(dtype), rng(xp, generator)
-    if is_single_or_double(dtype):
-        return xp.asarray(source.standard_normal(size, dtype))
-    refuse_integers("normal_kernel", dtype)
-    if dtype.kind == "c":
-        real = "float32" if dtype.itemsize == 8 else "float64"
-        parts = source.standard_normal((2, *size), dtype=real)
-        return ((parts[0] + 1j * parts[1]) * 0.5**0.5).astype(dtype)
-    return xp.asarray(source.standard_normal(size, dtype="float32")).astype(dtype)
-
-
-def integer_array(xp, low, high, size, dtype, generator):
-    """Integers of [low, high)."""
-    if low >= high:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    wide = "uint64" if high > 2**63 else "int64"
-    return xp.asarray(rng(xp, generator).integers(low, high, size, dtype=wide)).astype(dtype)
 
 
 @factory(variadic="size", promote="float")
@@ -86,7 +54,9 @@ def sized_samples(make):
 @factory(at=())
 def randint_sized(xp, low, high, size, *, generator=None, dtype=None):
     """Random integers of [low, high), int64 unless a dtype is given."""
-    return integer_array(xp, low, high, size, "int64" if dtype is None else dtype, generator)
+    dtype = xp.dtype("int64" if dtype is None else dtype)
+    check_range(dtype, low, high)
+    return integer_array(xp, low, high, size, dtype, generator)
 
 
 @randint_sized.samples
@@ -145,7 +115,10 @@ def randperm(xp, n, *, generator=None, dtype=None):
     """
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-    return xp.argsort(rng(xp, generator).random(n)).astype("int64" if dtype is None else dtype)
+    source, dtype = rng(xp, generator), "int64" if dtype is None else dtype
+    if xp is numpy:
+        return numpy.array(permutation(source, n), "int64").astype(dtype)
+    return xp.argsort(source.random(n)).astype(dtype)
 
 
 @randperm.samples
@@ -230,7 +203,7 @@ def no_gradient(F, g):
 @factory(at=(), promote="float")
 def normal_sized(xp, size, mean, std, *, generator=None, dtype):
     """Normal samples of a given size."""
-    return (normal_array(xp, size, dtype, generator) * std + mean).astype(dtype)
+    return normal_array(xp, size, dtype, generator, mean, std)
 
 
 @normal_sized.samples
@@ -343,132 +316,12 @@ def bernoulli(xp, input, p=None, *, generator=None):
     return coin_flips(xp, input.shape, p, generator).astype(input.dtype)
 
 
-def coin_flips(xp, shape, p, generator):
-    if not hasattr(p, "dtype") and not 0 <= p <= 1:
-        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
-    return xp.asarray(rng(xp, generator).random(shape) < p)
-
-
 bernoulli.vjp(no_gradient)
 
 
 @bernoulli.samples
 def bernoulli_samples(make):
     yield make(2, 3, low=0, high=1)
-
-
-@op(vjp=None)
-def multinomial(xp, input, num_samples, replacement=False, *, generator=None):
-    """Indices drawn in proportion to the weights in each row of `input`.
-
-    `input` is 1-d or 2-d with non-negative weights; the result has `num_samples` int64 columns. Without replacement
-    the largest of weight / exponential sample are taken (Efraimidis and Spirakis 2006). Raises `RuntimeError` for
-    weights that are negative, infinite or all zero.
-
-    >>> import plugrad as torch
-    >>> torch.multinomial(torch.tensor([0.0, 1.0]), 3, replacement=True)
-    tensor([1, 1, 1])
-    """
-    check_weights(xp, input, num_samples, replacement)
-    weights = input.astype("float64") if input.ndim == 2 else input.astype("float64")[None]
-    rows, k = weights.shape
-    if replacement:
-        cdf = xp.cumsum(weights, 1)
-        cdf = cdf / cdf[:, -1:] + xp.arange(rows)[:, None]
-        u = rng(xp, generator).random((rows, num_samples)) + xp.arange(rows)[:, None]
-        u = xp.minimum(u, xp.nextafter(xp.arange(1.0, rows + 1), 0)[:, None])  # the shift by the row may round up
-        picked = xp.searchsorted(cdf.ravel(), u.ravel(), side="right").reshape(u.shape) - k * xp.arange(rows)[:, None]
-    else:
-        waits = -xp.log1p(-rng(xp, generator).random(weights.shape)) + 1e-300
-        picked = xp.argsort(-weights / waits, axis=1)[:, :num_samples]
-    return (picked if input.ndim == 2 else picked[0]).astype("int64")
-
-
-def check_weights(xp, input, num_samples, replacement):
-    if input.dtype.kind != "f" and input.dtype.name != "bfloat16":
-        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {input.dtype}")
-    if input.ndim not in (1, 2):
-        raise RuntimeError("prob_dist must be 1 or 2 dim")
-    if num_samples <= 0:
-        raise RuntimeError("cannot sample n_sample <= 0 samples")
-    if not replacement and num_samples > input.shape[-1]:
-        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
-    if not bool(xp.all(xp.isfinite(input) & (input >= 0))):
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if not bool(xp.all(input.sum(-1) > 0)):
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-
-
-@multinomial.meta
-def multinomial_meta(input, num_samples, replacement=False, *, generator=None):
-    return (*input.shape[:-1], num_samples), plugrad.int64.numpy
-
-
-@multinomial.samples
-def multinomial_samples(make):
-    yield make(2, 4, low=0, high=1), 3
-    yield make(4, low=0, high=1), 6, True
-
-
-@op(at=("poisson",), like="input")
-def poisson(xp, input, generator=None):
-    """Poisson random numbers of the rates in `input`.
-
-    Raises `RuntimeError` for negative rates.
-
-    >>> import plugrad as torch
-    >>> torch.poisson(torch.zeros(2))
-    tensor([0., 0.])
-    """
-    refuse_integers("poisson_cpu", input.dtype)
-    if input.size and not bool(xp.all(input >= 0)):
-        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    return xp.asarray(rng(xp, generator).poisson(input.astype("float64"))).astype(input.dtype)
-
-
-poisson.vjp(no_gradient)
-
-
-@poisson.samples
-def poisson_samples(make):
-    yield make(2, 3, low=0, high=9)
-
-
-@op(at=("binomial",))
-def binomial(xp, count, prob, generator=None):
-    """Binomial random numbers: successes in `count` trials of probability `prob`.
-
-    >>> import plugrad as torch
-    >>> torch.binomial(torch.tensor([3.0]), torch.tensor([1.0]))
-    tensor([3.])
-    """
-    for name, array in (("count", count), ("prob", prob)):
-        if array.dtype.kind not in DIFFERENTIABLE:
-            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {array.dtype}")
-    if count.dtype != prob.dtype:
-        raise RuntimeError(f"binomial expects count and prob to have one dtype, but got {count.dtype} and {prob.dtype}")
-    drawn = rng(xp, generator).binomial(count.astype("int64"), prob.astype("float64"))
-    return xp.asarray(drawn).astype(count.dtype)
-
-
-@binomial.meta
-def binomial_meta(count, prob, generator=None):
-    return normal_around_meta(count, prob)
-
-
-@binomial.vjp("count")
-def binomial_vjp_count(F, g, count_shape):
-    return F.sum_to_size(F.zeros_like(g), count_shape)
-
-
-@binomial.vjp("prob")
-def binomial_vjp_prob(F, g, prob_shape):
-    return F.sum_to_size(F.zeros_like(g), prob_shape)
-
-
-@binomial.samples
-def binomial_samples(make):
-    yield make.ints(3, low=0, high=9).double(), make(3, low=0, high=1)
 
 
 @hookimpl

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, hookimpl, is_floating, is_single_or_double, op, rng
+from plugrad.extend import Op, axes, collect, composite, hookimpl, is_floating, is_single_or_double, op
+
+from ._draws import exponential_array
 
 
 def _prepare(name, input, dim, dtype):
@@ -208,9 +210,7 @@ softmin.samples(functional_samples)
 @op(at=(), vjp=None, like="input")
 def gumbel_noise(xp, input):
     """Gumbel distributed noise in the shape of `input`."""
-    draw = rng(xp).random(input.shape)
-    tiny = 1e-300  # -log(-log(0)) would be infinite
-    return xp.asarray(-xp.log(-xp.log(xp.maximum(draw, tiny)))).astype(input.dtype)
+    return -xp.log(exponential_array(xp, input.shape, input.dtype, None))
 
 
 @gumbel_noise.samples

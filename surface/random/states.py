@@ -10,10 +10,13 @@ from plugrad import Tensor, from_numpy
 
 
 def state_of(generator):
-    """Return the state of a generator as a uint8 tensor: JSON text, so that taking it back can run no code.
+    """Return the state of a generator as a uint8 tensor, which can run no code when it is taken back.
 
-    Raises NotImplementedError for a device whose generators don't show their state.
+    The CPU's has PyTorch's layout; those of other devices are JSON text. Raises NotImplementedError for a device
+    whose generators don't show their state.
     """
+    if hasattr(generator.source, "to_bytes"):
+        return from_numpy(generator.source.to_bytes(generator._seed))
     state = getattr(generator.source.bit_generator, "state", None)
     if not isinstance(state, dict):
         raise NotImplementedError(f"generators of {generator.device} don't show their state: keep the seed instead")
@@ -31,6 +34,9 @@ def set_state(generator, state) -> None:
     if state.dtype.numpy != numpy.uint8 or state.device.type != "cpu":
         raise TypeError("RNG state must be a torch.ByteTensor on the CPU, as get_state() returns it")
     try:
+        if hasattr(generator.source, "from_bytes"):
+            generator.source, generator._seed = generator.source.from_bytes(state.numpy())
+            return
         given = json.loads(bytes(state.numpy()))
         if not _alike(given, {"seed": generator._seed, "state": generator.source.bit_generator.state}):
             raise ValueError("other fields than this device's generators have")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import pickle
 
 import numpy
@@ -12,52 +11,35 @@ import pytest
 import plugrad
 
 
-def encoded(value) -> plugrad.Tensor:
-    return plugrad.tensor(list(json.dumps(value).encode()), dtype=plugrad.uint8)
-
-
-def decoded(state) -> dict:
-    return json.loads(bytes(state.numpy()))
-
-
 @pytest.mark.parametrize("seed", [0, 3, -5, 2**63, 2**64 - 1])
 def test_a_state_comes_back(seed):
     generator = plugrad.Generator().manual_seed(seed)
     plugrad.rand(3, generator=generator)
-    plugrad.randint(9, (1,), dtype=plugrad.int32, generator=generator)  # leaves half a word behind
+    plugrad.randn(1, generator=generator)  # leaves the second number of a pair behind
     state = generator.get_state()
     expected = plugrad.randn(5, generator=generator)
     again = plugrad.Generator()
-    assert again.set_state(state) is again and again.initial_seed() == seed
+    assert again.set_state(state) is again and again.initial_seed() == seed % 2**64
     assert plugrad.equal(plugrad.randn(5, generator=again), expected)
     assert plugrad.equal(plugrad.randn(5, generator=plugrad.Generator().set_state(state)), expected)
 
 
 GOOD = plugrad.Generator().manual_seed(3).get_state()
-CHANGES = {
-    "seed": [None, 1.5, "3", True, [1], {}],
-    "state": [None, {}, [], 3],
-    "more": [1],
-    "state bit_generator": ["MT19937", "PCG64DXSM", 3, None],
-    "state has_uint32": [2**40, -(2**40), "1", None, 0.5],
-    "state uinteger": [2**40, -1, 0.5],
-    "state state": [3, {}, {"state": 1}, {"state": 1, "inc": 1, "key": [1]}],
-    "state state state": [-1, 2**129, 0.5, "1", [1]],
-    "state state inc": [-1, 2**129, None],
-}
+LEFT, SEEDED, NEXT = 8, 12, 16  # where PyTorch's layout has what must fit together
+
+
+def changed(offset, value, size):
+    state = GOOD.numpy().copy()
+    state[offset : offset + size] = numpy.frombuffer(value.to_bytes(size, "little", signed=value < 0), numpy.uint8)
+    return plugrad.from_numpy(state)
 
 
 def bad_states():
-    for path, values in CHANGES.items():
+    for offset, size, values in ((LEFT, 4, (0, -1, 625, 2**31 - 1)), (SEEDED, 4, (0,)), (NEXT, 8, (625, 1000))):
         for value in values:
-            given = inner = decoded(GOOD)
-            *parents, last = path.split()
-            for name in parents:
-                inner = inner[name]
-            inner[last] = value
-            yield f"{path}: {value}", encoded(given)
-    for text in (b"", b"{", b"[]", b"3", b"[" * 100_000, b"1" * 5000, b"\xff\xfe", pickle.dumps((3, {})), bytes(5056)):
-        yield repr(text[:20]), plugrad.tensor(list(text), dtype=plugrad.uint8)
+            yield f"{offset}: {value}", changed(offset, value, size)
+    for text in (b"", b"{", b"3", b"[" * 100_000, b"\xff\xfe", pickle.dumps((3, {})), bytes(5056), bytes(5048)):
+        yield repr(text[:20]) + str(len(text)), plugrad.tensor(list(text), dtype=plugrad.uint8)
     yield "cut", GOOD[:-1]
     yield "twice", plugrad.cat([GOOD, GOOD])
 
@@ -92,12 +74,30 @@ def test_random_damage_is_found_or_gives_another_state():
     """Every byte of a state means something, and none of it is more than a number."""
     rng, generator = numpy.random.default_rng(0), plugrad.Generator()
     refused = 0
-    for _ in range(2000):
+    for _ in range(500):
         state = copy.deepcopy(GOOD)
-        state[int(rng.integers(len(GOOD)))] = int(rng.integers(256))
+        state[int(rng.integers(64))] = int(rng.integers(256))
         try:
             generator.set_state(state)
         except RuntimeError:
             refused += 1
         assert 0 <= plugrad.rand((), generator=generator) < 1
-    assert refused > 1000
+    assert refused > 100
+
+
+@pytest.mark.parametrize("drawn", [0, 1, 3, 623, 624, 625, 1300])
+def test_a_state_is_pytorchs(drawn, torch):
+    """It goes either way, wherever in its block the engine stands, with and without a normal number in waiting."""
+    for spare in (False, True):
+        ours, theirs = plugrad.Generator().manual_seed(7), torch.Generator().manual_seed(7)
+        for library, generator in ((plugrad, ours), (torch, theirs)):
+            library.rand(drawn, generator=generator)
+            library.randn(int(spare), generator=generator)
+        there = torch.Generator()
+        there.set_state(torch.tensor(ours.get_state().tolist(), dtype=torch.uint8))
+        here = plugrad.Generator().set_state(plugrad.tensor(theirs.get_state().tolist(), dtype=plugrad.uint8))
+        assert here.initial_seed() == there.initial_seed() == 7
+        expected = torch.randn(3, generator=theirs).tolist() + torch.rand(700, generator=theirs).tolist()
+        for library, generator in ((plugrad, here), (plugrad, ours), (torch, there)):
+            assert library.randn(3, generator=generator).tolist() == expected[:3]
+            assert library.rand(700, generator=generator).tolist() == expected[3:]

@@ -12,7 +12,9 @@ import types
 
 import numpy
 
+import plugrad
 from plugrad.extend import Backend
+from plugrad.plugins.ops import _draws, _rejection
 
 KNOWN = pathlib.Path(__file__).parents[1] / "known"
 SUBMODULES = ("linalg", "fft", "lib", "lib.stride_tricks")
@@ -193,16 +195,34 @@ SCIPY = ("special", "linalg")
 
 
 class FakeRandom:
-    """A generator whose draws are on the fake device."""
+    """A generator whose draws are on the fake device: the CPU's numbers, so that results can be compared."""
 
     def __init__(self, seed):
-        self.source = numpy.random.default_rng(seed)
+        self.generator = plugrad.Generator().manual_seed(seed)
 
-    bit_generator = property(lambda self: self.source.bit_generator)
+    bit_generator = property(lambda self: self.generator.source.bit_generator)
 
-    def __getattr__(self, name):
-        function = getattr(self.source, name)
-        return lambda *args, **kwargs: wrapped(function(*host(args, name), **host(kwargs, name)))
+    def random(self, size=(), dtype="float64"):
+        return wrapped(_draws.uniform_array(numpy, as_size(size), dtype, self.generator))
+
+    def standard_normal(self, size=(), dtype="float64"):
+        return wrapped(_draws.normal_array(numpy, as_size(size), dtype, self.generator))
+
+    def integers(self, low, high, size=(), dtype="int64"):
+        return wrapped(_draws.integer_array(numpy, low, high, as_size(size), dtype, self.generator))
+
+    def standard_gamma(self, shape):
+        return wrapped(_rejection.draw(_rejection.gamma, self.generator.source, *host((shape,), "gamma")))
+
+    def poisson(self, lam):
+        return wrapped(_rejection.draw(_rejection.poisson, self.generator.source, *host((lam,), "poisson")))
+
+    def binomial(self, n, p):
+        return wrapped(_rejection.draw(_rejection.binomial, self.generator.source, *host((n, p), "binomial")))
+
+
+def as_size(size) -> tuple:
+    return (size,) if isinstance(size, int) else tuple(size)
 
 
 ALLOWED = cupy_names()

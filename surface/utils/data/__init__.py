@@ -26,6 +26,7 @@ from plugrad.utils.data.sampler import (
     SequentialSampler,
     SubsetRandomSampler,
     WeightedRandomSampler,
+    drawn_seed,
 )
 
 __all__ = [
@@ -95,6 +96,10 @@ class DataLoader:
         return cls
 
     def __iter__(self):
+        drawn_seed(self.generator)  # of the workers in PyTorch, where it is drawn without any, too
+        return self._batches()
+
+    def _batches(self):
         collate, dataset = self.collate_fn, self.dataset
         if self._iterable:
             items = iter(dataset)

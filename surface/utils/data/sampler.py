@@ -38,6 +38,11 @@ class SequentialSampler(Sampler):
         return len(self.data_source)
 
 
+def drawn_seed(generator=None) -> int:
+    """Return a seed that is drawn."""
+    return int(plugrad.empty((), dtype=plugrad.int64).random_(generator=generator))
+
+
 def _check_count(count) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or count <= 0:
         raise ValueError(f"num_samples should be a positive integer value, but got num_samples={count}")
@@ -66,13 +71,15 @@ class RandomSampler(Sampler):
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self):
-        n, wanted = len(self.data_source), self.num_samples
+        n, wanted, generator = len(self.data_source), self.num_samples, self.generator
+        if generator is None:  # one of its own, so that what the program draws meanwhile does not change the order
+            generator = plugrad.Generator().manual_seed(drawn_seed())
         if self.replacement:
-            yield from plugrad.randint(n, (wanted,), generator=self.generator).tolist()
+            for count in (*[32] * (wanted // 32), wanted % 32):
+                yield from plugrad.randint(n, (count,), generator=generator).tolist()
             return
-        while wanted > 0:
-            yield from plugrad.randperm(n, generator=self.generator).tolist()[:wanted]
-            wanted -= n
+        for count in (*[n] * (wanted // n), wanted % n):  # the last one is drawn even if nothing of it is wanted
+            yield from plugrad.randperm(n, generator=generator).tolist()[:count]
 
     def __len__(self):
         return self.num_samples

@@ -1,0 +1,85 @@
+"""The Mersenne Twister of 32 bits, seeded as PyTorch seeds its CPU generator, with PyTorch's layout of the state.
+
+M. Matsumoto, T. Nishimura, "Mersenne Twister", ACM TOMACS 8 (1998). The bits are NumPy's; what is added is the second
+number of a pair of normal ones, which waits for the next call that draws them one by one.
+"""
+
+from __future__ import annotations
+
+import numpy
+
+WORDS = 624
+# The bytes that torch.get_rng_state() returns.
+LAYOUT = numpy.dtype(
+    [
+        ("seed", "<u8"), ("left", "<i4"), ("seeded", "<i4"), ("next", "<u8"), ("words", "<u8", WORDS),
+        ("unused", "<f8"), ("spare", "<f8"), ("rho", "<f8"), ("has_spare", "<i4"), ("gap", "<i4"), ("single", "<f4"),
+        ("has_single", "u1"), ("end", "u1", 3),
+    ]
+)  # fmt: skip
+
+
+class MersenneTwister(numpy.random.MT19937):
+    """NumPy's bit generator with a `spare` normal number, which is a part of its state.
+
+    PyTorch keeps that number, the second of a Box-Muller pair, as it is: it is scaled only when it is taken.
+    """
+
+    spare: float | None = None
+
+    def __init__(self, seed: int):
+        super().__init__()
+        self._legacy_seeding(seed & 0xFFFFFFFF)
+
+    @property
+    def state(self):
+        """Everything that decides what comes next, in plain values that can be compared."""
+        state = numpy.random.MT19937.state.__get__(self)
+        engine = state["state"]
+        return {**state, "state": {"key": engine["key"].tobytes(), "pos": engine["pos"]}, "spare": self.spare}
+
+    @state.setter
+    def state(self, state):
+        state = dict(state)
+        spare, engine = state.pop("spare"), state["state"]
+        key = numpy.frombuffer(engine["key"], numpy.uint32)
+        numpy.random.MT19937.state.__set__(self, {**state, "state": {"key": key, "pos": engine["pos"]}})
+        self.spare = spare
+
+
+class Source(numpy.random.Generator):
+    """NumPy's generator over those bits; draws as PyTorch makes them are in `plugins/ops/_draws.py`."""
+
+    def __init__(self, seed: int):
+        super().__init__(MersenneTwister(seed))
+
+    def to_bytes(self, seed: int) -> numpy.ndarray:
+        """Return the state, and the seed that it began with, as uint8 in PyTorch's layout."""
+        bits = self.bit_generator
+        engine, record = bits.state["state"], numpy.zeros((), LAYOUT)
+        position, words = engine["pos"], numpy.frombuffer(engine["key"], numpy.uint32)
+        record["seed"], record["seeded"] = seed % 2**64, 1
+        record["left"], record["next"], record["words"] = WORDS + 1 - position, position, words
+        if bits.spare is not None:
+            record["spare"], record["has_spare"] = bits.spare, 1
+        return numpy.frombuffer(record.tobytes(), numpy.uint8).copy()
+
+    @classmethod
+    def from_bytes(cls, state: numpy.ndarray) -> tuple[Source, int]:
+        """Return the generator, and the seed, of a state; ValueError if it is none."""
+        if state.size != LAYOUT.itemsize:
+            raise ValueError(f"RNG state is wrong size: it has {state.size} bytes, not {LAYOUT.itemsize}")
+        record = numpy.frombuffer(state.tobytes(), LAYOUT)[0]
+        left, after, words = int(record["left"]), int(record["next"]), record["words"]
+        fresh = left == 1 and after == 0  # seeded, and nothing drawn yet
+        if record["seeded"] != 1 or not 1 <= left <= WORDS or not (fresh or left + after == WORDS + 1):
+            raise ValueError("Invalid mt19937 state")
+        if (words >> 32).any() or record["has_spare"] not in (0, 1) or record["has_single"] not in (0, 1):
+            raise ValueError("Invalid mt19937 state")
+        source, seed = cls(0), int(record["seed"])
+        key = words.astype(numpy.uint32).tobytes()
+        source.bit_generator.state = {
+            "bit_generator": "MersenneTwister", "state": {"key": key, "pos": WORDS if fresh else after},
+            "spare": float(record["spare"]) if record["has_spare"] else None,
+        }  # fmt: skip
+        return source, seed

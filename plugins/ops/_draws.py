@@ -1,0 +1,240 @@
+"""Random arrays, made on the CPU as PyTorch makes them there, so that one seed gives the same numbers.
+
+What counts is the order: how many words of the stream one number takes, which of their bits, and where the second
+normal number of a pair goes. On other devices the array library draws, and the numbers are its own.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy
+
+from plugrad.extend import is_integral, is_single_or_double, rng
+
+DIGITS = {"float16": 11, "bfloat16": 8}  # significant bits; wider floats are drawn directly
+FEW = 16  # from so many numbers on, normal ones are made in blocks, each half of one with the other
+
+
+def refuse_integers(name, dtype):
+    """Raise what PyTorch raises for a kernel that there is for floating point numbers only."""
+    if is_integral(dtype):
+        raise NotImplementedError(f"\"{name}\" not implemented for '{dtype}'; give a floating point dtype")
+
+
+def words(source, size):
+    """Words of 32 bits, as uint32."""
+    return source.integers(0, 2**32, size, dtype="uint32")
+
+
+def long_words(source, size):
+    """Words of 64 bits, as uint64: two of 32 bits, the higher one first."""
+    return source.integers(0, 2**64, size, dtype="uint64")
+
+
+def doubles(xp, source, size):
+    """Uniform float64 of [0, 1), of 53 bits each."""
+    if xp is not numpy:
+        return source.random(size)
+    return (long_words(source, size) & (2**53 - 1)) * 2.0**-53
+
+
+def singles(xp, source, size):
+    """Uniform float32 of [0, 1), of 24 bits each."""
+    if xp is not numpy:
+        return source.random(size, dtype="float32")
+    return (words(source, size) & (2**24 - 1)).astype("float32") * numpy.float32(2.0**-24)
+
+
+def in_memory_order(array, draw):
+    """Return `draw(shape)` in the shape of an array, with the numbers in the order of its memory."""
+    if array.flags.c_contiguous:
+        return draw(array.shape)
+    order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
+    drawn = draw(tuple([array.shape[axis] for axis in order]))
+    return drawn.transpose([order.index(axis) for axis in range(array.ndim)])
+
+
+def uniform_array(xp, size, dtype, generator, low=0.0, high=1.0):
+    """Samples of [low, high); half precision is rounded from float32, and what is rounded to `high` counts as `low`."""
+    dtype, source = xp.dtype(dtype), rng(xp, generator)
+    refuse_integers("check_uniform_bounds", dtype)
+    if dtype.kind == "c":
+        parts = uniform_array(xp, (*size, 2), "float32" if dtype.itemsize == 8 else "float64", generator, low, high)
+        return xp.ascontiguousarray(parts).view(dtype)[..., 0]
+    drawn = doubles(xp, source, size) if dtype.itemsize == 8 else singles(xp, source, size)
+    if low != 0.0 or high != 1.0:
+        low, high = drawn.dtype.type(low), drawn.dtype.type(high)
+        drawn = drawn * (high - low) + low
+    if is_single_or_double(dtype):
+        return xp.asarray(drawn)
+    drawn = xp.asarray(drawn).astype(dtype)
+    return xp.where(drawn == dtype.type(high), dtype.type(low), drawn)
+
+
+def _pairs(u1, u2):
+    """Normal numbers by G. Box and M. Muller (1958): of u1 in (0, 1] comes the radius, of u2 the angle."""
+    radius = numpy.sqrt(-2 * numpy.log(u1))
+    angle = u1.dtype.type(2 * math.pi) * u2
+    return radius * numpy.cos(angle), radius * numpy.sin(angle)
+
+
+def _blocks(u):
+    """Normal numbers of uniform ones, whose number is a multiple of 16."""
+    u = u.reshape(-1, 2, FEW // 2)
+    return numpy.stack(_pairs(1 - u[:, 0], u[:, 1]), 1).reshape(-1)
+
+
+def _many_normals(source, n, wide):
+    """`n` >= 16 standard normal numbers. The last 16 are drawn anew where blocks of 16 don't come out even."""
+    uniform = doubles if wide else singles
+    u = uniform(numpy, source, n)
+    rest = n % FEW
+    if not rest:
+        return _blocks(u)
+    out = numpy.empty_like(u)
+    out[: n - rest] = _blocks(u[: n - rest])
+    out[n - FEW :] = _blocks(uniform(numpy, source, FEW))
+    return out
+
+
+def _many_half_normals(source, n):
+    """`n` >= 16 normal numbers for half precision: the last 16 follow what was drawn for whole blocks."""
+    out, whole = numpy.empty(n, "float32"), n - n % FEW
+    out[:whole] = _blocks(singles(numpy, source, whole))
+    if whole < n:
+        out[n - FEW :] = _blocks(singles(numpy, source, FEW))
+    return out
+
+
+def normals_one_by_one(source, n):
+    """`n` standard normal float64 of pairs; the second of a pair that is not used waits in the source."""
+    bits = source.bit_generator
+    spare = getattr(bits, "spare", None)
+    if n == 0:
+        return numpy.empty(0)
+    wanted = n - (spare is not None)
+    u = doubles(numpy, source, (-(-wanted // 2), 2))
+    radius, angle = numpy.sqrt(-2 * numpy.log1p(-u[:, 1])), 2 * math.pi * u[:, 0]
+    drawn = numpy.stack((radius * numpy.cos(angle), radius * numpy.sin(angle)), 1).reshape(-1)
+    if hasattr(bits, "spare"):
+        bits.spare = float(drawn[-1]) if wanted % 2 else None
+    return numpy.concatenate(([spare], drawn[:wanted])) if spare is not None else drawn[:wanted]
+
+
+def normal_array(xp, size, dtype, generator, mean=0.0, std=1.0, dense=True):
+    """Normal samples; complex ones have the variance in total. `dense`: whether they go where memory has no gaps."""
+    dtype, source = xp.dtype(dtype), rng(xp, generator)
+    refuse_integers("normal_kernel", dtype)
+    if dtype.kind == "c":
+        real = "float32" if dtype.itemsize == 8 else "float64"
+        parts = normal_array(xp, (*size, 2), real, generator, mean, std * 0.5**0.5, dense)
+        return xp.ascontiguousarray(parts).view(dtype)[..., 0]
+    n, wide = math.prod(size), dtype.itemsize == 8
+    if xp is not numpy:
+        drawn = xp.asarray(source.standard_normal(size, dtype="float64" if wide else "float32"))
+    elif n < FEW or not dense:
+        drawn = normals_one_by_one(source, n)
+    else:
+        half = not is_single_or_double(dtype)
+        drawn = _many_half_normals(source, n) if half else _many_normals(source, n, wide)
+    if std != 1.0 or mean != 0.0:
+        drawn = drawn * drawn.dtype.type(std) + drawn.dtype.type(mean)
+    return drawn.reshape(size).astype(dtype, copy=False)
+
+
+def highest(dtype) -> int:
+    """The end of a dtype's range of integers; for floats where neighbouring ones can no longer be told apart."""
+    if dtype.kind == "b":
+        return 1
+    return 2 ** _digits(dtype) if dtype.kind not in "iu" else int(numpy.iinfo(dtype).max)
+
+
+def _digits(dtype) -> int:
+    return DIGITS.get(dtype.name) or numpy.finfo(dtype).nmant + 1
+
+
+_C_NAMES = {
+    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int",
+    "int64": "long int", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
+}  # fmt: skip
+_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
+
+
+def check_range(dtype, low, high) -> None:
+    """Raise RuntimeError for a range of integers that a dtype has not."""
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    if dtype.kind in "biu":
+        least = int(numpy.iinfo(dtype).min) if dtype.kind != "b" else 0
+        most = highest(dtype)
+    else:
+        most = _LARGEST.get(dtype.name) or float(numpy.finfo(dtype).max)
+        least = -most
+    for name, value in (("from", low), ("to - 1", high - 1)):
+        if not least <= value <= most:
+            raise RuntimeError(f"{name} is out of bounds for {_C_NAMES.get(dtype.name, dtype.name)}")
+        if dtype.kind not in "biu" and abs(value) > 2 ** _digits(dtype):
+            digits, shown = _digits(dtype), _C_NAMES.get(dtype.name, dtype.name)
+            warnings.warn(
+                f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations {shown} can "
+                "support discrete uniform distribution only within this range.",
+                stacklevel=4,
+            )
+
+
+def integer_array(xp, low, high, size, dtype, generator):
+    """Integers of [low, high): remainders, of words of 64 bits where the range is so wide that it would show."""
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    source, span = rng(xp, generator), high - low
+    if xp is not numpy:
+        wide = "uint64" if high > 2**63 else "int64"
+        return xp.asarray(source.integers(low, high, size, dtype=wide)).astype(dtype)
+    if span < 2**28:
+        return ((words(source, size) % numpy.uint32(span)).astype("int64") + low).astype(dtype)
+    drawn = long_words(source, size)
+    if span < 2**64:
+        drawn = drawn % numpy.uint64(span) + numpy.uint64(low % 2**64)
+    return drawn.astype("uint64" if high > 2**63 else "int64").astype(dtype)
+
+
+def any_integer_array(xp, size, dtype, generator, limit):
+    """Integers of [0, limit), the range of a dtype."""
+    if xp is not numpy:
+        return integer_array(xp, 0, limit, size, dtype, generator)
+    source, wide = rng(xp, generator), numpy.dtype(dtype).itemsize == 8 and numpy.dtype(dtype).kind != "c"
+    drawn = (long_words if wide else words)(source, size)
+    return (drawn % drawn.dtype.type(limit) if limit < 2**64 else drawn).astype(dtype)
+
+
+def permutation(source, n):
+    """A list of 0 ... n - 1 in random order, by R. Durstenfeld's algorithm (CACM 7, 1964)."""
+    order = list(range(n))
+    if n > 1:
+        draw = words if n < (2**32 - 1) // 20 else long_words
+        steps = draw(source, n - 1)
+        steps = steps % numpy.arange(n, 1, -1, dtype=steps.dtype)
+        for here, step in enumerate(steps.tolist()):
+            there = here + step
+            order[here], order[there] = order[there], order[here]
+    return order
+
+
+def exponential_array(xp, size, dtype, generator, rate=1.0):
+    """Exponential samples: 1 - u lies in (0, 1], so that the logarithm is finite."""
+    return xp.asarray(-1.0 / rate * xp.log1p(-doubles(xp, rng(xp, generator), size))).astype(dtype)
+
+
+def coin_flips(xp, shape, p, generator):
+    """True with probability `p`, a number or an array of them."""
+    source = rng(xp, generator)
+    if hasattr(p, "dtype"):
+        draw = doubles if p.dtype == "float64" else singles
+        return draw(xp, source, shape) < p
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+    if xp is not numpy:
+        return source.random(shape) < p
+    return (long_words(source, shape) & (2**53 - 1)) < numpy.uint64(math.ceil(p * 2**53))

@@ -1,0 +1,212 @@
+"""One seed gives PyTorch's numbers on the CPU, and leaves the generator where PyTorch's is."""
+
+# ruff: noqa: B023, E731 (functions of loop variables are called at once)
+from __future__ import annotations
+
+import math
+
+import numpy
+import pytest
+
+import plugrad
+
+FLOATS = ("float32", "float64", "float16", "bfloat16")
+INTEGERS = ("uint8", "int8", "int16", "int32", "int64", "bool")
+SIZES = ((0,), (), (1,), (7,), (15,), (16,), (17,), (31,), (32,), (5, 7), (3, 4, 5), (1000,))
+# Logarithm and cosine are rounded differently; PyTorch's own do from one kind of processor to the next.
+CLOSE = {"float32": 2e-6, "float64": 1e-12, "float16": 2e-3, "bfloat16": 1.6e-2, "complex64": 2e-6, "complex128": 1e-12}
+
+
+def numbers(value):
+    if hasattr(value, "detach"):
+        value = value.detach()
+        value = value.double() if value.dtype.is_floating_point else value
+        return numpy.array(value.tolist())
+    return numpy.array(value)
+
+
+def compare(torch, draw, tolerance=0.0, seed=11):
+    """`draw(library)` gives equal numbers, in a tensor or a list of them, and so does the next draw."""
+    results = []
+    for library in (plugrad, torch):
+        library.manual_seed(seed)
+        drawn = draw(library)
+        drawn = [*drawn] if isinstance(drawn, (list, tuple)) else [drawn]
+        results.append([numbers(value) for value in [*drawn, library.rand(1, dtype=library.float64)]])
+    for ours, theirs in zip(*results, strict=True):
+        assert ours.shape == theirs.shape
+        numpy.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", [*FLOATS, "complex64", "complex128"])
+def test_uniform_and_normal(torch, name):
+    for size in SIZES:
+        compare(torch, lambda lib: lib.rand(size, dtype=getattr(lib, name)))
+        compare(torch, lambda lib: lib.randn(size, dtype=getattr(lib, name)), CLOSE[name])
+        compare(torch, lambda lib: lib.empty(size, dtype=getattr(lib, name)).normal_(1, 2), 2 * CLOSE[name])
+        compare(torch, lambda lib: lib.normal(1.0, 2.0, size, dtype=getattr(lib, name)), 2 * CLOSE[name])
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_continuous_fillings(torch, name):
+    fillings = {
+        "uniform_": (-0.3, 1.7), "exponential_": (1.5,), "cauchy_": (1.0, 2.0), "log_normal_": (0.5, 0.7),
+        "geometric_": (0.3,), "bernoulli_": (0.3,),
+    }  # fmt: skip
+    for size in SIZES:
+        for method, arguments in fillings.items():
+            filled = lambda lib: getattr(lib.empty(size, dtype=getattr(lib, name)), method)(*arguments)
+            compare(torch, filled, 4 * CLOSE[name])
+        ones = lambda lib: lib.ones(size, dtype=getattr(lib, name))
+        compare(torch, lambda lib: lib.bernoulli(0.4 * ones(lib)))
+        compare(torch, lambda lib: lib.empty(size).bernoulli_(0.4 * ones(lib)))
+        compare(torch, lambda lib: lib.normal(1.5 * ones(lib), 0.5 * ones(lib)), 2 * CLOSE[name])
+        compare(torch, lambda lib: [lib.poisson(3.7 * ones(lib)), lib.poisson(37.5 * ones(lib))])
+
+
+@pytest.mark.parametrize("name", ["float32", "float64"])
+def test_gamma_dirichlet_binomial(torch, name):
+    for size in SIZES:
+        for alpha in (0.0, 0.01, 0.7, 1.0, 3.7, 900.0):
+            full = lambda lib: lib.full(size, alpha, dtype=getattr(lib, name))
+            compare(torch, lambda lib: lib._standard_gamma(full(lib)), CLOSE[name])
+            if size and alpha:
+                compare(torch, lambda lib: lib._sample_dirichlet(full(lib)), CLOSE[name])
+        for n, p in ((5.0, 0.3), (100.0, 0.3), (100.0, 0.8), (3.0, 1.0), (0.0, 0.5), (1e6, 0.4)):
+            if n == 1e6 and name == "float32":
+                continue  # PyTorch's arithmetic of float32 rounds to whole numbers there
+            pair = lambda lib: [lib.full(size, one, dtype=getattr(lib, name)) for one in (n, p)]
+            compare(torch, lambda lib: lib.binomial(*pair(lib)))
+
+
+@pytest.mark.parametrize("name", [*INTEGERS, *FLOATS])
+def test_integers(torch, name):
+    for size in SIZES:
+        empty = lambda lib: lib.empty(size, dtype=getattr(lib, name))
+        compare(torch, lambda lib: [empty(lib).random_(), empty(lib).random_(2), empty(lib).random_(1, 2)])
+        if name != "bool":
+            compare(torch, lambda lib: [lib.randint(3, 90, size, dtype=getattr(lib, name)), empty(lib).random_(3, 90)])
+
+
+def test_wide_ranges_of_integers(torch):
+    ranges = [(0, 2**28 - 1), (0, 2**28), (0, 2**31), (-(2**62), 2**62), (-(2**63), 2**63 - 1), (-5, 2**40), (-7, None)]
+    for low, high in [*ranges, (-(2**63), None)]:
+        compare(torch, lambda lib: lib.empty(50, dtype=lib.int64).random_(low, high))
+
+
+@pytest.mark.parametrize("bounds", [(-1, 5), (0, 300), (256, 257), (0, 2**20), (3, 3)])
+@pytest.mark.parametrize("name", ["uint8", "int16", "bool", "float16"])
+def test_ranges_that_a_dtype_has_not(torch, name, bounds):
+    def outcome(library):
+        try:
+            library.randint(*bounds, (3,), dtype=getattr(library, name))
+        except RuntimeError as error:
+            return str(error)
+        return None
+
+    assert outcome(plugrad) == outcome(torch)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 100, 3000])
+def test_permutations(torch, n):
+    compare(torch, lambda lib: [lib.randperm(n), lib.randperm(n, dtype=lib.float32)])
+
+
+@pytest.mark.parametrize("method", ["normal_", "uniform_", "exponential_", "bernoulli_", "random_", "log_normal_"])
+def test_views_are_filled_in_the_order_of_memory(torch, method):
+    views = [
+        lambda lib: lib.zeros(5, 9).t(), lambda lib: lib.zeros(5, 20)[:, ::2],
+        lambda lib: lib.zeros(3, 5, 4).permute(2, 0, 1), lambda lib: lib.zeros(3, 4, 5)[1:, :, 1:3],
+        lambda lib: lib.zeros(2, 3, 4, 4).to(memory_format=lib.channels_last),
+    ]  # fmt: skip
+    for view in views:
+        compare(torch, lambda lib: getattr(view(lib), method)(), 2e-6)
+
+
+def test_the_second_normal_number_of_a_pair_waits(torch):
+    compare(
+        torch,
+        lambda lib: [
+            lib.randn(3), lib.randn(2), lib.rand(2), lib.randn(1), lib.randn(17), lib.randn(1),
+            lib._standard_gamma(lib.ones(3)), lib.randn(1),
+        ],
+        1e-6,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_multinomial(torch, name):
+    for size in ((5,), (3, 7), (2, 100)):
+        for count, replacement in ((1, False), (1, True), (3, False), (5, False), (4, True), (50, True)):
+            weights = lambda lib: ((lib.arange(math.prod(size)) * 7) % 11).reshape(size)
+            compare(
+                torch,
+                lambda lib: lib.multinomial(weights(lib).to(getattr(lib, name)), count, replacement),
+            )
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 1.0, 0.0])
+def test_dropouts(torch, p):
+    for name, lead in dict(dropout=0, alpha_dropout=0, feature_alpha_dropout=0, dropout1d=2, dropout2d=1).items():
+        data = lambda lib: lib.arange(720.0).reshape(2, 3, 4, 5, 6)[(0,) * lead]
+        compare(torch, lambda lib: getattr(lib.nn.functional, name)(data(lib), p, True), 1e-6)
+    functional = lambda lib: lib.nn.functional
+    compare(torch, lambda lib: functional(lib).rrelu(lib.linspace(-3, 3, 50).reshape(5, 10), training=True), 1e-6)
+    for hard in (True, False):
+        compare(torch, lambda lib: functional(lib).gumbel_softmax(lib.zeros(4, 5), hard=hard), 1e-6)
+
+
+@pytest.mark.parametrize("size", [(3, 4), (20, 30), (8, 3, 3, 3)])
+def test_initialisers(torch, size):
+    names = (
+        "uniform_ normal_ trunc_normal_ xavier_uniform_ xavier_normal_ kaiming_uniform_ kaiming_normal_ orthogonal_"
+    ).split()
+    for name in names:
+        compare(torch, lambda lib: getattr(lib.nn.init, name)(lib.empty(size, dtype=lib.float64)), 1e-11)
+    for bounds in ((-0.04, 0.03), (0.03, 0.06), (-2, 2)):
+        compare(torch, lambda lib: lib.nn.init.trunc_normal_(lib.empty(size), 0.0, 0.02, *bounds), 2e-6)
+    if len(size) == 2:
+        compare(torch, lambda lib: lib.nn.init.sparse_(lib.empty(size), 0.3), 1e-6)
+
+
+LAYERS = {
+    "Linear": (5, 7), "Conv2d": (4, 6, 3), "ConvTranspose1d": (3, 4, 2), "Embedding": (10, 3), "LSTM": (4, 5, 2),
+    "GRUCell": (3, 4), "MultiheadAttention": (8, 2), "TransformerDecoderLayer": (8, 2, 16), "Bilinear": (3, 4, 5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_begin_equal(torch, name):
+    compare(torch, lambda lib: [*getattr(lib.nn, name)(*LAYERS[name]).state_dict().values()], 2e-6)
+
+
+def test_data_loaders_and_samplers(torch):
+    def loaded(library, generator=None, **options):
+        data = library.utils.data
+        loader = data.DataLoader(data.TensorDataset(library.arange(20)), 3, generator=generator, **options)
+        order = []
+        for _ in range(2):
+            for (batch,) in loader:
+                order += [*batch.tolist(), library.rand(()).item()]  # what is drawn meanwhile changes no order
+        return order
+
+    compare(torch, lambda lib: loaded(lib, shuffle=True))
+    compare(torch, loaded)
+    compare(torch, lambda lib: loaded(lib, shuffle=True, generator=lib.Generator().manual_seed(4)))
+    samplers = {
+        "RandomSampler": [(range(50),), (range(50), True, 70), (range(50), False, 70)],
+        "SubsetRandomSampler": [(range(9),)], "WeightedRandomSampler": [([1.0, 2, 3, 4], 20), ([1.0, 2, 3], 3, False)],
+    }  # fmt: skip
+    for name, calls in samplers.items():
+        for arguments in calls:
+            compare(torch, lambda lib: list(getattr(lib.utils.data, name)(*arguments)))
+    compare(torch, lambda lib: [part.indices for part in lib.utils.data.random_split(range(20), [15, 5])])
+
+
+def test_generators_begin_equal(torch):
+    compare(torch, lambda lib: [lib.Generator().initial_seed(), lib.rand(3, generator=lib.Generator())])
+    compare(torch, lambda lib: float(lib.manual_seed(-5).initial_seed()))
+    for library in (plugrad, torch):
+        for seed in (2**64, -(2**63) - 1):
+            with pytest.raises(ValueError, match="Overflow"):
+                library.manual_seed(seed)
