@@ -10,7 +10,6 @@ from plugrad.graph.modes import (
     inference_mode,
     is_anomaly_enabled,
     no_grad,
-    saved_tensors_hooks,
     set_detect_anomaly,
     set_grad_enabled,
 )
@@ -18,7 +17,8 @@ from plugrad.graph.nodes import Node
 from plugrad.registry.namespaces import lazy_names
 
 __all__ = [
-    "Function", "FunctionCtx", "Node", "Variable", "backward", "detect_anomaly", "enable_grad", "explain_missing",
+    "Function", "FunctionCtx", "NestedIOFunction", "Node", "Variable", "backward", "detect_anomaly", "enable_grad",
+    "enforce_grad_layout_policy", "explain_missing",
     "grad", "gradcheck", "gradgradcheck", "inference_mode", "is_anomaly_enabled", "is_zero_safe_enabled", "no_grad",
     "once_differentiable", "save_on_cpu", "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled",
     "set_zero_safe", "trace_breaks", "zero_safe",
@@ -26,11 +26,12 @@ __all__ = [
 
 
 __getattr__, __dir__ = lazy_names(globals(), None, {
-    "autograd.forward_ad": "", "autograd.functional": "", "autograd.grad_mode": "",
-    "autograd.graph": "save_on_cpu",
+    "autograd.forward_ad": "", "autograd.functional": "",
+    "autograd.grad_mode": "enforce_grad_layout_policy is_multithreading_enabled set_multithreading_enabled",
+    "autograd.graph": "save_on_cpu saved_tensors_hooks",
     "autograd.missing_grads": "explain_missing trace_breaks",
     "autograd.nan_guard": "is_zero_safe_enabled set_zero_safe zero_safe",
     "testing": "gradcheck gradgradcheck GradcheckError",
     "autograd.once": "once_differentiable",
-    "legacy": "Variable",
+    "autograd.variable": "", "legacy": "Variable", "autograd.rare.old_functions": "NestedIOFunction",
 })  # fmt: skip

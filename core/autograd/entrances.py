@@ -20,7 +20,7 @@ def _flags(create_graph, retain_graph) -> tuple:
 def _tuple(value) -> tuple:
     if value is None:
         return ()
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (tuple, list)) and not hasattr(value, "ownership_token"):  # a GradientEdge
         return tuple(value)
     return (value,)
 
@@ -53,7 +53,7 @@ def backward(
         warn_missing(tensors, report)
     targets = None
     if inputs is not None:
-        inputs = _tuple(inputs)
+        inputs = _targets(inputs, tensors)
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
         targets = lambda: {_target(tensor, retain=True): True for tensor in inputs}  # noqa: E731
@@ -89,7 +89,8 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     index(0 if allow_unused is None else allow_unused)  # TypeError for what is no flag
-    outputs, inputs = _tuple(outputs), _tuple(inputs)
+    outputs = _tuple(outputs)
+    inputs = _targets(inputs, outputs)
     if not inputs:
         raise ValueError("grad requires non-empty inputs.")
     gradients = _tuple(grad_outputs) or (None,) * len(outputs)
@@ -121,10 +122,13 @@ def grad(
     return tuple(results)
 
 
+def _targets(inputs, outputs) -> tuple:
+    """Return the tensors to differentiate by; for a GradientEdge a tensor with that history."""
+    return tuple([one if isinstance(one, Tensor) else rare.stand_in(one, outputs) for one in _tuple(inputs)])
+
+
 def _target(tensor, retain=False):
     """Return the edge at which a walk finds the gradient of a tensor, which has it kept if `retain`."""
-    if not isinstance(tensor, Tensor):
-        raise TypeError(f"inputs must be Tensors, got {type(tensor).__name__}")
     edge = tensor._live_edge()
     if edge is None:
         what = "One of the differentiated Tensors does not require grad"

@@ -143,5 +143,6 @@ def _run(node, args, kwargs):
 
 
 __getattr__, __dir__ = lazy_names(globals(), None, {
-    "autograd.once": "once_differentiable", "legacy": "InplaceFunction"
+    "autograd.once": "once_differentiable", "legacy": "InplaceFunction",
+    "autograd.rare.old_functions": "BackwardCFunction FunctionMeta NestedIOFunction",
 })  # fmt: skip

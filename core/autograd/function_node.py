@@ -48,7 +48,7 @@ class _Saved:
         self.tensor = None if output is not None else tensor
 
 
-def _packed(pack, saved, unpack) -> Packed:
+def packed(pack, saved, unpack) -> Packed:
     if saved.output is not None:
         return Packed(pack(from_raw(saved.data)), unpack, saved.output)
     edge = saved.tensor._live_edge()
@@ -56,7 +56,7 @@ def _packed(pack, saved, unpack) -> Packed:
 
 
 class FunctionNode(Node):
-    """The node of one call of a Function; a subclass for each Function says which, as `user`.
+    """The node of one call of a Function, which is its `user`; each has a subclass.
 
     Its `attributes` are those of the context that forward and backward see. The context itself lives only while one
     of them runs: it holds the node.
@@ -101,7 +101,7 @@ class FunctionNode(Node):
         return output
 
     def check_inputs(self, inputs, start: int) -> None:
-        """Raise RuntimeError if forward wrote to an input that requires grad without saying so."""
+        """Raise RuntimeError if forward wrote, unsaid, to an input that requires grad."""
         marked = [tensor._type.backend.storage(tensor._data) for tensor in self.attributes.get("_dirty", ())]
         for tensor in _written([tensor for tensor in inputs if tensor._edge is not None], start):
             if not is_any(tensor._type.backend.storage(tensor._data), marked):
@@ -111,14 +111,14 @@ class FunctionNode(Node):
                 raise RuntimeError(f"{self.user.__name__}.forward changed its {what}: {hint}")
 
     def without_history(self, inputs, outputs) -> list:
-        """Return the outputs of a call that is not recorded; an input returned as it is becomes a new tensor."""
+        """Return the outputs of an unrecorded call; an input among them as a new tensor."""
         dirty = self.attributes.get("_dirty", ())
         to_save = self.attributes.pop("_to_save", ())
         self.saved = tuple(None if tensor is None else _Saved(tensor) for tensor in to_save)
         return [_unrecorded(output, is_any(output, inputs), is_any(output, dirty)) for output in outputs]
 
     def connect(self, arguments, by_argument, inputs, outputs) -> list:
-        """Give the node its edges; return the outputs with the node as their history."""
+        """Give the node its edges; return the outputs with it as their history."""
         self.edges = tuple([tensor if tensor._edge is LEAF else tensor._edge for tensor in inputs])
         self.fit = tuple([None if tensor._edge is None else (tensor._data.shape, tensor._type.np) for tensor in inputs])
         self.inputs = len(arguments)
@@ -169,7 +169,7 @@ class FunctionNode(Node):
         )
 
     def keep(self, args, kwargs, inputs, outputs) -> None:
-        """Keep what forward saved in a form without reference cycles; and its arguments if there are intermediates."""
+        """Keep, without reference cycles, what forward saved; arguments if need be."""
         attributes = self.attributes
         attributes.pop("_dirty", None)
         attributes.pop("_not_differentiable", None)
@@ -191,7 +191,7 @@ class FunctionNode(Node):
         if mode.saved_hooks:
             pack, unpack = mode.saved_hooks[-1]
             with no_grad():
-                saved = [value and _packed(pack, value, unpack) for value in saved]
+                saved = [value and packed(pack, value, unpack) for value in saved]
         self.saved = tuple(saved)
         if mode.anomaly:
             annotate(self, from_raw)
@@ -208,6 +208,7 @@ class FunctionNode(Node):
         return tuple([None if value is None else self._restored(value) for value in self.saved])
 
     saved_variables = saved_tensors
+    _raw_saved_tensors = property(lambda self: rare.raw_saved(self))
 
     def _restored(self, value):
         if isinstance(value, Packed):

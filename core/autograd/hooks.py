@@ -42,8 +42,10 @@ def run_pre(node, rare: Rare, g, on_tensors: bool):
 
 
 def _of_outputs(node, g) -> tuple:
-    """Return the gradients of all outputs of a node as Tensors, None where none arrived."""
+    """Return the gradients of all outputs of a node as Tensors, None where none arrived; none for last indices."""
     grads = [g.grads.get(i) for i in range(len(node.outputs))] if isinstance(g, Outputs) else [g]
+    while len(grads) > 1 and node.op is not None and not node.outputs[len(grads) - 1][1].is_differentiable:
+        grads.pop()
     return tuple([ensure_tensor(grad) for grad in grads])
 
 

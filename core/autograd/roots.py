@@ -26,8 +26,9 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
     # Symbolic arrays know no operators: formulas run on Tensors then, recorded or not.
     try:
         symbolic = any([tensor._type.symbolic for tensor in tensors])
-    except AttributeError:
-        raise TypeError(f"outputs must be Tensors, got {[type(tensor).__name__ for tensor in tensors]}") from None
+    except AttributeError:  # no Tensors: GradientEdges, or a mistake
+        tensors = [rare.stand_in(*pair) for pair in zip(tensors, gradients)]
+        return walk(tensors, gradients, retain=retain, create=create, targets=targets)
     on_tensors = create or bool(special and mode.dispatch_modes) or symbolic
     roots = []
     for tensor, gradient in zip(tensors, gradients):
@@ -46,8 +47,8 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
         numpy_writes.before_backward()
     with BytesIO() as flag, numpy.errstate(all="ignore"):
         mode.thread.begin(flag, _RECORDING if create else _PAUSING)
-        if other_walks and mode.walk is not None:
-            captured = mode.walk(roots, retain, on_tensors, targets)
+        if other_walks:
+            captured = rare.other_walk(roots, retain, on_tensors, targets)
         elif targets is None and not on_tensors:
             captured = Walk(retain).run(roots)
         else:

@@ -177,20 +177,3 @@ def _set_anomaly(wanted) -> dict:
 def is_anomaly_enabled() -> bool:
     """Whether anomaly mode is on."""
     return mode.anomaly
-
-
-class saved_tensors_hooks(Region):
-    """Pass tensors that are saved for backward through `pack_hook` and `unpack_hook`."""
-
-    def __init__(self, pack_hook, unpack_hook):
-        self._hooks = pack_hook, unpack_hook
-
-    def changes(self):
-        return {"saved_hooks": (*mode.saved_hooks, self._hooks)}
-
-
-class save_on_cpu(saved_tensors_hooks):
-    """Keep tensors that are saved for backward in host memory."""
-
-    def __init__(self, pin_memory=False):
-        super().__init__(lambda t: (t.device, t.cpu()), lambda packed: packed[1].to(packed[0]))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import weakref
 
+from plugrad.graph import rare
 from plugrad.graph.hooks import Rare, hooks_of
 from plugrad.graph.modes import tick
 from plugrad.graph.saved import FREED, Packed
@@ -28,6 +29,7 @@ class Node:
     __slots__ = ("edges", "saved", "fit", "rare", "seq", "__weakref__")
 
     op = None
+    requires_grad = True  # of what it made: else there would be no node
     saves: tuple = ()  # names of the saved values
     scales = False  # whether its formulas are elementwise, and may multiply the gradient by infinity or NaN
     pure = True  # whether it may run twice, pass NaN on, and go without a look for NaN
@@ -56,10 +58,10 @@ class Node:
     @property
     def metadata(self) -> dict:
         """A dict for the user's own notes on this node."""
-        rare = self._rare()
-        if rare.metadata is None:
-            rare.metadata = {}
-        return rare.metadata
+        extras = self._rare()
+        if extras.metadata is None:
+            extras.metadata = {}
+        return extras.metadata
 
     def _sequence_nr(self) -> int:
         return self.seq
@@ -82,9 +84,10 @@ class Node:
         # slower, and the walk backward reads little else.
         for name in cls.__dict__.get("saves", ()):
             read = property(lambda self, name=name: self._saved_value(name))
-            setattr(cls, f"_saved_{name}", read)
-            if name in _TORCH_NAMES:
-                setattr(cls, f"_saved_{_TORCH_NAMES[name]}", read)
+            raw = property(lambda self, name=name: rare.raw_saved(self, name))
+            for public in {name, _TORCH_NAMES.get(name, name)}:
+                setattr(cls, f"_saved_{public}", read)
+                setattr(cls, f"_raw_saved_{public}", raw)
 
     def _saved_value(self, name):
         """Return one saved value as a Tensor that is connected to the graph."""
@@ -150,17 +153,17 @@ class Outputs:
     __iadd__ = __add__
 
 
-class AccumulateGrad:
+class AccumulateGrad(Node):
     """What `next_functions` shows for a leaf: the place where its gradient is accumulated."""
 
-    __slots__ = ("variable", "__weakref__")
+    __slots__ = ("variable",)
     next_functions = ()
 
     def __init__(self, variable):
-        self.variable = variable
+        self.variable, self.edges, self.saved, self.rare, self.seq = variable, (), (), None, (1 << 63) - 1
 
     def name(self) -> str:
-        return "AccumulateGrad"
+        return "torch::autograd::AccumulateGrad"
 
     def register_hook(self, hook):
         """Call `hook(grad_inputs, grad_outputs)` after the gradient was accumulated."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from plugrad.registry.namespaces import lazy_names
 
 __getattr__, __dir__ = lazy_names(globals(), None, {
+    "autograd.graph.edges": "stand_in", "autograd.graph.multi_grad": "other_walk", "autograd.graph.saved": "raw_saved",
     "autograd.rare.explanations": "explain stale", "autograd.rare.forward_again": "run_forward_again",
     "autograd.rare.fresh_threads": "in_fresh_thread", "autograd.rare.overwritten": "overwriting",
     "autograd.rare.reshaped": "follow_shape unlock",
