@@ -13,19 +13,10 @@ from bisect import bisect_right
 from collections import Counter
 
 from plugrad.extend import LRScheduler, collect, hookimpl
+from plugrad.optim.lr_scheduler import EPOCH_DEPRECATION_WARNING
 
 
-class LambdaLR(LRScheduler):
-    """Multiply the initial rate by a function of the epoch.
-
-    `lr_lambda` is one function for all parameter groups or a list with one for each.
-
-    >>> import plugrad as torch
-    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=8.0)
-    >>> torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (epoch + 2)).get_last_lr()
-    [4.0]
-    """
-
+class _ByFunction(LRScheduler):
     def __init__(self, optimizer, lr_lambda, last_epoch=-1):
         self.optimizer = self._checked(optimizer)
         count = len(optimizer.param_groups)
@@ -52,12 +43,24 @@ class LambdaLR(LRScheduler):
             if attributes is not None:
                 function.__dict__.update(attributes)
 
+
+class LambdaLR(_ByFunction):
+    """Multiply the initial rate by a function of the epoch.
+
+    `lr_lambda` is one function for all parameter groups or a list with one for each.
+
+    >>> import plugrad as torch
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=8.0)
+    >>> torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (epoch + 2)).get_last_lr()
+    [4.0]
+    """
+
     def get_lr(self):
         self.warn_unless_stepping()
         return [lr * f(self.last_epoch) for lr, f in zip(self.base_lrs, self.lr_lambdas, strict=True)]
 
 
-class MultiplicativeLR(LambdaLR):
+class MultiplicativeLR(_ByFunction):
     """Multiply the current rate by a function of the epoch, from the first step on."""
 
     def get_lr(self):
@@ -167,19 +170,19 @@ class LinearLR(LRScheduler):
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def _factor(self, epoch):
-        return self.start_factor + (self.end_factor - self.start_factor) * min(1, epoch / self.total_iters)
-
     def get_lr(self):
         self.warn_unless_stepping()
         if self.last_epoch == 0:
             return self.scaled(self.start_factor)
         if self._is_initial or self.last_epoch > self.total_iters:
             return self.current()
-        return self.scaled(self._factor(self.last_epoch) / self._factor(self.last_epoch - 1))
+        rise = self.end_factor - self.start_factor
+        return self.scaled(1.0 + rise / (self.total_iters * self.start_factor + (self.last_epoch - 1) * rise))
 
     def _get_closed_form_lr(self):
-        return [lr * self._factor(self.last_epoch) for lr in self.base_lrs]
+        rise = self.end_factor - self.start_factor
+        factor = self.start_factor + rise * min(self.total_iters, self.last_epoch) / self.total_iters
+        return [lr * factor for lr in self.base_lrs]
 
 
 class PolynomialLR(LRScheduler):
@@ -189,17 +192,17 @@ class PolynomialLR(LRScheduler):
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
-    def _factor(self, epoch):
-        return (1 - min(self.total_iters, epoch) / self.total_iters) ** self.power
+    def _left(self, epoch):
+        return 1.0 - min(self.total_iters, epoch) / self.total_iters
 
     def get_lr(self):
         self.warn_unless_stepping()
         if self._is_initial or self.last_epoch > self.total_iters:
             return self.current()
-        return self.scaled(self._factor(self.last_epoch) / self._factor(self.last_epoch - 1))
+        return self.scaled((self._left(self.last_epoch) / self._left(self.last_epoch - 1)) ** self.power)
 
     def _get_closed_form_lr(self):
-        return [lr * self._factor(self.last_epoch) for lr in self.base_lrs]
+        return [lr * self._left(self.last_epoch) ** self.power for lr in self.base_lrs]
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -214,7 +217,7 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _height(self, epoch):
-        return (1 + math.cos(math.pi * epoch / self.T_max)) / 2
+        return 1 + math.cos(math.pi * epoch / self.T_max)  # twice of what is left of the rate
 
     def get_lr(self):
         self.warn_unless_stepping()
@@ -224,14 +227,14 @@ class CosineAnnealingLR(LRScheduler):
         if self._step_count == 1 and epoch > 0:
             return self._get_closed_form_lr()
         if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # the rate stood at its lowest: no ratio leads away
-            rise = self._height(self.T_max - 1)
-            return [lr + (base - low) * rise for lr, base in zip(self.current(), self.base_lrs, strict=True)]
+            rise = 1 - math.cos(math.pi / self.T_max)
+            return [lr + (base - low) * rise / 2 for lr, base in zip(self.current(), self.base_lrs, strict=True)]
         ratio = self._height(epoch) / self._height(epoch - 1)
-        return [low + (lr - low) * ratio for lr in self.current()]
+        return [ratio * (lr - low) + low for lr in self.current()]
 
     def _get_closed_form_lr(self):
         low, height = self.eta_min, self._height(self.last_epoch)
-        return [low + (lr - low) * height for lr in self.base_lrs]
+        return [low + (lr - low) * height / 2 for lr in self.base_lrs]
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -298,11 +301,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Look at the measure of one more epoch, a number or a tensor of one element."""
         value = float(metrics)
         if epoch is not None:
-            warnings.warn(
-                "The epoch parameter in `scheduler.step()` is deprecated; write `scheduler.step(metrics)`.",
-                UserWarning,
-                stacklevel=2,
-            )
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         with self.uninterrupted():
             self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
             if self._is_better(value):
@@ -332,127 +331,6 @@ class ReduceLROnPlateau(LRScheduler):
             new = max(old * self.factor, lowest)
             if old - new > self.eps:
                 self.assign(group, "lr", new)
-
-
-class OneCycleLR(LRScheduler):
-    """Let the rate rise and fall in one cycle, and the momentum move the other way.
-
-    The rate rises to `max_lr` and falls far below its start. The cycle has `total_steps` steps, or `epochs *
-    steps_per_epoch`, of which the part `pct_start` goes up; the schedule is stepped after every batch. The
-    rate starts at `max_lr / div_factor` and ends at that divided by `final_div_factor`; `three_phase` first
-    brings it down to the start again. With `cycle_momentum` the momentum, or the first beta, goes from
-    `max_momentum` to `base_momentum` and back. Between the points the values follow `anneal_strategy`, "cos"
-    or "linear".
-
-    After Smith and Topin, "Super-Convergence: Very Fast Training of Neural Networks Using Large Learning
-    Rates" (arXiv:1708.07120). Raises ValueError for other arguments, and when it is stepped too often.
-    """
-
-    def __init__(
-        self,
-        optimizer,
-        max_lr,
-        total_steps=None,
-        epochs=None,
-        steps_per_epoch=None,
-        pct_start=0.3,
-        anneal_strategy="cos",
-        cycle_momentum=True,
-        base_momentum=0.85,
-        max_momentum=0.95,
-        div_factor=25.0,
-        final_div_factor=1e4,
-        three_phase=False,
-        last_epoch=-1,
-    ):
-        self.optimizer = self._checked(optimizer)
-        self.total_steps = self._count_steps(total_steps, epochs, steps_per_epoch)
-        if not (isinstance(pct_start, float) and 0 <= pct_start <= 1):
-            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
-        if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
-        self._schedule_phases = self._plan(float(pct_start * self.total_steps), three_phase)
-        self._anneal_func_type = anneal_strategy
-        self.cycle_momentum = cycle_momentum
-        max_lrs = self.per_group("max_lr", max_lr)
-        if last_epoch == -1:
-            for group, highest in zip(optimizer.param_groups, max_lrs, strict=True):
-                group["initial_lr"] = highest / div_factor
-                group["max_lr"] = highest
-                group["min_lr"] = group["initial_lr"] / final_div_factor
-        if cycle_momentum:
-            self._start_momentum(base_momentum, max_momentum, last_epoch)
-        super().__init__(optimizer, last_epoch)
-
-    @staticmethod
-    def _count_steps(total_steps, epochs, steps_per_epoch):
-        counts = {"total_steps": total_steps}
-        if total_steps is None:
-            counts = {"epochs": epochs, "steps_per_epoch": steps_per_epoch}
-            if None in counts.values():
-                raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
-        for name, count in counts.items():
-            if not isinstance(count, int) or count <= 0:
-                raise ValueError(f"Expected positive integer {name}, but got {count}")
-        return math.prod(counts.values())
-
-    def _plan(self, rise, three_phase):
-        points = [("initial_lr", "max_momentum"), ("max_lr", "base_momentum"), ("min_lr", "max_momentum")]
-        ends = [rise - 1, self.total_steps - 1]
-        if three_phase:
-            points.insert(2, ("initial_lr", "max_momentum"))
-            ends.insert(1, 2 * rise - 2)
-        return [
-            {
-                "end_step": end,
-                "start_lr": start_lr,
-                "end_lr": end_lr,
-                "start_momentum": start_momentum,
-                "end_momentum": end_momentum,
-            }
-            for end, (start_lr, start_momentum), (end_lr, end_momentum) in zip(ends, points, points[1:], strict=False)
-        ]
-
-    def _start_momentum(self, base_momentum, max_momentum, last_epoch):
-        defaults = self.optimizer.defaults
-        if "momentum" not in defaults and "betas" not in defaults:
-            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
-        self.use_beta1 = "betas" in defaults
-        highest = self.per_group("max_momentum", max_momentum)
-        lowest = self.per_group("base_momentum", base_momentum)
-        if last_epoch == -1:
-            for group, high, low in zip(self.optimizer.param_groups, highest, lowest, strict=True):
-                group["max_momentum"], group["base_momentum"] = high, low
-                self._set_momentum(group, high)
-
-    def _set_momentum(self, group, value):
-        if self.use_beta1:
-            group["betas"] = (value, *group["betas"][1:])
-        else:
-            group["momentum"] = value
-
-    def _between(self, start, end, part):
-        if self._anneal_func_type == "linear":
-            return start + (end - start) * part
-        return end + (start - end) / 2 * (1 + math.cos(math.pi * part))
-
-    def get_lr(self):
-        self.warn_unless_stepping()
-        step = self.last_epoch
-        if step > self.total_steps:
-            raise ValueError(f"Tried to step {step} times. The specified number of total steps is {self.total_steps}")
-        start = 0.0
-        for phase in self._schedule_phases:
-            if step <= phase["end_step"] or phase is self._schedule_phases[-1]:
-                break
-            start = phase["end_step"]
-        part = (step - start) / (phase["end_step"] - start)
-        if self.cycle_momentum:
-            for group in self.optimizer.param_groups:
-                value = self._between(group[phase["start_momentum"]], group[phase["end_momentum"]], part)
-                self._set_momentum(group, value)
-        groups = self.optimizer.param_groups
-        return [self._between(group[phase["start_lr"]], group[phase["end_lr"]], part) for group in groups]
 
 
 @hookimpl

@@ -11,6 +11,13 @@ from plugrad.registry.namespaces import lazy_names
 
 __all__ = ["LRScheduler"]
 
+EPOCH_DEPRECATION_WARNING = (
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible: write "
+    "`scheduler.step()`, for a schedule on plateaus `scheduler.step(metrics)`. If an epoch is given the closed form of "
+    "the schedule is used, where it has one."
+)
+_GUIDE = "See https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+
 
 class LRScheduler:
     """Base of all schedules: `step()` sets the `lr` of each parameter group.
@@ -51,6 +58,7 @@ class LRScheduler:
                 )
         self.base_lrs = self.current("initial_lr")
         self.last_epoch = last_epoch
+        optimizer._scheduled_step = vars(optimizer).get("step")
         self._initial_step()
 
     @staticmethod
@@ -93,32 +101,41 @@ class LRScheduler:
 
         Going to a given `epoch` is deprecated; it uses the schedule's closed form where it has one.
         """
-        if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", False):
-            warnings.warn(
-                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite "
-                "order: otherwise the first value of the learning rate schedule is skipped.",
-                UserWarning,
-                stacklevel=2,
-            )
+        if self._step_count == 1:
+            self._warn_of_order()
         if epoch is not None:
-            warnings.warn(
-                "The epoch parameter in `scheduler.step()` is deprecated; write `scheduler.step()`.",
-                UserWarning,
-                stacklevel=2,
-            )
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         with self.uninterrupted():
             self._step_count += 1
             self._update_lr(epoch)
 
+    def _warn_of_order(self):
+        own = vars(self.optimizer)
+        if own.get("step") is not own.get("_scheduled_step"):
+            warnings.warn(
+                "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. "
+                f"Please, make sure to call `optimizer.step()` before `lr_scheduler.step()`. {_GUIDE}",
+                UserWarning,
+                stacklevel=3,
+            )
+        elif "step" not in own and not getattr(self.optimizer, "_opt_called", False):
+            warnings.warn(
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite "
+                f"order: otherwise the first value of the learning rate schedule is skipped. {_GUIDE}",
+                UserWarning,
+                stacklevel=3,
+            )
+
     def _update_lr(self, epoch=None):
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        closed = getattr(self, "_get_closed_form_lr", self.get_lr)
+        self.apply_rates(self.get_lr if epoch is None else closed)
+
+    def apply_rates(self, compute=None):
+        """Set the rates for `self.last_epoch`, by `compute()`, else `get_lr()`."""
         self._get_lr_called_within_step = True
         try:
-            if epoch is None:
-                self.last_epoch += 1
-                rates = self.get_lr()
-            else:
-                self.last_epoch = epoch
-                rates = getattr(self, "_get_closed_form_lr", self.get_lr)()
+            rates = (compute or self.get_lr)()
         finally:
             self._get_lr_called_within_step = False
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
@@ -160,13 +177,13 @@ class LRScheduler:
         """
         count = len(self.optimizer.param_groups)
         if not isinstance(value, (list, tuple)):
-            return [value] * count
+            return [_value(value) for _ in range(count)]
         if len(value) != count:
             raise ValueError(
                 f"{name} must have the same length as optimizer.param_groups. "
                 f"{name} has {len(value)} values, param_groups has {count}."
             )
-        return list(value)
+        return [_value(one) for one in value]
 
     def warn_unless_stepping(self):
         """Warn when `get_lr()` is called from outside, where `get_last_lr()` is meant."""
@@ -176,6 +193,10 @@ class LRScheduler:
                 UserWarning,
                 stacklevel=3,
             )
+
+
+class _LRScheduler(LRScheduler):
+    """The name that the base had in older programs, for their subclasses."""
 
 
 def _value(option):
