@@ -104,8 +104,9 @@ def _print(report, dtypes, devices, holes) -> None:
         if holes and not any(row["cells"][trial] in HOLES for row in rows for trial in TRIALS):
             continue
         cells = {trial: "".join(_letter(row["dtype"], row["cells"][trial]) for row in rows) for trial in TRIALS}
-        shown.append({"op": op, "device": device, **cells, "provider": rows[0]["provider"]})
-    headings = ["op", *(["device"] if len(devices) > 1 else []), *TRIALS, "provider"]
+        shown.append({"op": op, "device": device, **cells, "autocast": rows[0]["autocast"],
+                      "provider": rows[0]["provider"]})  # fmt: skip
+    headings = ["op", *(["device"] if len(devices) > 1 else []), *TRIALS, "autocast", "provider"]
     if shown:
         show(shown, dict(zip(headings, headings)), False)
     letters = ", ".join(f"{LETTERS[dtype]} {dtype}" for dtype in dtypes)

@@ -23,7 +23,7 @@ def page(report) -> str:
                 codes += str(STATUSES.index(row["cells"][trial]))
         first = rows_of_op[0]
         name = first["public"][0] if first["public"] else ""
-        rows.append([op, name, first["family"], first["provider"], device, codes, told])
+        rows.append([op, name, first["family"], first["provider"], device, codes, told, first.get("autocast", "")])
     data = {
         "version": __version__, "dtypes": report["dtypes"], "trials": TRIALS, "statuses": STATUSES,
         "backends": report["backends"], "summary": report["summary"], "messages": list(messages), "rows": rows,

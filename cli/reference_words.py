@@ -54,6 +54,10 @@ OPTIONS = {  # keyword of a decorator: what it says
         "True: a kernel may return its results in whichever order of elements is quickest; whoever looks "
         "at their strides or memory gets them row-major"
     ),
+    "autocast": (
+        'in which dtype autocast computes it: `"lower"`, `"float32"`, `"set_dtype"`, `"promote"`, a dtype, or a '
+        'function of the arguments that says so; or a dict of these by device type, `{"cuda": "lower"}`'
+    ),
     "tensors": 'the parameters that are operands, `("input", "weight")`: they broadcast',
     "same": "those of the operands that are promoted to one dtype; by default all of them",
     "takes_half": "True: its kernel computes in float16 itself, instead of in float32 with one rounding at the end",

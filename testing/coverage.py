@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 
 import plugrad
+from plugrad.amp import policies
 from plugrad.errors import describe
 from plugrad.testing.calls import by_statement, call, leaves, of_tensors, place_of
 from plugrad.testing.samples import Sample, samples_of
@@ -34,9 +35,10 @@ def coverage(op, dtypes=DTYPES, devices=("cpu",)) -> list[dict]:
         devices: device types, of backends that are available.
 
     A row has `op`, `public` (its names; none for an op that only serves others), `family`, `provider`, `device`,
-    `dtype`, the number of `samples`, `cells` ({trial: one of STATUSES}) and `messages` ({trial: the first refusal or
-    error, or why it does not apply}). The trials are the plain call, gradients, gradients of gradients, `func.jvp`,
-    `func.vmap`, and the call on the meta device.
+    `dtype`, `autocast` (its policy there, as `plugrad.amp.policies` has them), the number of `samples`, `cells`
+    ({trial: one of STATUSES}) and `messages` ({trial: the first refusal or error, or why it does not apply}). The
+    trials are the plain call, gradients, gradients of gradients, `func.jvp`, `func.vmap`, and the call on the meta
+    device.
 
     A "refused" sample met a `raise` of plugrad or of a plugin; an "error" is an accident: an exception that Python or
     the array library raised by itself. A "fallback" ran on the CPU instead of its device. "partly" works for some.
@@ -53,7 +55,7 @@ def coverage(op, dtypes=DTYPES, devices=("cpu",)) -> list[dict]:
 def _row(op, device, dtype) -> dict:
     row = {
         "op": op.qualname, "public": list(op.names), "family": op.family, "provider": op.provider.id, "device": device,
-        "dtype": dtype,
+        "dtype": dtype, "autocast": policies.described(op, device),
     }  # fmt: skip
     cells, messages = dict.fromkeys(TRIALS, "no samples"), {}
     try:

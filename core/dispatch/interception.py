@@ -40,8 +40,8 @@ def overloaded(args, kwargs) -> list:
 
 
 def interested(op) -> bool:
-    """Whether a mode or hook of this thread wants to see the calls of an op."""
-    if mode.function_modes:
+    """Whether a mode or hook of this thread wants to see the calls of an op, or autocast its arguments."""
+    if mode.function_modes or mode.autocast:
         return True
     if mode.in_hook:
         return False
@@ -82,13 +82,18 @@ def _as_written(op, values, out=None):
     return (reflected, (values[1], values[0]), kwargs) if reflected is not None else (op.function, args, kwargs)
 
 
+def cast(op, values, out, run):
+    """Return `run(values)`, by autocast with arguments of the dtypes in which it has the op computed."""
+    return run(values) if not mode.autocast or out is not None else mode.autocast(op, values, run)
+
+
 def composite(op, values, out=None):
     """Carry out a call of a composite op that somebody may want to take over."""
 
     count = len(op.positional)
     args, kwargs = arguments(op, values, out)
 
-    def run():
+    def run(values):
         error = op.wrong(values)
         if error is not None:
             raise error
@@ -96,7 +101,7 @@ def composite(op, values, out=None):
         result = op.kernels["*"](F, *values[:count], **keywords)
         return result if out is None else write_out(op, result, out)
 
-    return handle(op.function, op, args, kwargs, run)
+    return handle(op.function, op, args, kwargs, lambda: cast(op, values, out, run))
 
 
 def factory(op, values, options, run):
@@ -122,8 +127,13 @@ def _detach_of_subclass(self):
 
 
 def in_place(func, op, values, run):
-    """Carry out a call of the in-place form of an op."""
-    return handle(func, op, *arguments(op, values), run)
+    """Carry out a call of the in-place form of an op: autocast leaves it alone, its dtype is that of what it writes."""
+
+    def uncast():
+        with region(autocast=None):
+            return run()
+
+    return handle(func, op, *arguments(op, values), uncast)
 
 
 def handle(func, op, args, kwargs, run):

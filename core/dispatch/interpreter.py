@@ -28,7 +28,8 @@ def apply(op, values: tuple, out=None, inside=False):
     `inside` says that all who may take a call over (modes, overriding arguments, hooks) had their say.
     """
     if not inside and (modes.watched and interception.interested(op) or _overriding(values)):
-        return interception.call(op, values, out, lambda: apply(op, values, out, True))
+        further = lambda values: apply(op, values, out, True)  # noqa: E731
+        return interception.call(op, values, out, lambda: interception.cast(op, values, out, further))
     check(op, values)
     raw, ttype, requires, rare = unwrap(op, values)
     if op.complex is not True and ttype.dtype.is_complex:

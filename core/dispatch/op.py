@@ -17,6 +17,7 @@ from plugrad.dispatch.plan import CallPlan
 from plugrad.registry.kinds import PLACES, is_name, no_place
 
 _PROMOTIONS = (None, "same", "float", "int", "int64", "bool", "index")
+_AUTOCAST = (None, "lower", "float32", "set_dtype", "promote")
 _WITHOUT_GRADIENT = ("bool", "int", "index")  # what results that have none are promoted to
 
 
@@ -109,6 +110,7 @@ class Op:
         kinds=None,
         once=False,
         any_order=False,
+        autocast=None,
     ):
         code = getattr(function, "__code__", None)
         if code is None or code.co_flags & 0x0C:
@@ -148,6 +150,7 @@ class Op:
             self.has_out = self.may_have_out()
         self.override, self.once = override, once  # once: its gradient can't be differentiated again
         self.kinds = kinds or {}  # of parameters whose kind neither default nor name tells: {"n": "int"}
+        self.autocast = autocast  # one of _AUTOCAST, a dtype, or f(*values) -> one; or these by device
         self.any_order = any_order  # whether results count as row-major in whichever order their elements are
         if any_order:
             self.keeps_order = True
@@ -371,6 +374,10 @@ class Op:
         if self.promote not in _PROMOTIONS:
             known = ", ".join(repr(one) for one in _PROMOTIONS if one)
             raise TypeError(f"op {self.name!r} has promote={self.promote!r}, it must be one of {known}")
+        for policy in self.autocast.values() if isinstance(self.autocast, dict) else (self.autocast,):
+            if policy not in _AUTOCAST and not callable(policy) and not isinstance(policy, dtypes.dtype):
+                known = ", ".join(repr(one) for one in _AUTOCAST if one)
+                raise TypeError(f"op {self.name!r} has autocast={policy!r}: it must be one of {known}, or a dtype")
         if self.runs_on != "arrays" or self.promote in _WITHOUT_GRADIENT:
             return
         if not self.formulas and not self.undifferentiable:

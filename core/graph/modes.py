@@ -23,6 +23,7 @@ declare("saved_hooks", (), special)
 declare("function_modes", (), watched, special, elsewhere)
 declare("dispatch_modes", (), watched, special, elsewhere)
 declare("op_hooks", (), watched, special, elsewhere)
+declare("autocast", None, watched, special)  # what casts arguments: f(op, values, run) -> the result of the call
 declare("depth", 0)  # of the call that hooks see
 declare("in_hook", False)
 declare("no_override", False)  # whether the overrides of classes are not asked

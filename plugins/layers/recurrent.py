@@ -129,7 +129,7 @@ class RNNBase(Module):
         if not packed and input.ndim not in (2, 3):
             raise ValueError(f"{name}: Expected input to be 2D or 3D, got {input.ndim}D instead")
         weight = getattr(self, self._weight_names[0][0])
-        if input.dtype is not weight.dtype:
+        if input.dtype is not weight.dtype and not plugrad.is_autocast_enabled(input.device.type):
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). Convert input: "
                 f"input.to({weight.dtype}), or convert model: model.to({input.dtype})"

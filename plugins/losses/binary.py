@@ -55,8 +55,16 @@ def bce_samples(make):
     yield make(3, 4, low=0.1, high=0.9), make(3, 4, low=0.1, high=0.9), None, "mean"
 
 
+def _unsafe(*values):
+    raise RuntimeError(
+        "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: probabilities near 0 or "
+        "1 are lost in float16. Where a sigmoid stands before the loss, write "
+        "torch.nn.functional.binary_cross_entropy_with_logits or torch.nn.BCEWithLogitsLoss in place of both."
+    )
+
+
 @loss(module="BCELoss", buffers=("weight",))
-@composite(at=("nn.functional.binary_cross_entropy",))
+@composite(at=("nn.functional.binary_cross_entropy",), autocast={"cpu": "float32", "cuda": _unsafe})
 def binary_cross_entropy(F, input, target, weight=None, *, reduction="mean"):
     """Cross entropy of probabilities with yes-or-no targets.
 
@@ -134,7 +142,7 @@ def bce_logits_samples(make):
 
 
 @loss(module="BCEWithLogitsLoss", buffers=("weight", "pos_weight"))
-@composite(at=("nn.functional.binary_cross_entropy_with_logits",))
+@composite(at=("nn.functional.binary_cross_entropy_with_logits",), autocast="float32")
 def binary_cross_entropy_with_logits(F, input, target, weight=None, *, reduction="mean", pos_weight=None):
     """Cross entropy of `sigmoid(input)` with yes-or-no targets, without overflow.
 
@@ -195,7 +203,7 @@ def soft_margin_samples(make):
 
 
 @loss(module="SoftMarginLoss")
-@composite(at=("nn.functional.soft_margin_loss",))
+@composite(at=("nn.functional.soft_margin_loss",), autocast="float32")
 def soft_margin_loss(F, input, target, *, reduction="mean"):
     """Logistic loss `log(1 + exp(-target * input))` with targets 1 and -1.
 

@@ -187,7 +187,7 @@ def _checked_labels(input, target, weight):
 
 
 @loss(module="NLLLoss", buffers=("weight",))
-@composite(at=("nn.functional.nll_loss",))
+@composite(at=("nn.functional.nll_loss",), autocast="float32")
 def nll_loss(F, input, target, weight=None, *, ignore_index=-100, reduction="mean"):
     """Negative log likelihood of class labels, given log probabilities.
 
@@ -352,7 +352,7 @@ def cross_entropy_mass_samples(make):
 
 
 @loss(module="CrossEntropyLoss", buffers=("weight",))
-@composite(at=("nn.functional.cross_entropy",))
+@composite(at=("nn.functional.cross_entropy",), autocast="float32")
 def cross_entropy(F, input, target, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     """Cross entropy of logits with class labels or class probabilities.
 

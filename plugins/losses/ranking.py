@@ -8,7 +8,7 @@ from ._reduce import check_reduction, reduce
 
 
 @loss(module="MarginRankingLoss", forward=("input1", "input2", "target"))
-@composite(at=("nn.functional.margin_ranking_loss", "margin_ranking_loss"))
+@composite(at=("nn.functional.margin_ranking_loss", "margin_ranking_loss"), autocast="float32")
 def margin_ranking_loss(F, input1, input2, target, margin=0, *, reduction="mean"):
     """`max(0, -target * (input1 - input2) + margin)`.
 
@@ -37,7 +37,7 @@ def margin_ranking_loss_samples(make):
 
 
 @loss(module="HingeEmbeddingLoss")
-@composite(at=("nn.functional.hinge_embedding_loss", "hinge_embedding_loss"))
+@composite(at=("nn.functional.hinge_embedding_loss", "hinge_embedding_loss"), autocast="float32")
 def hinge_embedding_loss(F, input, target, margin=1.0, *, reduction="mean"):
     """`input` where the target is 1, `max(0, margin - input)` where it is -1.
 
@@ -63,7 +63,7 @@ def hinge_embedding_loss_samples(make):
 
 
 @loss(module="CosineEmbeddingLoss", forward=("input1", "input2", "target"))
-@composite(at=("nn.functional.cosine_embedding_loss", "cosine_embedding_loss"))
+@composite(at=("nn.functional.cosine_embedding_loss", "cosine_embedding_loss"), autocast="float32")
 def cosine_embedding_loss(F, input1, input2, target, margin=0, *, reduction="mean"):
     """One less the cosine of vectors that belong together; else the cosine.
 
@@ -123,7 +123,7 @@ def _triplet(F, distance, anchor, positive, negative, margin, swap, reduction):
 
 
 @loss(module="TripletMarginLoss", forward=("anchor", "positive", "negative"))
-@composite(at=("nn.functional.triplet_margin_loss", "triplet_margin_loss"))
+@composite(at=("nn.functional.triplet_margin_loss", "triplet_margin_loss"), autocast="float32")
 def triplet_margin_loss(F, anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, *, reduction="mean"):
     """`max(0, distance(anchor, positive) - distance(anchor, negative) + margin)`.
 
@@ -185,7 +185,7 @@ def triplet_samples(make):
 
 
 @loss(module="MultiMarginLoss", buffers=("weight",))
-@composite(at=("nn.functional.multi_margin_loss",), kinds={"p": "number", "margin": "number"})
+@composite(at=("nn.functional.multi_margin_loss",), kinds={"p": "number", "margin": "number"}, autocast="float32")
 def multi_margin_loss(F, input, target, p=1, margin=1.0, weight=None, *, reduction="mean"):
     """Hinge loss of many classes.
 
@@ -273,7 +273,7 @@ def label_counts_samples(make):
 
 
 @loss(module="MultiLabelMarginLoss")
-@composite(at=("nn.functional.multilabel_margin_loss",))
+@composite(at=("nn.functional.multilabel_margin_loss",), autocast="float32")
 def multilabel_margin_loss(F, input, target, *, reduction="mean"):
     """Hinge loss between the classes that are right and those that are not.
 

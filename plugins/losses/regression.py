@@ -57,7 +57,7 @@ def mse_samples(make):
 
 
 @loss(module="MSELoss")
-@composite(at=("nn.functional.mse_loss",))
+@composite(at=("nn.functional.mse_loss",), autocast="float32")
 def mse_loss(F, input, target, *, reduction="mean", weight=None):
     """Mean squared error between two tensors.
 
@@ -120,7 +120,7 @@ def l1_samples(make):
 
 
 @loss(module="L1Loss")
-@composite(at=("nn.functional.l1_loss",))
+@composite(at=("nn.functional.l1_loss",), autocast="float32")
 def l1_loss(F, input, target, *, reduction="mean", weight=None):
     """Mean absolute error between two tensors.
 
@@ -179,7 +179,7 @@ def huber_samples(make):
 
 
 @loss(module="HuberLoss")
-@composite(at=("nn.functional.huber_loss",))
+@composite(at=("nn.functional.huber_loss",), autocast="float32")
 def huber_loss(F, input, target, reduction="mean", delta=1.0, weight=None):
     """Squared error near zero, absolute beyond `delta` (Huber 1964).
 
@@ -206,7 +206,7 @@ def huber_loss(F, input, target, reduction="mean", delta=1.0, weight=None):
 
 
 @loss(module="SmoothL1Loss")
-@composite(at=("nn.functional.smooth_l1_loss",))
+@composite(at=("nn.functional.smooth_l1_loss",), autocast="float32")
 def smooth_l1_loss(F, input, target, *, reduction="mean", beta=1.0):
     """Absolute error, with a parabola within `beta` of zero.
 
@@ -239,7 +239,7 @@ smooth_l1_loss.samples(pair_samples)
 
 
 @loss(module="PoissonNLLLoss")
-@composite(at=("nn.functional.poisson_nll_loss",))
+@composite(at=("nn.functional.poisson_nll_loss",), autocast="float32")
 def poisson_nll_loss(F, input, target, log_input=True, full=False, *, eps=1e-8, reduction="mean"):
     """Negative log likelihood of counts that follow Poisson's distribution.
 
@@ -326,7 +326,7 @@ def _broadcasts_to(shape, target) -> bool:
 
 
 @loss(module="KLDivLoss")
-@composite(at=("nn.functional.kl_div",))
+@composite(at=("nn.functional.kl_div",), autocast="float32")
 def kl_div(F, input, target, *, reduction="mean", log_target=False):
     """Kullback-Leibler divergence of distributions given as log probabilities.
 

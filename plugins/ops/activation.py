@@ -186,7 +186,7 @@ def prelu_vjp_weight(F, g, input):
     return F.where(input > 0, 0.0, g * input)
 
 
-@composite(aliases=("nn.functional.prelu",))
+@composite(aliases=("nn.functional.prelu",), autocast="lower")
 def prelu(F, input, weight):
     """Each element, times a learnt slope where negative (He et al., arXiv:1502.01852).
 
@@ -269,7 +269,7 @@ def logsigmoid_vjp(F, g, input):
     return g * F.sigmoid(-input)
 
 
-@unary(promote="same", inplace=False, at=("nn.functional.softplus",))
+@unary(promote="same", inplace=False, at=("nn.functional.softplus",), autocast={"cuda": "float32"})
 def softplus(xp, input, beta=1, threshold=20):
     """Smooth form of `relu`: `log(1 + exp(beta * input)) / beta`.
 

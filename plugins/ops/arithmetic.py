@@ -164,7 +164,10 @@ def mul_vjp_other(F, g, input):
     return g * conj(F, input)
 
 
-@elementwise(tensors=("input", "tensor1", "tensor2"), kinds={"tensor1": "tensor", "tensor2": "tensor"})
+@elementwise(
+    tensors=("input", "tensor1", "tensor2"), kinds={"tensor1": "tensor", "tensor2": "tensor"},
+    autocast={"cuda": "promote"},
+)  # fmt: skip
 def addcmul(xp, input, tensor1, tensor2, *, value=1):
     """`input + value * tensor1 * tensor2`.
 
@@ -342,7 +345,10 @@ def fmod_vjp_other(F, g, input, other):
     return -g * F.div_trunc(input, other)
 
 
-@elementwise(tensors=("input", "tensor1", "tensor2"), kinds={"tensor1": "tensor", "tensor2": "tensor"})
+@elementwise(
+    tensors=("input", "tensor1", "tensor2"), kinds={"tensor1": "tensor", "tensor2": "tensor"},
+    autocast={"cuda": "promote"},
+)  # fmt: skip
 def addcdiv(xp, input, tensor1, tensor2, *, value=1):
     """`input + value * tensor1 / tensor2` for float tensors.
 
@@ -375,7 +381,7 @@ def addcdiv_vjp_tensor2(F, g, tensor1, tensor2, value):
     return -g * conj(F, value * tensor1 / (tensor2 * tensor2))
 
 
-@unary()
+@unary(autocast={"cuda": "float32"})
 def reciprocal(xp, input):
     """One divided by each element.
 

@@ -152,7 +152,7 @@ def avg_pool2d(
 avg_pool2d.samples(max_pooling.pool2d_samples)
 
 
-@composite(at=("nn.functional.avg_pool3d",))
+@composite(at=("nn.functional.avg_pool3d",), autocast={"cpu": "float32"})
 def avg_pool3d(
     F, input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
 ):
@@ -210,7 +210,9 @@ def adaptive_avg_pool2d(F, input, output_size):
 adaptive_avg_pool2d.samples(max_pooling.adaptive_pool2d_samples)
 
 
-@composite(at=("nn.functional.adaptive_avg_pool3d",), kinds={"output_size": "int|some_ints"})
+@composite(
+    at=("nn.functional.adaptive_avg_pool3d",), kinds={"output_size": "int|some_ints"}, autocast={"cpu": "float32"}
+)
 def adaptive_avg_pool3d(F, input, output_size):
     """The mean of each of nearly equal parts of volumes.
 

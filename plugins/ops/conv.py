@@ -13,6 +13,7 @@ from .convolution_kernels import geometry_of
 @composite(
     at=("convolution",),
     kinds={"bias": "tensor?", "stride": "ints", "padding": "ints", "dilation": "ints", "output_padding": "ints"},
+    autocast={"cuda": "lower"},
 )
 def convolution(F, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """Convolve a batch of images of any dimension, plainly or transposed.
@@ -135,7 +136,7 @@ def _conv(F, n, input, weight, bias, stride, padding, dilation, groups):
     return F.squeeze(F.convolve(input, weight, bias, geometry), 0)
 
 
-@composite(at=("nn.functional.conv1d", "conv1d"), kinds={"padding": "int|ints|str"})
+@composite(at=("nn.functional.conv1d", "conv1d"), kinds={"padding": "int|ints|str"}, autocast="lower")
 def conv1d(F, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Convolve signals (N, C, L) or (C, L) with filters (O, C / groups, K).
 
@@ -155,7 +156,7 @@ def conv1d_samples(make):
     yield make.args(make(3, 6), make(3, 1, 2), padding="same", groups=3)
 
 
-@composite(at=("nn.functional.conv2d", "conv2d"), kinds={"padding": "int|ints|str"})
+@composite(at=("nn.functional.conv2d", "conv2d"), kinds={"padding": "int|ints|str"}, autocast="lower")
 def conv2d(F, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Convolve images (N, C, H, W) or (C, H, W) with filters (O, C / groups, KH, KW).
 
@@ -176,7 +177,7 @@ def conv2d_samples(make):
     yield make.args(make(1, 4, 4, 4), make(4, 2, 2, 2), dilation=2, groups=2)
 
 
-@composite(at=("nn.functional.conv3d", "conv3d"), kinds={"padding": "int|ints|str"})
+@composite(at=("nn.functional.conv3d", "conv3d"), kinds={"padding": "int|ints|str"}, autocast="lower")
 def conv3d(F, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Convolve volumes (N, C, D, H, W) or (C, D, H, W) with filters.
 
@@ -225,7 +226,7 @@ def _conv_transpose(F, n, input, weight, bias, stride, padding, output_padding, 
     return F.squeeze(F.convolve(input, weight, bias, geometry), 0)
 
 
-@composite(at=("nn.functional.conv_transpose1d", "conv_transpose1d"))
+@composite(at=("nn.functional.conv_transpose1d", "conv_transpose1d"), autocast="lower")
 def conv_transpose1d(F, input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """The adjoint of `conv1d` in its input: spreads (N, C, L) over longer signals.
 
@@ -244,7 +245,7 @@ def conv_transpose1d_samples(make):
     yield make.args(make(2, 3, 4), make(3, 2, 3), make(2), stride=2, padding=1, output_padding=1)
 
 
-@composite(at=("nn.functional.conv_transpose2d", "conv_transpose2d"))
+@composite(at=("nn.functional.conv_transpose2d", "conv_transpose2d"), autocast="lower")
 def conv_transpose2d(F, input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """The adjoint of `conv2d` in its input: spreads (N, C, H, W) over larger images.
 
@@ -263,7 +264,7 @@ def conv_transpose2d_samples(make):
     yield make.args(make(1, 2, 3, 3), make(2, 2, 2, 2), make(4), groups=2)
 
 
-@composite(at=("nn.functional.conv_transpose3d", "conv_transpose3d"))
+@composite(at=("nn.functional.conv_transpose3d", "conv_transpose3d"), autocast="lower")
 def conv_transpose3d(F, input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """The adjoint of `conv3d` in its input: spreads it over larger volumes.
 

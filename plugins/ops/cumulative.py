@@ -31,7 +31,7 @@ def _same_shape(input, *args, dtype=None, **kwargs):
 # ---------------------------------------------------------------- sums
 
 
-@reduction(promote="int64", inplace=True, any_order=True, kinds={"dim": "int"})
+@reduction(promote="int64", inplace=True, any_order=True, kinds={"dim": "int"}, autocast={"cuda": "set_dtype"})
 def cumsum(xp, input, dim, *, dtype=None):
     """Running sum along `dim`; integers and bool are added up as int64.
 
@@ -109,7 +109,7 @@ def affine_scan_samples(make):
 # ---------------------------------------------------------------- products
 
 
-@reduction(promote="int64", inplace=True, any_order=True, kinds={"dim": "int"})
+@reduction(promote="int64", inplace=True, any_order=True, kinds={"dim": "int"}, autocast={"cuda": "set_dtype"})
 def cumprod(xp, input, dim, *, dtype=None):
     """Running product along `dim`; integers and bool are multiplied as int64.
 

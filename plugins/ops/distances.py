@@ -6,7 +6,7 @@ import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl
 
 
-@composite(at=("nn.functional.cosine_similarity", "cosine_similarity"))
+@composite(at=("nn.functional.cosine_similarity", "cosine_similarity"), autocast={"cuda": "float32"})
 def cosine_similarity(F, x1, x2, dim=1, eps=1e-8):
     """The cosine of the angle between vectors along `dim`.
 
@@ -45,7 +45,7 @@ def pair_samples(make):
     yield make(3, 4), make(3, 4)
 
 
-@composite(at=("nn.functional.pdist", "pdist"))
+@composite(at=("nn.functional.pdist", "pdist"), autocast={"cuda": "float32"})
 def pdist(F, input, p=2.0):
     """The `p`-norm of the difference of each pair of rows.
 

@@ -38,7 +38,11 @@ def _layout(labels):
     return layout
 
 
-@op(at=(), node="BmmBackward0")
+def _autocast(input, other, labels):
+    return "lower" if _layout(labels)[-1] else None  # without sums it is no matrix product
+
+
+@op(at=(), node="BmmBackward0", autocast=_autocast)
 def contract(xp, input, other, labels):
     """Sum of products of two tensors, by three words of labels as in `einsum`.
 
@@ -239,7 +243,7 @@ def _run(F, operand, steps):
     return operand
 
 
-@composite(variadic="operands", at=("einsum",))
+@composite(variadic="operands", at=("einsum",), autocast={"cuda": "lower"})
 def einsum(F, equation, operands=()):
     """Sum of products of tensors, by Einstein's convention.
 
@@ -287,7 +291,10 @@ def einsum_samples(make):
 # ---------------------------------------------------------------- tensordot
 
 
-@composite(at=("tensordot",), kinds={"dims": "any", "a": "tensor", "b": "tensor"})
+@composite(
+    at=("tensordot",), kinds={"dims": "any", "a": "tensor", "b": "tensor"},
+    autocast={"cpu": "lower", "cuda": "promote"},
+)  # fmt: skip
 def tensordot(F, a, b, dims=2, *, out=None):
     """Sum of products over several dimensions of two tensors.
 
@@ -364,7 +371,7 @@ def _chained(F, chain, split, i, j):
     return F.mm(_chained(F, chain, split, i, middle), _chained(F, chain, split, middle + 1, j))
 
 
-@composite(at=("linalg.multi_dot",))
+@composite(at=("linalg.multi_dot",), autocast={"cuda": "lower"})
 def multi_dot(F, tensors, *, out=None):
     """Product of two or more matrices in the order that costs least.
 
@@ -413,7 +420,7 @@ def multi_dot_samples(make):
     yield ([make(2, 3), make(3, 4), make(4, 2)],)
 
 
-@composite(at=("chain_matmul",), variadic="matrices")
+@composite(at=("chain_matmul",), variadic="matrices", autocast={"cuda": "lower"})
 def chain_matmul(F, matrices, *, out=None):
     """Product of matrices in the order that costs least.
 

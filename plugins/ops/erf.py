@@ -85,7 +85,10 @@ def erfcx_vjp(F, g, input, y):
     return g * (2 * input * y - _TWO_OVER_ROOT_PI)
 
 
-@unary(aliases=("special.erfinv",), complex=False, domain=(-1, 1), ref="scipy.special.erfinv")
+@unary(
+    aliases=("special.erfinv",), complex=False, domain=(-1, 1), ref="scipy.special.erfinv",
+    autocast={"cuda": "float32"},
+)  # fmt: skip
 def erfinv(xp, input):
     """Inverse of the error function; NaN outside of [-1, 1].
 

@@ -11,7 +11,7 @@ from ._checks import INTEGRAL, is_number, refuse
 # ---------------------------------------------------------------- exponentials
 
 
-@unary()
+@unary(autocast={"cuda": "float32"})
 def exp(xp, input):
     """Exponential of each element.
 
@@ -45,7 +45,7 @@ def exp2_vjp(F, g, y):
     return g * (conj(F, y) * math.log(2))
 
 
-@unary(aliases=("special.expm1",))
+@unary(aliases=("special.expm1",), autocast={"cuda": "float32"})
 def expm1(xp, input):
     """Exponential less one, exact for small elements.
 
@@ -113,7 +113,7 @@ def logaddexp2_vjp_other(F, g, input, other):
 # ---------------------------------------------------------------- logarithms
 
 
-@unary(domain=(0, None))
+@unary(domain=(0, None), autocast={"cuda": "float32"})
 def log(xp, input):
     """Natural logarithm of each element.
 
@@ -129,7 +129,7 @@ def log_vjp(F, g, input):
     return g / conj(F, input)
 
 
-@unary(domain=(0, None))
+@unary(domain=(0, None), autocast={"cuda": "float32"})
 def log2(xp, input):
     """Base 2 logarithm of each element.
 
@@ -145,7 +145,7 @@ def log2_vjp(F, g, input):
     return g / (conj(F, input) * math.log(2))
 
 
-@unary(domain=(0, None))
+@unary(domain=(0, None), autocast={"cuda": "float32"})
 def log10(xp, input):
     """Base 10 logarithm of each element.
 
@@ -161,7 +161,7 @@ def log10_vjp(F, g, input):
     return g / (conj(F, input) * math.log(10))
 
 
-@unary(aliases=("special.log1p",), domain=(-1, None), node="Log1PBackward0")
+@unary(aliases=("special.log1p",), domain=(-1, None), node="Log1PBackward0", autocast={"cuda": "float32"})
 def log1p(xp, input):
     """Logarithm of one plus each element, exact for small elements.
 

@@ -58,7 +58,7 @@ def _not_definite(name, info):
     )
 
 
-@op(at=("linalg.cholesky_ex",), returns="L info")
+@op(at=("linalg.cholesky_ex",), returns="L info", autocast={"cpu": "float32"})
 def linalg_cholesky_ex(xp, input, *, upper=False, check_errors=False):
     """Cholesky factors, and for which matrices there is none: a named tuple (L, info).
 
@@ -111,7 +111,7 @@ def _definite_samples(make):
 linalg_cholesky_ex.samples(_definite_samples)
 
 
-@op(at=("linalg.cholesky",))
+@op(at=("linalg.cholesky",), autocast={"cpu": "float32"})
 def linalg_cholesky(xp, A, *, upper=False):
     """Lower triangular L with `A = L @ L^H` for positive definite A.
 
@@ -135,7 +135,7 @@ def _checked_cholesky(xp, name, A, upper):
     return raw_adjoint(xp, factor) if upper else factor
 
 
-@op()
+@op(autocast={"cpu": "float32"})
 def cholesky(xp, input, upper=False):
     """Cholesky factor of positive definite matrices.
 
@@ -173,7 +173,7 @@ def cholesky_meta(input, upper=False):
 # ---------------------------------------------------------------- QR
 
 
-@op(at=("linalg.qr",), returns="Q R", kinds={"mode": "str"})
+@op(at=("linalg.qr",), returns="Q R", kinds={"mode": "str"}, autocast={"cpu": "float32"})
 def linalg_qr(xp, A, mode="reduced"):
     """Orthogonal Q and upper triangular R with `A = Q @ R`: a named tuple (Q, R).
 
@@ -245,7 +245,7 @@ def _qr_gradient(F, q, r, for_q, for_r):
     return adjoint(F, F.triangular_matrices(r, adjoint(F, right), True, False))
 
 
-@composite(returns="Q R")
+@composite(returns="Q R", autocast={"cpu": "float32"})
 def qr(F, input, some=True):
     """QR factors; `linalg.qr` is the newer form, `some=False` its mode "complete".
 
@@ -261,7 +261,7 @@ def qr_samples(make):
     yield make(4, 3)
 
 
-@op(vjp=None, returns="a tau")
+@op(vjp=None, returns="a tau", autocast={"cpu": "float32"})
 def geqrf(xp, input):
     """QR factors as LAPACK packs them: a named tuple (a, tau).
 
@@ -286,7 +286,7 @@ def geqrf_samples(make):
     yield make(4, 3, requires_grad=False)
 
 
-@composite(at=("linalg.householder_product", "orgqr", "Tensor.orgqr"))
+@composite(at=("linalg.householder_product", "orgqr", "Tensor.orgqr"), autocast={"cpu": "float32"})
 def linalg_householder_product(F, input, tau, *, out=None):
     """First columns of a product of Householder reflections, as `geqrf` packs them.
 

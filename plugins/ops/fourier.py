@@ -285,7 +285,8 @@ def _declare(transform):
     for suffix, function in (("", one), ("2", two), ("n", many)):
         name = transform + suffix
         function.__doc__ = _document(transform, suffix)
-        record = composite(name=name, at=(f"fft.{name}",))(function)
+        policy = None if transform.endswith("hfft") and suffix else "float32"
+        record = composite(name=name, at=(f"fft.{name}",), autocast={"cpu": policy})(function)
         record.samples(_samples(transform, suffix))
         yield record
 

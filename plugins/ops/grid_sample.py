@@ -182,7 +182,10 @@ def _align(align_corners):
     return bool(align_corners)
 
 
-@composite(at=("nn.functional.grid_sample",), kinds={"mode": "str", "padding_mode": "str"})
+_AUTOCAST = {"cpu": "float32", "cuda": "promote"}
+
+
+@composite(at=("nn.functional.grid_sample",), kinds={"mode": "str", "padding_mode": "str"}, autocast=_AUTOCAST)
 def grid_sample(F, input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
     """Read images at the points of a grid.
 
@@ -247,7 +250,7 @@ def _numbered(name):
     >>> torch.{name}(torch.ones({shape}), torch.zeros({centre}), 0, 0, False).item()
     1.0
     """
-    record = composite(name=name, at=(name,))(sampler)
+    record = composite(name=name, at=(name,), autocast=_AUTOCAST)(sampler)
 
     @record.samples
     def sampler_samples(make):

@@ -264,7 +264,7 @@ def sum_to_value(F, g, shape):
     return F.reshape(F.sum_to_size(g, tuple(shape[extra:])), shape)
 
 
-@op(inplace=True, like="input", kinds={"indices": "indices"})
+@op(inplace=True, like="input", kinds={"indices": "indices"}, autocast={"cuda": "promote"})
 def index_put(xp, input, indices, values, accumulate=False):
     """A copy of `input` with `values` written (or added) at an index of tensors.
 
@@ -414,7 +414,7 @@ def index_add_samples(make):
     yield make.args(make(4, 3), 1, make.ints(2, low=0, high=3), make(4, 2), alpha=2)
 
 
-@op(inplace=True, like="input", any_order=True, kinds={"source": "tensor"})
+@op(inplace=True, like="input", any_order=True, kinds={"source": "tensor"}, autocast={"cpu": "promote"})
 def index_copy(xp, input, dim, index, source):
     """A copy of `input` with the slices of `source` where `index` says.
 

@@ -75,7 +75,7 @@ def linalg_pinv_samples(make):
     yield make(2, 4, 3)
 
 
-@composite(at=("pinverse", "Tensor.pinverse"))
+@composite(at=("pinverse", "Tensor.pinverse"), autocast={"cpu": "float32"})
 def pinverse(F, input, rcond=1e-15):
     """Moore-Penrose pseudoinverse; see `linalg.pinv`.
 
@@ -92,7 +92,7 @@ def pinverse_samples(make):
     yield make(4, 3)
 
 
-@composite(at=("linalg.lstsq",), returns="solution residuals rank singular_values")
+@composite(at=("linalg.lstsq",), returns="solution residuals rank singular_values", autocast={"cpu": "float32"})
 def linalg_lstsq(F, A, B, rcond=None, *, driver=None):
     """Least squares: the smallest X that minimizes the norm of A X - B.
 

@@ -258,7 +258,8 @@ def _one_dtype(*dtypes):
 
 
 @elementwise(
-    tensors=("input", "other"), at=("linalg.cross",), inplace=False, kinds={"other": "tensor"}, meet=_one_dtype
+    tensors=("input", "other"), at=("linalg.cross",), inplace=False, kinds={"other": "tensor"}, meet=_one_dtype,
+    autocast={"cuda": "promote"},
 )
 def linalg_cross(xp, input, other, *, dim=-1):
     """Cross product of vectors of three elements along `dim`.
@@ -310,7 +311,7 @@ def linalg_cross_samples(make):
     yield make.args(make(3, 4), make(3, 1), dim=0)
 
 
-@composite(kinds={"dim": "int?"})
+@composite(kinds={"dim": "int?"}, autocast={"cuda": "promote"})
 def cross(F, input, other, dim=None):
     """Cross product of vectors of three elements along `dim`.
 
@@ -332,7 +333,7 @@ def cross_samples(make):
     yield make(2, 3), make(2, 3)
 
 
-@composite(at=("linalg.vecdot",))
+@composite(at=("linalg.vecdot",), autocast="lower")
 def linalg_vecdot(F, x, y, *, dim=-1, out=None):
     """Sum of the products of vectors along `dim`, the first one conjugated.
 

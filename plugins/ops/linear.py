@@ -36,7 +36,7 @@ def _check_linear(input, weight, bias):
         )
 
 
-@op(at=("nn.functional.linear",), node="AddmmBackward0")
+@op(at=("nn.functional.linear",), node="AddmmBackward0", autocast="lower")
 def linear(xp, input, weight, bias=None):
     """input @ weight.T + bias.
 
@@ -119,7 +119,7 @@ def linear_errors(make):
     yield RuntimeError, "cannot be multiplied", make.args(make(3, 4), make(2, 5))
 
 
-@composite(at=("nn.functional.bilinear", "bilinear"))
+@composite(at=("nn.functional.bilinear", "bilinear"), autocast={"cuda": "promote"})
 def bilinear(F, input1, input2, weight, bias=None):
     """x1' W x2 + bias for every pair of vectors.
 
@@ -159,7 +159,7 @@ def bilinear_samples(make):
     yield make(3, 4), make(3, 5), make(2, 4, 5), make(2)
 
 
-@composite(at=("nn.functional.scaled_dot_product_attention",), kinds={"value": "tensor"})
+@composite(at=("nn.functional.scaled_dot_product_attention",), kinds={"value": "tensor"}, autocast="lower")
 def scaled_dot_product_attention(
     F, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
 ):

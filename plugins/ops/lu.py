@@ -141,13 +141,13 @@ def linalg_lu_factor(F, A, *, pivot=True):
     return linalg_lu_factor.returns(lu, pivots)
 
 
-@composite(name="_lu_with_info", at=("_lu_with_info",), returns="LU pivots info")
+@composite(name="_lu_with_info", at=("_lu_with_info",), returns="LU pivots info", autocast={"cpu": "float32"})
 def lu_with_info(F, A, pivot=True):
     """Packed LU factors, row swaps, and which matrices are singular."""
     return lu_with_info.returns(*F.linalg_lu_factor_ex(A, pivot=pivot))
 
 
-@composite(at=("lu",))
+@composite(at=("lu",), autocast={"cpu": "float32"})
 def lu(F, A, pivot=True, get_infos=False):
     """LU factors packed into one matrix, and the row swaps.
 
@@ -161,7 +161,7 @@ def lu(F, A, pivot=True, get_infos=False):
     return factors if get_infos else tuple(factors[:2])
 
 
-@composite(at=("Tensor.lu",))
+@composite(at=("Tensor.lu",), autocast={"cpu": "float32"})
 def lu_method(F, input, pivot=True, get_infos=False):
     """LU factors packed into one matrix, and the row swaps; see `torch.lu`.
 
@@ -290,7 +290,7 @@ def linalg_lu_solve_samples(make):
     yield make(3, 3), plugrad.tensor([2, 3, 3], dtype=plugrad.int32), make(3, 2)
 
 
-@composite()
+@composite(autocast={"cpu": "float32"})
 def lu_solve(F, input, LU_data, LU_pivots):
     """Solution of `A X = input` from the packed LU factors of A.
 

@@ -21,7 +21,8 @@ def _masked(function):
     several dimensions are reduced (None: all), `keepdim` keeps them with size 1, `dtype` is that of the result.
     Raises `IndexError` for a mask of more dimensions than the input, or a `dim` out of range.
 {rest}"""
-    record = composite(name=f"masked_{name}", at=(f"masked.{name}",))(function)
+    policy = {"cpu": "float32"} if name == "prod" else None
+    record = composite(name=f"masked_{name}", at=(f"masked.{name}",), autocast=policy)(function)
     record.samples(_reduction_samples)
     return record
 

@@ -99,7 +99,7 @@ def product_shape(a, b):
 # ---------------------------------------------------------------- matmul
 
 
-@op(node="MmBackward0", ref="numpy.matmul", aliases=("linalg.matmul",))
+@op(node="MmBackward0", ref="numpy.matmul", aliases=("linalg.matmul",), autocast="lower")
 def matmul(xp, input, other):
     """Matrix product, `input @ other`.
 
@@ -184,7 +184,7 @@ def check_matrix(name, array) -> None:
         raise RuntimeError(f"{name} must be a matrix, got {array.ndim}-D tensor")
 
 
-@op()
+@op(autocast="lower")
 def mm(xp, input, mat2):
     """Product of two matrices; for anything else see `matmul`.
 
@@ -231,7 +231,7 @@ def check_batches(input, mat2) -> None:
         )
 
 
-@op()
+@op(autocast="lower")
 def bmm(xp, input, mat2):
     """Products of the matrices of two batches, (b, n, k) and (b, k, m), one by one.
 
@@ -271,7 +271,7 @@ def _check_mv(input, vec) -> None:
     refuse(BOOL, "addmv_impl_cpu", input)
 
 
-@op()
+@op(autocast={"cuda": "lower"})
 def mv(xp, input, vec):
     """Product of a matrix and a vector.
 
@@ -310,7 +310,7 @@ def _check_dot(input, tensor) -> None:
     refuse(BOOL, "dot", input)
 
 
-@op()
+@op(autocast={"cuda": "promote"})
 def dot(xp, input, tensor):
     """Sum of the products of two vectors.
 
@@ -343,7 +343,7 @@ def dot_samples(make):
     yield make(4), make(4)
 
 
-@composite()
+@composite(autocast={"cuda": "promote"})
 def vdot(F, input, other):
     """Sum of the products of two vectors, the first one conjugated.
 

@@ -353,7 +353,7 @@ def complex_samples(make):
     yield make.args(make(2, 1), make(3))
 
 
-@composite(at=("polar",))
+@composite(at=("polar",), autocast={"cpu": "float32"})
 def polar(F, abs, angle):
     """Complex numbers of the given absolute values and angles (radians).
 

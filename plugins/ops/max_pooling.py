@@ -222,7 +222,7 @@ def pool2d_samples(make):
     yield make.args(make(1, 2, 5, 4), 3, stride=2, padding=1)
 
 
-@composite(at=("nn.functional.max_pool3d", "max_pool3d"))
+@composite(at=("nn.functional.max_pool3d", "max_pool3d"), autocast={"cpu": "float32"})
 def max_pool3d(F, input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest element of each window of volumes (N, C, D, H, W) or (C, D, H, W).
 
@@ -282,7 +282,9 @@ def adaptive_pool2d_samples(make):
     yield make(1, 2, 5, 4), 2
 
 
-@composite(at=("nn.functional.adaptive_max_pool3d",), kinds={"output_size": "int|some_ints"})
+@composite(
+    at=("nn.functional.adaptive_max_pool3d",), kinds={"output_size": "int|some_ints"}, autocast={"cpu": "float32"}
+)
 def adaptive_max_pool3d(F, input, output_size, return_indices=False):
     """The largest element of each of nearly equal parts of volumes.
 

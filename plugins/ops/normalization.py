@@ -145,7 +145,7 @@ def _check_normalized(input, normalized_shape, weight, bias):
     return tuple(range(input.ndim - len(shape), input.ndim))
 
 
-@composite(at=("nn.functional.layer_norm", "layer_norm"))
+@composite(at=("nn.functional.layer_norm", "layer_norm"), autocast={"cuda": "float32"})
 def layer_norm(F, input, normalized_shape, weight=None, bias=None, eps=1e-05):
     """Normalize over the last dimensions, whose sizes are `normalized_shape`.
 
@@ -176,7 +176,7 @@ def _in_groups(F, input, groups, weight, bias, eps):
     return F.normalize_affine(input, weight, bias, (2, 3), shape, eps, (n, *shape[1:3], prod(input.shape[2:])))
 
 
-@composite(at=("nn.functional.group_norm", "group_norm"))
+@composite(at=("nn.functional.group_norm", "group_norm"), autocast={"cuda": "float32"})
 def group_norm(F, input, num_groups, weight=None, bias=None, eps=1e-05):
     """Normalize each of `num_groups` groups of channels of each image of (N, C, *).
 
@@ -214,7 +214,7 @@ def group_norm_samples(make):
     yield make(2, 4, 3), 2, make(4), make(4)
 
 
-@composite(at=("nn.functional.rms_norm", "rms_norm"))
+@composite(at=("nn.functional.rms_norm", "rms_norm"), autocast={"cuda": "float32"})
 def rms_norm(F, input, normalized_shape, weight=None, eps=None):
     """Divide by the root of the mean square over the last dimensions.
 
@@ -301,7 +301,7 @@ def _with_statistics(F, result, mean, variance, eps, shape):
     return result, F.reshape(mean, shape), F.reshape(F.rsqrt(variance + eps), shape)
 
 
-@composite(at=("native_layer_norm",), kinds={"weight": "tensor?", "bias": "tensor?"})
+@composite(at=("native_layer_norm",), kinds={"weight": "tensor?", "bias": "tensor?"}, autocast={"cuda": "float32"})
 def native_layer_norm(F, input, normalized_shape, weight, bias, eps):
     """`layer_norm`, with the mean and 1 / root of the variance that it used.
 

@@ -195,7 +195,7 @@ def _quantile(F, name, input, q, dim, keepdim, interpolation, skip_nan):
     return F.reshape(result, (tuple(q.shape) + kept))
 
 
-@composite(kinds={"dim": "int?"})
+@composite(kinds={"dim": "int?"}, autocast={"cpu": "float32"})
 def quantile(F, input, q, dim=None, keepdim=False, *, interpolation="linear"):
     """Quantiles of all elements, or along `dim`; NaN where an element is.
 
@@ -213,7 +213,7 @@ def quantile(F, input, q, dim=None, keepdim=False, *, interpolation="linear"):
     return _quantile(F, "quantile", input, q, dim, keepdim, interpolation, False)
 
 
-@composite(kinds={"dim": "int?"})
+@composite(kinds={"dim": "int?"}, autocast={"cpu": "float32"})
 def nanquantile(F, input, q, dim=None, keepdim=False, *, interpolation="linear"):
     """Quantiles as `quantile` gives them, of the elements that are not NaN.
 

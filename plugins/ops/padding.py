@@ -115,7 +115,11 @@ def _check_reach(mode, shape, pairs):
             raise RuntimeError(f"Expected dimension {i} of input {list(shape)} to have elements to pad with")
 
 
-@op(at=(), any_order=True)
+def _autocast(input, pad, mode):
+    return "float32" if mode == "replicate" or mode == "reflect" and len(pad) <= 4 else None
+
+
+@op(at=(), any_order=True, autocast={"cpu": _autocast})
 def pad_copy(xp, input, pad, mode):
     """Pad the last dimensions with copies of elements.
 

@@ -49,7 +49,7 @@ def sqrt_samples(make):
     yield make(low=0.1, high=3)
 
 
-@unary()
+@unary(autocast={"cuda": "float32"})
 def rsqrt(xp, input):
     """One divided by the square root of each element.
 
@@ -68,7 +68,7 @@ def rsqrt_vjp(F, g, y):
     return g * (conj(F, y * y * y) * -0.5)
 
 
-@binary(numbers="both")
+@binary(numbers="both", autocast={"cuda": "float32"})
 def pow(xp, input, exponent):
     """Each element of `input` raised to a power.
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, collect, hookimpl, op
+import plugrad
+from plugrad.extend import Op, collect, hookimpl, is_half, op
+
+_SINGLE = plugrad.float32.numpy
 
 
 def _slopes(xp, n, dtype):
@@ -12,7 +15,7 @@ def _slopes(xp, n, dtype):
     return half, 1 - half
 
 
-@op(at=())
+@op(at=(), autocast={"cuda": "lower"})
 def lstm_sequence(xp, gates, hidden, cell, weight):
     """Return (outputs, cells) of an LSTM after each step of a sequence.
 
@@ -21,6 +24,9 @@ def lstm_sequence(xp, gates, hidden, cell, weight):
     leads from each step's hidden state to the next one's gates. Of a single step `hidden` may have another size.
     S. Hochreiter, J. Schmidhuber, 1997; F. Gers, J. Schmidhuber, F. Cummins, 2000.
     """
+    if is_half(cell.dtype):  # the steps in float32, so that what is rounded off in one does not add up over all
+        results = lstm_sequence_kernel(xp, *[value.astype(_SINGLE) for value in (gates, hidden, cell, weight)])
+        return tuple([result.astype(cell.dtype) for result in results])
     n = cell.shape[-1]
     half, rest = _slopes(xp, n, gates.dtype)
     shares, inner = gates * half, weight * half
@@ -39,8 +45,14 @@ def lstm_sequence(xp, gates, hidden, cell, weight):
     return outputs, cells
 
 
+lstm_sequence_kernel = lstm_sequence.kernel_for("cpu")
+
+
 @lstm_sequence.vjp("gates", "hidden", "cell", "weight")
 def lstm_sequence_vjp(F, grads, y, gates, hidden, cell, weight):
+    if cell.dtype.itemsize == 2:
+        grads, y = [F.to_copy(g, _SINGLE) for g in grads], [F.to_copy(value, _SINGLE) for value in y]
+        return lstm_sequence_vjp(F, grads, y, *[F.to_copy(value, _SINGLE) for value in (gates, hidden, cell, weight)])
     n, steps = cell.shape[-1], gates.shape[0]
     before, cells_before = F.reshape(hidden, (1, *hidden.shape)), F.reshape(cell, (1, *cell.shape))
     if steps > 1:

@@ -88,7 +88,7 @@ def count_of(shape, dim):
 # ---------------------------------------------------------------- sums and means
 
 
-@reduction(promote="int64")
+@reduction(promote="int64", autocast={"cuda": "set_dtype"})
 def sum_(xp, input, dim=None, keepdim=False, *, dtype=None):
     """Sum of all elements, or along `dim`.
 
@@ -177,7 +177,7 @@ def nanmean_samples(make):
 # ---------------------------------------------------------------- products
 
 
-@reduction(promote="int64", kinds={"dim": "int?"})
+@reduction(promote="int64", kinds={"dim": "int?"}, autocast={"cpu": "float32", "cuda": "set_dtype"})
 def prod(xp, input, dim=None, keepdim=False, *, dtype=None):
     """Product of all elements, or along `dim` (an int).
 
@@ -368,7 +368,7 @@ def overloaded_deviation_samples(make):
 # ---------------------------------------------------------------- log of a sum of exponentials
 
 
-@reduction(promote="float", aliases=("special.logsumexp",), ref="scipy.special.logsumexp")
+@reduction(promote="float", aliases=("special.logsumexp",), ref="scipy.special.logsumexp", autocast={"cuda": "float32"})
 def logsumexp(xp, input, dim, keepdim=False):
     """Logarithm of the sum of exponentials along `dim`, without overflow.
 
@@ -440,7 +440,7 @@ def count_nonzero(xp, input, dim=None):
     return (input != 0).sum(axis=None if dim == () else dim, dtype="int64")
 
 
-@composite()
+@composite(autocast={"cpu": "float32"})
 def trace(F, input):
     """Sum of the diagonal of a matrix.
 

@@ -196,7 +196,7 @@ def _target(input, size, scale_factor, recompute_scale_factor):
     return new, tuple(s / t for s, t in zip(old, new))
 
 
-@composite(at=("nn.functional.interpolate",), kinds={"size": "int|ints?"})
+@composite(at=("nn.functional.interpolate",), kinds={"size": "int|ints?"}, autocast={"cuda": "float32"})
 def interpolate(
     F,
     input,

@@ -177,7 +177,7 @@ def plugrad_permutation(make, n, m):
     return plugrad.arange(n).reshape(n, 1).expand(n, m).flip(0)
 
 
-@op(inplace=True, like="input")
+@op(inplace=True, like="input", autocast={"cuda": "promote"})
 def scatter_add(xp, input, dim, index, src):
     """`input` plus `src`, added at the places that `index` names along `dim`.
 

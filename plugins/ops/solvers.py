@@ -46,7 +46,7 @@ def singular_error(name, info):
     )
 
 
-@op(at=("linalg.inv", "inverse", "Tensor.inverse"), ref="numpy.linalg.inv")
+@op(at=("linalg.inv", "inverse", "Tensor.inverse"), ref="numpy.linalg.inv", autocast={"cpu": "float32"})
 def linalg_inv(xp, A):
     """Inverse of square matrices.
 
@@ -85,7 +85,7 @@ def linalg_inv_vjp(F, g, y):
     return -F.matmul(adjoint(F, y), F.matmul(g, adjoint(F, y)))
 
 
-@op(at=("linalg.inv_ex",), returns="inverse info")
+@op(at=("linalg.inv_ex",), returns="inverse info", autocast={"cpu": "float32"})
 def linalg_inv_ex(xp, A, *, check_errors=False):
     """Inverses of square matrices, and which of those are singular.
 
@@ -168,7 +168,7 @@ def _check_equation(name, A, B, left) -> None:
         )
 
 
-@composite(at=("linalg.solve",))
+@composite(at=("linalg.solve",), autocast={"cpu": "float32"})
 def linalg_solve(F, A, B, *, left=True, out=None):
     """Solution X of `A X = B` (or `X A = B` with `left=False`) for square A.
 
@@ -227,7 +227,7 @@ def solve_samples(make):
     yield make.args(make(2, 3, 3), make(2, 2, 3), left=False)
 
 
-@composite(at=("linalg.tensorsolve",))
+@composite(at=("linalg.tensorsolve",), autocast={"cpu": "float32"})
 def linalg_tensorsolve(F, A, B, dims=None, *, out=None):
     """Solution X of `tensordot(A, X) = B`, over all dimensions of X.
 
@@ -255,7 +255,7 @@ def linalg_tensorsolve_samples(make):
     yield make(2, 3, 6), make(2, 3)
 
 
-@composite(at=("linalg.tensorinv",))
+@composite(at=("linalg.tensorinv",), autocast={"cpu": "float32"})
 def linalg_tensorinv(F, A, ind=2, *, out=None):
     """Inverse of `A` with respect to `tensordot` over its first `ind` dimensions.
 
@@ -367,7 +367,7 @@ def linalg_solve_triangular_samples(make):
     yield make.args(make(3, 3, low=1, high=2), make(2, 3), upper=False, left=False, unitriangular=True)
 
 
-@composite(returns="solution cloned_coefficient")
+@composite(returns="solution cloned_coefficient", autocast={"cpu": "float32"})
 def triangular_solve(F, input, A, upper=True, transpose=False, unitriangular=False):
     """Solution of triangular equations, and their coefficients.
 
@@ -394,7 +394,7 @@ def triangular_solve_samples(make):
     yield make(3, 2), make(3, 3, low=1, high=2)
 
 
-@composite()
+@composite(autocast={"cpu": "float32"})
 def cholesky_solve(F, input, L, upper=False):
     """Solution X of `A X = input` from the Cholesky factor of A.
 
@@ -417,7 +417,7 @@ def cholesky_solve_samples(make):
     yield make(3, 2), make(3, 3, low=1, high=2)
 
 
-@composite()
+@composite(autocast={"cpu": "float32"})
 def cholesky_inverse(F, input, upper=False):
     """Inverse of the matrix whose Cholesky factor is `input`.
 

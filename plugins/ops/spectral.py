@@ -42,7 +42,7 @@ def _converged(xp, name, function, *args, **kwargs):
 # ---------------------------------------------------------------- singular values
 
 
-@op(at=("linalg.svd",), returns="U S Vh")
+@op(at=("linalg.svd",), returns="U S Vh", autocast={"cpu": "float32"})
 def linalg_svd(xp, A, full_matrices=True, *, driver=None):
     """Singular value decomposition `A = U @ diag(S) @ Vh`: a named tuple (U, S, Vh).
 
@@ -107,7 +107,7 @@ def linalg_svd_samples(make):
     yield make.args(make(2, 4, 3), False)
 
 
-@op(at=("linalg.svdvals",))
+@op(at=("linalg.svdvals",), autocast={"cpu": "float32"})
 def linalg_svdvals(xp, A, *, driver=None):
     """Singular values of matrices, in falling order.
 
@@ -137,7 +137,7 @@ def linalg_svdvals_samples(make):
     yield make(2, 4, 3)
 
 
-@composite(returns="U S V")
+@composite(returns="U S V", autocast={"cpu": "float32"})
 def svd(F, input, some=True, compute_uv=True):
     """Singular value decomposition `U @ diag(S) @ V^H`.
 
@@ -173,7 +173,7 @@ def _triangle(UPLO):
     return UPLO.upper()
 
 
-@op(at=("linalg.eigh",), returns="eigenvalues eigenvectors")
+@op(at=("linalg.eigh",), returns="eigenvalues eigenvectors", autocast={"cpu": "float32"})
 def linalg_eigh(xp, A, UPLO="L"):
     """Eigenvalues, rising, and eigenvectors of Hermitian matrices.
 
@@ -213,7 +213,7 @@ def linalg_eigh_samples(make):
     yield make.through(_up_to_sign, make(2, 3, 3), "U")
 
 
-@op(at=("linalg.eigvalsh",))
+@op(at=("linalg.eigvalsh",), autocast={"cpu": "float32"})
 def linalg_eigvalsh(xp, A, UPLO="L"):
     """Eigenvalues, rising, of Hermitian matrices; arguments as for `eigh`.
 
@@ -245,7 +245,7 @@ def linalg_eigvalsh_samples(make):
 # ---------------------------------------------------------------- eigenvalues
 
 
-@op(at=("linalg.eig",), returns="eigenvalues eigenvectors")
+@op(at=("linalg.eig",), returns="eigenvalues eigenvectors", autocast={"cpu": "float32"})
 def linalg_eig(xp, A):
     """Eigenvalues and eigenvectors of square matrices, complex: a named tuple.
 
@@ -285,7 +285,7 @@ def linalg_eig_samples(make):
     yield make.through(_up_to_phase, make(3, 3))
 
 
-@op(at=("linalg.eigvals",))
+@op(at=("linalg.eigvals",), autocast={"cpu": "float32"})
 def linalg_eigvals(xp, A):
     """Eigenvalues of square matrices, complex.
 
@@ -319,7 +319,10 @@ def linalg_eigvals_samples(make):
 # ---------------------------------------------------------------- rank
 
 
-@op(at=("linalg.matrix_rank",), kinds={"tol": "tensor|float?", "rtol": "tensor|float?", "atol": "tensor|float?"})
+@op(
+    at=("linalg.matrix_rank",), kinds={"tol": "tensor|float?", "rtol": "tensor|float?", "atol": "tensor|float?"},
+    autocast={"cpu": "float32"},
+)  # fmt: skip
 def linalg_matrix_rank(xp, A, tol=None, hermitian=False, *, atol=None, rtol=None):
     """Number of singular values of matrices that do not count as zero.
 

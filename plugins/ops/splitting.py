@@ -338,7 +338,7 @@ def view_as_real_errors(make):
     yield RuntimeError, "only supported for complex tensors", make.args(make(3))
 
 
-@view(at=("view_as_complex",))
+@view(at=("view_as_complex",), autocast={"cpu": "float32"})
 def view_as_complex(xp, input):
     """Pairs of real numbers in the last dimension as complex numbers.
 

@@ -43,7 +43,7 @@ def cos_vjp(F, g, input):
     return g * -conj(F, F.sin(input))
 
 
-@unary()
+@unary(autocast={"cuda": "float32"})
 def tan(xp, input):
     """Tangent of each element, in radians.
 
@@ -59,7 +59,7 @@ def tan_vjp(F, g, y):
     return g * conj(F, y * y + 1)
 
 
-@unary(aliases=("arcsin",), domain=(-1, 1))
+@unary(aliases=("arcsin",), domain=(-1, 1), autocast={"cuda": "float32"})
 def asin(xp, input):
     """Angle whose sine is each element; NaN outside of [-1, 1].
 
@@ -75,7 +75,7 @@ def asin_vjp(F, g, input):
     return g / conj(F, F.sqrt(1 - input * input))
 
 
-@unary(aliases=("arccos",), domain=(-1, 1))
+@unary(aliases=("arccos",), domain=(-1, 1), autocast={"cuda": "float32"})
 def acos(xp, input):
     """Angle whose cosine is each element; NaN outside of [-1, 1].
 
@@ -107,7 +107,7 @@ def atan_vjp(F, g, input):
     return g / conj(F, input * input + 1)
 
 
-@binary(promote="float", aliases=("arctan2",), numbers="none")
+@binary(promote="float", aliases=("arctan2",), numbers="none", autocast={"cuda": "promote"})
 def atan2(xp, input, other):
     """Angle of the point with ordinate `input` and abscissa `other`.
 
@@ -219,7 +219,7 @@ def rad2deg_vjp(F, g):
 # ---------------------------------------------------------------- hyperbolic
 
 
-@unary()
+@unary(autocast={"cuda": "float32"})
 def sinh(xp, input):
     """Hyperbolic sine of each element.
 
@@ -235,7 +235,7 @@ def sinh_vjp(F, g, input):
     return g * conj(F, F.cosh(input))
 
 
-@unary()
+@unary(autocast={"cuda": "float32"})
 def cosh(xp, input):
     """Hyperbolic cosine of each element.
 

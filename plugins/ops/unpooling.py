@@ -85,7 +85,10 @@ def pool2d_with_indices_samples(make):
     yield make(1, 2, 5, 4), 2
 
 
-@composite(at=("nn.functional.adaptive_max_pool3d_with_indices",), kinds={"output_size": "int|some_ints"})
+@composite(
+    at=("nn.functional.adaptive_max_pool3d_with_indices",), kinds={"output_size": "int|some_ints"},
+    autocast={"cpu": "float32"},
+)  # fmt: skip
 def adaptive_max_pool3d_with_indices(F, input, output_size, return_indices=False):
     """`adaptive_max_pool3d` with positions: a pair (values, indices).
 
@@ -148,7 +151,7 @@ def _max_unpool(F, n, input, indices, kernel_size, stride, padding, output_size)
     return F.reshape(F.scatter(input.new_zeros((*lead, prod(size))), -1, places, flat), (*lead, *size))
 
 
-@composite(at=("nn.functional.max_unpool1d",))
+@composite(at=("nn.functional.max_unpool1d",), autocast={"cpu": "float32"})
 def max_unpool1d(F, input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Put maxima back to their positions, zeros elsewhere.
 
@@ -167,7 +170,7 @@ def max_unpool1d_samples(make):
     yield make(1, 1, 2), make.ints(1, 1, 2, low=0, high=1) + plugrad.tensor([0, 3]), 2
 
 
-@composite(at=("nn.functional.max_unpool2d",))
+@composite(at=("nn.functional.max_unpool2d",), autocast={"cpu": "float32"})
 def max_unpool2d(F, input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Put maxima back to their positions, zeros elsewhere.
 
@@ -186,7 +189,7 @@ def max_unpool2d_samples(make):
     yield make(1, 1, 2, 2), make.ints(1, 1, 2, 2, low=0, high=1) + plugrad.tensor([[0, 3], [9, 14]]), 2
 
 
-@composite(at=("nn.functional.max_unpool3d",))
+@composite(at=("nn.functional.max_unpool3d",), autocast={"cpu": "float32"})
 def max_unpool3d(F, input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Put maxima back to their positions, zeros elsewhere.
 

@@ -44,7 +44,7 @@ def _check_empty(shape, dim, ord) -> None:
             )
 
 
-@reduction(at=("linalg.vector_norm",), kinds={"ord": "number"})
+@reduction(at=("linalg.vector_norm",), kinds={"ord": "number"}, autocast={"cuda": "set_dtype"})
 def linalg_vector_norm(xp, input, ord=2, dim=None, keepdim=False, *, dtype=None):
     """Norm of all elements taken as a vector, or along `dim`: (sum |x|^ord)^(1/ord).
 
@@ -114,7 +114,7 @@ def vector_norm_samples(make):
 _SUMS = {1: 0, -1: 0, _INF: 1, -_INF: 1}  # order -> which of the two dimensions is summed
 
 
-@composite(at=("linalg.matrix_norm",), kinds={"dim": "ints", "ord": "number|str"})
+@composite(at=("linalg.matrix_norm",), kinds={"dim": "ints", "ord": "number|str"}, autocast={"cuda": "set_dtype"})
 def linalg_matrix_norm(F, A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     """Norm of matrices.
 
@@ -197,7 +197,7 @@ def linalg_norm(F, A, ord=None, dim=None, keepdim=False, *, dtype=None):
     return F.linalg_vector_norm(A, ord, dim, keepdim, dtype=dtype)
 
 
-@composite(kinds={"p": "number|str?"})
+@composite(kinds={"p": "number|str?"}, autocast={"cuda": "set_dtype"})
 def norm(F, input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     """Norm of all elements, or along `dim`, taken as a vector.
 
@@ -229,7 +229,7 @@ def norm_samples(make):
     yield make(5), 2
 
 
-@composite(at=("linalg.cond",), kinds={"p": "number|str?"})
+@composite(at=("linalg.cond",), kinds={"p": "number|str?"}, autocast={"cpu": "float32"})
 def linalg_cond(F, A, p=None, *, out=None):
     """Condition number of matrices: the norm of `A` times the norm of its inverse.
 
@@ -271,7 +271,7 @@ def linalg_cond_samples(make):
 # ---------------------------------------------------------------- distances
 
 
-@composite(kinds={"p": "number", "input": "tensor", "other": "tensor"})
+@composite(kinds={"p": "number", "input": "tensor", "other": "tensor"}, autocast={"cuda": "float32"})
 def dist(F, input, other, p=2):
     """Norm of the difference of two tensors, of order `p`.
 
@@ -288,7 +288,7 @@ def dist_samples(make):
     yield make(3, 4), make(3, 4), 3
 
 
-@composite(inplace=True, kinds={"p": "number"})
+@composite(inplace=True, kinds={"p": "number"}, autocast={"cuda": "float32"})
 def renorm(F, input, p, dim, maxnorm):
     """Scale down the slices along `dim` whose norm of order `p` exceeds `maxnorm`.
 

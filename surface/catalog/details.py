@@ -44,6 +44,8 @@ def text(op) -> list[str]:
         lines.append(f"  in place: Tensor.{op.name}_")
     if facts["promote"]:
         lines.append(f"  dtype of the result: {facts['promote']}")
+    if facts["autocast"]:
+        lines.append(f"  autocast: {', '.join(f'{word} on {device}' for device, word in facts['autocast'].items())}")
     if facts["reference"]:
         lines.append(f"  reference: {facts['reference']}")
     for backend, place in facts["kernels"].items():

@@ -7,6 +7,7 @@ import os
 import re
 
 from plugrad import registry
+from plugrad.amp import policies
 from plugrad.dispatch import source as generated
 from plugrad.errors import describe, suggestion
 from plugrad.registry import entry_points, kernels, preferences
@@ -40,6 +41,7 @@ def op_row(op) -> dict:
         "aliases": [name for name in op.names if name not in (shown, f"Tensor.{shown}")],
         "backends": ["any" if backend == "*" else backend for backend in op.kernels],
         "orders": orders(op),
+        "autocast": {device: word for device in ("cpu", "cuda") if (word := policies.described(op, device))},
         "family": op.family,
         "provider": op.provider.id,
         "loaded": True,

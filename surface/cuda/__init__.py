@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import plugrad
 from plugrad import registry
+from plugrad.cuda import amp
 
 __all__ = [
-    "current_device", "device_count", "empty_cache", "get_device_name", "is_available", "is_initialized", "manual_seed",
-    "manual_seed_all", "max_memory_allocated", "memory_allocated", "set_device", "synchronize",
+    "amp", "current_device", "device_count", "empty_cache", "get_device_name", "is_available", "is_initialized",
+    "manual_seed", "manual_seed_all", "max_memory_allocated", "memory_allocated", "set_device", "synchronize",
 ]  # fmt: skip
 
 _current = 0

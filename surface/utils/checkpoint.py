@@ -6,6 +6,7 @@ import contextlib
 import warnings
 
 from plugrad import Tensor, autograd, enable_grad, is_grad_enabled, nest, random
+from plugrad.amp import autocast_mode
 
 __all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential"]
 
@@ -22,6 +23,7 @@ class CheckpointFunction(autograd.Function):
         ctx.save_for_backward(*[leaf for leaf in nest.leaves(call) if isinstance(leaf, Tensor)])
         ctx.function, ctx.call = function, nest.change(lambda leaf: _SAVED if isinstance(leaf, Tensor) else leaf, call)
         ctx.state = random.get_rng_state() if preserve else None
+        ctx.autocast = autocast_mode.same_again()
         return function(*args, **kwargs)
 
     @staticmethod
@@ -36,7 +38,8 @@ class CheckpointFunction(autograd.Function):
         with restored, enable_grad():
             if ctx.state is not None:
                 random.set_rng_state(ctx.state)
-            outputs = ctx.function(*args, **kwargs)
+            with ctx.autocast:
+                outputs = ctx.function(*args, **kwargs)
         outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
         pairs = [
             (output, grad)
@@ -79,7 +82,7 @@ class _Recomputed:
         self.call = function, args, kwargs
         tensors = [leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor) and not leaf.is_inference()]
         self.versions = [(tensor, tensor._version) for tensor in tensors]
-        self.state = random.get_rng_state() if preserve else None
+        self.state, self.autocast = random.get_rng_state() if preserve else None, autocast_mode.same_again()
         self.count = 0
         self.values: dict = {}  # place -> tensor, while backward uses them
 
@@ -105,7 +108,8 @@ class _Recomputed:
         with restored, enable_grad(), autograd.graph.saved_tensors_hooks(kept.append, lambda packed: packed):
             if self.state is not None:
                 random.set_rng_state(self.state)
-            function(*args, **kwargs)
+            with self.autocast:
+                function(*args, **kwargs)
         if len(kept) != self.count:
             raise CheckpointError(
                 "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
