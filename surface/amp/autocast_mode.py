@@ -32,6 +32,8 @@ class State:
 
     __slots__ = ("enabled", "dtypes", "caching", "cache", "nesting")
 
+    off = region(autocast=None)
+
     def __init__(self, enabled=frozenset(), dtypes=_DTYPES, caching=True, cache=None, nesting=0):
         self.enabled, self.dtypes, self.caching, self.nesting = enabled, dtypes, caching, nesting
         self.cache = {} if cache is None else cache
@@ -229,13 +231,13 @@ def clear_autocast_cache() -> None:
 
 
 def autocast_increment_nesting() -> int:
-    """Count one more region of autocast that holds on to the casts; return their number."""
+    """Count one more region that holds on to the casts; return the number."""
     mode.autocast = _state().changed(nesting=_state().nesting + 1)
     return mode.autocast.nesting
 
 
 def autocast_decrement_nesting() -> int:
-    """Count one region of autocast less; return the number of those that are left."""
+    """Count one region less; return the number of those that are left."""
     mode.autocast = _state().changed(nesting=_state().nesting - 1)
     return mode.autocast.nesting
 

@@ -19,7 +19,6 @@ import weakref
 
 import plugrad
 from plugrad import Tensor
-from plugrad.graph.modes import LEAF, mode, region
 
 __all__ = ["cast", "described", "is_input", "policy", "register_autocast"]
 
@@ -69,7 +68,7 @@ def cast(state, op, values, run):
         wanted = wanted(*values)
     if wanted is None or "out" in op.index and values[op.index["out"]] is not None:
         return run(values)
-    with region(autocast=None):
+    with state.off:
         return run(_PREPARE.get(wanted, _to_dtype)(state, op, tuple(values), device, wanted))
 
 
@@ -107,9 +106,9 @@ def _all_to(state, values, device, dtype):
 
 def _cached(state, tensor, dtype):
     """Return a tensor in the lower dtype; that of a parameter is kept for the rest of the outermost region."""
-    keeps = state.caching and tensor._edge is LEAF and tensor.dtype is plugrad.float32 and not tensor._is_view()
-    if not keeps or not mode.grad:  # what is made unrecorded would later lack its history
-        return tensor.to(dtype)
+    keeps = state.caching and tensor.dtype is plugrad.float32 and tensor.requires_grad and tensor.is_leaf
+    if not keeps or tensor._is_view() or not plugrad.is_grad_enabled():
+        return tensor.to(dtype)  # what is made unrecorded would later lack its history
     key, version = (id(tensor), dtype), tensor._version
     reference, seen, result = state.cache.get(key, (None, None, None))
     if reference is None or reference() is not tensor or seen != version:

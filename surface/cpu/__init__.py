@@ -11,7 +11,6 @@ import platform
 import numpy
 
 from plugrad.cpu import amp
-from plugrad.regions import Region, declare, mode
 
 __all__ = [
     "Event", "Stream", "StreamContext", "amp", "current_device", "current_stream", "device_count", "get_capabilities",
@@ -52,18 +51,23 @@ class Event:
         """Do nothing: there is nothing to wait for."""
 
 
-_default = Stream()
-declare("cpu_stream")
+_current = Stream()
 
 
-class StreamContext(Region):
+class StreamContext:
     """Make a stream the current one inside; None leaves it as it is."""
 
     def __init__(self, stream):
         self.stream = stream
 
-    def changes(self):
-        return {} if self.stream is None else {"cpu_stream": self.stream}
+    def __enter__(self):
+        global _current
+        self._before = _current
+        _current = self.stream or _current
+
+    def __exit__(self, *exception):
+        global _current
+        _current = self._before
 
 
 def stream(stream) -> StreamContext:
@@ -73,7 +77,7 @@ def stream(stream) -> StreamContext:
 
 def current_stream(device=None) -> Stream:
     """Return the current stream."""
-    return mode.cpu_stream or _default
+    return _current
 
 
 def is_available() -> bool:
