@@ -1,0 +1,201 @@
+"""What runs in a loader's worker process: it takes indices from a pipe and sends batches back through it."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import queue
+import random
+import signal
+import threading
+import traceback
+import warnings
+from multiprocessing.reduction import ForkingPickler
+
+import numpy
+
+import plugrad
+
+PARENT_LOOKED_FOR = 1.0  # seconds between looks whether the program still lives
+_info = None
+
+
+class WorkerInfo:
+    """What a data set in a worker process can know: `id`, `num_workers`, `seed`, `dataset`.
+
+    `dataset` is the worker's own copy, which may be changed.
+    """
+
+    def __init__(self, **values):
+        vars(self).update(values)
+
+    def __setattr__(self, name, value):
+        raise RuntimeError(f"Cannot assign attributes to {type(self).__name__} objects")
+
+    def __repr__(self):
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in vars(self).items())})"
+
+
+def get_worker_info():
+    """Return which worker process this is; None in the program's own process.
+
+    >>> from plugrad.utils.data import get_worker_info
+    >>> get_worker_info() is None
+    True
+    """
+    return _info
+
+
+class ExceptionWrapper:
+    """An exception of a worker, on its way to the program."""
+
+    def __init__(self, error, where):
+        self.cls, self.where = type(error), where
+        self.text = "".join(traceback.format_exception(error))
+
+    def reraise(self):
+        """Raise an exception of the same class, with the worker's traceback in its text."""
+        message = f"Caught {self.cls.__name__} {self.where}.\nOriginal {self.text}"
+        if self.cls is KeyError:
+            message = _Verbatim(message)  # which prints the repr of its text
+        try:
+            error = self.cls(message=message) if getattr(self.cls, "message", None) else self.cls(message)
+        except Exception:
+            raise RuntimeError(message) from None
+        raise error
+
+
+class _Verbatim(str):
+    """A text whose repr is itself."""
+
+    def __repr__(self):
+        return str(self)
+
+
+class Ended:
+    """Says that the data set of a worker has no more items."""
+
+
+class Resumed:
+    """Says that a worker that stays begins anew."""
+
+
+def send(connection, message) -> None:
+    """Send an object; arrays go as they lie in memory, without a copy in between."""
+    buffers: list = []
+    content = io.BytesIO()
+    ForkingPickler(content, 5, None, buffers.append).dump(message)
+    parts = [buffer.raw() for buffer in buffers]
+    connection.send_bytes(pickle.dumps([part.nbytes for part in parts]))
+    connection.send_bytes(content.getbuffer())
+    for part in parts:
+        if part.nbytes:
+            connection.send_bytes(part)
+
+
+def receive(connection):
+    """Return the object that `send` sent."""
+    sizes = pickle.loads(connection.recv_bytes())
+    content = connection.recv_bytes()
+    buffers = []
+    for size in sizes:
+        buffers.append(bytearray(size))
+        if size:
+            connection.recv_bytes_into(buffers[-1])
+    return pickle.loads(content, buffers=buffers)
+
+
+def run(connection, others, parent, number, seed, options):
+    """Serve batches until the program sends None, closes the pipe or is gone.
+
+    Args:
+        connection: the worker's end of the pipe.
+        others: ends of pipes that a fork has copied, to close.
+        parent: the number of the program's process.
+        number: which worker this is.
+        seed: the seed of all workers; each adds its own number.
+        options: dict of what to fetch: dataset, fetcher, batched, collate, drop_last, init, workers.
+    """
+    for other in others:
+        other.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's, which ends its workers
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    tasks: queue.SimpleQueue = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(connection, parent, tasks), daemon=True).start()
+    error = fetcher = None
+    try:
+        _prepare(number, seed, options)
+        fetcher = _fetcher(options)
+    except Exception as raised:
+        error = ExceptionWrapper(raised, f"in DataLoader worker process {number}")
+    try:
+        while (task := tasks.get()) is not None:
+            place, index = task
+            if index is Resumed:
+                error = None
+                send(connection, (place, Resumed))
+                fetcher = _fetcher(options)
+                continue
+            answer = error or _answer(fetcher, index, number)
+            _send_or_explain(connection, place, answer, number)
+    except (BrokenPipeError, ConnectionResetError, EOFError):
+        pass  # the program has gone on without this worker
+    finally:
+        connection.close()
+
+
+def _read(connection, parent, tasks) -> None:
+    """Keep the pipe empty, so that the program never waits to send; end the process when the program is gone."""
+    try:
+        while True:
+            if connection.poll(PARENT_LOOKED_FOR):
+                task = receive(connection)
+                tasks.put(task)
+                if task is None:
+                    return
+            elif os.getppid() != parent:
+                os._exit(1)
+    except (EOFError, OSError):
+        tasks.put(None)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def _prepare(number, seed, options) -> None:
+    global _info
+    with warnings.catch_warnings(action="ignore"):  # that nothing can set it
+        plugrad.set_num_threads(1)
+    own = seed + number
+    random.seed(own)
+    plugrad.manual_seed(own)
+    numpy.random.seed(numpy.random.SeedSequence([seed, number]).generate_state(4))
+    _info = WorkerInfo(id=number, num_workers=options["workers"], seed=own, dataset=options["dataset"])
+    if options["init"] is not None:
+        options["init"](number)
+
+
+def _fetcher(options):
+    return options["fetcher"](options["dataset"], options["batched"], options["collate"], options["drop_last"])
+
+
+def _answer(fetcher, index, number):
+    try:
+        return fetcher.fetch(index)
+    except StopIteration:
+        return Ended
+    except Exception as error:
+        return ExceptionWrapper(error, f"in DataLoader worker process {number}")
+
+
+def _send_or_explain(connection, place, answer, number) -> None:
+    """Send an answer; where it can't be pickled, the error that says so."""
+    try:
+        send(connection, (place, answer))
+    except (BrokenPipeError, ConnectionResetError):
+        raise
+    except Exception as error:
+        reason = RuntimeError(f"a batch of type {type(answer).__name__} can't be sent from a worker: {error}")
+        if isinstance(answer, ExceptionWrapper):
+            reason = RuntimeError(f"Caught {answer.cls.__name__} {answer.where}.\nOriginal {answer.text}")
+        send(connection, (place, ExceptionWrapper(reason, f"in DataLoader worker process {number}")))

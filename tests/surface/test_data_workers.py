@@ -1,0 +1,192 @@
+"""Loaders with worker processes: batches, order, errors, and that no process outlives what started it."""
+
+import gc
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import plugrad as torch
+from plugrad.utils.data import DataLoader, DistributedSampler, TensorDataset, get_worker_info
+from support.loaders import Parts, Squares, Workers, exits, fails_to_start, listed, raises, waits
+
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+
+
+def indices(loader):
+    return [batch[0].tolist() for batch in loader]
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    yield
+    gc.collect()
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("options", [{}, {"drop_last": True}, {"batch_size": None}, {"shuffle": True}])
+def test_batches_are_those_of_one_process(workers, options):
+    torch.manual_seed(3)
+    options = {"batch_size": 4, **options}
+    expected = [(str(a), str(b)) for a, b in DataLoader(Squares(), **options)]
+    torch.manual_seed(3)
+    assert [(str(a), str(b)) for a, b in DataLoader(Squares(), **options, num_workers=workers)] == expected
+
+
+def test_rows_of_tensors_travel_as_they_are():
+    data = TensorDataset(torch.arange(12.0).reshape(6, 2), torch.arange(6))
+    for rows, numbers in DataLoader(data, 3, num_workers=2):
+        assert rows.dtype is torch.float32 and torch.equal(rows[:, 0], 2.0 * numbers)
+        rows += 1  # memory of its own, that can be written
+
+
+def test_each_worker_goes_through_its_own_part():
+    assert sorted(sum((b.tolist() for b in DataLoader(Parts(10), 3, num_workers=2)), [])) == list(range(10))
+    assert [*DataLoader(Parts(5), None, num_workers=2)] == [0, 1, 2, 3, 4]
+
+
+def test_what_a_worker_knows_and_draws():
+    items = sum(DataLoader(Workers(), 2, num_workers=2, collate_fn=listed), [])
+    (first, *drawn), (second, *others) = items[0], items[2]
+    assert first[:2] == (0, 2) and second[:2] == (1, 2) and second[2] == first[2] + 1 and first[3] == "Workers"
+    assert drawn[-1] != os.getpid() and not set(drawn) & set(others)
+    assert get_worker_info() is None
+
+
+def test_the_same_seed_gives_the_same_numbers_in_workers():
+    def run():
+        generator = torch.Generator().manual_seed(5)
+        loader = DataLoader(Workers(), 2, num_workers=2, collate_fn=listed, generator=generator)
+        return [item[:4] for item in sum(loader, [])]
+
+    assert run() == run()
+
+
+def test_an_error_comes_with_the_traceback_of_the_worker():
+    with pytest.raises(KeyError) as caught:
+        indices(DataLoader(Squares(at=raises), 2, num_workers=2))
+    text = str(caught.value)
+    assert "Caught KeyError in DataLoader worker process 1." in text and "in raises" in text and "the third" in text
+
+
+def test_errors_of_the_start_and_of_pickling():
+    with pytest.raises(ValueError, match="worker . can't start"):
+        indices(DataLoader(Squares(), 2, num_workers=2, worker_init_fn=fails_to_start))
+    with pytest.raises(RuntimeError, match="can't be sent from a worker"):
+        [*DataLoader([lambda: 0] * 2, 2, num_workers=1, collate_fn=listed)]
+
+
+def test_a_worker_that_ends_or_is_too_slow():
+    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly, with exit code 7"):
+        indices(DataLoader(Squares(at=exits), 2, num_workers=2))
+    with pytest.raises(RuntimeError, match="DataLoader timed out after 0.2 seconds"):
+        indices(DataLoader(Squares(at=waits), 2, num_workers=1, timeout=0.2))
+
+
+def test_an_iterator_that_is_left_ends_its_workers():
+    for _ in DataLoader(Squares(1000), 2, num_workers=2):
+        break
+
+
+def test_persistent_workers_serve_each_epoch():
+    loader = DataLoader(Workers(), 2, num_workers=2, persistent_workers=True, collate_fn=listed)
+    processes = [{item[-1] for batch in loader for item in batch} for _ in range(2)]
+    assert processes[0] == processes[1] and len(processes[0]) == 2
+    next(iter(loader))  # left in the middle
+    assert [len(batch) for batch in loader] == [2, 2]
+
+
+def test_out_of_order_all_batches_come():
+    assert sorted(sum(indices(DataLoader(Squares(), 2, num_workers=3, in_order=False)), [])) == list(range(11))
+
+
+def test_spawned_workers():
+    assert indices(DataLoader(Squares(4), 2, num_workers=1, multiprocessing_context="spawn")) == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"num_workers": -1}, ValueError), ({"timeout": -1}, ValueError), ({"prefetch_factor": 2}, ValueError),
+        ({"persistent_workers": True}, ValueError), ({"multiprocessing_context": "fork"}, ValueError),
+        ({"num_workers": 1, "multiprocessing_context": "no"}, ValueError),
+        ({"num_workers": 1, "multiprocessing_context": 3}, TypeError),
+        ({"num_workers": 1, "prefetch_factor": -1}, ValueError),
+    ],
+)  # fmt: skip
+def test_wrong_options(options, error):
+    with pytest.raises(error):
+        DataLoader(Squares(), **options)
+
+
+def test_fixed_attributes():
+    loader = DataLoader(Squares())
+    with pytest.raises(ValueError, match="batch_size attribute should not be set"):
+        loader.batch_size = 3
+    with pytest.warns(UserWarning, match="no accelerator"):
+        iter(DataLoader(Squares(), pin_memory=True))
+
+
+_PROGRAM = """
+import sys, os, signal, time
+from plugrad.utils.data import DataLoader
+from support.loaders import Squares
+loader = DataLoader(Squares(10**6), 2, num_workers=2)
+iterator = iter(loader)
+next(iterator)
+print(*[one.process.pid for one in iterator.workers], flush=True)
+if sys.argv[1] == "wait":
+    while True:
+        next(iterator)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("how", ["kill", "interrupt", "exit"])
+def test_no_worker_outlives_the_program(how):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, "-c", _PROGRAM, "exit" if how == "exit" else "wait"]
+    program = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, start_new_session=True
+    )
+    with program:
+        processes = [int(number) for number in program.stdout.readline().split()]
+        assert len(processes) == 2
+        if how == "kill":
+            program.kill()
+        elif how == "interrupt":
+            os.killpg(program.pid, signal.SIGINT)  # as the terminal does
+        program.wait(60)
+    limit = time.monotonic() + 60
+    while any(map(_lives, processes)) and time.monotonic() < limit:
+        time.sleep(0.02)
+    assert not any(map(_lives, processes))
+
+
+def _lives(process) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_distributed_sampler():
+    parts = [[*DistributedSampler(range(7), 3, rank, shuffle=False)] for rank in range(3)]
+    assert parts == [[0, 3, 6], [1, 4, 0], [2, 5, 1]]
+    sampler = DistributedSampler(range(7), 2, 0, seed=1)
+    first = [*sampler]
+    sampler.set_epoch(1)
+    assert [*sampler] != first and len(sampler) == 4
+    assert len(DistributedSampler(range(7), 2, 0, drop_last=True)) == 3
+    with pytest.raises(ValueError, match="Invalid rank 2"):
+        DistributedSampler(range(7), 2, 2)
