@@ -204,31 +204,11 @@ class Description:
         """Whether the only element is not zero."""
         return bool(self)
 
-    def is_pinned(self, device=None) -> bool:
-        """Always False: host memory is never pinned."""
-        return False
-
-    def pin_memory(self, device=None):
-        """Return the tensor itself: host memory is never pinned."""
-        return self
-
-    def is_shared(self) -> bool:
-        """Always False: tensors live in the memory of one process."""
-        return False
-
-    def share_memory_(self):
-        """Return the tensor itself: tensors live in the memory of one process, so there is nothing to share it with."""
-        return self
-
     def is_same_size(self, other) -> bool:
         """Whether the other tensor has the same shape."""
         if not isinstance(other, Description):
             raise TypeError(f"is_same_size(), is_set_to(): argument 'other' must be Tensor, not {type(other).__name__}")
         return self._data.shape == other._data.shape
-
-    def is_set_to(self, other) -> bool:
-        """Whether the other tensor is the same memory, seen in the same way."""
-        return self.is_same_size(other) and self.data_ptr() == other.data_ptr() and self.stride() == other.stride()
 
     def get_device(self) -> int:
         """Return the number of the device, -1 for the CPU."""

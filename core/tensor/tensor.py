@@ -506,13 +506,20 @@ def write_out(op, result, out):
     return out
 
 
-# Methods that are no ops and that few programs need, imported at first use.
+# Methods that are no ops and that few programs need, imported at first use; and those that PyTorch alone has.
 _METHODS = (
-    "_typed_storage apply_ const_data_ptr dim_order eig hpu ipu is_distributed lstsq map2_ map_ module_load mtia new "
-    "reinforce resize resize_as set_ solve storage storage_type symeig untyped_storage xpu"
+    "_typed_storage apply_ const_data_ptr dim_order eig hpu ipu is_distributed is_pinned is_set_to is_shared lstsq "
+    "map2_ map_ module_load mtia new pin_memory reinforce resize resize_as set_ share_memory_ solve storage "
+    "storage_type symeig untyped_storage xpu"
 )
-_beside, _ = lazy_names({"__name__": __name__}, None, {"tensor_methods": _METHODS, "legacy": "from_arguments"})
-for _name in _METHODS.split():
+_ABSENT = (
+    "dequantize hash_tensor index int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale "
+    "q_zero_point qscheme record_stream slice_inverse to_mkldnn to_padded_tensor"
+)
+_beside, _ = lazy_names(
+    {"__name__": __name__}, None, {"tensor_methods": _METHODS, "absent": _ABSENT, "legacy": "from_arguments"}
+)
+for _name in f"{_METHODS} {_ABSENT}".split():
     setattr(Tensor, _name, LazyMethod(_beside, _name))
 
 # Names that plugins can't take: what the class defines itself, and what `core_method` puts there.

@@ -1,20 +1,40 @@
-"""`plugrad.cuda`: is there a CUDA device, how many, wait for it, seed it.
+"""`plugrad.cuda`: is there a CUDA device, how many, wait for it, seed it, and how much memory is in use.
 
-What has a meaning with CuPy is there; streams, graphs and the like raise AttributeError.
+Without a device, questions have the answer of a machine without one, and what needs one raises AssertionError, as a CPU
+build of PyTorch does. With one, what has a meaning with CuPy is there: its streams and events too.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections import OrderedDict
+
 import plugrad
-from plugrad import registry
+from plugrad import absent, registry
 from plugrad.cuda import amp
 
 __all__ = [
-    "amp", "current_device", "device_count", "empty_cache", "get_device_name", "is_available", "is_initialized",
-    "manual_seed", "manual_seed_all", "max_memory_allocated", "memory_allocated", "set_device", "synchronize",
+    "AcceleratorError", "Event", "OutOfMemoryError", "Stream", "StreamContext", "amp", "can_device_access_peer",
+    "current_device", "current_stream", "default_stream", "device", "device_count", "device_of", "empty_cache",
+    "get_arch_list", "get_device_capability", "get_device_name", "get_device_properties", "get_gencode_flags",
+    "get_rng_state", "get_rng_state_all", "init", "initial_seed", "ipc_collect", "is_available", "is_bf16_supported",
+    "is_current_stream_capturing", "is_initialized", "is_tf32_supported", "manual_seed", "manual_seed_all",
+    "max_memory_allocated", "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory_allocated",
+    "memory_cached", "memory_reserved", "memory_stats", "memory_summary", "reset_max_memory_allocated",
+    "reset_max_memory_cached", "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state",
+    "set_rng_state_all", "set_stream", "stream", "synchronize",
 ]  # fmt: skip
 
 _current = 0
+has_half, has_magma, default_generators = True, False, ()
+
+
+class AcceleratorError(RuntimeError):
+    """What PyTorch raises for an error of an accelerator; CuPy raises its own."""
+
+
+class OutOfMemoryError(RuntimeError):
+    """What PyTorch raises when a device has no more memory; CuPy raises its own."""
 
 
 def _backend():
@@ -46,19 +66,33 @@ def is_bf16_supported(including_emulation=True) -> bool:
     return False
 
 
+def is_tf32_supported() -> bool:
+    """Return False: CuPy multiplies float32 as it is."""
+    return False
+
+
 def _needed():
-    """Return the backend, or raise RuntimeError with the reason why there is none."""
+    """Return the backend, or raise AssertionError with the reason why there is none."""
     backend = _backend()
     reason = "there is no backend named 'cuda'" if backend is None else backend.available()
     if reason is not None:
-        raise RuntimeError(f"CUDA can't be used here: {reason}")
+        raise AssertionError(f"Torch not compiled with CUDA enabled: CUDA can't be used here: {reason}")
     return backend
+
+
+def _runtime():
+    return _needed().xp.cuda
 
 
 def _index(device) -> int:
     if device is None:
         return current_device()
     return device if isinstance(device, int) else plugrad.device(device).index or 0
+
+
+def init() -> None:
+    """Make the device ready; it is at its first use, too."""
+    _needed()
 
 
 def current_device() -> int:
@@ -69,19 +103,208 @@ def current_device() -> int:
 
 def set_device(device) -> None:
     """Accept device 0, which "cuda" means; say "cuda:1" for others."""
-    if _index(device) != 0:
+    if _index(device) > 0:
         raise NotImplementedError('"cuda" always means device 0 here: name another one where you need it, as "cuda:1"')
+
+
+class device:
+    """A context in which "cuda" means a device: only device 0 can be, None or a negative number leave it as it is."""
+
+    def __init__(self, device):
+        self.idx = -1 if device is None or isinstance(device, int) and device < 0 else _index(device)
+
+    def __enter__(self):
+        if self.idx >= 0:
+            set_device(self.idx)
+
+    def __exit__(self, *exception):
+        return False
+
+
+class device_of(device):
+    """A context in which "cuda" means the device of a tensor; nothing changes for tensors elsewhere."""
+
+    def __init__(self, obj):
+        super().__init__(obj.get_device() if obj.is_cuda else -1)
+
+
+def _properties(device):
+    return _runtime().runtime.getDeviceProperties(_index(device))
+
+
+class _Properties:
+    """What a device tells about itself: `name`, `major`, `minor`, `total_memory`, `multi_processor_count`."""
+
+    def __init__(self, known):
+        self.name, self.major, self.minor = known["name"].decode(), known["major"], known["minor"]
+        self.total_memory, self.multi_processor_count = known["totalGlobalMem"], known["multiProcessorCount"]
+
+    def __repr__(self):
+        megabytes = self.total_memory // 2**20
+        return (
+            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
+            f"total_memory={megabytes}MB, multi_processor_count={self.multi_processor_count})"
+        )
+
+
+def get_device_properties(device=None):
+    """Return what a device tells about itself: name, capability, memory."""
+    return _Properties(_properties(device))
 
 
 def get_device_name(device=None) -> str:
     """Return the name of a device."""
-    properties = _needed().xp.cuda.runtime.getDeviceProperties(_index(device))
-    return properties["name"].decode()
+    return _properties(device)["name"].decode()
+
+
+def get_device_capability(device=None) -> tuple:
+    """Return the compute capability of a device: (major, minor)."""
+    known = _properties(device)
+    return known["major"], known["minor"]
+
+
+def get_arch_list() -> list:
+    """Return the architectures that kernels were compiled for: none beforehand, CuPy compiles as they are used."""
+    return []
+
+
+def get_gencode_flags() -> str:
+    """Return the compiler's flags for these architectures."""
+    return ""
+
+
+def can_device_access_peer(device, peer_device) -> bool:
+    """Whether a device can read the memory of another."""
+    return bool(_runtime().runtime.deviceCanAccessPeer(_index(device), _index(peer_device)))
 
 
 def synchronize(device=None) -> None:
     """Wait until all work on a device is done."""
     _needed().synchronize(_index(device))
+
+
+# ---------------------------------------------------------------------------------------------------- streams
+
+
+class Stream:
+    """A queue of work on a device: CuPy's, used by `with torch.cuda.stream(...)`.
+
+    Without a device it raises RuntimeError, as in a CPU build of PyTorch.
+    """
+
+    def __init__(self, device=None, priority=0, **others):
+        if not is_available():
+            raise RuntimeError("torch.cuda.Stream requires CUDA support: there is no CUDA device here")
+        self._stream = others.get("stream") or _runtime().Stream(non_blocking=True)
+        self.device = plugrad.device("cuda", _index(device))
+
+    def synchronize(self) -> None:
+        """Wait until its work is done."""
+        self._stream.synchronize()
+
+    def query(self) -> bool:
+        """Whether its work is done."""
+        return bool(self._stream.done)
+
+    def wait_stream(self, stream) -> None:
+        """Have work that comes wait for what another stream has now."""
+        self.wait_event(stream.record_event())
+
+    def wait_event(self, event) -> None:
+        """Have work that comes wait for an event."""
+        self._stream.wait_event(event._event)
+
+    def record_event(self, event=None):
+        """Record an event, a new one by default; return it."""
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    @property
+    def cuda_stream(self) -> int:
+        """The address of CUDA's own stream."""
+        return self._stream.ptr
+
+    def __eq__(self, other):
+        return isinstance(other, Stream) and other._stream == self._stream
+
+    def __hash__(self):
+        return hash(self._stream)
+
+
+class Event:
+    """A moment in a stream, to wait for or to measure by.
+
+    Without a device it raises RuntimeError, as in a CPU build of PyTorch.
+    """
+
+    def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
+        if not is_available():
+            raise RuntimeError("Tried to instantiate dummy base class Event: there is no CUDA device here")
+        self._event = _runtime().Event(block=blocking, disable_timing=not enable_timing, interprocess=interprocess)
+
+    def record(self, stream=None) -> None:
+        """Note the moment when the work that a stream has now is done."""
+        self._event.record((current_stream() if stream is None else stream)._stream)
+
+    def synchronize(self) -> None:
+        """Wait for the moment."""
+        self._event.synchronize()
+
+    def query(self) -> bool:
+        """Whether the moment is past."""
+        return bool(self._event.done)
+
+    def wait(self, stream=None) -> None:
+        """Have a stream's work that comes wait for the moment."""
+        (current_stream() if stream is None else stream).wait_event(self)
+
+    def elapsed_time(self, end_event) -> float:
+        """Return the milliseconds until a later event."""
+        return float(_runtime().get_elapsed_time(self._event, end_event._event))
+
+
+def current_stream(device=None):
+    """Return the stream that work goes to."""
+    return Stream(device, stream=_runtime().get_current_stream())
+
+
+def default_stream(device=None):
+    """Return the stream that work goes to where none was chosen."""
+    return Stream(device, stream=_runtime().Stream.null)
+
+
+def set_stream(stream) -> None:
+    """Choose the stream that work goes to; None leaves it as it is."""
+    if stream is not None:
+        stream._stream.use()
+
+
+class StreamContext:
+    """A context whose work goes to a stream; None changes nothing, so that it works without a device."""
+
+    def __init__(self, stream):
+        self.stream = stream
+        self._region = contextlib.nullcontext() if stream is None else stream._stream
+
+    def __enter__(self):
+        self._region.__enter__()
+
+    def __exit__(self, *exception):
+        return self._region.__exit__(*exception)
+
+
+def stream(stream):
+    """Return a context whose work goes to a stream; None changes nothing."""
+    return StreamContext(stream)
+
+
+def is_current_stream_capturing() -> bool:
+    """Return False: work is not captured into graphs."""
+    return False
+
+
+# ---------------------------------------------------------------------------------------------------- random numbers
 
 
 def manual_seed(seed: int) -> None:
@@ -90,20 +313,118 @@ def manual_seed(seed: int) -> None:
         plugrad.default_generator("cuda").manual_seed(seed)
 
 
-manual_seed_all = manual_seed
+def manual_seed_all(seed: int) -> None:
+    """Seed the generators of all devices; does nothing without one."""
+    for number in range(device_count()):
+        plugrad.default_generator(f"cuda:{number}").manual_seed(seed)
+    manual_seed(seed)
+
+
+def seed() -> None:
+    """Seed the generator of the current device from the system's entropy."""
+    if is_available():
+        plugrad.default_generator("cuda").seed()
+
+
+seed_all = seed
+
+
+def initial_seed() -> int:
+    """Return the seed of the current device's generator."""
+    _needed()
+    return plugrad.default_generator("cuda").initial_seed()
+
+
+def get_rng_state(device="cuda"):
+    """Return the state of a device's generator."""
+    _needed()
+    return plugrad.default_generator(plugrad.device(device)).get_state()
+
+
+def set_rng_state(new_state, device="cuda") -> None:
+    """Set the state of a device's generator; does nothing without a device."""
+    if is_available():
+        plugrad.default_generator(plugrad.device(device)).set_state(new_state)
+
+
+def get_rng_state_all() -> list:
+    """Return the states of all devices' generators."""
+    return [get_rng_state(f"cuda:{number}") for number in range(device_count())]
+
+
+def set_rng_state_all(new_states) -> None:
+    """Set the states of all devices' generators."""
+    for number, state in enumerate(new_states):
+        set_rng_state(state, f"cuda:{number}")
+
+
+# ---------------------------------------------------------------------------------------------------- memory
+
+
+def _pool():
+    return _needed().xp.get_default_memory_pool()
 
 
 def empty_cache() -> None:
     """Give memory that is kept for reuse back to the device; does nothing without one."""
     if is_available():
-        _needed().xp.get_default_memory_pool().free_all_blocks()
+        _pool().free_all_blocks()
 
 
 def memory_allocated(device=None) -> int:
     """Return the bytes that arrays hold on the device, 0 without one."""
-    return int(_needed().xp.get_default_memory_pool().used_bytes()) if is_available() else 0
+    return int(_pool().used_bytes()) if is_available() else 0
 
 
-def max_memory_allocated(device=None) -> int:
-    """Return the most bytes that arrays have held since `empty_cache`."""
-    return int(_needed().xp.get_default_memory_pool().total_bytes()) if is_available() else 0
+def memory_reserved(device=None) -> int:
+    """Return the bytes that are held or kept for reuse, 0 without a device."""
+    return int(_pool().total_bytes()) if is_available() else 0
+
+
+max_memory_allocated = max_memory_reserved = memory_cached = max_memory_cached = memory_reserved
+
+
+def memory_stats(device=None) -> dict:
+    """Return the bytes in use and reserved, under PyTorch's names; nothing without a device."""
+    if not is_available():
+        return OrderedDict()
+    used, reserved = memory_allocated(device), memory_reserved(device)
+    return OrderedDict({"allocated_bytes.all.current": used, "reserved_bytes.all.current": reserved})
+
+
+def memory_summary(device=None, abbreviated=False) -> str:
+    """Return the bytes in use and reserved as text."""
+    return f"allocated: {memory_allocated(device)} bytes, reserved: {memory_reserved(device)} bytes"
+
+
+def mem_get_info(device=None) -> tuple:
+    """Return the free and the total bytes of a device's memory."""
+    _needed()
+    with _runtime().Device(_index(device)):
+        return tuple(_runtime().runtime.memGetInfo())
+
+
+def reset_peak_memory_stats(device=None) -> None:
+    """Begin a new maximum: give memory that is kept for reuse back; does nothing without a device."""
+    empty_cache()
+
+
+reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
+
+
+def ipc_collect() -> None:
+    """Do nothing with a device: memory is never shared between processes."""
+    _needed()
+
+
+_refused = absent.attributes("cuda")
+
+
+def __getattr__(name):
+    # The classes `FloatTensor`, `FloatStorage`... of this device.
+    if name.endswith(("Tensor", "Storage")):
+        kinds = plugrad.legacy.typed_classes("cuda") | plugrad.storage.typed.classes("cuda")
+        globals().update(kinds)
+        if name in kinds:
+            return kinds[name]
+    return _refused(name)

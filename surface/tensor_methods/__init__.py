@@ -98,6 +98,31 @@ def _become(tensor, other):
     return tensor
 
 
+def is_pinned(self, device=None) -> bool:
+    """Always False: host memory is never pinned."""
+    return False
+
+
+def pin_memory(self, device=None):
+    """Return the tensor itself: host memory is never pinned."""
+    return self
+
+
+def is_shared(self) -> bool:
+    """Always False: tensors live in the memory of one process."""
+    return False
+
+
+def share_memory_(self):
+    """Return the tensor itself: tensors live in the memory of one process, so there is nothing to share it with."""
+    return self
+
+
+def is_set_to(self, other) -> bool:
+    """Whether the other tensor is the same memory, seen in the same way."""
+    return self.is_same_size(other) and self.data_ptr() == other.data_ptr() and self.stride() == other.stride()
+
+
 # ---------------------------------------------------------------------------------------------------- elements
 
 

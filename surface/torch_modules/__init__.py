@@ -15,6 +15,7 @@ import sys
 import types
 from importlib.machinery import ModuleSpec
 
+from plugrad import absent
 from plugrad.torch_modules.paths import ALIASES, NO_EXPORTS, VIEWS
 
 __all__ = ["attribute", "exports", "find_spec", "imported"]
@@ -33,7 +34,7 @@ def find_spec(name: str):
         return importlib.util.spec_from_file_location(name, command)
     if path in VIEWS or _real_name(path) is not None:
         return ModuleSpec(name, _Loader, is_package=any(other.startswith(f"{path}.") for other in (*VIEWS, *ALIASES)))
-    return None
+    return None if name.startswith("plugrad.absent") else absent.Modules.spec(name)
 
 
 def _real_name(path):
@@ -103,12 +104,17 @@ class View(types.ModuleType):
 
 
 def attribute(module: str, name: str, error: AttributeError):
-    """Return what a module has by PyTorch's module paths: a submodule, or its `__all__`; raise the error otherwise."""
+    """Return what a module has by PyTorch's module paths: a submodule, its `__all__`, or what stands for an absent name.
+
+    Raises the error otherwise.
+    """
     if name == "__all__":
         return exports(sys.modules[module])
     path = f"{module}.{name}"
     if find_spec(path) is None or name == "__main__":
-        raise error
+        if type(error) is not AttributeError:
+            raise error
+        return absent.instead(path.removeprefix("plugrad."), error)
     return imported(path)
 
 

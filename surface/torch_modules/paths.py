@@ -32,19 +32,10 @@ _LAYERS = {
     "transformer": "Transformer.*",
     "upsampling": "Upsampl.*",
 }
-_DATA = {
-    "dataset": ".*Dataset|Subset|random_split",
-    "dataloader": "DataLoader|default_(collate|convert)|get_worker_info",
-    "sampler": "(?!Distributed).*Sampler",
-    "distributed": "DistributedSampler",
-    "_utils": "",
-    "_utils.collate": "default_(collate|convert)",
-}
 # Views: (the namespace whose names they show, a pattern of names).
 VIEWS = {
     "nn.modules": ("nn", "[A-Z].*"),
     **{f"nn.modules.{name}": ("nn", pattern) for name, pattern in _LAYERS.items()},
-    **{f"utils.data.{name}": ("utils.data", pattern) for name, pattern in _DATA.items()},
     "autograd.variable": ("autograd", "Variable"),
     "autograd.anomaly_mode": ("autograd", "(set_)?detect_anomaly"),
     "autograd.gradcheck": ("testing", "grad(grad)?check|GradcheckError|get_.*_jacobian.*"),
