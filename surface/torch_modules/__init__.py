@@ -104,7 +104,7 @@ class View(types.ModuleType):
 
 
 def attribute(module: str, name: str, error: AttributeError):
-    """Return what a module has by PyTorch's module paths: a submodule, its `__all__`, or what stands for an absent name.
+    """Return what a module has by PyTorch's paths: a submodule, its `__all__`, or what stands for an absent name.
 
     Raises the error otherwise.
     """
