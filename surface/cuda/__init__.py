@@ -108,7 +108,10 @@ def set_device(device) -> None:
 
 
 class device:
-    """A context in which "cuda" means a device: only device 0 can be, None or a negative number leave it as it is."""
+    """A context in which "cuda" means a device.
+
+    Only device 0 can be; None or a negative number leave it as it is.
+    """
 
     def __init__(self, device):
         self.idx = -1 if device is None or isinstance(device, int) and device < 0 else _index(device)
@@ -122,7 +125,10 @@ class device:
 
 
 class device_of(device):
-    """A context in which "cuda" means the device of a tensor; nothing changes for tensors elsewhere."""
+    """A context in which "cuda" means the device of a tensor.
+
+    Nothing changes for tensors that are not on CUDA devices.
+    """
 
     def __init__(self, obj):
         super().__init__(obj.get_device() if obj.is_cuda else -1)
@@ -164,7 +170,7 @@ def get_device_capability(device=None) -> tuple:
 
 
 def get_arch_list() -> list:
-    """Return the architectures that kernels were compiled for: none beforehand, CuPy compiles as they are used."""
+    """Return []: CuPy compiles kernels as they are used, for the device."""
     return []
 
 
@@ -281,7 +287,10 @@ def set_stream(stream) -> None:
 
 
 class StreamContext:
-    """A context whose work goes to a stream; None changes nothing, so that it works without a device."""
+    """A context whose work goes to a stream.
+
+    None changes nothing, so that it works without a device.
+    """
 
     def __init__(self, stream):
         self.stream = stream
@@ -385,7 +394,7 @@ max_memory_allocated = max_memory_reserved = memory_cached = max_memory_cached =
 
 
 def memory_stats(device=None) -> dict:
-    """Return the bytes in use and reserved, under PyTorch's names; nothing without a device."""
+    """Return the bytes in use and reserved; nothing without a device."""
     if not is_available():
         return OrderedDict()
     used, reserved = memory_allocated(device), memory_reserved(device)
@@ -405,7 +414,7 @@ def mem_get_info(device=None) -> tuple:
 
 
 def reset_peak_memory_stats(device=None) -> None:
-    """Begin a new maximum: give memory that is kept for reuse back; does nothing without a device."""
+    """Begin a new maximum, giving memory back; does nothing without a device."""
     empty_cache()
 
 
