@@ -16,6 +16,7 @@ registry.declare_kind("losses", home="nn", base=Module)
 registry.declare_kind("inits", home="nn.init")
 
 __getattr__, __dir__ = lazy_names(globals(), "nn", {
-    "nn.utils": "", "nn.lazy": "UninitializedBuffer UninitializedParameter",
-    "nn.container": "ModuleDict ModuleList ParameterDict ParameterList Sequential",
+    "nn.utils": "LinearCrossEntropyOptions factory_kwargs", "nn.parallel": "DataParallel", "nn.grad": "",
+    "nn.lazy": "UninitializedBuffer UninitializedParameter",
+    "nn.container": "Container ModuleDict ModuleList ParameterDict ParameterList Sequential",
 })  # fmt: skip

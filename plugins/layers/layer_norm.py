@@ -139,6 +139,40 @@ class LocalResponseNorm(Module):
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
+class CrossMapLRN2d(Module):
+    """Local response normalization of images as Torch 7 had it; see LocalResponseNorm.
+
+    Args:
+        size: number of neighbouring channels.
+        alpha, beta, k: input / (k + alpha / size * sum of squares) ** beta is the result.
+
+    As PyTorch's, a window that has left the first channel behind still counts its square, and there is nothing beyond
+    the last channel. The gradient is that of the result, where PyTorch's leaves terms out. Raises ValueError for inputs
+    that are not (N, C, H, W).
+
+    >>> import plugrad as torch
+    >>> torch.nn.CrossMapLRN2d(1, alpha=3.0, beta=1.0)(torch.ones(1, 1, 1, 1))
+    tensor([[[[0.2500]]]])
+    """
+
+    def __init__(self, size, alpha=1e-4, beta=0.75, k=1):
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input):
+        if input.dim() != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        reach = int((self.size - 1) / 2 + 1)
+        place = plugrad.arange(input.shape[1], device=input.device)
+        step = place - place[:, None]  # from the channel of the row to that of the column
+        window = ((step.abs() < reach) | ((place == 0) & (step <= 0))).to(input.dtype)
+        squares = (window @ (input * input).flatten(2)).view(input.shape)
+        return input * (squares * (self.alpha / self.size) + self.k) ** -self.beta
+
+    def extra_repr(self):
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
 @hookimpl
 def plugrad_layers():
     return collect(Module, globals())

@@ -38,7 +38,7 @@ def each(g, reduction, shape):
     return g / (math.prod(shape) or 1) if reduction == "mean" else g
 
 
-def reduce(F, values, reduction):
+def reduce_values(F, values, reduction):
     """Return a tensor of losses, their mean or their sum; `reduction` was checked before or is checked here."""
     if reduction == "mean":
         return F.mean(values)

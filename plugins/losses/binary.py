@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from plugrad import is_grad_enabled
-from plugrad.extend import Op, collect, composite, hookimpl, loss, op
+from plugrad.extend import Op, collect, composite, hookimpl, legacy_reduction, loss, op
 
-from ._reduce import check_reduction, each, reduce, reduced, reduced_shape, refuse_integers
+from ._reduce import check_reduction, each, reduce_values, reduced, reduced_shape, refuse_integers
 
 
 def _times(value, factor):
@@ -65,7 +65,7 @@ def _unsafe(*values):
 
 @loss(module="BCELoss", buffers=("weight",))
 @composite(at=("nn.functional.binary_cross_entropy",), autocast={"cpu": "float32", "cuda": _unsafe})
-def binary_cross_entropy(F, input, target, weight=None, *, reduction="mean"):
+def binary_cross_entropy(F, input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """Cross entropy of probabilities with yes-or-no targets.
 
     Args:
@@ -73,6 +73,7 @@ def binary_cross_entropy(F, input, target, weight=None, *, reduction="mean"):
         target: what they should be, of the same shape and dtype.
         weight: factor of each element; broadcasts.
         reduction: "none", "mean" or "sum".
+        size_average, reduce: what this was before; deprecated.
 
     Errors: `RuntimeError` for probabilities outside of [0, 1], `ValueError` for different shapes.
 
@@ -80,6 +81,8 @@ def binary_cross_entropy(F, input, target, weight=None, *, reduction="mean"):
     >>> torch.nn.functional.binary_cross_entropy(torch.tensor([0.5]), torch.tensor([1.]))
     tensor(0.6931)
     """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
     check_reduction(reduction)
     if target.shape != input.shape:
         raise ValueError(
@@ -143,7 +146,9 @@ def bce_logits_samples(make):
 
 @loss(module="BCEWithLogitsLoss", buffers=("weight", "pos_weight"))
 @composite(at=("nn.functional.binary_cross_entropy_with_logits",), autocast="float32")
-def binary_cross_entropy_with_logits(F, input, target, weight=None, *, reduction="mean", pos_weight=None):
+def binary_cross_entropy_with_logits(
+    F, input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None,
+):  # fmt: skip
     """Cross entropy of `sigmoid(input)` with yes-or-no targets, without overflow.
 
     Args:
@@ -152,6 +157,7 @@ def binary_cross_entropy_with_logits(F, input, target, weight=None, *, reduction
         weight: factor of each element; broadcasts.
         pos_weight: factor of the positive answers; broadcasts.
         reduction: "none", "mean" or "sum".
+        size_average, reduce: what this was before; deprecated.
 
     Errors: `ValueError` for different shapes.
 
@@ -159,6 +165,8 @@ def binary_cross_entropy_with_logits(F, input, target, weight=None, *, reduction
     >>> torch.nn.functional.binary_cross_entropy_with_logits(torch.tensor([0.]), torch.tensor([1.]))
     tensor(0.6931)
     """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
     check_reduction(reduction)
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
@@ -204,18 +212,21 @@ def soft_margin_samples(make):
 
 @loss(module="SoftMarginLoss")
 @composite(at=("nn.functional.soft_margin_loss",), autocast="float32")
-def soft_margin_loss(F, input, target, *, reduction="mean"):
+def soft_margin_loss(F, input, target, size_average=None, reduce=None, reduction="mean"):
     """Logistic loss `log(1 + exp(-target * input))` with targets 1 and -1.
 
     Args:
         input: scores.
         target: 1 or -1, of the same shape.
         reduction: "none", "mean" or "sum".
+        size_average, reduce: what this was before; deprecated.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.soft_margin_loss(torch.tensor([0.]), torch.tensor([1.]))
     tensor(0.6931)
     """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
     check_reduction(reduction)
     if target.requires_grad and is_grad_enabled():
         raise RuntimeError("soft_margin_loss is not differentiable with respect to argument 'target': detach it")
@@ -231,7 +242,7 @@ def soft_margin_loss_samples(make):
 
 @loss(module="MultiLabelSoftMarginLoss", buffers=("weight",))
 @composite(at=("nn.functional.multilabel_soft_margin_loss",))
-def multilabel_soft_margin_loss(F, input, target, weight=None, *, reduction="mean"):
+def multilabel_soft_margin_loss(F, input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """Binary cross entropy of logits, averaged over the classes of each sample.
 
     Args:
@@ -239,14 +250,17 @@ def multilabel_soft_margin_loss(F, input, target, weight=None, *, reduction="mea
         target: 0 or 1, of the same shape.
         weight: factor of each class.
         reduction: "none", "mean" or "sum", over samples.
+        size_average, reduce: what this was before; deprecated.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.multilabel_soft_margin_loss(torch.tensor([[0., 0.]]), torch.tensor([[0., 1.]]))
     tensor(0.6931)
     """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
     values = -(target * F.logsigmoid(input) + (1 - target) * F.logsigmoid(-input))
     values = F.mean(_times(values, weight), -1)
-    return reduce(F, values, reduction)
+    return reduce_values(F, values, reduction)
 
 
 @multilabel_soft_margin_loss.samples

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, is_integral, loss, op
+from plugrad.extend import Op, collect, composite, hookimpl, is_integral, legacy_reduction, loss, op
 
-from ._reduce import check_reduction, reduce, reduced_shape
+from ._reduce import check_reduction, reduce_values, reduced_shape
 
 _LABELS = {
     "int64": "Long",
@@ -188,7 +189,7 @@ def _checked_labels(input, target, weight):
 
 @loss(module="NLLLoss", buffers=("weight",))
 @composite(at=("nn.functional.nll_loss",), autocast="float32")
-def nll_loss(F, input, target, weight=None, *, ignore_index=-100, reduction="mean"):
+def nll_loss(F, input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     """Negative log likelihood of class labels, given log probabilities.
 
     Args:
@@ -197,6 +198,7 @@ def nll_loss(F, input, target, weight=None, *, ignore_index=-100, reduction="mea
         weight: factor of each class (C); the mean is then weighted, too.
         ignore_index: label that does not count.
         reduction: "none", "mean" or "sum".
+        size_average, reduce: what this was before; deprecated.
 
     Errors: `IndexError` for a label that is not a class; `ValueError` or `RuntimeError` for shapes that don't match.
 
@@ -204,6 +206,8 @@ def nll_loss(F, input, target, weight=None, *, ignore_index=-100, reduction="mea
     >>> torch.nn.functional.nll_loss(torch.tensor([[-1., -2.]]), torch.tensor([1]))
     tensor(2.)
     """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
     check_reduction(reduction)
     target = _checked_labels(input, target, weight)
     return F.nll(input, target, weight, ignore_index, reduction)
@@ -353,7 +357,10 @@ def cross_entropy_mass_samples(make):
 
 @loss(module="CrossEntropyLoss", buffers=("weight",))
 @composite(at=("nn.functional.cross_entropy",), autocast="float32")
-def cross_entropy(F, input, target, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+def cross_entropy(
+    F, input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
+    label_smoothing=0.0,
+):  # fmt: skip
     """Cross entropy of logits with class labels or class probabilities.
 
     Args:
@@ -362,6 +369,7 @@ def cross_entropy(F, input, target, weight=None, *, ignore_index=-100, reduction
         weight: factor of each class (C); the mean over labels is then weighted, too.
         ignore_index: label that does not count.
         reduction: "none", "mean" or "sum".
+        size_average, reduce: what this was before; deprecated.
         label_smoothing: share of the target that is spread evenly over the classes (arXiv:1512.00567).
 
     Errors: `IndexError` for a label that is not a class; `ValueError` or `RuntimeError` for shapes that don't match.
@@ -370,6 +378,8 @@ def cross_entropy(F, input, target, weight=None, *, ignore_index=-100, reduction
     >>> torch.nn.functional.cross_entropy(torch.tensor([[0., 0.]]), torch.tensor([1]))
     tensor(0.6931)
     """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
     check_reduction(reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
@@ -410,9 +420,36 @@ def _with_probabilities(F, input, target, weight, ignore_index, reduction, label
     if reduction == "mean":  # over samples, not over classes, and whatever the weights
         count = math.prod(input.shape) // classes if classes else 0
         return F.sum(values) / count if count else F.sum(values) * math.nan
-    return reduce(F, values, reduction)
+    return reduce_values(F, values, reduction)
+
+
+class NLLLoss2d(nll_loss.loss_module):
+    """NLLLoss by a deprecated name.
+
+    >>> import plugrad as torch
+    >>> issubclass(torch.nn.NLLLoss2d, torch.nn.NLLLoss)
+    True
+    """
+
+    def __init__(self, *args, **options):
+        warnings.warn(
+            "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in replacement.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__(*args, **options)
+
+    @staticmethod
+    def samples(make):
+        """Yield nothing: it is tested as NLLLoss."""
+        yield from ()
 
 
 @hookimpl
 def plugrad_ops():
     return collect(Op, globals())
+
+
+@hookimpl
+def plugrad_losses():
+    return [NLLLoss2d]

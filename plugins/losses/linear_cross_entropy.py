@@ -8,8 +8,10 @@ import plugrad
 from plugrad.extend import Module, Op, collect, composite, hookimpl
 
 
-def _check(input, linear_weight, target, linear_bias, ignore_index):
-    """Raise RuntimeError for shapes that do not fit."""
+def _check(input, linear_weight, target, linear_bias, ignore_index, options):
+    """Raise RuntimeError for shapes that do not fit, and TypeError for options of another class."""
+    if options is not None and not isinstance(options, plugrad.nn.LinearCrossEntropyOptions):
+        raise TypeError(f"options must be LinearCrossEntropyOptions or None, not {type(options).__name__}")
     if input.ndim not in (1, 2):
         raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.ndim}")
     if linear_weight.ndim < 2:
@@ -43,7 +45,7 @@ def linear_cross_entropy(
         linear_weight: (C, features), or (C, d1, ..., features) for a loss of several dimensions.
         target, weight, reduction, ignore_index, label_smoothing: as those of `cross_entropy`.
         linear_bias: (C), or (C, d1, ...).
-        options: how PyTorch is to divide the work; has no effect, all logits are made at once.
+        options: a LinearCrossEntropyOptions, how PyTorch divides the work; without effect, all logits are made at once.
 
     Raises `RuntimeError` for shapes that do not fit.
 
@@ -51,7 +53,7 @@ def linear_cross_entropy(
     >>> torch.nn.functional.linear_cross_entropy(torch.ones(1, 2), torch.zeros(2, 2), torch.tensor([0]))
     tensor(0.6931)
     """
-    _check(input, linear_weight, target, linear_bias, ignore_index)
+    _check(input, linear_weight, target, linear_bias, ignore_index, options)
     outputs, features = tuple(linear_weight.shape[:-1]), linear_weight.shape[-1]
     matrix = F.reshape(linear_weight, (prod(outputs), features))
     bias = linear_bias if linear_bias is None else F.reshape(linear_bias, (prod(outputs),))

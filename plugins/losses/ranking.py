@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, collect, composite, hookimpl, loss, op
+from plugrad.extend import Op, collect, composite, hookimpl, legacy_reduction, loss, op
 
-from ._reduce import check_reduction, reduce
+from ._reduce import check_reduction, reduce_values
 
 
 @loss(module="MarginRankingLoss", forward=("input1", "input2", "target"))
 @composite(at=("nn.functional.margin_ranking_loss", "margin_ranking_loss"), autocast="float32")
-def margin_ranking_loss(F, input1, input2, target, margin=0, *, reduction="mean"):
+def margin_ranking_loss(F, input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """`max(0, -target * (input1 - input2) + margin)`.
 
     Args:
@@ -17,18 +17,21 @@ def margin_ranking_loss(F, input1, input2, target, margin=0, *, reduction="mean"
         target: 1 where the first should rank higher, -1 where the second should.
         margin: by how much.
         reduction: "none", "mean" or "sum".
+        size_average, reduce: what this was before; deprecated.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.margin_ranking_loss(torch.tensor([1.]), torch.tensor([3.]), torch.tensor([1.]))
     tensor(2.)
     """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
     check_reduction(reduction)
     if not input1.ndim == input2.ndim == target.ndim:
         raise RuntimeError(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
             f"input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} "
         )
-    return reduce(F, F.clamp_min(-target * (input1 - input2) + margin, 0), reduction)
+    return reduce_values(F, F.clamp_min(-target * (input1 - input2) + margin, 0), reduction)
 
 
 @margin_ranking_loss.samples
@@ -38,7 +41,7 @@ def margin_ranking_loss_samples(make):
 
 @loss(module="HingeEmbeddingLoss")
 @composite(at=("nn.functional.hinge_embedding_loss", "hinge_embedding_loss"), autocast="float32")
-def hinge_embedding_loss(F, input, target, margin=1.0, *, reduction="mean"):
+def hinge_embedding_loss(F, input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """`input` where the target is 1, `max(0, margin - input)` where it is -1.
 
     Args:
@@ -46,15 +49,18 @@ def hinge_embedding_loss(F, input, target, margin=1.0, *, reduction="mean"):
         target: 1 (similar) or -1.
         margin: distance from which dissimilar things cost nothing.
         reduction: "none", "mean" or "sum".
+        size_average, reduce: what this was before; deprecated.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.hinge_embedding_loss(torch.tensor([0.3, 0.3]), torch.tensor([1., -1.]), reduction="none")
     tensor([0.3000, 0.7000])
     """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
     check_reduction(reduction)
     apart = F.where(target != 1, F.clamp_min(margin - input, 0), 0)
     together = F.where(target != -1, input, 0)
-    return reduce(F, apart + together, reduction)
+    return reduce_values(F, apart + together, reduction)
 
 
 @hinge_embedding_loss.samples
@@ -64,7 +70,7 @@ def hinge_embedding_loss_samples(make):
 
 @loss(module="CosineEmbeddingLoss", forward=("input1", "input2", "target"))
 @composite(at=("nn.functional.cosine_embedding_loss", "cosine_embedding_loss"), autocast="float32")
-def cosine_embedding_loss(F, input1, input2, target, margin=0, *, reduction="mean"):
+def cosine_embedding_loss(F, input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """One less the cosine of vectors that belong together; else the cosine.
 
     Where the target is 1 it is `1 - cosine`, where it is -1 `max(0, cosine - margin)`.
@@ -74,6 +80,7 @@ def cosine_embedding_loss(F, input1, input2, target, margin=0, *, reduction="mea
         target: 1 (similar) or -1, () or (N).
         margin: cosine up to which dissimilar vectors cost nothing.
         reduction: "none", "mean" or "sum".
+        size_average, reduce: what this was before; deprecated.
 
     Errors: `RuntimeError` for other shapes.
 
@@ -82,6 +89,8 @@ def cosine_embedding_loss(F, input1, input2, target, margin=0, *, reduction="mea
     >>> torch.nn.functional.cosine_embedding_loss(a, b, torch.tensor([1.]))
     tensor(1.)
     """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
     check_reduction(reduction)
     if target.ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
@@ -96,7 +105,7 @@ def cosine_embedding_loss(F, input1, input2, target, margin=0, *, reduction="mea
     tiny = 1e-12
     cosine = product / F.sqrt((F.sum(input1 * input1, -1) + tiny) * (F.sum(input2 * input2, -1) + tiny))
     values = F.where(target == 1, 1 - cosine, 0) + F.where(target == -1, F.clamp_min(cosine - margin, 0), 0)
-    return reduce(F, values, reduction)
+    return reduce_values(F, values, reduction)
 
 
 @cosine_embedding_loss.samples
@@ -119,12 +128,15 @@ def _triplet(F, distance, anchor, positive, negative, margin, swap, reduction):
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = F.minimum(far, distance(positive, negative))
-    return reduce(F, F.clamp_min(near - far + margin, 0), reduction)
+    return reduce_values(F, F.clamp_min(near - far + margin, 0), reduction)
 
 
 @loss(module="TripletMarginLoss", forward=("anchor", "positive", "negative"))
 @composite(at=("nn.functional.triplet_margin_loss", "triplet_margin_loss"), autocast="float32")
-def triplet_margin_loss(F, anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, *, reduction="mean"):
+def triplet_margin_loss(
+    F, anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, size_average=None, reduce=None,
+    reduction="mean",
+):  # fmt: skip
     """`max(0, distance(anchor, positive) - distance(anchor, negative) + margin)`.
 
     Args:
@@ -134,12 +146,15 @@ def triplet_margin_loss(F, anchor, positive, negative, margin=1.0, p=2.0, eps=1e
         eps: added to the differences, so that equal vectors have a gradient.
         swap: whether the positive may stand in for the anchor, if nearer to the negative (Balntas et al., BMVC 2016).
         reduction: "none", "mean" or "sum".
+        size_average, reduce: what this was before; deprecated.
 
     >>> import plugrad as torch
     >>> a, n = torch.zeros(1, 2), torch.tensor([[3., 4.]])
     >>> torch.nn.functional.triplet_margin_loss(a, n, a)
     tensor(6.0000)
     """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
 
     def distance(one, other):
         return F.norm(one - other + eps, p, -1)
@@ -186,7 +201,9 @@ def triplet_samples(make):
 
 @loss(module="MultiMarginLoss", buffers=("weight",))
 @composite(at=("nn.functional.multi_margin_loss",), kinds={"p": "number", "margin": "number"}, autocast="float32")
-def multi_margin_loss(F, input, target, p=1, margin=1.0, weight=None, *, reduction="mean"):
+def multi_margin_loss(
+    F, input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean",
+):  # fmt: skip
     """Hinge loss of many classes.
 
     The sum of `max(0, margin - input[target] + input[i]) ** p`.
@@ -200,6 +217,7 @@ def multi_margin_loss(F, input, target, p=1, margin=1.0, weight=None, *, reducti
         margin: by how much the right class should lead.
         weight: factor of each class (C).
         reduction: "none", "mean" or "sum".
+        size_average, reduce: what this was before; deprecated.
 
     Errors: `ValueError` for another `p`, `RuntimeError` for shapes that don't match or labels that are not classes.
 
@@ -207,6 +225,8 @@ def multi_margin_loss(F, input, target, p=1, margin=1.0, weight=None, *, reducti
     >>> torch.nn.functional.multi_margin_loss(torch.tensor([0.1, 0.2, 0.4]), torch.tensor(2))
     tensor(0.5000)
     """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
     check_reduction(reduction)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
@@ -237,7 +257,7 @@ def multi_margin_loss(F, input, target, p=1, margin=1.0, weight=None, *, reducti
         terms = terms * F.index_select(weight, 0, F.reshape(labels, (count,))).reshape(count, 1)
     others = F.arange(classes, device=input.device) != labels
     values = F.sum(F.where(others, terms, 0), 1) / classes
-    return reduce(F, values if target.ndim or input.ndim > 1 else F.reshape(values, ()), reduction)
+    return reduce_values(F, values if target.ndim or input.ndim > 1 else F.reshape(values, ()), reduction)
 
 
 @multi_margin_loss.samples
@@ -274,7 +294,7 @@ def label_counts_samples(make):
 
 @loss(module="MultiLabelMarginLoss")
 @composite(at=("nn.functional.multilabel_margin_loss",), autocast="float32")
-def multilabel_margin_loss(F, input, target, *, reduction="mean"):
+def multilabel_margin_loss(F, input, target, size_average=None, reduce=None, reduction="mean"):
     """Hinge loss between the classes that are right and those that are not.
 
     The sum of `max(0, 1 - input[right] + input[wrong])` over all pairs, divided by the number of classes.
@@ -283,6 +303,7 @@ def multilabel_margin_loss(F, input, target, *, reduction="mean"):
         input: scores (C) or (N, C).
         target: the right classes of each sample, then -1; the same shape, int64.
         reduction: "none", "mean" or "sum".
+        size_average, reduce: what this was before; deprecated.
 
     Errors: `RuntimeError` for different shapes or labels that are not classes.
 
@@ -291,6 +312,8 @@ def multilabel_margin_loss(F, input, target, *, reduction="mean"):
     >>> torch.nn.functional.multilabel_margin_loss(scores, right)
     tensor(0.8500)
     """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
     check_reduction(reduction)
     if str(target.dtype) != "torch.int64":
         raise RuntimeError(f"expected scalar type Long but found {target.dtype}; convert the target with .long()")
@@ -305,7 +328,7 @@ def multilabel_margin_loss(F, input, target, *, reduction="mean"):
     gaps = F.clamp_min(1 - F.unsqueeze(rows, 2) + F.unsqueeze(rows, 1), 0)
     pairs = F.unsqueeze(counts, 2) * F.unsqueeze((counts == 0).to(input.dtype), 1)
     values = F.sum(gaps * pairs, (1, 2)) / rows.shape[1]
-    return reduce(F, values if input.ndim > 1 else F.reshape(values, ()), reduction)
+    return reduce_values(F, values if input.ndim > 1 else F.reshape(values, ()), reduction)
 
 
 @multilabel_margin_loss.samples

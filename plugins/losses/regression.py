@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, is_integral, loss, op
+from plugrad.extend import Op, collect, composite, hookimpl, is_integral, legacy_reduction, loss, op
 
-from ._reduce import check_reduction, each, paired, reduce, reduced, reduced_shape, refuse_integers
+from ._reduce import check_reduction, each, paired, reduce_values, reduced, reduced_shape, refuse_integers
 
 
 def _weighted(F, values, weight, reduction, by_weight):
@@ -16,7 +16,7 @@ def _weighted(F, values, weight, reduction, by_weight):
     values = F.mul(values, weight)
     if by_weight and reduction == "mean":
         return F.div(F.sum(values), F.sum(weight))
-    return reduce(F, values, reduction)
+    return reduce_values(F, values, reduction)
 
 
 # ---------------------------------------------------------------- squared
@@ -58,12 +58,13 @@ def mse_samples(make):
 
 @loss(module="MSELoss")
 @composite(at=("nn.functional.mse_loss",), autocast="float32")
-def mse_loss(F, input, target, *, reduction="mean", weight=None):
+def mse_loss(F, input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """Mean squared error between two tensors.
 
     Args:
         input, target: float tensors of one shape.
         reduction: "none", "mean" or "sum".
+        size_average, reduce: what this was before; deprecated.
         weight: factor of each element; the mean is then weighted, too.
 
     Errors: `ValueError` for another reduction.
@@ -72,6 +73,8 @@ def mse_loss(F, input, target, *, reduction="mean", weight=None):
     >>> torch.nn.functional.mse_loss(torch.tensor([1., 2.]), torch.tensor([1., 4.]))
     tensor(2.)
     """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
     check_reduction(reduction)
     if input.shape != target.shape or input.dtype is not target.dtype:
         input, target = paired(F, input, target)
@@ -121,18 +124,21 @@ def l1_samples(make):
 
 @loss(module="L1Loss")
 @composite(at=("nn.functional.l1_loss",), autocast="float32")
-def l1_loss(F, input, target, *, reduction="mean", weight=None):
+def l1_loss(F, input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """Mean absolute error between two tensors.
 
     Args:
         input, target: float or complex tensors of one shape.
         reduction: "none", "mean" or "sum".
+        size_average, reduce: what this was before; deprecated.
         weight: factor of each element; the mean is then weighted, too.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.l1_loss(torch.tensor([1., 2.]), torch.tensor([1., 4.]))
     tensor(1.)
     """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
     check_reduction(reduction)
     if input.shape != target.shape or input.dtype is not target.dtype:
         input, target = paired(F, input, target)
@@ -207,12 +213,13 @@ def huber_loss(F, input, target, reduction="mean", delta=1.0, weight=None):
 
 @loss(module="SmoothL1Loss")
 @composite(at=("nn.functional.smooth_l1_loss",), autocast="float32")
-def smooth_l1_loss(F, input, target, *, reduction="mean", beta=1.0):
+def smooth_l1_loss(F, input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """Absolute error, with a parabola within `beta` of zero.
 
     Args:
         input, target: float tensors of one shape.
         reduction: "none", "mean" or "sum".
+        size_average, reduce: what this was before; deprecated.
         beta: where the parabola ends; zero gives `l1_loss`.
 
     Errors: `RuntimeError` for a negative `beta`.
@@ -221,6 +228,8 @@ def smooth_l1_loss(F, input, target, *, reduction="mean", beta=1.0):
     >>> torch.nn.functional.smooth_l1_loss(torch.tensor([0., 0.]), torch.tensor([0.5, 4.]), reduction="none")
     tensor([0.1250, 3.5000])
     """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
     check_reduction(reduction)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
@@ -240,7 +249,9 @@ smooth_l1_loss.samples(pair_samples)
 
 @loss(module="PoissonNLLLoss")
 @composite(at=("nn.functional.poisson_nll_loss",), autocast="float32")
-def poisson_nll_loss(F, input, target, log_input=True, full=False, *, eps=1e-8, reduction="mean"):
+def poisson_nll_loss(
+    F, input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean",
+):  # fmt: skip
     """Negative log likelihood of counts that follow Poisson's distribution.
 
     Args:
@@ -249,11 +260,14 @@ def poisson_nll_loss(F, input, target, log_input=True, full=False, *, eps=1e-8, 
         full: whether to add Stirling's approximation of `log(target!)`.
         eps: added to `input` before its logarithm is taken.
         reduction: "none", "mean" or "sum".
+        size_average, reduce: what this was before; deprecated.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.poisson_nll_loss(torch.tensor([0.]), torch.tensor([3.]))
     tensor(1.)
     """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
     check_reduction(reduction)
     if log_input:
         values = F.exp(input) - target * input
@@ -263,7 +277,7 @@ def poisson_nll_loss(F, input, target, log_input=True, full=False, *, eps=1e-8, 
         many = target > 1
         safe = F.where(many, target, 1)
         values = values + F.where(many, safe * F.log(safe) - safe + 0.5 * F.log(2 * math.pi * safe), 0)
-    return reduce(F, values, reduction)
+    return reduce_values(F, values, reduction)
 
 
 @poisson_nll_loss.samples
@@ -312,7 +326,7 @@ def gaussian_nll_loss(F, input, target, var, full=False, eps=1e-6, reduction="me
     values = (F.log(var) + difference * difference / var) * 0.5
     if full:
         values = values + 0.5 * math.log(2 * math.pi)
-    return reduce(F, values, reduction)
+    return reduce_values(F, values, reduction)
 
 
 @gaussian_nll_loss.samples
@@ -327,7 +341,7 @@ def _broadcasts_to(shape, target) -> bool:
 
 @loss(module="KLDivLoss")
 @composite(at=("nn.functional.kl_div",), autocast="float32")
-def kl_div(F, input, target, *, reduction="mean", log_target=False):
+def kl_div(F, input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
     """Kullback-Leibler divergence of distributions given as log probabilities.
 
     Args:
@@ -335,19 +349,22 @@ def kl_div(F, input, target, *, reduction="mean", log_target=False):
         target: probabilities, or their logarithms when `log_target` is True.
         reduction: "none", "sum", "mean" (over all elements) or "batchmean" (the sum over the number of rows, which
             is the divergence as mathematics defines it).
+        size_average, reduce: what this was before; deprecated.
 
     >>> import plugrad as torch
     >>> p, q = torch.tensor([[0.5, 0.5]]), torch.tensor([[0.9, 0.1]])
     >>> torch.nn.functional.kl_div(q.log(), p, reduction="batchmean")
     tensor(0.5108)
     """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
     if log_target:
         values = F.exp(target) * (target - input)
     else:
         values = F.xlogy(target, target) - target * input
     if reduction == "batchmean":
         return F.sum(values) / (input.shape[0] if input.ndim else 1)
-    return reduce(F, values, reduction)
+    return reduce_values(F, values, reduction)
 
 
 @kl_div.samples

@@ -55,6 +55,8 @@ def declaration(op, name) -> str | None:
     given = op.kinds.get(name)
     if given is not None:
         return None if given == "any" else given
+    if name == "reduce" and "size_average" in op.parameters:  # a loss's flag of old, for which anything is taken
+        return None
     if op.broadcasts and name in op.tensors:  # of others promotion refuses what is neither tensor nor number
         if op.arity or op.role(name) == "operand":
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import textwrap
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from itertools import chain
@@ -11,7 +12,7 @@ from itertools import chain
 from plugrad import Tensor
 from plugrad.nn import Module, Parameter
 
-__all__ = ["Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"]
+__all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
 
 def _position(index, size: int) -> int:
@@ -482,3 +483,18 @@ class ParameterDict(Module):
 
     def __call__(self, input):
         raise RuntimeError("ParameterDict should not be called.")
+
+
+class Container(Module):
+    """A module with the children it is given by name; deprecated."""
+
+    def __init__(self, **kwargs):
+        warnings.warn(
+            "`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. Subclass that "
+            "instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__()
+        for name, module in kwargs.items():
+            self.add_module(name, module)

@@ -13,10 +13,23 @@ from plugrad.nn import functional
 from plugrad.nn.module import Module
 
 
-def _legacy_reduction(size_average, reduce) -> str:
-    warnings.warn("size_average and reduce args will be deprecated, please use reduction instead.", stacklevel=4)
-    averaged, reduced = size_average is None or bool(size_average), reduce is None or bool(reduce)
-    return ("mean" if averaged else "sum") if reduced else "none"
+def legacy_reduction(size_average, reduce) -> str:
+    """Return the `reduction` that two flags of old mean, and warn."""
+    averaged, reduces = size_average is None or size_average, reduce is None or reduce
+    reduction = ("mean" if averaged else "sum") if reduces else "none"
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame):  # modes and classes that override put frames in between
+        level, frame = level + 1, frame.f_back
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction={reduction!r} instead.",
+        stacklevel=level,
+    )
+    return reduction
+
+
+def _is_ours(frame) -> bool:
+    name = frame.f_globals.get("__name__", "")
+    return frame.f_code.co_filename.startswith("<plugrad") or f"{name}.".startswith("plugrad.")
 
 
 def loss(*, module: str, forward=("input", "target"), buffers=()):
@@ -29,7 +42,8 @@ def loss(*, module: str, forward=("input", "target"), buffers=()):
         forward: names of the op's tensor arguments, which the Module is called with.
         buffers: names of the constructor arguments that are tensors of the state dict, such as weights of classes.
 
-    Every other parameter of the op becomes a keyword of the constructor, with the op's default.
+    Every other parameter of the op becomes one of the constructor, in their order and with the op's default. Where
+    `size_average` and `reduce` are among them, flags of old, the Module has the `reduction` that they mean.
     """
 
     def derive(op: Op):
@@ -40,16 +54,15 @@ def loss(*, module: str, forward=("input", "target"), buffers=()):
     return derive
 
 
-def _loss_class(op, name, forward, buffers, options):
-    order = [*(n for n in buffers if n in options), *(n for n in options if n not in buffers)]
-    legacy = "reduction" in options
+_LEGACY = ("size_average", "reduce")  # flags of old, which the function turns into a reduction
 
-    def __init__(self, *args, size_average=None, reduce=None, **keywords):
+
+def _loss_class(op, name, forward, buffers, options):
+    order, legacy = list(options), _LEGACY[0] in options
+
+    def __init__(self, *args, **keywords):
         Module.__init__(self)
-        values = dict(options)
-        # PyTorch's positional order: tensors, then (size_average, ...) which no program passes by position any more.
-        for given, value in zip(order, args):
-            values[given] = value
+        values = options | dict(zip(order, args))
         twice = set(order[: len(args)]) & set(keywords)
         if twice:
             raise TypeError(f"{name}.__init__() got multiple values for argument {min(twice)!r}")
@@ -58,8 +71,10 @@ def _loss_class(op, name, forward, buffers, options):
             what = f"keyword argument {min(unknown)!r}" if unknown else f"positional argument {args[len(order)]!r}"
             raise TypeError(f"{name}.__init__() got an unexpected {what}; it takes {', '.join(order)}")
         values.update(keywords)
-        if legacy and (size_average is not None or reduce is not None):
-            values["reduction"] = _legacy_reduction(size_average, reduce)
+        if legacy:
+            flags = [values.pop(flag) for flag in _LEGACY]
+            if flags != [None, None]:
+                values["reduction"] = legacy_reduction(*flags)
         for option, value in values.items():
             kind = op.known_kinds.get(option)
             if kind is not None and not kind.fits(value):
@@ -70,12 +85,13 @@ def _loss_class(op, name, forward, buffers, options):
             else:
                 setattr(self, option, value)
 
-    inputs, passed = ", ".join(forward), "".join(f", {option}=self.{option}" for option in options)
+    inputs = ", ".join(forward)
+    passed = "".join(f", {option}=self.{option}" for option in options if option not in _LEGACY)
     doc = (op.doc or "").strip().split("\n")[0]
     attributes = {
         "__init__": __init__,
         "forward": _Generated(f"def forward(self, {inputs}):\n    return F.{op.name}({inputs}{passed})\n", op),
-        "__signature__": _signature(order, options, legacy),
+        "__signature__": _signature(options),
         "__doc__": _doc(doc, (op.names or (op.name,))[0], ", ".join(order)),
         "op": op,
     }
@@ -92,13 +108,10 @@ def _doc(first, function, arguments) -> str:
     return f"{first}\n\nThe Module of `{function}`, {described}."
 
 
-def _signature(order, options, legacy):
+def _signature(options):
     """Return the constructor's signature, for `help` and editors."""
-    parameter = inspect.Parameter
-    parameters = [parameter(name, parameter.POSITIONAL_OR_KEYWORD, default=options[name]) for name in order]
-    if legacy:
-        parameters += [parameter(name, parameter.KEYWORD_ONLY, default=None) for name in ("size_average", "reduce")]
-    return inspect.Signature(parameters)
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature([inspect.Parameter(name, kind, default=options[name]) for name in options])
 
 
 class _Loss(Module):

@@ -61,7 +61,7 @@ def _before_call(module, args, kwargs):
 
 
 def materialize(model: Module, *args, **kwargs) -> Module:
-    """Initialise the lazy layers of a model for given inputs without running it; return the model.
+    """Initialise the lazy layers of a model without running it; return it.
 
     Args:
         model: the model; what it holds is not changed otherwise, and no random number is drawn but for its parameters.

@@ -10,7 +10,7 @@ from plugrad.nn.lazy.uninitialized import is_lazy
 
 
 class LazyModuleMixin:
-    """What makes a layer lazy: written before the layer's own class, as in ``class LazyScale(LazyModuleMixin, Scale)``.
+    """What makes a layer lazy: written before the layer's own class.
 
     Such a class registers ``UninitializedParameter`` and ``UninitializedBuffer`` in its constructor, and has
     ``initialize_parameters(*args)``, which gets the arguments of the first call and gives them their shapes and values.

@@ -15,7 +15,10 @@ _ALLOWED = {
 
 
 class UninitializedTensorMixin:
-    """What parameters and buffers without a shape share; a class of your own gives ``cls_to_become``."""
+    """What parameters and buffers without a shape share.
+
+    A class of your own gives ``cls_to_become``.
+    """
 
     cls_to_become: type
 

@@ -232,11 +232,6 @@ def other_dtypes(theirs, ours) -> bool:
     return more_kernels(None, theirs) and isinstance(ours, (RuntimeError, TypeError)) and "type" in str(ours)
 
 
-def deprecated_places(theirs, ours) -> bool:
-    """`size_average` and `reduce`, deprecated for long, are taken by keyword only."""
-    return theirs is None and isinstance(ours, TypeError) and "positional argument" in str(ours)
-
-
 def refused_when_made(theirs, ours) -> bool:
     """A layer refuses wrong options when it is made, PyTorch's at its first call (those with `made` make one)."""
     trace = ours.__traceback__
@@ -307,7 +302,6 @@ REASONS = (
     other_dtypes,
     absent,
     array_in_place,
-    deprecated_places,
 )
 FOR_LAYERS = (refused_when_made,)
 

@@ -95,6 +95,9 @@ LAYERS = [
     ("GroupNorm(4, 4, affine=False)", [IMAGE]),
     ("GroupNorm(1, 4, bias=False)", [SEQUENCE]),
     ("LocalResponseNorm(2)", [IMAGE]),
+    ("CrossMapLRN2d(3, 5e-3, 1e-3, 2)", [IMAGE]),
+    ("SyncBatchNorm(4, momentum=None)", [SEQUENCE]),
+    ("Sequential(nn.SyncBatchNorm.convert_sync_batchnorm(nn.BatchNorm2d(4, affine=False).eval()))", [IMAGE]),
     # dropout
     *((f"{name}(0.0)", [SEQUENCE]) for name in ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "Dropout1d")),
     ("Dropout(0.25, True).eval()", [IMAGE]),
@@ -137,6 +140,15 @@ LAYERS = [
     ("Embedding(10, 3)", [(10, 2, 4)]),
     ("Embedding(10, 3, padding_idx=-1, scale_grad_by_freq=True)", [(10, 6)]),
     ("Embedding(10, 3, max_norm=1.0, norm_type=1.0)", [(10, 6)]),
+    ("EmbeddingBag(10, 3)", [(10, 2, 4)]),
+    ("EmbeddingBag(10, 3, 1.0, 1.0, mode='sum', padding_idx=-1)", [(10, 2, 4)]),
+    ("EmbeddingBag(10, 3, mode='max', include_last_offset=True)", [(10, 2, 4)]),
+    ("AdaptiveLogSoftmaxWithLoss(6, 12, [3, 11], 2.0)", [(5, 6), (10, 5)]),
+    ("AdaptiveLogSoftmaxWithLoss(6, 12, [2, 5], head_bias=True)", [(6,), ()]),
+    ("FractionalMaxPool2d((2, 3), output_size=2)", []),
+    ("FractionalMaxPool3d(2, output_ratio=(0.5, 0.6, 0.5))", []),
+    ("DataParallel(nn.Linear(3, 2))", [(4, 3)]),
+    ("DataParallel(nn.Bilinear(3, 2, 2), [0])", [(4, 3), (4, 2)]),
     # recurrent
     ("RNN(3, 4)", [(5, 2, 3)]),
     ("RNN(3, 4, 2, nonlinearity='relu', bias=False, bidirectional=True)", [(5, 2, 3), (4, 2, 4)]),
@@ -180,6 +192,8 @@ def build(text, module):
 
 
 def draw(shape, rng):
+    if not shape:
+        return rng.integers(0, 10, shape)
     if isinstance(shape[0], int) and shape[0] == 10 and len(shape) < 4:
         return rng.integers(0, 10, shape[1:])
     return rng.normal(size=shape).astype(numpy.float32)
