@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 
-from plugrad.arguments.conventions import declaration
+from plugrad.arguments.conventions import NAMES, declaration  # noqa: F401
 from plugrad.arguments.foreign import translated
 from plugrad.arguments.kinds import is_int, is_tensor, kind, overflows
 

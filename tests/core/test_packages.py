@@ -15,7 +15,7 @@ def test_the_core_refuses_any_other_name():
 
 def test_the_listed_packages_are_those_of_the_tree():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    listed, packages = set(settings["packages"]), set()
+    listed, packages = set(settings["packages"]), {"plugrad-stubs"}  # which holds no modules
     for package, folder in settings["package-dir"].items():
         for file in (ROOT / folder).rglob("__init__.py"):
             packages.add(".".join((package, *file.parent.relative_to(ROOT / folder).parts)))

@@ -1,0 +1,26 @@
+"""`plugrad stubs`: what is registered, as type checkers read it."""
+
+from __future__ import annotations
+
+import pathlib
+
+import typer
+
+from plugrad.cli.output import counted, refuse_unwritable, say
+from plugrad.testing.stubs import write
+
+
+def stubs(
+    folder: pathlib.Path = typer.Argument(pathlib.Path("typings"), help="Where to write the folder `plugrad`."),
+):
+    """Write stubs (.pyi) of all that is registered, plugins' names included.
+
+    Plugrad's own come with it. Type checkers see those of third-party plugins, too, once they are written:
+    pyright reads `typings` by itself, mypy with `mypy_path = "typings"`.
+    """
+    refuse_unwritable(folder / "plugrad" / "__init__.pyi")
+    paths = write(folder / "plugrad")
+    say(f"{folder / 'plugrad'}: {counted(len(paths), 'file')}")
+
+
+COMMANDS = [stubs]

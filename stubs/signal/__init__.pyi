@@ -1,0 +1,1 @@
+from plugrad.signal import windows as windows

@@ -1,0 +1,10 @@
+# Written by `plugrad stubs`.
+# mypy: disable-error-code="override"
+import builtins as _b
+import typing as _t
+
+import plugrad as _p
+import plugrad.return_types as _r
+
+from plugrad.utils import checkpoint as checkpoint
+from plugrad.utils import data as data
