@@ -113,11 +113,12 @@ def variadic_lines(op) -> list[str]:
     absent = f"        {name} = " + (f"_d_{name}" if name in op.defaults else "()")
     if kind is not None and kind.plain and name not in op.defaults:
         absent = f'        raise TypeError("{op.name}() missing 1 required positional argument: {name!r}")'
+    names = [[name], ["dtype"]] if kind is not None and "dtype" in kind.words else [[name]]  # `x.view(dtype=...)`
     return [
         "    if keywords:",
-        f"        if list(keywords) != [{name!r}] or {name}:",
+        f"        if list(keywords) not in {names} or {name}:",
         f'            raise TypeError(f"{op.name}() got an unexpected keyword argument {{next(iter(keywords))!r}}")',
-        f"        {name} = keywords[{name!r}]",
+        f"        ({name},) = keywords.values()",
         f"    elif len({name}) == 1 and not hasattr({name}[0].__class__, '__index__'):",
         f"        {name} = {name}[0]",
         f"    elif not {name}:",

@@ -43,6 +43,8 @@ def lazy_names(namespace: dict, home: str | None, rooms: dict | None = None):
                 find = partial(resolve, f"{home}.{name}" if home else name)
                 return kept(find, partial(namespace.__setitem__, name))
             except AttributeError as error:
+                if name.startswith("__") and name not in ("__all__", "__config__", "__future__"):  # Python asks
+                    raise
                 return importlib.import_module("plugrad.torch_modules").attribute(module, name, error)
         namespace[name] = value
         return value

@@ -7,7 +7,7 @@ from plugrad.extend import Module, Parameter, collect, hookimpl
 from plugrad.nn import functional as F
 
 
-class _Norm(Module):
+class _NormBase(Module):
     """What both share: affine parameters and running statistics of the channels.
 
     `dimensions` are the numbers of dimensions that the input may have.
@@ -64,7 +64,7 @@ class _Norm(Module):
         )
 
 
-class _BatchNorm(_Norm):
+class _BatchNorm(_NormBase):
     def forward(self, input):
         self._check_input_dim(input)
         mean, variance = self.running_mean, self.running_var
@@ -139,7 +139,7 @@ class BatchNorm3d(_BatchNorm):
     dimensions = (5,)
 
 
-class _InstanceNorm(_Norm):
+class _InstanceNorm(_NormBase):
     """`dimensions` are (without a batch, with one)."""
 
     def __init__(

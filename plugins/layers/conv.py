@@ -12,7 +12,7 @@ from ._common import parameter, per_dimension, reset_affine
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
-class _Conv(Module):
+class _ConvNd(Module):
     """What all convolutions share; `n` is the number of spatial dimensions."""
 
     n: int
@@ -73,7 +73,7 @@ def _check(in_channels, out_channels, stride, padding, groups, padding_mode) -> 
         )
 
 
-class _ConvNd(_Conv):
+class _Convolution(_ConvNd):
     """A convolution: `function` is its name in nn.functional."""
 
     function: str
@@ -119,7 +119,7 @@ class _ConvNd(_Conv):
         return function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
-class Conv1d(_ConvNd):
+class Conv1d(_Convolution):
     """Convolution (cross-correlation) of (N, C, L) or (C, L).
 
     Args:
@@ -145,7 +145,7 @@ class Conv1d(_ConvNd):
     n, function = 1, "conv1d"
 
 
-class Conv2d(_ConvNd):
+class Conv2d(_Convolution):
     """Convolution (cross-correlation) of images (N, C, H, W) or (C, H, W).
 
     The arguments are those of Conv1d; sizes are one number or (height, width).
@@ -158,7 +158,7 @@ class Conv2d(_ConvNd):
     n, function = 2, "conv2d"
 
 
-class Conv3d(_ConvNd):
+class Conv3d(_Convolution):
     """Convolution (cross-correlation) of volumes (N, C, D, H, W) or (C, D, H, W).
 
     The arguments are those of Conv1d; sizes are one number or (depth, height, width).
@@ -171,7 +171,7 @@ class Conv3d(_ConvNd):
     n, function = 3, "conv3d"
 
 
-class _ConvTransposeNd(_Conv):
+class _ConvTransposeNd(_ConvNd):
     """A transposed convolution: `function` is its name in nn.functional."""
 
     function: str

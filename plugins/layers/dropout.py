@@ -6,7 +6,7 @@ from plugrad.extend import Module, collect, hookimpl
 from plugrad.nn import functional as F
 
 
-class _Dropout(Module):
+class _DropoutNd(Module):
     """Raises ValueError unless 0 <= p <= 1."""
 
     function: str
@@ -24,7 +24,7 @@ class _Dropout(Module):
         return f"p={self.p}, inplace={self.inplace}"
 
 
-class Dropout(_Dropout):
+class Dropout(_DropoutNd):
     """Zero each element with probability `p` in training.
 
     The others are scaled by 1 / (1 - p). Raises ValueError unless 0 <= p <= 1. N. Srivastava et al., "Dropout", 2014.
@@ -37,7 +37,7 @@ class Dropout(_Dropout):
     function = "dropout"
 
 
-class Dropout1d(_Dropout):
+class Dropout1d(_DropoutNd):
     """Zero whole channels of (N, C, L) or (C, L); see Dropout.
 
     >>> import plugrad as torch
@@ -48,7 +48,7 @@ class Dropout1d(_Dropout):
     function = "dropout1d"
 
 
-class Dropout2d(_Dropout):
+class Dropout2d(_DropoutNd):
     """Zero whole channels of images (N, C, H, W) or (C, H, W); see Dropout.
 
     >>> import plugrad as torch
@@ -59,7 +59,7 @@ class Dropout2d(_Dropout):
     function = "dropout2d"
 
 
-class Dropout3d(_Dropout):
+class Dropout3d(_DropoutNd):
     """Zero whole channels of volumes (N, C, D, H, W) or (C, D, H, W); see Dropout.
 
     >>> import plugrad as torch
@@ -70,7 +70,7 @@ class Dropout3d(_Dropout):
     function = "dropout3d"
 
 
-class AlphaDropout(_Dropout):
+class AlphaDropout(_DropoutNd):
     """Dropout that keeps mean 0 and variance 1 of what follows a SELU.
 
     G. Klambauer, T. Unterthiner, A. Mayr, S. Hochreiter, arXiv:1706.02515. Raises ValueError unless 0 <= p <= 1.
@@ -83,7 +83,7 @@ class AlphaDropout(_Dropout):
     function = "alpha_dropout"
 
 
-class FeatureAlphaDropout(_Dropout):
+class FeatureAlphaDropout(_DropoutNd):
     """AlphaDropout of whole channels.
 
     >>> import plugrad as torch

@@ -25,7 +25,7 @@ class _Pad(Module):
         return str(self.padding)
 
 
-class _ConstantPad(_Pad):
+class _ConstantPadNd(_Pad):
     mode = "constant"
 
     def __init__(self, padding, value):
@@ -39,11 +39,23 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-class _ZeroPad(_ConstantPad):
+class _ZeroPadNd(_ConstantPadNd):
     def __init__(self, padding):
         super().__init__(padding, 0.0)
 
     extra_repr = _Pad.extra_repr
+
+
+class _ReflectionPadNd(_Pad):
+    mode = "reflect"
+
+
+class _ReplicationPadNd(_Pad):
+    mode = "replicate"
+
+
+class _CircularPadNd(_Pad):
+    mode = "circular"
 
 
 _FIRST_LINE = {
@@ -56,22 +68,22 @@ _FIRST_LINE = {
 _ORDER = {1: "(left, right)", 2: "(left, right, top, bottom)", 3: "(left, right, top, bottom, front, back)"}
 
 
-def _class(prefix, n, base, mode):
+def _class(prefix, n, base):
     """Return the class of one kind of padding in n dimensions."""
     dimensions = "dimension" if n == 1 else f"{n} dimensions"
-    value = "\n    value: of the new elements." if base is _ConstantPad else ""
+    value = "\n    value: of the new elements." if base is _ConstantPadNd else ""
     doc = f"{_FIRST_LINE[prefix]} {dimensions}.\n\nArgs:\n    padding: one number, or {_ORDER[n]}.{value}\n"
     name = f"{prefix}{n}d"
-    return type(name, (base,), {"n": n, "mode": mode, "__doc__": doc, "__module__": __name__, "__qualname__": name})
+    return type(name, (base,), {"n": n, "__doc__": doc, "__module__": __name__, "__qualname__": name})
 
 
-ConstantPad1d, ConstantPad2d, ConstantPad3d = (_class("ConstantPad", n, _ConstantPad, "constant") for n in (1, 2, 3))
-ZeroPad1d, ZeroPad2d, ZeroPad3d = (_class("ZeroPad", n, _ZeroPad, "constant") for n in (1, 2, 3))
-ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = (_class("ReflectionPad", n, _Pad, "reflect") for n in (1, 2, 3))
+ConstantPad1d, ConstantPad2d, ConstantPad3d = (_class("ConstantPad", n, _ConstantPadNd) for n in (1, 2, 3))
+ZeroPad1d, ZeroPad2d, ZeroPad3d = (_class("ZeroPad", n, _ZeroPadNd) for n in (1, 2, 3))
+ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = (_class("ReflectionPad", n, _ReflectionPadNd) for n in (1, 2, 3))
 ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = (
-    _class("ReplicationPad", n, _Pad, "replicate") for n in (1, 2, 3)
+    _class("ReplicationPad", n, _ReplicationPadNd) for n in (1, 2, 3)
 )
-CircularPad1d, CircularPad2d, CircularPad3d = (_class("CircularPad", n, _Pad, "circular") for n in (1, 2, 3))
+CircularPad1d, CircularPad2d, CircularPad3d = (_class("CircularPad", n, _CircularPadNd) for n in (1, 2, 3))
 
 
 @hookimpl

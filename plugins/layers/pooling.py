@@ -8,7 +8,7 @@ from plugrad.nn import functional as F
 from ._common import per_dimension
 
 
-class _MaxPool(Module):
+class _MaxPoolNd(Module):
     function: str
 
     def __init__(self, kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False):
@@ -29,7 +29,7 @@ class _MaxPool(Module):
         )
 
 
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPoolNd):
     """Maximum of windows of (N, C, L) or (C, L).
 
     Args:
@@ -48,7 +48,7 @@ class MaxPool1d(_MaxPool):
     function = "max_pool1d"
 
 
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPoolNd):
     """Maximum of windows of images (N, C, H, W) or (C, H, W); see MaxPool1d.
 
     >>> import plugrad as torch
@@ -59,7 +59,7 @@ class MaxPool2d(_MaxPool):
     function = "max_pool2d"
 
 
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPoolNd):
     """Maximum of windows of volumes (N, C, D, H, W) or (C, D, H, W); see MaxPool1d.
 
     >>> import plugrad as torch
@@ -70,12 +70,12 @@ class MaxPool3d(_MaxPool):
     function = "max_pool3d"
 
 
-class _AvgPool(Module):
+class _AvgPoolNd(Module):
     def extra_repr(self):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class AvgPool1d(_AvgPool):
+class AvgPool1d(_AvgPoolNd):
     """Mean of windows of (N, C, L) or (C, L).
 
     Args:
@@ -101,7 +101,7 @@ class AvgPool1d(_AvgPool):
         return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
-class AvgPool2d(_AvgPool):
+class AvgPool2d(_AvgPoolNd):
     """Mean of windows of images (N, C, H, W) or (C, H, W).
 
     The arguments are those of AvgPool1d, and `divisor_override`: what to divide by instead of the window's size.
@@ -144,7 +144,7 @@ class AvgPool3d(AvgPool2d):
     function = "avg_pool3d"
 
 
-class _AdaptiveAvgPool(Module):
+class _AdaptivePool(Module):
     function: str
 
     def __init__(self, output_size):
@@ -158,7 +158,11 @@ class _AdaptiveAvgPool(Module):
         return f"output_size={self.output_size}"
 
 
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+class _AdaptiveAvgPoolNd(_AdaptivePool):
+    """Base of those that average."""
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """Mean of `output_size` windows of (N, C, L) or (C, L), whatever L is.
 
     >>> import plugrad as torch
@@ -169,7 +173,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     function = "adaptive_avg_pool1d"
 
 
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """Mean of windows of images, of any size, to `output_size`.
 
     That is one number or (height, width), where None keeps a size.
@@ -182,7 +186,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     function = "adaptive_avg_pool2d"
 
 
-class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """Mean of windows of volumes, of any size, to `output_size`.
 
     That is one number or (depth, height, width), where None keeps a size.
@@ -195,7 +199,7 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     function = "adaptive_avg_pool3d"
 
 
-class _AdaptiveMaxPool(_AdaptiveAvgPool):
+class _AdaptiveMaxPoolNd(_AdaptivePool):
     def __init__(self, output_size, return_indices=False):
         super().__init__(output_size)
         self.return_indices = return_indices
@@ -204,7 +208,7 @@ class _AdaptiveMaxPool(_AdaptiveAvgPool):
         return getattr(F, self.function)(input, self.output_size, self.return_indices)
 
 
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """Maximum of as many windows of (N, C, L) or (C, L) as `output_size` says.
 
     >>> import plugrad as torch
@@ -215,7 +219,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
     function = "adaptive_max_pool1d"
 
 
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """Maximum of windows of images, to `output_size`; see AdaptiveAvgPool2d.
 
     >>> import plugrad as torch
@@ -226,7 +230,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     function = "adaptive_max_pool2d"
 
 
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """Maximum of windows of volumes, to `output_size`; see AdaptiveAvgPool3d.
 
     >>> import plugrad as torch
@@ -237,7 +241,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     function = "adaptive_max_pool3d"
 
 
-class _LPPool(Module):
+class _LPPoolNd(Module):
     function: str
 
     def __init__(self, norm_type, kernel_size, stride=None, ceil_mode=False):
@@ -255,7 +259,7 @@ class _LPPool(Module):
         )
 
 
-class LPPool1d(_LPPool):
+class LPPool1d(_LPPoolNd):
     """The `norm_type`-norm of windows of (N, C, L) or (C, L); see MaxPool1d.
 
     >>> import plugrad as torch
@@ -266,7 +270,7 @@ class LPPool1d(_LPPool):
     function = "lp_pool1d"
 
 
-class LPPool2d(_LPPool):
+class LPPool2d(_LPPoolNd):
     """The `norm_type`-norm of windows of images; see MaxPool2d.
 
     >>> import plugrad as torch
@@ -277,7 +281,7 @@ class LPPool2d(_LPPool):
     function = "lp_pool2d"
 
 
-class LPPool3d(_LPPool):
+class LPPool3d(_LPPoolNd):
     """The `norm_type`-norm of windows of volumes; see MaxPool3d.
 
     >>> import plugrad as torch
@@ -288,7 +292,7 @@ class LPPool3d(_LPPool):
     function = "lp_pool3d"
 
 
-class _MaxUnpool(Module):
+class _MaxUnpoolNd(Module):
     n: int
     function: str
 
@@ -311,7 +315,7 @@ class _MaxUnpool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class MaxUnpool1d(_MaxUnpool):
+class MaxUnpool1d(_MaxUnpoolNd):
     """Put maxima back to where MaxPool1d found them, with zeros elsewhere.
 
     The arguments are those of MaxPool1d. Called as `layer(input, indices, output_size=None)`.
@@ -325,7 +329,7 @@ class MaxUnpool1d(_MaxUnpool):
     n, function = 1, "max_unpool1d"
 
 
-class MaxUnpool2d(_MaxUnpool):
+class MaxUnpool2d(_MaxUnpoolNd):
     """Put maxima back to where MaxPool2d found them; see MaxUnpool1d.
 
     >>> import plugrad as torch
@@ -337,7 +341,7 @@ class MaxUnpool2d(_MaxUnpool):
     n, function = 2, "max_unpool2d"
 
 
-class MaxUnpool3d(_MaxUnpool):
+class MaxUnpool3d(_MaxUnpoolNd):
     """Put maxima back to where MaxPool3d found them; see MaxUnpool1d.
 
     >>> import plugrad as torch

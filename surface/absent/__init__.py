@@ -111,7 +111,7 @@ class AbsentModule(types.ModuleType):
 def _of_device(dotted):
     """Return the functions that every program may ask of a device that is not there: is there one, how many?"""
     home, _, name = dotted.rpartition(".")
-    if home in ("mps", "xpu", "mtia"):
+    if home in ("mps", "xpu", "mtia", "distributed.rpc"):
         return {"is_available": lambda: False, "is_initialized": lambda: False, "device_count": lambda: 0}.get(name)
     return None
 

@@ -69,8 +69,8 @@ class _TorchNames:
         hidden = vars(sys.modules[parent]).get(own) if parent in sys.modules else None
         if hidden is not None and real in _HIDDEN:
             raise ModuleNotFoundError(f"No module named {name!r}; {name} is a {type(hidden).__name__}", name=name)
-        known = importlib.util.find_spec(real)
-        return None if known is None else ModuleSpec(name, cls, origin=known.origin)
+        known = real in sys.modules or importlib.util.find_spec(real) is not None
+        return ModuleSpec(name, cls) if known else None
 
     @staticmethod
     def create_module(spec):

@@ -99,7 +99,7 @@ def _loss_class(op, name, forward, buffers, options):
         attributes.update(__module__="plugrad.nn", __qualname__=name)
     else:  # where pickle finds the class: it stands in no module under its own name
         attributes.update(__module__=op.module, __qualname__=f"{op.kernels['*'].__name__}.loss_module")
-    return type(name, (_Loss,), attributes)
+    return type(name, (_WeightedLoss if buffers == ("weight",) else _Loss,), attributes)
 
 
 def _doc(first, function, arguments) -> str:
@@ -115,7 +115,20 @@ def _signature(options):
 
 
 class _Loss(Module):
-    """Base of the derived losses."""
+    """Base of losses, ours and those of programs: keeps `reduction`, in its older form too."""
+
+    def __init__(self, size_average=None, reduce=None, reduction="mean"):
+        super().__init__()
+        older = size_average is not None or reduce is not None
+        self.reduction = legacy_reduction(size_average, reduce) if older else reduction
+
+
+class _WeightedLoss(_Loss):
+    """Base of losses with weights of classes: a buffer."""
+
+    def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean"):
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
 
 
 def loss_modules(namespace: dict) -> list:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import numpy
 
+import plugrad
 from plugrad import Tensor, as_tensor, dtypes, from_numpy
 from plugrad.arguments import checked
 from plugrad.errors import flag
+from plugrad.storage import TypedStorage, UntypedStorage, tensor_over
 
 __all__ = ["asarray", "from_dlpack", "frombuffer"]
 
 
 @checked(dtype="dtype?", device="device?", copy="bool?", requires_grad="bool?")
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
-    """Return an object (tensor, array, buffer, numbers, what has DLPack) as a tensor.
+    """Return an object (tensor, array, buffer, numbers, DLPack) as a tensor.
 
     Args:
-        obj: the object.
+        obj: the object; memory as a storage too.
         dtype: of the result; None keeps that of the object.
         device: of the result; None keeps that of the object.
         copy: True always copies, False never does (ValueError where it would have to), None where it must.
@@ -26,6 +28,8 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     >>> torch.asarray([1.0, 2.0], requires_grad=True)
     tensor([1., 2.], requires_grad=True)
     """
+    if isinstance(obj, (TypedStorage, UntypedStorage)):
+        obj = tensor_over(obj.untyped(), dtype or getattr(obj, "dtype", plugrad.uint8))
     if not isinstance(obj, (Tensor, numpy.ndarray, numpy.generic)) and hasattr(obj, "__dlpack__"):
         obj = from_dlpack(obj)
     result = as_tensor(obj, dtype=dtype, device=device)

@@ -9,8 +9,6 @@ from plugrad.interrupts import held_back
 from plugrad.optim import Optimizer
 from plugrad.registry.namespaces import lazy_names
 
-__all__ = ["LRScheduler"]
-
 EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible: write "
     "`scheduler.step()`, for a schedule on plateaus `scheduler.step(metrics)`. If an epoch is given the closed form of "

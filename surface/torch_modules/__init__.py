@@ -1,8 +1,9 @@
 """PyTorch's module paths beside those that are packages here: `torch.nn.modules.conv`, `torch.jit`, `torch.version`...
 
-A path is one of three things: another name of a module (`ALIASES`), a view of the names that a public namespace has
-(`VIEWS`, by a pattern, so that a new layer is where PyTorch would have it), or the module of an optimizer's plugin. The
-import system asks `find_spec`, and a namespace that lacks a name asks `attribute`.
+A path is one of four things: another name of a module (`ALIASES`), a view of the names that a public namespace has
+(`VIEWS`, by a pattern, so that a new layer is where PyTorch would have it), the module of an optimizer's plugin, or
+names that have no counterpart here and say so when they are used (`plugrad.absent`). The import system asks
+`find_spec`, and a namespace that lacks a name asks `attribute`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import importlib.util
 import pathlib
 import re
 import sys
-import types
 from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 from plugrad import absent
 from plugrad.torch_modules.paths import ALIASES, NO_EXPORTS, VIEWS
 
 __all__ = ["attribute", "exports", "find_spec", "imported"]
+
+_PATHS = (*VIEWS, *ALIASES)
 
 
 def imported(name: str):
@@ -33,7 +36,7 @@ def find_spec(name: str):
         command = pathlib.Path(importlib.util.find_spec("plugrad.cli").origin).with_name("__main__.py")
         return importlib.util.spec_from_file_location(name, command)
     if path in VIEWS or _real_name(path) is not None:
-        return ModuleSpec(name, _Loader, is_package=any(other.startswith(f"{path}.") for other in (*VIEWS, *ALIASES)))
+        return ModuleSpec(name, _Loader, is_package=any(other.startswith(f"{path}.") for other in _PATHS))
     return None if name.startswith("plugrad.absent") else absent.Modules.spec(name)
 
 
@@ -57,12 +60,12 @@ class _Loader:
     def exec_module(module):
         """Put the module that a path means into the place of the empty one."""
         name = module.__spec__.name
-        real = _real_name(name.removeprefix("plugrad."))
-        if real is not None:
-            sys.modules[name] = imported(real)
+        path = name.removeprefix("plugrad.")
+        if path not in VIEWS:
+            sys.modules[name] = imported(_real_name(path))
 
 
-class View(types.ModuleType):
+class View(ModuleType):
     """A module of those public names of a namespace that match a pattern, and of the private bases of such classes.
 
     >>> import plugrad as torch
@@ -130,4 +133,12 @@ def exports(module) -> list[str]:
     if static is not None:
         return list(static)
     hidden = NO_EXPORTS.get(path, "")
-    return [name for name in dir(module) if not name.startswith("_") and not re.fullmatch(hidden, name)]
+    names = [name for name in dir(module) if not name.startswith("_") and not re.fullmatch(hidden, name)]
+    return names if path else [name for name in names if not _is_module(name, vars(module))]
+
+
+def _is_module(name, namespace) -> bool:
+    """Whether a name of plugrad's is a module, which is not imported to know it."""
+    if name in namespace:
+        return isinstance(namespace[name], ModuleType)
+    return importlib.util.find_spec(f"plugrad.{name}") is not None

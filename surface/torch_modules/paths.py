@@ -4,9 +4,16 @@ from __future__ import annotations
 
 # Other names of modules.
 ALIASES = {
-    "nn.modules.container": "nn.container", "nn.modules.lazy": "nn.lazy",
-    "nn.modules.module": "nn.module",
-    "torch_version": "torch_modules.torch_version", "version": "torch_modules.version",
+    "nn.modules.container": "nn.container", "nn.modules.lazy": "nn.lazy", "nn.modules.module": "nn.module",
+    **{name: f"torch_modules.{name}" for name in (
+        "accelerator", "distributed", "fx", "hub", "jit", "multiprocessing", "onnx", "profiler", "torch_version",
+        "types", "version",
+    )},
+    "autograd.profiler": "torch_modules.profiler", "autograd.profiler_util": "torch_modules.profiler_events",
+    "fx._symbolic_trace": "torch_modules.fx",
+    "__config__": "torch_modules.config", "__future__": "torch_modules.future",
+    "_jit_internal": "torch_modules.jit", "_six": "torch_modules.utils", "_utils": "torch_modules.utils",
+    "nn.modules.utils": "torch_modules.utils", "utils.model_zoo": "torch_modules.hub",
 }  # fmt: skip
 
 _LAYERS = {
@@ -36,7 +43,6 @@ _LAYERS = {
 VIEWS = {
     "nn.modules": ("nn", "[A-Z].*"),
     **{f"nn.modules.{name}": ("nn", pattern) for name, pattern in _LAYERS.items()},
-    "autograd.variable": ("autograd", "Variable"),
     "autograd.anomaly_mode": ("autograd", "(set_)?detect_anomaly"),
     "autograd.gradcheck": ("testing", "grad(grad)?check|GradcheckError|get_.*_jacobian.*"),
     "functional": (
@@ -44,11 +50,13 @@ VIEWS = {
         "norm|meshgrid|(pca|svd)_lowrank|split|tensordot|unique(_consecutive)?|unravel_index",
     ),
     "_tensor": ("", "Tensor"),
+    "utils.hooks": ("graph.hooks", "RemovableHandle"),
 }  # fmt: skip
 
 # What `import *` leaves out of a namespace's public names.
 NO_EXPORTS = {
-    "": "annotations|autograd|registry|return_types|dtypes|.*_module|e",
+    "": "annotations|dtypes",  # and all modules
     "nn": "annotations|registry|lazy_names|namespace_module|module",
-    "optim": "annotations|registry|lazy_names|optimizer",
+    "optim": "annotations|registry|lazy_names|optimizer|batching|hooks",
+    "optim.lr_scheduler": "annotations|warnings|Tensor|Optimizer|held_back|lazy_names",
 }

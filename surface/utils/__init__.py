@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 
+from plugrad.torch_modules import attribute
+
 __all__ = ["checkpoint", "data"]
 
 
@@ -11,4 +13,4 @@ def __getattr__(name):
     # Imported at first use: a program that only infers needs neither.
     if name in __all__:
         return importlib.import_module(f"plugrad.utils.{name}")
-    raise AttributeError(f"module 'plugrad.utils' has no attribute {name!r}")
+    return attribute("plugrad.utils", name, AttributeError(f"module 'plugrad.utils' has no attribute {name!r}"))

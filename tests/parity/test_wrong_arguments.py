@@ -119,7 +119,7 @@ def test_what_is_said_names_the_op_and_the_argument():
         ("T.randint_like(x)", "lacks the end of the range"),
         ("T.nn.Parameter([1.0])", "'list' object has no attribute 'detach': Parameter(data) takes a tensor as data"),
         ("T.nn.Buffer(3)", "'int' object has no attribute 'detach': Buffer(data) takes a tensor as data"),
-        ("T.nn.Conv2d(3, 4)", "_ConvNd.__init__() missing 1 required positional argument: 'kernel_size'"),
+        ("T.nn.Conv2d(3, 4)", "_Convolution.__init__() missing 1 required positional argument: 'kernel_size'"),
         ("T.tensor([1, [2]])", "numbers and sequences are mixed at dim 1: write rows of the same kind"),
     ],
 )

@@ -1,0 +1,340 @@
+"""PyTorch's module paths and the modules that programs merely touch: profiler, jit, hub, what refuses and why."""
+
+import importlib
+import json
+import pkgutil
+import time
+import types
+import warnings
+
+import pytest
+
+import plugrad
+from plugrad import nn
+from plugrad.torch_modules import exports
+from plugrad.torch_modules.paths import ALIASES, VIEWS
+
+PATHS = sorted({*VIEWS, *ALIASES})
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_path_can_be_imported_and_reached(path):
+    module = importlib.import_module(f"plugrad.{path}")
+    reached = plugrad
+    for part in path.split("."):
+        reached = getattr(reached, part)
+    assert reached is module and importlib.import_module(f"plugrad.{path}") is module
+    names = getattr(module, "__all__", [])
+    assert all(hasattr(module, name) for name in names) and not hasattr(module, "no_such_name")
+
+
+def modules_of(torch):
+    """Return PyTorch's module paths below nn.modules, optim, autograd and utils.data that have an `__all__`."""
+    for parent in ("nn.modules", "autograd", "utils.data"):
+        package = importlib.import_module(f"torch.{parent}")
+        for name in ["", *(f".{info.name}" for info in pkgutil.iter_modules(package.__path__))]:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                names = getattr(importlib.import_module(f"torch.{parent}{name}"), "__all__", None)
+            if names and name[1:] not in _OTHERS:
+                yield f"{parent}{name}", names
+
+
+# What stands in PyTorch's `__all__` there and is not here.
+_OTHERS = {"profiler_legacy", "graph", "graph_settings", "datapipes", "linear_cross_entropy_options"}
+
+
+def test_views_have_the_names_that_pytorch_has_there():
+    torch = pytest.importorskip("torch")
+    unlike = {}
+    for path, names in modules_of(torch):
+        if path in VIEWS:
+            module = importlib.import_module(f"plugrad.{path}")
+            home = module._home
+            lacking = {name for name in names if hasattr(home, name) and not hasattr(module, name)}
+            known = {name for name in names if hasattr(module, name)}
+            if lacking or known - {*module.__all__}:
+                unlike[path] = (lacking, known - {*module.__all__})
+    assert not unlike
+
+
+@pytest.mark.parametrize(
+    ("path", "private", "layers"),
+    [
+        ("batchnorm", "_BatchNorm", "BatchNorm1d BatchNorm3d"), ("batchnorm", "_NormBase", "BatchNorm1d"),
+        ("instancenorm", "_InstanceNorm", "InstanceNorm2d"), ("instancenorm", "_NormBase", "InstanceNorm2d"),
+        ("conv", "_ConvNd", "Conv1d ConvTranspose2d"), ("conv", "_ConvTransposeNd", "ConvTranspose3d"),
+        ("dropout", "_DropoutNd", "Dropout Dropout2d AlphaDropout"), ("pooling", "_MaxPoolNd", "MaxPool2d"),
+        ("pooling", "_AvgPoolNd", "AvgPool1d AvgPool2d"), ("pooling", "_AdaptiveAvgPoolNd", "AdaptiveAvgPool2d"),
+        ("pooling", "_AdaptiveMaxPoolNd", "AdaptiveMaxPool1d"), ("pooling", "_LPPoolNd", "LPPool1d"),
+        ("pooling", "_MaxUnpoolNd", "MaxUnpool2d"), ("loss", "_Loss", "MSELoss CrossEntropyLoss"),
+        ("loss", "_WeightedLoss", "CrossEntropyLoss NLLLoss BCELoss"), ("padding", "_ConstantPadNd", "ConstantPad2d"),
+        ("padding", "_ReflectionPadNd", "ReflectionPad1d"), ("rnn", "RNNBase", "LSTM"),
+    ],
+)  # fmt: skip
+def test_private_bases_that_libraries_ask_for(path, private, layers):
+    base = getattr(importlib.import_module(f"plugrad.nn.modules.{path}"), private)
+    assert all(issubclass(getattr(nn, layer), base) for layer in layers.split())
+    assert not issubclass(nn.Linear, base)
+    assert not hasattr(nn.modules.linear, private) or not private.startswith("_")
+
+
+def test_a_loss_of_ones_own_on_pytorchs_base():
+    class Weighted(nn.modules.loss._WeightedLoss):
+        def forward(self, input, target):
+            return nn.functional.cross_entropy(input, target, self.weight, reduction=self.reduction)
+
+    loss = Weighted(weight=plugrad.tensor([1.0, 2.0]), reduction="sum")
+    x, y = plugrad.tensor([[1.0, 2.0], [0.5, 0.0]]), plugrad.tensor([0, 1])
+    assert loss(x, y) == nn.CrossEntropyLoss(plugrad.tensor([1.0, 2.0]), reduction="sum")(x, y)
+    assert [*loss.state_dict()] == ["weight"] and nn.modules.loss._Loss().reduction == "mean"
+    with pytest.warns(UserWarning, match="please use reduction=.sum"):
+        assert nn.modules.loss._Loss(size_average=False).reduction == "sum"
+
+
+STAR = {
+    "": (["Tensor", "float32", "randn", "no_grad", "Size"], ["nn", "registry", "autograd", "dtypes"]),
+    "nn": (["Linear", "Module", "functional", "init", "Sequential"], ["registry", "lazy_names"]),
+    "nn.functional": (["relu", "conv2d"], []), "nn.init": (["kaiming_uniform_", "zeros_"], []),
+    "optim": (["Adam", "SGD", "Optimizer", "lr_scheduler"], ["registry", "lazy_names"]),
+    "optim.lr_scheduler": (["StepLR", "LRScheduler"], ["warnings"]),
+    "utils.data": (["DataLoader", "Dataset"], ["itertools"]), "linalg": (["norm", "inv"], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", STAR)
+def test_import_star(path):
+    names = {}
+    exec(f"from plugrad{'.' * bool(path)}{path} import *", names)
+    there, hidden = STAR[path]
+    assert {*there} <= {*names} and not {*hidden} & {*names}
+    assert {*exports(importlib.import_module(f"plugrad{'.' * bool(path)}{path}"))} <= {*names}
+
+
+def _is_module(value):
+    return isinstance(value, types.ModuleType)
+
+
+def test_import_star_takes_what_pytorchs_takes():
+    torch = pytest.importorskip("torch")
+    ours = {*exports(plugrad)}
+    theirs = {*torch.__all__}
+    assert not {name for name in theirs - ours if name in dir(plugrad) and not _is_module(getattr(torch, name))}
+    for path in ("optim", "nn.init", "utils.data"):
+        module, other = importlib.import_module(f"plugrad.{path}"), importlib.import_module(f"torch.{path}")
+        assert not {name for name in other.__all__ if hasattr(module, name)} - {*exports(module)} - {"_DatasetKind"}
+
+
+# -------------------------------------------------------------------------------------------- what refuses, and why
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "onnx.export", "onnx.utils.export", "fx.symbolic_trace", "fx.GraphModule", "fx.proxy.Proxy", "jit.save",
+        "distributed.init_process_group", "distributed.get_rank", "distributed.all_reduce", "distributed.TCPStore",
+        "distributed.rpc.init_rpc", "distributed.fsdp.FullyShardedDataParallel", "distributed.tensor.DTensor",
+        "profiler.load_nvprof", "utils.mobile_optimizer.optimize_for_mobile", "export.export", "jit.load",
+        "package.PackageExporter",
+    ],
+)  # fmt: skip
+def test_names_without_counterpart_say_so_when_they_are_used(name):
+    home, _, own = name.rpartition(".")
+    value = getattr(importlib.import_module(f"plugrad.{home}"), own)
+    if isinstance(value, type):
+        assert not isinstance(plugrad.ones(1), value)
+    with pytest.raises(NotImplementedError, match=rf"plugrad has no torch\.{name}: "):
+        value("some", what="arguments")
+
+
+def test_what_programs_ask_before_they_use_it():
+    distributed = plugrad.distributed
+    assert not distributed.is_available() and not distributed.is_initialized() and distributed.ReduceOp.SUM
+    assert not distributed.rpc.is_available() and distributed.group.WORLD is None
+    assert not plugrad.onnx.is_in_onnx_export() and not plugrad.fx._symbolic_trace.is_fx_tracing()
+    assert plugrad.fx.wrap("len") == "len" and plugrad.fx.wrap(len) is len
+    with pytest.raises(RuntimeError, match="callable or string"):
+        plugrad.fx.wrap(3)
+
+
+# ------------------------------------------------------------------------------------------------------------- jit
+
+
+def test_what_compiles_gives_back_what_it_was_given():
+    jit, model = plugrad.jit, nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+
+    @jit.script
+    def double(x):
+        return 2 * x
+
+    @jit.ignore(drop=True)
+    def half(x):
+        return x / 2
+
+    x = plugrad.ones(4, 2)
+    assert double(x).sum() == 16 and half(x).sum() == 4 and jit.script(model) is model
+    assert not jit.is_scripting() and jit.annotate(int, 3) == 3 and jit.unused(half) is half
+    assert jit.fork(double, x).wait().sum() == jit.wait(jit.fork(double, x)).sum() == 16
+    assert jit.freeze(model.eval()) is model and jit.optimize_for_inference(model.train()).training is False
+    with pytest.raises(RuntimeError, match="eval mode"):
+        jit.freeze(model.train())
+    for refused in (jit.save, jit.load):
+        with pytest.raises(NotImplementedError, match="state_dict"):
+            refused(model, "model.pt")
+
+
+def test_tracing_runs_twice_and_leaves_no_trace():
+    model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    random = plugrad.get_rng_state()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert plugrad.jit.trace(model, plugrad.ones(4, 2)) is model
+        assert plugrad.jit.trace_module(model, {"forward": (plugrad.ones(4, 2),)}) is model
+    assert all(value.equal(before[name]) for name, value in model.state_dict().items())
+    with pytest.warns(plugrad.jit.TracerWarning, match="random"):
+        plugrad.jit.trace(nn.Dropout(), (plugrad.ones(100),))
+    assert plugrad.get_rng_state().equal(random)
+    with pytest.raises(RuntimeError):
+        plugrad.jit.trace(model, plugrad.ones(4, 5))
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        ([1, 2], list[int], True), ([1, "a"], list[int], False), ({"a": 1}, dict[str, int], True),
+        ((1, "a"), tuple[int, str], True), ((1, 2), tuple[int, str], False), (None, int | None, True),
+        ("a", int | None, False), (3, (str, int), True), (None, None, True), ((1, 2), tuple[int, ...], True),
+    ],
+)  # fmt: skip
+def test_isinstance_of_types_with_arguments(value, kind, expected):
+    assert plugrad.jit.isinstance(value, kind) is expected
+
+
+# -------------------------------------------------------------------------------------------------------- profiler
+
+
+def test_a_profile_counts_ops_forward_and_backward(tmp_path):
+    model, x = nn.Sequential(nn.Linear(4, 3), nn.ReLU()), plugrad.ones(2, 4)
+    with plugrad.profiler.profile(record_shapes=True, profile_memory=True) as prof:
+        with plugrad.profiler.record_function("the model"):
+            model(x).sum().backward()
+            time.sleep(0.01)
+    sums = {event.key: event for event in prof.key_averages()}
+    assert {"the model", "aten::linear", "aten::relu", "aten::sum", "AddmmBackward0", "SumBackward0"} <= {*sums}
+    whole = sums["the model"]
+    assert whole.count == 1 and whole.cpu_time_total > 10_000 and whole.self_cpu_time_total > 10_000
+    assert prof.self_cpu_time_total == pytest.approx(whole.cpu_time_total)
+    assert sums["aten::linear"].cpu_memory_usage == 2 * 3 * 4
+    grouped = prof.key_averages(group_by_input_shape=True)
+    assert [[2, 4], [3, 4], [3]] in [event.input_shapes for event in grouped]
+    table = grouped.table(sort_by="cpu_time_total", row_limit=2)
+    assert table.splitlines()[1].split("  ")[-1].strip() == "Input Shapes" and "the model" in table.splitlines()[3]
+    assert len(table.splitlines()) == 7 and table.splitlines()[-1].startswith("Self CPU time total: ")
+    prof.export_chrome_trace(tmp_path / "trace.json")
+    rows = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {row["name"] for row in rows} == {*sums} and all(row["ph"] == "X" and row["dur"] >= 0 for row in rows)
+    model(x)
+    assert len(prof.events()) == len(rows)
+
+
+def test_a_schedule_keeps_the_active_steps():
+    ready = []
+    plan = plugrad.profiler.schedule(skip_first=1, wait=1, warmup=1, active=2, repeat=2)
+
+    def note(prof):
+        ready.append((prof.step_num, len(prof.events())))
+
+    with plugrad.profiler.profile(schedule=plan, on_trace_ready=note) as prof:
+        for _ in range(12):
+            plugrad.ones(1).exp()
+            prof.step()
+    assert ready == [(5, 4), (9, 4)]
+
+
+def test_ops_that_raise_and_profiles_that_are_off():
+    with plugrad.autograd.profiler.profile() as prof:
+        with pytest.raises(RuntimeError):
+            plugrad.ones(2, 3) @ plugrad.ones(2, 3)
+        plugrad.ones(1).exp()
+    assert [event.key for event in prof.key_averages()].count("aten::exp") == 1
+    with plugrad.autograd.profiler.profile(enabled=False) as prof:
+        plugrad.ones(1)
+    assert prof.events() == [] and str(prof.total_average()).endswith("count=0>")
+
+    @plugrad.profiler.record_function("named")
+    def named():
+        return plugrad.ones(1)
+
+    with plugrad.profiler.profile() as prof:
+        named()
+        named()
+    assert {event.key: event.count for event in prof.key_averages()}["named"] == 2
+
+
+# ------------------------------------------------------------------------------------------- hub, processes, helpers
+
+
+def test_hub_loads_from_a_folder_and_downloads_nothing(tmp_path):
+    (tmp_path / "sizes.py").write_text("SIZE = 3\n")
+    (tmp_path / "hubconf.py").write_text(
+        "dependencies = ['numpy']\nimport sizes\nfrom plugrad import nn\n\n"
+        'def model(width=2):\n    """A layer."""\n    return nn.Linear(width, sizes.SIZE)\n'
+    )
+    hub, folder = plugrad.hub, str(tmp_path)
+    assert hub.load(folder, "model", width=5, source="local").weight.shape == (3, 5)
+    assert "model" in hub.list(folder, source="local") and hub.help(folder, "model", source="local") == "A layer."
+    with pytest.raises(NotImplementedError, match="downloads nothing"):
+        hub.load("pytorch/vision", "resnet18")
+    with pytest.raises(RuntimeError, match="Cannot find callable nothing"):
+        hub.load(folder, "nothing", source="local")
+    with pytest.raises(ValueError, match="Unknown source"):
+        hub.load(folder, "model", source="elsewhere")
+    with pytest.raises(NotImplementedError, match="weights.pt"):
+        hub.load_state_dict_from_url("https://example.org/weights.pt?x=1", model_dir=folder)
+    plugrad.save({"a": plugrad.ones(1)}, tmp_path / "weights.pt")
+    assert hub.load_state_dict_from_url("https://example.org/weights.pt?x=1", model_dir=folder)["a"] == 1
+    (tmp_path / "hubconf.py").write_text("dependencies = ['no_such_package']\n")
+    with pytest.raises(RuntimeError, match="Missing dependencies: no_such_package"):
+        hub.load(folder, "model", source="local")
+
+
+def _check_rank(rank, base):
+    if rank + base == 4:
+        raise ValueError("four")
+
+
+def test_processes_bring_their_errors_back():
+    processes = plugrad.multiprocessing
+    assert processes.start_processes(_check_rank, (1,), nprocs=2, start_method="fork") is None
+    with pytest.raises(processes.ProcessRaisedException, match="(?s)Process 1 .*ValueError: four"):
+        processes.start_processes(_check_rank, (3,), nprocs=2, start_method="fork")
+
+
+def test_small_helpers():
+    helpers = plugrad.nn.modules.utils
+    assert helpers._pair(3) == (3, 3) and helpers._triple([1, 2, 3]) == (1, 2, 3) and helpers._ntuple(1)(2) == (2,)
+    assert helpers._reverse_repeat_tuple((1, 2), 2) == (2, 2, 1, 1)
+    assert helpers._list_with_default([None, 5], [7, 8, 9]) == [8, 5]
+    parts = [plugrad.ones(2, 3), plugrad.zeros(4)]
+    flat = plugrad._utils._flatten_dense_tensors(parts)
+    assert [one.shape for one in plugrad._utils._unflatten_dense_tensors(flat, parts)] == [(2, 3), (4,)]
+    try:
+        raise KeyError("key")
+    except KeyError:
+        wrapper = plugrad._utils.ExceptionWrapper(where="in a test")
+    with pytest.raises(RuntimeError, match="(?s)Caught KeyError in a test.*KeyError: 'key'"):
+        wrapper.reraise()
+    state = nn.ModuleDict({"module": nn.Linear(2, 2)}).state_dict()
+    helpers.consume_prefix_in_state_dict_if_present(state, "module.")
+    assert [*state] == ["weight", "bias"]
+    nn.Linear(2, 2).load_state_dict(state)
+
+
+def test_devices_without_accelerator():
+    accelerator = plugrad.accelerator
+    assert accelerator.is_available() is plugrad.cuda.is_available()
+    assert (accelerator.current_accelerator() is None) is not accelerator.is_available()
+    with pytest.raises(NotImplementedError, match="keeps the Parameter objects"):
+        plugrad.__future__.set_swap_module_params_on_conversion(True)
+    assert plugrad.version.cuda is None and "NumPy" in plugrad.__config__.show()
