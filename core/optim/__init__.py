@@ -11,5 +11,5 @@ from plugrad.registry.namespaces import lazy_names
 registry.declare_kind("optimizers", home="optim", base=Optimizer)
 registry.declare_kind("schedulers", home="optim.lr_scheduler", base="LRScheduler")
 __getattr__, __dir__ = lazy_names(globals(), "optim", {
-    "optim.batching": "", "optim.lr_scheduler": "", "optim.swa_utils": "",
+    "optim.batching": "", "optim.differentiable": "", "optim.lr_scheduler": "", "optim.swa_utils": "",
 })  # fmt: skip

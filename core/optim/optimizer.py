@@ -71,7 +71,7 @@ class Optimizer(Hooked):
             cls.step = with_hooks(cls.step)
 
     def __init__(self, params: Iterable, defaults: dict):
-        self.defaults = defaults
+        self.defaults, self.param_groups = defaults, []
         self._make_tables()
         if isinstance(params, Tensor) or not (hasattr(params, "__iter__") or hasattr(params, "__getitem__")):
             raise TypeError(
@@ -81,7 +81,6 @@ class Optimizer(Hooked):
         if defaults.get("fused") and defaults.get("foreach"):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
         self.state = defaultdict(dict)
-        self.param_groups = []
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -91,9 +90,10 @@ class Optimizer(Hooked):
             self.add_param_group(group)
 
     def _make_tables(self):
-        from plugrad.optim.batching import step_group
+        from plugrad.optim.batching import stepper
 
-        self._scratch, self._joined, self._step_group = {}, {}, step_group
+        self._scratch, self._joined, self._step_group = {}, {}, stepper(self)
+        self._complex = any([p.is_complex() for group in self.param_groups for p in group["params"]])
 
     def __getstate__(self):
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -105,7 +105,7 @@ class Optimizer(Hooked):
     def __repr__(self):
         lines = [type(self).__name__ + " ("]
         for index, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {index}")
+            lines += [""] * (index > 0) + [f"Parameter Group {index}"]
             lines.extend(f"    {key}: {group[key]}" for key in sorted(group) if key != "params")
         return "\n".join([*lines, ")"])
 
@@ -146,8 +146,8 @@ class Optimizer(Hooked):
 
     @staticmethod
     def full(value: float) -> Callable:
-        """Return a maker of state arrays that are filled with `value`."""
-        return lambda xp, p: xp.full_like(p, value)
+        """Return a maker of state arrays filled with `value`, complex in both parts."""
+        return lambda xp, p: xp.full_like(p, complex(value, value) if p.dtype.kind == "c" else value)
 
     def scratch(self, xp, like, slot=0):
         """Return a reused, uninitialised array like `like`, one for each `slot`."""
@@ -182,8 +182,8 @@ class Optimizer(Hooked):
     def _plain(group):
         """The options of a group as `update` reads them: a tensor, such as a rate, becomes its number."""
         for value in group.values():
-            if isinstance(value, Tensor):
-                return {key: v.item() if isinstance(v, Tensor) else v for key, v in group.items()}
+            if isinstance(value, Tensor) or (type(value) is tuple and value and isinstance(value[0], Tensor)):
+                return {key: v if key == "params" else _number(v) for key, v in group.items()}
         return group
 
     @staticmethod
@@ -250,11 +250,8 @@ class Optimizer(Hooked):
             if default is required and name not in param_group:
                 raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
             param_group.setdefault(name, default)
-        if flag("differentiable", param_group.get("differentiable", False)) and not self._steps_on_tensors():
-            raise NotImplementedError(
-                f"differentiable=True: {type(self).__name__} changes raw arrays in place, so nothing can be "
-                "differentiated through its step; write the update with tensor operations instead"
-            )
+        if flag("differentiable", param_group.get("differentiable", False)) and param_group.get("fused"):
+            raise RuntimeError("`fused` does not support `differentiable`; leave one of them out")
         if len(set(params)) != len(params):
             warnings.warn(
                 "optimizer contains a parameter group with duplicate parameters; each is updated once a step",
@@ -263,8 +260,8 @@ class Optimizer(Hooked):
         for group in self.param_groups:
             if ("param_names" in group) != bool(names):
                 raise ValueError(
-                    "all optimizer param groups should be with/without names; cannot add one "
-                    f"{'with' if names else 'without'} names to this optimizer"
+                    "all optimizer param groups should be with/without names. cannot add param group "
+                    f"{'with' if names else 'without'} names to the optimizer"
                 )
             if not set(group["params"]).isdisjoint(params):
                 raise ValueError("some parameters appear in more than one parameter group")
@@ -278,11 +275,12 @@ class Optimizer(Hooked):
             raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
         if not (p.is_leaf or p.retains_grad or self.defaults.get("differentiable")):
             raise ValueError("can't optimize a non-leaf Tensor; use a tensor that no operation made, or x.detach()")
-        if p.is_complex() and not self._steps_on_tensors():
+        if p.is_complex() and not (self.elementwise or self._steps_on_tensors()):
             raise NotImplementedError(
                 f"{type(self).__name__} does not support complex parameters; optimize "
                 "torch.view_as_real(parameter), made once as a leaf, instead"
             )
+        self._complex = self._complex or p.is_complex()
 
     # ---- checkpoints
 
@@ -363,6 +361,12 @@ class Optimizer(Hooked):
         """Whether a kind of state is one number, by what `slots` says; of a 0-d parameter its shape doesn't tell."""
         slots = self.slots(self._plain(self.param_groups[0]))
         return key in slots and not callable(slots[key])
+
+
+def _number(option):
+    if isinstance(option, tuple):
+        return tuple(map(_number, option))
+    return option.item() if isinstance(option, Tensor) else option
 
 
 def _split_names(params):

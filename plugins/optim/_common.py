@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from plugrad import Tensor
+from plugrad import Tensor, enable_grad, no_grad
+from plugrad.extend import Optimizer
 
 
 def regularized(optimizer, xp, p, g, weight_decay):
@@ -46,11 +47,62 @@ def check_pair(name, values) -> None:
         raise ValueError(f"{name} must be two numbers, but there are {len(values)}")
 
 
-def fractions(betas) -> tuple:
-    """Return `betas` as plain numbers; raise ValueError unless each lies in [0, 1)."""
+def fractions(betas, lr=None, foreach=False, capturable=False) -> tuple:
+    """Return `betas` as a tuple, of numbers or of tensors of one element.
+
+    Raises ValueError unless each lies in [0, 1), for a number beside a tensor, and for tensors, as `lr` too, with
+    `foreach` but not `capturable`.
+    """
     check_pair("betas", betas)
-    betas = tuple([beta.item() if isinstance(beta, Tensor) else beta for beta in betas])
+    tensors = [isinstance(beta, Tensor) for beta in betas]
+    if any(tensors) != all(tensors):
+        raise ValueError("betas must be either both floats or both Tensors")
+    if foreach and not capturable:
+        for name, value in (("lr", lr), ("betas[0]", betas[0]), ("betas[1]", betas[1])):
+            if isinstance(value, Tensor):
+                raise ValueError(
+                    f"{name} as a Tensor is not supported for capturable=False and foreach=True; leave foreach out"
+                )
     for index, beta in enumerate(betas):
+        if isinstance(beta, Tensor) and beta.numel() != 1:
+            raise ValueError(f"Tensor betas[{index}] must be 1-element")
         if not 0.0 <= beta < 1.0:
             raise ValueError(f"Invalid beta parameter at index {index}: {beta}; write one in [0, 1)")
-    return betas
+    return tuple(betas)
+
+
+class PerParameter(Optimizer):
+    """Base of optimizers that change one parameter after the other, by tensor operations in `change`.
+
+    It is for those whose state depends on the shape of the parameter; most give `update` instead, which is faster.
+    """
+
+    @no_grad()
+    def step(self, closure=None):
+        """Change every parameter that has a gradient; return what `closure`, if given, evaluates to."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            options = self._plain(group)
+            for p in dict.fromkeys(group["params"]):
+                if p.grad is not None:
+                    self._refuse(p)
+                    self.change(p, -p.grad if options.get("maximize") else p.grad, self.state[p], options)
+        return loss
+
+    def _refuse(self, p):
+        """Raise RuntimeError for a parameter that the algorithm is not for."""
+        name = type(self).__name__
+        if p.is_complex():
+            raise RuntimeError(
+                f"{name} does not support complex parameters; optimize torch.view_as_real(parameter), made once as a "
+                "leaf, instead"
+            )
+        if getattr(p.grad, "is_sparse", False):
+            raise RuntimeError(f"{name} does not support sparse gradients; write p.grad = p.grad.to_dense() first")
+
+    def change(self, p, grad, state, group):
+        """Change `p` in place by its gradient; `state` is its own, and empty at first."""
+        raise NotImplementedError(f"{type(self).__name__} must define change()")

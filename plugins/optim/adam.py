@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from plugrad.extend import Optimizer, collect, hookimpl
 
 from ._common import average, average_square, decayed, fractions
@@ -50,7 +48,7 @@ class Adam(Optimizer):
         decoupled_weight_decay=False,
     ):
         self.nonnegative(lr=lr, eps=eps, weight_decay=weight_decay)
-        betas = fractions(betas)
+        betas = fractions(betas, lr, foreach, capturable)
         super().__init__(params, self.options(locals()))
 
     def slots(self, group):
@@ -62,7 +60,7 @@ class Adam(Optimizer):
     def advance(self, state, group):
         state["step"] += 1
         beta1, beta2 = group["betas"]
-        correction = math.sqrt(1 - beta2 ** state["step"])
+        correction = (1 - beta2 ** state["step"]) ** 0.5
         # Both corrections become factors of numbers, where the formula has them as passes over arrays.
         state["rate"] = group["lr"] * correction / (1 - beta1 ** state["step"])
         state["eps"] = group["eps"] * correction

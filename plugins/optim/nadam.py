@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from plugrad.extend import Optimizer, collect, hookimpl
 
 from ._common import average, average_square, decayed, fractions
@@ -61,7 +59,7 @@ class NAdam(Optimizer):
         beta1, beta2 = group["betas"]
         mu, mu_next = [beta1 * (1 - 0.5 * 0.96 ** (t * group["momentum_decay"])) for t in (step, step + 1)]
         state["mu_product"] *= mu
-        correction = math.sqrt(1 - beta2**step)
+        correction = (1 - beta2**step) ** 0.5
         state["eps"] = group["eps"] * correction
         rate = group["lr"] * correction
         state["gradient_rate"] = rate * (1 - mu) / (1 - state["mu_product"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from plugrad.extend import Optimizer, collect, hookimpl
 
 from ._common import average, average_square, decayed, fractions
@@ -66,7 +64,7 @@ class RAdam(Optimizer):
         state["rectified"] = r > 5
         if r > 5:
             rectifier = (r - 4) * (r - 2) * limit / ((limit - 4) * (limit - 2) * r)
-            state["rate"] *= math.sqrt(rectifier * correction)
+            state["rate"] *= (rectifier * correction) ** 0.5
 
     def update(self, xp, p, g, state, group):
         beta1, beta2 = group["betas"]

@@ -12,6 +12,7 @@ from operator import is_
 
 import numpy
 
+import plugrad
 from plugrad import Tensor
 from plugrad.extend import from_raw
 from plugrad.graph.versions import touch
@@ -21,11 +22,16 @@ FEW = 6  # parameters without state, up to here, are not joined
 SMALL = 1 << 13  # up to here, copying a parameter is cheaper than a round of calls of its own
 
 
+def stepper(optimizer):
+    """Return the function that updates a group of an optimizer."""
+    return plugrad.optim.differentiable.step_group if optimizer.defaults.get("differentiable") else step_group
+
+
 def step_group(optimizer, group):
     """Update the parameters of one group that have gradients."""
     options = optimizer._plain(group)
     slots = [(name, initial, callable(initial)) for name, initial in optimizer.slots(options).items()]
-    if not slots and len(group["params"]) <= FEW:
+    if not slots and len(group["params"]) <= FEW and not optimizer._complex:
         return step_few(optimizer, dict.fromkeys(group["params"]), options)
     states = optimizer.state
     batches = {}  # parameters that agree in dtype, device and the scalars of their state
@@ -99,6 +105,9 @@ class _Run:
                 self.update(g, arrays)
         elif len(jobs) == 1:
             self.alone(jobs[0])
+        elif jobs[0][1].dtype.kind == "c":
+            for job in jobs:
+                self.alone(job)
         else:
             self.together(jobs)
 
@@ -122,6 +131,8 @@ class _Run:
 
     def alone(self, job):
         _, g, arrays = job
+        if g.dtype.kind == "c":  # an elementwise update takes the parts of complex numbers as real ones
+            g, *arrays = [a[..., None].view(a.real.dtype) for a in (g, *arrays)]
         flats = []
         for a in arrays:
             if not a.flags.c_contiguous:  # there is no flat view: update in the shapes that the arrays have

@@ -28,6 +28,10 @@ def checks(cls) -> dict:
         if option not in inspect.signature(cls).parameters:
             for name in names:
                 chosen.pop(name)
+    if not sizes_of(cls):  # it takes no parameters and gradients that are made here
+        return documents.checks(cls)
+    if hasattr(cls, "sizes"):
+        chosen.pop("shapes")
     if getattr(cls, "couples", False):  # a step of one parameter depends on the others
         for name in ("batching", "parameter groups", "later changes", "group options", "missing gradients"):
             chosen.pop(name, None)
@@ -48,6 +52,11 @@ def _options(cls) -> list:
     return [as_sample(given) for given in source(Maker(cls.__name__))]
 
 
+def sizes_of(cls) -> tuple:
+    """Return the shapes of the parameters with which an optimizer is checked: it may say in `sizes` which it takes."""
+    return getattr(cls, "sizes", SIZES)
+
+
 def parameters(device="cpu", sizes=SIZES) -> list:
     """Return leaf tensors of several shapes, the last of them not contiguous."""
     make = Maker("parameters", device=device)
@@ -63,6 +72,11 @@ def quadratic(tensors, sign=1.0):
         weights = plugrad.linspace(0.5, 1.5, max(t.numel(), 1), dtype=t.dtype, device=t.device).reshape(t.shape)
         total = total + 0.5 * (weights * (t - 0.25) ** 2).sum()
     return sign * total
+
+
+def _with_large(cls) -> tuple:
+    """Return shapes of which the first, where it may have any number of dimensions, is not joined with others."""
+    return sizes_of(cls) if hasattr(cls, "sizes") else ((2 * BLOCK + 3,), *SIZES)
 
 
 def build(cls, given: Sample, tensors, **more):
@@ -95,14 +109,14 @@ def has_samples(cls, device):
     """It can be constructed, and shows its options."""
     advice = "declare a static method `samples(make)` that yields options, such as make.args(lr=0.1)"
     for given in or_fail(advice, _options, cls):
-        optimizer = build(cls, given, parameters(device))
+        optimizer = build(cls, given, parameters(device, sizes_of(cls)))
         assert type(optimizer).__name__ in repr(optimizer), f"its repr does not name {cls.__name__}"
 
 
 def descent(cls, device):
     """Steps lower a quadratic function, and move every parameter."""
     for given in each(cls):
-        tensors = parameters(device)
+        tensors = parameters(device, sizes_of(cls))
         start, before = quadratic(tensors).item(), [t.detach().clone() for t in tensors]
         optimizer = build(cls, given, tensors)
         own = optimizer.state, optimizer.param_groups, *optimizer.param_groups
@@ -126,7 +140,7 @@ def descent(cls, device):
 def resume(cls, device):
     """Saved and loaded into another optimizer it continues as if nothing had happened: five steps, bit for bit."""
     for given in each(cls):
-        tensors = parameters(device)
+        tensors = parameters(device, sizes_of(cls))
         optimizer = build(cls, given, tensors)
         steps(optimizer, tensors, 3)
         copies = [t.detach().clone(memory_format=plugrad.preserve_format).requires_grad_() for t in tensors]
@@ -146,7 +160,7 @@ def resume(cls, device):
 def batching(cls, device):
     """Joined into one array, or in blocks if they are large, parameters are updated as they are one by one."""
     plain = type(cls.__name__, (cls,), {"elementwise": False})
-    sizes = ((2 * BLOCK + 3,), *SIZES)
+    sizes = ((2 * BLOCK + 3,), *sizes_of(cls))
     for given in each(cls):
         first, second = parameters(device, sizes), parameters(device, sizes)
         one, other = build(cls, given, first), build(plain, given, second)
@@ -158,7 +172,7 @@ def batching(cls, device):
 def maximize(cls, device):
     """With `maximize` it climbs a function as it descends on the negative one."""
     for given in each(cls):
-        down, up = parameters(device), parameters(device)
+        down, up = parameters(device, sizes_of(cls)), parameters(device, sizes_of(cls))
         steps(build(cls, given, down), down, 5)
         steps(build(cls, given, up, maximize=True), up, 5, sign=-1.0)
         assert_equal(up, down, f"options {given}, argument 'maximize'=True", rtol=1e-10, atol=1e-12)
@@ -167,7 +181,7 @@ def maximize(cls, device):
 def weight_decay(cls, device):
     """With `weight_decay` and no gradient parameters shrink."""
     for given in each(cls):
-        tensors = parameters(device)
+        tensors = parameters(device, sizes_of(cls))
         optimizer = build(cls, given, tensors, weight_decay=0.1)
         before = [float((t.detach() ** 2).sum()) for t in tensors]
 
@@ -189,7 +203,7 @@ def groups(cls, device):
     for given in each(cls):
         rate = given.kwargs.get("lr", inspect.signature(cls).parameters["lr"].default)
         rate = float(rate if isinstance(rate, (int, float)) else 0.01)
-        mine, alone = parameters(device), parameters(device)
+        mine, alone = parameters(device, sizes_of(cls)), parameters(device, sizes_of(cls))
         optimizer = build(cls, given, [{"params": mine[:2]}, {"params": mine[2:], "lr": rate / 4}], lr=rate)
         assert [group["lr"] for group in optimizer.param_groups] == [rate, rate / 4], "argument 'lr' of a group is lost"
         parts = [build(cls, given, alone[:2], lr=rate), build(cls, given, alone[2:], lr=rate / 4)]
@@ -202,13 +216,13 @@ def groups(cls, device):
 def later_changes(cls, device):
     """A group added by `add_param_group`, and a rate that a schedule sets, count as if they had been there before."""
     for given in each(cls):
-        mine, alone = parameters(device), parameters(device)
+        mine, alone = parameters(device, sizes_of(cls)), parameters(device, sizes_of(cls))
         optimizer, other = build(cls, given, mine[:2]), build(cls, given, alone)
         optimizer.add_param_group({"params": mine[2:]})
         for _ in range(3):
             steps(optimizer, mine, 1), steps(other, alone, 1)
         assert_equal(mine, alone, f"options {given}, some parameters added by add_param_group, against all at once")
-        mine, alone = parameters(device), parameters(device)
+        mine, alone = parameters(device, sizes_of(cls)), parameters(device, sizes_of(cls))
         optimizer = build(cls, given, mine)
         rate = optimizer.param_groups[0].get("lr")
         if not isinstance(rate, float):
@@ -234,12 +248,12 @@ def group_options(cls, device):
     """Every number among the options of a parameter group is that group's own."""
     done = 0
     for given in each(cls):
-        defaults = build(cls, given, parameters(device)).defaults
+        defaults = build(cls, given, parameters(device, sizes_of(cls))).defaults
         for name, value in defaults.items():
             if isinstance(value, bool) or not isinstance(value, float) or name in ("lr", "eps"):
                 continue  # the rate has a check of its own
             changed = 0.5 * value if value else 0.1
-            mine, alone = parameters(device), parameters(device)
+            mine, alone = parameters(device, sizes_of(cls)), parameters(device, sizes_of(cls))
             try:
                 optimizer = build(cls, given, [{"params": mine[:2]}, {"params": mine[2:], name: changed}])
                 parts = [build(cls, given, alone[:2]), build(cls, given, alone[2:], **{name: changed})]
@@ -257,7 +271,8 @@ def group_options(cls, device):
 def precision(cls, device):
     """In float32 it does what it does in float64, but for rounding."""
     for given in each(cls):
-        wide, narrow = parameters(device), [t.detach().float().requires_grad_() for t in parameters(device)]
+        wide = parameters(device, sizes_of(cls))
+        narrow = [t.detach().float().requires_grad_() for t in wide]
         steps(build(cls, given, wide), wide, 5), steps(build(cls, given, narrow), narrow, 5)
         for number, (one, other) in enumerate(zip(narrow, wide, strict=True)):
             assert one.dtype is plugrad.float32, f"options {given}: a step changes the dtype of parameter {number}"
@@ -268,7 +283,7 @@ def precision(cls, device):
 def closure(cls, device):
     """`step(closure)` calls it with gradients enabled, and returns the loss."""
     for given in each(cls):
-        tensors = parameters(device)
+        tensors = parameters(device, sizes_of(cls))
         optimizer, enabled = build(cls, given, tensors), []
 
         def evaluate(tensors=tensors, optimizer=optimizer, enabled=enabled):
@@ -289,7 +304,7 @@ def gradients_unchanged(cls, device):
     known = inspect.signature(cls).parameters
     more = [{name: value} for name, value in (("weight_decay", 0.1), ("maximize", True)) if name in known]
     for given, chosen in itertools.product(each(cls), ({}, *more)):
-        tensors = parameters(device, ((2 * BLOCK + 3,), *SIZES))  # a large one is not joined with others
+        tensors = parameters(device, _with_large(cls))
         optimizer = build(cls, given, tensors, **chosen)
         before = [t.detach().clone() for t in tensors]
 
@@ -308,8 +323,8 @@ def gradients_unchanged(cls, device):
 
 def missing_gradients(cls, device):
     """Parameters move as they do without those that have no gradient, wherever these stand."""
-    for given, missing in itertools.product(each(cls), range(len(SIZES))):
-        mine, alone = parameters(device), parameters(device)
+    for given, missing in itertools.product(each(cls), range(len(sizes_of(cls)))):
+        mine, alone = parameters(device, sizes_of(cls)), parameters(device, sizes_of(cls))
         del alone[missing]
         optimizer, other = build(cls, given, mine), build(cls, given, alone)
         rest = [t for number, t in enumerate(mine) if number != missing]
@@ -329,7 +344,7 @@ def validation(cls, device):
         for name in ("lr", "weight_decay"):
             if name in inspect.signature(cls).parameters:
                 try:
-                    build(cls, given, parameters(device), **{name: -1.0})
+                    build(cls, given, parameters(device, sizes_of(cls)), **{name: -1.0})
                 except ValueError:
                     continue
                 raise AssertionError(f"argument {name!r}=-1.0 raises no ValueError")
@@ -338,7 +353,7 @@ def validation(cls, device):
 def deepcopy(cls, device):
     """A deep copy goes on with copies of the parameters and leaves the original alone."""
     for given in each(cls):
-        tensors = parameters(device)
+        tensors = parameters(device, sizes_of(cls))
         optimizer = build(cls, given, tensors)
         steps(optimizer, tensors, 2)
         before = [numpy.array(t.detach().cpu().numpy()) for t in tensors]

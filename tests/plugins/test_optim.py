@@ -235,7 +235,7 @@ def test_named_parameters():
         (ValueError, "Nesterov momentum requires", lambda: optim.SGD([one()], nesterov=True)),
         (ValueError, "Tensor lr must be 1-element", lambda: optim.SGD([one()], lr=plugrad.tensor([0.1, 0.1]))),
         (RuntimeError, "`fused` and `foreach`", lambda: optim.Adam([one()], fused=True, foreach=True)),
-        (NotImplementedError, "differentiable=True", lambda: optim.Adam([one()], differentiable=True)),
+        (RuntimeError, "`fused` does not support", lambda: optim.Adam([one()], fused=True, differentiable=True)),
     ],
 )
 def test_errors(error, text, make):
