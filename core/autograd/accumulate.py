@@ -95,7 +95,7 @@ def accumulate(tensor, grads: list, on_tensors=False) -> None:
 
 def writable(g):
     """Return a gradient of a recorded walk, in memory of its own if it is a view or expanded; its history stays."""
-    own_memory = g._type.symbolic or g._data.base is None or g._edge is LEAF  # a leaf is itself its history
+    own_memory = g._type.rare or g._data.base is None or g._edge is LEAF  # a leaf is itself its history
     return g if own_memory else make(g._data.copy(), g._type.plain, g._edge)
 
 

@@ -7,7 +7,8 @@ Tensors in lists, dicts and keyword arguments are tracked like others. What `for
 from __future__ import annotations
 
 from plugrad.autograd.function_node import function_node, is_any, tensors_in
-from plugrad.graph.modes import mode, tick
+from plugrad.graph import rare
+from plugrad.graph.modes import levels, mode, tick
 from plugrad.registry.namespaces import lazy_names
 from plugrad.tensor.tensor import Tensor
 
@@ -32,7 +33,10 @@ class FunctionCtx:
                 raise TypeError(f"save_for_backward can only save variables, but {what}")
         self._to_save = tensors
 
-    save_for_forward = save_for_backward
+    def save_for_forward(self, *tensors):
+        """Keep tensors (or None) for `jvp`, which finds them in `saved_tensors`."""
+        if levels:
+            self._for_forward = tensors
 
     def mark_dirty(self, *tensors):
         """Say which inputs forward changed in place; they must be returned."""
@@ -98,6 +102,13 @@ class Function(FunctionCtx):
             "backward mode AD."
         )
 
+    @staticmethod
+    def jvp(ctx, *grad_inputs):
+        """Return tangents of the outputs; Functions for forward mode override it."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+
     @classmethod
     def apply(cls, *args, **kwargs):
         """Run forward on the arguments and record the operation."""
@@ -114,6 +125,10 @@ def _run(node, args, kwargs):
     user, arguments = node.user, [*args, *kwargs.values()]
     by_argument = [tensors_in(argument) for argument in arguments]
     inputs = [tensor for tensors in by_argument for tensor in tensors]
+    if levels and any([tensor._type.rare for tensor in inputs]):
+        result = rare.function_of_duals(_run, node, args, kwargs, inputs)
+        if result is not None:
+            return result
     needs = tuple([any([tensor._live_edge() is not None for tensor in tensors]) for tensors in by_argument])
     context = node.context()
     context.needs_input_grad, context.num_inputs = needs, len(arguments)

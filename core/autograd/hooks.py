@@ -61,12 +61,17 @@ def _checked(hook, result, grad):
     return result
 
 
+def check_nan(node, grads) -> None:
+    """Raise RuntimeError if NaN is among the gradients that a node returned."""
+    for number, grad in enumerate(grads):
+        if grad is not None and type(grad) is not Outputs and bool(ensure_tensor(grad).isnan().any()):
+            raise RuntimeError(f"Function '{node.name()}' returned nan values in its {number}th output.")
+
+
 def run_after(node, rare: Rare, grads, g, on_tensors: bool):
     """Stop at NaN in anomaly mode, run node hooks; return the gradients of the node's edges."""
     if mode.anomaly and mode.check_nan:
-        for number, grad in enumerate(grads):
-            if grad is not None and type(grad) is not Outputs and bool(ensure_tensor(grad).isnan().any()):
-                raise RuntimeError(f"Function '{node.name()}' returned nan values in its {number}th output.")
+        check_nan(node, grads)
     if not rare.after:
         return grads
     grad_outputs = _of_outputs(node, g)

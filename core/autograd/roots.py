@@ -8,7 +8,7 @@ import numpy
 
 from plugrad.autograd.engine import CarefulWalk, Walk
 from plugrad.graph import numpy_writes, rare
-from plugrad.graph.modes import LEAF, mode, other_walks, special
+from plugrad.graph.modes import LEAF, levels, mode, other_walks, special
 from plugrad.tensor.tensor import Tensor, make
 
 _RECORDING, _PAUSING = {"pausing": False}, {"pausing": True}
@@ -29,7 +29,7 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
     except AttributeError:  # no Tensors: GradientEdges, or a mistake
         tensors = [rare.stand_in(*pair) for pair in zip(tensors, gradients)]
         return walk(tensors, gradients, retain=retain, create=create, targets=targets)
-    on_tensors = create or bool(special and mode.dispatch_modes) or symbolic
+    on_tensors = create or bool(special and mode.dispatch_modes) or symbolic or bool(levels)
     roots = []
     for tensor, gradient in zip(tensors, gradients):
         edge = tensor._live_edge()
@@ -61,32 +61,9 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
 
 def _gradient(tensor, gradient, position: int) -> Tensor:
     """Return the gradient of a root, ones for a scalar without any; an error if it does not fit the root."""
-    if gradient is None:
-        if tensor._data.size != 1:
-            raise RuntimeError(
-                "grad can be implicitly created only for scalar outputs; reduce the output first (.sum(), .mean()) or "
-                f"pass a gradient of its shape {list(tensor.shape)}"
-            )
-        if not tensor.dtype.is_floating_point:
-            raise RuntimeError(
-                "grad can be implicitly created only for real scalar outputs but got " + repr(tensor.dtype)
-            )
+    if gradient is None and tensor._data.size == 1 and tensor.dtype.is_floating_point:
         tensor_type = tensor._type.plain
         return make(tensor_type.ones(tensor._data.shape), tensor_type)
-    if not isinstance(gradient, Tensor):
-        raise TypeError(
-            f"gradients can be either Tensors or None, but got {type(gradient).__name__}; write torch.tensor(...)"
-        )
-    if gradient.shape != tensor.shape:
-        raise RuntimeError(
-            f"Mismatch in shape: grad_output[{position}] has a shape of {gradient.shape} and output[{position}] has a "
-            f"shape of {tensor.shape}."
-        )
-    if gradient._type.plain is tensor._type.plain:
+    if type(gradient) is Tensor and gradient.shape == tensor.shape and gradient._type.plain is tensor._type.plain:
         return gradient
-    if gradient.dtype.is_complex and not tensor.dtype.is_complex:
-        raise RuntimeError(
-            f"For complex Tensors, both grad_output and output are required to have the same dtype: got "
-            f"{gradient.dtype} and {tensor.dtype}"
-        )
-    return gradient.to(tensor.device, tensor.dtype)
+    return rare.fitting_gradient(tensor, gradient, position)

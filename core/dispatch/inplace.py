@@ -55,6 +55,8 @@ def run(op, target, values, inside=False, may_become_real=True):
         values = tuple([old if value is target else value for value in values])
     if op.runs_on == "tensors" or not modes.watched:
         result = op.call(values)
+    elif inside and modes.levels:
+        result = rare.call_of_duals(op, values, None, lambda: interpreter.apply(op, values, None, True))
     else:
         result = interpreter.apply(op, values, None, inside)
     if mode.grad and result._edge is None and target._type.is_differentiable:
@@ -75,6 +77,8 @@ def reshape(op, target, values):
         raise RuntimeError(f"{op.name}_: the result has a different number of elements from the tensor")
     touch(target)
     before, target._data = target.shape, result._data
+    if modes.levels:
+        rare.follow_reshape(target, result)
     if mode.grad:
         target._edge = result._edge
     if type(target._view) is View:
@@ -146,6 +150,8 @@ def store(target, result):
         edge.seq = tick()
     if mode.grad:
         rebase(target, edge)
+    if modes.levels:
+        rare.follow_write(target, result)
     return target
 
 
@@ -223,4 +229,6 @@ def assign(op, target, values):
         return run(op, target, (target, index, value), True)
     region = needs.op("basic_index").function(target, index)
     run(op, region, (region, (Ellipsis,), value), True)
+    if modes.levels:
+        rare.follow_base(target)
     return target

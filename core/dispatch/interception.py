@@ -12,10 +12,11 @@ sends just its calls there.
 from __future__ import annotations
 
 import functools
+from functools import partial
 
 from plugrad import nest
 from plugrad.dispatch.formulas import of_composites
-from plugrad.graph import modes
+from plugrad.graph import modes, rare
 from plugrad.graph.modes import mode, region
 from plugrad.tensor.overriding import disabled
 from plugrad.tensor.tensor import Tensor, core_method, make, write_out
@@ -72,7 +73,8 @@ def _is_default(op, name, value) -> bool:
 def call(op, values, out, run):
     """Carry out a call of an op that somebody may want to take over; `run()` is the call itself."""
     func, args, kwargs = _as_written(op, values, out)
-    return handle(func, op, args, kwargs, run)
+    below = partial(rare.call_of_duals, op, values, out, run) if modes.levels else run
+    return handle(func, op, args, kwargs, below)
 
 
 def _as_written(op, values, out=None):

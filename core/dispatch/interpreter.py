@@ -99,9 +99,13 @@ def _overriding(values) -> bool:
     for value in values:
         cls = type(value)
         if cls is Tensor or cls in PLAIN:
+            if cls is Tensor and modes.levels and value._type.rare:
+                return True
             continue
         if cls is tuple or cls is list:
             if interception.overloaded(value, {}):
+                return True
+            if modes.levels and any([isinstance(item, Tensor) and item._type.rare for item in value]):
                 return True
         elif isinstance(value, Tensor):
             if value._type.plain is not value._type:

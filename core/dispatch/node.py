@@ -11,6 +11,7 @@ from plugrad.devices.device import type_of
 from plugrad.dispatch import formulas as rules
 from plugrad.dispatch.formulas import PLAIN, F, conj, output_number
 from plugrad.dispatch.source import compile_function
+from plugrad.graph import rare
 from plugrad.graph.modes import tick
 from plugrad.graph.nodes import Node, OutputSlot
 from plugrad.graph.saved import FREED
@@ -147,7 +148,8 @@ class OpNode(Node):
         values = self.values()
         if values is None:
             raise RuntimeError(FREED)
-        return [self._connected(name, value) for name, value in zip(self.saves, values)]
+        tensors = [self._connected(name, value) for name, value in zip(self.saves, values)]
+        return tensors if self.rare is None or self.rare.tangents is None else rare.lift_saved(self, tensors)
 
     def _connected(self, name, value):
         if name in self.wanted:

@@ -14,6 +14,7 @@ from plugrad.dispatch import arguments, functions, inplace, interpreter, source
 from plugrad.dispatch.formulas import forget_ops, output_number
 from plugrad.dispatch.node import node_class
 from plugrad.dispatch.plan import CallPlan
+from plugrad.graph import rare
 from plugrad.registry.kinds import PLACES, is_name, no_place
 
 _PROMOTIONS = (None, "same", "float", "int", "int64", "bool", "index")
@@ -26,13 +27,15 @@ class Formula:
 
     __slots__ = ("inputs", "function", "wants", "asks")
 
-    def __init__(self, inputs: tuple, function):
+    def __init__(self, inputs: tuple, function, kind="vjp"):
         code = function.__code__
         names = code.co_varnames[: code.co_argcount]
-        if len(names) < 2 or code.co_kwonlyargcount or code.co_flags & 0x0C:
-            what = f"it takes ({', '.join(names)})" if len(names) < 2 else "without * in its signature"
-            raise TypeError(f"formula {function.__name__} must take (F, g, ...), {what}")
-        self.inputs, self.function, self.asks = inputs, function, names[2:]
+        given = 2 if kind == "vjp" else 1 + len(inputs)
+        if len(names) < given or code.co_kwonlyargcount or code.co_flags & 0x0C:
+            what = f"it takes ({', '.join(names)})" if len(names) < given else "without * in its signature"
+            asked = "g" if kind == "vjp" else "".join(f"tangent of {name}, " for name in inputs)[:-2]
+            raise TypeError(f"formula {function.__name__} must take (F, {asked}, ...), {what}")
+        self.inputs, self.function, self.asks = inputs, function, names[given:]
         self.wants = tuple(name for name in self.asks if name != "needs")
 
 
@@ -155,6 +158,8 @@ class Op:
         if any_order:
             self.keeps_order = True
         self.formulas: list[Formula] = []
+        self.jvps: list[Formula] = []
+        self.batched = None  # the rule for batches
         self.write_function = None
         self.meta_function = None if like is None else _rule_like(self, like)
         self.sample_function = self.error_function = None
@@ -176,18 +181,40 @@ class Op:
 
     def vjp(self, *names):
         """Declare a gradient formula: of the first parameter, or of the inputs named."""
+        return self._formula(names, "vjp", self.formulas)
+
+    def jvp(self, *names):
+        """Declare how tangents go forward: of the first parameter, or of the inputs named.
+
+        The function takes F, the tangent of each of these inputs (None where there is none), and what it wants from the
+        call, as formulas of gradients do. It returns the tangent of the result, or a tuple for several results. What is
+        declared for different inputs is added. Without it the tangent follows from the gradient formulas.
+        """
+        return self._formula(names, "jvp", self.jvps)
+
+    def vmap(self, function):
+        """Declare the op on batches: `f(F, info, in_dims, ...)`.
+
+        It returns (result, out_dims). `info` has the `batch_size`, `in_dims` the dimension of each argument along which
+        it is sliced, or None.
+        """
+        self.batched = function
+        return function
+
+    def _formula(self, names, kind: str, declared: list):
         if len(names) == 1 and callable(names[0]):
-            return self.vjp(self.parameters[0])(names[0])
+            return self._formula((self.parameters[0],), kind, declared)(names[0])
         if not names:
-            raise TypeError(f"@{self.name}.vjp() names no input: write @{self.name}.vjp({self.parameters[0]!r})")
+            raise TypeError(f"@{self.name}.{kind}() names no input: write @{self.name}.{kind}({self.parameters[0]!r})")
         for name in names:
             if name not in self.index:
                 raise TypeError(f"op {self.name!r} has no parameter {name!r}; it has {', '.join(self.parameters)}")
-            if any(name in formula.inputs for formula in self.formulas):
-                raise TypeError(f"op {self.name!r} has a gradient formula for {name!r} already")
+            if any(name in formula.inputs for formula in declared):
+                what = "gradient formula" if kind == "vjp" else "jvp"
+                raise TypeError(f"op {self.name!r} has a {what} for {name!r} already")
 
         def declare(function):
-            formula = Formula(names, function)
+            formula = Formula(names, function, kind)
             for want in formula.wants:
                 if want == "y" and want in self.index:
                     raise TypeError(
@@ -201,7 +228,7 @@ class Op:
                         f"`y1`: one of several), `needs`, or a parameter: {', '.join(self.parameters)} (also with "
                         "_shape or _dtype)"
                     )
-            self.formulas.append(formula)
+            declared.append(formula)
             self.reset()
             return function
 
@@ -380,6 +407,8 @@ class Op:
                 raise TypeError(f"op {self.name!r} has autocast={policy!r}: it must be one of {known}, or a dtype")
         if self.runs_on != "arrays" or self.promote in _WITHOUT_GRADIENT:
             return
+        if self.jvps and not self.formulas:
+            rare.transposed(self)
         if not self.formulas and not self.undifferentiable:
             raise TypeError(f"op {self.name!r} has no gradient: declare it with @{self.name}.vjp, or say vjp=None")
         missing = set(self.tensors) - set(self.inputs) if self.arity == 2 and self.formulas else ()

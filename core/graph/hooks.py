@@ -69,7 +69,7 @@ class RemovableHandle:
 class Rare:
     """What few nodes and leaves have: hooks, the stack of the forward call, packed saved tensors."""
 
-    __slots__ = ("before", "after", "pre", "stack", "unpack", "retained", "metadata")
+    __slots__ = ("before", "after", "pre", "stack", "unpack", "retained", "metadata", "tangents")
 
     def __init__(self):
         self.before = None  # tensor hooks: id -> function(grad)
@@ -78,7 +78,7 @@ class Rare:
         self.after = None  # node hooks: id -> function(grad_inputs, grad_outputs)
         self.stack = None
         self.unpack = None
-        self.metadata = None
+        self.metadata = self.tangents = None
 
     def add(self, kind: str, hook) -> RemovableHandle:
         """Register a hook of the kind "before", "pre" or "after"."""

@@ -15,11 +15,12 @@ tick = itertools.count(1).__next__
 _later, _ = lazy_names({"__name__": __name__}, None, {"autograd.rare.decorating": "decorated"})
 
 declare("inference", False, special, elsewhere)
-declare("anomaly", False, special)
-declare("check_nan", True)
 other_walks: set = set()  # not empty while in any thread there is another walk backward than the plain ones
 declare("walk", None, other_walks)  # what walks in place of them: f(roots, retain, on_tensors, targets) -> captured
+declare("anomaly", False, special, other_walks)
+declare("check_nan", True)
 declare("saved_hooks", (), special)
+levels: set = set()  # forward derivatives in progress, in any thread
 declare("function_modes", (), watched, special, elsewhere)
 declare("dispatch_modes", (), watched, special, elsewhere)
 declare("op_hooks", (), watched, special, elsewhere)
@@ -144,37 +145,3 @@ def is_grad_enabled() -> bool:
 def is_inference_mode_enabled() -> bool:
     """Whether `inference_mode` is on."""
     return mode.inference
-
-
-class detect_anomaly(Region):
-    """Show the forward stack of an op whose backward fails; stop at NaN gradients."""
-
-    def __init__(self, check_nan=True):
-        self._wanted = {"anomaly": True, "check_nan": flag("check_nan", check_nan)}
-
-    def changes(self):
-        return self._wanted
-
-
-class set_detect_anomaly(detect_anomaly):
-    """Switch anomaly mode on or off: at once, or as a context manager for the block."""
-
-    def __init__(self, mode, check_nan=True):
-        self._wanted = {"anomaly": flag("mode", mode), "check_nan": flag("check_nan", check_nan)}
-        self._previous = _set_anomaly(self._wanted)
-
-    def changes(self):
-        _set_anomaly(self._previous)
-        return self._wanted
-
-
-def _set_anomaly(wanted) -> dict:
-    previous = {name: getattr(mode, name) for name in wanted}
-    for name, value in wanted.items():
-        setattr(mode, name, value)
-    return previous
-
-
-def is_anomaly_enabled() -> bool:
-    """Whether anomaly mode is on."""
-    return mode.anomaly

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
-
 from plugrad.graph import numpy_writes, rare
 from plugrad.graph.modes import mode, no_grad
 from plugrad.graph.versions import written_since
@@ -38,7 +36,7 @@ def annotate(node, from_raw) -> None:
     `from_raw` makes a Tensor of an array, which is what the user's hooks get.
     """
     if mode.anomaly:
-        node._rare().stack = traceback.format_list(traceback.extract_stack()[:-4])
+        rare.note_stack(node)
     if mode.saved_hooks and node.saved:
         pack, unpack = mode.saved_hooks[-1]
         with no_grad():

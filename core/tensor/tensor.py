@@ -21,7 +21,7 @@ from plugrad.devices.device import type_of
 from plugrad.errors import flag
 from plugrad.graph import rare
 from plugrad.graph.hooks import add_hook, add_tensor_hook, move_retained
-from plugrad.graph.modes import LEAF, enable_grad, mode, tick
+from plugrad.graph.modes import LEAF, enable_grad, levels, mode, tick
 from plugrad.graph.nodes import Node, OutputSlot
 from plugrad.graph.versions import UNTRACKED, touch, version
 from plugrad.registry.lookup import kept
@@ -250,9 +250,10 @@ class Tensor(Description, Protocols):
         """Return a tensor that shares the data and has no history."""
         ttype = lay_out(self)._type
         if ttype.plain is not ttype:
-            if type(self) is Tensor:
-                return inference.mark(make(self._data, ttype))
-            return self._detach_of_subclass()
+            if type(self) is not Tensor:
+                return self._detach_of_subclass()
+            result = make(self._data, ttype.plain)
+            return inference.mark(result) if inference.marked(self) else result
         result = make(self._data, ttype)
         result._source = weakref.ref(self)  # NumPy's writes through `result` are writes to this tensor
         if self._view is not None:
@@ -264,6 +265,8 @@ class Tensor(Description, Protocols):
         if self._view.__class__ is View:
             raise RuntimeError("Can't detach views in-place. Use detach() instead.")
         self._edge = None
+        if self._type.rare:
+            rare.drop_tangents(self)
         return self
 
     @property
@@ -409,7 +412,7 @@ class TransferNode(Node):
         return (from_raw(g)._transfer(saved[0])._data,)
 
 
-_OWN = ("_hooks", "_post_accumulate_grad_hooks", "_accumulate", "_inference")  # of this very tensor, not of its copies
+_OWN = ("_hooks", "_post_accumulate_grad_hooks", "_accumulate", "_inference", "_tangents")  # not of copies
 
 
 def _attributes(tensor) -> dict:
@@ -495,6 +498,8 @@ def write_out(op, result, out):
     if out.device is not result.device:
         raise RuntimeError(f"Expected out tensor to be on {result.device}, it is on {out.device}")
     inference.check_writable(out)
+    if levels:
+        rare.check_out(op, out)
     if out.shape == result.shape:
         if not out._type.symbolic:
             check_memory(out._data)

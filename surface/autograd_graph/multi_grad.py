@@ -7,6 +7,7 @@ import threading
 from weakref import WeakKeyDictionary, ref
 
 from plugrad.autograd.engine import CarefulWalk, Walk, count_uses
+from plugrad.graph import rare
 from plugrad.graph.hooks import RemovableHandle
 from plugrad.graph.modes import LEAF, mode, other_walks, region
 from plugrad.regions import declare
@@ -35,9 +36,11 @@ def other_walk(roots, retain, on_tensors, targets) -> dict:
     with region(walking=_Walking(roots, targets)):
         if mode.walk is not None:
             return mode.walk(roots, retain, on_tensors, targets)
+        plain, careful = rare.watching_walks() if mode.anomaly else (Walk, CarefulWalk)
         if targets is None and not on_tensors:
-            return Walk(retain).run(roots)
-        careful = CarefulWalk(retain, on_tensors, targets)
+            plain(retain).run(roots)
+            return {}
+        careful = careful(retain, on_tensors, targets)
         careful.run(roots)
         return careful.captured
 

@@ -11,6 +11,7 @@ import functools
 import plugrad
 from plugrad import Tensor, autograd, enable_grad, is_grad_enabled, nest
 from plugrad.arguments import is_int
+from plugrad.autograd.forward_ad import Level, leaf_of, without_history
 from plugrad.func.batching import vmap
 from plugrad.nn.utils import stateless
 
@@ -42,7 +43,7 @@ class _Recorded:
         self.outer = any(tensor.requires_grad for tensor in tensors)
         self.kept = is_grad_enabled()  # whether the results are recorded for whoever calls the transform
         with enable_grad():
-            self.inputs = [t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in tensors]
+            self.inputs = [t.view_as(t) if t.requires_grad else leaf_of(t) for t in tensors]
         for tensor in self.inputs:
             tensor.__dict__["_transform"] = self
         self.arguments = nest.rebuild(arguments, iter(self.inputs))
@@ -144,7 +145,7 @@ def _detached(value, lasting):
     """Return results for the caller: with their history only where something outside takes part in it."""
     if lasting:
         return value
-    return nest.change(lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf, value)
+    return nest.change(lambda leaf: without_history(leaf) if isinstance(leaf, Tensor) else leaf, value)
 
 
 def grad_and_value(func, argnums=0, has_aux=False):
@@ -267,20 +268,29 @@ class _Linearized:
             self.weights = [plugrad.ones_like(y).requires_grad_() for y in self.floats]
             self.pulled = _gradients(self.floats, recorded.inputs, self.weights, True)
 
-    def push(self, tangents, retain_graph=True, strict=False):
-        """Return the tangents of all outputs, a list; zeros for what is constant, an error for that if `strict`."""
+    def push(self, tangents):
+        """Return the tangents of all outputs, a list; zeros for what is constant."""
         create = self.lasting or is_grad_enabled() and any(tangent.requires_grad for tangent in tangents)
         with enable_grad():
-            pushed = _dependence(self.pulled, self.weights, tangents, create, retain_graph)
-        if strict and (len(pushed) < len(self.outputs) or None in pushed):
-            raise RuntimeError(
-                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not "
-                "allowed with strict=True."
-            )
-        given = iter(pushed)
+            given = iter(_dependence(self.pulled, self.weights, tangents, create, True))
         pairs = ((y, next(given) if y.is_floating_point() or y.is_complex() else None) for y in self.outputs)
         results = [plugrad.zeros_like(y) if tangent is None else tangent for y, tangent in pairs]
         return results if create else _detached(results, False)
+
+
+def _forward(func, primals, directions, has_aux, name) -> tuple:
+    """Run a function with tangents; return (value, its tensors, their tangents in all directions, what came beside it).
+
+    `directions` are lists of the tangents of all primals, None for zeros; an output's tangents are a tuple, or None.
+    """
+    with Level(len(directions)) as level:
+        duals = []
+        for number, tensor in enumerate(nest.leaves(primals)):
+            dual = tensor.view_as(tensor)
+            level.put_on(dual, tuple([tangents[number] for tangents in directions]))
+            duals.append(dual)
+        value, outputs, aux = _results(func(*nest.rebuild(primals, iter(duals))), has_aux, name)
+        return value, outputs, [level.of(output) for output in outputs], aux
 
 
 def _checked_tangents(primals, tangents, name):
@@ -303,8 +313,8 @@ def _checked_tangents(primals, tangents, name):
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     """Return `func(*primals)` and its derivative in the direction of the tangents.
 
-    Ops need no rule of their own for that: two reverse passes give it. So what runs under `no_grad` inside of `func`
-    is a constant, and an op without second derivatives has none in forward mode, either.
+    Tangents go forward with the call of func, which is not recorded for that: by the rules that ops and Functions
+    declare (`@op.jvp`, `Function.jvp`), else by their gradient formulas.
 
     Args:
         func: returns tensors, nested; results of integers have tangents of zeros.
@@ -320,11 +330,15 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     if not isinstance(primals, tuple):
         raise RuntimeError(f"{name}: Expected primals to be a tuple: write (x,) for one primal")
     directions = _checked_tangents(primals, tangents, name)
-    at = _Linearized(func, primals, has_aux, name)
-    pushed = at.push(directions, retain_graph=False, strict=strict)
-    lasting = at.lasting or is_grad_enabled() and any(direction.requires_grad for direction in directions)
-    results = _detached(at.value, lasting), nest.rebuild(at.value, iter(pushed))
-    return (*results, _detached(at.aux, lasting)) if has_aux else results
+    value, outputs, pushed, aux = _forward(func, primals, [directions], has_aux, name)
+    if strict and any(tangents is None for tangents in pushed):
+        raise RuntimeError(
+            "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed "
+            "with strict=True."
+        )
+    tangents = [plugrad.zeros_like(y) if given is None else given[0] for y, given in zip(outputs, pushed)]
+    results = value, nest.rebuild(value, iter(tangents))
+    return (*results, aux) if has_aux else results
 
 
 def linearize(func, *primals):
@@ -419,31 +433,40 @@ def jacfwd(func, argnums=0, has_aux=False, *, chunk_size=None, randomness="error
         chosen, put = _select(args, argnums, "jacfwd")
         inputs = [*nest.leaves(chosen)]
         _refuse_complex(inputs, "input", "jacfwd")
-        at = _Linearized(lambda *values: func(*put(values), **kwargs), chosen, has_aux, "jacfwd(f)(*args)")
-        _refuse_complex(at.outputs, "output", "jacfwd")
-        columns = [[at.push(direction) for direction in _unit_tangents(inputs, i)] for i in range(len(inputs))]
+        directions = [tangents for number in range(len(inputs)) for tangents in _unit_tangents(inputs, number)]
+        value, outputs, pushed, aux = _forward(
+            lambda *values: func(*put(values), **kwargs), chosen, directions, has_aux, "jacfwd(f)(*args)"
+        )
+        _refuse_complex(outputs, "output", "jacfwd")
         jacobians = []
-        for number, output in enumerate(at.outputs):
-            blocks = [
-                plugrad.stack([tangents[number] for tangents in column], -1).reshape((*output.shape, *tensor.shape))
-                if column
-                else output.new_zeros((*output.shape, *tensor.shape))
-                for column, tensor in zip(columns, inputs)
-            ]
+        for output, tangents in zip(outputs, pushed):
+            columns = iter(tangents or (None,) * len(directions))
+            blocks = [_columns(output, [next(columns) for _ in range(tensor.numel())], tensor) for tensor in inputs]
             columns_of = nest.rebuild(chosen, iter(blocks))
             jacobians.append(columns_of[0] if isinstance(argnums, int) else columns_of)
-        result = nest.rebuild(at.value, iter(jacobians))
-        return (result, _detached(at.aux, at.lasting)) if has_aux else result
+        result = nest.rebuild(value, iter(jacobians))
+        return (result, aux) if has_aux else result
 
     return transformed
 
 
+def _columns(output, tangents, tensor):
+    """Return the derivative of an output by an input, of the tangents for each of the input's elements."""
+    shape = (*output.shape, *tensor.shape)
+    if all(tangent is None for tangent in tangents):
+        return output.new_zeros(shape)
+    zero = plugrad.zeros_like(output)
+    return plugrad.stack([zero if tangent is None else tangent for tangent in tangents], -1).reshape(shape)
+
+
 def _unit_tangents(inputs, chosen):
-    """Yield tangents of which one element of one input is 1, element by element."""
-    for number in range(inputs[chosen].numel()):
-        tangents = [plugrad.zeros_like(tensor).detach() for tensor in inputs]
-        tangents[chosen] = tangents[chosen].contiguous()
-        tangents[chosen].view(-1)[number] = 1
+    """Yield tangents of which one element of one input is 1, element by element; None for the other inputs."""
+    tensor = inputs[chosen]
+    for number in range(tensor.numel()):
+        tangents = [None] * len(inputs)
+        unit = plugrad.zeros(tensor.numel(), dtype=tensor.dtype, device=tensor.device)
+        unit[number] = 1
+        tangents[chosen] = unit.reshape(tensor.shape)
         yield tangents
 
 

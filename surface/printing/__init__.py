@@ -100,6 +100,7 @@ def tensor_str(t, *, default_dtype_name: str = "float32") -> str:
         requires_grad=t.requires_grad,
         symbolic=symbolic,
         prefix="tensor(" if plain else f"{cls.__name__}(",
+        tangents=[one for tangents in t.__dict__.get("_tangents", {}).values() for one in tangents if one is not None],
     )
     if not plain and any(base.__name__ == "Parameter" for base in cls.__mro__):
         return f"Parameter({text})"
@@ -114,6 +115,7 @@ def format_tensor(
     device: str = "cpu",
     grad_fn_name: str | None = None,
     requires_grad: bool = False,
+    tangents=(),
     symbolic: bool = False,
     prefix: str = "tensor(",
 ) -> str:
@@ -147,6 +149,7 @@ def format_tensor(
         suffixes.append(f"grad_fn=<{grad_fn_name}>")
     elif requires_grad:
         suffixes.append("requires_grad=True")
+    suffixes += [f"tangent={tangent}" for tangent in tangents]
     return _append(prefix + contents, suffixes, len(prefix))
 
 

@@ -46,7 +46,7 @@ def is_anomaly_check_nan_enabled() -> bool:
     """Whether anomaly mode, where it is on, stops at NaN gradients.
 
     >>> import plugrad as torch
-    >>> with torch.autograd.detect_anomaly(check_nan=False):
+    >>> with torch.autograd.set_detect_anomaly(True, check_nan=False):
     ...     torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
     (True, False)
     """

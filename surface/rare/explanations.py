@@ -1,8 +1,6 @@
-"""What is wrong in a walk backward, in words: saved values that were written, and where a failing node was made."""
+"""What is wrong in a walk backward, in words: saved values that were written."""
 
 from __future__ import annotations
-
-import warnings
 
 from plugrad import Tensor
 
@@ -23,15 +21,3 @@ def stale(node, array, writes) -> str:
         "in-place operation out of place (x = x + 1 instead of x += 1) or clone() the tensor first; with "
         "torch.autograd.set_detect_anomaly(True) the error shows the forward call."
     )
-
-
-def explain(error: Exception, node) -> None:
-    """Add to an error in a node's backward the stack of the forward call that made the node."""
-    stack = node.rare.stack
-    if not getattr(error, "_explained", False):
-        error._explained = True
-        warnings.warn(
-            f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{''.join(stack)}",
-            stacklevel=5,
-        )
-        error.add_note(f"The forward call of {node.name()} was:\n{''.join(stack)}")

@@ -30,6 +30,8 @@ def same(one, other) -> bool:
         return numpy.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True)
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if isinstance(one, float) and isinstance(other, float):
         return one == other or abs(one - other) < 1e-5
     return one == other

@@ -1,0 +1,133 @@
+"""Anomaly mode: nodes remember the forward call that made them, and NaN gradients stop a walk."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import warnings
+
+from plugrad.autograd.engine import CarefulWalk, Walk
+from plugrad.autograd.hooks import check_nan
+from plugrad.errors import flag
+from plugrad.graph.modes import Region, mode
+
+__all__ = ["detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"]
+
+
+class detect_anomaly(Region):
+    """Show the forward stack of an op whose backward fails; stop at NaN gradients.
+
+    Args:
+        check_nan: whether NaN in a gradient is an error.
+
+    >>> import plugrad as torch
+    >>> with torch.autograd.detect_anomaly(check_nan=False):
+    ...     torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+    (True, False)
+    """
+
+    def __init__(self, check_nan=True):
+        self._wanted = {"anomaly": True, "check_nan": flag("check_nan", check_nan)}
+
+    def changes(self):
+        return self._wanted
+
+
+class set_detect_anomaly(detect_anomaly):
+    """Switch anomaly mode on or off: at once, or as a context manager for the block."""
+
+    def __init__(self, mode, check_nan=True):
+        self._wanted = {"anomaly": flag("mode", mode), "check_nan": flag("check_nan", check_nan)}
+        self._previous = _set_anomaly(self._wanted)
+
+    def changes(self):
+        _set_anomaly(self._previous)
+        return self._wanted
+
+
+def _set_anomaly(wanted) -> dict:
+    previous = {name: getattr(mode, name) for name in wanted}
+    for name, value in wanted.items():
+        setattr(mode, name, value)
+    return previous
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on."""
+    return mode.anomaly
+
+
+class Stack(list):
+    """The lines of the stack of the call that made a node; `parent` is the node whose backward made that call."""
+
+    parent = None
+
+
+def note_stack(node) -> None:
+    """Keep with a new node the stack of its call, and of which node's backward that is a part."""
+    stack = node._rare().stack = Stack(traceback.format_list(traceback.extract_stack()[:-5]))
+    frame = sys._getframe()
+    while frame is not None and frame.f_code is not Walk.pull_hooked.__code__:
+        frame = frame.f_back
+    if frame is not None:
+        stack.parent = frame.f_locals["node"]
+
+
+def explain(error: Exception, node) -> None:
+    """Add to an error in a node's backward the stack of the forward call that made it, and what that was part of."""
+    stack = None if node.rare is None else node.rare.stack
+    explained = error.__dict__.setdefault("_explained", [])
+    if any(node is one for one in explained):
+        return
+    explained.append(node)
+    if stack is None:
+        warnings.warn(
+            f"Error detected in {node.name()}. No forward pass information available. Enable detect anomaly during "
+            "forward pass for more information.",
+            stacklevel=5,
+        )
+        return
+    text = "".join(stack)
+    warnings.warn(
+        f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{text}", stacklevel=5
+    )
+    error.add_note(f"The forward call of {node.name()} was:\n{text}")
+    parent = stack.parent
+    while parent is not None:
+        stack = parent.rare.stack if parent.rare is not None else None
+        warnings.warn(
+            f"Previous calculation was induced by {parent.name()}. Traceback of forward call that induced the previous "
+            f"calculation:\n{''.join(stack or ())}",
+            stacklevel=5,
+        )
+        parent = getattr(stack, "parent", None)
+
+
+class _Watching:
+    """A walk that looks for NaN behind every node, also those that were recorded while anomaly mode was off."""
+
+    plain = False
+
+    def pull(self, node, g):
+        try:
+            grads = super().pull(node, g)
+            if node.rare is None and mode.check_nan:
+                check_nan(node, grads)
+        except Exception as error:
+            if node.rare is None or node.rare.stack is None:
+                explain(error, node)
+            raise
+        return grads
+
+
+class _WatchingWalk(_Watching, Walk):
+    pass
+
+
+class _WatchingCarefulWalk(_Watching, CarefulWalk):
+    pass
+
+
+def watching_walks() -> tuple:
+    """Return the walks of anomaly mode: a plain one, and one on Tensors or to some inputs."""
+    return _WatchingWalk, _WatchingCarefulWalk

@@ -1,0 +1,82 @@
+"""Anomaly mode: nested in itself, in a backward within a backward, and switched on for backward only."""
+
+import warnings
+
+import pytest
+
+import plugrad
+from support.two_libraries import agree
+
+torch = pytest.importorskip("torch")
+
+
+def messages(run):
+    """Return what an error says that a function raises, and how its warnings begin."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        error = None
+        try:
+            run()
+        except RuntimeError as raised:
+            error = str(raised)
+    said = [str(one.message) for one in heard]
+    return error, [text.strip().partition(". ")[0] for text in said if not text.startswith("Anomaly Detection")]
+
+
+def nested_modes(torch):
+    x = torch.tensor([0.0, 1.0], requires_grad=True)
+    results = []
+    with torch.autograd.detect_anomaly():
+        with torch.autograd.detect_anomaly(check_nan=False):
+            results.append(messages(lambda: (x.sqrt() * 0).sum().backward()))
+        results.append(messages(lambda: (x.sqrt() * 0).sum().backward()))
+        with torch.autograd.set_detect_anomaly(False):
+            results.append(messages(lambda: (x.sqrt() * 0).sum().backward()))
+    return results, torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+
+
+def backward_in_backward(torch):
+    class Fails(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            raise RuntimeError("inner")
+
+    class Outer(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            with torch.enable_grad():
+                Fails.apply(ctx.saved_tensors[0].detach().requires_grad_()).sum().backward()
+
+    x = torch.tensor([0.0, 1.0], requires_grad=True)
+    with torch.autograd.set_detect_anomaly(True):
+        return messages(lambda: Outer.apply(x).sum().backward())
+
+
+def only_in_backward(torch):
+    x = torch.tensor([0.0, 1.0], requires_grad=True)
+    y = (x.sqrt() * 0).sum()
+    with torch.autograd.set_detect_anomaly(True):
+        return messages(y.backward), messages(lambda: torch.autograd.grad((x * 2).sum(), x))
+
+
+@pytest.mark.parametrize("program", [nested_modes, backward_in_backward, only_in_backward])
+def test_as_pytorch(program):
+    agree(program)
+
+
+def test_the_stack_is_that_of_the_call():
+    x = plugrad.tensor([-1.0], requires_grad=True)
+    with plugrad.autograd.detect_anomaly():
+        y = x.sqrt()  # the line that the error must show
+        with pytest.warns(UserWarning, match="the line that the error must show"):
+            with pytest.raises(RuntimeError, match="returned nan values"):
+                y.backward()
