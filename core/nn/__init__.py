@@ -6,9 +6,24 @@ from plugrad import registry
 from plugrad.nn import module, parameter
 from plugrad.nn.module import Module
 from plugrad.nn.parameter import Buffer, Parameter
+from plugrad.nn.tables import room
 from plugrad.registry.namespaces import lazy_names, namespace_module
 
 functional = namespace_module("nn.functional", "The functional forms of layers and losses.")
+_written = functional.__getattr__
+
+
+def _functional(name):
+    try:
+        return _written(name)
+    except AttributeError:  # no function is written for this layer: one is derived from the class
+        form = None if name[:1] == "_" else room("nn.forms").named(name)
+        if form is None:
+            raise
+        return form
+
+
+functional.__getattr__ = _functional
 init = namespace_module("nn.init", "Functions that fill a tensor in place.")
 
 registry.declare_kind("layers", home="nn", base=Module)

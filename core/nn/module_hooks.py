@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 
 from plugrad.graph.hooks import RemovableHandle, add_hook
@@ -66,7 +65,7 @@ class HookedCall:
                         result = changed
             return tap.setup_output_hook(result) if backward else result
         except Exception:
-            self._run_always_called(called, args, kwargs, result)
+            room("nn.hooks").run_always_called(self, called, args, kwargs, result)
             raise
 
     def _has_backward_hooks(self):
@@ -113,20 +112,12 @@ class HookedCall:
             return hook(module, args, kwargs, result)
         return hook(module, args, result)
 
-    def _run_always_called(self, called, args, kwargs, result):
-        """After an error, run the hooks with ``always_call``; their errors only warn."""
-        for owner, key, hook in self._all_forward_hooks():
-            if key not in owner._forward_hooks_always_called or key in called:
-                continue
-            try:
-                changed = owner._run_forward_hook(key, hook, self, args, kwargs, result)
-                result = result if changed is None else changed
-            except Exception as error:
-                warnings.warn(
-                    f"{owner._hooked_as[0]} forward hook with ``always_call=True`` raised an exception that was"
-                    f" silenced as another error was raised in forward: {error}",
-                    stacklevel=4,
-                )
+    def hooks(self) -> list:
+        """Return the hooks of this module and those of all modules, in the order in which they run.
+
+        Each has ``kind``, ``name``, ``owner`` (the distribution or module it is from), ``order`` and ``remove()``.
+        """
+        return room("nn.hooks").hooks_of(self)
 
     def _tap(self):
         """What puts the backward hooks that apply to this call into the graph."""

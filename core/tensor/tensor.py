@@ -169,6 +169,8 @@ class Tensor(Description, Protocols):
             return None
         return edge.edges[0] if type(edge) is OutputSlot else edge
 
+    creator = grad_fn  # its name in programs of old
+
     @property
     def output_nr(self) -> int:
         """Which output of its node this tensor is."""

@@ -35,17 +35,18 @@ def expect(module, order=None) -> None:
     global _watch
     with _lock:
         pending[module] = next(_order) if order is None else order
+        weakref.finalize(module, forget, None).atexit = False
         if _watch is None:
             _watch = Module._all_modules.register_forward_pre_hook(_before_call, with_kwargs=True)
 
 
 def forget(module) -> None:
-    """Note that a lazy module has its parameters."""
+    """Note that a lazy module has its parameters, or is gone: with the last one the hook of all modules goes."""
     global _watch
     with _lock:
         if module is not None:
             pending.pop(module, None)
-        if _watch is not None and not pending:
+        if _watch is not None and not list(pending):  # of which the last may be about to go
             _watch.remove()
             _watch = None
 

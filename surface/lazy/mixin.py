@@ -43,8 +43,9 @@ class LazyModuleMixin:
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
-        self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
+        # Functions and not bound methods, which would keep the module alive until garbage is looked for.
+        self._load_hook = self._register_load_state_dict_pre_hook(_before_loading, with_module=True)
+        self._initialize_hook = self.register_forward_pre_hook(_before_first_call, with_kwargs=True)
         dry_run.expect(self)
 
     def __setstate__(self, state):
@@ -102,3 +103,11 @@ class LazyModuleMixin:
             "Modules with uninitialized parameters can't be used with `DataParallel`: call the model once before, so "
             "that they have their values"
         )
+
+
+def _before_first_call(module, args, kwargs):
+    module._infer_parameters(module, args, kwargs)
+
+
+def _before_loading(module, *arguments):
+    module._lazy_load_hook(*arguments)

@@ -94,7 +94,13 @@ class UninitializedTensorMixin:
         if name not in _ALLOWED:
             raise _error(name or func, cls)
         with DisableTorchFunctionSubclass():
-            return func(*args, **(kwargs or {}))
+            result = func(*args, **(kwargs or {}))
+        return cls._like(args[0], result) if type(result) is Tensor else result
+
+    @classmethod
+    def _like(cls, lazy, converted):
+        """Return what a cast or move of an uninitialised tensor gives; that of a parameter is its new data."""
+        return converted
 
 
 def _error(what, cls) -> ValueError:
@@ -152,6 +158,10 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         lazy.persistent = persistent
         lazy._is_buffer = True
         return lazy
+
+    @classmethod
+    def _like(cls, lazy, converted):
+        return cls(lazy.requires_grad, converted.device, converted.dtype, lazy.persistent)
 
 
 def is_lazy(param) -> bool:

@@ -138,4 +138,7 @@ def build(cls, trial, device="cpu", seed=0, **more):
     """Construct a Module for a trial, in float64, its parameters seeded."""
     plugrad.manual_seed(seed)
     module = cls(*trial.construct.args, **{**trial.construct.kwargs, **more})
-    return module.double().to(device)
+    module = module.double().to(device)
+    if hasattr(module, "has_uninitialized_params"):
+        plugrad.nn.lazy.materialize(module, *trial.given.args, **trial.given.kwargs)
+    return module

@@ -11,6 +11,7 @@ import pickle
 import weakref
 
 import plugrad
+from plugrad.nn.forms import functional_form as functional_form_of
 from plugrad.overrides import TorchFunctionMode
 from plugrad.testing.calls import Skip, agree, described, same_bits
 from plugrad.testing.checks import documents
@@ -26,6 +27,8 @@ def checks(cls) -> dict:
     chosen = documents.checks(cls) | CHECKS
     if not hasattr(cls, "reset_parameters"):
         del chosen["reset"]
+    if hasattr(cls, "cls_to_become"):  # a lazy layer: it has parameters after its first call, and is of that class then
+        del chosen["device and dtype"], chosen["initialised"]
     if not any(isinstance(p.default, bool) for p in inspect.signature(cls).parameters.values()):
         del chosen["options"]
     return chosen
@@ -342,6 +345,28 @@ def functional_form(cls, device):
         given = trial.given.map(lambda t: t.detach().clone())
         results = plugrad.func.functional_call(module, tensors, given.args, given.kwargs)
         same(tensors_in(results), expected, f"{label}, by functional_call")
+        if type(module) is cls and not _nested(trial):
+            given, options = trial.given.map(lambda t: t.detach().clone()), _by_name(cls, trial.construct)
+            state = {name: t for name, t in tensors.items() if t is not None}
+            plugrad.manual_seed(0)
+            derived = functional_form_of(cls)(*given.args, **given.kwargs, **options, state=state)
+            same(tensors_in(derived), expected, f"{label}, as a function")
+
+
+def _by_name(cls, construct) -> dict:
+    """Return the constructor's arguments by name."""
+    bound = inspect.signature(cls).bind(*construct.args, **construct.kwargs)
+    variadic = [p.name for p in bound.signature.parameters.values() if p.kind is p.VAR_KEYWORD]
+    named = dict(bound.arguments)
+    for name in variadic:
+        named |= named.pop(name, {})
+    return named
+
+
+def _nested(trial) -> bool:
+    """Whether the constructor takes modules, or any number of arguments: such a layer is no function of its options."""
+    values = [*trial.construct.args, *trial.construct.kwargs.values()]
+    return any(isinstance(value, plugrad.nn.Module) for value in values)
 
 
 def inputs_unchanged(cls, device):
