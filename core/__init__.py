@@ -83,7 +83,7 @@ from plugrad import nn, optim
 
 # What stands beside the core, imported when it is first used; all other names are the registry's.
 _look_up, __dir__ = _lazy_names(globals(), "", {
-    "testing": "", "extend": "", "cpu": "", "utils": "", "overrides": "", "_C": "",
+    "testing": "", "extend": "", "cpu": "", "library": "", "utils": "", "overrides": "", "_C": "",
     "cuda": "AcceleratorError OutOfMemoryError",
     "amp": "autocast autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache "
     "get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype get_autocast_ipu_dtype get_autocast_xla_dtype "

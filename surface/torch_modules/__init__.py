@@ -113,6 +113,8 @@ def attribute(module: str, name: str, error: AttributeError):
     """
     if name == "__all__":
         return exports(sys.modules[module])
+    if module == "plugrad.ops" and (space := imported("plugrad.library").namespace(name)) is not None:
+        return space
     path = f"{module}.{name}"
     if find_spec(path) is None or name == "__main__":
         if type(error) is not AttributeError:

@@ -6,7 +6,7 @@ import importlib
 
 from plugrad.torch_modules import attribute
 
-__all__ = ["checkpoint", "data"]
+__all__ = ["_pytree", "checkpoint", "data"]
 
 
 def __getattr__(name):
