@@ -22,8 +22,8 @@ def opcheck(op, args, kwargs=None, *, test_utils=_TESTS, raise_exception=True, a
         args, kwargs: what it is called with.
         test_utils: which tests: "test_schema" (it writes to what it says, and returns nothing that it was given),
             "test_autograd_registration" (a gradient is registered where inputs require one), "test_faketensor" (the
-            fake function gives the shapes and dtypes of the real one), "test_aot_dispatch_dynamic" (gradients agree with
-            finite differences: plugrad has no compiler ahead of time to compare with).
+            fake function gives the shapes and dtypes of the real one), "test_aot_dispatch_dynamic" (gradients agree
+            with finite differences: plugrad has no compiler ahead of time to compare with).
         raise_exception: whether to raise OpCheckError where a test fails.
         atol, rtol: of the comparison with finite differences.
     """

@@ -4,8 +4,9 @@ import uuid
 from collections.abc import Sequence
 
 import numpy
-import plugrad as torch
 import pytest
+
+import plugrad as torch
 from plugrad import Tensor, registry
 from plugrad.library import Library, OpCheckError, custom_op, opcheck
 
