@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad import Tensor, testing
+from plugrad import Tensor, autograd
 from plugrad.library.definition import definition
 from plugrad.utils import _pytree
 
@@ -104,4 +104,4 @@ def _gradients(one, args, kwargs, atol, rtol) -> None:
         return tuple(t for t in _pytree.tree_iter(one(*own, **keywords)) if isinstance(t, Tensor))
 
     inputs = [tensor.requires_grad_(wanted) for tensor, wanted in zip(inputs, asked)]
-    testing.gradcheck(function, inputs, atol=1e-5 if atol is None else atol, rtol=1e-3 if rtol is None else rtol)
+    autograd.gradcheck(function, inputs, atol=1e-5 if atol is None else atol, rtol=1e-3 if rtol is None else rtol)
