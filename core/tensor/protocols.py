@@ -45,7 +45,7 @@ class Protocols:
 
     def _shared(self, force=False):
         if not force:
-            if self._live_edge() is not None:
+            if mode.grad and self._live_edge() is not None:
                 raise RuntimeError(
                     "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
                 )
