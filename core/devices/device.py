@@ -41,6 +41,8 @@ class device(Region):
         if isinstance(type, device):
             return type if index is None else cls(type.type, index)
         if isinstance(type, int) and not isinstance(type, bool):
+            if not -(1 << 63) <= type < 1 << 63:
+                raise ValueError(f"Overflow when unpacking long long: a device has the number {type}")
             type, index = backends_room().accelerator(), type
         if not isinstance(type, str) or index is not None and not isinstance(index, int):
             raise TypeError(f"device(): a device is a string such as 'cpu' or 'cuda:0', not {type!r}, {index!r}")

@@ -247,6 +247,7 @@ def can_cast(from_: dtype, to: dtype) -> bool:
     >>> torch.can_cast(torch.double, torch.float), torch.can_cast(torch.float, torch.int)
     (True, False)
     """
+    from_, to = [SCALAR.get(given, given) if isinstance(given, type) else given for given in (from_, to)]
     _require_dtypes("can_cast", from_=from_, to=to)
     return from_._category <= to._category
 

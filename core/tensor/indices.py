@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy
+
 _VALID = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices"
 
 
@@ -19,7 +21,7 @@ def _tidy_item(item):
         if item.step is not None and item.step <= 0:
             raise ValueError("step must be greater than zero; use flip for reversed order")
         return item
-    if hasattr(item, "dtype"):
+    if hasattr(item, "dtype") and not isinstance(item, numpy.bool_):
         name = str(item.dtype).rpartition(".")[2]
         if item.ndim == 0 and "int" in name:
             return int(item)

@@ -67,7 +67,8 @@ def _check(in_channels, out_channels, stride, padding, groups, padding_mode) -> 
             raise ValueError(f"Invalid padding string {padding!r}, should be one of 'same' and 'valid'")
         if padding == "same" and any(step != 1 for step in per_dimension(stride, 1)):
             raise ValueError("padding='same' is not supported for strided convolutions; give the padding in numbers")
-    if padding_mode not in _PADDING_MODES:
+    if not isinstance(padding_mode, str) or padding_mode not in _PADDING_MODES:
+        padding_mode = padding_mode if isinstance(padding_mode, str) else type(padding_mode)
         raise ValueError(
             f"padding_mode must be one of {', '.join(map(repr, _PADDING_MODES))}, but got padding_mode={padding_mode!r}"
         )

@@ -155,9 +155,9 @@ def _row(padding_idx, rows):
     """Return the row that `padding_idx` names, counted from the start."""
     if padding_idx is None:
         return None
-    if not -rows <= padding_idx < rows:
+    if padding_idx and not -rows <= padding_idx < rows:
         raise AssertionError(f"Padding_idx must be within num_embeddings: there are {rows} rows, it is {padding_idx}")
-    return padding_idx % rows
+    return padding_idx % rows if padding_idx else 0
 
 
 def _check_table(embeddings) -> None:

@@ -76,10 +76,10 @@ class Bilinear(Module):
 
     def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
         super().__init__()
+        self.weight = parameter(out_features, in1_features, in2_features, device=device, dtype=dtype)
         if in1_features <= 0:
             raise ValueError(f"in1_features must be > 0, but got (in1_features={in1_features})")
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
-        self.weight = parameter(out_features, in1_features, in2_features, device=device, dtype=dtype)
         self.register_parameter("bias", parameter(out_features, device=device, dtype=dtype) if bias else None)
         self.reset_parameters()
 

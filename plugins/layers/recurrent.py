@@ -204,7 +204,7 @@ def _check_sizes(mode, input_size, hidden_size, num_layers, dropout, proj_size, 
         if not isinstance(value, bool):
             raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
     for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
-        if not isinstance(size, int):
+        if not isinstance(size, int) or isinstance(size, bool):
             raise TypeError(f"{name} should be of type int, got: {type(size).__name__}")
     for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
         if size <= 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad import is_grad_enabled
+from plugrad import is_grad_enabled, promote_types
 from plugrad.extend import Op, collect, composite, hookimpl, legacy_reduction, loss, op
 
 from ._reduce import check_reduction, each, reduce_values, reduced, reduced_shape, refuse_integers
@@ -145,7 +145,10 @@ def bce_logits_samples(make):
 
 
 @loss(module="BCEWithLogitsLoss", buffers=("weight", "pos_weight"))
-@composite(at=("nn.functional.binary_cross_entropy_with_logits",), autocast="float32")
+@composite(
+    at=("nn.functional.binary_cross_entropy_with_logits",), autocast="float32",
+    kinds={"weight": "tensor?", "pos_weight": "tensor?"},
+)  # fmt: skip
 def binary_cross_entropy_with_logits(
     F, input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None,
 ):  # fmt: skip
@@ -171,6 +174,9 @@ def binary_cross_entropy_with_logits(
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     _check_target(input, target)
+    if target.dtype is not input.dtype and target.is_floating_point():
+        common = promote_types(input.dtype, target.dtype)
+        input, target = input.to(common), target.to(common)
     return F.bce_logits(input, target, weight, pos_weight, reduction)
 
 

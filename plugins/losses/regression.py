@@ -205,7 +205,11 @@ def huber_loss(F, input, target, reduction="mean", delta=1.0, weight=None):
     if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     if input.shape != target.shape or input.dtype is not target.dtype:
+        if target.dtype.is_floating_point and not input.dtype.is_floating_point:
+            raise RuntimeError(f"result type {target.dtype} can't be cast to the desired output type {input.dtype}")
+        dtype = input.dtype  # that of the result, whatever the target's
         input, target = paired(F, input, target)
+        input, target = input.to(dtype), target.to(dtype)
     if weight is not None:
         return _weighted(F, F.huber(input, target, "none", delta, 1.0), weight, reduction, False)
     return F.huber(input, target, reduction, delta, 1.0)

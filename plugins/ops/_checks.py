@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import index
 
 _WORDS = {
     "bool": "Bool",
@@ -30,6 +31,18 @@ def dtype_word(dtype) -> str:
 def is_number(value) -> bool:
     """Return whether `value` is a Python number, not an array or an array's element."""
     return isinstance(value, (int, float, complex)) and not hasattr(value, "dtype")
+
+
+def ints(values) -> tuple:
+    """Return a sequence as a tuple of ints; TypeError for floats, and for a bool that PyTorch takes for no size."""
+    if values and type(values[0]) is bool:
+        raise TypeError(f"expected a sequence of ints, but found element of type bool at pos 0; write {int(values[0])}")
+    return tuple(map(index, values))
+
+
+def number(value):
+    """Return a Python number as it is, and that of a tensor or array without dimensions."""
+    return value.item() if hasattr(value, "dtype") else value
 
 
 # What `refuse` refuses, as NumPy's letters of dtypes; that of bfloat16, which is not NumPy's own, is V.

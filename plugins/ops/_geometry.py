@@ -6,6 +6,8 @@ from operator import index
 
 from plugrad.extend import is_channels_last
 
+from ._checks import ints
+
 
 def per_axis(value, n, name, function):
     """Spell `value` (a number, or a sequence of 1 or n numbers) out as a tuple of n ints."""
@@ -17,7 +19,7 @@ def per_axis(value, n, name, function):
                 f"{function}: expected {name} to be a single integer value or a list of {n} values to match the "
                 f"convolution dimensions, but got {name}={list(value)}"
             )
-        return _checked(tuple(map(index, value)), name, function)
+        return _checked(ints(value), name, function)
     return _checked((index(value),) * n, name, function)
 
 

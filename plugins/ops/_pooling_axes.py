@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from operator import index
 
 from ._geometry import per_axis
 
@@ -48,7 +49,12 @@ class Axis:
 
 
 def _spell(value):
-    return tuple(value) if isinstance(value, list) else value
+    """Return arguments as what can be a key, which 1 and 1.0 and True must not share."""
+    if not isinstance(value, (tuple, list)):
+        return value
+    if value and type(value[0]) is bool or any([type(item) is float for item in value]):
+        raise TypeError(f"expected a sequence of ints, but found {list(value)}")
+    return tuple(value)
 
 
 def sliding_axes(function, n, shape, kernel, stride, padding, dilation, ceil_mode):
@@ -122,7 +128,7 @@ def _adaptive_axes(function, n, shape, output_size):
     if len(output_size) != n:
         wanted = "'output_size' should contain one int" if n == 1 else f"output_size must be {n}"
         raise RuntimeError(f"{function}: {wanted} numbers (internal error otherwise), but got {output_size}")
-    size = [length if s is None else int(s) for s, length in zip(output_size, shape[-n:])]
+    size = [length if s is None else index(s) for s, length in zip(output_size, shape[-n:])]
     if max(size) >= 1 << 31:
         raise RuntimeError(f"{function}: not enough memory for a result of the size {output_size}")
     if min(size) < 0:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, collect, composite, hookimpl, is_integer, op
+import plugrad
+from plugrad.extend import Op, collect, composite, hookimpl, is_integral, op
 
-from ._checks import dtype_word
+from ._checks import dtype_word, number
 from .matmul import check_batches, check_matrix, product, product_shape
 from .shape import sum_to_shape
+
+_ONE = 1  # factors that are this very int need no look
 
 
 def _check_added(input, mat1, mat2) -> None:
@@ -37,10 +40,22 @@ def _check_expands(shape, target) -> None:
             )
 
 
+def _factors(dtype, beta, alpha):
+    """Return beta and alpha as numbers that may scale a dtype: whole ones for integers; no complex ones for reals."""
+    beta, alpha, real = number(beta), number(alpha), "complex" not in str(dtype)
+    for factor in (beta, alpha):
+        if real and isinstance(factor, complex) and factor.imag:
+            raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: it is complex")
+    if is_integral(dtype):
+        return int(beta), int(alpha)
+    return beta, alpha
+
+
 def added(input, result, beta, alpha):
     """`beta * input + alpha * result`; with `beta=0` a NaN in `input` doesn't count."""
-    dtype, integral = result.dtype, is_integer(result.dtype)
-    beta, alpha = (int(beta), int(alpha)) if integral else (beta, alpha)
+    dtype = result.dtype
+    if beta is not _ONE or alpha is not _ONE:
+        beta, alpha = _factors(dtype, beta, alpha)
     _check_expands(input.shape, result.shape)
     if alpha != 1:
         result = result * alpha
@@ -107,8 +122,7 @@ def _plus(F, input, result, beta, alpha):
     _check_expands(tuple(input.shape), target)
     if input.dtype != result.dtype:
         raise RuntimeError(f"self and mat2 must have the same dtype, but got {input.dtype} and {result.dtype}")
-    if not (result.is_floating_point() or result.is_complex()):
-        beta, alpha = int(beta), int(alpha)
+    beta, alpha = _factors(result.dtype.numpy, beta, alpha)
     result = result if alpha == 1 else result * alpha
     if beta == 0:
         return result
@@ -154,8 +168,12 @@ def addr(F, input, vec1, vec2, *, beta=1, alpha=1):
     result = F.outer(vec1, vec2)
     _check_expands(tuple(input.shape), tuple(result.shape))
     for factor, name in ((beta, "beta"), (alpha, "alpha")):
+        factor = number(factor)
         if isinstance(factor, float) and not (result.is_floating_point() or result.is_complex()):
             raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+        if isinstance(factor, bool) and result.dtype is not plugrad.bool:
+            raise RuntimeError(f"Boolean {name} only supported for Boolean results; write {int(factor)}")
+    beta, alpha = _factors(result.dtype.numpy, beta, alpha)
     if "bool" in str(result.dtype):
         result = result & bool(alpha)
         return result | input if beta else result

@@ -16,13 +16,14 @@ from plugrad.extend import (
     unary,
 )
 
-from ._checks import BOOL, BOOL_OR_COMPLEX, INTEGER, INTEGRAL, is_number, refuse
+from ._checks import BOOL, BOOL_OR_COMPLEX, INTEGER, INTEGRAL, is_number, number, refuse
 
 _ONE = 1  # an alpha that is this very int scales nothing; True and 1.0 have to be looked at
 
 
 def _check_alpha(array, alpha):
     kind = getattr(getattr(array, "dtype", None), "kind", "c")
+    alpha = number(alpha)
     if kind in INTEGER and isinstance(alpha, float):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if kind != "c" and isinstance(alpha, complex):
@@ -479,6 +480,8 @@ def lerp(xp, input, end, weight):
     >>> torch.lerp(torch.tensor([1., 2.]), torch.tensor([3., 4.]), 0.5)
     tensor([2., 3.])
     """
+    if getattr(weight, "ndim", 0) and weight.dtype != input.dtype:
+        raise RuntimeError(f"expected dtype {input.dtype} for `weight` but got dtype {weight.dtype}")
     refuse(INTEGRAL, "lerp_kernel_scalar" if is_number(weight) else "lerp_kernel_tensor", input)
     span = xp.subtract(end, input)
     if isinstance(weight, (int, float)):

@@ -46,7 +46,7 @@ def _parse(args, dtype, device):
             dtype, device = value.dtype, value.device
         elif isinstance(value, bool):
             flags.append(value)
-        elif isinstance(value, (str, int, plugrad.device)):
+        elif isinstance(value, (str, int, plugrad.device)) and value is args[0]:
             device = value
         elif value is not None:
             raise TypeError(
@@ -67,6 +67,12 @@ def to(F, input, args, *, dtype=None, device=None, non_blocking=False, copy=Fals
     tensor([1, 1])
     """
     args = args if isinstance(args, (tuple, list)) else (args,)
+    if args and isinstance(args[0], bool):
+        raise TypeError("to() received an invalid combination of arguments: a dtype, a device or a Tensor comes first")
+    if device is not None and args and isinstance(args[0], plugrad.dtype):
+        raise TypeError(
+            "to() received an invalid combination of arguments: write to(device, dtype), or name both of them"
+        )
     dtype, device, flags = _parse(args, dtype, device)
     copy = copy or len(flags) > 1 and flags[1]
     result = input
@@ -151,7 +157,7 @@ _casts = {
 }  # fmt: skip
 
 
-@composite(at=("Tensor.type_as",))
+@composite(at=("Tensor.type_as",), kinds={"other": "tensor"})
 def type_as(F, input, other):
     """Return the tensor with the dtype and device of another.
 

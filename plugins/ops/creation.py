@@ -9,6 +9,8 @@ from plugrad.extend import Op, collect, composite, factory, get_default_dtype, h
 from . import _memory_formats
 from ._checks import fitted
 
+_LONG = 1 << 63  # what int64 does not hold
+
 
 def number(name, value):
     """A Python number out of a number or a 0-d array."""
@@ -192,7 +194,8 @@ def arange(xp, start=None, end=None, step=1, *, dtype=None):
         if start is None:
             raise TypeError('arange() missing 1 required positional arguments: "end"')
         start, end = 0, start
-    if dtype is None and start.__class__ is end.__class__ is step.__class__ is int and start <= end and step > 0:
+    whole = start.__class__ is end.__class__ is step.__class__ is int
+    if dtype is None and whole and start <= end < _LONG and step > 0:
         return xp.arange(start, end, step, "int64")
     start, end, step = (number("arange", v) for v in (0 if start is None else start, end, step))
     if dtype is None:
@@ -219,6 +222,8 @@ def progression(start, end, step, integral, inclusive=False):
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     if integral:
         start, end, step = int(start), int(end), int(step)
+        if not all([-_LONG <= bound < _LONG for bound in (start, end, step)]):
+            raise RuntimeError("value cannot be converted to type int64_t without overflow")
         if step == 0:
             raise ValueError("step must be nonzero after conversion to an integer dtype")
         steps, rest = divmod(end - start, step)

@@ -321,7 +321,7 @@ def diff(F, input, n=1, dim=-1, prepend=None, append=None):
     joined = F.cat(pieces, dim) if len(pieces) > 1 else input
     for _ in range(min(n, joined.shape[dim])):
         early, late = _part(joined, dim, 0, _last(joined, dim)), _part(joined, dim, 1, None)
-        joined = F.logical_xor(late, early) if "bool" in str(input.dtype) else late - early
+        joined = F.logical_xor(late, early) if "bool" in str(joined.dtype) else late - early
     return joined
 
 
@@ -462,6 +462,8 @@ def gradient(F, input, *, spacing=None, dim=None, edge_order=1):
     for d, step in zip(dims, steps):
         if input.shape[d] < edge_order + 1:
             raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+        if isinstance(step, int) and not step:
+            raise RuntimeError("torch.gradient expected a spacing other than 0")
         if hasattr(step, "ndim") and tuple(step.shape) != (input.shape[d],):
             raise RuntimeError(
                 "torch.gradient expected each element of the spacing list to have the size of its "

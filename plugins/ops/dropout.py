@@ -28,9 +28,15 @@ def dropout_mask_samples(make):
     yield make(2, 3), (2, 3), 0.5
 
 
-def _check(p):
+def _check(p, error=ValueError):
     if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        error = error if p == p else RuntimeError
+        raise error(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _check_batched(input, p, training):
+    if training and p > 0 and input.ndim < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
 
 
 def _check_dtype(input):
@@ -96,10 +102,13 @@ def dropout_samples(make):
 def dropout_legacy(F, input, p, train):
     """Zero each element with probability `p` if `train`.
 
+    Raises RuntimeError unless 0 <= p <= 1.
+
     >>> import plugrad as torch
     >>> torch.dropout(torch.ones(2), 0.5, False)
     tensor([1., 1.])
     """
+    _check(p, RuntimeError)
     return _drop(F, input, p, train, False, tuple(input.shape))
 
 
@@ -122,6 +131,7 @@ def _channel_dropout(F, n, input, p, training, inplace):
         "second dimension is taken for the channels",
         stacklevel=4,
     )
+    _check_batched(input, p, training)
     return _drop(F, input, p, training, inplace, _channels(input))
 
 
@@ -182,7 +192,7 @@ def dropout3d_samples(make):
     yield make(2, 3, 2, 2, 2)
 
 
-@composite(at=("nn.functional.alpha_dropout", "alpha_dropout"))
+@composite(at=("nn.functional.alpha_dropout",))
 def alpha_dropout(F, input, p=0.5, training=False, inplace=False):
     """Dropout that keeps mean and variance, for SELU networks.
 
@@ -201,7 +211,7 @@ def alpha_dropout_samples(make):
     yield make(3, 4), 0.5, True
 
 
-@composite(at=("nn.functional.feature_alpha_dropout", "feature_alpha_dropout"))
+@composite(at=("nn.functional.feature_alpha_dropout",))
 def feature_alpha_dropout(F, input, p=0.5, training=False, inplace=False):
     """`alpha_dropout` of whole channels of (N, C, *).
 
@@ -209,8 +219,7 @@ def feature_alpha_dropout(F, input, p=0.5, training=False, inplace=False):
     >>> torch.nn.functional.feature_alpha_dropout(torch.ones(1, 2, 2)).shape
     torch.Size([1, 2, 2])
     """
-    if training and p > 0 and input.ndim < 2:
-        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    _check_batched(input, p, training)
     return _drop_alpha(F, input, p, training, inplace, _channels(input))
 
 
@@ -227,12 +236,42 @@ def feature_dropout(F, input, p, train):
     >>> torch.feature_dropout(torch.ones(1, 2), 0.5, False)
     tensor([[1., 1.]])
     """
-    if train and p > 0 and input.ndim < 2:
-        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    _check(p, RuntimeError)
+    _check_batched(input, p, train)
     return _drop(F, input, p, train, False, _channels(input))
 
 
-feature_dropout.samples(explicit_dropout_samples)
+@composite(at=("alpha_dropout",))
+def explicit_alpha_dropout(F, input, p, train):
+    """Dropout that keeps mean and variance, for SELU networks, if `train`.
+
+    Raises RuntimeError unless 0 <= p <= 1.
+
+    >>> import plugrad as torch
+    >>> torch.alpha_dropout(torch.ones(2), 0.5, False)
+    tensor([1., 1.])
+    """
+    _check(p, RuntimeError)
+    return _drop_alpha(F, input, p, train, False, tuple(input.shape))
+
+
+@composite(at=("feature_alpha_dropout",))
+def explicit_feature_alpha_dropout(F, input, p, train):
+    """Dropout of whole channels of (N, C, *) that keeps mean and variance, if `train`.
+
+    Raises RuntimeError unless 0 <= p <= 1.
+
+    >>> import plugrad as torch
+    >>> torch.feature_alpha_dropout(torch.ones(1, 2), 0.5, False)
+    tensor([[1., 1.]])
+    """
+    _check(p, RuntimeError)
+    _check_batched(input, p, train)
+    return _drop_alpha(F, input, p, train, False, _channels(input))
+
+
+for _op in (feature_dropout, explicit_alpha_dropout, explicit_feature_alpha_dropout):
+    _op.samples(explicit_dropout_samples)
 
 
 @hookimpl

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op
 
 from .matmul import product
@@ -42,7 +43,7 @@ def _autocast(input, other, labels):
     return "lower" if _layout(labels)[-1] else None  # without sums it is no matrix product
 
 
-@op(at=(), node="BmmBackward0", autocast=_autocast)
+@op(at=(), node="BmmBackward0", autocast=_autocast, kinds={"input": "tensor", "other": "tensor"})
 def contract(xp, input, other, labels):
     """Sum of products of two tensors, by three words of labels as in `einsum`.
 
@@ -277,6 +278,9 @@ def einsum(F, equation, operands=()):
     first, joins, last = plan
     result = _run(F, operands[0], first)
     for (steps, labels, other_steps), operand in zip(joins, operands[1:]):
+        if operand.dtype is not result.dtype and set(labels[2]).issuperset(labels[0] + labels[1]):
+            common = plugrad.promote_types(operand.dtype, result.dtype)  # nothing is summed: a product of elements
+            result, operand = result.to(common), operand.to(common)
         result = F.contract(_run(F, result, steps), _run(F, operand, other_steps), labels)
     return _run(F, result, last)
 

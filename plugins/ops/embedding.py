@@ -36,6 +36,8 @@ def embedding(xp, weight, indices, padding_idx=-1, scale_grad_by_freq=False, spa
     if indices.size:
         low, high = ix.extent(indices)
         if low < 0 or high >= len(weight):
+            if not len(weight):
+                raise RuntimeError("embedding(): the table has no rows: self indexing axis dim should be positive")
             raise IndexError(
                 f"index out of range in self: indices must lie between 0 and {len(weight) - 1}, but they go from "
                 f"{low} to {high}"

@@ -101,6 +101,11 @@ def embedding_bag(
     _check_mode(mode, weight, scale_grad_by_freq, sparse, factors)
     if starts.dtype != input.dtype:
         raise RuntimeError(f"expected input and offsets to have the same dtype, got {input.dtype} and {starts.dtype}")
+    if factors is not None and factors.dtype != weight.dtype:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
+            f"'per_sample_weights', but they are {weight.dtype} and {factors.dtype}; convert one with .to(dtype)"
+        )
     bags = starts.shape[0]
     places = plugrad.arange(input.shape[0], dtype=starts.dtype, device=input.device)
     bag = F.searchsorted(starts, places, right=True) - 1

@@ -157,7 +157,7 @@ def geometric(xp, input, p, *, generator=None):
     return xp.ceil(xp.log(drawn) / math.log1p(-p)).astype(input.dtype)
 
 
-@op(at=(), inplace=True, like="input")
+@op(at=(), inplace=True, like="input", kinds={"from_": "int?", "to": "int?"})
 def random(xp, input, from_=None, to=None, *, generator=None):
     """Fill with random integers of [from_, to).
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from math import prod
 
-import plugrad
-from plugrad.extend import Op, axes, collect, composite, factory, hookimpl, op
+import numpy
 
-from ._checks import dtype_word
+import plugrad
+from plugrad.extend import Op, axes, collect, composite, factory, hookimpl, is_integral, op
+
+from ._checks import dtype_word, ints
 
 _COMPLEX = {"f": "complex64", "d": "complex128"}  # by the character of the dtype
 _REAL = {"F": "float32", "D": "float64"}
@@ -178,7 +180,8 @@ def _transform(F, name, input, sizes, dims, norm, out):
     forward, to_real, from_real = transform in _FORWARD, transform in ("irfft", "hfft"), transform in ("rfft", "ihfft")
     if (to_real or from_real) and not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
-    full = [input.shape[d] if n in (None, -1) else int(n) for d, n in zip(dims, sizes)]
+    sizes = [-1 if n is None else n for n in sizes]
+    full = [input.shape[d] if n == -1 else n for d, n in zip(dims, ints(sizes))]
     if to_real and sizes[-1] in (None, -1):
         full[-1] = 2 * (full[-1] - 1)
     for n in full:
@@ -345,6 +348,13 @@ def ifftshift(F, input, dim=None):
 ifftshift.samples(fftshift_samples)
 
 
+def _frequencies(function, name, n, d, dtype):
+    dtype = numpy.dtype(dtype)
+    if is_integral(dtype):
+        raise RuntimeError(f"{name} requires a floating point or complex dtype, not {dtype}")
+    return (function(int(n)) / d).astype(dtype)
+
+
 @factory(at=("fft.fftfreq",), promote="float")
 def fftfreq(xp, n, d=1.0, *, dtype):
     """Frequency of each of the `n` coefficients of `fft`, for samples `d` apart.
@@ -353,7 +363,7 @@ def fftfreq(xp, n, d=1.0, *, dtype):
     >>> torch.fft.fftfreq(4)
     tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
     """
-    return (xp.fft.fftfreq(n) / d).astype(dtype)
+    return _frequencies(xp.fft.fftfreq, "fftfreq", n, d, dtype)
 
 
 @factory(at=("fft.rfftfreq",), promote="float")
@@ -364,7 +374,7 @@ def rfftfreq(xp, n, d=1.0, *, dtype):
     >>> torch.fft.rfftfreq(4)
     tensor([0.0000, 0.2500, 0.5000])
     """
-    return (xp.fft.rfftfreq(n) / d).astype(dtype)
+    return _frequencies(xp.fft.rfftfreq, "rfftfreq", n, d, dtype)
 
 
 @fftfreq.samples

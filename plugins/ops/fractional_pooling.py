@@ -66,7 +66,12 @@ def _sizes(name, input, kernel_size, output_size, output_ratio, axes):
             f"{name}(): Expected {axes + 1}D or {axes + 2}D tensor with no zero-size dimension other than the batch's, "
             f"but got: {list(input.shape)}"
         )
+    for what, values in (("kernel_size", kernel), ("output_size", output)):
+        if len(values) != axes:
+            raise RuntimeError(f"{name}: {what} must either be a single Int or tuple of {axes} Ints")
     for n, window, count in zip(shape, kernel, output):
+        if window < 1 or count < 1:
+            raise RuntimeError(f"{name}(): windows of {window} elements, {count} of them: both must be at least 1")
         if count + window - 1 > n:
             raise RuntimeError(
                 f"{name}(): pool size {window} too large relative to input size {n} for {count} windows"
@@ -82,6 +87,10 @@ def _pool(F, name, axes, input, kernel_size, output_size, output_ratio, samples)
         samples = plugrad.rand(n, channels, axes, dtype=input.dtype, device=input.device)
     if not isinstance(samples, plugrad.Tensor):
         raise TypeError(f"{name}(): argument '_random_samples' must be Tensor, not {type(samples).__name__}")
+    if samples.shape != (n, channels, axes):
+        raise RuntimeError(
+            f"Expect _random_samples to have 3 dimensions, of sizes {[n, channels, axes]}, got {list(samples.shape)}"
+        )
     if samples.dtype != input.dtype:
         raise RuntimeError(f"Expect _random_samples to have the dtype of input, {input.dtype}, not {samples.dtype}")
     where = F.fractional_argmax(batch.detach(), samples, kernel, output)

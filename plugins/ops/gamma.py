@@ -53,6 +53,8 @@ def mvlgamma(F, input, p):
     >>> torch.mvlgamma(torch.tensor([2.]), 2)
     tensor([0.4516])
     """
+    if input.dtype.is_complex or str(input.dtype).endswith("bool"):
+        raise RuntimeError(f"The input tensor may not be a {input.dtype} tensor; convert it with .float()")
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
     if p >= 1 << 31:

@@ -326,12 +326,14 @@ def index_select(xp, input, dim, index):
     """
     dim, index = axes(dim, input.ndim), vector(xp, "index_select", index)
     array = input if input.ndim else input.reshape(1)
+    if input.ndim == 0 and index.size != 1:
+        raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
     if index.size:
         low, high = ix.extent(index)
         if low < 0 or high >= array.shape[dim]:
-            raise IndexError(f"index out of range in self: it must lie in [0, {array.shape[dim] - 1}]")
-    if input.ndim == 0 and index.size != 1:
-        raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
+            # PyTorch's class of it depends on the dimension.
+            error = RuntimeError if dim and array.shape[dim] else IndexError
+            raise error(f"index out of range in self: it must lie in [0, {array.shape[dim] - 1}]")
     out = array.take(index, dim)
     return out if input.ndim else out.reshape(())
 

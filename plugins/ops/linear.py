@@ -130,6 +130,10 @@ def bilinear(F, input1, input2, weight, bias=None):
     >>> torch.bilinear(torch.tensor([1., 2.]), torch.tensor([1., 1.]), torch.ones(1, 2, 2))
     tensor([6.])
     """
+    parts = {"input1": input1, "input2": input2, "weight": weight, **({} if bias is None else {"bias": bias})}
+    if len({part.dtype for part in parts.values()}) > 1:
+        got = ", ".join(f"{name}: {part.dtype}" for name, part in parts.items())
+        raise RuntimeError(f"All tensors must have the same dtype, got {got}; convert them with .to(dtype)")
     for i, (one, other) in enumerate(zip(input1.shape[:-1], input2.shape[:-1])):
         if one != other:
             raise RuntimeError(f"bilinear(): input batch dimensions do not match at dim {i}: got {one} and {other}")

@@ -192,6 +192,10 @@ def lu_unpack(F, LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
     tensor([[1., 0.],
             [0., 1.]])
     """
+    if LU_data.ndim < 2:
+        raise RuntimeError(
+            f"torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: {list(LU_data.shape)} instead"
+        )
     if "int32" not in str(LU_pivots.dtype):
         raise RuntimeError(
             "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype. "
@@ -258,6 +262,11 @@ def linalg_lu_solve(F, LU, pivots, B, *, left=True, adjoint=False, out=None):
     check_square(name, Described(LU), "LU")
     if "int32" not in str(pivots.dtype):
         raise RuntimeError(f"{name}: pivots should be a Tensor of scalar type torch.int32")
+    if pivots.shape[-1:] != LU.shape[-1:]:
+        raise RuntimeError(
+            f"{name}: Number of pivots per batch should be same as the dimension of the matrix: {list(pivots.shape)} "
+            f"for matrices {list(LU.shape)}"
+        )
     if LU.dtype != B.dtype:
         raise RuntimeError(
             f"{name}: Expected LU and B to have the same dtype, but found LU of type {LU.dtype} and B "

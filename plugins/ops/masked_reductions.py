@@ -64,7 +64,7 @@ def _greatest(input):
 
 def _dims(dim, ndim):
     """The dimensions reduced, as a tuple of non-negative ints."""
-    if dim is None:
+    if dim is None or dim == () or dim == []:
         return tuple(range(ndim))
     return axes(tuple(dim) if isinstance(dim, (tuple, list)) else (dim,), ndim)
 
@@ -193,7 +193,7 @@ def median(F, input, dim=-1, *, keepdim=False, dtype=None, mask=None):
     >>> torch.masked.median(torch.tensor([1.0, 2.0, 3.0]), mask=torch.tensor([False, True, True]))
     tensor(2.)
     """
-    (dim,) = _dims(dim, input.ndim)
+    dim = _dims(dim, input.ndim)[0]
     floats = input if input.is_floating_point() else input.float()
     medians = F.nanmedian(_filled(F, floats, mask, math.nan), dim, keepdim)
     if input.is_floating_point():

@@ -207,8 +207,9 @@ def meshgrid(F, tensors, *, indexing=None):
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     for t in tensors:
-        if t.dtype != tensors[0].dtype:
-            raise RuntimeError("meshgrid expects all tensors to have the same dtype")
+        for what in ("dtype", "device"):
+            if getattr(t, what) != getattr(tensors[0], what):
+                raise RuntimeError(f"meshgrid expects all tensors to have the same {what}")
         if t.ndim > 1:
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {list(t.shape)}")
     n = len(tensors)

@@ -11,6 +11,8 @@ from math import prod
 
 from plugrad.extend import Op, collect, composite, hookimpl
 
+from ._checks import ints
+
 
 def _not_for(name, input):
     if not input.dtype.is_floating_point:
@@ -52,21 +54,28 @@ def batch_norm(
 
     In training by the statistics of the batch, towards which `running_mean` and `running_var` (C,), unless
     None, are moved by the fraction `momentum`; otherwise by the running ones. Then multiplied by `weight`
-    (C,) and shifted by `bias` (C,). Raises ValueError when in training there is one element per channel only.
+    (C,) and shifted by `bias` (C,). Raises ValueError when in training there is one element per channel only,
+    or `eps` is not positive.
 
     >>> import plugrad as torch
-    >>> torch.nn.functional.batch_norm(torch.tensor([[1.], [3.]]), None, None, training=True, eps=0)
-    tensor([[-1.],
-            [ 1.]])
+    >>> torch.nn.functional.batch_norm(torch.tensor([[1.], [3.]]), None, None, training=True)
+    tensor([[-1.0000],
+            [ 1.0000]])
     """
+    if training and eps <= 0:
+        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    return _in_batch(F, input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def _in_batch(F, input, running_mean, running_var, weight, bias, training, momentum, eps):
     _not_for("batch_norm", input)
     channels = input.shape[1] if input.ndim > 1 else 0
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
     named = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     for name, part in named.items():
         if part is not None and part.shape != (channels,):
             raise RuntimeError(f"{name} should contain {channels} elements not {part.numel()}")
-    if (running_mean is None) != (running_var is None):
-        raise ValueError("running_mean and running_var must either both be None or neither be None")
     if not training and running_mean is None:
         raise RuntimeError("running_mean must be defined in evaluation mode")
     shape = _channels(input)
@@ -125,7 +134,7 @@ def instance_norm_samples(make):
 
 
 def _check_normalized(input, normalized_shape, weight, bias):
-    shape = tuple(normalized_shape)
+    shape = ints(normalized_shape)
     if not shape:
         raise RuntimeError(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
@@ -227,6 +236,10 @@ def rms_norm(F, input, normalized_shape, weight=None, eps=None):
     >>> torch.nn.functional.rms_norm(torch.tensor([3., 4.]), (2,))
     tensor([0.8485, 1.1314])
     """
+    if input.ndim < len(normalized_shape):
+        raise ValueError(
+            f"Input tensor must have at least {len(normalized_shape)} dimensions, but got {input.ndim}"
+        )
     dims = _check_normalized(input, normalized_shape, weight, None)
     if not (input.dtype.is_floating_point or input.dtype.is_complex):
         raise NotImplementedError(f"\"rms_norm\" not implemented for '{input.dtype}': convert the input with .float()")
@@ -338,6 +351,8 @@ def native_group_norm(F, input, weight, bias, N, C, HxW, group, eps):
     (tensor([[2.]]), tensor([[1.]]))
     """
     _not_for("group_norm", input)
+    if group <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {group}")
     result, mean, variance = _in_groups(F, input, group, weight, bias, eps)
     return _with_statistics(F, result, mean, variance, eps, (N, group))
 
@@ -363,7 +378,7 @@ def native_batch_norm(F, input, weight, bias, running_mean, running_var, trainin
     >>> mean, rstd
     (tensor([2.]), tensor([1.]))
     """
-    result = F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    result = _in_batch(F, input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
         return result, input.new_empty(0), input.new_empty(0)
     dims = (0, *range(2, input.ndim))

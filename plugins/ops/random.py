@@ -10,6 +10,7 @@ import numpy
 
 from plugrad.extend import Op, collect, composite, factory, hookimpl, op, rng
 
+from ._checks import ints
 from ._draws import (
     check_range,
     coin_flips,
@@ -92,7 +93,9 @@ def randint(
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
-    if size is None:
+    if size is not None:
+        size = ints(size)
+    else:
         raise TypeError("randint() takes a tuple of ints as its size: write randint(10, (2, 3)) or (5, 10, (2, 3))")
     return F.randint_sized(
         low, high, size, generator=generator, out=out, dtype=dtype, device=device, requires_grad=requires_grad
@@ -182,6 +185,8 @@ def randint_like(
     >>> torch.randint_like(torch.zeros(2), 1)
     tensor([0., 0.])
     """
+    if (dtype or input.dtype).is_complex:
+        raise RuntimeError("randint_like handles only integral, floating-point and boolean types; pass dtype=")
     if low is None and high is None:
         raise TypeError("randint_like() lacks the end of the range: write randint_like(input, 10)")
     low, high = (0, low) if high is None else (low or 0, high)

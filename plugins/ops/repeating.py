@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from operator import index
-
 import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op
 
+from ._checks import ints
 from ._memory_formats import empty, empty_in_order, preserves
 
 
@@ -104,7 +103,7 @@ def roll(xp, input, shifts, dims=()):
     >>> torch.roll(torch.tensor([1, 2, 3]), 1)
     tensor([3, 1, 2])
     """
-    shifts = (shifts,) if isinstance(shifts, int) else tuple(map(index, shifts))
+    shifts = (shifts,) if isinstance(shifts, int) else ints(shifts)
     dims = (dims,) if isinstance(dims, int) else tuple(dims or ())
     if not dims and len(shifts) == 1:
         return xp.roll(input, shifts[0])
@@ -142,7 +141,7 @@ def repeat(xp, input, repeats):
 
 
 def checked_repeats(input, repeats):
-    repeats = (repeats,) if isinstance(repeats, int) else tuple(map(index, repeats))
+    repeats = (repeats,) if isinstance(repeats, int) else ints(repeats)
     if len(repeats) < input.ndim:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     if min(repeats, default=0) < 0:
@@ -182,7 +181,7 @@ def tile(F, input, dims):
     tensor([[1, 1],
             [2, 2]])
     """
-    return F.repeat(input, (1,) * (input.ndim - len(dims)) + tuple(dims))
+    return F.repeat(input, (1,) * (input.ndim - len(dims)) + ints(dims))
 
 
 @tile.samples

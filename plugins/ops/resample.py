@@ -6,6 +6,7 @@ from math import ceil
 
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
+from ._checks import ints
 from ._geometry import like_images
 
 
@@ -164,6 +165,12 @@ _MODES = {
 }
 
 
+def _scaled(size, factor):
+    if factor - factor != 0:
+        raise RuntimeError(f"value cannot be converted to type int64_t without overflow: scale_factor is {factor}")
+    return int(size * factor)
+
+
 def _target(input, size, scale_factor, recompute_scale_factor):
     """The new size, and the distance of outputs along each axis."""
     n, old = input.ndim - 2, tuple(input.shape[2:])
@@ -183,9 +190,9 @@ def _target(input, size, scale_factor, recompute_scale_factor):
     if size is not None:
         if recompute_scale_factor:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
-        new = tuple(int(s) for s in given)
+        new = ints(given)
     else:
-        new = tuple(int(s * float(f)) for s, f in zip(old, given))
+        new = tuple(_scaled(s, float(f)) for s, f in zip(old, given))
     if min(new) <= 0 or 0 in input.shape[1:]:
         raise RuntimeError(
             f"Input and output sizes should be greater than 0, but got input ({', '.join(map(str, old))}) output "
@@ -196,7 +203,10 @@ def _target(input, size, scale_factor, recompute_scale_factor):
     return new, tuple(s / t for s, t in zip(old, new))
 
 
-@composite(at=("nn.functional.interpolate",), kinds={"size": "int|ints?"}, autocast={"cuda": "float32"})
+_KINDS = {"size": "int|ints?", "scale_factor": "float|floats?"}
+
+
+@composite(at=("nn.functional.interpolate",), kinds=_KINDS, autocast={"cuda": "float32"})
 def interpolate(
     F,
     input,
@@ -220,6 +230,8 @@ def interpolate(
     >>> torch.nn.functional.interpolate(torch.tensor([[[1., 3.]]]), size=4, mode="linear", align_corners=False)
     tensor([[[1.0000, 1.5000, 2.5000, 3.0000]]])
     """
+    if not isinstance(mode, str):
+        raise NotImplementedError(f"mode must be a string such as 'bilinear', not {type(mode).__name__}")
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
             raise ValueError(
@@ -257,7 +269,7 @@ def interpolate_samples(make):
     yield make.args(make(1, 2, 3, 4), scale_factor=2, mode="bilinear", align_corners=True)
 
 
-@composite(at=("nn.functional.upsample",), kinds={"size": "int|ints?"})
+@composite(at=("nn.functional.upsample",), kinds=_KINDS)
 def upsample(F, input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """Bring (N, C, *) to another size: the old name of `interpolate`.
 
@@ -271,7 +283,7 @@ def upsample(F, input, size=None, scale_factor=None, mode="nearest", align_corne
 upsample.samples(interpolate_samples)
 
 
-@composite(at=("nn.functional.upsample_nearest",), kinds={"size": "int|ints?"})
+@composite(at=("nn.functional.upsample_nearest",), kinds=_KINDS)
 def upsample_nearest(F, input, size=None, scale_factor=None):
     """Bring (N, C, *) to another size, copying the nearest element: an old name.
 
@@ -282,7 +294,7 @@ def upsample_nearest(F, input, size=None, scale_factor=None):
     return F.interpolate(input, size, scale_factor, "nearest")
 
 
-@composite(at=("nn.functional.upsample_bilinear",), kinds={"size": "int|ints?"})
+@composite(at=("nn.functional.upsample_bilinear",), kinds=_KINDS)
 def upsample_bilinear(F, input, size=None, scale_factor=None):
     """Bring images to another size, bilinearly, keeping corners: an old name.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from plugrad import bfloat16, finfo
-from plugrad.extend import Op, binary, collect, conj, hookimpl, is_integral, op, unary
+from plugrad.extend import Op, binary, collect, conj, hookimpl, is_floating, is_half, is_integral, op, unary
 
 from ._checks import BOOL, INTEGER, NOT_FLOATING, is_complex, is_number, refuse
 
@@ -281,10 +281,11 @@ def frexp(xp, input):
     mantissa=tensor([0.5000, 0.7500]),
     exponent=tensor([4, 2], dtype=torch.int32))
     """
-    if input.dtype.kind != "f":
+    if not is_floating(input.dtype):
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
-    mantissa, exponent = xp.frexp(input)
-    return mantissa, exponent.astype("int32")
+    single = is_half(input.dtype)  # which array libraries' frexp of bfloat16 is not
+    mantissa, exponent = xp.frexp(input.astype("float32") if single else input)
+    return mantissa.astype(input.dtype) if single else mantissa, exponent.astype("int32")
 
 
 @frexp.vjp

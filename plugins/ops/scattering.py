@@ -417,6 +417,8 @@ def slice_scatter(F, input, src, dim=0, start=None, end=None, step=1):
     >>> torch.slice_scatter(torch.zeros(3), torch.ones(2), 0, 1, 3)
     tensor([0., 1., 1.])
     """
+    if step < 1:
+        raise RuntimeError(f"slice step must be positive, but it is {step}")
     index = (slice(None),) * axes(dim, input.ndim) + (slice(start, end, step),)
     return embed(F, input, src, index, F.getitem(input, index).shape)
 

@@ -34,6 +34,11 @@ def clamp(xp, input, min=None, max=None):
     >>> torch.clamp(torch.tensor([-2., 0.5, 2.]), -1, 1)
     tensor([-1.0000,  0.5000,  1.0000])
     """
+    if (is_number(min) and getattr(max, "ndim", 0)) or (is_number(max) and getattr(min, "ndim", 0)):
+        raise TypeError(
+            "clamp() received an invalid combination of arguments: min and max are two numbers or two tensors; write "
+            "torch.tensor(...) around the number"
+        )
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     _refuse_clamp("clamp", input, min, max)

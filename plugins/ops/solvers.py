@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import plugrad
 from plugrad.extend import Op, broadcast_shapes, collect, composite, hookimpl, op, scipy_of
 
 from ._linalg import (
@@ -427,6 +428,13 @@ def cholesky_inverse(F, input, upper=False):
             [0.0000, 0.2500]])
     """
     check_square("cholesky_inverse", Described(input))
+    diagonal = input.detach().diagonal(dim1=-2, dim2=-1)
+    if not input.is_meta and bool((diagonal == 0).any()):
+        first = int((diagonal == 0).reshape(-1).nonzero()[0]) % input.shape[-1] + 1
+        raise plugrad.linalg.LinAlgError(
+            f"cholesky_inverse: The diagonal element {first} is zero, the inversion could not be completed because the "
+            "input matrix is singular."
+        )
     identity = F.expand(F.eye(input.shape[-1], dtype=input.dtype, device=input.device), tuple(input.shape))
     return F.cholesky_solve(identity, input, upper)
 

@@ -100,6 +100,8 @@ def topk(xp, input, k, dim=-1, largest=True, sorted=True):
     """
     dim, array = axes(dim, input.ndim), lift(input)
     n = array.shape[dim]
+    if array.dtype.kind == "b":
+        raise RuntimeError("topk does not support bool dtypes; convert with .int()")
     if not 0 <= k <= n:
         raise RuntimeError(f"selected index k out of range: k is {k}, dimension {dim} has size {n}")
     array = xp.moveaxis(array, dim, -1)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from operator import index
-
 from plugrad.extend import Op, axes, collect, composite, hookimpl, view
 
+from ._checks import ints
 from .views import as_strided_array
 
 
@@ -56,7 +55,7 @@ def split_with_sizes(xp, input, split_sizes, dim=0):
     """
     if input.ndim == 0:
         raise RuntimeError("split_with_sizes expects at least a 1-dimensional tensor")
-    dim, sizes = axes(dim, input.ndim), [int(n) for n in split_sizes]
+    dim, sizes = axes(dim, input.ndim), list(ints(split_sizes))
     if min(sizes, default=0) < 0:
         raise RuntimeError(
             f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={sizes}"
@@ -140,10 +139,10 @@ def section_indices(n, indices_or_sections):
             )
         small, rest = divmod(n, indices_or_sections)
         return [i * small + min(i, rest) for i in range(1, indices_or_sections)]
-    return [index(place) for place in indices_or_sections]
+    return ints(indices_or_sections)
 
 
-@composite()
+@composite(kinds={"indices_or_sections": "tensor|int|ints"})
 def tensor_split(F, input, indices_or_sections, dim=0):
     """Slices between the given indices, or that many near-equal ones.
 

@@ -118,6 +118,8 @@ def _edges(xp, name, input, bins, range, dimension=0):
     if bins <= 0:
         raise RuntimeError(f"{name}(): bins must be > 0, but got {bins} for dimension {dimension}")
     if range is not None:
+        if len(range) != 2:
+            raise RuntimeError(f"{name}(): range should have 2 elements for a dimension, but got {len(range)}")
         low, high = map(float, range)
     else:
         low, high = (float(input.min()), float(input.max())) if input.size else (0.0, 1.0)
@@ -187,6 +189,8 @@ def histogram(xp, input, bins, *, range=None, weight=None, density=False):
             f"and weight with shape {list(weight.shape)}"
         )
     flat = input.reshape(-1)
+    if isinstance(bins, bool):
+        raise TypeError("histogram() received an invalid combination of arguments: bins is an int or a tensor, no bool")
     if hasattr(bins, "dtype"):
         if bins.ndim != 1 or bins.dtype != input.dtype:
             raise RuntimeError(

@@ -12,7 +12,7 @@ import plugrad
 from plugrad import Tensor, autograd, enable_grad, is_grad_enabled, nest
 from plugrad.arguments import is_int
 from plugrad.autograd.forward_ad import Level, leaf_of, without_history
-from plugrad.func.batching import vmap
+from plugrad.func.batching import check_randomness, vmap
 from plugrad.nn.utils import stateless
 
 __all__ = [
@@ -420,7 +420,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, chunk_size=None, randomness="error
 
     Args:
         func, argnums, has_aux: as for jacrev.
-        chunk_size, randomness: accepted; columns are computed one by one, and func runs once.
+        chunk_size, randomness: accepted, the latter as for vmap; columns are computed one by one, and func runs once.
 
     >>> import plugrad as torch
     >>> torch.func.jacfwd(lambda x: x**2)(torch.tensor([1.0, 2.0]))
@@ -428,10 +428,15 @@ def jacfwd(func, argnums=0, has_aux=False, *, chunk_size=None, randomness="error
             [0., 4.]])
     """
 
+    check_randomness(randomness)
+
     @functools.wraps(func)
     def transformed(*args, **kwargs):
         chosen, put = _select(args, argnums, "jacfwd")
         inputs = [*nest.leaves(chosen)]
+        for tensor in inputs:
+            if not (tensor.is_floating_point() or tensor.is_complex()):
+                raise ValueError(f"Expected primal to be floating point or complex, but got: {tensor.dtype}")
         _refuse_complex(inputs, "input", "jacfwd")
         directions = [tangents for number in range(len(inputs)) for tangents in _unit_tangents(inputs, number)]
         value, outputs, pushed, aux = _forward(

@@ -58,6 +58,8 @@ def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None) -> Non
     gradients, max_norm = _gradients(parameters), float(max_norm)
     if not gradients:
         return
+    if total_norm.ndim:
+        raise RuntimeError(f"scalar tensor expected to be 0 dim but it has {total_norm.ndim} dimensions")
     factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
     for grad in gradients:
         grad.mul_(factor.to(grad.device))

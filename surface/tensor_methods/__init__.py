@@ -115,6 +115,8 @@ def is_shared(self) -> bool:
 
 def share_memory_(self):
     """Return the tensor itself: tensors live in the memory of one process, so there is nothing to share it with."""
+    if self.is_meta:
+        raise RuntimeError("_share_fd_: only available on CPU: a meta tensor has no memory")
     return self
 
 

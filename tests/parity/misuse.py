@@ -171,7 +171,8 @@ def judge(case, judged_there=lambda: None):
             return "internal", detail + where(here[1])
         if there[0] == "error":
             return ("held", "") if says_another(case, here[1]) else ("type", detail + where(here[1]))
-        if re.match(r"nn\.[A-Z]", case.call.name) and any(reason(None, here[1]) for reason in FOR_LAYERS):
+        made = re.match(r"(stepped )?optim\.|nn\.[A-Z]", case.call.name)
+        if made and any(reason(None, here[1]) for reason in FOR_LAYERS):
             return "held", ""
         return "strict", detail + where(here[1])
     if there[0] == "error":
@@ -212,7 +213,7 @@ FELL = re.compile(
     "Boolean value of Tensor|truth value of an|object is not (iterable|subscriptable|callable|reversible)|"
     "unsupported operand type|can only concatenate|(float|int)\\(\\) argument must be|must be real number|"
     "has no len\\(\\)|converted to Python scalars|interpreted as an integer|not supported between instances|"
-    "object does not support|indices must be|can't multiply sequence|can't mod|unhashable"
+    "object does not support|indices must be|can't multiply sequence|can't mod|unhashable|values to unpack"
 )  # what Python or a tensor says when code goes on with a value that it never looked at
 
 
@@ -233,11 +234,14 @@ def other_dtypes(theirs, ours) -> bool:
 
 
 def refused_when_made(theirs, ours) -> bool:
-    """A layer refuses wrong options when it is made, PyTorch's at its first call (those with `made` make one)."""
+    """A layer or optimizer refuses wrong options when it is made, PyTorch's at its first use or never.
+
+    Those with `made` or `stepped` make one and use it.
+    """
     trace = ours.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_name != "__init__":
         trace = trace.tb_next
-    return theirs is None and trace is not None and isinstance(ours, (TypeError, ValueError))
+    return theirs is None and trace is not None and isinstance(ours, (TypeError, ValueError, AssertionError))
 
 
 def array_in_place(theirs, ours) -> bool:
@@ -260,6 +264,11 @@ def conversion(theirs, ours) -> bool:
     )
 
 
+def takes_out(theirs, ours) -> bool:
+    """Methods, too, take out=, and what is said is what is wrong with it."""
+    return isinstance(theirs, TypeError) and bool(re.search(r"keyword argument 'out'|got \(out=", str(theirs)))
+
+
 def flag_is_a_bool(theirs, ours) -> bool:
     """PyTorch's Python code takes anything for a flag or a word; here they are bools and strings everywhere."""
     return theirs is None and isinstance(ours, TypeError) and bool(re.search("must be (bool|str)", str(ours)))
@@ -275,7 +284,7 @@ def size_is_an_int(theirs, ours) -> bool:
     return (
         theirs is None
         and isinstance(ours, TypeError)
-        and bool(re.search("must be int.* not (ndarr|Ten|set)", str(ours)))
+        and bool(re.search("must be int.* not (ndarr|Ten|set|bool)", str(ours)))
     )
 
 
@@ -301,6 +310,7 @@ REASONS = (
     its_own_error,
     other_dtypes,
     absent,
+    takes_out,
     array_in_place,
 )
 FOR_LAYERS = (refused_when_made,)
@@ -345,7 +355,18 @@ def arrays(case, theirs) -> bool:
     return isinstance(theirs, TypeError) and bool(re.search(r"not numpy\.|'numpy.ndarray' and|NumPy ar", str(theirs)))
 
 
-MORE = (more_kernels, more_options, more_bits, arrays)
+def fails_inside(case, theirs) -> bool:
+    """PyTorch fails over its own assumption: of gradients that are there, rows that are dense, views that exist."""
+    words = r"nested_tensorlist\[0\]|X\.is_contiguous|INTERNAL ASSERT|view size is not compatible|`shifts` required"
+    return isinstance(theirs, RuntimeError) and bool(re.search(words, str(theirs)))
+
+
+def truth(case, theirs) -> bool:
+    """A flag of autograd is true or false, whatever the int; PyTorch takes 1 and refuses 256."""
+    return isinstance(theirs, OverflowError) and case.call.name.startswith("autograd.")
+
+
+MORE = (more_kernels, more_options, more_bits, arrays, fails_inside, truth)
 COMPARED = (torch.Tensor, tuple, list, bool, int, float, complex, str, dict, type(None), torch.dtype)
 
 

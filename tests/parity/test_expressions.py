@@ -73,6 +73,17 @@ T.ones(2, 2).fill_(3) | T.ones(2).zero_() | T.zeros(3).index_fill(0, T.tensor([1
 T.zeros(2, 2).scatter(1, T.tensor([[0], [1]]), 5.0) | T.arange(4).gather(0, T.tensor([3]))
 T.ones(2).masked_fill(T.tensor([True, False]), 0) | T.arange(4).masked_select(T.arange(4) > 1)
 T.arange(6).view(2, -1)
+T.ones(2) * numpy.array(1) | T.ones(2) - numpy.array([1, 2]) | T.ones(2) / numpy.float32(2)
+T.ones(2) ** numpy.array(2)
+T.arange(2) + numpy.array(1.5) | T.ones(2).half() * numpy.ones(2) | T.tensor([1.5]).bfloat16().frexp()
+T.can_cast(int, T.int64)
+T.einsum('i,j', T.ones(2).half(), T.ones(2)) | T.linalg.slogdet(T.full((2, 2), float('nan')))
+T.ones(2, 3).repeat(2, True)
+T.diff(T.tensor([True, False]), append=T.ones(1))
+T.nn.functional.huber_loss(T.ones(2), T.zeros(2).double(), reduction='none')
+T.nn.functional.binary_cross_entropy_with_logits(T.ones(2).half(), T.ones(2).double()).dtype | T.arange(0, 5, 2)
+T.special.chebyshev_polynomial_v(T.ones(1), T.tensor([float('nan')]))
+T.addmm(T.ones(1), T.ones(1, 2), T.ones(2, 1), beta=True)
 """.strip()
 
 ERRORS = """
