@@ -66,6 +66,7 @@ class FunctionNode(Node):
 
     user: type
     pure = False
+    asks = True  # backward asks for what was saved, and is told then that it was freed
 
     def __init__(self):
         self.edges, self.saved, self.fit, self.rare, self.seq = (), (), None, None, 0

@@ -62,7 +62,9 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
 def _pull_source(op, wanted, formulas, saves, sequences, multiple, real) -> tuple:
     """Return the source of a node's `pull`, and its globals."""
     arrays = {*op.inputs, *(name for name in saves if name not in op.index and output_number(name) is not None)}
+    given = {name for name, kind in op.known_kinds.items() if kind.plain}  # numbers, sizes, flags
     arrays |= {a.name for a in op.plan.arguments if a.role not in _HOLDS_NO_TENSOR and a.name not in op.defaults}
+    arrays -= given - {*op.inputs}
     names: dict = {"op": op}
     lines = ["def pull(self, F, g, saved, retain):"]
     if op.once:

@@ -32,6 +32,7 @@ class Node:
     requires_grad = True  # of what it made: else there would be no node
     saves: tuple = ()  # names of the saved values
     scales = False  # whether its formulas are elementwise, and may multiply the gradient by infinity or NaN
+    asks = False  # whether it asks itself for what was saved, when it needs that
     pure = True  # whether it may run twice, pass NaN on, and go without a look for NaN
     positions: tuple = ()  # for each edge, the number of the op's differentiable input it belongs to
     inputs = 1

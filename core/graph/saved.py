@@ -53,9 +53,10 @@ def is_array(value) -> bool:
 
 def check_saved(node) -> None:
     """Raise RuntimeError if what a node saved is gone, or was written in place since."""
-    if node.saved is None:
+    if node.saved is not None:
+        check_unchanged(node, node.saved)
+    elif not node.asks:
         raise RuntimeError(FREED)
-    check_unchanged(node, node.saved)
 
 
 def check_unchanged(node, values) -> None:

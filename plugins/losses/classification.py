@@ -8,7 +8,7 @@ import warnings
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, is_integral, legacy_reduction, loss, op
 
-from ._reduce import check_reduction, reduce_values, reduced_shape
+from ._reduce import check_reduction, reduced_shape
 
 _LABELS = {
     "int64": "Long",
@@ -79,6 +79,12 @@ def _per_row(xp, g, reduction, shares, count):
     return g / xp.where(total == 0, 1, total).astype(g.dtype)
 
 
+def _per_kept_row(xp, g, reduction, shares, kept, count):
+    """Return what `_per_row` does, zeros for ignored rows: times zero, what is no number would stay none."""
+    scale = _per_row(xp, g, reduction, shares, count)
+    return scale if kept is None else xp.where(kept, scale, scale.dtype.type(0))
+
+
 def _collect(values, shares, reduction, shape):
     if reduction == "none":
         return values.reshape(shape)
@@ -127,7 +133,7 @@ def nll_grad(xp, g, target, weight, ignore_index, reduction, shape):
     classes = shape[1 if len(shape) > 1 else 0]
     labels, kept = _labels(xp, target, classes, ignore_index)
     shares = _shares(xp, labels, kept, weight, g.dtype)
-    scale = _per_row(xp, g, reduction, shares, labels.size)
+    scale = _per_kept_row(xp, g, reduction, shares, kept, labels.size)
     rows = xp.zeros((labels.size, classes), g.dtype)
     rows[xp.arange(labels.size), labels] = -scale if shares is None else -scale * shares
     return _unrows(xp, rows, shape)
@@ -286,7 +292,7 @@ def cross_entropy_grad(xp, g, input, target, weight, ignore_index, reduction, la
     classes = rows.shape[1]
     labels, kept = _labels(xp, target, classes, ignore_index)
     shares = _shares(xp, labels, kept, weight, rows.dtype)
-    scale = _per_row(xp, g, reduction, shares, labels.size)
+    scale = _per_kept_row(xp, g, reduction, shares, kept, labels.size)
     mass = _masses(xp, shares, kept, weight, classes, label_smoothing, scale)
     result = rows - rows.max(1, None, True) if rows.size else rows.copy()
     xp.exp(result, result)
@@ -330,7 +336,7 @@ def cross_entropy_mass(xp, g, target, weight, ignore_index, reduction, label_smo
     classes = shape[1 if len(shape) > 1 else 0]
     labels, kept = _labels(xp, target, classes, ignore_index)
     shares = _shares(xp, labels, kept, weight, g.dtype)
-    scale = _per_row(xp, g, reduction, shares, labels.size)
+    scale = _per_kept_row(xp, g, reduction, shares, kept, labels.size)
     mass = _masses(xp, shares, kept, weight, classes, label_smoothing, scale)
     mass = xp.broadcast_to(mass, (labels.size,)).astype(g.dtype)
     return mass.reshape(1) if len(shape) == 1 else mass.reshape(shape[0], 1, *shape[2:])
@@ -416,11 +422,14 @@ def _with_probabilities(F, input, target, weight, ignore_index, reduction, label
                 f"got weight tensor of shape: {list(weight.shape)}"
             )
         target = target * F.reshape(weight, (-1,) + (1,) * (input.ndim - 1 - dim))
-    values = -F.sum(F.log_softmax(input, dim) * target, dim)
-    if reduction == "mean":  # over samples, not over classes, and whatever the weights
-        count = math.prod(input.shape) // classes if classes else 0
-        return F.sum(values) / count if count else F.sum(values) * math.nan
-    return reduce_values(F, values, reduction)
+    products = F.log_softmax(input, dim) * target
+    if reduction == "none":
+        return -F.sum(products, dim)
+    total = -F.sum(products)
+    if reduction == "sum":
+        return total
+    count = math.prod(input.shape) // classes if classes else 0  # of samples, not of classes, whatever the weights
+    return total / count if count else total * math.nan
 
 
 class NLLLoss2d(nll_loss.loss_module):

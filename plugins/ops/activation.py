@@ -161,7 +161,8 @@ def softshrink(xp, input, lambd=0.5):
     refuse(NOT_FLOATING, "softshrink_check", input)
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd:g}.")
-    return input - input.clip(-lambd, lambd)
+    rest = input - input.clip(-lambd, lambd)
+    return xp.copysign(rest, input) if rest.dtype.kind == "f" else rest  # -0.0 where it was negative
 
 
 @softshrink.vjp

@@ -420,8 +420,11 @@ def _slope(F, values, step, dim, edge_order):
         h = F.reshape(step[1:] - step[:-1], (-1,) + (1,) * (values.ndim - 1 - axes(dim, values.ndim)))
         left, right, first, second, last, before = h[:-1], h[1:], h[:1], h[1:2], h[-1:], h[-2:-1]
     start, end = (part(1, 2) - part(0, 1)) / first, (part(n - 1, n) - part(n - 2, n - 1)) / last
-    rise, next_rise = part(1, n - 1) - part(0, n - 2), part(2, n) - part(1, n - 1)
-    middle = (rise * (right / left) + next_rise * (left / right)) / (left + right)
+    if left is right:  # equal steps: the point between has no part in it
+        middle = (part(2, n) - part(0, n - 2)) / (2 * step)
+    else:
+        rise, next_rise = part(1, n - 1) - part(0, n - 2), part(2, n) - part(1, n - 1)
+        middle = (rise * (right / left) + next_rise * (left / right)) / (left + right)
     if edge_order == 2:
         start = start + (start - (part(2, 3) - part(1, 2)) / second) * (first / (first + second))
         end = end + (end - (part(n - 2, n - 1) - part(n - 3, n - 2)) / before) * (last / (last + before))

@@ -271,8 +271,9 @@ def whole_vjp(F, g, y, input):
     """Gradient of one element picked from all: shared by all equal ones; NaN counts as equal to NaN."""
     if not len(input.shape):
         return g
-    g = F.reshape(g, (1,) * len(input.shape))
-    return shared(F, g, (input == y) | ((input != input) & (y != y)))
+    ties = (input == y) | ((input != input) & (y != y))
+    share = g / F.sum(F.where(ties, F.ones_like(input), 0.0))
+    return F.where(ties, F.reshape(share, (1,) * len(input.shape)), 0.0)  # a NaN stays where it belongs
 
 
 for _op in (max_, min_):

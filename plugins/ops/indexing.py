@@ -489,7 +489,7 @@ def index_fill_vjp_input(F, g, dim, index):
 
 @index_fill.vjp("value")
 def index_fill_vjp_value(F, g, dim, index):
-    return F.sum(g - F.index_fill(g, dim, index, 0))
+    return F.sum(F.where(F.index_fill(F.zeros_like(g), dim, index, 1) != 0, g, 0.0))
 
 
 @index_fill.samples

@@ -72,7 +72,7 @@ def clamp_vjp_max(F, g, input, min, max):
 def clamp_samples(make):
     yield make.args(make(3, 4), -0.5, 0.5)
     yield make.args(make(3, 4), max=make(4))
-    yield make.args(make(3, 4), min=make(3, 1), max=0.7)
+    yield make.args(make(3, 4), min=make(3, 1), max=make(4))
 
 
 @binary()
@@ -129,7 +129,7 @@ def _refuse_complex_order(name, input):
 
 def _share(F, g, loses, ties):
     """The gradient of the winner; equal elements take half each."""
-    return F.where(loses, g * 0.5 * ties, g)
+    return F.where(loses, F.where(ties, g * 0.5, 0.0), g)
 
 
 @binary(inplace=False, numbers="none")

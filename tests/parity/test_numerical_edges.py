@@ -163,6 +163,41 @@ def test_cases(name):
         assert ours.signbit().tolist() == theirs.signbit().tolist()
 
 
+NAN_GRADIENTS = """
+x.max() | x.min() | x.median() | x.nanmedian() | T.maximum(x, y) | T.minimum(x, y) | T.maximum(x, x.clone())
+x.max(1)[0]
+x.median(1)[0] | x.clamp(-0.5, 0.5) | x.clamp(x.detach() - 1, y) | T.where(x > 0, x, y) | x.relu()
+T.gradient(x, dim=1)[0]
+T.gradient(x, spacing=2.0, edge_order=2, dim=0)[0] | x.index_fill(1, T.tensor([2, 0]), y.sum())
+x.masked_fill(x > 0, y.sum())
+F.cross_entropy(x, T.tensor([0, -100, 2]), reduction='none') | F.nll_loss(x, T.tensor([0, -100, 2]), reduction='none')
+F.cross_entropy(x, T.tensor([0, -100, 2]), label_smoothing=0.5, reduction='none') | F.max_pool1d(x, 2) | x.topk(2)[0]
+F.hardtanh(x) | F.leaky_relu(x)
+F.threshold(x, 0, 1)
+F.softshrink(x) | F.hardshrink(x) | x.fmax(y) | x.sort(1)[0] | x.gather(1, T.tensor([[0], [3], [2]])) | x.cummax(1)[0]
+"""
+NAN_TEXTS = [text.strip() for text in NAN_GRADIENTS.replace("\n", " | ").split(" | ") if text.strip()]
+
+
+def grads_of_nan(library, text, place):
+    values = [[-0.25, 0.5, 0.5, -1.5], [2.0, 2.0, -0.75, 0.0], [1.0, -2.0, 0.75, 2.0]]
+    x = library.tensor(values, dtype=library.float64, requires_grad=True)
+    y = (x.detach() * 0.5 + 0.25).requires_grad_()
+    result = eval(text, {"T": library, "F": library.nn.functional, "x": x, "y": y})
+    weights = library.ones_like(result).flatten()
+    weights[place % result.numel()] = math.nan
+    grads = library.autograd.grad(result, (x, y), weights.reshape(result.shape), allow_unused=True)
+    return [numpy.zeros(()) if g is None else numpy.array(g.tolist()) for g in grads]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("text", NAN_TEXTS)
+def test_a_gradient_that_is_no_number_goes_to_its_place_alone(text):
+    for place in (0, 1, 5):
+        for ours, theirs in zip(grads_of_nan(plugrad, text, place), grads_of_nan(torch, text, place)):
+            numpy.testing.assert_allclose(ours, theirs, rtol=1e-12)
+
+
 INFINITE = [
     [complex(-math.inf, 0), 1 + 1j], [complex(-math.inf, -math.inf), 1 + 1j], [1 + 1j, complex(math.inf, math.inf)],
     [complex(math.inf, 1), complex(math.inf, 1)], [complex(math.inf, 1), complex(-math.inf, 1), 1 + 1j],
