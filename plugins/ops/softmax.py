@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, hookimpl, is_floating, is_single_or_double, op
+from plugrad.extend import Op, axes, collect, complement, composite, hookimpl, is_floating, is_single_or_double, op
 
+from ._checks import NOT_FLOATING, refuse
 from ._draws import exponential_array
 
 
@@ -244,8 +245,19 @@ def gumbel_softmax_samples(make):
     yield make.args(make(3, 4), tau=2.0, dim=0)
 
 
-@composite(at=("nn.functional.glu",))
-def glu(F, input, dim=-1):
+def _halves(input, dim):
+    """Return the axis of a gated unit and the size of its halves; RuntimeError where there are none."""
+    if len(input.shape) == 0:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    axis = axes(dim, len(input.shape))
+    size = input.shape[axis]
+    if size % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {size}")
+    return axis, size // 2
+
+
+@op(at=("nn.functional.glu",))
+def glu(xp, input, dim=-1):
     """Gated linear unit: one half of the input times the sigmoid of the other.
 
     Halves are along `dim`.     Raises RuntimeError when the size along `dim` is odd. Y. Dauphin et al.,
@@ -255,14 +267,26 @@ def glu(F, input, dim=-1):
     >>> torch.nn.functional.glu(torch.tensor([2., 0.]))
     tensor([1.])
     """
-    if input.ndim == 0:
-        raise RuntimeError("glu does not support scalars because halving size must be even")
-    axis = axes(dim, input.ndim)
-    size = input.shape[axis]
-    if size % 2:
-        raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {size}")
-    first, second = F.narrow(input, axis, 0, size // 2), F.narrow(input, axis, size // 2, size // 2)
-    return first * F.sigmoid(second)
+    refuse(NOT_FLOATING, "glu_cpu", input)
+    axis, half = _halves(input, dim)
+    lead = (slice(None),) * axis
+    gate = xp.exp(-input[(*lead, slice(half, None))])
+    gate += 1
+    result = input[(*lead, slice(half))] / gate
+    return result if result.dtype == input.dtype else result.astype(input.dtype)
+
+
+@glu.meta
+def glu_meta(input, dim=-1):
+    axis, half = _halves(input, dim)
+    return (*input.shape[:axis], half, *input.shape[axis + 1 :]), input.dtype
+
+
+@glu.vjp
+def glu_vjp(F, g, input, dim):
+    axis, half = _halves(input, dim)
+    value, gate = F.narrow(input, axis, 0, half), F.sigmoid(F.narrow(input, axis, half, half))
+    return F.cat([g * gate, g * value * (gate * complement(F, gate))], axis)
 
 
 @glu.samples

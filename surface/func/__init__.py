@@ -9,7 +9,16 @@ from __future__ import annotations
 import functools
 
 import plugrad
-from plugrad import Tensor, autograd, enable_grad, is_grad_enabled, nest
+from plugrad import (
+    Tensor,
+    autograd,
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    nest,
+    no_grad,
+)
 from plugrad.arguments import is_int
 from plugrad.autograd.forward_ad import Level, leaf_of, without_history
 from plugrad.func.batching import check_randomness, vmap
@@ -43,6 +52,7 @@ class _Recorded:
         self.outer = any(tensor.requires_grad for tensor in tensors)
         self.kept = is_grad_enabled()  # whether the results are recorded for whoever calls the transform
         with enable_grad():
+            tensors = [t.clone() if t.is_inference() else t for t in tensors]
             self.inputs = [t.view_as(t) if t.requires_grad else leaf_of(t) for t in tensors]
         for tensor in self.inputs:
             tensor.__dict__["_transform"] = self
@@ -148,6 +158,19 @@ def _detached(value, lasting):
     return nest.change(lambda leaf: without_history(leaf) if isinstance(leaf, Tensor) else leaf, value)
 
 
+def _outside_inference(function):
+    """Have a transform record what it differentiates in inference mode, too; its results can be written later."""
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        if not is_inference_mode_enabled():
+            return function(*args, **kwargs)
+        with inference_mode(False), no_grad():
+            return function(*args, **kwargs)
+
+    return call
+
+
 def grad_and_value(func, argnums=0, has_aux=False):
     """Return the function that computes (gradient, value) of a scalar function.
 
@@ -163,6 +186,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
     (tensor(6.), tensor(9.))
     """
 
+    @_outside_inference
     @functools.wraps(func)
     def transformed(*args, **kwargs):
         chosen, put = _select(args, argnums, "grad")
@@ -221,6 +245,7 @@ def grad(func, argnums=0, has_aux=False):
     return transformed
 
 
+@_outside_inference
 def vjp(func, *primals, has_aux=False):
     """Return `func(*primals)` and the function from cotangents to gradients.
 
@@ -233,6 +258,7 @@ def vjp(func, *primals, has_aux=False):
         value, outputs, aux = _results(func(*recorded.arguments), has_aux, "vjp(f, *primals)")
         lasting = recorded.lasting(outputs)
 
+    @_outside_inference
     def pull(cotangents, retain_graph=True, create_graph=None):
         weights = [*nest.leaves(cotangents)]
         if len(weights) != len(outputs) or isinstance(cotangents, Tensor) != isinstance(value, Tensor):
@@ -310,6 +336,7 @@ def _checked_tangents(primals, tangents, name):
     return directions
 
 
+@_outside_inference
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     """Return `func(*primals)` and its derivative in the direction of the tangents.
 
@@ -341,6 +368,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     return (*results, aux) if has_aux else results
 
 
+@_outside_inference
 def linearize(func, *primals):
     """Return `func(*primals)` and its derivative, a function of the tangents.
 
@@ -354,6 +382,7 @@ def linearize(func, *primals):
     name = "linearize(f, *primals)"
     at = _Linearized(func, primals, False, name)
 
+    @_outside_inference
     def push(*tangents):
         return nest.rebuild(at.value, iter(at.push(_checked_tangents(primals, tangents, name))))
 
@@ -382,6 +411,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
+    @_outside_inference
     @functools.wraps(func)
     def transformed(*args, **kwargs):
         chosen, put = _select(args, argnums, "jacrev")
@@ -430,6 +460,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, chunk_size=None, randomness="error
 
     check_randomness(randomness)
 
+    @_outside_inference
     @functools.wraps(func)
     def transformed(*args, **kwargs):
         chosen, put = _select(args, argnums, "jacfwd")

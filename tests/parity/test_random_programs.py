@@ -543,6 +543,52 @@ FOUND = {
             y.square().mean().backward()
         (a * float('nan')).sum().backward()
     """,
+    "what transforms return in inference mode is written later": """
+        x = T.tensor([0.5, 1.5], requires_grad=True)
+        with T.inference_mode():
+            a = T.func.jacfwd(lambda a: a.exp())(x)
+            b, c = T.func.grad_and_value(lambda a: a.exp().sum())(x)
+            d, e = T.func.jvp(lambda a: a * a, (x,), (x,))
+            f = T.func.vjp(lambda a: a * a, x)[1](x)[0]
+            g = T.func.vmap(lambda a: a * a)(x)
+        a[0].zero_()
+        b.add_(1)
+        e.mul_(x)
+        f[0] = 5.0
+        c.add_(1)
+    """,
+    "a gated linear unit is one node": """
+        x = T.tensor([[-1.0, 0.75], [-1.75, 1.5]], dtype=T.float64, requires_grad=True)
+        y = T.nn.functional.glu(x, 0)
+        h = y.grad_fn.register_hook(see_inputs('y'))
+        g, = T.autograd.grad(y.sum(), [x], create_graph=True)
+        g.square().sum().backward()
+    """,
+    "the graph is freed where something was saved, and a Function is told so that asks": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        class Silent(T.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x * 2
+            @staticmethod
+            def backward(ctx, g):
+                return g * 2
+        a = Silent.apply(x).sum()
+        a.backward()
+        a.backward()
+        b = T.nn.functional.pad(x, (0, 1)).flip(0).roll(1).repeat(2).sum()
+        b.backward()
+        b.backward()
+        c = Square.apply(x).sum()
+        c.backward()
+        c.backward()
+    """,
+    "signs of zero": """
+        x = T.tensor([-0.25, 0.25, -0.0, -1.0], requires_grad=True)
+        y = T.atan2(T.nn.functional.softshrink(x), x)
+        z = T.nn.functional.cross_entropy(x.view(2, 1, 2), T.ones(2, 1, 2)).reciprocal()
+    """,
     "one element is cast that is written by a mask, whatever else the index has": """
         x = T.zeros(1, 2, 3, dtype=T.float64)
         x[None, T.tensor([True])] = T.tensor(True)

@@ -270,6 +270,10 @@ class Intermediate(T.autograd.Function):
         return 2 * kept * kept * g
 
 
+def called(function, *args, use_reentrant=None):
+    return function(*args)
+
+
 def apart(grads):
     return tuple(g if g is None else g.clone() if g.requires_grad else g.detach().clone() for g in grads)
 
