@@ -546,7 +546,7 @@ FOUND = {
     "what transforms return in inference mode is written later": """
         x = T.tensor([0.5, 1.5], requires_grad=True)
         with T.inference_mode():
-            a = T.func.jacfwd(lambda a: a.exp())(x)
+            a = T.func.jacrev(lambda a: a.exp())(x)
             b, c = T.func.grad_and_value(lambda a: a.exp().sum())(x)
             d, e = T.func.jvp(lambda a: a * a, (x,), (x,))
             f = T.func.vjp(lambda a: a * a, x)[1](x)[0]
