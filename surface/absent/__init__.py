@@ -22,8 +22,13 @@ class AbsentError(NotImplementedError, AttributeError):
 @functools.cache
 def reasons() -> dict:
     """Return {pattern: reason}; patterns are of dotted names behind `torch.`, as `fnmatch` takes them."""
+    return _table("reasons.txt")
+
+
+def _table(name) -> dict:
+    """Return {pattern: text} of a file: lines of patterns, then indented lines of text."""
     table, pending = {}, []
-    for line in files(__package__).joinpath("reasons.txt").read_text().splitlines():
+    for line in files(__package__).joinpath(name).read_text().splitlines():
         if line.startswith("    "):
             text = " ".join(line.split())
             for pattern in pending:
@@ -47,6 +52,22 @@ def reason(dotted: str) -> str | None:
         if fnmatch.fnmatchcase(dotted, pattern):
             return why
     return None
+
+
+@functools.cache
+def differences() -> dict:
+    """Return {pattern: how the name differs from PyTorch's}, of names that are there."""
+    return _table("differences.txt")
+
+
+def difference(dotted: str) -> str | None:
+    """Return how a name that is there differs from PyTorch's; None if it doesn't."""
+    return next((how for pattern, how in differences().items() if fnmatch.fnmatchcase(dotted, pattern)), None)
+
+
+def stands_for(value) -> bool:
+    """Whether an object stands for a name that is not there."""
+    return isinstance(value, (Absent, AbsentClass, AbsentModule)) or getattr(value, "_is_absent", False)
 
 
 def _refuse(dotted):
@@ -199,5 +220,6 @@ def __getattr__(name):
     def method(self, *args, **kwargs):
         _refuse(dotted)
 
+    method._is_absent = True
     method.__name__, method.__qualname__, method.__doc__ = name, dotted, f"Not there: {reason(dotted)}."
     return method

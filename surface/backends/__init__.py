@@ -31,14 +31,23 @@ class _Switches(types.SimpleNamespace):
     is_built = is_available
 
 
+_deterministic = {"mode": False, "warn_only": False}
+
+
 @checked(mode="bool", warn_only="bool")
 def use_deterministic_algorithms(mode, *, warn_only=False) -> None:
-    """Accepted: results do not depend on anything but inputs and seeds anyway."""
+    """Note the choice: results depend on nothing but inputs and seeds either way."""
+    _deterministic.update(mode=mode, warn_only=warn_only)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Always True."""
-    return True
+    """Return what `use_deterministic_algorithms` was last told, False before."""
+    return _deterministic["mode"]
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Return which `warn_only` `use_deterministic_algorithms` was last told."""
+    return _deterministic["warn_only"]
 
 
 def set_float32_matmul_precision(precision) -> None:

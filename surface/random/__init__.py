@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from plugrad import default_generator, manual_seed
 
-__all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+__all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state",
+    "thread_safe_generator",
+]  # fmt: skip
 
 
 def seed() -> int:
@@ -27,6 +29,11 @@ def get_rng_state():
 def set_rng_state(state) -> None:
     """Set the state of the CPU's generator."""
     default_generator("cpu").set_state(state)
+
+
+def thread_safe_generator():
+    """Return None: a loader's worker draws from its own default generator."""
+    return None
 
 
 class fork_rng:

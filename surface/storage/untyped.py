@@ -35,6 +35,7 @@ def _as_bytes(root, tensor):
         return plugrad.empty(root.nbytes, dtype=plugrad.uint8, device="meta")
     flat = root if root.flags.c_contiguous else root.T
     if flat.flags.c_contiguous:
+        flat = flat.view(numpy.ndarray) if isinstance(flat, numpy.memmap) else flat
         return from_raw(flat.reshape(-1).view("uint8"))
     low, high = byte_bounds(root)  # an array with gaps, which somebody outside made
     start = numpy.ndarray(0, "uint8", root, 0) if isinstance(root, numpy.ndarray) else root.ravel()[:0].view("uint8")

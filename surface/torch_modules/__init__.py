@@ -17,7 +17,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from plugrad import absent
-from plugrad.torch_modules.paths import ALIASES, NO_EXPORTS, VIEWS
+from plugrad.torch_modules.paths import ALIASES, NATIVE, NO_EXPORTS, VIEWS
 
 __all__ = ["attribute", "exports", "find_spec", "imported"]
 
@@ -113,6 +113,10 @@ def attribute(module: str, name: str, error: AttributeError):
     """
     if name == "__all__":
         return exports(sys.modules[module])
+    if module == "plugrad" and name.startswith("_foreach_") and (each := imported("plugrad.foreach").function(name)):
+        return each
+    if module == "plugrad" and name in NATIVE:
+        return getattr(imported("plugrad.native"), name)
     if module == "plugrad.ops" and (space := imported("plugrad.library").namespace(name)) is not None:
         return space
     path = f"{module}.{name}"

@@ -73,6 +73,9 @@ PRIVATE = {
 # Functions that import a module by its name, when it is first asked for.
 DOORS = {
     "plugrad.cli: _load": "the module of a command",
+    "plugrad.cli.parity: theirs": "PyTorch, to compare with",
+    "plugrad.cli.parity: ours": "a module under the path that PyTorch has",
+    "plugrad.cli.parity: page": "PyTorch, for its version",
     "plugrad.testing.conformance: _cases": "the checks of a kind",
     "plugrad.testing.op_checks.references: reference": "an op's reference in another library",
     "plugrad.testing.running.processes: _answer": "what another process is asked to call",

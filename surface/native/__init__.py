@@ -1,0 +1,306 @@
+"""Functions of top-level `torch` that PyTorch's own layers call, with the order of arguments that they have there.
+
+Programs write those of `torch.nn.functional` or `torch.nn`; exported and generated code has these. Beside them are what
+a build of PyTorch tells of itself, and a few functions that are no ops.
+"""
+
+from __future__ import annotations
+
+import plugrad
+from plugrad import Tensor, contiguous_format, nn
+from plugrad._C import DisableTorchFunction, DisableTorchFunctionSubclass
+from plugrad.backends import is_deterministic_algorithms_warn_only_enabled
+from plugrad.cuda import Event, Stream
+from plugrad.native.lowrank import lobpcg, pca_lowrank, svd_lowrank
+from plugrad.nn import functional as F
+from plugrad.random import thread_safe_generator
+from plugrad.storage import UntypedStorage as StorageBase
+from plugrad.torch_modules.paths import NATIVE
+
+__all__ = sorted(NATIVE)
+
+has_lapack = has_spectral = True
+has_mkl = has_openmp = False
+legacy_contiguous_format = contiguous_format
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+class FatalError(Exception):
+    """What PyTorch raises for errors that no program should go on after; never raised here."""
+
+
+# ---------------------------------------------------------------------------------------------------- norms and losses
+
+
+def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=False):
+    """Normalize over the batch; see `torch.nn.functional.batch_norm`."""
+    return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def instance_norm(
+    input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled=False
+):  # fmt: skip
+    """Normalize each channel of each item; see `torch.nn.functional.instance_norm`."""
+    return F.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1):
+    """Binary cross entropy of logits; reduction 0, 1, 2 is none, mean, sum."""
+    return F.binary_cross_entropy_with_logits(
+        input, target, weight, reduction=_REDUCTIONS[reduction], pos_weight=pos_weight
+    )
+
+
+def kl_div(input, target, reduction=1, *, log_target=False):
+    """Kullback-Leibler divergence; reduction 0, 1, 2 is none, mean, sum."""
+    return F.kl_div(input, target, reduction=_REDUCTIONS[reduction], log_target=log_target)
+
+
+def poisson_nll_loss(input, target, log_input, full, eps, reduction):
+    """Loss of counts; reduction 0, 1, 2 is none, mean, sum."""
+    return F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_REDUCTIONS[reduction])
+
+
+def nuclear_norm(input, dim=(-2, -1), keepdim=False):
+    """Sum of the singular values of matrices; see `torch.linalg.matrix_norm`."""
+    if isinstance(dim, bool):
+        dim, keepdim = (-2, -1), dim
+    return plugrad.linalg.matrix_norm(input, "nuc", dim, keepdim)
+
+
+def frobenius_norm(input, dim, keepdim=False):
+    """Root of the sum of squares over dimensions."""
+    dims = [dim] if isinstance(dim, int) else list(dim)
+    return plugrad.linalg.vector_norm(input, 2, dims or None, keepdim)
+
+
+def conv_tbc(input, weight, bias, pad=0):
+    """Convolve sequences of shape (time, batch, channel); `weight` is (width, channels in, channels out)."""
+    if input.ndim != 3 or weight.ndim != 3 or bias.ndim != 1:
+        raise RuntimeError("conv_tbc: input and weight must have 3 dims: time, batch, channel; the bias 1 dim")
+    result = F.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    return result.permute(2, 0, 1)
+
+
+# ---------------------------------------------------------------------------------------------------- recurrent layers
+
+
+def _gates(input, hx, w_ih, w_hh, b_ih, b_hh):
+    return F.linear(input, w_ih, b_ih), F.linear(hx, w_hh, b_hh)
+
+
+def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    """One step of a recurrent layer with tanh."""
+    return sum(_gates(input, hx, w_ih, w_hh, b_ih, b_hh)).tanh()
+
+
+def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    """One step of a recurrent layer with relu."""
+    return sum(_gates(input, hx, w_ih, w_hh, b_ih, b_hh)).relu()
+
+
+def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    """One step of a GRU."""
+    of_input, of_state = _gates(input, hx, w_ih, w_hh, b_ih, b_hh)
+    (r, z, n), (hr, hz, hn) = of_input.chunk(3, -1), of_state.chunk(3, -1)
+    reset, update = (r + hr).sigmoid(), (z + hz).sigmoid()
+    new = (n + reset * hn).tanh()
+    return new + update * (hx - new)
+
+
+def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    """One step of an LSTM; `hx` and the result are (hidden state, cell state)."""
+    hidden, cell = hx
+    i, f, g, o = sum(_gates(input, hidden, w_ih, w_hh, b_ih, b_hh)).chunk(4, -1)
+    cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+    return o.sigmoid() * cell.tanh(), cell
+
+
+def _recurrent(cls, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, **options):
+    state = hx[0] if isinstance(hx, (tuple, list)) else hx
+    width = params[0].shape[1]
+    layer = cls(
+        width, params[1].shape[1], num_layers, bias=has_biases, batch_first=batch_first, dropout=dropout,
+        bidirectional=bidirectional, device="meta", dtype=state.dtype, **options,
+    ).train(train)  # fmt: skip
+    named = dict(zip([name for name, _ in layer.named_parameters()], params))
+    given = tuple(hx) if isinstance(hx, (tuple, list)) else hx
+    output, state = plugrad.func.functional_call(layer, named, (input, given))
+    return output, *(state if isinstance(state, tuple) else (state,))
+
+
+def lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+    """Run an LSTM with given parameters; return (output, hidden states, cell states)."""
+    return _recurrent(
+        nn.LSTM, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+    )  # fmt: skip
+
+
+def gru(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+    """Run a GRU with given parameters; return (output, hidden states)."""
+    return _recurrent(nn.GRU, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+
+
+def rnn_tanh(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+    """Run a recurrent layer with tanh with given parameters; return (output, hidden states)."""
+    return _recurrent(nn.RNN, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+
+
+def rnn_relu(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+    """Run a recurrent layer with relu with given parameters; return (output, hidden states)."""
+    return _recurrent(
+        nn.RNN, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first,
+        nonlinearity="relu",
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------- written in place
+
+
+def _in_place(name):
+    def function(input, p, train):
+        return input.copy_(getattr(plugrad, name)(input, p, train))
+
+    function.__name__ = function.__qualname__ = f"{name}_"
+    function.__doc__ = f"In-place version of `{name}`."
+    return function
+
+
+dropout_, alpha_dropout_ = _in_place("dropout"), _in_place("alpha_dropout")
+feature_dropout_, feature_alpha_dropout_ = _in_place("feature_dropout"), _in_place("feature_alpha_dropout")
+
+
+def embedding_renorm_(input, indices, max_norm, norm_type):
+    """Scale the rows of given indices whose norm is greater down to it, in place."""
+    with plugrad.no_grad():
+        rows = indices.unique()
+        norms = plugrad.linalg.vector_norm(input[rows], norm_type, 1, keepdim=True)
+        input[rows] = plugrad.where(norms > max_norm, input[rows] * (max_norm / (norms + 1e-7)), input[rows])
+    return input
+
+
+# ---------------------------------------------------------------------------------------------------- others
+
+
+def slice_copy(input, dim=0, start=None, end=None, step=1):
+    """Return a copy of every `step`-th slice from `start` to `end` along a dimension."""
+    index = [slice(None)] * input.ndim
+    index[dim] = slice(start, end, step)
+    return input[tuple(index)].clone()
+
+
+def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
+    """Reduce consecutive parts of a dimension: "sum", "mean", "max", "min" or "prod".
+
+    The parts are given by their `lengths`, or by `offsets`, the places where they begin and the last one ends.
+
+    >>> import plugrad as torch
+    >>> torch.segment_reduce(torch.arange(4.0), "sum", lengths=torch.tensor([1, 3]))
+    tensor([0., 6.])
+    """
+    names = {"sum": ("sum", 0.0), "mean": ("mean", float("nan")), "prod": ("prod", 1.0),
+             "max": ("amax", -float("inf")), "min": ("amin", float("inf"))}  # fmt: skip
+    if reduce not in names:
+        raise RuntimeError(f"unsupported reduction given! {reduce!r}: write one of {', '.join(names)}")
+    if indices is not None:
+        raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
+    if lengths is None:
+        if offsets is None:
+            raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
+        lengths = offsets.diff()
+    if axis != 0 or lengths.ndim != 1:
+        raise NotImplementedError("segment_reduce() takes lengths of one dimension, for axis=0: move the axis there")
+    method, empty = names[reduce]
+    parts = data.split(lengths.tolist())
+    empty = empty if initial is None else initial
+    reduced = [_reduced(part, method, empty, initial) for part in parts]
+    return plugrad.stack(reduced) if reduced else data[:0]
+
+
+def _reduced(part, method, empty, initial):
+    if not len(part):
+        return part.new_full(part.shape[1:], empty)
+    result = part.sum(0) if method == "sum" else getattr(part, method)(0)
+    if initial is None:
+        return result
+    if method == "mean":
+        return result + initial / len(part)
+    joined = {"sum": "add", "prod": "mul", "amax": "clamp_min", "amin": "clamp_max"}[method]
+    return getattr(result, joined)(initial)
+
+
+def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=False):
+    """Return a tensor over the elements in a file; with `shared` what is written goes there."""
+    dtype = dtype or plugrad.get_default_dtype()
+    storage = StorageBase.from_file(filename, bool(shared), size * dtype.itemsize)
+    return plugrad.storage.tensor_over(storage, dtype)
+
+
+def to_dlpack(tensor):
+    """Return a capsule of DLPack's with the memory of a tensor."""
+    return tensor.__dlpack__()
+
+
+def get_device_module(device=None):
+    """Return the module of a type of device: `torch.cuda` or `torch.cpu`."""
+    name = plugrad.device("cpu" if device is None else device).type
+    module = getattr(plugrad, name, None)
+    if module is None:
+        raise RuntimeError(f"Invalid device string: {name!r} has no module")
+    return module
+
+
+def is_distributed(input: Tensor) -> bool:
+    """Always False: a tensor is in one process."""
+    return False
+
+
+def is_vulkan_available() -> bool:
+    """Always False: there is no such backend."""
+    return False
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """Return True, as builds of PyTorch do today; nothing of plugrad is compiled."""
+    return True
+
+
+def get_num_interop_threads() -> int:
+    """Return 1: calls run one after another."""
+    return 1
+
+
+def set_num_interop_threads(n: int) -> None:
+    """Accept the number of calls that may run beside each other; RuntimeError unless it is positive."""
+    if not isinstance(n, int) or n <= 0:
+        raise RuntimeError(f"set_num_interop_threads expects a positive integer, not {n!r}")
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Return False: NumPy keeps denormal numbers."""
+    return False
+
+
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Turn anomaly mode on or off; see `torch.autograd.set_detect_anomaly`."""
+    plugrad.autograd.set_detect_anomaly(enabled, check_nan)
+
+
+def set_deterministic_debug_mode(debug_mode) -> None:
+    """Note what ops that are not deterministic should do; there are none.
+
+    0 or "default" is nothing, 1 or "warn" a warning, 2 or "error" an error.
+    """
+    names = {"default": 0, "warn": 1, "error": 2}
+    if isinstance(debug_mode, str):
+        if debug_mode not in names:
+            raise RuntimeError(f"invalid value of debug_mode, expected one of {', '.join(names)}, got {debug_mode}")
+        debug_mode = names[debug_mode]
+    if debug_mode not in (0, 1, 2):
+        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}")
+    plugrad.use_deterministic_algorithms(debug_mode > 0, warn_only=debug_mode == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    """Return what `set_deterministic_debug_mode` set: 0, 1 or 2."""
+    return plugrad.are_deterministic_algorithms_enabled() * (2 - is_deterministic_algorithms_warn_only_enabled())

@@ -1,0 +1,156 @@
+"""Functions of top-level `torch` that layers and third parties' optimizers call: PyTorch's results and errors."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+
+import plugrad
+
+torch = pytest.importorskip("torch")
+
+RNG = numpy.random.default_rng(5)
+X, Y, Z = (RNG.uniform(0.2, 0.9, (2, 3)).astype("float32") for _ in range(3))
+WIDE, SQUARE = RNG.normal(size=(6, 3, 4)).astype("float32"), RNG.normal(size=(12, 12)).astype("float64")
+UNARY = sorted({name for name in dir(torch) if name.startswith("_foreach_")} - {"_foreach_clone_"})
+
+
+def plain(value):
+    """Return results as nested lists of numbers."""
+    if isinstance(value, (torch.Tensor, plugrad.Tensor)):
+        return value.detach().tolist()
+    return [plain(one) for one in value] if isinstance(value, (tuple, list)) else value
+
+
+def agree(use):
+    results = []
+    for library in (torch, plugrad):
+        try:
+            results.append(plain(use(library)))
+        except Exception as error:
+            results.append(type(error))
+    theirs, ours = results
+    if isinstance(theirs, type):
+        assert isinstance(ours, type) and issubclass(ours, theirs), (ours, theirs)
+    else:
+        numpy.testing.assert_equal(_rounded(ours), _rounded(theirs))
+
+
+def _rounded(value):
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+def lists(T):
+    return [[T.from_numpy(array.copy()), T.from_numpy(array[0].copy())] for array in (X, Y, Z)]
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_foreach(name):
+    base = name.removeprefix("_foreach_").removesuffix("_")
+
+    def calls(T):
+        function = getattr(T, name)
+        a, b, c = lists(T)
+        if base == "mm":
+            return function([a[0]], [b[0].t()])
+        if base in ("addcmul", "addcdiv"):
+            yield from (function(a, b, c), function(a, b, c, 3), function(a, b, c, [2, 3.5]))
+            yield function(a, b, c, value=2)
+        elif base == "lerp":
+            yield from (function(a, b, 0.5), function(a, b, c), function(a, b, [0.1, 2.0]))
+        elif base in ("add", "sub", "mul", "div", "pow", "maximum", "minimum", "clamp_min", "clamp_max"):
+            yield from (function(a, b), function(a, 2.0), function(a, [2.0, 0.5]))
+        elif base == "copy":
+            yield function(a, b)
+        else:
+            yield function(a)
+        yield a
+
+    agree(lambda T: [*calls(T)])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda T: T._foreach_add([], 1),
+        lambda T: T._foreach_add(T.ones(2), 1),
+        lambda T: T._foreach_add([T.ones(2)], [1, 2]),
+        lambda T: T._foreach_add([T.ones(2)], [T.ones(2), T.ones(2)]),
+        lambda T: T._foreach_add([T.ones(2)], [T.ones(2)], alpha=3),
+        lambda T: T._foreach_pow(2.0, [T.ones(2), T.zeros(1)]),
+        lambda T: T._foreach_norm([T.ones(2)], 1),
+        lambda T: T._foreach_no_such_op,
+        lambda T: T._foreach_sqrt([T.ones(2)], 3),
+    ],
+)
+def test_foreach_of_other_arguments(use):
+    agree(use)
+
+
+def cell(T, gates):
+    g = numpy.random.default_rng(2)
+    return [T.from_numpy(g.normal(size=shape).astype("float32")) for shape in (
+        (2, 3), (2, 4), (gates * 4, 3), (gates * 4, 4), (gates * 4,), (gates * 4,)
+    )]  # fmt: skip
+
+
+def layer(T, name, gates, biases=True):
+    x, h, *weights = cell(T, gates)
+    state = (h[None], h[None]) if name == "lstm" else h[None]
+    weights = weights if biases else weights[:2]
+    return getattr(T, name)(x[None], state, weights, biases, 1, 0.0, True, False, False)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda T: T.batch_norm(T.tensor(X), None, None, None, None, True, 0.1, 1e-5, False),
+        lambda T: T.instance_norm(T.tensor(WIDE), None, None, None, None, True, 0.1, 1e-5, False),
+        lambda T: [T.binary_cross_entropy_with_logits(T.tensor(X), T.tensor(Y), None, None, r) for r in range(3)],
+        lambda T: [T.kl_div(T.tensor(X), T.tensor(Y), r) for r in range(3)],
+        lambda T: T.poisson_nll_loss(T.tensor(X), T.tensor(Y), True, True, 1e-8, 1),
+        lambda T: [T.nuclear_norm(T.tensor(X)), T.frobenius_norm(T.tensor(X), 1)],
+        lambda T: T.frobenius_norm(T.tensor(X), [0, 1]),
+        lambda T: T.conv_tbc(T.tensor(WIDE), T.tensor(WIDE[:3, :1].repeat(4, 1)), T.tensor(WIDE[0, 0]), 1),
+        lambda T: T.conv_tbc(T.tensor(X), T.tensor(WIDE), T.tensor(WIDE[0, 0])),
+        lambda T: T.rnn_tanh_cell(*cell(T, 1)),
+        lambda T: T.rnn_relu_cell(*cell(T, 1)[:4]),
+        lambda T: T.gru_cell(*cell(T, 3)),
+        lambda T: (lambda x, h, *w: T.lstm_cell(x, (h, h), *w))(*cell(T, 4)),
+        lambda T: layer(T, "gru", 3),
+        lambda T: layer(T, "lstm", 4),
+        lambda T: layer(T, "rnn_tanh", 1),
+        lambda T: layer(T, "rnn_relu", 1, biases=False),
+        lambda T: [T.segment_reduce(T.tensor(WIDE), r, lengths=T.tensor([2, 0, 4])) for r in ("sum", "mean", "max")],
+        lambda T: T.segment_reduce(T.tensor(X), "min", offsets=T.tensor([0, 2]), initial=0.5),
+        lambda T: T.segment_reduce(T.tensor(X), "other", lengths=T.tensor([2])),
+        lambda T: T.segment_reduce(T.tensor(X), "sum"),
+        lambda T: T.slice_copy(T.tensor(WIDE), 0, 1, 6, 2),
+        lambda T: T.embedding_renorm_(T.tensor(WIDE[:, 0]), T.tensor([0, 2, 2]), 0.5, 2.0),
+        lambda T: [abs(s) for s in T.svd_lowrank(T.tensor(SQUARE[:, :2] @ SQUARE[:2]), 3)[1][:2]],
+        lambda T: T.pca_lowrank(T.tensor(SQUARE[:, :2] @ SQUARE[:2]), 2)[1],
+        lambda T: T.pca_lowrank(T.tensor(SQUARE), 13),
+        lambda T: T.lobpcg(T.tensor(SQUARE @ SQUARE.T), 2, tol=1e-12, niter=500)[0],
+        lambda T: T.lobpcg(T.tensor(SQUARE), 5),
+        lambda T: T.dropout_(T.tensor(X), 0.0, True),
+        lambda T: T.get_device_module("cpu").__name__.endswith("cpu"),
+        lambda T: (T.has_lapack, T.is_distributed(T.ones(1)), T.is_vulkan_available()),
+        lambda T: (T.set_deterministic_debug_mode("error"), T.get_deterministic_debug_mode(),
+                   T.set_deterministic_debug_mode(0), T.get_deterministic_debug_mode()),
+        lambda T: T.set_deterministic_debug_mode("none"),
+        lambda T: T.set_num_interop_threads(0),
+        lambda T: (T.set_anomaly_enabled(True), T.is_anomaly_enabled(), T.set_anomaly_enabled(False)),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore")
+def test_functions(use):
+    agree(use)
+
+
+def test_tensors_over_a_file(tmp_path):
+    path = str(tmp_path / "numbers")
+    tensor = plugrad.from_file(path, shared=True, size=3, dtype=plugrad.int32)
+    tensor.copy_(plugrad.tensor([1, 2, 3]))
+    assert torch.from_file(path, size=3, dtype=torch.int32).tolist() == [1, 2, 3]
