@@ -6,7 +6,8 @@ import pickle
 import pytest
 
 import plugrad as torch
-from plugrad import absent
+from plugrad import absent, native
+from plugrad.torch_modules.paths import NATIVE
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,7 @@ def test_every_reason_is_a_sentence_of_one_line():
     assert len(absent.reasons()) > 50
     for pattern, reason in absent.reasons().items():
         assert reason[0].islower() and 20 < len(reason) < 200 and not reason.endswith("."), pattern
+
+
+def test_the_names_of_native_functions_are_listed():
+    assert sorted(native.__all__) == sorted(NATIVE) and all(hasattr(torch, name) for name in NATIVE)
