@@ -71,7 +71,7 @@ class Optimizer(Hooked):
             cls.step = with_hooks(cls.step)
 
     def __init__(self, params: Iterable, defaults: dict):
-        self.defaults, self.param_groups = defaults, []
+        self.defaults = defaults
         self._make_tables()
         if isinstance(params, Tensor) or not (hasattr(params, "__iter__") or hasattr(params, "__getitem__")):
             raise TypeError(
@@ -80,7 +80,7 @@ class Optimizer(Hooked):
             )
         if defaults.get("fused") and defaults.get("foreach"):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-        self.state = defaultdict(dict)
+        self.state, self.param_groups = defaultdict(dict), []
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -93,7 +93,7 @@ class Optimizer(Hooked):
         from plugrad.optim.batching import stepper
 
         self._scratch, self._joined, self._step_group = {}, {}, stepper(self)
-        self._complex = any([p.is_complex() for group in self.param_groups for p in group["params"]])
+        self._complex = any([p.is_complex() for group in vars(self).get("param_groups", ()) for p in group["params"]])
 
     def __getstate__(self):
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}

@@ -22,14 +22,14 @@ from plugrad import (
 from plugrad.arguments import is_int
 from plugrad.autograd.forward_ad import Level, leaf_of, without_history
 from plugrad.func.batching import check_randomness, vmap
-from plugrad.nn.utils import stateless
+from plugrad.nn.utils import _calls
 
 __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
     "stack_module_state", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
-functional_call, stack_module_state = stateless.functional_call, stateless.stack_module_state
+functional_call, stack_module_state = _calls.functional_call, _calls.stack_module_state
 
 
 # ---------------------------------------------------------------------------------------------------- recording

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from contextlib import ContextDecorator
+from contextlib import ContextDecorator, nullcontext
 
 from plugrad import Tensor, no_grad
 from plugrad.nn import Module, ModuleDict, ModuleList, Parameter
-from plugrad.regions import Region, declare, mode
+from plugrad.regions import Region, declare, mode, region
 
 __all__ = [
     "ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations",
@@ -37,6 +37,11 @@ class cached(Region, ContextDecorator):
     def changes(self) -> dict:
         """Return the mode that the region has."""
         return {"parametrized": {} if mode.parametrized is None else mode.parametrized}
+
+
+def keeping(tensors: dict):
+    """Return a context in which parametrized tensors have other values: {ParametrizationList: its tensor}."""
+    return region(parametrized={**(mode.parametrized or {}), **tensors}) if tensors else nullcontext()
 
 
 class ParametrizationList(ModuleList):

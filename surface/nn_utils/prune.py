@@ -208,23 +208,33 @@ class Identity(BasePruningMethod):
         return super().apply(module, name)
 
 
+def _validate_pruning_amount_init(amount) -> None:
+    if not isinstance(amount, Real):
+        raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
+    if amount < 0 or (amount > 1.0 and not isinstance(amount, Integral)):
+        raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
+
+
+def _validate_pruning_amount(amount, tensor_size) -> None:
+    if isinstance(amount, Integral) and amount > tensor_size:
+        raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}")
+
+
+def _compute_nparams_toprune(amount, tensor_size) -> int:
+    return amount if isinstance(amount, Integral) else round(amount * tensor_size)
+
+
 class _Amount(BasePruningMethod):
     """What methods share that prune a number of elements or slices, or a fraction of them."""
 
     def __init__(self, amount):
-        if not isinstance(amount, Real):
-            raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
-        if amount < 0 or (amount > 1.0 and not isinstance(amount, Integral)):
-            raise ValueError(
-                f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer"
-            )
+        _validate_pruning_amount_init(amount)
         self.amount = amount
 
     def _count(self, size) -> int:
         """Return how many of `size` are pruned."""
-        count = self.amount if isinstance(self.amount, Integral) else round(self.amount * size)
-        if count > size:
-            raise ValueError(f"amount={count} should be smaller than the number of parameters to prune={size}")
+        count = _compute_nparams_toprune(self.amount, size)
+        _validate_pruning_amount(count, size)
         return count
 
 

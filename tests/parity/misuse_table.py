@@ -369,7 +369,7 @@ nn.utils.clip_grads_with_norm_(S("[graded(T.ones(2, 3))]"), 1.0, S("T.tensor(2.0
 nn.utils.get_total_norm([x], 2.0, error_if_nonfinite=False)
 nn.utils.skip_init(S("T.nn.Linear"), 3, 2)
 nn.utils.vector_to_parameters(S("T.ones(6)"), p)
-nn.utils.stateless.functional_call(m, {}, (x,))
+func.functional_call(m, {}, (x,))
 nn.utils.rnn.pack_sequence([x, x], enforce_sorted=True)
 nn.utils.rnn.pad_packed_sequence(S("T.nn.utils.rnn.pack_sequence([T.ones(3, 2), T.ones(2, 2)])"), batch_first=True)
 nn.utils.rnn.unpad_sequence(x, S("T.tensor([2, 1])"), batch_first=True)

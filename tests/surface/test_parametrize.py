@@ -89,6 +89,16 @@ def optimized(T):
     return layer.state_dict(), T.func.functional_call(layer, values, T.ones(1, 3)), layer.weight
 
 
+def called_with_other_weights(T):
+    """A parametrized tensor is replaced by its own name, too; attributes that a hook computes are computed again."""
+    call, x = T.func.functional_call, T.ones(1, 3)
+    new = T.nn.utils.parametrizations.weight_norm(fill(T.nn.Linear(3, 2)))
+    old = T.nn.utils.weight_norm(fill(T.nn.Linear(3, 2)))
+    seen = [call(new, {"weight": T.ones(2, 3), "bias": T.zeros(2)}, x), new.weight]
+    seen += [call(old, {"weight_g": T.zeros(2, 1)}, x), call(old, {"weight": T.ones(2, 3)}, x), old(x)]
+    return seen
+
+
 def kept(T):
     Symmetric, *_ = modules(T)
     P = T.nn.utils.parametrize
@@ -101,7 +111,7 @@ def kept(T):
     return first is second, second is third, layer.weight is first
 
 
-@pytest.mark.parametrize("case", [life, buffers_and_modes, optimized, kept])
+@pytest.mark.parametrize("case", [life, buffers_and_modes, optimized, called_with_other_weights, kept])
 def test_as_in_pytorch(case):
     same_as_pytorch(case)
 
@@ -135,6 +145,13 @@ def refusals(T):
 
 def test_refusals():
     all_as_pytorch(refusals)
+
+
+def test_gradients_to_a_weight_that_replaces_a_parametrized_one():
+    layer = parametrizations.weight_norm(plugrad.nn.Linear(3, 2))
+    weight = plugrad.ones(2, 3, requires_grad=True)
+    plugrad.func.functional_call(layer, {"weight": weight}, plugrad.ones(1, 3)).sum().backward()
+    assert weight.grad.tolist() == [[1.0] * 3] * 2 and layer.parametrizations.weight.original0.grad is None
 
 
 def test_a_copy_may_be_changed_alone():
