@@ -11,7 +11,7 @@ import re
 
 import plugrad
 from plugrad import Tensor, nn, registry
-from plugrad.nn.utils.stateless import functional_call
+from plugrad.nn.utils._calls import functional_call
 
 __all__ = ["functional_form", "named"]
 
