@@ -266,6 +266,7 @@ def wrong(T):
     for options in ({"lr": tensor(0.1)}, {"betas": (tensor(0.9), tensor(0.99))}, {"fused": True}):
         yield lambda options=options: O.Adam([p()], **options, foreach=True)
     yield lambda: O.Adam([p()], differentiable=True, fused=True)
+    yield lambda: O.Adam([graded(p())], capturable=True).step()  # of a graph, which the CPU has not
     yield lambda: O.SGD([graded(p())], differentiable=True).step()  # nothing is recorded before a leaf
     both = graded(p())
     yield lambda: [O.Adam([both], betas=(tensor(0.9), tensor(0.99))).step(), both]
@@ -311,7 +312,7 @@ def test_hooks_of_subclasses_without_their_bases_init():
 
 def test_options_about_speed_change_nothing():
     results = []
-    for options in ({}, {"foreach": True}, {"foreach": False}, {"fused": True}, {"capturable": True}):
+    for options in ({}, {"foreach": True}, {"foreach": False}, {"fused": True}):
         p = plugrad.tensor([1.0, 2.0], requires_grad=True)
         p.grad = plugrad.tensor([0.5, -0.5])
         with warnings.catch_warnings():
