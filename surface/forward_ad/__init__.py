@@ -9,12 +9,12 @@ import threading
 from typing import NamedTuple
 
 from plugrad import Tensor
-from plugrad.autograd.forward_ad.levels import Level, follow_base, leaf_of, without_history
+from plugrad.autograd.forward_ad.levels import Level, follow_base, leaf_of, unwrapped, without_history
 from plugrad.graph.modes import ModeContext, mode
 
 __all__ = [
     "Level", "UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "leaf_of", "make_dual",
-    "unpack_dual", "without_history",
+    "unpack_dual", "unwrapped", "without_history",
 ]  # fmt: skip
 
 

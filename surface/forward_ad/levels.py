@@ -223,6 +223,15 @@ def without_history(tensor):
     return alias
 
 
+def unwrapped(tensor, recurse=True):
+    """Return a view of a tensor without its tangents, of all or the youngest level."""
+    level = youngest([tensor])
+    if level is None:
+        return tensor
+    with level.hidden([tensor]):
+        return unwrapped(tensor) if recurse and youngest([tensor]) is not None else tensor.view_as(tensor)
+
+
 def note_saved(op, values, outputs, pushed, hidden) -> None:
     """Keep, with the node of a call, the tangents of what it saved: a walk backward needs them where those count."""
     node = next((output._edge for output in outputs if output._edge is not None), None)

@@ -22,11 +22,12 @@ from plugrad import (
 from plugrad.arguments import is_int
 from plugrad.autograd.forward_ad import Level, leaf_of, without_history
 from plugrad.func.batching import check_randomness, vmap
+from plugrad.func.further import debug_unwrap, functionalize, rearrange, replace_all_batch_norm_modules_
 from plugrad.nn.utils import _calls
 
 __all__ = [
-    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
-    "stack_module_state", "value_and_grad", "vjp", "vmap",
+    "debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
+    "linearize", "rearrange", "replace_all_batch_norm_modules_", "stack_module_state", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
 functional_call, stack_module_state = _calls.functional_call, _calls.stack_module_state

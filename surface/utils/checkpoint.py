@@ -5,10 +5,24 @@ from __future__ import annotations
 import contextlib
 import warnings
 
-from plugrad import Tensor, autograd, enable_grad, is_grad_enabled, nest, random
+from plugrad import Tensor, autograd, cuda, enable_grad, is_grad_enabled, nest, random
 from plugrad.amp import autocast_mode
+from plugrad.autograd.graph import saved_tensors_hooks
+from plugrad.extend import OpHook
+from plugrad.regions import Region, declare, mode
+from plugrad.utils.selective import (
+    SAC_IGNORED_OPS,
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 
-__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential"]
+__all__ = [
+    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType", "GraphExecGroup",
+    "SAC_IGNORED_OPS", "SelectiveCheckpointContext", "check_backward_validity", "checkpoint", "checkpoint_sequential",
+    "create_selective_checkpoint_contexts", "detach_variable", "get_device_states", "noop_context_fn",
+    "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states",
+]  # fmt: skip
 
 
 _SAVED = object()  # stands for a tensor among the arguments
@@ -75,50 +89,171 @@ class CheckpointError(RuntimeError):
     """The second run of a checkpointed function saved other tensors than the first."""
 
 
+class _Enough(BaseException):
+    """Ends the second run of a function: all that it was run for is there. No handler of errors is meant."""
+
+
+declare("checkpoint_early_stop", True)
+declare("checkpoint_debug", None)
+declare("graph_exec_group", None)
+
+
+class _Setting(Region):
+    """A block in which a setting of checkpoints is another one."""
+
+    def __init__(self, **changes):
+        self._changes = changes
+
+    def changes(self):
+        return self._changes
+
+
+def set_checkpoint_early_stop(enable: bool):
+    """Return a context that says whether a second run ends once it has what it is for."""
+    return _Setting(checkpoint_early_stop=bool(enable))
+
+
+def set_checkpoint_debug_enabled(enabled):
+    """Return a context that sets `debug` for all checkpoints in it, unless None."""
+    return _Setting(checkpoint_debug=enabled)
+
+
+class GraphExecGroup(Region):
+    """A block of several walks, in which a checkpointed function runs again once.
+
+    These walks must go through different parts of the graph.
+    """
+
+    def __init__(self):
+        self.values: dict = {}  # checkpointed call -> what its second run saved
+
+    def changes(self):
+        if mode.graph_exec_group is not None:
+            raise RuntimeError("GraphExecGroup contexts cannot be nested")
+        return {"graph_exec_group": self}
+
+    def __enter__(self):
+        super().__enter__()
+        return self
+
+
+def noop_context_fn():
+    """Return two contexts that do nothing, as `context_fn` does by default."""
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+class _Names(OpHook):
+    """Notes the ops that run."""
+
+    def __init__(self):
+        super().__init__()
+        self.names: list = []
+
+    def before(self, call):
+        self.names.append(f"{'  ' * call.depth}{call.name}")
+
+
+def _described(tensor) -> tuple:
+    return tuple(tensor.shape), tensor.dtype, tensor.device
+
+
 class _Recomputed:
     """What the nodes of one checkpointed call saved: its place is kept, and the call is run again for the values."""
 
-    def __init__(self, function, args, kwargs, preserve):
-        self.call = function, args, kwargs
+    def __init__(self, function, args, kwargs, preserve, options):
+        self.call, self.options = (function, args, kwargs), options
         tensors = [leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor) and not leaf.is_inference()]
         self.versions = [(tensor, tensor._version) for tensor in tensors]
         self.state, self.autocast = random.get_rng_state() if preserve else None, autocast_mode.same_again()
-        self.count = 0
+        self.saved: list = []  # what is known of each tensor that was saved: shape, dtype, device
         self.values: dict = {}  # place -> tensor, while backward uses them
+        self.names = _Names() if options["debug"] else None
+
+    def run(self, context):
+        """Run the call the first time."""
+        function, args, kwargs = self.call
+        with context, saved_tensors_hooks(self.pack, self.unpack), self.names or contextlib.nullcontext():
+            return function(*args, **kwargs)
 
     def pack(self, tensor):
-        self.count += 1
-        return self.count - 1
+        self.saved.append(_described(tensor))
+        return len(self.saved) - 1
 
     def unpack(self, place):
-        if place not in self.values:
-            self.run_again()
-        return self.values.pop(place)
+        group = mode.graph_exec_group
+        values = self.values if group is None else group.values.setdefault(self, {})
+        if place not in values:
+            values.update(enumerate(self.run_again()))
+        return values.pop(place)
 
-    def run_again(self) -> None:
-        """Run the call again, recorded, and keep what its nodes save."""
+    def run_again(self) -> list:
+        """Run the call again, recorded; return what its nodes save."""
         if any(tensor._version != version for tensor, version in self.versions):
             raise RuntimeError(
                 "one of the variables needed for gradient computation has been modified by an inplace operation: an "
                 "argument of checkpoint(), which can't be computed again"
             )
         kept: list = []
+        stops = self.options["early_stop"]
+
+        def keep(tensor):
+            kept.append(tensor)
+            if stops and len(kept) == len(self.saved):
+                raise _Enough
+            return tensor
+
         function, args, kwargs = self.call
         restored = contextlib.nullcontext() if self.state is None else random.fork_rng()
-        with restored, enable_grad(), autograd.graph.saved_tensors_hooks(kept.append, lambda packed: packed):
+        names = _Names() if self.names else contextlib.nullcontext()
+        with (
+            restored,
+            enable_grad(),
+            self.options["context"](),
+            saved_tensors_hooks(keep, lambda packed: packed),
+            names,
+        ):
             if self.state is not None:
                 random.set_rng_state(self.state)
-            with self.autocast:
+            with contextlib.suppress(_Enough), self.autocast:
                 function(*args, **kwargs)
-        if len(kept) != self.count:
-            raise CheckpointError(
-                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
-                f"recomputation: {self.count} and {len(kept)}. The function must do the same both times."
+        wrong = self.difference(kept)
+        if wrong is not None:
+            told = ""
+            if self.names:
+                told = "\nOps of the first run:\n" + "\n".join(self.names.names)
+                told += "\nOps of the second run:\n" + "\n".join(names.names)
+            raise CheckpointError(f"torch.utils.checkpoint: {wrong}. The function must do the same both times.{told}")
+        return kept
+
+    def difference(self, kept):
+        """Return in words how what was saved the second time differs; None if it does not."""
+        if len(kept) != len(self.saved):
+            return (
+                "A different number of tensors was saved during the original forward and recomputation: "
+                f"{len(self.saved)} and {len(kept)}"
             )
-        self.values = dict(enumerate(kept))
+        if self.options["determinism_check"] == "none":
+            return None
+        for place, (before, tensor) in enumerate(zip(self.saved, kept)):
+            if before != _described(tensor):
+                return (
+                    "Recomputed values for the following tensors have different metadata than during the forward pass: "
+                    f"tensor {place}, saved as {before}, recomputed as {_described(tensor)}"
+                )
+        return None
 
 
-def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **kwargs):
+def checkpoint(
+    function,
+    *args,
+    use_reentrant=None,
+    preserve_rng_state=True,
+    context_fn=noop_context_fn,
+    determinism_check="default",
+    debug=False,
+    early_stop=True,
+    **kwargs,
+):
     """Return `function(*args, **kwargs)`, to be computed again in backward.
 
     What its backward needs is not kept meanwhile.
@@ -131,6 +266,13 @@ def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **k
             function closes over get gradients, and gradients can be differentiated again. True runs the function
             unrecorded, and again in a backward of its own; at least one argument must require grad. Without it a
             warning says that it is True.
+        context_fn: returns two contexts, for the first run and for the second; see
+            `create_selective_checkpoint_contexts`.
+        determinism_check: "default" compares shapes, dtypes and devices of both runs, "none" does not.
+        debug: show the ops of both runs where these differ.
+        early_stop: end the second run as soon as backward has what it needs.
+
+    Raises ValueError for options that need use_reentrant=False, CheckpointError in backward where the runs differ.
 
     T. Chen, B. Xu, C. Zhang, C. Guestrin, arXiv:1604.06174.
 
@@ -141,25 +283,72 @@ def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **k
     >>> x.grad
     tensor([60.2566, 60.2566])
     """
-    if kwargs.pop("context_fn", None) is not None:
-        raise NotImplementedError("checkpoint has no context_fn: put the contexts into the function itself")
-    for option in ("determinism_check", "debug", "early_stop"):
-        kwargs.pop(option, None)
+    if determinism_check not in ("default", "none"):
+        raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
     if use_reentrant is None:
         warnings.warn(
             "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
             "recommended; without it use_reentrant=True is meant.",
             stacklevel=2,
         )
+    if use_reentrant is not False and (context_fn is not noop_context_fn or debug):
+        raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
     if not is_grad_enabled():
         return function(*args, **kwargs)
     if use_reentrant is False:
-        saved = _Recomputed(function, args, kwargs, preserve_rng_state)
-        with autograd.graph.saved_tensors_hooks(saved.pack, saved.unpack):
-            return function(*args, **kwargs)
-    if not any(leaf.requires_grad for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)):
-        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+        first, second = context_fn()
+        options = {
+            "context": lambda: second, "determinism_check": determinism_check,
+            "debug": debug if mode.checkpoint_debug is None else mode.checkpoint_debug,
+            "early_stop": early_stop and mode.checkpoint_early_stop,
+        }  # fmt: skip
+        return _Recomputed(function, args, kwargs, preserve_rng_state, options).run(first)
+    check_backward_validity([leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)])
     return CheckpointFunction.apply(function, preserve_rng_state, args, kwargs)
+
+
+def check_backward_validity(inputs) -> None:
+    """Warn if no tensor among the inputs requires grad."""
+    if not any(leaf.requires_grad for leaf in inputs if isinstance(leaf, Tensor)):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=3)
+
+
+def detach_variable(inputs) -> tuple:
+    """Return a tuple of inputs with each tensor cut off from its history, as a leaf."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
+    return tuple([
+        leaf.detach().requires_grad_(leaf.requires_grad) if isinstance(leaf, Tensor) else leaf for leaf in inputs
+    ])  # fmt: skip
+
+
+class DefaultDeviceType:
+    """The type of device whose random numbers are put back if no argument lies on one."""
+
+    _type = "cuda"
+
+    @staticmethod
+    def set_device_type(device="cuda") -> None:
+        """Set the type of device."""
+        DefaultDeviceType._type = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        """Return the type of device."""
+        return DefaultDeviceType._type
+
+
+def get_device_states(*args) -> tuple:
+    """Return the numbers of tensors' CUDA devices, and their random states."""
+    tensors = [leaf for leaf in nest.leaves(args) if isinstance(leaf, Tensor) and leaf.is_cuda]
+    devices = list(dict.fromkeys(tensor.device.index or 0 for tensor in tensors))
+    return devices, [cuda.get_rng_state(number) for number in devices]
+
+
+def set_device_states(devices, states, *, device_type=None) -> None:
+    """Put back what `get_device_states` returned."""
+    for number, state in zip(devices, states):
+        cuda.set_rng_state(state, number)
 
 
 def checkpoint_sequential(functions, segments, input, use_reentrant=None, **options):

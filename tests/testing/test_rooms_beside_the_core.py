@@ -69,6 +69,7 @@ PRIVATE = {
     "plugrad.process_state.settings -> plugrad.graph.modes",
     "plugrad.process_state.settings -> plugrad.tensor.random",
     "plugrad.tensor_methods -> plugrad.graph.versions",
+    "plugrad.utils.checkpoint -> plugrad.regions",
 }
 # Functions that import a module by its name, when it is first asked for.
 DOORS = {

@@ -1,0 +1,157 @@
+"""utils.checkpoint: what runs again, how often, and what is kept instead."""
+
+import contextlib
+import functools
+
+import pytest
+
+import plugrad
+from plugrad.utils import checkpoint as checkpoints
+from support.two_libraries import agree, errors
+
+torch = pytest.importorskip("torch")
+
+
+def runs_and_options(torch):
+    checkpoints = torch.utils.checkpoint
+    x = torch.tensor([0.25, 0.5], requires_grad=True)
+    calls, seen = [], []
+
+    def f(a):
+        calls.append(1)
+        return (a * 3).exp().sin() * a
+
+    @contextlib.contextmanager
+    def named(name):
+        seen.append(name)
+        yield
+
+    def run(**options):
+        calls.clear()
+        y = checkpoints.checkpoint(f, x, use_reentrant=False, **options)
+        return torch.autograd.grad(y.sum(), x), len(calls)
+
+    results = [run(), run(early_stop=False), run(debug=True), run(determinism_check="none")]
+    results += [run(context_fn=lambda: (named("first"), named("second"))), list(seen)]
+    with checkpoints.set_checkpoint_early_stop(False), checkpoints.set_checkpoint_debug_enabled(True):
+        results.append(run())
+    results.append(
+        errors(
+            torch,
+            lambda: run(determinism_check="some"),
+            lambda: checkpoints.checkpoint(f, x, use_reentrant=True, debug=True),
+            lambda: checkpoints.checkpoint(f, x, use_reentrant=True, context_fn=lambda: None),
+            lambda: checkpoints.detach_variable([x]),
+            lambda: checkpoints.create_selective_checkpoint_contexts(3),
+        )
+    )
+    results += [
+        checkpoints.detach_variable((x, 3))[0],
+        checkpoints.get_device_states(x),
+        checkpoints.noop_context_fn()[0] is None,
+    ]
+    return results
+
+
+def functions_that_differ(torch):
+    x = torch.tensor([0.25, 0.5], requires_grad=True)
+    calls = []
+
+    def one_of(first, second):
+        def f(a):
+            calls.append(1)
+            return first(a) if len(calls) == 1 else second(a)
+
+        return f
+
+    def run(function, **options):
+        calls.clear()
+        torch.utils.checkpoint.checkpoint(function, x, use_reentrant=False, **options).sum().backward()
+
+    return errors(
+        torch,
+        lambda: run(one_of(lambda a: a.exp() * a, lambda a: a.sin())),
+        lambda: run(one_of(lambda a: a.exp(), lambda a: a[:1].exp())),
+        lambda: run(one_of(lambda a: a.exp(), lambda a: a.exp().double())),
+    )
+
+
+def several_walks(torch):
+    x = torch.tensor([0.25, 0.5], requires_grad=True)
+    calls = []
+
+    def f(a):
+        calls.append(1)
+        return a.exp() * a, a.sin() * a
+
+    y, z = torch.utils.checkpoint.checkpoint(f, x, use_reentrant=False)
+    with torch.utils.checkpoint.GraphExecGroup():
+        y.sum().backward()
+        z.sum().backward()
+        names = errors(torch, lambda: torch.utils.checkpoint.GraphExecGroup().__enter__())
+    return x.grad, len(calls), names
+
+
+@pytest.mark.parametrize("program", [runs_and_options, functions_that_differ, several_walks])
+def test_as_pytorch(program):
+    agree(program)
+
+
+def run_selectively(policy, function, x):
+    contexts = functools.partial(checkpoints.create_selective_checkpoint_contexts, policy)
+    return checkpoints.checkpoint(function, x, use_reentrant=False, context_fn=contexts)
+
+
+class Counting(plugrad.overrides.TorchDispatchMode):
+    def __init__(self):
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("offload", [False, True])
+def test_selected_ops_are_not_run_again(offload):
+    policies = checkpoints.CheckpointPolicy
+    kept = policies.MUST_CPU_OFFLOAD if offload else policies.MUST_SAVE
+
+    def policy(context, op, *args, **kwargs):
+        assert isinstance(context.op_output, plugrad.Tensor)
+        return kept if op is plugrad.mm else policies.PREFER_RECOMPUTE
+
+    x = plugrad.tensor([[0.5, 1.0], [2.0, -1.0]], requires_grad=True)
+    expected = plugrad.autograd.grad(x.mm(x).exp().sin().sum(), x)[0]
+    for one, times in ((policy, 2), ([plugrad.mm], 2), ([plugrad.exp], 3)):  # two are of the gradient of mm itself
+        y = run_selectively(one, lambda a: a.mm(a).exp().sin(), x).sum()
+        with Counting() as counting:
+            (grad,) = plugrad.autograd.grad(y, x)
+        assert counting.names.count("mm") == times
+        assert plugrad.allclose(grad, expected)
+
+
+def test_a_kept_result_that_was_written_is_refused():
+    x = plugrad.tensor([[0.5, 1.0], [2.0, -1.0]], requires_grad=True)
+
+    def function(a):
+        product = a.mm(a)
+        result = product.exp() * a
+        with plugrad.no_grad():
+            product.add_(1)
+        return result
+
+    with pytest.raises(RuntimeError, match="has been mutated"):
+        run_selectively([plugrad.mm], function, x).sum().backward()
+
+
+def test_debug_shows_the_ops_of_both_runs():
+    calls = []
+
+    def function(a):
+        calls.append(1)
+        return a.exp() * a if len(calls) == 1 else a.sin()
+
+    x = plugrad.ones(2, requires_grad=True)
+    y = checkpoints.checkpoint(function, x, use_reentrant=False, debug=True)
+    with pytest.raises(checkpoints.CheckpointError, match="first run:\nexp\nmul\nOps of the second run:\nsin"):
+        y.sum().backward()

@@ -1,0 +1,65 @@
+"""functionalize, rearrange, debug_unwrap and batch norms without running statistics, as PyTorch has them."""
+
+import pytest
+
+import plugrad
+from support.two_libraries import agree, errors
+
+torch = pytest.importorskip("torch")
+
+
+def rearranged(torch):
+    x = torch.arange(24).reshape(2, 3, 4)
+    patterns = [
+        ("a b c -> c a b", {}), ("a b c -> (a c) b", {}), ("a (b d) c -> d a b c", {"d": 3}), ("... c -> c ...", {}),
+        ("a b c -> a () b 1 c", {}), ("(a e) ... -> e (a ...)", {"e": 2}), ("a b (c d) -> a d b c", {"c": 2}),
+    ]  # fmt: skip
+    results = [torch.func.rearrange(x, pattern, **sizes) for pattern, sizes in patterns]
+    return results, torch.func.rearrange([x, x], "k a b c -> a k b c")
+
+
+def wrong_patterns(torch):
+    x = torch.zeros(2, 3, 4)
+    wrong = [
+        ("a b c -> a b", {}), ("a b c d -> a b c d", {}), ("a b c -> a a b c", {}), ("a b c", {}),
+        ("a b c -> a (b (c))", {}), ("a b c -> c b a", {"z": 3}),
+    ]  # fmt: skip
+    return errors(torch, *[lambda p=p, k=k: torch.func.rearrange(x, p, **k) for p, k in wrong])
+
+
+def functionalized(torch):
+    f = torch.func.functionalize(lambda a: a.clone().add_(1))
+    wrong = errors(torch, lambda: torch.func.functionalize(lambda a: a, remove="views")(torch.zeros(2)))
+    return f(torch.zeros(2)), torch.func.grad(lambda a: f(a).pow(2).sum())(torch.ones(2)), wrong
+
+
+def without_running_statistics(torch):
+    nn = torch.nn
+    net = nn.Sequential(nn.BatchNorm1d(2), nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1)))
+    result = torch.func.replace_all_batch_norm_modules_(net)
+    x = torch.tensor([[1.0, 2.0], [3.0, 5.0], [0.0, -1.0]])
+    return result is net, net[1][0].running_mean, net[0].track_running_stats, list(net.state_dict()), net[0].eval()(x)
+
+
+@pytest.mark.parametrize("program", [rearranged, wrong_patterns, functionalized, without_running_statistics])
+def test_as_pytorch(program):
+    agree(program)
+
+
+def test_unwrapping_shows_what_a_transform_works_on():
+    seen = []
+
+    def function(x):
+        seen.append(repr(plugrad.func.debug_unwrap(x)))
+        return x * x
+
+    x = plugrad.tensor(3.0)
+    plugrad.func.jvp(function, (x,), (x,))
+    assert seen[0] == "tensor(3.)"
+
+    def inner(y):
+        seen.append(repr(plugrad.func.debug_unwrap(y, recurse=False)))
+        return y * y
+
+    plugrad.func.jvp(lambda x: plugrad.func.jvp(inner, (x,), (x,))[1], (x,), (x,))
+    assert seen[1] == "tensor(3., tangent=3.0)"
