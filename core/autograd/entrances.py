@@ -73,6 +73,7 @@ def grad(
 ):
     """Return the gradients of outputs with respect to inputs; `.grad` stays as it is.
 
+    With `is_grads_batched` each of `grad_outputs` is a batch, whose first dimension the gradients have, too.
     With `create_graph` the gradients can be differentiated again. An input that the outputs do not depend on is an
     error unless `allow_unused` (None for it) or `materialize_grads` (zeros for it).
 
@@ -83,7 +84,8 @@ def grad(
     (27.0, 18.0)
     """
     if is_grads_batched:
-        raise NotImplementedError("is_grads_batched=True is not supported: loop over the rows of grad_outputs instead")
+        options = {"allow_unused": allow_unused, "materialize_grads": materialize_grads}
+        return rare.batched_grad(grad, outputs, inputs, grad_outputs, retain_graph, create_graph, **options)
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."

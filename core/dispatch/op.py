@@ -15,11 +15,6 @@ from plugrad.dispatch.formulas import forget_ops, output_number
 from plugrad.dispatch.node import node_class
 from plugrad.dispatch.plan import CallPlan
 from plugrad.graph import rare
-from plugrad.registry.kinds import PLACES, is_name, no_place
-
-_PROMOTIONS = (None, "same", "float", "int", "int64", "bool", "index")
-_AUTOCAST = (None, "lower", "float32", "set_dtype", "promote")
-_WITHOUT_GRADIENT = ("bool", "int", "index")  # what results that have none are promoted to
 
 
 class Formula:
@@ -390,34 +385,7 @@ class Op:
         return self
 
     def _check_record(self) -> None:
-        """Raise TypeError if a third party's record is not complete."""
-        for dotted in self.names:
-            if not all(map(is_name, dotted.split("."))):
-                raise TypeError(f"op {self.name!r} can't be public as {dotted!r}: that is not a dotted Python name")
-            if dotted.rpartition(".")[0] not in PLACES:
-                raise TypeError(f"op {self.name!r} can't be public as {dotted!r}: {no_place(dotted)}")
-        if not self.parameters and self.runs_on != "nothing":
-            raise TypeError(f"op {self.name!r} takes no tensor: its kernel must be `def {self.name}(xp, input, ...)`")
-        if self.promote not in _PROMOTIONS:
-            known = ", ".join(repr(one) for one in _PROMOTIONS if one)
-            raise TypeError(f"op {self.name!r} has promote={self.promote!r}, it must be one of {known}")
-        for policy in self.autocast.values() if isinstance(self.autocast, dict) else (self.autocast,):
-            if policy not in _AUTOCAST and not callable(policy) and not isinstance(policy, dtypes.dtype):
-                known = ", ".join(repr(one) for one in _AUTOCAST if one)
-                raise TypeError(f"op {self.name!r} has autocast={policy!r}: it must be one of {known}, or a dtype")
-        if self.runs_on != "arrays" or self.promote in _WITHOUT_GRADIENT:
-            return
-        if self.jvps and not self.formulas:
-            rare.transposed(self)
-        if not self.formulas and not self.undifferentiable:
-            raise TypeError(f"op {self.name!r} has no gradient: declare it with @{self.name}.vjp, or say vjp=None")
-        missing = set(self.tensors) - set(self.inputs) if self.arity == 2 and self.formulas else ()
-        if missing:
-            (name,) = missing
-            raise TypeError(
-                f"op {self.name!r} has no gradient for {name!r}: declare it with @{self.name}.vjp({name!r}); if there "
-                "is none the formula returns None"
-            )
+        rare.check_op(self)
 
     # ------------------------------------------------------------------------------------------ hooks of families
 

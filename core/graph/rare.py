@@ -7,10 +7,12 @@ from plugrad.registry.namespaces import lazy_names
 __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.forward_ad.levels":
     "call_of_duals check_out drop_tangents follow_base follow_reshape follow_write lift_saved",
-    "autograd.forward_ad.rules": "transposed", "autograd.forward_ad.functions": "function_of_duals",
+    "autograd.forward_ad.functions": "function_of_duals", "autograd.forward_ad.rules": "transposed",
+    "registry.third_parties.op_records": "check_op",
     "autograd.graph.edges": "stand_in", "autograd.graph.multi_grad": "other_walk", "autograd.graph.saved": "raw_saved",
     "autograd.rare.anomaly": "explain note_stack watching_walks",
     "autograd.rare.explanations": "stale", "autograd.rare.forward_again": "run_forward_again",
+    "autograd.rare.batched_grads": "batched_grad",
     "autograd.rare.gradients_of_roots": "fitting_gradient", "autograd.rare.fresh_threads": "in_fresh_thread",
     "autograd.rare.overwritten": "overwriting", "autograd.rare.reshaped": "follow_shape unlock",
     "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad",

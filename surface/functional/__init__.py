@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad import Tensor, autograd, enable_grad
+from plugrad import Tensor, autograd, enable_grad, nest
+from plugrad.autograd.forward_ad import leaf_of
+from plugrad.func import jacfwd
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -56,13 +58,32 @@ def _vectors(vectors, like, name):
     return vectors
 
 
-def _grads(outputs, inputs, weights, create_graph, strict):
+_INDEPENDENT = {
+    "outputs": "Output {} of the user-provided function does not require gradients: it must be computed in a "
+    "differentiable manner from the input",
+    "jacobian": "While computing the hessian, found that the jacobian of the user-provided function with respect to "
+    "input {} is independent of the input: the function must be twice differentiable, and not linear",
+    "gradient": "The gradient with respect to input {} is independent of the inputs of the user-provided function",
+    "input": "The output of the user-provided function is independent of input {}",
+    "graph": "The jacobian of the user-provided function is independent of input {}: it has no history, as "
+    "create_graph=True asks for",
+}
+
+
+def _check(values, what) -> None:
+    """Raise RuntimeError, in strict mode, for the first of some tensors that has no history."""
+    for number, value in enumerate(values):
+        if value is None or not value.requires_grad:
+            what = "input" if value is None else what
+            raise RuntimeError(f"{_INDEPENDENT[what].format(number)}. This is not allowed in strict mode.")
+
+
+def _grads(outputs, inputs, weights, create_graph, strict, what="outputs"):
+    """Return the gradients of outputs by inputs, zeros where there are none; `what` the outputs are, for errors."""
+    if strict:
+        _check(outputs, what)
     pairs = [(o, w) for o, w in zip(outputs, weights) if o.requires_grad]
     if not pairs:
-        if strict:
-            raise RuntimeError(
-                "The output of the user-provided function is independent of the input: not allowed in strict mode"
-            )
         return tuple(value.detach().clone().fill_(0) for value in inputs)
     grads = autograd.grad(
         [o for o, _ in pairs],
@@ -72,8 +93,10 @@ def _grads(outputs, inputs, weights, create_graph, strict):
         retain_graph=True,
         allow_unused=True,
     )
-    if strict and any(g is None for g in grads):
-        raise RuntimeError("The user-provided function is independent of one input: not allowed in strict mode")
+    if strict:
+        _check([None if g is None else value for g, value in zip(grads, inputs)], "input")
+    if strict and create_graph:
+        _check(grads, "graph")
     return tuple(v.detach().clone().fill_(0) if g is None else g for g, v in zip(grads, inputs))
 
 
@@ -114,14 +137,21 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
         outputs, one = _outputs(func(*inputs))
         dummies = tuple(o.detach().clone().fill_(0).requires_grad_() for o in outputs)
         grads = _grads(outputs, inputs, dummies, True, strict)
-        products = _grads(grads, dummies, vectors, create_graph, strict)
+        products = _grads(grads, dummies, vectors, create_graph, strict, "gradient")
     return _result(outputs, one, create_graph), _result(products, one, create_graph)
 
 
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
     """Return the Jacobian of func, each part of its output's shape, then its input's.
 
-    `vectorize` and `strategy` are accepted; the rows are computed one after the other.
+    Args:
+        func: takes tensors, returns a tensor or a tuple of them.
+        inputs: a tensor, or a tuple.
+        create_graph: compute the Jacobian in a differentiable way.
+        strict: RuntimeError for an output that does not depend on an input.
+        vectorize: accepted; rows are computed one after the other. It can't be combined with `strict`.
+        strategy: "reverse-mode" goes row by row; "forward-mode" column by column, which is less work for functions of
+            few inputs: with `vectorize`, and without `create_graph`.
 
     >>> import plugrad as torch
     >>> torch.autograd.functional.jacobian(lambda x: x**2, torch.tensor([1.0, 2.0]))
@@ -129,9 +159,27 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
             [0., 4.]])
     """
     _check_strategy(strategy)
+    name = "torch.autograd.functional.jacobian"
+    if strategy == "forward-mode" and create_graph:
+        raise NotImplementedError(
+            f"{name}: `create_graph=True` and `strategy='forward-mode'` are not supported together (yet): use "
+            "torch.func.jacfwd, which can be differentiated"
+        )
+    if strict and (vectorize or strategy == "forward-mode"):
+        other = "strategy='forward-mode'" if strategy == "forward-mode" else "vectorize=True"
+        raise RuntimeError(f"{name}: `strict=True` and `{other}` are not supported together: set one of them to False")
+    if strategy == "forward-mode":
+        if not vectorize:
+            raise NotImplementedError(f"{name}: strategy='forward-mode' is only implemented for `vectorize=True`.")
+        values, single = _inputs(inputs, False)
+        argnums = 0 if single else tuple(range(len(values)))
+        result = jacfwd(lambda *given: _plain(func(*given)), argnums)(*[value.detach() for value in values])
+        return nest.change(Tensor.detach, result)
     with enable_grad():
         inputs, single = _inputs(inputs, create_graph)
         outputs, one = _outputs(func(*inputs))
+        if strict:
+            _check(outputs, "outputs")
         blocks = []
         for output in outputs:
             rows = [
@@ -147,6 +195,11 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     return blocks[0] if one else tuple(blocks)
 
 
+def _plain(outputs):
+    values, one = _outputs(outputs)
+    return values[0] if one else values
+
+
 def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
     """Return the Hessian of a scalar function of tensors.
 
@@ -159,13 +212,16 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
     single = not isinstance(inputs, (tuple, list))
 
     def gradient(*values):
+        values = [value if value.requires_grad else leaf_of(value) for value in values]
         outputs, one = _outputs(func(*values))
         if not one or outputs[0].numel() != 1:
             raise RuntimeError("The function given to hessian should return a single Tensor with a single element.")
         grads = _grads(outputs, values, (outputs[0].detach().clone().fill_(1),), True, strict)
+        if strict:
+            _check(grads, "jacobian")
         return grads[0] if single else grads
 
-    return jacobian(gradient, inputs, create_graph=create_graph, strict=strict)
+    return jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
 
 
 def vhp(func, inputs, v=None, create_graph=False, strict=False):
@@ -177,7 +233,7 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
         if not one or outputs[0].numel() != 1:
             raise RuntimeError("The function given to vhp should return a single Tensor with a single element.")
         first = _grads(outputs, inputs, (outputs[0].detach().clone().fill_(1),), True, strict)
-        products = _grads(first, inputs, vectors, create_graph, strict)
+        products = _grads(first, inputs, vectors, create_graph, strict, "jacobian")
     return _result(outputs, one, create_graph), _result(products, single, create_graph)
 
 

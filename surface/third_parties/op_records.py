@@ -1,0 +1,42 @@
+"""What is asked of the record of a third party's op."""
+
+from __future__ import annotations
+
+from plugrad import dtype
+from plugrad.graph import rare
+from plugrad.registry.kinds import PLACES, is_name, no_place
+
+_PROMOTIONS = (None, "same", "float", "int", "int64", "bool", "index")
+_WITHOUT_GRADIENT = ("bool", "int", "index")  # what results that have none are promoted to
+_AUTOCAST = (None, "lower", "float32", "set_dtype", "promote")
+
+
+def check_op(op) -> None:
+    """Raise TypeError if a third party's record is not complete."""
+    for dotted in op.names:
+        if not all(map(is_name, dotted.split("."))):
+            raise TypeError(f"op {op.name!r} can't be public as {dotted!r}: that is not a dotted Python name")
+        if dotted.rpartition(".")[0] not in PLACES:
+            raise TypeError(f"op {op.name!r} can't be public as {dotted!r}: {no_place(dotted)}")
+    if not op.parameters and op.runs_on != "nothing":
+        raise TypeError(f"op {op.name!r} takes no tensor: its kernel must be `def {op.name}(xp, input, ...)`")
+    if op.promote not in _PROMOTIONS:
+        known = ", ".join(repr(one) for one in _PROMOTIONS if one)
+        raise TypeError(f"op {op.name!r} has promote={op.promote!r}, it must be one of {known}")
+    for policy in op.autocast.values() if isinstance(op.autocast, dict) else (op.autocast,):
+        if policy not in _AUTOCAST and not callable(policy) and not isinstance(policy, dtype):
+            known = ", ".join(repr(one) for one in _AUTOCAST if one)
+            raise TypeError(f"op {op.name!r} has autocast={policy!r}: it must be one of {known}, or a dtype")
+    if op.runs_on != "arrays" or op.promote in _WITHOUT_GRADIENT:
+        return
+    if op.jvps and not op.formulas:
+        rare.transposed(op)
+    if not op.formulas and not op.undifferentiable:
+        raise TypeError(f"op {op.name!r} has no gradient: declare it with @{op.name}.vjp, or say vjp=None")
+    missing = set(op.tensors) - set(op.inputs) if op.arity == 2 and op.formulas else ()
+    if missing:
+        (name,) = missing
+        raise TypeError(
+            f"op {op.name!r} has no gradient for {name!r}: declare it with @{op.name}.vjp({name!r}); if there "
+            "is none the formula returns None"
+        )
