@@ -21,7 +21,7 @@ KINDS = {  # what plugins bring that has no commands of its own, and where it is
 MODULES = {  # command: the module whose COMMANDS it is among
     "ops": "ops", "check": "check", "gradcheck": "gradcheck", "new": "new", "coverage": "coverage",
     "plugins": "plugins", "why": "plugins", "prefer": "plugins", "doctor": "doctor", "run": "run",
-    "stubs": "stubs",
+    "migrate": "migrate", "stubs": "stubs",
     **dict.fromkeys((*KINDS, "backends"), "listings"),
 }  # fmt: skip
 

@@ -6,6 +6,8 @@ Tensors in lists, dicts and keyword arguments are tracked like others. What `for
 
 from __future__ import annotations
 
+import warnings
+
 from plugrad.autograd.function_node import function_node, is_any, tensors_in
 from plugrad.graph import rare
 from plugrad.graph.modes import levels, mode, tick
@@ -115,6 +117,13 @@ class Function(FunctionCtx):
         return _run(function_node(cls), args, kwargs)
 
     def __call__(self, *args, **kwargs):
+        name = type(self).__name__
+        warnings.warn(
+            f"{name}(...)(...) is the old style of a Function: make forward and backward static methods whose first "
+            f"parameter is ctx, and write {name}.apply(...); `plugrad migrate FILE` rewrites it",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         node = function_node(type(self))
         node.attributes = self.__dict__  # what __init__ set is visible in forward and backward, and the reverse
         return _run(node, args, kwargs)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 
-from plugrad.arguments.conventions import NAMES, declaration  # noqa: F401
+from plugrad.arguments.conventions import NAMES, declaration
 from plugrad.arguments.foreign import translated
 from plugrad.arguments.kinds import is_int, is_tensor, kind, overflows
 
-__all__ = ["checked", "is_int", "kinds_of", "wrong"]
+__all__ = ["NAMES", "checked", "declaration", "is_int", "kinds_of", "wrong"]
 
 
 def checked(**declarations):

@@ -186,6 +186,12 @@ class Variable(metaclass=_VariableMeta):
             warnings.warn(
                 "volatile was removed (Variable.volatile is always False); use `with torch.no_grad():`", stacklevel=2
             )
+        else:
+            warnings.warn(
+                "Variable(x) is the old name of a tensor: write x, or x.requires_grad_(); `plugrad migrate FILE` does",
+                DeprecationWarning,
+                stacklevel=2,
+            )
         data = Tensor() if data is None else data
         if not isinstance(data, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")

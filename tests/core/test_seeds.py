@@ -10,6 +10,8 @@ import plugrad as torch
 from plugrad import nn
 from plugrad.autograd import Function, Variable, gradcheck
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*`plugrad migrate FILE`:DeprecationWarning")  # they are old programs
+
 # ------------------------------------------------------------------------------------------ new functions
 
 
