@@ -301,6 +301,7 @@ def test_tensors_in_containers_are_tracked():
     assert [t.grad.tolist() for t in (a, b, c)] == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
 
 
+@pytest.mark.filterwarnings("ignore:.*is the old style of a Function:DeprecationWarning")
 @pytest.mark.parametrize("style", ["static", "instance"])
 def test_a_function_may_keep_what_it_likes_under_any_name(style):
     names = ("inputs outputs counts arguments attributes saved edges fit rare seq op name pure user index values pull "
