@@ -12,4 +12,5 @@ registry.declare_kind("optimizers", home="optim", base=Optimizer)
 registry.declare_kind("schedulers", home="optim.lr_scheduler", base="LRScheduler")
 __getattr__, __dir__ = lazy_names(globals(), "optim", {
     "optim.batching": "", "optim.differentiable": "", "optim.lr_scheduler": "", "optim.swa_utils": "",
+    "optim.swapping": "swap_in_optimizer_params_and_state",
 })  # fmt: skip

@@ -9,7 +9,7 @@ from plugrad.arguments import checked
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
-    "pad_sequence", "unpad_sequence",
+    "pad_sequence", "unpack_sequence", "unpad_sequence",
 ]  # fmt: skip
 
 
@@ -227,3 +227,15 @@ def pack_sequence(sequences, enforce_sorted=True):
     """
     lengths = [sequence.shape[0] for sequence in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences):
+    """Return the sequences that were packed, a list in the order of the batch.
+
+    >>> import plugrad as torch
+    >>> from plugrad.nn.utils import rnn
+    >>> rnn.unpack_sequence(rnn.pack_sequence([torch.ones(1), torch.zeros(2)], enforce_sorted=False))
+    [tensor([1.]), tensor([0., 0.])]
+    """
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)

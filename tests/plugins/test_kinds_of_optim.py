@@ -320,3 +320,49 @@ def test_options_about_speed_change_nothing():
             plugrad.optim.Adam([p], lr=0.1, **options).step()
         results.append(plain(p))
     assert all(result == results[0] for result in results)
+
+
+def swapped(T):
+    """Steps on other parameters and state, and what an optimizer refuses to take."""
+    swap = T.optim.swap_in_optimizer_params_and_state
+
+    def graded(*values):
+        p = T.tensor(values, requires_grad=True)
+        p.grad = T.ones_like(p)
+        return p
+
+    def build(*params):
+        optimizer = T.optim.Adam([{"params": [p], "lr": 0.1 * (place + 1)} for place, p in enumerate(params)])
+        for _ in range(2):
+            optimizer.step()
+        return optimizer
+
+    mine, others = [graded(1.0, 2.0), graded(3.0)], [graded(5.0, 6.0), graded(7.0)]
+    optimizer, given = build(*mine), build(graded(0.5, 0.25), graded(0.0)).state_dict()
+    given["param_groups"][1]["lr"] = 0.7
+    with swap(optimizer, {"a": others[0], "b": others[1]}, given):
+        optimizer.step()
+        inside = [group["lr"] for group in optimizer.param_groups]
+    optimizer.step()
+    seen = [mine, others, inside, repr(optimizer), list(optimizer.state_dict()["state"][0].values())]
+    named = {"a": others[0], "b": others[1]}
+    refused = [
+        (T.optim.Adam([graded(1.0)]), named, given), (optimizer, named, 1), (optimizer, named, {**given, "state": []}),
+        (optimizer, named, {**given, "state": {mine[0]: {}}}), (optimizer, named, {**given, "state": {0: 1}}),
+        (optimizer, named, {**given, "state": {9: {}}}), (optimizer, named, {**given, "param_groups": ()}),
+        (optimizer, named, {**given, "param_groups": given["param_groups"][:1]}), (optimizer, {"a": mine[0]}, given),
+    ]  # fmt: skip
+    first, second = given["param_groups"]
+    for group in (1, {**first, "params": mine[:1]}, {**first, "params": [0, 1]}, {**first, "more": 1}):
+        refused.append((optimizer, named, {**given, "param_groups": [group, second]}))
+    for arguments in refused:
+        try:
+            swap(*arguments).__enter__()
+            seen.append("taken")
+        except RuntimeError:
+            seen.append("refused")
+    return seen
+
+
+def test_parameters_and_state_are_swapped():
+    assert "taken" not in same_as_pytorch(swapped)
