@@ -7,12 +7,7 @@ from plugrad.extend import Module, hookimpl
 from plugrad.nn import functional as F
 
 from ._common import parameter
-from .linear import Linear
-
-
-class _OutputProjection(Linear):
-    def _get_name(self):
-        return "NonDynamicallyQuantizableLinear"  # what PyTorch's repr shows
+from .linear import _NonDynamicallyQuantizableLinear
 
 
 class MultiheadAttention(Module):
@@ -67,7 +62,7 @@ class MultiheadAttention(Module):
             self.register_parameter(f"{name}_proj_weight", weight)
         self.register_parameter("in_proj_weight", parameter(3 * embed_dim, embed_dim, **where) if together else None)
         self.register_parameter("in_proj_bias", parameter(3 * embed_dim, **where) if bias else None)
-        self.out_proj = _OutputProjection(embed_dim, embed_dim, bias, **where)
+        self.out_proj = _NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, **where)
         for name in ("bias_k", "bias_v"):
             self.register_parameter(name, parameter(1, 1, embed_dim, **where) if add_bias_kv else None)
         self._reset_parameters()

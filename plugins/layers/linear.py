@@ -58,6 +58,13 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+class _NonDynamicallyQuantizableLinear(Linear):
+    """The projection of MultiheadAttention's output, by the name that PyTorch's repr shows."""
+
+    def _get_name(self):
+        return "NonDynamicallyQuantizableLinear"
+
+
 class Bilinear(Module):
     """input1 @ weight[k] @ input2 + bias[k] for each output feature k.
 

@@ -15,7 +15,7 @@ from .layer_norm import LayerNorm
 from .linear import Linear
 
 
-def _function(activation):
+def _get_activation_fn(activation):
     """Return the function that an `activation` argument means: a name or a callable."""
     if callable(activation):
         return activation
@@ -53,7 +53,7 @@ class _Block(Module):
             setattr(self, f"norm{number}", LayerNorm(d_model, layer_norm_eps, bias=bias, **where))
         for number in range(1, count + 1):
             setattr(self, f"dropout{number}", Dropout(dropout))
-        self.activation = _function(activation)
+        self.activation = _get_activation_fn(activation)
 
     def _attend(self, number, query, memory, mask, padding, is_causal):
         module = getattr(self, self.attentions[number - 1])
@@ -124,7 +124,7 @@ class TransformerDecoderLayer(_Block):
         return self._residual(3, x, self._feed_forward)
 
 
-def _copies(module, count):
+def _get_clones(module, count):
     return plugrad.nn.ModuleList([copy.deepcopy(module) for _ in range(count)])
 
 
@@ -160,7 +160,7 @@ class TransformerEncoder(Module):
 
     def __init__(self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True):
         super().__init__()
-        self.layers = _copies(encoder_layer, num_layers)
+        self.layers = _get_clones(encoder_layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
 
@@ -186,7 +186,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer, num_layers, norm=None):
         super().__init__()
-        self.layers = _copies(decoder_layer, num_layers)
+        self.layers = _get_clones(decoder_layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
 
     def forward(

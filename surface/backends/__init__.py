@@ -6,29 +6,19 @@ Those switches are kept, and change nothing here.
 from __future__ import annotations
 
 import os
-import types
 import warnings
 
 from plugrad.arguments import checked, is_int
 from plugrad.backends.accelerators import accelerator, set_accelerator
 from plugrad.backends.cpu_fallback import FallbackWarning, MissingKernelError, fallback, fallbacks, no_fallback
+from plugrad.backends.switches import Switches, of_attention
 
 __all__ = [
     "FallbackWarning", "MissingKernelError", "accelerator", "are_deterministic_algorithms_enabled", "cuda", "cudnn",
-    "fallback", "fallbacks", "get_float32_matmul_precision", "get_num_threads", "mkl", "mkldnn", "mps", "no_fallback",
-    "openmp", "set_accelerator", "set_float32_matmul_precision", "set_num_threads", "use_deterministic_algorithms",
+    "fallback", "fallbacks", "get_float32_matmul_precision", "get_num_threads", "mkl", "mkldnn", "mps", "nnpack",
+    "no_fallback", "openmp", "opt_einsum", "set_accelerator", "set_float32_matmul_precision", "set_num_threads",
+    "use_deterministic_algorithms",
 ]  # fmt: skip
-
-
-class _Switches(types.SimpleNamespace):
-    """Attributes that can be read and set; `is_available()` says that the library behind them is not used."""
-
-    @staticmethod
-    def is_available() -> bool:
-        """Always False: plugrad computes through NumPy and CuPy."""
-        return False
-
-    is_built = is_available
 
 
 _deterministic = {"mode": False, "warn_only": False}
@@ -82,6 +72,16 @@ def get_num_threads():
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
-cudnn = _Switches(enabled=False, benchmark=False, deterministic=True, allow_tf32=False)
-mps, mkl, mkldnn, openmp = _Switches(), _Switches(), _Switches(), _Switches()
-cuda = _Switches(matmul=_Switches(allow_tf32=False))
+cudnn = Switches(
+    "cudnn", enabled=False, benchmark=False, benchmark_limit=10, deterministic=True, allow_tf32=False,
+    fp32_precision="none", is_acceptable=lambda tensor: False,
+)  # fmt: skip
+mps, mkl, openmp, xeon = Switches("mps"), Switches("mkl", verbose=None), Switches("openmp"), Switches("xeon")
+mkldnn = Switches("mkldnn", enabled=False, deterministic=True, allow_tf32=False, fp32_precision="none")
+nnpack, opt_einsum = Switches("nnpack"), Switches("opt_einsum", enabled=False, strategy=None)
+_matmul = Switches(
+    "cuda.matmul", allow_tf32=False, allow_fp16_reduced_precision_reduction=True, fp32_precision="none",
+    allow_bf16_reduced_precision_reduction=True, allow_fp16_accumulation=False,
+)  # fmt: skip
+_plans = Switches("cuda.cufft_plan_cache", max_size=0)
+cuda = Switches("cuda", matmul=_matmul, cufft_plan_cache=_plans, **of_attention())

@@ -20,9 +20,19 @@ import pickle
 from plugrad.serialization.archive import opened
 from plugrad.serialization.description import CheckpointError
 from plugrad.serialization.reading import Reader
+from plugrad.serialization.safe_globals import (
+    add_safe_globals,
+    clear_safe_globals,
+    get_safe_globals,
+    safe_globals,
+)
+from plugrad.serialization.safe_globals import unpickler as trusted_unpickler
 from plugrad.serialization.writing import Writer
 
-__all__ = ["CheckpointError", "describe", "load", "save"]
+__all__ = [
+    "CheckpointError", "add_safe_globals", "clear_safe_globals", "describe", "get_safe_globals", "load", "safe_globals",
+    "save",
+]  # fmt: skip
 
 
 def save(
@@ -81,8 +91,8 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
         map_location: where tensors go: a device, a dict from saved to wanted devices, or a function of (tensor on the
             CPU, name of the saved device) that returns a tensor, or None for the saved device.
         pickle_module: what unpickles instead of `pickle`.
-        weights_only: True, the default, never unpickles; False also restores arbitrary objects, which can run any
-            code: only for files that you trust.
+        weights_only: True, the default, unpickles nothing but what `serialization.add_safe_globals` was given; False
+            restores arbitrary objects, which can run any code: only for files that you trust.
         mmap: map the file's data into memory instead of reading it; needs a path. Writes don't reach the file. Its
             checksums are not looked at, since that would read all of it.
         pickle_load_args: further arguments of the unpickler, such as encoding="latin1".
@@ -100,7 +110,8 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
     unpickler = (pickle_module or pickle).Unpickler
     unpickler(io.BytesIO(), **pickle_load_args)  # refuses arguments that it doesn't have, in files without pickles too
     with opened(f) as archive:
-        return Reader(archive, mmap, map_location, unpickler if trusted else None, pickle_load_args).root()
+        unpickles = unpickler if trusted else trusted_unpickler()
+        return Reader(archive, mmap, map_location, unpickles, pickle_load_args).root()
 
 
 def describe(f) -> dict:

@@ -98,12 +98,23 @@ class View(ModuleType):
         try:
             return getattr(self._home, name)  # any of its names: PyTorch's modules import each other's
         except AttributeError:
-            raise error from None
+            inside = self._inside(name)
+            if inside is None:
+                raise error from None
+            return inside
+
+    def _classes(self) -> list:
+        return [one for one in (getattr(self._home, public) for public in self.__all__) if isinstance(one, type)]
 
     def _private(self, name):
         """Return the class of that name from which one of the view's classes derives, or None."""
-        classes = (one for one in (getattr(self._home, public) for public in self.__all__) if isinstance(one, type))
-        return next((base for one in classes for base in one.__mro__ if base.__name__ == name), None)
+        return next((base for one in self._classes() for base in one.__mro__ if base.__name__ == name), None)
+
+    def _inside(self, name):
+        """Return what has that name, or the private one, in a module that one of the view's classes is of, or None."""
+        modules = dict.fromkeys(sys.modules[one.__module__] for one in self._classes())
+        names = (name, f"_{name}")
+        return next((vars(module)[one] for module in modules for one in names if one in vars(module)), None)
 
 
 def attribute(module: str, name: str, error: AttributeError):

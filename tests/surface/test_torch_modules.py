@@ -1,7 +1,9 @@
 """PyTorch's module paths and the modules that programs merely touch: profiler, jit, hub, what refuses and why."""
 
 import importlib
+import io
 import json
+import pickle
 import pkgutil
 import time
 import types
@@ -11,6 +13,7 @@ import pytest
 
 import plugrad
 from plugrad import nn
+from plugrad.serialization.safe_globals import unpickler
 from plugrad.torch_modules import exports
 from plugrad.torch_modules.paths import ALIASES, VIEWS
 
@@ -338,3 +341,89 @@ def test_devices_without_accelerator():
     with pytest.raises(NotImplementedError, match="keeps the Parameter objects"):
         plugrad.__future__.set_swap_module_params_on_conversion(True)
     assert plugrad.version.cuda is None and "NumPy" in plugrad.__config__.show()
+
+
+# ------------------------------------------------------------------------------------------------ switches, trust
+
+
+def test_switches_are_modules_and_flags_give_back_what_was():
+    import plugrad.backends.cuda
+    import plugrad.backends.cudnn as cudnn
+
+    assert plugrad.backends.cudnn is cudnn and plugrad.backends.cuda.matmul.allow_tf32 is False
+    cudnn.benchmark = True
+    with pytest.raises(KeyError), cudnn.flags(enabled=True, benchmark=False, deterministic=False):
+        assert cudnn.enabled and not cudnn.benchmark and not cudnn.deterministic
+        raise KeyError
+    assert not cudnn.enabled and cudnn.benchmark and cudnn.deterministic
+    with pytest.raises(TypeError, match="no switch 'fast'"), cudnn.flags(fast=True):
+        pass
+    assert cudnn.set_flags(benchmark=False, enabled=None) == (True, False) and not cudnn.benchmark
+    assert cudnn.version() is None and not cudnn.is_available() and not cudnn.is_acceptable(plugrad.ones(1))
+    attention = plugrad.backends.cuda
+    with attention.sdp_kernel(enable_flash=False):
+        assert not attention.flash_sdp_enabled() and attention.math_sdp_enabled()
+    assert attention.flash_sdp_enabled()
+    attention.enable_flash_sdp(True)
+
+
+class Trusted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.tags = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), {"a", "b"}
+
+
+class Attacker:
+    def __reduce__(self):
+        return print, ("run",)
+
+
+def _saved(value):
+    file = io.BytesIO()
+    plugrad.save(value, file)
+    file.seek(0)
+    return file
+
+
+def test_what_a_program_trusts_is_loaded_and_nothing_else(capsys):
+    trust, model = plugrad.serialization, Trusted()
+    classes = [Trusted, nn.Sequential, nn.Linear, nn.ReLU]
+    with pytest.raises(trust.CheckpointError, match="weights_only=False"):
+        plugrad.load(_saved(model))
+    with trust.safe_globals(classes):
+        loaded = plugrad.load(_saved(model))
+        assert trust.get_safe_globals() == classes
+        for other in (Attacker(), [model, Attacker()], print, io.StringIO):
+            with pytest.raises(trust.CheckpointError, match="is not trusted: torch.serialization.add_safe_globals"):
+                plugrad.load(_saved(other))
+    assert trust.get_safe_globals() == [] and capsys.readouterr().out == ""
+    assert type(loaded) is Trusted and loaded.tags == {"a", "b"}
+    assert all(p.equal(q) for p, q in zip(loaded.parameters(), model.parameters(), strict=True))
+    hostile = pickle.PROTO + b"\x02" + f"c{Trusted.__module__}\nTrusted\n".encode() + b"N}X\x01\x00\x00\x00xNs\x86b."
+    with trust.safe_globals(classes), pytest.raises(trust.CheckpointError, match="change a class"):
+        unpickler()(io.BytesIO(hostile)).load()
+    with trust.safe_globals(classes[1:]), pytest.raises(trust.CheckpointError, match="Trusted, which is not trusted"):
+        plugrad.load(_saved(model))
+    trust.add_safe_globals([(Trusted, f"{Trusted.__module__}.Attacker")])
+    trust.clear_safe_globals()
+    assert trust.get_safe_globals() == []
+    with pytest.raises(TypeError, match="classes, functions or pairs"):
+        trust.add_safe_globals([3])
+
+
+def test_what_programs_take_from_inside_of_pytorchs_modules():
+    from plugrad.nn.modules.linear import NonDynamicallyQuantizableLinear
+    from plugrad.nn.modules.transformer import Dropout, F, _get_activation_fn, _get_clones
+
+    assert type(nn.MultiheadAttention(4, 2).out_proj) is NonDynamicallyQuantizableLinear and Dropout is nn.Dropout
+    clones = _get_clones(nn.Linear(2, 2), 3)
+    assert len(clones) == 3 and clones[0].weight is not clones[1].weight and clones[0].weight.equal(clones[1].weight)
+    assert _get_activation_fn("gelu") is F.gelu and plugrad.arange(8).view(dtype=plugrad.uint8).shape == (64,)
+
+
+def test_a_tensor_over_a_storage():
+    storage = plugrad.arange(4, dtype=plugrad.int16).untyped_storage()
+    over = plugrad.asarray(storage, dtype=plugrad.uint8)
+    over[0] = 7
+    assert storage[0] == 7 and plugrad.asarray(storage, dtype=plugrad.int16).tolist() == [7, 1, 2, 3]
+    assert plugrad.asarray(storage[2:6], dtype=plugrad.int16).tolist() == [1, 2]

@@ -1,0 +1,110 @@
+"""Classes and functions that a program trusts: `load` unpickles objects of them, and of nothing else, by default."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections import Counter, OrderedDict, defaultdict
+from types import FunctionType, ModuleType
+
+import plugrad
+from plugrad.serialization.description import CheckpointError
+
+__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals"]
+
+_trusted: list = []  # classes, functions, and pairs (object, "module.name")
+
+
+def add_safe_globals(safe_globals) -> None:
+    """Trust classes and functions: `load` may restore objects of them without `weights_only=False`.
+
+    Args:
+        safe_globals: a list of classes and functions, or of pairs (object, "module.name") where a file names it
+            otherwise. What is trusted is called while a file is loaded, with what the file says.
+
+    >>> import io, fractions, plugrad as torch
+    >>> file = io.BytesIO()
+    >>> torch.save(fractions.Fraction(1, 3), file)
+    >>> with torch.serialization.safe_globals([fractions.Fraction]):
+    ...     torch.load(file)
+    Fraction(1, 3)
+    """
+    for one in safe_globals:
+        _names(one)  # refuses what has none
+    _trusted.extend(one for one in safe_globals if one not in _trusted)
+
+
+def get_safe_globals() -> list:
+    """Return what is trusted."""
+    return list(_trusted)
+
+
+def clear_safe_globals() -> None:
+    """Trust nothing any more."""
+    _trusted.clear()
+
+
+@contextlib.contextmanager
+def safe_globals(safe_globals):
+    """Trust classes and functions in a `with` block; the argument is that of `add_safe_globals`."""
+    before = get_safe_globals()
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
+        _trusted[:] = before
+
+
+def _names(one) -> list:
+    """Return the names under which pickles may mention something, as "module.name"."""
+    if isinstance(one, tuple):
+        return [one[1]]
+    if not hasattr(one, "__module__") or not hasattr(one, "__qualname__"):
+        raise TypeError(f"safe globals are classes, functions or pairs (object, 'module.name'), not {one!r}")
+    return [f"{one.__module__}.{one.__qualname__}", f"{one.__module__}.{one.__name__}"]
+
+
+# What holds plain data, or makes an empty object of a class that is itself looked up.
+_PLAIN = {
+    "collections.OrderedDict": OrderedDict, "collections.defaultdict": defaultdict, "collections.Counter": Counter,
+    "builtins.set": set, "builtins.frozenset": frozenset, "builtins.complex": complex, "builtins.slice": slice,
+    "builtins.bytearray": bytearray, "builtins.range": range, "builtins.object": object,
+    "plugrad.tensor.tensor.Tensor": plugrad.Tensor, "plugrad.Tensor": plugrad.Tensor,
+}  # fmt: skip
+
+
+def unpickler():
+    """Return an unpickler of what is trusted, None where that is nothing."""
+    if not _trusted:
+        return None
+    known = {**_PLAIN, **{name: one[0] if isinstance(one, tuple) else one for one in _trusted for name in _names(one)}}
+
+    class SafeUnpickler(pickle._Unpickler):  # the one in Python, of which a step can be refused
+        dispatch = dict(pickle._Unpickler.dispatch)
+
+        def load_build(self):
+            if isinstance(self.stack[-2], (type, FunctionType, ModuleType)):
+                raise CheckpointError("Weights only load failed: the file would change a class or a function")
+            pickle._Unpickler.load_build(self)
+
+        dispatch[pickle.BUILD[0]] = load_build
+
+        def find_class(self, module, name):
+            if f"{module}.{name}" in known:
+                return known[f"{module}.{name}"]
+            if module == "copyreg" and name == "_reconstructor":
+                return _reconstructed
+            raise CheckpointError(
+                f"Weights only load failed: the file holds pickled objects that need {module}.{name}, which is not "
+                f"trusted: torch.serialization.add_safe_globals([{name}]) trusts it; if you trust the file as a whole, "
+                "pass weights_only=False"
+            )
+
+    return SafeUnpickler
+
+
+def _reconstructed(cls, base, state):
+    """Return an empty object of a class that was looked up, as `copyreg` does, of plain classes only."""
+    if base is not object:
+        raise CheckpointError(f"Weights only load failed: {cls!r} derives from {base!r}, which takes an initial value")
+    return object.__new__(cls)
