@@ -24,11 +24,12 @@ def _functional(name):
 
 
 functional.__getattr__ = _functional
-init = namespace_module("nn.init", "Functions that fill a tensor in place.")
+init = namespace_module("nn.init", "Functions that fill a tensor in place.", {"nn.policies": "policy"})
 
 registry.declare_kind("layers", home="nn", base=Module)
 registry.declare_kind("losses", home="nn", base=Module)
 registry.declare_kind("inits", home="nn.init")
+registry.declare_kind("init_policies", home="nn.policies")
 
 __getattr__, __dir__ = lazy_names(globals(), "nn", {
     "nn.utils": "LinearCrossEntropyOptions factory_kwargs", "nn.parallel": "DataParallel", "nn.grad": "",

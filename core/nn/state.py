@@ -144,7 +144,7 @@ class StateDict:
         if metadata is not None:
             state_dict._metadata = metadata
         missing, unexpected, errors = [], [], []
-        before = _Snapshot(self, copy=not assign)
+        before = room("nn.mistakes.snapshot").Snapshot(self, copy=not assign)
         with held_back():
             try:
                 _load(self, state_dict, "", metadata or {}, assign, (missing, unexpected, errors))
@@ -302,27 +302,3 @@ def _load(module, state_dict, prefix, metadata, assign, report) -> None:
                 "a hook given to register_load_state_dict_post_hook must return None: change the lists"
                 " incompatible_keys.missing_keys and .unexpected_keys in place"
             )
-
-
-class _Snapshot:
-    """All that loading may change in a module, to be put back when it fails.
-
-    Copies, and not a check beforehand: subclasses and hooks may rename, reshape and write as they like.
-    """
-
-    __slots__ = ("tables", "values")
-
-    def __init__(self, root, copy: bool):
-        tables = [table for module in root.modules() for table in (module._parameters, module._buffers)]
-        self.tables = [(table, dict(table)) for table in tables]
-        tensors = {id(t): t for table in tables for t in table.values() if t is not None}.values() if copy else ()
-        self.values = [(t, t._version, t.detach().clone()) for t in tensors]
-
-    def restore(self) -> None:
-        for table, entries in self.tables:
-            table.clear()
-            table.update(entries)
-        with no_grad():
-            for tensor, version, value in self.values:
-                if tensor._version != version:
-                    tensor.copy_(value)

@@ -58,6 +58,11 @@ def plugrad_inits():
 
 
 @hookspec
+def plugrad_init_policies():
+    """Return functions that initialise a module, for `plugrad.nn.init.policy(NAME)`."""
+
+
+@hookspec
 def plugrad_backends():
     """Return Backend classes: each serves the device type that is its `name`."""
 

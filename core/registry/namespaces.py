@@ -55,12 +55,12 @@ def lazy_names(namespace: dict, home: str | None, rooms: dict | None = None):
     return __getattr__, __dir__
 
 
-def namespace_module(home: str, doc: str) -> types.ModuleType:
-    """Return the module of a public namespace, importable as `plugrad.HOME`."""
+def namespace_module(home: str, doc: str, rooms: dict | None = None) -> types.ModuleType:
+    """Return the module of a public namespace `plugrad.HOME`; see lazy_names."""
     module = sys.modules.get(f"plugrad.{home}")
     if module is None:
         module = sys.modules[f"plugrad.{home}"] = types.ModuleType(f"plugrad.{home}", doc)
-        module.__getattr__, module.__dir__ = lazy_names(vars(module), home)
+        module.__getattr__, module.__dir__ = lazy_names(vars(module), home, rooms)
     return module
 
 
