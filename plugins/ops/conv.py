@@ -156,6 +156,39 @@ def conv1d_samples(make):
     yield make.args(make(3, 6), make(3, 1, 2), padding="same", groups=3)
 
 
+@composite(at=("conv_tbc", "nn.functional.conv_tbc"), kinds={"pad": "int"})
+def conv_tbc(F, input, weight, bias, pad=0):
+    """Convolve signals that come time first, (T, N, C), with filters (K, C, O).
+
+    `bias` is (O), `pad` is added to both ends. Gives (T + 2 * pad - K + 1, N, O).
+
+    >>> import plugrad as torch
+    >>> torch.conv_tbc(torch.tensor([[[1.]], [[2.]], [[3.]]]), torch.ones(2, 1, 1), torch.zeros(1)).flatten()
+    tensor([3., 5.])
+    """
+    for name, value, dimensions in (("Input", input, 3), ("Weight", weight, 3), ("Bias", bias, 1)):
+        if value.ndim != dimensions:
+            shape = "time, batch, in_channels" if name == "Input" else "kernel width, in_channels, out_channels"
+            shape = "out_channels" if name == "Bias" else shape
+            raise RuntimeError(f"{name} must have {dimensions} dims: {shape}; it has {value.ndim}")
+    if input.shape[2] != weight.shape[1]:
+        raise RuntimeError(
+            f"Input dim 2 (input channels) is not == dim 1 in the weight tensor: {input.shape[2]} and {weight.shape[1]}"
+        )
+    if bias.shape[0] != weight.shape[2]:
+        raise RuntimeError(
+            f"Bias size must equal dim 2 in the weight tensor (output channels): {bias.shape[0]} and {weight.shape[2]}"
+        )
+    signals = F.conv1d(F.permute(input, (1, 2, 0)), F.permute(weight, (2, 1, 0)), bias, padding=pad)
+    return F.contiguous(F.permute(signals, (2, 0, 1)))
+
+
+@conv_tbc.samples
+def conv_tbc_samples(make):
+    yield make(5, 2, 3), make(2, 3, 4), make(4)
+    yield make(5, 2, 3), make(3, 3, 2), make(2), 1
+
+
 @composite(at=("nn.functional.conv2d", "conv2d"), kinds={"padding": "int|ints|str"}, autocast="lower")
 def conv2d(F, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Convolve images (N, C, H, W) or (C, H, W) with filters (O, C / groups, KH, KW).

@@ -62,8 +62,9 @@ def batch_norm(
     tensor([[-1.0000],
             [ 1.0000]])
     """
-    if training and eps <= 0:
-        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    if eps <= 0 and (training or eps < 0):
+        wanted = "positive during training" if training else "non-negative"
+        raise ValueError(f"batch_norm eps must be {wanted}, but got {eps}; the default is 1e-5")
     return _in_batch(F, input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 

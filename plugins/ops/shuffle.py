@@ -85,7 +85,12 @@ def pixel_unshuffle_samples(make):
     yield make(2, 3, 4, 6), 2
 
 
-@composite(at=("nn.functional.channel_shuffle", "channel_shuffle", "native_channel_shuffle"))
+@composite(
+    at=(
+        "nn.functional.channel_shuffle", "channel_shuffle", "native_channel_shuffle",
+        "nn.functional.native_channel_shuffle",
+    )
+)  # fmt: skip
 def channel_shuffle(F, input, groups):
     """Interleave the channels of `groups` groups of (N, C, *).
 

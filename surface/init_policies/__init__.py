@@ -74,7 +74,7 @@ def _first(module):
 
 
 class policy:
-    """Initialise models by a policy: as a context for those made inside, or by `apply` for one that there is.
+    """Initialise models by a policy: those made in its block, or by `apply` one.
 
     Args:
         name: "modern", "default" (the layers' own), or what a plugin brings.

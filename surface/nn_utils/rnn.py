@@ -31,7 +31,12 @@ class PackedSequence(namedtuple("PackedSequence", ("data", "batch_sizes", "sorte
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args, **kwargs):
-        """Return the sequences with their data on another device or in another dtype."""
+        """Return the sequences with their data on another device or in another dtype.
+
+        The arguments are those of Tensor.to, without ``copy``. The order stays int64, where the data are.
+        """
+        if "copy" in kwargs:
+            raise RuntimeError(".to() does not accept copy argument: a copy is p._replace(data=p.data.clone())")
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
@@ -46,18 +51,51 @@ class PackedSequence(namedtuple("PackedSequence", ("data", "batch_sizes", "sorte
         """Return the sequences on a GPU."""
         return self.to(*args or ("cuda",))
 
+    def pin_memory(self):
+        """Return the sequences with their data in memory that a GPU can copy from."""
+        order = [None if index is None else index.pin_memory() for index in self[2:]]
+        return type(self)(self.data.pin_memory(), self.batch_sizes, *order)
+
     def float(self):
         """Return the sequences as float32."""
-        return self.to(plugrad.float32)
+        return self.to(dtype=plugrad.float32)
 
     def double(self):
         """Return the sequences as float64."""
-        return self.to(plugrad.float64)
+        return self.to(dtype=plugrad.float64)
+
+    def half(self):
+        """Return the sequences as float16."""
+        return self.to(dtype=plugrad.float16)
+
+    def long(self):
+        """Return the sequences as int64."""
+        return self.to(dtype=plugrad.int64)
+
+    def int(self):
+        """Return the sequences as int32."""
+        return self.to(dtype=plugrad.int32)
+
+    def short(self):
+        """Return the sequences as int16."""
+        return self.to(dtype=plugrad.int16)
+
+    def char(self):
+        """Return the sequences as int8."""
+        return self.to(dtype=plugrad.int8)
+
+    def byte(self):
+        """Return the sequences as uint8."""
+        return self.to(dtype=plugrad.uint8)
 
     @property
     def is_cuda(self):
         """Whether the data is on a CUDA device."""
         return self.data.is_cuda
+
+    def is_pinned(self):
+        """Whether the data is in memory that a GPU can copy from."""
+        return self.data.is_pinned()
 
 
 @checked(permutation="tensor?")
