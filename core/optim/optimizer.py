@@ -269,15 +269,12 @@ class Optimizer(Hooked):
                 raise ValueError("some parameters appear in more than one parameter group")
         self.param_groups.append(param_group)
 
-    def _steps_on_tensors(self):
-        return type(self).step is not Optimizer.step
-
     def _check_param(self, p):
         if not isinstance(p, Tensor):
             raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
         if not (p.is_leaf or p.retains_grad or self.defaults.get("differentiable")):
             raise ValueError("can't optimize a non-leaf Tensor; use a tensor that no operation made, or x.detach()")
-        if p.is_complex() and not (self.elementwise or self._steps_on_tensors()):
+        if p.is_complex() and not self.elementwise and type(self).step is Optimizer.step:
             raise NotImplementedError(
                 f"{type(self).__name__} does not support complex parameters; optimize "
                 "torch.view_as_real(parameter), made once as a leaf, instead"

@@ -238,13 +238,10 @@ class _Amount(BasePruningMethod):
         return count
 
 
-class RandomUnstructured(_Amount):
-    """Prunes elements at random: `amount` is their number, or a fraction from 0 to 1."""
+class _Elements(_Amount):
+    """What methods share that prune elements one by one."""
 
     PRUNING_TYPE = "unstructured"
-
-    def _scores(self, t):
-        return -plugrad.rand_like(t)
 
     def compute_mask(self, t, default_mask):
         """Return the mask of what has not the lowest scores."""
@@ -254,13 +251,20 @@ class RandomUnstructured(_Amount):
             mask.view(-1)[plugrad.topk(self._scores(t).reshape(-1), count, largest=False).indices] = 0
         return mask
 
+
+class RandomUnstructured(_Elements):
+    """Prunes elements at random: `amount` is their number, or a fraction from 0 to 1."""
+
+    def _scores(self, t):
+        return -plugrad.rand_like(t)
+
     @classmethod
     def apply(cls, module, name, amount):
         """Prune a parameter of a module."""
         return super().apply(module, name, amount=amount)
 
 
-class L1Unstructured(RandomUnstructured):
+class L1Unstructured(_Elements):
     """Prunes the elements of least magnitude: `amount` is their number, or a fraction from 0 to 1."""
 
     def _scores(self, t):
@@ -269,7 +273,7 @@ class L1Unstructured(RandomUnstructured):
     @classmethod
     def apply(cls, module, name, amount, importance_scores=None):
         """Prune a parameter of a module."""
-        return super(_Amount, cls).apply(module, name, amount=amount, importance_scores=importance_scores)
+        return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 
 
 class _Slices(_Amount):
