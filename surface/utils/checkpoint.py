@@ -166,7 +166,7 @@ class _Recomputed:
         self.versions = [(tensor, tensor._version) for tensor in tensors]
         self.state, self.autocast = random.get_rng_state() if preserve else None, autocast_mode.same_again()
         self.saved: list = []  # what is known of each tensor that was saved: shape, dtype, device
-        self.values: dict = {}  # place -> tensor, while backward uses them
+        self.values: dict = {}  # place -> (tensor, its version), while backward uses them
         self.names = _Names() if options["debug"] else None
 
     def run(self, context):
@@ -182,9 +182,11 @@ class _Recomputed:
     def unpack(self, place):
         group = mode.graph_exec_group
         values = self.values if group is None else group.values.setdefault(self, {})
-        if place not in values:
-            values.update(enumerate(self.run_again()))
-        return values.pop(place)
+        tensor, version = values.pop(place, (None, None))
+        if tensor is None or tensor._version != version:  # written since an earlier backward had it computed
+            values.update((i, (again, again._version)) for i, again in enumerate(self.run_again()))
+            tensor, _ = values.pop(place)
+        return tensor
 
     def run_again(self) -> list:
         """Run the call again, recorded; return what its nodes save."""

@@ -584,6 +584,18 @@ FOUND = {
         c.backward()
         c.backward()
     """,
+    "what a checkpoint computed again is written before another backward": """
+        x = T.tensor([-1.0, 2.0], requires_grad=True)
+        y, z = T.utils.checkpoint.checkpoint(lambda a: (a.sin(), a * a), x, use_reentrant=False)
+        z.sum().backward()
+        with T.no_grad():
+            x -= 5
+        y.sum().backward()
+        w = T.tensor([-1.0, 2.0], requires_grad=True)
+        y, z = T.utils.checkpoint.checkpoint(lambda a: (a.sin(), a * a), w, use_reentrant=False)
+        z.sum().backward()
+        y.sum().backward()
+    """,
     "signs of zero": """
         x = T.tensor([-0.25, 0.25, -0.0, -1.0], requires_grad=True)
         y = T.atan2(T.nn.functional.softshrink(x), x)
