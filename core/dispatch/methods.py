@@ -92,10 +92,13 @@ def _on_forget(dotted) -> None:
         return
     if _is_known(dotted) or name in METHODS:
         install_method(name)
-        install_inplace(name)
         install_operators(name)
-        return
-    for attribute in (name, f"{name}_"):  # nobody brings it any more
+        entry = registry.public.get(dotted)
+        if entry is None or entry.kind != "ops" or entry.value.inplace:
+            install_inplace(name)
+            return
+    gone = (f"{name}_",) if _is_known(dotted) or name in METHODS else (name, f"{name}_")
+    for attribute in gone:  # nobody brings it any more
         if attribute in vars(Tensor) and attribute not in CORE_NAMES and not _is_known(f"Tensor.{attribute}"):
             delattr(Tensor, attribute)
 

@@ -252,8 +252,6 @@ class Optimizer(Hooked):
             param_group.setdefault(name, default)
         if flag("differentiable", param_group.get("differentiable", False)) and param_group.get("fused"):
             raise RuntimeError("`fused` does not support `differentiable`; leave one of them out")
-        if param_group.get("capturable") and any(p.device.type == "cpu" for p in params):
-            raise AssertionError("If capturable=True, params must be on supported devices such as cuda, not on the CPU")
         if len(set(params)) != len(params):
             warnings.warn(
                 "optimizer contains a parameter group with duplicate parameters; each is updated once a step",

@@ -142,10 +142,11 @@ def find(dotted: str):
     Raises AmbiguousNameError when several plugins bring the name and none is preferred, and PluginLoadError when the
     plugin behind it does not load.
     """
-    if not claims:
-        return public.get(dotted)
+    entry = None if claims else public.get(dotted)
+    if entry is not None:
+        return entry
     while True:
-        with lock:
+        with lock:  # in which a name that is only replaced may be gone for a moment
             chosen = settle(dotted)
         if chosen is None:
             break

@@ -57,14 +57,15 @@ def register(*given, **by_kind):
     with held_back(), store.lock:
         plugin = _session()
         replaced = [entry for entry in dict.fromkeys(plugin.brought.values()) if _is_among(entry, groups)]
-        for entry in replaced:
-            _withdraw(plugin, entry)
+        names = [dotted for entry in replaced for dotted in _withdraw(plugin, entry)]
         try:
             messages = registration.commit(plugin, groups)
         except Exception:
             if replaced:
                 registration.commit(plugin, _by_kind(replaced))
             raise
+        finally:  # not before, so that no thread misses a name that is only replaced
+            _follow(names)
         _forget(plugin, groups)
         messages = [*messages, *_shadowed(plugin, groups)]
     for message in messages:
@@ -84,7 +85,7 @@ def unregister(*given) -> None:
             if not entries:
                 raise LookupError(f"{item!r} was not registered by this program, or was replaced since")
             for entry in entries:
-                _withdraw(plugin, entry)
+                _follow(_withdraw(plugin, entry))
         if not plugin.brought:
             store.plugins.pop(plugin.id, None)
 
@@ -127,8 +128,15 @@ def _by_kind(entries) -> dict:
     return groups
 
 
-def _withdraw(plugin, entry) -> None:
-    """Take back everything that was entered for one entry of the session."""
+def _follow(names) -> None:
+    """Have whoever installed something for the names take it away where nobody brings them any more."""
+    for dotted in names:
+        events.publish(events.on_forget, dotted)
+
+
+def _withdraw(plugin, entry) -> list[str]:
+    """Take back everything that was entered for one entry of the session; return the names that it had."""
+    names = []
     for dotted in [dotted for dotted, one in plugin.brought.items() if one is entry]:
         if entry.kind == "kernels":
             del plugin.brought[dotted]
@@ -140,13 +148,14 @@ def _withdraw(plugin, entry) -> None:
             del store.public[dotted]
         if plugin in store.claims.get(dotted, ()):
             discard(dotted, plugin)
-        events.publish(events.on_forget, dotted)  # once more: nobody may bring it now
+        names.append(dotted)
     if entry.kind == "ops":
         store.ops.pop(f"{plugin.namespace}.{entry.name}", None)
-        events.publish(events.on_forget, f"ops.{plugin.namespace}.{entry.name}")
+        names.append(f"ops.{plugin.namespace}.{entry.name}")
     elif entry.kind == "backends" and store.public.get(f"backends.{entry.name}") is None:
         store.backends.pop(entry.name, None)
-        events.publish(events.on_forget, f"backends.{entry.name}")
+        names.append(f"backends.{entry.name}")
+    return names
 
 
 def _forget(plugin, groups) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plugrad import default_generator, manual_seed
+from plugrad.interrupts import held_back
 
 __all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state",
     "thread_safe_generator",
@@ -46,5 +47,6 @@ class fork_rng:
         self._state = get_rng_state()
 
     def __exit__(self, *exc):
-        if self._enabled:
-            set_rng_state(self._state)
+        with held_back():
+            if self._enabled:
+                set_rng_state(self._state)

@@ -9,6 +9,7 @@ import threading
 import pytest
 
 import plugrad as torch
+from plugrad import extend
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +38,40 @@ def at_once(work, threads=4):
         thread.join()
     if errors:
         raise errors[0]
+
+
+def test_a_name_that_is_registered_again_is_never_gone():
+    def doubled_by(number):
+        @extend.unary(name="often_doubled", vjp=None)
+        def doubled(xp, input):
+            """Return twice the input, and a bit."""
+            return 2 * input
+
+        return doubled
+
+    extend.register(doubled_by(0))
+    done = threading.Event()
+
+    def use(number):
+        x = torch.ones(2)
+        while not done.is_set():
+            if number == 0:
+                assert (x.often_doubled() == 2).all()
+            elif number == 1:
+                assert (torch.often_doubled(x) == 2).all()
+            elif number == 2:
+                assert torch.registry.op("often_doubled").name == "often_doubled"
+            else:
+                try:
+                    for again in range(150):
+                        last = doubled_by(again)
+                        extend.register(last)
+                finally:
+                    done.set()
+
+    at_once(use)
+    extend.unregister(torch.registry.op("often_doubled"))
+    assert not hasattr(torch, "often_doubled") and not hasattr(torch.Tensor, "often_doubled")
 
 
 @pytest.mark.parametrize("size", [1, 5000])

@@ -2,6 +2,9 @@
 
 import pytest
 
+import plugrad as torch
+from plugrad import extend
+from plugrad.registry import events
 from support.distribution_builder import DISTRIBUTIONS, build, op_module, output, run
 
 SETUP = """
@@ -194,3 +197,18 @@ register(times(3))
 assert uses() == [3]
 """
     output(SETUP + program, DISTRIBUTIONS)
+
+
+def test_an_op_that_is_not_in_place_leaves_no_method_for_that():
+    @extend.unary(name="only_out_of_place", vjp=None, inplace=False)
+    def only_out_of_place(xp, input):
+        """Return the input's double."""
+        return 2 * input
+
+    events.publish(events.on_promise, "Tensor.only_out_of_place")  # as an installed package does before it is loaded
+    assert "only_out_of_place_" in dir(torch.Tensor)
+    extend.register(only_out_of_place)
+    assert (torch.ones(2).only_out_of_place() == 2).all()
+    assert "only_out_of_place_" not in dir(torch.Tensor)
+    extend.unregister(only_out_of_place)
+    assert "only_out_of_place" not in dir(torch.Tensor)
