@@ -107,10 +107,7 @@ class StateDict:
 
     def _own_state(self) -> list:
         hidden = self._non_persistent_buffers_set
-        state = [
-            *self._parameters.items(),
-            *(item for item in self._buffers.items() if item[0] not in hidden),
-        ]
+        state = [*self._parameters.items(), *(item for item in self._buffers.items() if item[0] not in hidden)]
         return [(name, value) for name, value in state if value is not None]
 
     # Loading
