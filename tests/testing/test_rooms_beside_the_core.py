@@ -63,6 +63,7 @@ PRIVATE = {
     "plugrad.optim.lr_scheduler -> plugrad.interrupts",
     "plugrad.overrides -> plugrad.dispatch.interception",
     "plugrad.queries -> plugrad.graph.modes",
+    "plugrad.random -> plugrad.interrupts",
     "plugrad.overrides -> plugrad.graph.modes",
     "plugrad.process_state -> plugrad.tensor.tensor",
     "plugrad.process_state.settings -> plugrad.devices.device",
