@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import warnings
 
 import numpy
 
@@ -36,6 +37,31 @@ def default_tolerances(*inputs) -> tuple:
     """
     pairs = [TOLERANCES.get(_dtype_name(getattr(item, "dtype", item)), (0.0, 0.0)) for item in inputs]
     return max(rtol for rtol, _ in pairs), max(atol for _, atol in pairs)
+
+
+def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg="") -> None:
+    """Compare values with older programs' tolerances; `assert_close` is preferred.
+
+    What is no tensor is made one, and dtypes may differ. Gives a FutureWarning, as in PyTorch.
+    """
+    warnings.warn(
+        "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. Please "
+        "use `torch.testing.assert_close()` instead.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    if not isinstance(actual, plugrad.Tensor):
+        actual = plugrad.tensor(actual)
+    if not isinstance(expected, plugrad.Tensor):
+        expected = plugrad.tensor(expected, dtype=actual.dtype)
+    if rtol is None and atol is None:
+        known = {"float16": (1e-3, 1e-3), "float32": (1e-4, 1e-5), "float64": (1e-5, 1e-8)}
+        both = [known.get(value.dtype.name, TOLERANCES.get(value.dtype.name, (0, 0))) for value in (actual, expected)]
+        rtol, atol = max(both[0][0], both[1][0]), max(both[0][1], both[1][1])
+    assert_close(
+        actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, check_stride=False,
+        msg=msg or None,
+    )  # fmt: skip
 
 
 def assert_close(

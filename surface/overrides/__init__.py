@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import functools
 
-from plugrad import Tensor
+from plugrad import Tensor, absent
 from plugrad.dispatch import interception
 from plugrad.graph.modes import Exit, Region, mode, region
 
 __all__ = [
     "DisableTorchFunctionSubclass", "TorchDispatchMode", "TorchFunctionMode", "handle_torch_function",
-    "has_torch_function", "is_tensor_like", "resolve_name",
+    "has_torch_function", "is_tensor_like", "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
 ]  # fmt: skip
 
 
@@ -160,3 +160,39 @@ def resolve_name(f) -> str:
     if f.__name__.startswith("__") or f.__qualname__.startswith("Tensor."):
         return f"plugrad.Tensor.{f.__name__}"
     return f"{f.__module__}.{f.__name__}"
+
+
+def is_tensor_method_or_property(func) -> bool:
+    """Whether a function is a method of Tensor, or of one of its properties.
+
+    >>> import plugrad as torch
+    >>> torch.overrides.is_tensor_method_or_property(torch.Tensor.add)
+    True
+    """
+    name = getattr(func, "__name__", "")
+    if name in ("__get__", "__set__", "__delete__"):
+        return isinstance(getattr(func, "__self__", None), property)
+    return any(getattr(cls, name, None) is func for cls in Tensor.__mro__)
+
+
+def wrap_torch_function(dispatcher):
+    """Return a decorator of functions that arguments' classes may override.
+
+    Args:
+        dispatcher: function of the same arguments that returns those that may override it.
+    """
+
+    def decorate(func):
+        @functools.wraps(func)
+        def wrapped(*args, **kwargs):
+            relevant = dispatcher(*args, **kwargs)
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return func(*args, **kwargs)
+
+        return wrapped
+
+    return decorate
+
+
+__getattr__ = absent.attributes("overrides")

@@ -17,8 +17,20 @@ import io
 import os
 import pickle
 
+from plugrad import absent
 from plugrad.serialization.archive import opened
 from plugrad.serialization.description import CheckpointError
+from plugrad.serialization.places import (
+    SourceChangeWarning,
+    check_module_version_greater_or_equal,
+    default_restore_location,
+    get_unsafe_globals_in_checkpoint,
+    location_tag,
+    mkdtemp,
+    normalize_storage_type,
+    storage_to_tensor_type,
+    validate_cuda_device,
+)
 from plugrad.serialization.reading import Reader
 from plugrad.serialization.safe_globals import (
     add_safe_globals,
@@ -30,9 +42,12 @@ from plugrad.serialization.safe_globals import unpickler as trusted_unpickler
 from plugrad.serialization.writing import Writer
 
 __all__ = [
-    "CheckpointError", "add_safe_globals", "clear_safe_globals", "describe", "get_safe_globals", "load", "safe_globals",
-    "save",
+    "CheckpointError", "SourceChangeWarning", "add_safe_globals", "check_module_version_greater_or_equal",
+    "clear_safe_globals", "default_restore_location", "describe", "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint", "load", "location_tag", "mkdtemp", "normalize_storage_type", "safe_globals",
+    "save", "storage_to_tensor_type", "validate_cuda_device",
 ]  # fmt: skip
+__getattr__ = absent.attributes("serialization")
 
 
 def save(
