@@ -78,12 +78,13 @@ ops = _namespace_module("ops", "Ops of third parties by namespace: plugrad.ops.N
 ops.__path__ = []  # so that namespaces can be imported
 _sys.meta_path.append(_Namespaces)
 registry.declare_kind("compilers", home="compilers")
+registry.declare_kind("distributions", home="distributions", base="Distribution")
 
 from plugrad import nn, optim
 
 # What stands beside the core, imported when it is first used; all other names are the registry's.
 _look_up, __dir__ = _lazy_names(globals(), "", {
-    "testing": "", "extend": "", "cpu": "", "library": "", "utils": "", "overrides": "", "_C": "",
+    "testing": "", "extend": "", "distributions": "", "cpu": "", "library": "", "utils": "", "overrides": "", "_C": "",
     "cuda": "AcceleratorError OutOfMemoryError",
     "amp": "autocast autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache "
     "get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype get_autocast_ipu_dtype get_autocast_xla_dtype "

@@ -78,5 +78,10 @@ def plugrad_hooks():
 
 
 @hookspec
+def plugrad_distributions():
+    """Return Distribution classes: they appear as `plugrad.distributions.NAME`."""
+
+
+@hookspec
 def plugrad_cli():
     """Return commands for the command line: functions, or typer applications."""
