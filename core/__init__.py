@@ -78,9 +78,10 @@ ops = _namespace_module("ops", "Ops of third parties by namespace: plugrad.ops.N
 ops.__path__ = []  # so that namespaces can be imported
 _sys.meta_path.append(_Namespaces)
 registry.declare_kind("compilers", home="compilers")
-registry.declare_kind("distributions", home="distributions", base="Distribution")
 
 from plugrad import nn, optim
+
+registry.declare_kind("distributions", home="distributions", base="Distribution")
 
 # What stands beside the core, imported when it is first used; all other names are the registry's.
 _look_up, __dir__ = _lazy_names(globals(), "", {

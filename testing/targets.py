@@ -12,7 +12,10 @@ import traceback
 from plugrad import errors, extend, registry
 from plugrad.extend.session import kind_of
 
-ORDER = ("ops", "kernels", "losses", "layers", "optimizers", "schedulers", "inits", "backends", "compilers", "hooks")
+ORDER = (
+    "ops", "kernels", "losses", "layers", "optimizers", "schedulers", "inits", "distributions", "backends", "compilers",
+    "hooks",
+)  # fmt: skip
 
 
 class Subject:

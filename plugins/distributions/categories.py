@@ -192,6 +192,10 @@ class Multinomial(OfCategories):
 
     _parameters = {"_categorical": 0, "total_count": None}
 
+    @staticmethod
+    def samples(make):
+        yield 5, make(2, 3, low=0.5, high=2)
+
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")

@@ -29,6 +29,11 @@ class Independent(Distribution):
 
     arg_constraints: dict = {}
 
+    @staticmethod
+    def samples(make):
+        base = plugrad.distributions.Normal(make(2, 3), make(2, 3, low=0.5, high=2))
+        yield base, 1
+
     def __init__(self, base_distribution, reinterpreted_batch_ndims, validate_args=None):
         batch = base_distribution.batch_shape
         if reinterpreted_batch_ndims > len(batch):
@@ -102,6 +107,11 @@ class TransformedDistribution(Distribution):
     """
 
     arg_constraints: dict = {}
+
+    @staticmethod
+    def samples(make):
+        base = plugrad.distributions.Normal(make(2), make(2, low=0.5, high=2))
+        yield base, [plugrad.distributions.AffineTransform(0.5, -2.0)]
 
     def __init__(self, base_distribution, transforms, validate_args=None):
         if not isinstance(transforms, (Transform, list)):
@@ -203,6 +213,11 @@ class MixtureSameFamily(Distribution):
 
     arg_constraints: dict = {}
     has_rsample = False
+
+    @staticmethod
+    def samples(make):
+        components = plugrad.distributions.Normal(make(2, 3), make(2, 3, low=0.5, high=2))
+        yield Categorical(make(2, 3, low=0.5, high=2)), components
 
     def __init__(self, mixture_distribution, component_distribution, validate_args=None):
         if not isinstance(mixture_distribution, Categorical):

@@ -196,6 +196,10 @@ class Binomial(BinaryParameter):
     has_enumerate_support = True
     _parameters = {"total_count": 0, **BinaryParameter._parameters}
 
+    @staticmethod
+    def samples(make):
+        yield 5, make(2, low=0.1, high=0.9)
+
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
         super().__init__(self._take(probs, logits, total_count=total_count), validate_args=validate_args)
 
@@ -302,6 +306,10 @@ class NegativeBinomial(BinaryParameter):
     }  # fmt: skip
     support = constraints.nonnegative_integer
     _parameters = {"total_count": 0, **BinaryParameter._parameters}
+
+    @staticmethod
+    def samples(make):
+        yield make(2, low=1, high=4), make(2, low=0.1, high=0.7)
 
     def __init__(self, total_count, probs=None, logits=None, validate_args=None):
         super().__init__(self._take(probs, logits, total_count=total_count), validate_args=validate_args)

@@ -58,6 +58,10 @@ class LogNormal(Derived):
     has_rsample = True
     _own = ()
 
+    @staticmethod
+    def samples(make):
+        yield make(2), make(2, low=0.1, high=0.5)
+
     def __init__(self, loc, scale, validate_args=None):
         base = Normal(loc, scale, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
@@ -204,6 +208,10 @@ class Pareto(Derived):
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
     _own = ("scale", "alpha")
 
+    @staticmethod
+    def samples(make):
+        yield make(2, low=0.5, high=2), make(2, low=5, high=9)
+
     def __init__(self, scale, alpha, validate_args=None):
         self.scale, self.alpha = broadcast_all(scale, alpha)
         base = Exponential(self.alpha, validate_args=validate_args)
@@ -270,7 +278,9 @@ class Weibull(Derived):
 
 
 class Kumaraswamy(Derived):
-    """The Kumaraswamy distribution on (0, 1), much like Beta, with a simple distribution function.
+    """The Kumaraswamy distribution on (0, 1).
+
+    It is much like Beta, with a simple distribution function.
 
     Args:
         concentration1, concentration0: the shapes at 1 and at 0.
@@ -285,6 +295,10 @@ class Kumaraswamy(Derived):
     support = constraints.unit_interval
     has_rsample = True
     _own = ("concentration1", "concentration0")
+
+    @staticmethod
+    def samples(make):
+        yield make(2, low=1.5, high=3), make(2, low=1.5, high=3)
 
     def __init__(self, concentration1, concentration0, validate_args=None):
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
@@ -330,6 +344,10 @@ class InverseGamma(Derived):
     support = constraints.positive
     has_rsample = True
     _own = ()
+
+    @staticmethod
+    def samples(make):
+        yield make(2, low=5, high=9), make(2, low=0.5, high=2)
 
     def __init__(self, concentration, rate, validate_args=None):
         base = Gamma(concentration, rate, validate_args=validate_args)

@@ -83,6 +83,10 @@ class Chi2(Gamma):
     arg_constraints = {"df": constraints.positive}
     _parameters = Gamma._parameters
 
+    @staticmethod
+    def samples(make):
+        yield make(2, low=1, high=5)
+
     def __init__(self, df, validate_args=None):
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
 
@@ -282,6 +286,10 @@ class FisherSnedecor(Parametric):
     support = constraints.positive
     has_rsample = True
     _parameters = {"df1": 0, "df2": 0, "_gamma1": 0, "_gamma2": 0}
+
+    @staticmethod
+    def samples(make):
+        yield make(2, low=2, high=9), make(2, low=9, high=20)
 
     def __init__(self, df1, df2, validate_args=None):
         shape = self._broadcast(df1=df1, df2=df2)

@@ -177,6 +177,10 @@ class StudentT(Parametric):
     has_rsample = True
     _parameters = {"df": 0, "loc": 0, "scale": 0, "_chi2": 0}
 
+    @staticmethod
+    def samples(make):
+        yield make(2, low=5, high=9), make(2), make(2, low=0.5, high=2)
+
     def __init__(self, df, loc=0.0, scale=1.0, validate_args=None):
         shape = self._broadcast(df=df, loc=loc, scale=scale)
         self._chi2 = Chi2(self.df)
@@ -223,6 +227,10 @@ class Uniform(Parametric):
 
     has_rsample = True
     _parameters = {"low": 0, "high": 0}
+
+    @staticmethod
+    def samples(make):
+        yield make(2), make(2) + 5
 
     def __init__(self, low, high, validate_args=None):
         super().__init__(self._broadcast(low=low, high=high), validate_args=validate_args)
@@ -277,6 +285,10 @@ class GeneralizedPareto(Parametric):
     arg_constraints = {**LOCATION_SCALE, "concentration": constraints.real}
     has_rsample = True
     _parameters = {"loc": 0, "scale": 0, "concentration": 0}
+
+    @staticmethod
+    def samples(make):
+        yield make(2), make(2, low=0.5, high=2), make(2, low=-0.2, high=0.2)
 
     def __init__(self, loc, scale, concentration, validate_args=None):
         shape = self._broadcast(loc=loc, scale=scale, concentration=concentration)

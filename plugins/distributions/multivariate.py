@@ -78,6 +78,11 @@ class MultivariateNormal(Parametric):
     has_rsample = True
     _parameters = {"loc": 1, **dict.fromkeys(MATRICES, 2), "_unbroadcasted_scale_tril": None}
 
+    @staticmethod
+    def samples(make):
+        factor = make(2, 3, 3).detach()
+        yield make(2, 3), factor @ factor.mT + plugrad.eye(3, dtype=factor.dtype)
+
     def __init__(self, loc, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
@@ -138,9 +143,10 @@ def capacitance_tril(factor, diagonal):
 
 
 class LowRankMultivariateNormal(Parametric):
-    """The normal distribution of vectors with covariance W W^T + D, for W of few columns and a diagonal D.
+    """The normal distribution with a covariance of low rank and a diagonal.
 
-    By the lemmas of Woodbury and of the matrix determinant no D x D matrix is factorized.
+    It is W W^T + D, for W of few columns. By the lemmas of Woodbury and of the matrix determinant no large matrix is
+    factorized.
 
     Args:
         loc: (..., n), the mean.
@@ -275,6 +281,10 @@ class Wishart(Parametric, ExponentialFamily):
     _mean_carrier_measure = 0
     _parameters = {"df": 0, **dict.fromkeys(MATRICES, 2), "_unbroadcasted_scale_tril": 2, "_dist_chi2": 1}
 
+    @staticmethod
+    def samples(make):
+        yield make(2, low=5, high=9), plugrad.eye(3, dtype=plugrad.float64)
+
     def __init__(self, df, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):
         given = {
             "covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix, "scale_tril": scale_tril
@@ -405,10 +415,10 @@ class Wishart(Parametric, ExponentialFamily):
 
 
 class LKJCholesky(Parametric):
-    """Lower Cholesky factors of random correlation matrices, with a density proportional to det ** (concentration - 1).
+    """Lower Cholesky factors of random correlation matrices.
 
-    By the onion method: D. Lewandowski, D. Kurowicka, H. Joe, "Generating random correlation matrices based on vines
-    and extended onion method", 2009.
+    The density of a matrix is proportional to det ** (concentration - 1). By the onion method: D. Lewandowski,
+    D. Kurowicka, H. Joe, "Generating random correlation matrices based on vines and extended onion method", 2009.
 
     Args:
         dim: how many variables, at least 2.
@@ -423,6 +433,10 @@ class LKJCholesky(Parametric):
     arg_constraints = {"concentration": constraints.positive}
     support = constraints.corr_cholesky
     _parameters = {"dim": None, "concentration": 0, "_beta": 1}
+
+    @staticmethod
+    def samples(make):
+        yield 3, make(2, low=0.5, high=2)
 
     def __init__(self, dim, concentration=1.0, validate_args=None):
         if dim < 2:

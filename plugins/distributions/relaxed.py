@@ -31,6 +31,10 @@ class LogitRelaxedBernoulli(BinaryParameter):
     has_rsample = True
     _parameters = {"temperature": None, **BinaryParameter._parameters}
 
+    @staticmethod
+    def samples(make):
+        yield plugrad.tensor(0.7, dtype=plugrad.float64), make(2, low=0.2, high=0.8)
+
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         self.temperature = temperature
         super().__init__(self._take(probs, logits), validate_args=validate_args)
@@ -64,6 +68,10 @@ class RelaxedBernoulli(TransformedDistribution):
     support = constraints.unit_interval
     has_rsample = True
 
+    @staticmethod
+    def samples(make):
+        yield plugrad.tensor(0.7, dtype=plugrad.float64), make(2, low=0.2, high=0.8)
+
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
@@ -89,6 +97,10 @@ class ExpRelaxedCategorical(OfCategories):
     support = constraints.real_vector
     has_rsample = True
     _parameters = {"_categorical": 0, "temperature": None}
+
+    @staticmethod
+    def samples(make):
+        yield plugrad.tensor(0.7, dtype=plugrad.float64), make(2, 3, low=0.5, high=2)
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         self.temperature = temperature
@@ -123,6 +135,10 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     arg_constraints = SHARES_OR_LOGITS
     support = constraints.simplex
     has_rsample = True
+
+    @staticmethod
+    def samples(make):
+        yield plugrad.tensor(0.7, dtype=plugrad.float64), make(2, 3, low=0.5, high=2)
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)

@@ -60,7 +60,7 @@ def test_op(name):
     run(registry.op(name).doc, name)
 
 
-@pytest.mark.parametrize("kind", ["layers", "losses", "optimizers", "schedulers", "inits"])
+@pytest.mark.parametrize("kind", ["layers", "losses", "optimizers", "schedulers", "inits", "distributions"])
 def test_kind(kind):
     for name, entry in sorted(registry.tables[kind].items()):
         assert inspect.getdoc(entry.value), f"{name} has no docstring"

@@ -7,6 +7,7 @@ import pytest
 from support.distribution_builder import ROOT
 
 PUBLIC = {"plugrad", "plugrad.nn", "plugrad.nn.functional", "plugrad.extend", "plugrad.optim"}
+PUBLIC |= {"plugrad.distributions", "plugrad.distributions.utils"}
 PLUGIN_FILES = sorted((ROOT / "plugins").rglob("*.py"))
 
 
