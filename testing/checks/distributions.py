@@ -9,6 +9,7 @@ import inspect
 import math
 
 import plugrad
+from plugrad.distributions import kl_divergence, transform_to
 from plugrad.testing.calls import Skip, agree
 from plugrad.testing.checks import documents
 from plugrad.testing.checks.guesses import declared
@@ -40,8 +41,6 @@ def built(cls, grad=False) -> list:
 
 def _guessed(cls):
     """Arguments in the class's constraints: numbers, or vectors of three, in a batch of two."""
-    from plugrad.distributions import transform_to
-
     regions = getattr(cls, "arg_constraints", {})
     regions = regions if isinstance(regions, dict) else {}
     parameters = list(inspect.signature(cls).parameters.values())
@@ -243,8 +242,6 @@ def expand(cls, device):
 
 def divergence(cls, device):
     """The divergence of a distribution from itself is 0, where there is a rule for it."""
-    from plugrad.distributions import kl_divergence
-
     for one in built(cls):
         told = _known(lambda: kl_divergence(one, one))  # noqa: B023
         assert float(told.abs().max()) < 1e-4, f"KL(p || p) is {told.tolist()}, it must be 0"
