@@ -135,7 +135,10 @@ def attribute(module: str, name: str, error: AttributeError):
         if type(error) is not AttributeError:
             raise error
         return absent.instead(path.removeprefix("plugrad."), error)
-    return imported(path)
+    try:
+        return imported(path)
+    except ImportError as missing:  # what it needs is not installed
+        raise error from missing
 
 
 def exports(module) -> list[str]:
