@@ -415,3 +415,10 @@ def test_the_first_random_numbers_of_a_process_are_those_of_its_seed():
         "    assert drawn[0] == drawn[1], draw\n"
     )
     assert distribution_builder.output(program) == ""
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_an_endless_sampler_begins_at_once(replacement):
+    for package in (torch, plugrad):
+        sampler = part(package, "utils.data").RandomSampler(range(40), replacement=replacement, num_samples=2**62)
+        assert len(sampler) == 2**62 and {*itertools.islice(sampler, 100)} <= {*range(40)}

@@ -75,10 +75,10 @@ class RandomSampler(Sampler):
         if generator is None:  # one of its own, so that what the program draws meanwhile does not change the order
             generator = plugrad.Generator().manual_seed(drawn_seed())
         if self.replacement:
-            for count in (*[32] * (wanted // 32), wanted % 32):
+            for count in itertools.chain(itertools.repeat(32, wanted // 32), [wanted % 32]):
                 yield from plugrad.randint(n, (count,), generator=generator).tolist()
             return
-        for count in (*[n] * (wanted // n), wanted % n):  # the last one is drawn even if nothing of it is wanted
+        for count in itertools.chain(itertools.repeat(n, wanted // n), [wanted % n]):  # the last is drawn even for 0
             yield from plugrad.randperm(n, generator=generator).tolist()[:count]
 
     def __len__(self):
