@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import types
+import warnings
 from collections import Counter
 
 import plugrad
@@ -48,7 +49,8 @@ def names_of(place: str) -> list[str]:
     home = theirs(place)
     listed = None if place in ("", "Tensor") else getattr(home, "__all__", None)
     names = [name for name in dir(home) if not name.startswith("_")] if listed is None else list(listed)
-    return sorted({name for name in names if not isinstance(getattr(home, name, None), types.ModuleType)})
+    with warnings.catch_warnings(action="ignore"):  # of names that go
+        return sorted({name for name in names if not isinstance(getattr(home, name, None), types.ModuleType)})
 
 
 def ours(place: str):
@@ -70,7 +72,8 @@ def state(place: str, name: str) -> tuple[str, str | None]:
     dotted = f"{place}.{name}".lstrip(".")
     home = ours(place)
     try:
-        value = getattr(home, name)
+        with warnings.catch_warnings(action="ignore"):
+            value = getattr(home, name)
     except (AttributeError, NotImplementedError):
         return ("unknown", None) if absent.reason(dotted) is None else ("absent", absent.reason(dotted))
     if absent.stands_for(value) or home is None:
