@@ -24,7 +24,7 @@ import numpy
 from plugrad.graph.modes import LEAF, mode
 from plugrad.graph.versions import touch
 from plugrad.interrupts import process_lock
-from plugrad.tensor.tensor import from_raw, make
+from plugrad.tensor.tensor import from_raw, make, tensor_of
 
 _count = getattr(sys, "getrefcount", None) or (lambda array: sys.maxsize)
 
@@ -101,6 +101,8 @@ def writable(g):
 
 def owned_tensor(arrays: list, tensor_type):
     """Return a Tensor with the last array of a list, which it is taken from, or a copy if others hold it: see `own`."""
+    if arrays[-1].__class__ in tensor_of:
+        return from_raw(own(arrays))
     if arrays[-1].__class__ is not tensor_type.array_type:
         arrays[-1] = tensor_type.wrap(arrays[-1])
     array = own(arrays)

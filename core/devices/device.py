@@ -253,7 +253,7 @@ def device_of(array) -> device:
     if place is None:
         for name in ("cpu", *registry.loaded_backends()):  # NumPy's arrays are known before anything was computed
             backend = registry.backend(name)
-            if array.__class__ is backend.array_type:
+            if array.__class__ is backend.array_type or getattr(array, "home", None) == name:
                 place = _by_array_type[array.__class__] = device(name)
                 break
         else:

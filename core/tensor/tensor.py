@@ -472,8 +472,13 @@ def make(data, ttype, edge=None):
     return tensor
 
 
+tensor_of: dict = {}  # class of arrays that need a subclass of Tensor, such as sparse ones -> what makes that
+
+
 def from_raw(array):
     """Return a Tensor around a raw array, or a NumPy scalar, of any backend."""
+    if array.__class__ in tensor_of:
+        return tensor_of[array.__class__](array)
     if isinstance(array, numpy.generic):
         array = numpy.asarray(array)
     return make(array, type_of(array))

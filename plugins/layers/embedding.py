@@ -19,7 +19,7 @@ class Embedding(Module):
         max_norm: rows that are looked up are first scaled down to this norm.
         norm_type: which p-norm that is.
         scale_grad_by_freq: divide gradients by how often the row was named.
-        sparse: accepted; gradients are dense.
+        sparse: the table's gradient is a sparse tensor, which SGD, Adagrad and SparseAdam take.
 
     Raises AssertionError when `padding_idx` is not a row, or a given table has another shape. Starts normal, N(0, 1).
 

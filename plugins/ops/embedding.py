@@ -24,7 +24,7 @@ def embedding(xp, weight, indices, padding_idx=-1, scale_grad_by_freq=False, spa
 
     `weight` is (V, E), `indices` integers of any shape (*); gives (*, E). Row `padding_idx` gets no gradient;
     with `scale_grad_by_freq` gradients of a row are divided by how often it was looked up; gradients are
-    dense, whatever `sparse` says. Raises IndexError when an index is out of range.
+    dense: `nn.functional.embedding` gives sparse ones. Raises IndexError when an index is out of range.
 
     >>> import plugrad as torch
     >>> torch.embedding(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1, 0, 1]))
@@ -153,8 +153,9 @@ def functional_embedding(
     """Rows of a table: weight[input].
 
     `input` holds integers of any shape, `weight` is (V, E). Row `padding_idx` gets no gradient. With
-    `max_norm` rows looked up whose `norm_type`-norm is greater are scaled down first, in place. Raises
-    IndexError when an index is out of range, AssertionError for such a `padding_idx`.
+    `max_norm` rows looked up whose `norm_type`-norm is greater are scaled down first, in place. With `sparse` the
+    gradient of a leaf is a sparse tensor of the rows looked up. Raises IndexError when an index is out of range,
+    AssertionError for such a `padding_idx`.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.embedding(torch.tensor([1]), torch.tensor([[1., 2.], [3., 4.]]))
@@ -177,6 +178,8 @@ def functional_embedding(
         vectors = F.embedding(table, used)
         length = F.norm(vectors, norm_type, -1, True)
         table.index_copy_(0, used, F.where(length > max_norm, vectors * (max_norm / (length + 1e-7)), vectors))
+    if sparse and weight.requires_grad and weight.is_leaf and plugrad.is_grad_enabled():
+        return plugrad.sparse.take_rows(weight, input, padding_idx, scale_grad_by_freq)
     return F.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 

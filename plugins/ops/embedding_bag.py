@@ -84,7 +84,7 @@ def embedding_bag(
         max_norm, norm_type: scale rows of a greater norm down first, in place.
         scale_grad_by_freq: divide gradients of a row by how often it was looked up.
         mode: "sum", "mean" or "max"; empty bags give zeros.
-        sparse: has no effect, gradients are dense.
+        sparse: the gradient of a leaf is a sparse tensor; not for "max".
         per_sample_weights: factors of the rows, shaped like `input`; for sums only.
         include_last_offset: the last element of `offsets` is not a bag, but where the last one ends.
         padding_idx: an index that does not count.
@@ -113,7 +113,7 @@ def embedding_bag(
         kept = F.reshape(F.nonzero(input != padding_idx % weight.shape[0]), (-1,))
         input, bag = input[kept], bag[kept]
         factors = None if factors is None else factors[kept]
-    rows = F.functional_embedding(input, weight, None, max_norm, norm_type, scale_grad_by_freq)
+    rows = F.functional_embedding(input, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse)
     if factors is not None:
         rows = rows * F.unsqueeze(factors, 1)
     empty = rows.new_zeros((bags, weight.shape[1]))

@@ -61,6 +61,15 @@ class Adagrad(Optimizer):
         t *= group["lr"] / (1 + (state["step"] - 1) * group["lr_decay"])
         p -= t
 
+    def update_rows(self, xp, p, rows, g, state, group):
+        """Change the raw array `p` by a sparse gradient: `g` holds its values at the index `rows`."""
+        if group["weight_decay"]:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients: set it to 0")
+        s = state["sum"]
+        s[rows] += g * g
+        rate = group["lr"] / (1 + (state["step"] - 1) * group["lr_decay"])
+        p[rows] -= rate * g / (xp.sqrt(s[rows]) + group["eps"])
+
 
 @hookimpl
 def plugrad_optimizers():

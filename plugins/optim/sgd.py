@@ -68,6 +68,19 @@ class SGD(Optimizer):
                 g = b
         p -= xp.multiply(g, lr, t)
 
+    def update_rows(self, xp, p, rows, g, state, group):
+        """Change the raw array `p` by a sparse gradient: `g` holds its values at the index `rows`."""
+        momentum, lr = group["momentum"], group["lr"]
+        if group["weight_decay"]:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients: set it to 0")
+        if momentum:
+            b = state["momentum_buffer"]
+            b *= 0 if state["fresh"] else momentum
+            b[rows] += g if state["fresh"] else (1 - group["dampening"]) * g
+            p -= lr * (momentum * b if group["nesterov"] else b)
+        if not momentum or group["nesterov"]:
+            p[rows] -= lr * g
+
 
 @hookimpl
 def plugrad_optimizers():

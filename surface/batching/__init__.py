@@ -39,9 +39,11 @@ def step_group(optimizer, group):
         grad = p.grad
         if grad is None:
             continue
+        if grad.is_sparse:
+            check_sparse(optimizer)
         data = p._data
         arrays, counters, fresh = [data], [], False
-        key = [p._type]
+        key = [grad.is_sparse, p._type]
         if slots:
             state = states[p]
             for name, initial, is_array in slots:
@@ -60,7 +62,7 @@ def step_group(optimizer, group):
         batch[1].append(counters)
     scalars = [name for name, _, is_array in slots if not is_array]
     names = [name for name, _, is_array in slots if is_array]
-    for (_, *values, fresh), (jobs, counters) in batches.items():
+    for (is_sparse, _, *values, fresh), (jobs, counters) in batches.items():
         state = dict(zip(scalars, values, strict=True))
         state["fresh"] = fresh
         optimizer.advance(state, options)
@@ -68,7 +70,8 @@ def step_group(optimizer, group):
             value = state[name]
             for row in counters:
                 row[index].fill(value)
-        _Run(optimizer, names, state, options).run(jobs)
+        run = _Run(optimizer, names, state, options)
+        (run.sparse if is_sparse else run.run)(jobs)
 
 
 def step_few(optimizer, params, options):
@@ -82,10 +85,22 @@ def step_few(optimizer, params, options):
             touch(p)
             data = p._data
             run.xp = p._type.xp
-            if data.size <= BLOCK or not optimizer.elementwise:
+            if grad.is_sparse:
+                check_sparse(optimizer)
+                run.sparse([(p, grad._data, (data,))])
+            elif data.size <= BLOCK or not optimizer.elementwise:
                 run.update(grad._data, (data,))
             else:
                 run.alone((p, grad._data, (data,)))
+
+
+def check_sparse(optimizer) -> None:
+    """Raise RuntimeError if an optimizer does not take sparse gradients."""
+    if not hasattr(optimizer, "update_rows"):
+        raise RuntimeError(
+            f"{type(optimizer).__name__} does not support sparse gradients, please consider SparseAdam instead, or "
+            "SGD or Adagrad"
+        )
 
 
 class _Run:
@@ -118,6 +133,17 @@ class _Run:
         if len(arrays) > 1:
             state.update(zip(self.names, arrays[1:], strict=True))
         optimizer.update(xp, arrays[0], g, state, options)
+
+    def sparse(self, jobs):
+        """Update parameters whose gradients are sparse."""
+        sign = -1 if self.options.get("maximize") else 1
+        for p, g, arrays in jobs:
+            touch(p)
+            g = g.coalesced()
+            self.state.update(zip(self.names, arrays[1:], strict=True))
+            self.optimizer.update_rows(
+                p._type.xp, arrays[0], tuple(g.indices), sign * g.values, self.state, self.options
+            )
 
     def flat(self, g, arrays):
         """Update flat arrays, on NumPy block by block."""

@@ -1,0 +1,211 @@
+"""The data of sparse tensors: NumPy arrays of indices and values, in coordinate form or compressed by rows or columns.
+
+Like an array it has `shape` and `dtype`, can be copied, cast and added: what a walk backward asks of a gradient.
+"""
+
+from __future__ import annotations
+
+import numpy
+
+
+class SparseArray:
+    """Indices, values and a shape; `values` may be None in what is only a pattern.
+
+    `indices` are (sparse dimensions, entries), in any order and with duplicates unless `is_coalesced`. Dimensions
+    beyond those are dense: `values` is (entries, *dense dimensions).
+    """
+
+    home = "cpu"  # the device type that these arrays are on
+    layout = "sparse_coo"
+
+    def __init__(self, indices, values, shape, is_coalesced=False):
+        self.indices, self.values, self.shape = indices, values, tuple(shape)
+        self.is_coalesced = is_coalesced or indices.shape[1] < 2
+
+    # ------------------------------------------------------------------------------------------ as an array
+
+    __array_priority__ = 2000  # before NumPy's own arrays and scalars
+
+    @property
+    def base(self):
+        """Whose memory it is: never its own, so that whoever wants to write, as to a `.grad`, copies it first."""
+        return self.values
+
+    @property
+    def dtype(self):
+        """The dtype of the values."""
+        return self.values.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions, sparse and dense."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """How many elements a dense array of the shape has."""
+        return int(numpy.prod(self.shape, dtype=numpy.int64))
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one value."""
+        return self.values.itemsize
+
+    @property
+    def entries(self) -> int:
+        """How many entries are stored."""
+        return self.indices.shape[1]
+
+    @property
+    def sparse_dim(self) -> int:
+        """How many of the dimensions the indices are for."""
+        return len(self.indices)
+
+    def parts(self) -> tuple:
+        """Return the arrays of indices."""
+        return (self.indices,)
+
+    def pattern(self):
+        """Return the same without values."""
+        return self.with_values(None)
+
+    def with_values(self, values):
+        """Return an array of the same pattern with other values, which may have other dense dimensions."""
+        shape = self.shape if values is None else self.shape[: self.sparse_dim] + values.shape[1:]
+        return SparseArray(self.indices, values, shape, self.is_coalesced)
+
+    def is_like(self, other) -> bool:
+        """Whether another array has the very same indices."""
+        return type(other) is type(self) and all(map(numpy.array_equal, self.parts(), other.parts()))
+
+    def copy(self):
+        """Return an array that shares no memory with this one."""
+        return SparseArray(self.indices.copy(), self.values.copy(), self.shape, self.is_coalesced)
+
+    def astype(self, dtype):
+        """Return an array with values of another dtype."""
+        return self.with_values(self.values.astype(dtype))
+
+    # ------------------------------------------------------------------------------------------ forms
+
+    def coordinates(self):
+        """Return the array in coordinate form."""
+        return self
+
+    def place(self, dims=None):
+        """Return for each entry one number that says where it is, in some of the sparse dimensions or all."""
+        dims = range(self.sparse_dim) if dims is None else dims
+        number = numpy.zeros(self.entries, numpy.int64)
+        for dim in dims:
+            number *= self.shape[dim]
+            number += self.indices[dim]
+        return number
+
+    def merged(self) -> tuple:
+        """Return (the pattern with each place once, in order; for each entry the number of its place there)."""
+        _, first, inverse = numpy.unique(self.place(), return_index=True, return_inverse=True)
+        return SparseArray(self.indices[:, first], None, self.shape, True), inverse.reshape(-1)
+
+    def coalesced(self):
+        """Return the array with each place once, in order."""
+        if self.is_coalesced:
+            return self
+        pattern, inverse = self.merged()
+        values = numpy.zeros((pattern.entries, *self.values.shape[1:]), self.values.dtype)
+        numpy.add.at(values, inverse, self.values)
+        return pattern.with_values(values)
+
+    def dense(self):
+        """Return a dense NumPy array."""
+        array = numpy.zeros(self.shape, self.dtype)
+        numpy.add.at(array, tuple(self.indices), self.values)
+        return array
+
+    # ------------------------------------------------------------------------------------------ sums of gradients
+
+    def __add__(self, other):
+        if not isinstance(other, SparseArray):
+            array = numpy.array(other, numpy.result_type(other, self.dtype))
+            numpy.add.at(array, tuple(self.indices), self.values)
+            return array
+        if self.is_like(other) and self.is_coalesced:
+            return self.with_values(self.values + other.values)
+        indices = numpy.concatenate([self.indices, other.indices], 1)
+        return SparseArray(indices, numpy.concatenate([self.values, other.values]), self.shape)
+
+    __radd__ = __add__
+
+    def __iadd__(self, other):
+        """Add in place, as to a `.grad`; of a dense array every element becomes an entry."""
+        total = self + other
+        if not isinstance(total, SparseArray):
+            rows = numpy.indices(self.shape[: self.sparse_dim]).reshape(self.sparse_dim, -1)
+            total = SparseArray(rows, total[tuple(rows)], self.shape, True)
+        self.indices, self.values, self.is_coalesced = total.indices, total.values, total.is_coalesced
+        return self
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
+        """Add to a dense array, in place too: what a gradient of ordinary ops and one of these come to."""
+        if ufunc is not numpy.add or method != "__call__":
+            return NotImplemented
+        dense = inputs[0] if inputs[1] is self else inputs[1]
+        if out is None:
+            return self + dense
+        numpy.add.at(out[0], tuple(self.indices), self.values)
+        return out[0]
+
+
+class CompressedArray(SparseArray):
+    """A matrix compressed by rows (`sparse_csr`) or columns (`sparse_csc`).
+
+    `starts` says for each row, or column, where its entries begin, and where the last one's end; `others` are the
+    entries' columns, or rows.
+    """
+
+    def __init__(self, layout, starts, others, values, shape):
+        self.layout, self.starts, self.others = layout, starts, others
+        self.values, self.shape, self.is_coalesced = values, tuple(shape), True
+
+    @property
+    def by(self) -> int:
+        """The dimension that is compressed."""
+        return 0 if self.layout == "sparse_csr" else 1
+
+    sparse_dim = 2
+
+    @property
+    def entries(self) -> int:
+        return len(self.others)
+
+    @property
+    def indices(self):
+        """The indices in coordinate form."""
+        numbers = numpy.repeat(numpy.arange(len(self.starts) - 1), numpy.diff(self.starts))
+        return numpy.stack([numbers, self.others] if self.by == 0 else [self.others, numbers])
+
+    def parts(self):
+        return self.starts, self.others
+
+    def with_values(self, values):
+        return CompressedArray(self.layout, self.starts, self.others, values, self.shape)
+
+    def copy(self):
+        return CompressedArray(self.layout, self.starts.copy(), self.others.copy(), self.values.copy(), self.shape)
+
+    def coordinates(self):
+        return SparseArray(self.indices, self.values, self.shape, self.by == 0)
+
+    def __iadd__(self, other):
+        if not self.is_like(other):
+            raise ValueError("sparse arrays of different patterns")
+        self.values = self.values + other.values
+        return self
+
+
+def compressed(array, layout) -> tuple:
+    """Return (the pattern of a coalesced matrix in a compressed layout, the order of its entries there)."""
+    by = 0 if layout == "sparse_csr" else 1
+    order = numpy.lexsort((array.indices[1 - by], array.indices[by]))
+    starts = numpy.zeros(array.shape[by] + 1, numpy.int64)
+    numpy.cumsum(numpy.bincount(array.indices[by], minlength=array.shape[by]), out=starts[1:])
+    return CompressedArray(layout, starts, array.indices[1 - by][order], None, array.shape), order

@@ -1,0 +1,242 @@
+"""Making sparse tensors: from indices and values, from dense tensors, and from one sparse layout to another."""
+
+from __future__ import annotations
+
+import numpy
+
+import plugrad
+from plugrad import Tensor
+from plugrad.extend import from_raw
+from plugrad.sparse.arrays import CompressedArray, SparseArray, compressed
+from plugrad.sparse.tensors import LAYOUTS, SparseTensor, build, coalesce, coordinates, numpy_of, values_of, wrap
+
+
+def _values(values, dtype, device):
+    """Return values as a dense tensor of a dtype; NotImplementedError for another device than the CPU."""
+    values = plugrad.as_tensor(values) if not isinstance(values, Tensor) else values
+    place = plugrad.device(device) if device is not None else values.device
+    if place.type != "cpu":
+        raise NotImplementedError(f"sparse tensors are on the CPU only, not on {place}: SciPy and NumPy compute them")
+    return values if dtype is None else values.to(dtype)
+
+
+def _finished(tensor, requires_grad):
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def sparse_coo_tensor(
+    indices=None,
+    values=None,
+    size=None,
+    *,
+    dtype=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+    check_invariants=None,
+    is_coalesced=None,
+):
+    """Return a sparse tensor in coordinate form.
+
+    Args:
+        indices: integers (sparse dimensions, entries); a place may occur several times: its values are added up.
+        values: (entries, *dense dimensions).
+        size: the shape; by default the smallest that holds all indices. With it alone the tensor has no entries.
+        dtype: of the values; by default theirs.
+        device: the CPU.
+        requires_grad: make the tensor a leaf that requires grad.
+        is_coalesced: say that each place occurs once, in order.
+
+    Indices are always checked. Raises RuntimeError for those that the shape does not have, and for other numbers
+    of indices than of values.
+
+    >>> import plugrad as torch
+    >>> torch.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3)).to_dense()
+    tensor([[0., 0., 3.],
+            [4., 0., 0.]])
+    """
+    if values is None and size is None and indices is not None:
+        indices, size = None, indices
+    if indices is None:
+        if size is None:
+            raise TypeError("sparse_coo_tensor() needs indices and values, or a size")
+        shape = (size,) if isinstance(size, int) else tuple(size)
+        values = plugrad.zeros(0, dtype=dtype, requires_grad=False)
+        array = SparseArray(numpy.zeros((len(shape), 0), numpy.int64), values._data, shape, True)
+        return _finished(wrap(array), requires_grad)
+    values, numbers = _values(values, dtype, device), numpy_of(indices, numpy.int64)
+    if numbers.ndim == 1 and not numbers.size:
+        numbers = numbers.reshape(0, len(values) if values.ndim else 1)
+    if numbers.ndim != 2:
+        raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(numbers.shape)}")
+    if values.ndim == 0 and not len(numbers):
+        values = values.reshape(1)
+    if values.ndim == 0 or numbers.shape[1] != values.shape[0]:
+        count = values.shape[0] if values.ndim else 1
+        raise RuntimeError(
+            "indices and values must have same nnz, but got nnz from indices: "
+            f"{numbers.shape[1]}, nnz from values: {count}"
+        )
+    dense = tuple(values.shape[1:])
+    if size is None:
+        size = (*(int(row.max()) + 1 if row.size else 0 for row in numbers), *dense)
+    shape = tuple(size)
+    if len(shape) != len(numbers) + len(dense):
+        raise RuntimeError(
+            f"number of dimensions must be sparse_dim ({len(numbers)}) + dense_dim ({len(dense)}), but got {len(shape)}"
+        )
+    if shape[len(numbers) :] != dense:
+        raise RuntimeError(
+            f"values has incorrect size, expected {[numbers.shape[1], *shape[len(numbers) :]]}, got "
+            f"{list(values.shape)}"
+        )
+    _check_indices(numbers, shape)
+    pattern = SparseArray(numbers, None, shape, bool(is_coalesced))
+    if requires_grad:
+        return wrap(pattern.with_values(values.detach()._data)).requires_grad_()
+    return build(values, pattern)
+
+
+def _check_indices(numbers, shape) -> None:
+    for dim, (row, n) in enumerate(zip(numbers, shape)):
+        if not row.size:
+            continue
+        if row.min() < 0:
+            raise RuntimeError(f"found negative index {int(row.min())} for dim {dim}")
+        if row.max() >= n:
+            raise RuntimeError(
+                f"size is inconsistent with indices: for dim {dim}, size is {n} but found index {int(row.max())}"
+            )
+
+
+def _compressed_tensor(layout, starts, others, values, size, dtype, device, requires_grad):
+    rows = layout == "sparse_csr"
+    of_starts, of_others = ("crow_indices", "col_indices") if rows else ("ccol_indices", "row_indices")
+    values = _values(values, dtype, device)
+    starts, others = numpy_of(starts, numpy.int64), numpy_of(others, numpy.int64)
+    if starts.ndim != 1 or others.ndim != 1 or values.ndim != 1:
+        raise NotImplementedError(
+            f"{layout} tensors have no batches, dense dimensions or blocks here: {of_starts}, {of_others} and values "
+            "are 1-d. Write them in coordinate form, by sparse_coo_tensor"
+        )
+    if len(others) != len(values):
+        raise RuntimeError(
+            f"number of elements in {of_others} and values must agree, but they have {len(others)} and {len(values)}"
+        )
+    if not len(starts) or starts[0] != 0 or starts[-1] != len(others) or (numpy.diff(starts) < 0).any():
+        raise RuntimeError(
+            f"{of_starts} must begin with 0, not decrease, and end with the number of entries, {len(others)}, but they "
+            f"are {starts.tolist()[:8]}"
+        )
+    if size is None:
+        many = int(others.max()) + 1 if others.size else 0
+        size = (len(starts) - 1, many) if rows else (many, len(starts) - 1)
+    if len(size) != 2 or size[0 if rows else 1] != len(starts) - 1:
+        raise RuntimeError(f"{of_starts} of {len(starts)} elements don't fit the size {tuple(size)}")
+    pattern = CompressedArray(layout, starts, others, None, size)
+    _check_indices(pattern.indices, size)
+    place = SparseArray(pattern.indices if rows else pattern.indices[::-1], None, size).place()
+    if (numpy.diff(place) <= 0).any():
+        raise RuntimeError(f"{of_others} must be distinct and in order along each row or column")
+    if requires_grad:
+        return wrap(pattern.with_values(values.detach()._data)).requires_grad_()
+    return build(values, pattern)
+
+
+def sparse_csr_tensor(
+    crow_indices, col_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
+    check_invariants=None,
+):  # fmt: skip
+    """Return a sparse matrix compressed by rows.
+
+    Args:
+        crow_indices: for each row where its entries begin, and at the end how many there are.
+        col_indices: the entries' columns, in order in each row.
+        values: the entries.
+        size: the shape; by default the smallest that holds all.
+
+    Raises RuntimeError for indices that don't fit.
+
+    >>> import plugrad as torch
+    >>> torch.sparse_csr_tensor([0, 1, 2], [1, 0], [3.0, 4.0]).to_dense()
+    tensor([[0., 3.],
+            [4., 0.]])
+    """
+    return _compressed_tensor("sparse_csr", crow_indices, col_indices, values, size, dtype, device, requires_grad)
+
+
+def sparse_csc_tensor(
+    ccol_indices, row_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
+    check_invariants=None,
+):  # fmt: skip
+    """Return a sparse matrix compressed by columns; see sparse_csr_tensor."""
+    return _compressed_tensor("sparse_csc", ccol_indices, row_indices, values, size, dtype, device, requires_grad)
+
+
+def sparse_compressed_tensor(
+    compressed_indices, plain_indices, values, size=None, *, dtype=None, layout=None, device=None, pin_memory=False,
+    requires_grad=False, check_invariants=None,
+):  # fmt: skip
+    """Return a sparse matrix compressed as `layout` says: sparse_csr or sparse_csc."""
+    name = _layout_name(layout)
+    if name not in ("sparse_csr", "sparse_csc"):
+        raise RuntimeError(f"sparse_compressed_tensor needs layout=torch.sparse_csr or torch.sparse_csc, not {layout}")
+    return _compressed_tensor(name, compressed_indices, plain_indices, values, size, dtype, device, requires_grad)
+
+
+def _no_blocks(*args, **kwargs):
+    raise NotImplementedError("sparse tensors in blocks (BSR, BSC) don't exist here: write sparse_csr_tensor")
+
+
+sparse_bsr_tensor = sparse_bsc_tensor = _no_blocks
+
+
+def from_parts(layout, indices, values, shape, is_coalesced=False):
+    """Return a sparse tensor from what its layout consists of: list of index tensors, values, shape."""
+    if layout == "sparse_coo":
+        return sparse_coo_tensor(*indices, values, shape, is_coalesced=is_coalesced)
+    return _compressed_tensor(layout, *indices, values, shape, None, None, False)
+
+
+def _layout_name(layout) -> str:
+    return next((name for name, one in LAYOUTS.items() if one is layout), str(layout).removeprefix("torch."))
+
+
+# ---------------------------------------------------------------------------------------------------- conversions
+
+
+def to_sparse(tensor, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
+    """Return a tensor, dense or sparse, in a sparse layout."""
+    if isinstance(sparse_dim, type(LAYOUTS["sparse_coo"])):
+        sparse_dim, layout = None, sparse_dim
+    name = "sparse_coo" if layout is None else _layout_name(layout)
+    if blocksize is not None or name in ("sparse_bsr", "sparse_bsc"):
+        _no_blocks()
+    if name == "strided":
+        return tensor.to_dense()
+    if not isinstance(tensor, SparseTensor):
+        tensor = _from_dense(tensor, sparse_dim)
+    elif name == tensor._data.layout:
+        return tensor
+    if name == "sparse_coo":
+        return coordinates(tensor)
+    tensor = coalesce(tensor)
+    if tensor.ndim != 2 or tensor.dense_dim():
+        raise NotImplementedError(f"{name} tensors are matrices here, this one has {tensor.ndim} dimensions")
+    pattern, order = compressed(tensor._data.pattern(), name)
+    return build(values_of(tensor)[from_raw(order)], pattern)
+
+
+def _from_dense(tensor, sparse_dim):
+    if tensor.device.type != "cpu":
+        raise NotImplementedError(f"sparse tensors are on the CPU only, not on {tensor.device}")
+    count = tensor.ndim if sparse_dim is None else sparse_dim
+    if not 0 < count <= max(tensor.ndim, 1):
+        raise RuntimeError(f"sparse_dim argument must be in >=1, <={tensor.ndim}, got {count}")
+    data = tensor.detach()._data
+    used = data != 0
+    if count < data.ndim:
+        used = used.any(axis=tuple(range(count, data.ndim)))
+    indices = numpy.stack(numpy.nonzero(used)) if data.ndim else numpy.zeros((0, int(data != 0)), numpy.int64)
+    values = tensor[tuple([from_raw(index) for index in indices])] if data.ndim else tensor.reshape(1)[: len(indices.T)]
+    return build(values, SparseArray(indices, None, data.shape, True))

@@ -1,0 +1,256 @@
+"""Products with sparse matrices, and softmax along their dimensions."""
+
+from __future__ import annotations
+
+import numpy
+
+import plugrad
+from plugrad.extend import F, axes, from_raw
+from plugrad.sparse import creation
+from plugrad.sparse.arrays import SparseArray
+from plugrad.sparse.rules import add, mul, total, transpose
+from plugrad.sparse.tensors import SparseTensor, build, coalesce, coordinates, rule, rules, values_of
+
+
+def _check(mat1, mat2):
+    if mat1.ndim != 2 or mat2.ndim not in (1, 2) or mat1.shape[1] != mat2.shape[0]:
+        shapes = " and ".join("x".join(map(str, one.shape)) for one in (mat1, mat2))
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({shapes})")
+    for one in (mat1, mat2):
+        if isinstance(one, SparseTensor) and one.dense_dim():
+            raise RuntimeError(f"mm: Expected matrices, but got one with {one.dense_dim()} dense dimensions")
+    if mat1.dtype is not mat2.dtype:
+        raise RuntimeError(
+            f"addmm: expected both matrices to have the same dtype, but got {mat1.dtype} and {mat2.dtype}; convert one "
+            "with .to(dtype)"
+        )
+
+
+def mm(mat1, mat2, reduce=None):
+    """Return the product of two matrices of which one, or both, are sparse.
+
+    Args:
+        mat1, mat2: (n, m) and (m, k). Of two sparse ones the product is sparse, otherwise it is dense.
+        reduce: only None and "sum"; "mean", "amax" and "amin" raise NotImplementedError.
+
+    Gradients reach both; that of a sparse one has its entries. Raises RuntimeError for sizes or dtypes that differ.
+
+    >>> import plugrad as torch
+    >>> torch.sparse.mm(torch.eye(2).to_sparse(), torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
+    if reduce not in (None, "sum"):
+        raise NotImplementedError(f"sparse.mm with reduce={reduce!r}: only sums are there; see index_reduce")
+    return product(mat1, mat2)
+
+
+@rule("mm", "matmul", "mv", "__matmul__", "linalg_matmul")
+def product(mat1, mat2):
+    _check(mat1, mat2)
+    if isinstance(mat1, SparseTensor):
+        return _sparse_sparse(mat1, mat2) if isinstance(mat2, SparseTensor) else _sparse_dense(mat1, mat2)
+    return _sparse_dense(transpose(mat2, 0, 1), mat1.t()).t()
+
+
+@rule("__rmatmul__")
+def reflected(mat2, mat1):
+    return product(mat1, mat2)
+
+
+def _sparse_dense(sparse, dense):
+    rows, columns = map(from_raw, sparse._data.indices)
+    if dense.ndim == 1:
+        return F.sparse_product(values_of(sparse), dense.unsqueeze(1), rows, columns, sparse.shape[0]).squeeze(1)
+    return F.sparse_product(values_of(sparse), dense, rows, columns, sparse.shape[0])
+
+
+def _sparse_sparse(left, right):
+    """Each entry (i, j) of the left meets all of the right's row j."""
+    layout, left, right = left.layout, coalesce(left), coalesce(right)
+    starts = numpy.searchsorted(right._data.indices[0], numpy.arange(right.shape[0] + 1))
+    rows, middle = left._data.indices
+    counts = starts[middle + 1] - starts[middle]
+    mine = numpy.repeat(numpy.arange(rows.size), counts)
+    first = numpy.cumsum(counts) - counts
+    theirs = numpy.arange(mine.size) - first[mine] + starts[middle][mine]
+    indices = numpy.stack([rows[mine], right._data.indices[1][theirs]])
+    values = values_of(left)[from_raw(mine)] * values_of(right)[from_raw(theirs)]
+    pairs = build(values, SparseArray(indices, None, (left.shape[0], right.shape[1])))
+    return creation.to_sparse(coalesce(pairs), layout=layout)
+
+
+@rule("addmm")
+def addmm(input, mat1, mat2, *, beta=1, alpha=1):
+    """Return `beta * input + alpha * mat1 @ mat2`, where matrices may be sparse.
+
+    >>> import plugrad as torch
+    >>> torch.sparse.addmm(torch.ones(2, 2), torch.eye(2).to_sparse(), torch.ones(2, 2), alpha=2)
+    tensor([[3., 3.],
+            [3., 3.]])
+    """
+    result = product(mat1, mat2)
+    result = result if alpha == 1 else result * alpha
+    if isinstance(input, SparseTensor) and not isinstance(result, SparseTensor):
+        return add(result, input, alpha=beta)
+    return (input if beta == 1 else input * beta) + result
+
+
+def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
+    """Return `beta * input + alpha * mat1 @ mat2` at the entries of a sparse input.
+
+    >>> import plugrad as torch
+    >>> eye = torch.eye(2).to_sparse_csr()
+    >>> torch.sparse.sampled_addmm(eye, torch.ones(2, 3), torch.ones(3, 2)).values()
+    tensor([4., 4.])
+    """
+    if not isinstance(input, SparseTensor) or not input.is_sparse_csr:
+        raise RuntimeError("sampled_addmm: Expected self to have layout SparseCsr: convert it by .to_sparse_csr()")
+    rows, columns = map(from_raw, input._data.indices)
+    values = (mat1.index_select(0, rows) * mat2.t().index_select(0, columns)).sum(-1) * alpha
+    result = build(values + values_of(input) * beta, input._data.pattern())
+    if out is None:
+        return result
+    out._data = result._data
+    return out
+
+
+def sum(input, dim=None, dtype=None):
+    """Return the sum of a sparse tensor over all dimensions, or over some.
+
+    Over all sparse dimensions the result is dense, else it is sparse.
+
+    >>> import plugrad as torch
+    >>> torch.sparse.sum(torch.eye(2).to_sparse(), 0).to_dense()
+    tensor([1., 1.])
+    """
+    return total(input, dim, dtype=dtype)
+
+
+# ---------------------------------------------------------------------------------------------------- softmax
+
+
+def softmax(input, dim, *, dtype=None):
+    """Return the softmax along a dimension of a sparse tensor, among its entries.
+
+    Elements that are not stored count as minus infinity.
+
+    >>> import plugrad as torch
+    >>> torch.sparse.softmax(torch.eye(2).to_sparse(), 1).values()
+    tensor([1., 1.])
+    """
+    return _softmax(input, dim, dtype, False)
+
+
+def log_softmax(input, dim, *, dtype=None):
+    """Return the logarithm of the softmax along a dimension; see softmax."""
+    return _softmax(input, dim, dtype, True)
+
+
+@rule("softmax", "functional_softmax", "log_softmax", "functional_log_softmax")
+def _refuse_softmax(input, dim=None, *args, **kwargs):
+    raise NotImplementedError("softmax of a sparse tensor: write torch.sparse.softmax(x, dim), or log_softmax there")
+
+
+def _softmax(input, dim, dtype, log):
+    input = coalesce(coordinates(input) if dtype is None else coordinates(input).to(dtype))
+    array, dim = input._data, axes(dim, input.ndim)
+    values = values_of(input)
+    if dim >= array.sparse_dim:
+        function = values.log_softmax if log else values.softmax
+        return build(function(dim - array.sparse_dim + 1), array.pattern())
+    if not array.entries:
+        return input
+    _, group = numpy.unique(array.place([d for d in range(array.sparse_dim) if d != dim]), return_inverse=True)
+    group = group.reshape(-1)
+    largest = numpy.full((group.max() + 1, *array.values.shape[1:]), -numpy.inf, array.values.dtype)
+    numpy.maximum.at(largest, group, array.values)
+    places, shifted = from_raw(group), values - from_raw(largest[group])
+    powers = shifted.exp()
+    sums = powers.new_zeros(largest.shape).index_add(0, places, powers)
+    result = shifted - sums.log()[places] if log else powers / sums[places]
+    return build(result, array.pattern())
+
+
+# ---------------------------------------------------------------------------------------------------- others
+
+
+def spdiags(diagonals, offsets, shape, layout=None):
+    """Return a sparse matrix with the rows of `diagonals` as its diagonals.
+
+    Args:
+        diagonals: (diagonals, n), or one; element j stands in column j.
+        offsets: which diagonals they are: 0 the main one, positive ones above it.
+        shape: of the matrix.
+        layout: sparse_coo unless given.
+
+    Raises RuntimeError for offsets that are not distinct or not as many.
+
+    >>> import plugrad as torch
+    >>> torch.sparse.spdiags(torch.tensor([[1.0, 2.0]]), torch.tensor([1]), (2, 2)).to_dense()
+    tensor([[0., 2.],
+            [0., 0.]])
+    """
+    rows, numbers = diagonals.reshape(-1, diagonals.shape[-1]), offsets.reshape(-1).tolist()
+    if len(numbers) != len(rows):
+        raise RuntimeError(f"Number of diagonals ({len(rows)}) does not match the number of offsets ({len(numbers)})")
+    if len(set(numbers)) != len(numbers):
+        raise RuntimeError("Offset tensor contains duplicate values")
+    if len(shape) != 2:
+        raise RuntimeError("Output shape must be 2d")
+    indices, places = [], []
+    for i, offset in enumerate(numbers):
+        columns = numpy.arange(max(offset, 0), min(shape[1], shape[0] + offset, rows.shape[1]))
+        indices.append(numpy.stack([columns - offset, columns]))
+        places.append(i * rows.shape[1] + columns)
+    values = rows.reshape(-1)[from_raw(numpy.concatenate(places))]
+    result = build(values, SparseArray(numpy.concatenate(indices, 1).astype(numpy.int64), None, shape))
+    return result if layout is None else creation.to_sparse(result, layout=layout)
+
+
+def hspmm(mat1, mat2):
+    """Return the product of a sparse and a dense matrix as a tensor of sparse rows."""
+    return creation.to_sparse(product(mat1, mat2), 1)
+
+
+def smm(input, mat):
+    """Return the product of a sparse and a dense matrix as a sparse matrix."""
+    return creation.to_sparse(product(input, mat))
+
+
+def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1):
+    """Return `beta * input + alpha * mat1 @ mat2` as a sparse matrix, of a sparse input."""
+    return add(mul(input, beta), mul(smm(mat1, mat2), alpha))
+
+
+rules |= {"smm": smm, "hspmm": hspmm, "sspaddmm": sspaddmm}
+
+
+def take_rows(weight, index, skipped=-1, scale_grad_by_freq=False):
+    """Return rows of a matrix; the gradient of a leaf is a sparse tensor of these rows.
+
+    Row number `skipped` gets no gradient. Backward raises RuntimeError with `scale_grad_by_freq`.
+    """
+    return _Rows.apply(weight, index, skipped, scale_grad_by_freq)
+
+
+class _Rows(plugrad.autograd.Function):
+    @staticmethod
+    def forward(ctx, weight, index, skipped, scale_grad_by_freq):
+        ctx.shape, ctx.index, ctx.skipped = tuple(weight.shape), index.reshape(-1), skipped
+        ctx.scales = scale_grad_by_freq
+        return plugrad.embedding(weight, index)
+
+    @staticmethod
+    def backward(ctx, grad):
+        if ctx.scales:
+            raise RuntimeError(
+                "embedding_backward: scale_grad_by_freq not supported with sparse gradients; use one of the two"
+            )
+        index, values = ctx.index, grad.reshape(-1, ctx.shape[1])
+        if ctx.skipped >= 0:
+            kept = (index != ctx.skipped).nonzero().reshape(-1)
+            index, values = index[kept], values.index_select(0, kept)
+        numbers = numpy.asarray(index._data, numpy.int64)[None]
+        return build(values, SparseArray(numbers, None, ctx.shape)), None, None, None
+

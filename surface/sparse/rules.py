@@ -1,0 +1,352 @@
+"""What ops do with sparse tensors. Each rule computes with the values, which are dense; an op without one refuses."""
+
+from __future__ import annotations
+
+import numpy
+
+import plugrad
+from plugrad import Tensor
+from plugrad.extend import axes, from_raw
+from plugrad.sparse import creation
+from plugrad.sparse.arrays import SparseArray
+from plugrad.sparse.tensors import (
+    LAYOUTS,
+    SparseTensor,
+    build,
+    coalesce,
+    coordinates,
+    picked,
+    rule,
+    rules,
+    to_dense,
+    unsupported,
+    values_of,
+    wrap,
+)  # fmt: skip
+
+# Functions that are 0 at 0: of the values alone.
+_UNARY = (
+    "abs neg sqrt square sign sgn sin tan asin atan sinh tanh asinh atanh expm1 log1p ceil floor round trunc frac erf "
+    "erfinv deg2rad rad2deg relu isnan isinf isneginf isposinf signbit conj_physical real imag angle nan_to_num "
+    "positive"
+).split()
+_CASTS = "float double half bfloat16 long int short char byte bool cfloat cdouble".split()
+
+
+def elementwise(name):
+    """Return the rule of a function of each element that is 0 at 0."""
+
+    def compute(sparse, *args, **kwargs):
+        sparse = coalesce(sparse) if sparse.is_sparse and name not in ("neg", "positive", *_CASTS) else sparse
+        return build(getattr(values_of(sparse), name)(*args, **kwargs), sparse._data.pattern())
+
+    return compute
+
+
+for _name in (*_UNARY, *_CASTS):
+    rules[_name] = elementwise(_name)
+rules["functional_relu"] = rules["relu"]
+rules |= {"to_dense": lambda sparse, dtype=None, masked_grad=None: _to_dtype(to_dense(sparse), dtype)}
+rules |= {"to_sparse": creation.to_sparse, "to_sparse_coo": creation.to_sparse, "detach": SparseTensor.detach}
+rules |= {"sparse_dim": SparseTensor.sparse_dim, "dense_dim": SparseTensor.dense_dim}
+
+
+@rule("to_sparse_csr")
+def to_sparse_csr(sparse, dense_dim=None):
+    return creation.to_sparse(sparse, layout=LAYOUTS["sparse_csr"])
+
+
+@rule("to_sparse_csc")
+def to_sparse_csc(sparse, dense_dim=None):
+    return creation.to_sparse(sparse, layout=LAYOUTS["sparse_csc"])
+
+
+def _to_dtype(tensor, dtype):
+    return tensor if dtype is None else tensor.to(dtype)
+
+
+def _is_number(value) -> bool:
+    return not isinstance(value, Tensor) or value.ndim == 0 and not isinstance(value, SparseTensor)
+
+
+# ---------------------------------------------------------------------------------------------------- copies
+
+
+@rule("clone", "contiguous", "lift_fresh")
+def clone(sparse, *, memory_format=None):
+    return build(values_of(sparse).clone(), sparse._data.pattern())
+
+
+@rule("to", "type", "cpu", "type_as")
+def to(sparse, *args, **kwargs):
+    if any(isinstance(value, (plugrad.device, str)) and "cpu" not in str(value) for value in args):
+        raise NotImplementedError("sparse tensors are on the CPU only: write x.to_dense().to(device)")
+    given = [value.dtype if isinstance(value, Tensor) else value for value in args]
+    if not given and not kwargs:
+        return sparse
+    values = values_of(sparse)
+    result = values.to(*given, **kwargs)
+    return sparse if result is values or result.dtype is sparse.dtype else build(result, sparse._data.pattern())
+
+
+@rule("zeros_like", "empty_like")
+def zeros_like(sparse, *, dtype=None, layout=None, device=None, requires_grad=False, **others):
+    dtype = dtype or sparse.dtype
+    if layout is plugrad.strided:
+        return plugrad.zeros(tuple(sparse.shape), dtype=dtype, requires_grad=requires_grad)
+    array = sparse._data
+    values = numpy.zeros((0, *array.shape[array.sparse_dim :]), dtype.numpy)
+    empty = SparseArray(numpy.zeros((array.sparse_dim, 0), numpy.int64), values, array.shape, True)
+    return creation.to_sparse(wrap(empty), layout=sparse.layout).requires_grad_(requires_grad)
+
+
+# ---------------------------------------------------------------------------------------------------- sums, products
+
+
+@rule("add", "__add__", "__radd__")
+def add(input, other, *, alpha=1):
+    if not isinstance(input, SparseTensor):  # to a dense tensor
+        if _is_number(input):
+            raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
+        if tuple(input.shape) != tuple(other.shape):
+            raise RuntimeError(
+                f"add: Expected 'self' to have same size as 'other', but {list(input.shape)} != {list(other.shape)}"
+            )
+        places = tuple([from_raw(index) for index in other._data.indices])
+        values = values_of(other) if alpha == 1 else values_of(other) * alpha
+        dtype = plugrad.result_type(input, values)
+        return input.to(dtype).index_put(places, values.to(dtype), accumulate=True)
+    if not isinstance(other, SparseTensor):
+        raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
+    if tuple(input.shape) != tuple(other.shape):
+        raise RuntimeError(f"The sizes of the operands must agree: {list(input.shape)} and {list(other.shape)}")
+    values = values_of(other) if alpha == 1 else values_of(other) * alpha
+    if input._data.is_like(other._data) and input._data.is_coalesced:
+        return build(values_of(input) + values, input._data.pattern())
+    one, two, layout = coordinates(input), other._data.coordinates(), input.layout
+    indices = numpy.concatenate([one._data.indices, two.indices], 1)
+    both = build(_joined([values_of(one), values]), SparseArray(indices, None, input.shape))
+    is_merged = one._data.is_coalesced and two.is_coalesced
+    return creation.to_sparse(coalesce(both) if is_merged else both, layout=layout)
+
+
+def _joined(values):
+    dtype = values[0].dtype
+    for value in values[1:]:
+        dtype = plugrad.promote_types(dtype, value.dtype)
+    return plugrad.cat([value.to(dtype) for value in values])
+
+
+@rule("sub", "__sub__", "subtract")
+def sub(input, other, *, alpha=1):
+    return add(input, other, alpha=-alpha)
+
+
+@rule("__rsub__", "rsub")
+def rsub(input, other, *, alpha=1):
+    return add(other, input, alpha=-alpha)
+
+
+@rule("mul", "__mul__", "__rmul__", "multiply")
+def mul(input, other):
+    if not isinstance(input, SparseTensor):
+        input, other = other, input
+    if _is_number(other):
+        return build(values_of(input) * other, input._data.pattern())
+    if not isinstance(other, SparseTensor):
+        if plugrad.broadcast_shapes(tuple(input.shape), tuple(other.shape)) != tuple(input.shape):
+            raise NotImplementedError("mul: a dense factor must broadcast to the shape of the sparse one, not beyond")
+        values = picked(other.expand(tuple(input.shape)), input._data)
+        return build(values_of(input) * values, input._data.pattern())
+    if tuple(input.shape) != tuple(other.shape):
+        raise RuntimeError(f"mul: operands have incompatible sizes: {list(input.shape)}, {list(other.shape)}")
+    layout, input, other = input.layout, coalesce(input), coalesce(other)
+    _, mine, theirs = numpy.intersect1d(input._data.place(), other._data.place(), True, True)
+    pattern = SparseArray(input._data.indices[:, mine], None, input.shape, True)
+    product = values_of(input)[from_raw(mine)] * values_of(other)[from_raw(theirs)]
+    return creation.to_sparse(build(product, pattern), layout=layout)
+
+
+@rule("div", "true_divide", "divide", "__truediv__", "floor_divide")
+def div(input, other, *, rounding_mode=None):
+    if not isinstance(input, SparseTensor) or not _is_number(other):
+        raise RuntimeError("Sparse division requires a scalar or zero-dim dense tensor divisor")
+    input = coalesce(input) if rounding_mode and input.is_sparse else input
+    return build(plugrad.div(values_of(input), other, rounding_mode=rounding_mode), input._data.pattern())
+
+
+@rule("pow", "__pow__")
+def power(input, exponent):
+    if not isinstance(input, SparseTensor) or not _is_number(exponent) or exponent == 0:
+        raise NotImplementedError("pow of sparse tensors takes one exponent other than 0: its zeros stay zeros")
+    input = coalesce(input) if input.is_sparse else input
+    return build(values_of(input) ** exponent, input._data.pattern())
+
+
+def _in_place(function):
+    """Return the in-place form of a rule: the tensor gets the data and the history of its result."""
+
+    def write(target, *args, **kwargs):
+        if not isinstance(target, SparseTensor):  # a dense tensor, to which a sparse one is added
+            return target.copy_(function(target, *args, **kwargs))
+        if target.requires_grad and target.is_leaf and plugrad.is_grad_enabled():
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        result = function(target, *args, **kwargs)
+        if result.dtype is not target.dtype:
+            result = result.to(target.dtype)
+        target._data, target._edge = result._data, result._edge
+        return target
+
+    return write
+
+
+for _name in ("add", "sub", "mul", "div", "pow", *(name for name in _UNARY if name not in ("real", "imag"))):
+    rules[f"{_name}_"] = _in_place(rules[_name])
+for _name in ("add", "sub", "mul", "truediv"):
+    rules[f"__i{_name}__"] = _in_place(rules[f"__{_name}__"])
+rules["zero_"] = _in_place(lambda sparse: zeros_like(sparse))
+rules["copy_"] = _in_place(lambda target, source, non_blocking=False: source.clone())
+
+
+# ---------------------------------------------------------------------------------------------------- reductions
+
+
+@rule("sum", "nansum")
+def total(input, dim=None, keepdim=False, *, dtype=None):
+    """Sum over all dimensions, or some of them: sparse ones are left out of the indices."""
+    values = values_of(input) if dtype is None else values_of(input).to(dtype)
+    if dim is None or isinstance(dim, (tuple, list)) and not dim:
+        return values.sum()
+    dims = axes(tuple(dim) if isinstance(dim, (tuple, list)) else (dim,), input.ndim)
+    array = input._data.coordinates()
+    count = array.sparse_dim
+    inner = [d - count + 1 for d in dims if d >= count]
+    values = values.sum(inner, keepdim) if inner else values
+    shape = [1 if d in dims else n for d, n in enumerate(array.shape) if keepdim or d not in dims]
+    kept = [d for d in range(count) if d not in dims]
+    if not kept:
+        return values.sum(0).reshape(shape) if any(d < count for d in dims) else values
+    rows = range(count) if keepdim else kept
+    indices = numpy.stack([numpy.zeros_like(array.indices[d]) if d in dims else array.indices[d] for d in rows])
+    merged = any(d < count for d in dims)
+    result = build(values, SparseArray(indices, None, shape, array.is_coalesced and not merged))
+    return coalesce(result) if merged or inner else result
+
+
+@rule("norm", "linalg_vector_norm", "native_norm")
+def norm(input, p="fro", dim=None, keepdim=False, *, dtype=None):
+    if dim is not None and len(dim if isinstance(dim, (tuple, list)) else (dim,)) != input.ndim:
+        raise NotImplementedError("norm of a sparse tensor is that of all its elements: leave dim out")
+    return values_of(coalesce(input)).reshape(-1).norm(p if p != "fro" else 2, dtype=dtype)
+
+
+rules["any"] = lambda input, dim=None, keepdim=False: values_of(input).any()
+
+
+# ---------------------------------------------------------------------------------------------------- shapes
+
+
+def _permuted(input, dims):
+    array, count = input._data.coordinates(), input._data.sparse_dim
+    if sorted(dims[:count]) != list(range(count)):
+        raise RuntimeError("transpose: sparse and dense dimensions can't change places; write x.to_dense() first")
+    values = values_of(input).permute(0, *(d - count + 1 for d in dims[count:]))
+    pattern = SparseArray(array.indices[list(dims[:count])], None, [array.shape[d] for d in dims])
+    if input.is_sparse:
+        return build(values, pattern)
+    other = "sparse_csc" if input.is_sparse_csr else "sparse_csr"  # the same memory, seen by the other dimension
+    mirrored = type(input._data)(other, input._data.starts, input._data.others, None, pattern.shape)
+    return build(values_of(input), mirrored)
+
+
+@rule("t", "numpy_T", "adjoint")
+def transposed(input):
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return _permuted(input, tuple(range(input.ndim))[::-1])
+
+
+@rule("transpose", "swapaxes", "swapdims")
+def transpose(input, dim0, dim1):
+    dims = list(range(input.ndim))
+    a, b = axes(dim0, input.ndim), axes(dim1, input.ndim)
+    dims[a], dims[b] = dims[b], dims[a]
+    return _permuted(input, dims)
+
+
+@rule("permute")
+def permute(input, *dims):
+    dims = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
+    return _permuted(input, list(axes(tuple(dims), input.ndim)))
+
+
+@rule("unsqueeze")
+def unsqueeze(input, dim):
+    array, dim = input._data.coordinates(), axes(dim, input.ndim + 1)
+    shape = (*array.shape[:dim], 1, *array.shape[dim:])
+    if dim > array.sparse_dim:
+        return build(values_of(input).unsqueeze(dim - array.sparse_dim + 1), SparseArray(array.indices, None, shape))
+    indices = numpy.insert(array.indices, dim, 0, axis=0)
+    return build(values_of(input), SparseArray(indices, None, shape, array.is_coalesced))
+
+
+@rule("cat", "concat")
+def cat(tensors, dim=0):
+    if not all(isinstance(one, SparseTensor) and one.is_sparse for one in tensors):
+        raise RuntimeError("Concatenating sparse tensors, but a dense tensor was found: convert it by .to_sparse()")
+    first = tensors[0]._data
+    dim, start, indices = axes(dim, first.ndim), 0, []
+    if dim >= first.sparse_dim:
+        raise NotImplementedError("cat along a dense dimension of sparse tensors: write x.to_dense() first")
+    for one in tensors:
+        moved = one._data.indices.copy()
+        moved[dim] += start
+        start += one._data.shape[dim]
+        indices.append(moved)
+    shape = (*first.shape[:dim], start, *first.shape[dim + 1 :])
+    return build(_joined([values_of(one) for one in tensors]), SparseArray(numpy.concatenate(indices, 1), None, shape))
+
+
+@rule("index_select")
+def index_select(input, dim, index):
+    """The entries at some places along a dimension, in the order of the index."""
+    array, dim = coalesce(input)._data, axes(dim, input.ndim)
+    if dim >= array.sparse_dim:
+        return build(values_of(coalesce(input)).index_select(dim - array.sparse_dim + 1, index), array.pattern())
+    wanted = index._data.reshape(-1)
+    if wanted.size and (wanted.min() < -array.shape[dim] or wanted.max() >= array.shape[dim]):
+        raise IndexError(f"index_select(): index out of range for dimension {dim} of size {array.shape[dim]}")
+    pairs = wanted[:, None] % max(array.shape[dim], 1) == array.indices[dim]
+    places, entries = numpy.nonzero(pairs)
+    indices = array.indices[:, entries].copy()
+    indices[dim] = places
+    shape = (*array.shape[:dim], wanted.size, *array.shape[dim + 1 :])
+    return coalesce(build(values_of(coalesce(input))[from_raw(entries)], SparseArray(indices, None, shape)))
+
+
+@rule("select")
+def select(input, dim, index):
+    dim = axes(dim, input.ndim)
+    if not -input.shape[dim] <= index < input.shape[dim]:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}"
+        )
+    chosen = index_select(input, dim, plugrad.tensor([index]))
+    return total(chosen, dim) if input._data.sparse_dim > 1 or input.ndim > 1 else total(chosen)
+
+
+@rule("getitem", "__getitem__")
+def getitem(input, index):
+    for item in index if isinstance(index, tuple) else (index,):
+        if isinstance(item, bool) or not isinstance(item, (int, numpy.integer)):
+            raise unsupported(f"an index of {type(item).__name__}")
+        input = input[int(item)] if not isinstance(input, SparseTensor) else select(input, 0, int(item))
+    return input
+
+
+@rule("sparse_mask")
+def sparse_mask(input, mask):
+    """The elements of a tensor at the entries of a sparse one."""
+    if not isinstance(mask, SparseTensor):
+        raise RuntimeError("sparse_mask: the mask must be a sparse tensor: convert it by .to_sparse()")
+    return build(picked(input, mask._data), mask._data.pattern())

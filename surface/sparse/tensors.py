@@ -1,0 +1,374 @@
+"""Sparse tensors: a subclass of Tensor whose data is a SparseArray, and how gradients pass in and out of it.
+
+Everything that is differentiable is said in terms of the values, which are a dense tensor: an op on a sparse tensor
+takes its values (`Values`), computes with dense ops, and builds a sparse tensor of the result (`Build`). Each of the
+two is the gradient of the other.
+"""
+
+from __future__ import annotations
+
+import numpy
+
+import plugrad
+from plugrad import Tensor, autograd
+from plugrad.extend import from_raw
+from plugrad.sparse.arrays import SparseArray
+from plugrad.tensor.layouts import layout
+from plugrad.tensor.overriding import watch_classes
+from plugrad.tensor.tensor import tensor_of
+
+LAYOUTS = {name: layout(name) for name in ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")}
+rules: dict = {}  # name of an op or method -> its function on sparse tensors
+
+
+def rule(*names):
+    """Return a decorator that makes a function the rule of some ops for sparse tensors."""
+
+    def declare(function):
+        rules.update(dict.fromkeys(names, function))
+        return function
+
+    return declare
+
+
+def name_of(function) -> str:
+    """Return the name under which an intercepted function has a rule."""
+    op = getattr(function, "__op__", None)
+    return function.__name__ if op is None else op.name
+
+
+def unsupported(what):
+    """Return the error for what sparse tensors don't do."""
+    return NotImplementedError(
+        f"Could not run {what!r} with arguments from the 'SparseCPU' backend: it has no rule for sparse tensors. Write "
+        "x.to_dense(), or compute with x.coalesce().values()"
+    )
+
+
+class SparseTensor(Tensor):
+    """A tensor of which only some elements are stored; made by `sparse_coo_tensor` and the like."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        name = name_of(func)
+        function = rules.get(name)
+        if function is None:
+            raise unsupported(name)
+        return function(*args, **(kwargs or {}))
+
+    # ------------------------------------------------------------------------------------------ what it is
+
+    @property
+    def layout(self):
+        """`sparse_coo`, `sparse_csr` or `sparse_csc`."""
+        return LAYOUTS[self._data.layout]
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether it is in coordinate form."""
+        return self._data.layout == "sparse_coo"
+
+    @property
+    def is_sparse_csr(self) -> bool:
+        """Whether it is compressed by rows."""
+        return self._data.layout == "sparse_csr"
+
+    def stride(self, dim=None):
+        """Return zeros: there are no steps between elements."""
+        if not self.is_sparse:
+            raise RuntimeError("Sparse CSR tensors do not have strides")
+        return (0,) * self.ndim if dim is None else 0
+
+    def is_contiguous(self, memory_format=None) -> bool:
+        """Return False: the elements are not side by side."""
+        return False
+
+    def data_ptr(self):
+        """Raise RuntimeError: there are several pieces of memory."""
+        raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage: ask its values()")
+
+    storage_offset = data_ptr
+
+    @property
+    def nbytes(self):
+        """Raise RuntimeError: there are several pieces of memory."""
+        raise RuntimeError(
+            "nbytes is not defined for sparse tensors.  If you want the size of the constituent tensors, add the "
+            "nbytes of the indices and values."
+        )
+
+    def untyped_storage(self):
+        """Raise NotImplementedError: there are several pieces of memory."""
+        raise NotImplementedError("Cannot access storage of SparseTensorImpl: ask its values()")
+
+    storage = untyped_storage
+
+    def numpy(self, *, force=False):
+        """Raise TypeError: NumPy has no sparse arrays."""
+        kind = "Sparse" if self.is_sparse else "Sparse" + self._data.layout[7:].capitalize()
+        raise TypeError(f"can't convert {kind} layout tensor to numpy. Use Tensor.to_dense() first.")
+
+    def __array__(self, dtype=None, copy=None):
+        return self.numpy()
+
+    def tolist(self):
+        """Raise RuntimeError: convert it first."""
+        return self.data_ptr()
+
+    def item(self):
+        """Return the only element as a Python number."""
+        return self.to_dense().item()
+
+    def __iter__(self):
+        return iter([self[i] for i in range(self.shape[0])])
+
+    def __repr__(self, *, tensor_contents=None):
+        return text(self)
+
+    # ------------------------------------------------------------------------------------------ its parts
+
+    def _of_layout(self, name, *layouts):
+        if self._data.layout not in layouts:
+            wanted = {"sparse_coo": "coordinate", "sparse_csr": "row compressed", "sparse_csc": "column compressed"}
+            got = self._data.layout.replace("sparse_", "Sparse").replace("SparseCoo", "Sparse")
+            raise RuntimeError(
+                f"{name} expected sparse {' or '.join(wanted[one] for one in layouts)} tensor layout but got {got}"
+            )
+
+    def _coalesced_only(self, name):
+        self._of_layout(name, "sparse_coo")
+        if not self._data.is_coalesced:
+            raise RuntimeError(f"Cannot get {name} on an uncoalesced tensor, please call .coalesce() first")
+
+    def indices(self):
+        """Return the indices of the entries, (sparse dimensions, entries)."""
+        self._coalesced_only("indices")
+        return from_raw(self._data.indices)
+
+    def _indices(self):
+        self._of_layout("_indices", "sparse_coo")
+        return from_raw(self._data.indices)
+
+    def values(self):
+        """Return the values of the entries."""
+        if self.is_sparse:
+            self._coalesced_only("values")
+        return values_of(self)
+
+    def _values(self):
+        return from_raw(self._data.values)
+
+    def crow_indices(self):
+        """Return where each row's entries begin."""
+        self._of_layout("crow_indices", "sparse_csr")
+        return from_raw(self._data.starts)
+
+    def col_indices(self):
+        """Return the entries' columns."""
+        self._of_layout("col_indices", "sparse_csr")
+        return from_raw(self._data.others)
+
+    def ccol_indices(self):
+        """Return where each column's entries begin."""
+        self._of_layout("ccol_indices", "sparse_csc")
+        return from_raw(self._data.starts)
+
+    def row_indices(self):
+        """Return the entries' rows."""
+        self._of_layout("row_indices", "sparse_csc")
+        return from_raw(self._data.others)
+
+    def _nnz(self) -> int:
+        return self._data.entries
+
+    def sparse_dim(self) -> int:
+        """Return the number of sparse dimensions."""
+        return self._data.sparse_dim
+
+    def dense_dim(self) -> int:
+        """Return the number of dense dimensions."""
+        return self._data.ndim - self._data.sparse_dim
+
+    _dimI, _dimV = sparse_dim, dense_dim
+
+    def coalesce(self):
+        """Return the tensor with each place once, in order."""
+        self._of_layout("coalesce", "sparse_coo")
+        return coalesce(self)
+
+    def is_coalesced(self) -> bool:
+        """Return whether each place has at most one entry, in order."""
+        self._of_layout("is_coalesced", "sparse_coo")
+        return self._data.is_coalesced
+
+    def _coalesced_(self, coalesced):
+        self._data.is_coalesced = coalesced
+        return self
+
+    # ------------------------------------------------------------------------------------------ copies
+
+    def detach(self):
+        """Return a tensor of the same data without history."""
+        return wrap(self._data)
+
+    @property
+    def data(self):
+        """A tensor of the same data without history."""
+        return wrap(self._data)
+
+    @data.setter
+    def data(self, value):
+        self._data, self._type = value._data, value._type
+
+    def __copy__(self):
+        return wrap(self._data).requires_grad_(self.requires_grad)
+
+    def __deepcopy__(self, memo):
+        if not self.is_leaf:
+            raise RuntimeError("Only Tensors created explicitly by the user support the deepcopy protocol: detach() it")
+        copied = memo[id(self)] = wrap(self._data.copy()).requires_grad_(self.requires_grad)
+        if self.grad is not None:
+            copied._grad = self.grad.__deepcopy__(memo)
+        return copied
+
+    def __reduce_ex__(self, protocol):
+        return rebuild, (self._data.layout, *map(from_raw, self._data.parts()), from_raw(self._data.values), *(
+            tuple(self.shape), self._data.is_coalesced, self.requires_grad
+        ))  # fmt: skip
+
+
+def rebuild(layout, *parts):
+    """Return the sparse tensor that was pickled in these parts."""
+    *indices, values, shape, is_coalesced, requires_grad = parts
+    tensor = plugrad.sparse.from_parts(layout, indices, values, shape, is_coalesced=is_coalesced)
+    return tensor.requires_grad_(requires_grad)
+
+
+def wrap(array):
+    """Return a tensor around a SparseArray."""
+    tensor = object.__new__(SparseTensor)
+    tensor._data, tensor._edge, tensor._view = array, None, None
+    tensor._type = plugrad.device("cpu").tensor_type(array.dtype).variant()
+    watch_classes()
+    return tensor
+
+
+for _class in (SparseArray, *SparseArray.__subclasses__()):
+    tensor_of[_class] = wrap
+
+
+# ---------------------------------------------------------------------------------------------------- in and out
+
+
+class Values(autograd.Function):
+    """The values of a sparse tensor as a dense one."""
+
+    @staticmethod
+    def forward(ctx, sparse):
+        ctx.pattern = sparse._data.pattern()
+        return from_raw(sparse._data.values)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return build(grad, ctx.pattern)
+
+
+class Build(autograd.Function):
+    """A sparse tensor of a pattern, from its values."""
+
+    @staticmethod
+    def forward(ctx, values, pattern):
+        ctx.pattern = pattern
+        return wrap(pattern.with_values(values._data))
+
+    @staticmethod
+    def backward(ctx, grad):
+        return picked(grad, ctx.pattern), None
+
+
+def values_of(sparse):
+    """Return the values of a sparse tensor, with its history."""
+    return Values.apply(sparse) if sparse.requires_grad else from_raw(sparse._data.values)
+
+
+def build(values, pattern):
+    """Return a sparse tensor of a pattern, with the history of its values."""
+    return Build.apply(values, pattern) if values.requires_grad else wrap(pattern.with_values(values._data))
+
+
+def picked(tensor, pattern):
+    """Return the elements of a tensor, sparse or dense, at the entries of a pattern."""
+    if isinstance(tensor, SparseTensor):
+        if tensor._data.is_like(pattern):
+            return values_of(tensor)
+        tensor = to_dense(tensor)
+    return tensor[tuple([from_raw(index) for index in pattern.indices])]
+
+
+def coordinates(sparse):
+    """Return a sparse tensor in coordinate form."""
+    return sparse if sparse.is_sparse else build(values_of(sparse), sparse._data.pattern().coordinates())
+
+
+def coalesce(sparse):
+    """Return a sparse tensor in coordinate form with each place once, in order."""
+    sparse = coordinates(sparse)
+    if sparse._data.is_coalesced:
+        return sparse
+    pattern, inverse = sparse._data.merged()
+    values = values_of(sparse)
+    total = values.new_zeros((pattern.entries, *values.shape[1:])).index_add(0, from_raw(inverse), values)
+    return build(total, pattern)
+
+
+def to_dense(sparse):
+    """Return a sparse tensor as a dense one."""
+    indices = tuple([from_raw(index) for index in sparse._data.indices])
+    values = values_of(sparse)
+    return values.new_zeros(tuple(sparse.shape)).index_put(indices, values, accumulate=True)
+
+
+def text(sparse) -> str:
+    """Return the text of a sparse tensor, as PyTorch prints it."""
+    array, parts = sparse._data, []
+    if sparse.is_sparse:
+        named = {"indices": array.indices}
+    else:
+        rows = sparse.is_sparse_csr
+        named = {"crow_indices" if rows else "ccol_indices": array.starts,
+                 "col_indices" if rows else "row_indices": array.others}  # fmt: skip
+    for name, part in {**named, "values": array.values}.items():
+        written = repr(from_raw(part))
+        if not part.size:
+            size = ", ".join(map(str, part.shape))
+            written = f"tensor([], size=({size}{',' * (part.ndim == 1)}))"
+        elif name == "values" and (start := written.rfind(", dtype=")) >= 0:
+            written = written[:start] + ")"
+        margin = " " * (len(f"tensor({name}="))
+        parts.append(f"{name}={written}".replace("\n", "\n" + margin))
+    facts = [f"size={tuple(sparse.shape)}", f"nnz={array.entries}"]
+    default = plugrad.get_default_dtype()
+    if sparse.dtype not in (default, plugrad.int64, plugrad.bool):
+        facts.append(f"dtype={sparse.dtype}")
+    facts.append(f"layout={sparse.layout}")
+    if sparse.grad_fn is not None:
+        facts.append(f"grad_fn=<{sparse.grad_fn.name()}>")
+    elif sparse.requires_grad:
+        facts.append("requires_grad=True")
+    return _laid_out(parts, facts, sparse.is_sparse)
+
+
+def _laid_out(parts, facts, is_coo) -> str:
+    """Join the parts of a text: each on a line of its own, the facts behind them wrapped at 80 columns as PyTorch's."""
+    lines = "tensor(" + ",\n       ".join(parts)
+    column = 80 if is_coo else len(lines.rpartition("\n")[2]) + 2  # the first fact of the one form has a new line
+    for fact in facts:
+        wraps = column + len(fact) + 2 > 80
+        column = len(fact) + (7 if wraps else column + 2)
+        lines += f",\n       {fact}" if wraps else f", {fact}"
+    return lines + ")"
+
+
+def numpy_of(value, dtype=None):
+    """Return a tensor or nested list as a NumPy array."""
+    return numpy.asarray(plugrad.as_tensor(value).detach()._data, dtype)
