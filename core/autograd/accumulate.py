@@ -84,7 +84,9 @@ def accumulate(tensor, grads: list, on_tensors=False) -> None:
                 grads.append(g._data)
                 tensor_type = g._type.plain
                 del g
-                tensor._grad = make(grads.pop() if tensor_type.symbolic else own(grads), tensor_type)
+                tensor._grad = (
+                    make(grads.pop(), tensor_type) if tensor_type.symbolic else owned_tensor(grads, tensor_type)
+                )
         elif have is None:
             tensor._grad = owned_tensor(grads, tensor._type.plain)
         elif tensor._edge is LEAF:

@@ -79,6 +79,8 @@ class Reader:
             return self.tensor(tree.get("number"))
         if tag == "scalar":
             return self._scalar(tree.get("number"))
+        if tag == "sparse":
+            return self._sparse([self.value(item) for item in field(tree, "items", list, HEADER)])
         if tag == "object":
             objects = self.pickled()
             return objects[number_below(tree, "number", len(objects), HEADER)]
@@ -109,6 +111,15 @@ class Reader:
             return set(items)
         except TypeError as error:
             raise damaged(HEADER, f"an item of a set: {error}") from None
+
+    def _sparse(self, parts):
+        kinds = [type(part) for part in parts]
+        if kinds[:1] != [str] or kinds[-2:] != [bool, bool] or set(kinds[1:-2]) - {Tensor, tuple}:
+            raise damaged(HEADER, "a sparse tensor has other parts than sparse tensors have")
+        try:
+            return plugrad.sparse.rebuild(*parts)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise damaged(HEADER, f"a sparse tensor: {error}") from None
 
     def _scalar(self, number):
         array = self.tensor(number)

@@ -14,7 +14,7 @@ from collections import OrderedDict
 import numpy
 
 import plugrad
-from plugrad import Tensor, device, registry
+from plugrad import Tensor, device, registry, strided
 from plugrad.nn import Parameter
 from plugrad.serialization.description import (
     ARRAY_DTYPES,
@@ -84,6 +84,8 @@ class Writer:
             return self._container(value, cls)
         if isinstance(value, numpy.generic) and _plain(value.dtype):
             return {"$": "scalar", "number": self.number(numpy.asarray(value))}
+        if isinstance(value, Tensor) and value.layout is not strided and value.is_leaf:
+            return {"$": "sparse", "items": [self.tree(part) for part in value.parts()]}
         if cls in WRITE_ATOM and (cls is not slice or is_slice(value)):
             tag, write = WRITE_ATOM[cls]
             return {"$": tag, "value": write(value)}

@@ -31,11 +31,11 @@ from plugrad.sparse.products import (
     take_rows,
 )  # fmt: skip
 from plugrad.sparse.rules import sparse_mask
-from plugrad.sparse.tensors import LAYOUTS
+from plugrad.sparse.tensors import LAYOUTS, rebuild
 
 __all__ = [
     "SparseSemiStructuredTensor", "SparseSemiStructuredTensorCUSPARSELT", "SparseSemiStructuredTensorCUTLASS", "addmm",
-    "as_sparse_gradcheck", "check_sparse_tensor_invariants", "from_parts", "hspmm", "log_softmax", "mm",
+    "as_sparse_gradcheck", "check_sparse_tensor_invariants", "from_parts", "hspmm", "log_softmax", "mm", "rebuild",
     "sampled_addmm", "smm", "softmax", "solve", "sparse_bsc", "sparse_bsc_tensor", "sparse_bsr", "sparse_bsr_tensor",
     "sparse_compressed_tensor", "sparse_coo", "sparse_coo_tensor", "sparse_csc", "sparse_csc_tensor", "sparse_csr",
     "sparse_csr_tensor", "sparse_mask", "spdiags", "spsolve", "sspaddmm", "sum", "take_rows", "to_sparse",

@@ -232,15 +232,23 @@ class SparseTensor(Tensor):
         return copied
 
     def __reduce_ex__(self, protocol):
-        return rebuild, (self._data.layout, *map(from_raw, self._data.parts()), from_raw(self._data.values), *(
-            tuple(self.shape), self._data.is_coalesced, self.requires_grad
-        ))  # fmt: skip
+        return rebuild, self.parts()
+
+    def parts(self) -> tuple:
+        """Return all that makes up the tensor: layout, index tensors, values, shape, and two marks; see rebuild."""
+        array = self._data
+        indices = map(from_raw, array.parts())
+        return array.layout, *indices, from_raw(array.values), array.shape, array.is_coalesced, self.requires_grad
 
 
 def rebuild(layout, *parts):
-    """Return the sparse tensor that was pickled in these parts."""
+    """Return the sparse tensor of the parts that `SparseTensor.parts` gave; they may come from a file."""
     *indices, values, shape, is_coalesced, requires_grad = parts
+    if any(type(n) is not int or n < 0 for n in shape):
+        raise ValueError(f"{shape} is no shape")
     tensor = plugrad.sparse.from_parts(layout, indices, values, shape, is_coalesced=is_coalesced)
+    if is_coalesced and layout == "sparse_coo" and (numpy.diff(tensor._data.place()) <= 0).any():
+        raise ValueError("its indices are not in order")
     return tensor.requires_grad_(requires_grad)
 
 
