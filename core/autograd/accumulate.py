@@ -84,9 +84,7 @@ def accumulate(tensor, grads: list, on_tensors=False) -> None:
                 grads.append(g._data)
                 tensor_type = g._type.plain
                 del g
-                tensor._grad = (
-                    make(grads.pop(), tensor_type) if tensor_type.symbolic else owned_tensor(grads, tensor_type)
-                )
+                tensor._grad = owned_tensor(grads, tensor_type)
         elif have is None:
             tensor._grad = owned_tensor(grads, tensor._type.plain)
         elif tensor._edge is LEAF:
@@ -103,9 +101,9 @@ def writable(g):
 
 def owned_tensor(arrays: list, tensor_type):
     """Return a Tensor with the last array of a list, which it is taken from, or a copy if others hold it: see `own`."""
-    if arrays[-1].__class__ in tensor_of:
-        return from_raw(own(arrays))
     if arrays[-1].__class__ is not tensor_type.array_type:
+        if arrays[-1].__class__ in tensor_of:
+            return from_raw(own(arrays))
         arrays[-1] = tensor_type.wrap(arrays[-1])
     array = own(arrays)
     return make(array, tensor_type) if array.dtype == tensor_type.np else from_raw(array)

@@ -342,12 +342,6 @@ class Tensor(Description, Protocols):
         copied._edge = LEAF if self._edge is not None else None
         return copied
 
-    def as_subclass(self, cls):
-        """Return the tensor as a subclass of Tensor: the same data and history."""
-        if not (isinstance(cls, type) and issubclass(cls, Tensor)):
-            raise TypeError(f"as_subclass(): argument 'cls' must be a subclass of torch.Tensor, not {cls!r}")
-        return as_class(self, cls)
-
     @staticmethod
     def _make_subclass(cls, data, require_grad=False):
         """Return a leaf of a subclass that shares the data of a tensor."""
@@ -520,9 +514,9 @@ def write_out(op, result, out):
 
 # Methods that are no ops and that few programs need, imported at first use; and those that PyTorch alone has.
 _METHODS = (
-    "_typed_storage apply_ const_data_ptr dim_order eig hpu ipu is_distributed is_pinned is_set_to is_shared lstsq "
-    "map2_ map_ module_load mtia new pin_memory reinforce resize resize_as set_ share_memory_ solve storage "
-    "storage_type symeig untyped_storage xpu"
+    "_typed_storage apply_ as_subclass const_data_ptr dim_order eig hpu ipu is_distributed is_pinned is_set_to "
+    "is_shared lstsq map2_ map_ module_load mtia new pin_memory reinforce resize resize_as set_ share_memory_ solve "
+    "storage storage_type symeig untyped_storage xpu"
 )
 _ABSENT = (
     "dequantize hash_tensor index int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale "

@@ -12,6 +12,7 @@ from plugrad.graph.versions import touch
 from plugrad.legacy import REMOVED, from_arguments, removed
 from plugrad.queries import is_storage
 from plugrad.storage import TypedStorage, memory_of, storage_class, tensor_over
+from plugrad.tensor.tensor import as_class
 
 # ---------------------------------------------------------------------------------------------------- storages
 
@@ -232,6 +233,13 @@ def module_load(self, other, assign=False):
     Subclasses of Tensor override it by `__torch_function__`.
     """
     return other.detach() if assign else self.copy_(other).detach()
+
+
+def as_subclass(self, cls):
+    """Return the tensor as a subclass of Tensor: the same data and history."""
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(f"as_subclass(): argument 'cls' must be a subclass of torch.Tensor, not {cls!r}")
+    return as_class(self, cls)
 
 
 def is_distributed(self) -> bool:

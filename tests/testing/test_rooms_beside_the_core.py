@@ -16,6 +16,10 @@ PUBLIC = {"plugrad", *(f"plugrad.{name}" for name in ("autograd", "errors", "ext
 AUTHORS = "plugrad.extend"  # makes public what authors of plugins get of the core, and may ask all of it
 # What a room may ask of the core's other modules: they have no other public home.
 PRIVATE = {
+    "plugrad.sparse.tensors -> plugrad.tensor.layouts",
+    "plugrad.sparse.tensors -> plugrad.tensor.overriding",
+    "plugrad.sparse.tensors -> plugrad.tensor.tensor",
+    "plugrad.tensor_methods -> plugrad.tensor.tensor",
     "plugrad.amp.autocast_mode -> plugrad.graph.modes",
     "plugrad.autograd.foreign_formulas -> plugrad.dispatch.formulas",
     "plugrad.autograd.foreign_formulas -> plugrad.graph.nodes",
