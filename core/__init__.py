@@ -87,12 +87,8 @@ registry.declare_kind("distributions", home="distributions", base="Distribution"
 _look_up, __dir__ = _lazy_names(globals(), "", {
     "testing": "", "extend": "", "distributions": "", "cpu": "", "library": "", "utils": "", "overrides": "", "_C": "",
     "cuda": "AcceleratorError OutOfMemoryError",
-    "amp": "autocast autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache "
-    "get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype get_autocast_ipu_dtype get_autocast_xla_dtype "
-    "is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled is_autocast_ipu_enabled "
-    "is_autocast_xla_enabled set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled "
-    "set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype set_autocast_ipu_dtype set_autocast_ipu_enabled "
-    "set_autocast_xla_dtype set_autocast_xla_enabled",
+    "amp": "autocast autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_dtype "
+    "is_autocast_cache_enabled is_autocast_enabled set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled",
     "serialization": "save load",
     "sparse": "sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor sparse_compressed_tensor sparse_coo "
     "sparse_coo_tensor sparse_csc sparse_csc_tensor sparse_csr sparse_csr_tensor",

@@ -60,29 +60,44 @@ def to_sparse(F, input, sparse_dim=None, *, layout=None, blocksize=None, dense_d
 
 @composite(at=("Tensor.to_sparse_coo",))
 def to_sparse_coo(F, input):
-    """The tensor as a sparse one in coordinates."""
+    """The tensor as a sparse one in coordinates.
+
+    >>> import plugrad as torch
+    >>> torch.eye(2).to_sparse_coo().is_sparse
+    True
+    """
     return plugrad.sparse.to_sparse(input)
 
 
 @composite(at=("Tensor.to_sparse_csr",))
 def to_sparse_csr(F, input, dense_dim=None):
-    """The matrix compressed by rows."""
+    """The matrix compressed by rows.
+
+    >>> import plugrad as torch
+    >>> torch.eye(2).to_sparse_csr().crow_indices()
+    tensor([0, 1, 2])
+    """
     return plugrad.sparse.to_sparse(input, layout=plugrad.sparse_csr)
 
 
 @composite(at=("Tensor.to_sparse_csc",))
 def to_sparse_csc(F, input, dense_dim=None):
-    """The matrix compressed by columns."""
+    """The matrix compressed by columns.
+
+    >>> import plugrad as torch
+    >>> torch.eye(2).to_sparse_csc().ccol_indices()
+    tensor([0, 1, 2])
+    """
     return plugrad.sparse.to_sparse(input, layout=plugrad.sparse_csc)
 
 
-@composite(at=("Tensor.to_sparse_bsr",))
+@composite(name="to_sparse_bsr_method", at=("Tensor.to_sparse_bsr",))
 def to_sparse_bsr(F, input, blocksize, dense_dim=None):
     """Not there: blocks of sparse matrices."""
     return plugrad.sparse.sparse_bsr_tensor(input)
 
 
-@composite(at=("Tensor.to_sparse_bsc",))
+@composite(name="to_sparse_bsc_method", at=("Tensor.to_sparse_bsc",))
 def to_sparse_bsc(F, input, blocksize, dense_dim=None):
     """Not there: blocks of sparse matrices."""
     return plugrad.sparse.sparse_bsc_tensor(input)
@@ -90,41 +105,69 @@ def to_sparse_bsc(F, input, blocksize, dense_dim=None):
 
 @composite(at=("Tensor.to_dense",))
 def to_dense(F, input, dtype=None, *, masked_grad=None):
-    """The tensor itself; a sparse one as a dense tensor."""
+    """The tensor itself; a sparse one as a dense tensor.
+
+    >>> import plugrad as torch
+    >>> torch.eye(2).to_sparse().to_dense()
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
     return input if dtype is None else input.to(dtype)
 
 
 @composite(at=("Tensor.sparse_mask",))
 def sparse_mask(F, input, mask):
-    """The elements at the entries of a sparse tensor, as a sparse tensor of these."""
+    """The elements at the entries of a sparse tensor, as a sparse tensor of these.
+
+    >>> import plugrad as torch
+    >>> torch.ones(2, 2).sparse_mask(torch.eye(2).to_sparse()).values()
+    tensor([1., 1.])
+    """
     return plugrad.sparse.sparse_mask(input, mask)
 
 
 @composite(at=("smm", "Tensor.smm"))
 def smm(F, input, mat):
-    """The product of a sparse and a dense matrix, as a sparse matrix."""
+    """The product of a sparse and a dense matrix, as a sparse matrix.
+
+    >>> import plugrad as torch
+    >>> torch.smm(torch.eye(2).to_sparse(), torch.eye(2)).is_sparse
+    True
+    """
     return plugrad.sparse.smm(input, mat)
 
 
 @composite(at=("hspmm", "Tensor.hspmm"))
 def hspmm(F, mat1, mat2):
-    """The product of a sparse and a dense matrix, as a tensor of sparse rows."""
+    """The product of a sparse and a dense matrix, as a tensor of sparse rows.
+
+    >>> import plugrad as torch
+    >>> torch.hspmm(torch.eye(2).to_sparse(), torch.ones(2, 3)).values().shape
+    torch.Size([2, 3])
+    """
     return plugrad.sparse.hspmm(mat1, mat2)
 
 
 @composite(at=("sspaddmm", "Tensor.sspaddmm"))
 def sspaddmm(F, input, mat1, mat2, *, beta=1, alpha=1):
-    """`beta * input + alpha * mat1 @ mat2` as a sparse matrix, of a sparse input."""
+    """`beta * input + alpha * mat1 @ mat2` as a sparse matrix, of a sparse input.
+
+    >>> import plugrad as torch
+    >>> eye = torch.eye(2).to_sparse()
+    >>> torch.sspaddmm(eye, eye, torch.eye(2)).to_dense()
+    tensor([[2., 0.],
+            [0., 2.]])
+    """
     return plugrad.sparse.sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
-@composite(at=("Tensor.sparse_dim",))
+@composite(name="sparse_dim_method", at=("Tensor.sparse_dim",))
 def sparse_dim(F, input):
     """How many dimensions have indices: none of a dense tensor."""
     return 0
 
 
-@composite(at=("Tensor.dense_dim",))
+@composite(name="dense_dim_method", at=("Tensor.dense_dim",))
 def dense_dim(F, input):
     """How many dimensions have none: all of a dense tensor."""
     return input.ndim
@@ -137,7 +180,7 @@ def _only_of_sparse(name, layout):
         raise RuntimeError(f"{name} expected sparse {layout} tensor layout but got Strided; write x.to_sparse()")
 
     method.__doc__ = f"Of a sparse tensor its {name.strip('_').replace('_', ' ')}; RuntimeError for a dense one."
-    return composite(name=f"sparse_{name.strip('_')}", at=(f"Tensor.{name}",))(method)
+    return composite(name=f"{name.strip('_')}_method", at=(f"Tensor.{name}",))(method)
 
 
 _coalesce, _indices, _values, _is_coalesced = (

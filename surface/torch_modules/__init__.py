@@ -128,6 +128,8 @@ def attribute(module: str, name: str, error: AttributeError):
         return each
     if module == "plugrad" and name in NATIVE:
         return getattr(imported("plugrad.native"), name)
+    if module == "plugrad" and re.fullmatch(r"[a-z]+_autocast_(cpu|gpu|ipu|xla)_[a-z]+", name):
+        return getattr(imported("plugrad.amp"), name)
     if module == "plugrad.ops" and (space := imported("plugrad.library").namespace(name)) is not None:
         return space
     path = f"{module}.{name}"
