@@ -62,7 +62,7 @@ class Adagrad(Optimizer):
         p -= t
 
     def update_rows(self, xp, p, rows, g, state, group):
-        """Change the raw array `p` by a sparse gradient: `g` holds its values at the index `rows`."""
+        """Change `p[rows]` in place, by `g`, the values of a sparse gradient."""
         if group["weight_decay"]:
             raise RuntimeError("weight_decay option is not compatible with sparse gradients: set it to 0")
         s = state["sum"]
