@@ -185,6 +185,7 @@ def sparse_compressed_tensor(
 
 
 def _no_blocks(*args, **kwargs):
+    """Raise NotImplementedError: there are no sparse tensors in blocks."""
     raise NotImplementedError("sparse tensors in blocks (BSR, BSC) don't exist here: write sparse_csr_tensor")
 
 
