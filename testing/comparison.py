@@ -221,7 +221,7 @@ class _Comparison:
 
 def _comparable(tensor):
     """Return a tensor as an array in which differences are exact or, for floats, rounded as in its own dtype."""
-    tensor = tensor.detach().cpu()
+    tensor = tensor.detach().cpu().to_dense()
     if is_float(tensor):
         return (tensor.float() if tensor.dtype is plugrad.bfloat16 else tensor).numpy()
     array = tensor.numpy()

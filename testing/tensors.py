@@ -48,7 +48,7 @@ def wide_dtype(dtype):
 
 def to_numpy(tensor):
     """Return a tensor of any device and dtype as a NumPy array, low precision widened to what NumPy has."""
-    tensor = tensor.detach()
+    tensor = tensor.detach().to_dense()
     if is_float(tensor):
         tensor = tensor.to(wide_dtype(tensor.dtype))
     return tensor.cpu().numpy()

@@ -522,10 +522,15 @@ _ABSENT = (
     "dequantize hash_tensor index int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale "
     "q_zero_point qscheme record_stream slice_inverse to_mkldnn to_padded_tensor"
 )
-_beside, _ = lazy_names(
-    {"__name__": __name__}, None, {"tensor_methods": _METHODS, "absent": _ABSENT, "legacy": "from_arguments"}
+_SPARSE = (
+    "_indices _nnz _values ccol_indices coalesce col_indices crow_indices dense_dim hspmm indices is_coalesced "
+    "row_indices smm sparse_dim sparse_mask sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc "
+    "to_sparse_csr values"
 )
-for _name in f"{_METHODS} {_ABSENT}".split():
+_beside, _ = lazy_names({"__name__": __name__}, None, {
+    "tensor_methods": _METHODS, "absent": _ABSENT, "sparse.methods": _SPARSE, "legacy": "from_arguments"
+})  # fmt: skip
+for _name in f"{_METHODS} {_ABSENT} {_SPARSE}".split():
     setattr(Tensor, _name, LazyMethod(_beside, _name))
 
 # Names that plugins can't take: what the class defines itself, and what `core_method` puts there.

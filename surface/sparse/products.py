@@ -9,7 +9,7 @@ from plugrad.extend import F, axes, from_raw
 from plugrad.sparse import creation
 from plugrad.sparse.arrays import SparseArray
 from plugrad.sparse.rules import add, mul, total, transpose
-from plugrad.sparse.tensors import SparseTensor, build, coalesce, coordinates, rule, rules, values_of
+from plugrad.sparse.tensors import SparseTensor, build, coalesce, coordinates, rule, values_of
 
 
 def _check(mat1, mat2):
@@ -221,9 +221,6 @@ def smm(input, mat):
 def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1):
     """Return `beta * input + alpha * mat1 @ mat2` as a sparse matrix, of a sparse input."""
     return add(mul(input, beta), mul(smm(mat1, mat2), alpha))
-
-
-rules |= {"smm": smm, "hspmm": hspmm, "sspaddmm": sspaddmm}
 
 
 def take_rows(weight, index, skipped=-1, scale_grad_by_freq=False):

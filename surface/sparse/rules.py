@@ -10,7 +10,6 @@ from plugrad.extend import axes, from_raw
 from plugrad.sparse import creation
 from plugrad.sparse.arrays import SparseArray
 from plugrad.sparse.tensors import (
-    LAYOUTS,
     SparseTensor,
     build,
     coalesce,
@@ -47,18 +46,7 @@ for _name in (*_UNARY, *_CASTS):
     rules[_name] = elementwise(_name)
 rules["functional_relu"] = rules["relu"]
 rules |= {"to_dense": lambda sparse, dtype=None, masked_grad=None: _to_dtype(to_dense(sparse), dtype)}
-rules |= {"to_sparse": creation.to_sparse, "to_sparse_coo": creation.to_sparse, "detach": SparseTensor.detach}
-rules |= {"sparse_dim": SparseTensor.sparse_dim, "dense_dim": SparseTensor.dense_dim}
-
-
-@rule("to_sparse_csr")
-def to_sparse_csr(sparse, dense_dim=None):
-    return creation.to_sparse(sparse, layout=LAYOUTS["sparse_csr"])
-
-
-@rule("to_sparse_csc")
-def to_sparse_csc(sparse, dense_dim=None):
-    return creation.to_sparse(sparse, layout=LAYOUTS["sparse_csc"])
+rules["detach"] = SparseTensor.detach
 
 
 def _to_dtype(tensor, dtype):
@@ -344,7 +332,6 @@ def getitem(input, index):
     return input
 
 
-@rule("sparse_mask")
 def sparse_mask(input, mask):
     """The elements of a tensor at the entries of a sparse one."""
     if not isinstance(mask, SparseTensor):

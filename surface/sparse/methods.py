@@ -1,0 +1,51 @@
+"""Methods of all tensors that lead to sparse ones, and those that only sparse ones have."""
+
+from __future__ import annotations
+
+from plugrad.sparse import creation, products, rules
+from plugrad.sparse.tensors import LAYOUTS
+
+hspmm, smm, sspaddmm = products.hspmm, products.smm, products.sspaddmm
+to_sparse, sparse_mask = creation.to_sparse, rules.sparse_mask
+to_sparse_bsr = to_sparse_bsc = creation.sparse_bsr_tensor
+
+
+def to_sparse_coo(self):
+    """Return the tensor as a sparse one in coordinates."""
+    return to_sparse(self)
+
+
+def to_sparse_csr(self, dense_dim=None):
+    """Return the matrix compressed by rows."""
+    return to_sparse(self, layout=LAYOUTS["sparse_csr"])
+
+
+def to_sparse_csc(self, dense_dim=None):
+    """Return the matrix compressed by columns."""
+    return to_sparse(self, layout=LAYOUTS["sparse_csc"])
+
+
+def sparse_dim(self) -> int:
+    """Return the number of dimensions that have indices: none of a dense tensor."""
+    return 0
+
+
+def dense_dim(self) -> int:
+    """Return the number of dimensions without indices: all of a dense tensor."""
+    return self.ndim
+
+
+def _only_of_sparse(name, layout):
+    def method(self):
+        raise RuntimeError(f"{name} expected sparse {layout} tensor layout but got Strided; write x.to_sparse()")
+
+    method.__name__, method.__doc__ = name, f"Raise RuntimeError: only sparse tensors have {name.strip('_')}."
+    return method
+
+
+_IN = {
+    "coordinate": "coalesce indices values is_coalesced _indices _values _nnz",
+    "row compressed": "crow_indices col_indices",
+    "column compressed": "ccol_indices row_indices",
+}
+globals().update((name, _only_of_sparse(name, layout)) for layout in _IN for name in _IN[layout].split())
