@@ -219,7 +219,7 @@ def smm(input, mat):
 
 
 def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1):
-    """Return `beta * input + alpha * mat1 @ mat2` as a sparse matrix, of a sparse input."""
+    """Return `beta * input + alpha * mat1 @ mat2` of a sparse input, sparse."""
     return add(mul(input, beta), mul(smm(mat1, mat2), alpha))
 
 
