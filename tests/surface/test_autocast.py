@@ -194,15 +194,14 @@ def test_checkpoints_compute_again_in_the_same_dtype(reentrant):
     seen = []
 
     def product(x):
-        y = x @ W
-        seen.append(y.dtype)
-        return y
+        seen.append(torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
+        return x @ W
 
     x = A.clone().requires_grad_()
-    with torch.autocast("cpu"):
+    with torch.autocast("cpu", torch.float16):
         y = checkpoint(product, x, use_reentrant=reentrant)
     y.float().sum().backward()
-    assert seen == [torch.bfloat16] * 2 and x.grad.dtype is torch.float32
+    assert y.dtype is torch.float16 and seen == [torch.float16] * 2 and x.grad.dtype is torch.float32
     W.grad = None
 
 
