@@ -25,6 +25,7 @@ from plugrad.optim.hooks import (
 )
 from plugrad.tensor.tensor import Tensor, from_raw
 
+ParamsT = Iterable  # PyTorch's name for what an optimizer is given, in others' annotations
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required"]
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
-from plugrad.nn import Module
 from plugrad.nn.utils import parametrizations, parametrize, rnn, stateless
 from plugrad.nn.utils.clip_grad import (
     clip_grad_norm,
@@ -20,6 +17,7 @@ from plugrad.nn.utils.fusion import (
     fuse_linear_bn_eval,
     fuse_linear_bn_weights,
 )
+from plugrad.nn.utils.init import skip_init
 from plugrad.nn.utils.loss_options import LinearCrossEntropyOptions
 from plugrad.nn.utils.memory_format import convert_conv2d_weight_memory_format, convert_conv3d_weight_memory_format
 from plugrad.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
@@ -56,27 +54,5 @@ def factory_kwargs(kwargs) -> dict:
     if twice:
         raise TypeError(f"{min(twice)} specified twice, in **kwargs and in factory_kwargs")
     return options | plain
-
-
-def skip_init(module_cls, *args, **kwargs):
-    """Return a module with undefined parameters, sparing their initialization.
-
-    Args:
-        module_cls: a Module class that takes `device`.
-        args: what it is constructed with, as are `kwargs`.
-
-    Raises RuntimeError for other classes.
-
-    >>> import plugrad as torch
-    >>> torch.nn.utils.skip_init(torch.nn.Linear, 2, 3)
-    Linear(in_features=2, out_features=3, bias=True)
-    """
-    if not issubclass(module_cls, Module):
-        raise RuntimeError(f"Expected a Module; got {module_cls}")
-    if "device" not in inspect.signature(module_cls).parameters:
-        raise RuntimeError("Module must support a 'device' arg to skip initialization")
-    device = kwargs.pop("device", "cpu")
-    return module_cls(*args, **kwargs, device="meta").to_empty(device=device)
-
 
 __getattr__, __dir__ = lazy_names(globals(), None, {"nn.utils.prune": ""})
