@@ -165,8 +165,8 @@ class FunctionNode(Node):
     def _not_written(self, number: int) -> str:
         """Return why an output that shares memory can't be written: its history would no longer be the Function."""
         return (
-            f"Output {number} of {self.name()} is a view and is being modified inplace. This view was created inside "
-            "a custom Function (or because an input was returned as-is): clone() it first."
+            f"Output {number} of {self.user.__name__} is a view and is being modified inplace. This view was created "
+            "inside a custom Function (or because an input was returned as-is): clone() it first."
         )
 
     def keep(self, args, kwargs, inputs, outputs) -> None:

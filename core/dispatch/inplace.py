@@ -105,10 +105,10 @@ def check_writable(target) -> None:
         raise RuntimeError(f"a leaf Variable that requires grad is being used in an in-place operation: {hint}")
     base = target._base
     if base is not None and (target._edge is not None or base._edge is not None):
+        target._view.check()
         if base._edge is LEAF or base._edge is None:
             what = "a view of a leaf Variable that requires grad is being used in an in-place operation"
             raise RuntimeError(f"{what}: clone() the leaf first, or wrap the write in `with torch.no_grad():`")
-        target._view.check()
 
 
 def store(target, result):

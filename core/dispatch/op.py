@@ -190,8 +190,8 @@ class Op:
     def vmap(self, function):
         """Declare the op on batches: `f(F, info, in_dims, ...)`.
 
-        It returns (result, out_dims). `info` has the `batch_size`, `in_dims` the dimension of each argument along which
-        it is sliced, or None.
+        It returns (result, out_dims), or NotImplemented for what it does not serve. `info` has the `batch_size`,
+        `in_dims` the dimension of each argument along which it is sliced, or None.
         """
         self.batched = function
         return function

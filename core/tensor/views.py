@@ -10,7 +10,10 @@ from plugrad.graph import modes, rare
 
 _new = object.__new__
 
-UNRECORDED = "A view was created in no_grad mode and is modified inplace with grad mode enabled: do both in one mode."
+UNRECORDED = (
+    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case "
+    "is ambiguous and error-prone, it is forbidden: do both in one mode."
+)
 
 
 class Base:
@@ -42,8 +45,9 @@ class View:
             view = view.parent
         if view is None or view.error is not None:
             return view and view.error
+        name = view.op.node_name.partition("Backward")[0]
         return (
-            f"Output {view.output} of {view.op.node_name} is a view and is being modified inplace. This view is the "
+            f"Output {view.output} of {name} is a view and is being modified inplace. This view is the "
             "output of a function that returns multiple views, which can't be modified: write it out of place."
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, axes, collect, composite, hookimpl, op, reduction
+from plugrad.extend import Op, axes, collect, composite, hookimpl, multilinear, op, reduction
 
 from ._checks import COMPLEX, INTEGRAL, refuse
 from .reduction import cast, shift
@@ -50,6 +50,9 @@ def _running(function, input, dim):
 
 
 cumsum.meta(_same_shape)
+
+
+multilinear(cumsum, "input")
 
 
 @cumsum.vjp

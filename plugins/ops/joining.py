@@ -72,6 +72,11 @@ def cat_meta(tensors, dim=0):
     return tuple(shape), common_dtype(tensors)
 
 
+@cat.jvp
+def cat_jvp(F, tangents, tensors, dim):
+    return F.cat([F.zeros_like(x) if t is None else t for t, x in zip(tangents, tensors)], dim)
+
+
 @cat.vjp
 def cat_vjp(F, g, tensors_shape, dim):
     lead, start, grads = (slice(None),) * (dim % g.ndim), 0, []
@@ -159,6 +164,11 @@ def stack_meta(tensors, dim=0):
     shape = tensors[0].shape
     dim = axes(dim, len(shape) + 1)
     return (*shape[:dim], len(tensors), *shape[dim:]), common_dtype(tensors)
+
+
+@stack.jvp
+def stack_jvp(F, tangents, tensors, dim):
+    return F.stack([F.zeros_like(x) if t is None else t for t, x in zip(tangents, tensors)], dim)
 
 
 @stack.vjp

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, collect, composite, conj, hookimpl, is_half, op
+from plugrad.extend import Op, collect, composite, conj, hookimpl, is_half, multilinear, op
 
 
 def _check_linear(input, weight, bias):
@@ -82,6 +82,14 @@ def linear_meta(input, weight, bias=None):
     return (*input.shape[:-1], *weight.shape[:-1]), input.dtype
 
 
+multilinear(linear, "input", "weight", without=("bias",))
+
+
+@linear.jvp("bias")
+def linear_jvp_bias(F, bias):
+    return bias
+
+
 @linear.vjp("input")
 def linear_vjp_input(F, g, weight):
     weight = conj(F, weight)
@@ -105,6 +113,13 @@ def linear_vjp_bias(F, g, bias_shape):
     if g.ndim > 1:
         g = F.sum(g, 0 if g.ndim == 2 else tuple(range(g.ndim - 1)))
     return g if g.shape == bias_shape else F.reshape(F.sum(g), bias_shape)
+
+
+@linear.vmap
+def linear_vmap(F, info, in_dims, input, weight, bias):
+    if in_dims[1:] != (None, None) or input.ndim < 2:
+        return NotImplemented
+    return F.linear(F.movedim(input, in_dims[0], 0), weight, bias), 0
 
 
 @linear.samples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, broadcast_shapes, collect, composite, conj, hookimpl, op
+from plugrad.extend import Op, broadcast_shapes, collect, composite, conj, hookimpl, multilinear, op
 
 from ._checks import BOOL, dtype_word, refuse
 from .shape import sum_to_shape
@@ -127,6 +127,9 @@ def as_rows(F, input):
     return F.reshape(input, (math.prod(input.shape[:-1]), input.shape[-1]))
 
 
+multilinear(matmul, "input", "other")
+
+
 @matmul.vjp("input")
 def matmul_vjp_input(F, g, other, input_shape):
     if len(input_shape) == 2 and other.ndim == 2:
@@ -156,6 +159,24 @@ def matmul_vjp_other(F, g, input, other_shape):
     if input.ndim == 1:
         return sum_to_shape(F, F.unsqueeze(input, 1) * F.unsqueeze(g, g.ndim - 1), other_shape)
     return sum_to_shape(F, F.matmul(F.transpose(input, -1, -2), g), other_shape)
+
+
+@matmul.vmap
+def matmul_vmap(F, info, in_dims, input, other):
+    a, b = (x if dim is None else F.movedim(x, dim, 0) for x, dim in zip((input, other), in_dims))
+    ranks = [x.ndim - (dim is not None) for x, dim in zip((a, b), in_dims)]
+    if 0 in ranks:
+        return NotImplemented  # an error, for which the loop has the words
+    a = F.unsqueeze(a, -2) if ranks[0] == 1 else a
+    b = F.unsqueeze(b, -1) if ranks[1] == 1 else b
+    rank = max(2, *ranks)
+    a, b = (
+        x if dim is None else F.reshape(x, (info.batch_size, *[1] * (rank + 1 - x.ndim), *x.shape[1:]))
+        for x, dim in zip((a, b), in_dims)
+    )
+    result = F.matmul(a, b)
+    result = F.squeeze(result, -2) if ranks[0] == 1 else result
+    return (F.squeeze(result, -1) if ranks[1] == 1 else result), 0
 
 
 @matmul.samples
@@ -205,6 +226,9 @@ def mm_meta(input, mat2):
     return matmul_meta(input, mat2)
 
 
+multilinear(mm, "input", "mat2")
+
+
 @mm.vjp("input")
 def mm_vjp_input(F, g, mat2):
     return F.mm(g, F.t(conj(F, mat2)))
@@ -213,6 +237,13 @@ def mm_vjp_input(F, g, mat2):
 @mm.vjp("mat2")
 def mm_vjp_mat2(F, g, input):
     return F.mm(F.t(conj(F, input)), g)
+
+
+@mm.vmap
+def mm_vmap(F, info, in_dims, input, mat2):
+    if any(x.ndim - (dim is not None) != 2 for x, dim in zip((input, mat2), in_dims)):
+        return NotImplemented
+    return matmul_vmap(F, info, in_dims, input, mat2)
 
 
 @mm.samples
@@ -248,6 +279,9 @@ def bmm(xp, input, mat2):
 def bmm_meta(input, mat2):
     check_batches(input, mat2)
     return matmul_meta(input, mat2)
+
+
+multilinear(bmm, "input", "mat2")
 
 
 @bmm.vjp("input")
@@ -289,6 +323,9 @@ def mv_meta(input, vec):
     return matmul_meta(input, vec)
 
 
+multilinear(mv, "input", "vec")
+
+
 @mv.vjp("input")
 def mv_vjp_input(F, g, vec):
     return F.unsqueeze(g, 1) * conj(F, vec)
@@ -326,6 +363,9 @@ def dot(xp, input, tensor):
 def dot_meta(input, tensor):
     _check_dot(input, tensor)
     return matmul_meta(input, tensor)
+
+
+multilinear(dot, "input", "tensor")
 
 
 @dot.vjp("input")

@@ -5,7 +5,17 @@ from __future__ import annotations
 import math
 import warnings
 
-from plugrad.extend import Op, collect, composite, hookimpl, is_integral, is_single_or_double, keep_dims, reduction
+from plugrad.extend import (
+    Op,
+    collect,
+    composite,
+    hookimpl,
+    is_integral,
+    is_single_or_double,
+    keep_dims,
+    multilinear,
+    reduction,
+)
 
 from ._checks import dtype_word
 
@@ -105,6 +115,9 @@ def sum_(xp, input, dim=None, keepdim=False, *, dtype=None):
     return cast(total(xp, input, dim, keepdim), dtype)
 
 
+multilinear(sum_, "input")
+
+
 @sum_.vjp
 def sum_vjp(F, g, input_shape, dim, keepdim):
     return F.expand(keep_dims(F, g, input_shape, dim, keepdim), input_shape)
@@ -144,6 +157,9 @@ def mean(xp, input, dim=None, keepdim=False, *, dtype=None):
             f"Got: {dtype_word(input.dtype)}; write input.float().mean() or give dtype="
         )
     return total(xp, input, dim, keepdim) / input.dtype.type(count_of(input.shape, dim))
+
+
+multilinear(mean, "input")
 
 
 @mean.vjp

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, hookimpl, op
+from plugrad.extend import Op, axes, collect, composite, hookimpl, multilinear, op
 
 from ._checks import ints
 from ._memory_formats import empty, empty_in_order, preserves
@@ -280,6 +280,9 @@ def clone(xp, input, *, memory_format=None):
 @clone.meta
 def clone_meta(input, *, memory_format=None):
     return input.shape, input.dtype, [input] if preserves(memory_format) else []
+
+
+multilinear(clone, "input")
 
 
 @clone.vjp

@@ -6,6 +6,7 @@ import inspect
 import linecache
 import os
 
+from plugrad.autograd.forward_ad import way
 from plugrad.catalog.rows import op_row
 
 
@@ -24,7 +25,36 @@ def describe(op) -> dict:
         "promote": op.promote,
         "reference": op.ref if isinstance(op.ref, (str, type(None))) else repr(op.ref),
         "node": op.node_name if op.formulas else None,
+        "jvp": way(op),
+        "vmap": _of_batches(op),
     }
+
+
+_WAYS = {
+    "declared": "declared: {}",
+    "linear": "derived: the op is linear",
+    "elementwise": "derived from the gradient formulas, elementwise",
+    "derived": "derived from the gradient formulas, by two reverse passes",
+    "composite": "those of the ops that it is made of",
+    "none": "none",
+}
+_BATCHES = {
+    "declared": "declared: {}",
+    "whole": "derived: the op itself runs on the whole batch",
+    "loop": "derived: a loop over the slices",
+}
+
+
+def _name(rule) -> str:
+    """Return the name of a rule's function, or what stands for it."""
+    return getattr(rule, "name", rule.function.__name__)
+
+
+def _of_batches(op) -> str:
+    """Return how `vmap` of the op itself goes: by a declared rule, on the whole batch, or in a loop."""
+    if op.batched is not None:
+        return "declared"
+    return "whole" if op.reduces or op.broadcasts and "dim" not in op.index else "loop"
 
 
 def _place(function) -> str:
@@ -53,6 +83,9 @@ def text(op) -> list[str]:
     for formula in facts["formulas"]:
         uses = f", uses {', '.join(formula['uses'])}" if formula["uses"] else ""
         lines.append(f"  gradient of {', '.join(formula['inputs'])}: {formula['function']}{uses}")
+    rules = ", ".join(f"{_name(rule)} for {' and '.join(rule.inputs)}" for rule in op.jvps)
+    lines.append(f"  tangents forward (jvp): {_WAYS[facts['jvp']].format(rules)}")
+    lines.append(f"  batches (vmap): {_BATCHES[facts['vmap']].format(getattr(op.batched, '__name__', ''))}")
     return [*lines, "", *facts["doc"].splitlines()]
 
 

@@ -23,7 +23,7 @@ from plugrad.dispatch.interception import OpCall
 from plugrad.dispatch.kernels import Kernel, kernel_for
 from plugrad.dispatch.op import Op
 from plugrad.extend.derived import layer, legacy_reduction, loss, loss_modules
-from plugrad.extend.formulas import complement, conj, keep_dims
+from plugrad.extend.formulas import complement, conj, keep_dims, multilinear
 from plugrad.extend.hooks import OpHook
 from plugrad.extend.scipy_modules import scipy_of
 from plugrad.extend.session import register, unregister
@@ -45,7 +45,7 @@ __all__ = [
     "composite", "conj", "dtype_of", "elementwise", "factory", "from_raw", "get_default_dtype", "hookimpl",
     "is_basic_index", "is_channels_last", "is_differentiable", "is_floating", "is_half", "is_integer", "is_integral",
     "is_single_or_double", "keep_dims", "kernel_for", "layer",
-    "legacy_reduction", "loss", "loss_modules", "op", "reduction", "register",
+    "legacy_reduction", "loss", "loss_modules", "multilinear", "op", "reduction", "register",
     "refusing_random", "rng", "scipy_of", "tidy_index", "type_of", "unary", "unregister", "view",
 ]  # fmt: skip
 

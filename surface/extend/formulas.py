@@ -7,7 +7,35 @@ import numpy
 from plugrad.dispatch.formulas import conj
 from plugrad.tensor.shapes import axes
 
-__all__ = ["complement", "conj", "keep_dims"]
+__all__ = ["complement", "conj", "keep_dims", "multilinear"]
+
+
+def multilinear(op, *names, without=()) -> None:
+    """Declare that an op is linear in each of some inputs, for forward derivatives.
+
+    Their tangents then go through the op itself, in place of the input, with the others as they are.
+
+    Args:
+        op: the record.
+        *names: inputs in which it is linear.
+        without: inputs that are merely added, such as a bias: None is given for them.
+    """
+    op.jvps += [_OpItself(op, name, without) for name in names]
+
+
+class _OpItself:
+    """The rule for the tangent of one input of a multilinear op: see `plugrad.dispatch.op.Formula`."""
+
+    def __init__(self, op, name, without):
+        self.op, self.inputs, self.without = op, (name,), without
+        self.asks = self.wants = tuple([other for other in op.parameters if other != name and other not in without])
+        self.function, self.name = self.push, f"{op.name} itself"
+
+    def push(self, F, tangent, *others):
+        """Return the op of the tangent in place of the input."""
+        values = dict(zip(self.asks, others)) | dict.fromkeys(self.without) | {self.inputs[0]: tangent}
+        named = {name: values[name] for name in self.op.keyword_only}
+        return F(self.op)(*[values[name] for name in self.op.positional], **named)
 
 
 def keep_dims(F, g, shape, dim, keepdim):

@@ -260,7 +260,7 @@ def transposed(op) -> None:
         text += f"    return _transpose(_op, _formula, F, g, needs, {{{given}}})\n"
         function = compile_function(
             text, f"{op.name}_transposed", f"transposed jvp of {op.qualname}",
-            {"transpose": transpose, "op": op, "formula": formula},
+            {"_transpose": transpose, "_op": op, "_formula": formula},
         )  # fmt: skip
         op.vjp(*formula.inputs)(function)
 

@@ -11,6 +11,7 @@ import warnings
 
 import plugrad
 from plugrad import Tensor, autograd, nest
+from plugrad.dispatch.formulas import of_composites
 from plugrad.extend import refusing_random
 
 MANY = 64  # slices from which on a loop is worth a warning
@@ -26,10 +27,10 @@ def check_randomness(randomness) -> None:
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     """Return the function that applies `func` to slices and stacks the results.
 
-    An op of a tensor's elements or a reduction, given as `func` itself, runs once on the whole batch, and so does a
-    Function with a rule of its own (its static method `vmap`), given as its `apply`. Any other
-    function is called once for each slice: as general as Python (it may branch on values), and not faster than a loop,
-    which a warning says once for batches of 64 slices and more.
+    An op of a tensor's elements or a reduction, or with a rule of its own (`@op.vmap`), given as `func` itself, runs
+    once on the whole batch, and so does a Function with a rule of its own (its static method `vmap`), given as its
+    `apply`. Any other function is called once for each slice: as general as Python (it may branch on values), and not
+    faster than a loop, which a warning says once for batches of 64 slices and more.
 
     Args:
         func: takes slices, returns tensors.
@@ -58,6 +59,9 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         dims = _input_dims(in_dims, args, called, name)
         values = [*nest.leaves(args)]
         size = _size(values, dims, called)
+        declared = size and _declared(func, args, kwargs, dims, size, randomness)
+        if declared:
+            return _moved(*declared, size, out_dims, name)
         at_once = size and randomness != "same" and _at_once(func, args, kwargs, dims, size)
         if at_once:
             return _place(at_once[0], out_dims, name)
@@ -277,7 +281,28 @@ def _own_rule(func):
     """Return the `vmap` of a Function whose `apply` a function is; None if it is none or has no such rule."""
     function = getattr(func, "__self__", None)
     is_apply = isinstance(function, type) and issubclass(function, autograd.Function) and func.__name__ == "apply"
-    return getattr(function, "vmap", None) if is_apply else None
+    rule = getattr(function, "vmap", None) if is_apply else None
+    if rule is not None and getattr(function, "generate_vmap_rule", False):
+        raise RuntimeError(
+            f"You tried to vmap over {function.__name__}, but it has both generate_vmap_rule=True and an overridden "
+            "vmap staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to "
+            "avoid ambiguity."
+        )
+    return rule
+
+
+def _declared(func, args, kwargs, dims, size, randomness):
+    """Return (results, their dims) by the rule that an op declares for batches; None if it has none."""
+    op = _record(func)
+    if op is None or op.batched is None or len(dims) != len(args):
+        return None
+    values = op.bind(args, kwargs)
+    in_dims = (*dims, *[None] * (len(values) - len(args)))
+    count = len(op.positional)
+    keywords = dict(zip(op.keyword_only, values[count:]))
+    info = VmapInfo(size, randomness)
+    result = op.batched(of_composites[op.scope], info, in_dims, *values[:count], **keywords)
+    return None if result is NotImplemented else result
 
 
 def _moved(results, placed, size, out_dims, name):

@@ -131,12 +131,27 @@ def _slopes(function, leaves, tangents):
         return measure(probe, base, 4 * 2.0**-52 * numpy.abs(base)), base
 
 
+def _judge_rule(op, sample, label) -> None:
+    """Assert that an op's declared rule for batches gives what its calls on the slices give."""
+    slices, dims = [], []
+    for value in sample.args:
+        is_batch = isinstance(value, plugrad.Tensor) and value.is_floating_point()
+        slices.append([value.detach(), 0.75 * value.detach()] if is_batch else [value, value])
+        dims.append(0 if is_batch else None)
+    args = [plugrad.stack(pair) if dim == 0 else pair[0] for pair, dim in zip(slices, dims, strict=True)]
+    together = plugrad.func.vmap(op.function, in_dims=tuple(dims))(*args, **sample.kwargs)
+    alone = [op.function(*[pair[number] for pair in slices], **sample.kwargs) for number in (0, 1)]
+    agree(together, plugrad.stack(alone), f"{label}, the op's own rule for batches")
+
+
 def batched(op, device):
     """`func.vmap` over the call and over its backward gives what single calls give."""
     done = 0
     for label, sample in each_differentiable(op, device):
         if sample.through is not None:
             continue
+        if op.batched is not None:
+            _judge_rule(op, sample, label)
         function, leaves = _of_leaves(op, sample)
         alone = function(*leaves)
         stacked = tuple(plugrad.stack([t.detach(), t.detach()]) for t in leaves)

@@ -73,6 +73,7 @@ PRIVATE = {
     "plugrad.process_state.settings -> plugrad.devices.device",
     "plugrad.process_state.settings -> plugrad.graph.modes",
     "plugrad.process_state.settings -> plugrad.tensor.random",
+    "plugrad.func.batching -> plugrad.dispatch.formulas",
     "plugrad.registry.third_parties.op_records -> plugrad.graph.rare",
     "plugrad.tensor_methods -> plugrad.graph.versions",
     "plugrad.utils.checkpoint -> plugrad.regions",
