@@ -93,3 +93,20 @@ def batches_of_gradients(torch):
 @pytest.mark.parametrize("program", [jacobians, strictness, wrong_options, batches_of_gradients])
 def test_as_pytorch(program):
     agree(program)
+
+
+def whole_jacobians(torch):
+    if torch.__name__ == "torch":
+        from torch.autograd.gradcheck import get_analytical_jacobian, get_numerical_jacobian
+    else:
+        from plugrad.testing import get_analytical_jacobian, get_numerical_jacobian
+    x = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
+    y = torch.tensor([[2.0, 1.0]], dtype=torch.float64, requires_grad=True)
+    f = lambda pair: (pair[0].sin()[:2] * pair[1], pair[0].sum())  # noqa: E731
+    results = [get_numerical_jacobian(f, (x, y), eps=1e-6), get_numerical_jacobian(f, (x, y), target=x, eps=1e-6)]
+    results += [get_analytical_jacobian((x, y), f((x, y))[0]), x.detach()]
+    return results, errors(torch, lambda: get_numerical_jacobian(f, (x, y), grad_out=2.0))
+
+
+def test_whole_jacobians_as_pytorch():
+    agree(whole_jacobians)
