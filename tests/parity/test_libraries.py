@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 PROGRAM = pathlib.Path(__file__).parent / "library_programs" / "run.py"
-LIBRARIES = ("einops", "torchinfo", "torchmetrics", "torchviz", "torchdiffeq", "safetensors")
+LIBRARIES = ("einops", "torchinfo", "torchmetrics", "torchviz", "skorch", "torchdiffeq", "safetensors")
 TOLERANCES = {"skorch": 1e-3, "torchdiffeq": 1e-6}  # solvers choose their steps; the others compute in float32
 
 
