@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import numpy
 
@@ -51,7 +52,9 @@ def _infer(data, dtype=None):
     elif hasattr(data, "__array__") and not isinstance(data, (bool, int, float, complex)):
         return numpy.array(data)
     elif not isinstance(data, (bool, int, float, complex)):
-        raise _later("refused")(data, dtype)
+        if not isinstance(data, Sequence) or isinstance(data, (str, bytes, bytearray, memoryview)):
+            raise _later("refused")(data, dtype)
+        data = _plain(list(data))
     try:
         array = numpy.array(data)
     except OverflowError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import importlib
 import itertools
 import math
@@ -422,3 +423,20 @@ def test_an_endless_sampler_begins_at_once(replacement):
     for package in (torch, plugrad):
         sampler = part(package, "utils.data").RandomSampler(range(40), replacement=replacement, num_samples=2**62)
         assert len(sampler) == 2**62 and {*itertools.islice(sampler, 100)} <= {*range(40)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch.tensor(deque([1.0, 2.0]))", "torch.tensor(deque([[1, 2], [3, 4]]))", "torch.tensor([deque([1, 2])])",
+        "torch.tensor(deque())", "torch.tensor(UserList([1, 2]))",
+        "torch.tensor(deque([torch.ones(()), torch.ones(())]))",
+        "torch.tensor('ab')", "torch.tensor(b'ab')", "torch.tensor({1})",
+    ],
+)  # fmt: skip
+def test_a_tensor_of_any_sequence(text):
+    theirs, ours = both(text, deque=collections.deque, UserList=collections.UserList)
+    if isinstance(theirs, Exception):
+        assert type(ours) is type(theirs)
+    else:
+        assert (ours.tolist(), str(ours.dtype)) == (theirs.tolist(), str(theirs.dtype))
