@@ -24,13 +24,14 @@ def refuse_integers(name, dtype):
 
 
 def words(source, size):
-    """Words of 32 bits, as uint32."""
-    return source.integers(0, 2**32, size, dtype="uint32")
+    """Words of 32 bits, in a uint64 array: `random_raw` takes a tenth of the time that `integers` takes for few."""
+    return source.bit_generator.random_raw(size)
 
 
 def long_words(source, size):
     """Words of 64 bits, as uint64: two of 32 bits, the higher one first."""
-    return source.integers(0, 2**64, size, dtype="uint64")
+    pairs = words(source, (*size, 2) if isinstance(size, tuple) else (size, 2))
+    return pairs[..., 0] << 32 | pairs[..., 1]
 
 
 def doubles(xp, source, size):
@@ -73,30 +74,30 @@ def uniform_array(xp, size, dtype, generator, low=0.0, high=1.0):
     return xp.where(drawn == dtype.type(high), dtype.type(low), drawn)
 
 
-def _pairs(u1, u2):
-    """Normal numbers by G. Box and M. Muller (1958): of u1 in (0, 1] comes the radius, of u2 the angle."""
-    radius = numpy.sqrt(-2 * numpy.log(u1))
-    angle = u1.dtype.type(2 * math.pi) * u2
-    return radius * numpy.cos(angle), radius * numpy.sin(angle)
+def _polar(u1, u2):
+    """Polar coordinates of pairs of normal numbers (G. Box, M. Muller, 1958): of u1 in (0, 1] comes the radius."""
+    return numpy.sqrt(-2 * numpy.log(u1)), u1.dtype.type(2 * math.pi) * u2
 
 
 def _blocks(u):
     """Normal numbers of uniform ones, whose number is a multiple of 16."""
     u = u.reshape(-1, 2, FEW // 2)
-    return numpy.stack(_pairs(1 - u[:, 0], u[:, 1]), 1).reshape(-1)
+    out = numpy.empty_like(u)
+    radius, angle = _polar(1 - u[:, 0], u[:, 1])
+    numpy.multiply(radius, numpy.cos(angle), out[:, 0])
+    numpy.multiply(radius, numpy.sin(angle), out[:, 1])
+    return out.reshape(-1)
 
 
 def _many_normals(source, n, wide):
     """`n` >= 16 standard normal numbers. The last 16 are drawn anew where blocks of 16 don't come out even."""
     uniform = doubles if wide else singles
-    u = uniform(numpy, source, n)
     rest = n % FEW
     if not rest:
-        return _blocks(u)
-    out = numpy.empty_like(u)
-    out[: n - rest] = _blocks(u[: n - rest])
-    out[n - FEW :] = _blocks(uniform(numpy, source, FEW))
-    return out
+        return _blocks(uniform(numpy, source, n))
+    u = uniform(numpy, source, n + FEW)
+    blocks = _blocks(numpy.concatenate((u[: n - rest], u[n:])))
+    return numpy.concatenate((blocks[: n - FEW], blocks[-FEW:]))
 
 
 def _many_half_normals(source, n):
