@@ -32,7 +32,7 @@ def memory_of(tensor) -> UntypedStorage:
 def _as_bytes(root, tensor):
     """Return the memory of an array as a uint8 Tensor of one dimension that shares it."""
     if tensor.is_meta:
-        return plugrad.empty(root.nbytes, dtype=plugrad.uint8, device="meta")
+        return plugrad.empty(root.size * root.itemsize, dtype=plugrad.uint8, device="meta")
     flat = root if root.flags.c_contiguous else root.T
     if flat.flags.c_contiguous:
         flat = flat.view(numpy.ndarray) if isinstance(flat, numpy.memmap) else flat

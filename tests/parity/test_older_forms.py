@@ -254,6 +254,7 @@ np.array(['a','b'])+T.ones(2)
 T.ones(2)+np.ones(2,dtype='>f4')
 np.bool_(True)*T.ones(2)
 T.ones(2)*np.bool_(True)
+T.ones(2, 3, device="meta").untyped_storage().nbytes(), T.ones(2, 3, device="meta").storage().size()
 """.strip().splitlines()
 
 
