@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, is_integral, op
+from plugrad.extend import Op, collect, composite, hookimpl, is_half, is_integral, op
 
 from ._checks import dtype_word, number
 from .matmul import check_batches, check_matrix, product, product_shape
@@ -79,6 +79,9 @@ def addmm(xp, input, mat1, mat2, *, beta=1, alpha=1):
             [11., 21.]])
     """
     _check_added(input, mat1, mat2)
+    if is_half(mat1.dtype) and mat1.dtype == mat2.dtype:  # one rounding, of the sum
+        input, one, two = input.astype("float32"), mat1.astype("float32"), mat2.astype("float32")
+        return added(input, product(xp, one, two), beta, alpha).astype(mat1.dtype)
     return added(input, product(xp, mat1, mat2), beta, alpha)
 
 

@@ -211,6 +211,9 @@ def scaled_dot_product_attention(
         )
     if scale is None:
         scale = query.shape[-1] ** -0.5 if query.shape[-1] else 1.0
+    dtype = value.dtype
+    if is_half(dtype.numpy):  # one rounding at the end, as in PyTorch's kernels
+        query, key, value = query.float(), key.float(), value.float()
     if enable_gqa:
         key = F.repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
         value = F.repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
@@ -227,7 +230,8 @@ def scaled_dot_product_attention(
     weights = F.safe_softmax(scores, -1)
     if dropout_p > 0:
         weights = F.dropout(weights, dropout_p)
-    return F.matmul(weights, value)
+    result = F.matmul(weights, value)
+    return result if result.dtype is dtype else result.to(dtype)
 
 
 @scaled_dot_product_attention.samples
