@@ -11,6 +11,7 @@ from plugrad import distributions, registry
 from plugrad.distributions import Distribution, constraints, kl_divergence, register_kl
 from plugrad.extend import register, unregister
 from plugrad.testing import conformance
+from support.distribution_builder import build, output
 
 
 @pytest.mark.parametrize("name", registry.names_in("distributions"))
@@ -101,6 +102,44 @@ def test_a_program_registers_its_own():
         unregister(Triangular)
     with pytest.raises(AttributeError, match="Triangular"):
         distributions.Triangular  # noqa: B018
+
+
+GUEST = """
+import plugrad
+from plugrad.distributions import Distribution, Normal, constraints, register_kl
+from plugrad.extend import collect, hookimpl
+
+class Point(Distribution):
+    arg_constraints = {"at": constraints.real}
+    support = constraints.real
+
+    def __init__(self, at, validate_args=None):
+        self.at = plugrad.as_tensor(at)
+        super().__init__(self.at.shape, validate_args=validate_args)
+
+    def sample(self, sample_shape=()):
+        return self.at.expand(self._extended_shape(sample_shape))
+
+@register_kl(Point, Normal)
+def from_point(p, q):
+    return -q.log_prob(p.at)
+
+@hookimpl
+def plugrad_distributions():
+    return collect(Distribution, globals())
+"""
+
+
+def test_a_third_partys_is_promised_and_loaded_at_its_first_use(tmp_path):
+    build(tmp_path, "plugrad-point", {"plugrad.distributions": {"Point": "point_guest"}}, point_guest=GUEST)
+    program = """
+import sys, plugrad as torch
+assert "plugrad.distributions" not in sys.modules
+assert "Point" in dir(torch.distributions) and "point_guest" not in sys.modules
+point = torch.distributions.Point(0.0)
+print(point, point.sample((2,)).shape, torch.distributions.kl_divergence(point, torch.distributions.Normal(0.0, 1.0)))
+"""
+    assert output(program, tmp_path) == "Point(at: 0.0) torch.Size([2]) tensor(0.9189)\n"
 
 
 def test_only_classes_of_distributions_are_taken():
