@@ -55,6 +55,15 @@ class linalg_inv_ex(_t.NamedTuple):
     inverse: _p.Tensor
     info: _p.Tensor
 
+class linalg_ldl_factor(_t.NamedTuple):
+    LD: _p.Tensor
+    pivots: _p.Tensor
+
+class linalg_ldl_factor_ex(_t.NamedTuple):
+    LD: _p.Tensor
+    pivots: _p.Tensor
+    info: _p.Tensor
+
 class linalg_lstsq(_t.NamedTuple):
     solution: _p.Tensor
     residuals: _p.Tensor

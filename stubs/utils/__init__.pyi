@@ -8,3 +8,4 @@ import plugrad.return_types as _r
 
 from plugrad.utils import checkpoint as checkpoint
 from plugrad.utils import data as data
+def swap_tensors(t1: _t.Any, t2: _t.Any) -> None: ...
