@@ -21,7 +21,7 @@ from plugrad.devices.device import type_of
 from plugrad.errors import flag
 from plugrad.graph import rare
 from plugrad.graph.hooks import add_hook, add_tensor_hook, move_retained
-from plugrad.graph.modes import LEAF, enable_grad, levels, mode, tick
+from plugrad.graph.modes import LEAF, enable_grad, inference_mode, levels, mode, tick
 from plugrad.graph.nodes import Node, OutputSlot
 from plugrad.graph.versions import UNTRACKED, touch, version
 from plugrad.registry.lookup import kept
@@ -112,7 +112,7 @@ class Tensor(Description, Protocols):
             if mode.grad:
                 raise RuntimeError(view.refusal())
             return
-        with enable_grad():
+        with inference_mode(False), enable_grad():
             current = view.base
             for step in view.steps():
                 current = step.step_tensor(current)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
+from plugrad import is_grad_enabled
 from plugrad.extend import Op, collect, composite, hookimpl
 
 from ._checks import ints
@@ -77,6 +78,8 @@ def _in_batch(F, input, running_mean, running_var, weight, bias, training, momen
     for name, part in named.items():
         if part is not None and part.shape != (channels,):
             raise RuntimeError(f"{name} should contain {channels} elements not {part.numel()}")
+        if part is not None and name.startswith("running") and part.requires_grad and is_grad_enabled():
+            raise RuntimeError(f"batch_norm is not differentiable with respect to {name}: detach() it")
     if not training and running_mean is None:
         raise RuntimeError("running_mean must be defined in evaluation mode")
     shape = _channels(input)

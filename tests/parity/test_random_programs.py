@@ -596,6 +596,19 @@ FOUND = {
         z.sum().backward()
         y.sum().backward()
     """,
+    "a view follows its base in inference mode, too": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 1
+        z = y[...]
+        y.mul_(2)
+        with T.inference_mode():
+            a = z + 1
+        b = (x * 1)[...].mul_(2)
+        with T.no_grad():
+            c = b + 1
+        z.sum().backward()
+        b.sum().backward()
+    """,
     "signs of zero": """
         x = T.tensor([-0.25, 0.25, -0.0, -1.0], requires_grad=True)
         y = T.atan2(T.nn.functional.softshrink(x), x)

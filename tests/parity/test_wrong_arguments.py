@@ -100,6 +100,7 @@ F.embedding_bag(i[:, 0], x, i[0, :1], mode='sum', per_sample_weights=x.double()[
 F.huber_loss(i, x.double()) | x.bool().topk(1) | T.renorm(x, 2, 0, float('nan')) | T.histogram(x, True)
 T.nn.RNN(3, True) | T.nn.Bilinear(x, 3, 4)
 F.interpolate(x[None], scale_factor=float('nan'))
+F.batch_norm(x, x[0].clone().requires_grad_(), T.ones(3), training=True)
 """
 CALLS = [text.strip() for text in REFUSED.replace("\n", "|").split("|") if text.strip()]
 HERE = (TypeError, ValueError, IndexError, RuntimeError, OverflowError)
