@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from support.program_statements import grouped, index, kind
 
+
+def partner(w, x: str, same_dtype=False) -> str:
+    """Return a floating point tensor of the shape of `x`, of its dtype, too, if asked for; `x` where there is none."""
+
+    def suits(tensor):
+        return tuple(tensor.shape) == w.shape(x) and (not same_dtype or str(tensor.dtype) == w.dtype(x))
+
+    return w.floating(suits) or x
+
+
 # ---------------------------------------------------------------------------------------------------- dtypes
 
 
@@ -50,7 +60,7 @@ def wider(w):
     x = w.floating()
     if x is None:
         return None
-    y = w.floating(lambda t: tuple(t.shape) == w.shape(x) and str(t.dtype) == w.dtype(x)) or x
+    y = partner(w, x, same_dtype=True)
     d, n = w.dim(x), w.number()
     size = w.shape(x)[d] if w.shape(x) and -len(w.shape(x)) <= d < len(w.shape(x)) else 1
     few = f"T.tensor([0, {max(size - 1, 0)}])" if size else "T.zeros(0, dtype=T.int64)"
@@ -91,7 +101,7 @@ def loss(w):
     x = w.floating(lambda t: t.numel() > 0)
     if x is None:
         return None
-    y = w.floating(lambda t: tuple(t.shape) == w.shape(x) and str(t.dtype) == w.dtype(x)) or x
+    y = partner(w, x, same_dtype=True)
     reduction = w.some("", "", ", reduction='sum'", ", reduction='none'")
     f = "T.nn.functional."
     labels = f"T.zeros({w.shape(x)[0]}, dtype=T.int64)" if w.shape(x) else "T.tensor(0)"
@@ -230,7 +240,7 @@ def wider_function(w):
     x = w.floating()
     if x is None:
         return None
-    y = w.floating(lambda t: tuple(t.shape) == w.shape(x)) or x
+    y = partner(w, x)
     one, two = w.new(), w.new()
     return w.some(
         f"{one}, {two}, _ = Three.apply({x}, {y}, {w.number()})", f"{one}, {two} = Dirty.apply({x}, {y})",
@@ -246,7 +256,7 @@ def checkpointed(w):
     x = w.floating()
     if x is None:
         return None
-    y = w.floating(lambda t: tuple(t.shape) == w.shape(x)) or x
+    y = partner(w, x)
     c = "T.utils.checkpoint.checkpoint"
     reentrant = f"use_reentrant={w.some(True, False, False)}"
     one, two = w.new(), w.new()
@@ -264,7 +274,7 @@ def transformed(w):
     x = w.floating(lambda t: t.numel() > 0)
     if x is None:
         return None
-    y = w.floating(lambda t: tuple(t.shape) == w.shape(x) and str(t.dtype) == w.dtype(x)) or x
+    y = partner(w, x, same_dtype=True)
     one, two = w.new(), w.new()
     f = w.some("lambda a: (a * a * a).sum()", "lambda a: a.sin().prod()")
     g = w.some("lambda a: a * a.sum()", "lambda a: a.exp()")

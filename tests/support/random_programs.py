@@ -21,8 +21,8 @@ import textwrap
 import time
 import warnings
 
-from support import program_modules, program_ops  # noqa: F401  their statements
-from support.program_listed import listed
+from support import program_listed, program_modules, program_ops  # noqa: F401  their kinds and statements
+from support.program_kinds import listed
 from support.program_runs import SEEN, SEEN_OF_VARIABLES, Run, ambiguous, difference, held, shrink
 from support.program_statements import KINDS, WEIGHTS
 

@@ -1,0 +1,288 @@
+"""Where plugrad differs from PyTorch on purpose: what ops save, when it is computed again, what transforms return."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from support.program_kinds import FREED, HISTORY, after, kind, lenient, matches, strict
+from support.program_runs import difference, held, names_nodes, values_of
+
+# ---------------------------------------------------------------------------------------------------- what is saved
+
+
+@kind
+def unneeded(program, found, oracle, subject, watch):
+    """What was overwritten is not needed here.
+
+    The difference goes when PyTorch keeps a copy of it: so what is computed here is right.
+    """
+    words = "modified by an inplace operation"
+    if found.kind != "error" or found.expected is None or words not in found.message:
+        return False
+    if lenient(found, words) and matches(r"inplace=True|T\.func\.", program):
+        return True  # which activations save their result; the test below is none for transforms
+    with oracle.autograd.graph.allow_mutation_on_saved_tensors():
+        return difference(program, oracle, subject, watch) is None
+
+
+@kind
+def missed(program, found, oracle, subject, watch):
+    """PyTorch does not notice writes by what was made of `.data`, copied, or returned by a transform."""
+    written = matches(r"\.data\b|copy\.copy|T\.func\.", program)
+    return written and strict(found, "modified by an inplace operation")
+
+
+@kind
+def saved_instead(program, found, oracle, subject, watch):
+    """Some ops keep an argument where PyTorch keeps what it made of it: writes to it are refused.
+
+    They are listed in `tests/parity/test_saved_values.py`, but for the divisor of a number.
+    """
+    kept = r"-?[\d.]+ / v|cross_entropy\(|l1_loss\(|kron\(|tensordot\(|instance_norm\(| @ |nn\.Linear\("
+    return matches(kept, program) and strict(found, "modified by an inplace operation")
+
+
+@kind
+def intermediates(program, found, oracle, subject, watch):
+    """The second derivative of a Function that saved an intermediate is whole; PyTorch leaves a part of it out."""
+    return matches(r"Intermediate\.apply", program) and matches("create_graph=True", program)
+
+
+@kind
+def kept_on_cpu(program, found, oracle, subject, watch):
+    """PyTorch's save_on_cpu() keeps tensors of the CPU as they are, and does not notice when they are written.
+
+    The difference goes without it.
+    """
+    if not matches(r"save_on_cpu\(\)", program):
+        return False
+    without = [statement.replace("T.autograd.graph.save_on_cpu()", "T.enable_grad()") for statement in program]
+    left = difference(without, oracle, subject, watch)
+    return left is None or lenient(left, "modified by an inplace operation")  # PyTorch then notices
+
+
+@kind
+def freed(program, found, oracle, subject, watch):
+    """Which ops have saved something that a backward frees is not said.
+
+    The difference goes when graphs are retained.
+    """
+    if not (lenient(found, FREED) or strict(found, FREED)):
+        return False
+    return difference([_retaining(statement) for statement in program], oracle, subject, watch) is None
+
+
+def _retaining(statement: str) -> str:
+    if "retain_graph" in statement or not re.search(r"backward\(|autograd\.grad\(", statement):
+        return statement
+    return re.sub(r"\)$", "retain_graph=True)" if statement.endswith("()") else ", retain_graph=True)", statement)
+
+
+@kind
+def not_saved(program, found, oracle, subject, watch):
+    """Which tensors of inference mode would have to be saved is not said, nor that transforms record these."""
+    words = "Inference tensors cannot be saved for backward", "requires_grad=True on inference tensor outside"
+    return lenient(found, *words) or strict(found, *words) and matches(r"T\.func\.|functional\.|Listed", program)
+
+
+@kind
+def depends_on_nothing(program, found, oracle, subject, watch):
+    """How formulas are written decides whether a gradient that depends on nothing requires grad.
+
+    The gradient of what requires grad in one of the two only is zero everywhere.
+    """
+    if not matches(r"create_graph=True|T\.func\.|autograd\.functional", program):
+        return False
+    attribute, statements = "", program
+    if found.kind.endswith("requires_grad"):
+        names, library = [found.name], oracle if found.expected else subject
+        attribute = ".grad" if found.kind.startswith("grad.") else ""
+    elif strict(found, "not require grad", "doesn't require") or lenient(found, "not require grad", "doesn't require"):
+        names, library = re.findall(r"v\d+", program[-1]), oracle if found.expected is None else subject
+        statements = program[:-1]
+    else:
+        return False
+    with after(statements, library) as run:
+        leaves = [t for t in run.tensors().values() if held(t) and t.is_leaf and t.requires_grad]
+        return any(_depends_on_nothing(f"{name}{attribute}", leaves, run) for name in names)
+
+
+def _depends_on_nothing(expression, leaves, run) -> bool:
+    """Whether the value of an expression requires grad, and its gradient by every leaf is zero."""
+    try:
+        value = eval(expression, run.names)
+        grads = run.T.autograd.grad(value.sum(), leaves, retain_graph=True, allow_unused=True)
+    except (RuntimeError, NameError, AttributeError):  # it can't be differentiated, or is not there
+        return False
+    return not value.is_leaf and all(g is None or not g.any() for g in grads)
+
+
+@kind
+def inference_copies(program, found, oracle, subject, watch):
+    """Whether an op that returns its input or a copy of it makes an inference tensor depends on which it does."""
+    return found.kind == "inference" and matches(r"\.(ravel|contiguous|reshape|flatten|view|func\.\w+)\(", program)
+
+
+@kind
+def resized_out(program, found, oracle, subject, watch):
+    """An out= of another shape gets memory of its own; PyTorch writes to that which others may see."""
+    seen = found.kind in ("values", "grad.values") or lenient(found, "more than one element of the written-to tensor")
+    return seen and matches("out=", program)
+
+
+@kind
+def once(program, found, oracle, subject, watch):
+    """What is differentiable once has gradients that require grad, so that to differentiate them is refused."""
+    return found.kind.endswith("requires_grad") and matches(r"Once\.apply", program)
+
+
+@kind
+def reentrant_checkpoints(program, found, oracle, subject, watch):
+    """PyTorch refuses reentrant checkpoints in grad(), with inputs= and where an input no longer requires grad."""
+    refused = lenient(found, "incompatible with .grad() or passing an `inputs`", "this checkpoint() is not necessary")
+    return refused or found.raised and found.kind == "grad" and matches("use_reentrant=True", program)
+
+
+@kind
+def checkpoints_of_another_graph(program, found, oracle, subject, watch):
+    """A checkpoint that saves more when it runs again is refused; PyTorch takes the first, which may be others."""
+    return strict(found, "A different number of tensors was saved during the original forward")
+
+
+@kind
+def unneeded_checkpoints(program, found, oracle, subject, watch):
+    """Checkpoints whose gradient nobody needs do not run again; PyTorch runs them, and may find them changed.
+
+    The difference goes without checkpoints.
+    """
+    words = "A different number of tensors was saved", FREED
+    if not (lenient(found, words[0]) or strict(found, FREED)) or not matches(r"checkpoint\(", program):
+        return False
+    called = [statement.replace("T.utils.checkpoint.checkpoint(", "called(") for statement in program]
+    return difference([_retaining(statement) for statement in called], oracle, subject, watch) is None
+
+
+@kind
+def no_gradient_arrives(program, found, oracle, subject, watch):
+    """An op without derivative is no error where no gradient arrives at it; PyTorch goes on to it with None."""
+    return lenient(found, "derivative for aten::") and matches(r"Lazy\.apply", program)
+
+
+@kind
+def results_of_one_transform(program, found, oracle, subject, watch):
+    """The results of one transform may be parts of one graph; in PyTorch they are copies."""
+    several = matches(r"v\d+, v\d+ = T\.func\.(grad_and_value|jvp|vjp)\(", program)
+    return several and lenient(found, "appears to not have been used in the graph")
+
+
+@kind
+def products_with_zeros(program, found, oracle, subject, watch):
+    """PyTorch divides by the factors of a product inside of transforms, which is NaN where one is zero; here it is not.
+
+    All other values are the same.
+    """
+    if not found.kind.endswith("values") or not matches(r"T\.func\.(hessian|jac|jvp|vmap).*prod\(", program):
+        return False
+    expected, actual = found.expected, found.actual
+    lost = np.isnan(expected) & np.isfinite(actual)
+    return bool(lost.any()) and np.allclose(np.where(lost, 0, actual), np.where(lost, 0, expected), equal_nan=True)
+
+
+@kind
+def running_extremes_of_nothing(program, found, oracle, subject, watch):
+    """The gradient of cummax and cummin of nothing is in PyTorch the input itself, which requires grad."""
+    if not matches(r"cumm(ax|in)\(", program):
+        return False
+    name = found.name if found.name != "the statement" else re.findall(r"v\d+", program[-1])[0]
+    with after(program[:-1] if found.kind == "error" else program, subject) as run:
+        empty = not run.tensors()[name].numel()
+    return empty and (found.kind in HISTORY or lenient(found, "a leaf Variable that requires grad"))
+
+
+@kind
+def running_sums_of_no_bools(program, found, oracle, subject, watch):
+    """PyTorch refuses to write running sums into bools, unless there are none or only one."""
+    return strict(found, "can't be cast to the desired output type Bool") and matches(r"cum(sum|prod)_\(", program)
+
+
+@kind
+def hooks_of_composed_nodes(program, found, oracle, subject, watch):
+    """What the node of an op that consists of others gets and gives depends on which of them is the last."""
+    hooked = [re.search(r"(v\d+)\.grad_fn\.register_", statement) for statement in program]
+    names = {match[1] for match in hooked if match}
+    composed = [statement for statement in program if not names_nodes(statement)]
+    return found.kind == "log" and any(re.search(rf"\b{name}\b.* = ", one) for name in names for one in composed)
+
+
+@kind
+def views_of_layers(program, found, oracle, subject, watch):
+    """Whether what a layer returns is a view is not said; a view that was made under no_grad() is not written."""
+    return lenient(found, "A view was created in no_grad mode") and matches(r"nn\.(Linear|Sequential)\(", program)
+
+
+@kind
+def cut_off(program, found, oracle, subject, watch):
+    """Numbers that rounding makes a little less than an integer are cut off to the one before."""
+    cast = re.search(r"= (v\d+)\.(long|int|to)\(", program[-1])
+    if found.kind != "values" or cast is None:
+        return False
+    with after(program[:-1], oracle) as run:
+        values = values_of(run.tensors()[cast[1]])
+    apart = np.asarray(found.expected) != np.asarray(found.actual)
+    return np.allclose(values[apart], np.round(values[apart]), rtol=1e-9)
+
+
+@kind
+def nearly_equal(program, found, oracle, subject, watch):
+    """Which of several elements that differ by rounding is the largest is not said."""
+    taken = re.search(r"= (?:Largest\.apply\((v\d+)\)|(v\d+)\.(?:arg)?(?:max|min|sort|topk)\()", program[-1])
+    if found.kind != "values" or taken is None or np.asarray(found.expected).dtype.kind != "i":
+        return False
+    with after(program[:-1], oracle) as run:
+        values = values_of(run.tensors()[taken[1] or taken[2]]).ravel()
+    return np.allclose(values[found.expected], values[found.actual], rtol=1e-9)
+
+
+@kind
+def views_of_jacobians(program, found, oracle, subject, watch):
+    """What a transform returns may be written; in PyTorch it is one of several views of one tensor."""
+    return lenient(found, "function that returns multiple views") and matches(r"T\.func\.|functional\.", program)
+
+
+@kind
+def transforms_with_hooks(program, found, oracle, subject, watch):
+    """PyTorch does not support saved-tensor hooks around transforms."""
+    return lenient(found, "don't yet support saved tensor hooks")
+
+
+@kind
+def packed_leaves(program, found, oracle, subject, watch):
+    """A leaf that was saved by a Function and packed by hooks comes back as a tensor that leads to it."""
+    packed = matches(r"saved_tensors_hooks|save_on_cpu", program) and matches("Inside", program)
+    return packed and strict(found, "to not have been used in the graph")
+
+
+@kind
+def dirty_views(program, found, oracle, subject, watch):
+    """PyTorch refuses a Function of several outputs that writes to a view; here its gradient is right."""
+    return lenient(found, "If your Function modifies inplace an input that is a view of another Tensor")
+
+
+@kind
+def inference_leaves(program, found, oracle, subject, watch):
+    """Outside of inference mode PyTorch records some ops on parameters that were made there; here all are."""
+    return matches(r"inference_mode\(\):\n +m\d+ = ", program)
+
+
+@kind
+def unrecorded_views(program, found, oracle, subject, watch):
+    """A view made under no_grad() has no history; in PyTorch it gets one when it is written there."""
+    if found.kind not in HISTORY:
+        return False
+    with after(program, subject) as run:
+        tensor = run.tensors().get(found.name)
+        if tensor is None or not tensor._is_view():
+            return False
+        return not held(tensor) or not tensor.requires_grad and tensor._base.requires_grad

@@ -1,0 +1,353 @@
+"""Programs that once differed from PyTorch: graphs, hooks, Functions, modes, transforms; source about a module `T`."""
+
+PROGRAMS = {
+    "a non-leaf in inputs= retains its gradient, and goes on to": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 3
+        y.sum().backward(inputs=[y], retain_graph=True)
+        y.sum().backward(retain_graph=True)
+        z = y.grad
+        y.sum().backward()
+    """,
+    "inputs= before one that requires no grad retain theirs": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 3
+        z = T.zeros(2)
+        x.sum().backward(inputs=[y, z])
+    """,
+    "a backward that has nothing to start from retains nothing": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 3
+        x.backward(inputs=[y])
+    """,
+    "the node of a non-leaf in inputs= runs": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x.exp()
+        h = y.grad_fn.register_hook(see_inputs('y'))
+        y.sum().backward(inputs=[y])
+        y.sum().backward()
+    """,
+    "as_strided in inputs=": """
+        x = T.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        y = x.as_strided((2,), (2,))
+        (y * y).sum().backward(inputs=[y, x])
+    """,
+    "views made under no_grad are not written where it is off": """
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        y = T.zeros(2)
+        with T.no_grad():
+            z = y[:1]
+        z.add_(x[0, :1])
+        z.add_(1)
+    """,
+    "views of leaves are not written, by Functions either": """
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        a = x.as_strided((2,), (1,))
+        a.zero_()
+        AddOne.apply(a)
+        b = x.split(1)[0]
+        b += 1
+    """,
+    "views that a Function returns are not written": """
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        y = FirstRow.apply(x * 1)
+        y.tanh_()
+    """,
+    "a Function without history returns tensors of their own": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        with T.no_grad():
+            y = AddOne.apply(x)
+            z = Same.apply(x)
+    """,
+    "what a Function marks as changed loses its gradient": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 1
+        y.sum().backward(retain_graph=True, inputs=[y])
+        z = AddOne.apply(y)
+    """,
+    "a Function whose output got no gradient is called with zeros": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y, z = Lazy.apply(Square.apply(x), x)
+        z.sum().backward()
+    """,
+    "a retained gradient is that of the value after writes": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2
+        y.retain_grad()
+        y[:1] *= 3
+        z = y.view(2, 1)
+        z.retain_grad()
+        z.sum().backward()
+    """,
+    "a .grad with history is added to in place": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        (x * x).sum().backward(create_graph=True)
+        g = x.grad
+        (x * x).sum().backward()
+        x.grad += 1
+        x.grad.sin_()
+    """,
+    "a gradient of zeros requires grad if the graph is created": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = T.tensor([1.0, 2.0], dtype=T.float64, requires_grad=True)
+        g, h = T.autograd.grad((x * x).sum(), [x, y], create_graph=True, materialize_grads=True)
+        h[0] = 4.0
+        k, l = T.autograd.grad((x * x).sum(), [x, y], materialize_grads=True)
+        l[0] = 4.0
+    """,
+    "gradients of means are written": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        g, = T.autograd.grad(x.mean(), [x], create_graph=True)
+        g.view(-1).add_(-1)
+        g.triu_()
+    """,
+    "prehooks of a node that is only asked for do not run, hooks of its tensor do": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2
+        h = y.grad_fn.register_prehook(see_outputs('y'))
+        k = y.register_hook(double)
+        g, = T.autograd.grad(y.sin().sum(), [y])
+    """,
+    "hooks and retain_grad of what a walk starts from": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2
+        z = y * 3
+        y.retain_grad()
+        h = y.register_hook(see('y'))
+        g, = T.autograd.grad(y, [z], T.ones_like(y), allow_unused=True)
+    """,
+    "hooks of the node of several outputs see None for those without gradient": """
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        y, z = x.split(1)
+        h = z.grad_fn.register_hook(lambda gi, go: log.append(('go', [g is None for g in go], '')))
+        z.sum().backward()
+    """,
+    "hooks change neither type nor shape": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 1
+        h = y.register_hook(lambda g: g.double())
+        y.sum().backward(retain_graph=True)
+        h.remove()
+        h = y.register_hook(lambda g: g.sum())
+        y.sum().backward(retain_graph=True)
+        h.remove()
+        h = x.register_post_accumulate_grad_hook(lambda p: p.grad.zero_())
+        y.sum().backward()
+    """,
+    "indices of an output that was saved": """
+        x = T.tensor([1.0, 3.0], requires_grad=True)
+        v, i = Largest.apply(x)
+        j = i[...]
+        j.unsqueeze_(0)
+        v.backward()
+    """,
+    "an argument of a checkpoint is written before it runs again": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 1
+        z = T.utils.checkpoint.checkpoint(lambda a: (a * a).sin(), y, use_reentrant=False)
+        y.mul_(2)
+        z.sum().backward()
+    """,
+    "the gradient that grad() is given is what it returns": """
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        w = T.tensor([[1.0, 2.0], [3.0, 4.0]]).t().requires_grad_()
+        g, = T.autograd.grad(x + 1, [x], w, create_graph=True)
+        (g * g).sum().backward()
+    """,
+    "an output that is marked as not differentiable and saved is a constant": """
+        class Cube(T.autograd.Function):
+            @staticmethod
+            def forward(x):
+                return x**3, 3 * x**2
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                ctx.mark_non_differentiable(output[1])
+                ctx.save_for_backward(output[1])
+            @staticmethod
+            def backward(ctx, g, _):
+                return g * ctx.saved_tensors[0]
+        x = T.tensor(2.0, requires_grad=True)
+        y, d = Cube.apply(x)
+        g, = T.autograd.grad(y, [x], create_graph=True)
+        h, = T.autograd.grad(g, [x])
+    """,
+    "what a Function marks as changed it returns": """
+        class Lost(T.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.mark_dirty(x)
+                return x * 2
+            @staticmethod
+            def backward(ctx, g):
+                return g
+        x = T.tensor([2.0, 1.0], requires_grad=True)
+        y = Lost.apply(x * 1)
+    """,
+    "a Function saves tensors only": """
+        class Number(T.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x, 3)
+                return x * 2
+        x = T.tensor([2.0, 1.0], requires_grad=True)
+        y = Number.apply(x)
+    """,
+    "inference mode makes inference tensors": """
+        x = T.ones(2)
+        with T.inference_mode():
+            a = T.zeros_like(x)
+            b = x.new_zeros(3)
+            c = copy.deepcopy(x)
+            d = x.real
+    """,
+    "transforms under no_grad are not recorded": """
+        x = T.tensor([0.5, 1.5], requires_grad=True)
+        with T.no_grad():
+            a, b = T.func.jvp(lambda a: a * a.sum(), (x,), (x,))
+            c = T.func.jacrev(lambda a: a * a.sum())(x)
+            d = T.func.jacfwd(lambda a: a * a.sum())(x.clone()).sum()
+            e = T.func.grad(lambda a: (a * a * x).sum())(x.detach())
+            f, g = T.func.grad_and_value(lambda a: (a * a * x).sum())(x)
+            h = T.func.vjp(lambda a: a * x, x)[1](x)[0]
+        i = T.func.grad(lambda a: (a * a * x).sum())(x.detach())
+    """,
+    "a reentrant checkpoint notices writes to its arguments": """
+        x = T.tensor([1.5, 2.0], requires_grad=True)
+        y = x * 1
+        a, b = T.utils.checkpoint.checkpoint(lambda a: (a.sin(), a * a), y, use_reentrant=True)
+        y += 0.25
+        b.sum().backward(retain_graph=True)
+        c = T.utils.checkpoint.checkpoint(lambda a, b: Square.apply(a) * x * b, x, x * 2, use_reentrant=True)
+        c.sum().backward(retain_graph=True)
+        x.detach().mul_(2.0)
+        c.sum().backward()
+    """,
+    "a checkpoint whose arguments were packed": """
+        x = T.tensor([1.5, 2.0], requires_grad=True)
+        y = x.neg()
+        with T.autograd.graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t):
+            z = T.utils.checkpoint.checkpoint(lambda a: a * a, y, use_reentrant=True)
+        y += 0.25
+        z.sum().backward()
+    """,
+    "second derivatives of Functions whose saved tensors were packed": """
+        x = T.tensor([1.5, 2.0], requires_grad=True)
+        with T.autograd.graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t):
+            y = Square.apply(x * 1) + Square.apply(x) * x
+        g, = T.autograd.grad(y.sum(), x, create_graph=True)
+        g.square().sum().backward()
+    """,
+    "inference mode records nothing": """
+        x = T.tensor([1.5, 2.0], requires_grad=True)
+        with T.inference_mode():
+            with T.enable_grad():
+                y = x * 2
+                z = (T.ones(2).requires_grad_() * 2).sin()
+            T.set_grad_enabled(True)
+            w = x * 3
+            u = Inside.apply(T.ones(2))
+        T.set_grad_enabled(True)
+        v = x * 3
+    """,
+    "Jacobians at tensors that are not row-major": """
+        x = T.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+        a = T.func.jacfwd(lambda a: a * a.sum())(x.t()).sum(0)
+        b = T.func.hessian(lambda a: (a * a * a).sum())(x.t()).sum(0)
+    """,
+    "copies of an empty tensor are no views of it": """
+        x = T.zeros((0, 2), requires_grad=True)
+        y, z = Two.apply(x, x)
+        a = x.repeat(2, 1)
+        a.t_()
+        b = x.tile(2)
+        b.add_(1)
+        y.sum().backward()
+    """,
+    "hooks pack the outputs that a Function saved": """
+        x = T.tensor([1.5, 2.0], requires_grad=True)
+        with T.autograd.graph.saved_tensors_hooks(lambda t: [seen('packed', t), t.clone()][1], lambda t: t):
+            y = Exp.apply(x)
+            z, w = Context.apply(x * 1, x)
+        g, = T.autograd.grad(y.sum(), x, create_graph=True)
+        y.neg_()
+        (g.square() + z).sum().backward()
+    """,
+    "anomaly mode looks at outputs that have hooks": """
+        x = T.tensor([1.0, -1.25], requires_grad=True)
+        a, b = x.sort(0)
+        a.register_hook(double)
+        a.retain_grad()
+        y = T.nn.functional.group_norm(x.reshape(1, 1, -1), 1)
+        y.register_hook(double)
+        with T.autograd.set_detect_anomaly(True):
+            a.mean().backward(retain_graph=True)
+            y.square().mean().backward()
+        (a * float('nan')).sum().backward()
+    """,
+    "what transforms return in inference mode is written later": """
+        x = T.tensor([0.5, 1.5], requires_grad=True)
+        with T.inference_mode():
+            a = T.func.jacrev(lambda a: a.exp())(x)
+            b, c = T.func.grad_and_value(lambda a: a.exp().sum())(x)
+            d, e = T.func.jvp(lambda a: a * a, (x,), (x,))
+            f = T.func.vjp(lambda a: a * a, x)[1](x)[0]
+            g = T.func.vmap(lambda a: a * a)(x)
+        a[0].zero_()
+        b.add_(1)
+        e.mul_(x)
+        f[0] = 5.0
+        c.add_(1)
+    """,
+    "a gated linear unit is one node": """
+        x = T.tensor([[-1.0, 0.75], [-1.75, 1.5]], dtype=T.float64, requires_grad=True)
+        y = T.nn.functional.glu(x, 0)
+        h = y.grad_fn.register_hook(see_inputs('y'))
+        g, = T.autograd.grad(y.sum(), [x], create_graph=True)
+        g.square().sum().backward()
+    """,
+    "the graph is freed where something was saved, and a Function is told so that asks": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        class Silent(T.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x * 2
+            @staticmethod
+            def backward(ctx, g):
+                return g * 2
+        a = Silent.apply(x).sum()
+        a.backward()
+        a.backward()
+        b = T.nn.functional.pad(x, (0, 1)).flip(0).roll(1).repeat(2).sum()
+        b.backward()
+        b.backward()
+        c = Square.apply(x).sum()
+        c.backward()
+        c.backward()
+    """,
+    "what a checkpoint computed again is written before another backward": """
+        x = T.tensor([-1.0, 2.0], requires_grad=True)
+        y, z = T.utils.checkpoint.checkpoint(lambda a: (a.sin(), a * a), x, use_reentrant=False)
+        z.sum().backward()
+        with T.no_grad():
+            x -= 5
+        y.sum().backward()
+        w = T.tensor([-1.0, 2.0], requires_grad=True)
+        y, z = T.utils.checkpoint.checkpoint(lambda a: (a.sin(), a * a), w, use_reentrant=False)
+        z.sum().backward()
+        y.sum().backward()
+    """,
+    "a view follows its base in inference mode, too": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 1
+        z = y[...]
+        y.mul_(2)
+        with T.inference_mode():
+            a = z + 1
+        b = (x * 1)[...].mul_(2)
+        with T.no_grad():
+            c = b + 1
+        z.sum().backward()
+        b.sum().backward()
+    """,
+}

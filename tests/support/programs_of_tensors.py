@@ -1,0 +1,257 @@
+"""Programs that once differed from PyTorch: values, views, writes, dtypes; source about a module `T`."""
+
+PROGRAMS = {
+    "a scalar view is written with itself, and summed over a broadcast": """
+        x = T.tensor([1.0, 3.0], requires_grad=True)
+        y = x.sum() * 2
+        y[...] = y[...]
+        (y + T.zeros(3)).sum().backward()
+    """,
+    "a comparison in place gives a gradient of zero": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2
+        y.eq_(2)
+        y.sum().backward(retain_graph=True)
+        z = T.zeros(2)
+        z.lt_(x)
+    """,
+    "logical operations in place leave the history alone": """
+        x = T.tensor([1.0, 0.0], requires_grad=True)
+        y = x * 2
+        y.logical_not_()
+        y.logical_or_(x)
+        x.logical_and_(x)
+        y.sum().backward()
+    """,
+    "tensors that are returned as they are": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        a = x.real
+        b = x.conj()
+        c = x.flatten()
+        d, e = T.broadcast_tensors(x, T.zeros(2, 1))
+        f = T.asarray(x, dtype=x.dtype)
+        a.grad = T.ones(2)
+    """,
+    "views of several outputs, and views of these, are not written": """
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        y = x * 1
+        a, b = y.unbind(0)
+        c = a[:1]
+        a.add_(1)
+        c.mul_(2)
+        y.mul_(2)
+        b * 2
+    """,
+    "a leaf that no longer requires grad is still no one to write to by its views": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x[...]
+        x.requires_grad = False
+        y.add_(1)
+        z = (y * 3).sum()
+        z.backward()
+    """,
+    "a leaf that no longer requires grad gets none": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2
+        x.requires_grad = False
+        y.sum().backward()
+    """,
+    "a .grad of another shape": """
+        x = T.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
+        x.sum().backward()
+        x.grad.t_()
+        x.sum().backward()
+    """,
+    "what sort, max and topk return is written": """
+        x = T.tensor([1.0, 3.0, 2.0], requires_grad=True)
+        a, i = x.sort()
+        b, j = x.max(0)
+        c, k = x.topk(2)
+        a.tanh_()
+        b.mul_(2)
+        c[0] = 5.0
+        (a.sum() + b + c.sum()).backward()
+    """,
+    "unique has a history, and no gradient": """
+        x = T.tensor([1.0, 3.0, 1.0], requires_grad=True)
+        y = x.unique()
+        y.sum().backward()
+    """,
+    "an expanded view is written, and its base differentiated": """
+        x = T.tensor([1.0, 3.0], requires_grad=True)
+        y = x.sum()
+        z = y.expand_as(y)
+        T.relu_(z)
+        y.sum().backward()
+    """,
+    "parts of expanded tensors": """
+        x = T.zeros(1).expand(2, 1)
+        x[0] = 5
+        x.fill_(2)
+        x.zero_()
+        x[:] = 3
+        x.add_(1)
+    """,
+    "what an index of a later dimension picks is contiguous": """
+        x = T.arange(12.0).reshape(2, 3, 2)
+        y = x[:, [2, 1]].view(-1)
+        z = x[0:1, [2, 1], 0].view(-1)
+        w = x.sum()[None][[0]].view(-1)
+    """,
+    "out= that is expanded": """
+        x = T.zeros(2).expand(3, 2)
+        T.add(T.ones(3, 2), 1, out=x)
+    """,
+    "integers have no history": """
+        x = T.tensor([1.0, 3.0], requires_grad=True)
+        y = T.zeros(2, dtype=T.int64)
+        y.copy_(x)
+        y[0] = x[0]
+    """,
+    "what is written must fit": """
+        x = T.tensor([1.0, 3.0])
+        y = T.tensor(0.0)
+        y.copy_(x[:1])
+        x[x > 2] = T.zeros(2, 2)
+        x[x > 2] = T.zeros(1, 1)
+        x[[0, 1]] = T.zeros(2, dtype=T.float64)
+        x[[0, 1]] = T.tensor(2.0, dtype=T.float32)
+    """,
+    "a leaf that becomes a result is no leaf of older graphs": """
+        x = T.tensor([2.0, 1.0], requires_grad=True)
+        y = T.tensor([3.0, 1.0], requires_grad=True)
+        z = x * 2
+        x.requires_grad = False
+        x.mul_(y)
+        z.sum().backward()
+    """,
+    "views follow a base that was transposed in place": """
+        x = T.tensor([[-1.0, 2.0], [1.0, 3.0]], requires_grad=True)
+        y = x * 1
+        a = y[1]
+        y.t_()
+        a *= 3
+        b = y[1]
+        y.transpose_(0, 1)
+        b *= 2
+        a *= b.detach().clone()
+        y.square().sum().backward()
+    """,
+    "views follow a base that was squeezed and unsqueezed in place": """
+        x = T.tensor([[-1.0, 2.0, 1.5]], requires_grad=True)
+        y = x * 1
+        a = y.select(1, 0)
+        b = a[0]
+        y.unsqueeze_(1)
+        c = y[0, 0, 1]
+        y.squeeze_()
+        a.mul_(2)
+        b.mul_(y[2].detach().clone())
+        c *= 5
+        y.mul_(7)
+        (a.sum() + b * c).backward()
+    """,
+    "copies of expanded tensors are in row-major order": """
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        y = x.expand(3, 2, 2).clone()
+        y.view(-1).mul_(2)
+        a = T.empty_like(x.expand(3, 2, 2)).fill_(1).view(-1)
+        b = x.expand(3, 2, 2).double().view(-1)
+        c = T.zeros_like(x.unsqueeze(1).expand(2, 3, 2)).view(-1)
+    """,
+    "bool tensors are not subtracted": """
+        x = T.tensor([1.0, 2.0])
+        y = x > 1
+        a = x - y
+        b = True - x
+        x -= y
+        x.sub_(True)
+        y.sub_(y)
+        c = T.rsub(x, y)
+    """,
+    "ops of tensors of one dtype": """
+        x = T.tensor([1.0, 2.0])
+        y = x.double()
+        a = x.lerp(y, 0.5)
+        b = x.heaviside(y)
+        c = x.lerp(x > 1, 0.5)
+    """,
+    "a dimension that a number does not have": """
+        x = T.tensor(1.0, requires_grad=True)
+        y = x.unflatten(1, (1, -1))
+        z = x.unflatten(0, (1, -1))
+    """,
+    "writes to what .data returned are writes to that": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        w = T.tensor([3.0, 4.0], requires_grad=True)
+        d = x.data
+        a = d * w
+        b = x * w
+        d.add_(1)
+        b.sum().backward()
+        a.sum().backward()
+        e = x.data
+        c = e * w
+        e[0] = 7
+        c.sum().backward()
+    """,
+    "parts of expanded tensors are written": """
+        x = T.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
+        y = x * 1
+        z = y.expand(2, 2, 3).diagonal()
+        z.mul_(3)
+        z[0] = 7
+        y.expand(2, 2, 3).diagonal(1, 1, 2)[0].mul_(2)
+        y.expand(2, 2, 3).unfold(2, 2, 1)[1, :, 1, 0].fill_(5)
+        c = T.zeros(2, 3, dtype=T.complex64)
+        T.view_as_real(c.expand(2, 2, 3))[1].add_(2)
+        T.add(c.expand(2, 2, 3)[0], 1, out=c.expand(2, 2, 3)[1])
+        y.square().sum().backward()
+    """,
+    "targets of soft margins, and numbers to repeat": """
+        x = T.tensor([2.0, 3.0], requires_grad=True)
+        y = T.nn.functional.soft_margin_loss(x, x)
+        z = T.nn.functional.soft_margin_loss(x, T.ones(2))
+        a = T.tensor(1.0).repeat_interleave(2, 0)
+        b = T.tensor(1.0).repeat_interleave(2)
+        c = T.tensor(1.0).repeat_interleave(T.tensor([2]), -1)
+    """,
+    "one label in a list of one": """
+        x = T.tensor([0.25, 0.5], requires_grad=True)
+        a = T.nn.functional.nll_loss(x, T.zeros(1, dtype=T.int64), reduction='none')
+        b = T.nn.functional.cross_entropy(x, T.zeros(1, dtype=T.int64), reduction='none')
+    """,
+    "numbers that a dtype can't hold are not filled in": """
+        a = T.tensor([3, 200], dtype=T.uint8)
+        a.fill_(-1)
+        a.fill_(300)
+        b = a.masked_fill(a > 5, 1e6)
+        c = a.index_fill(0, T.tensor([0]), -200)
+        d = a.scatter(0, T.tensor([0]), 256)
+        e = T.full((2,), 1e300, dtype=T.float32)
+        f = T.full_like(a, float('nan'))
+        g = T.zeros(2).masked_fill(T.tensor([True, False]), float('-inf'))
+        h = T.zeros(2, dtype=T.float16).fill_(-70000.0)
+    """,
+    "the gradient of a maximum that is no number goes to its place alone": """
+        x = T.tensor([[[1.0, 3.0, 2.0, 5.0, 5.0, 1.0, 7.0]]], requires_grad=True)
+        g = T.tensor([[[float('nan'), float('inf'), 1.0]]])
+        T.nn.functional.max_pool1d(x, 2).backward(g)
+        T.nn.functional.max_pool1d(x, 3, 2).backward(g)
+        T.nn.functional.max_pool1d(x, 3, 2, 0, 1).backward(-g)
+        T.nn.functional.adaptive_max_pool1d(x, 3).backward(g)
+    """,
+    "signs of zero": """
+        x = T.tensor([-0.25, 0.25, -0.0, -1.0], requires_grad=True)
+        y = T.atan2(T.nn.functional.softshrink(x), x)
+        z = T.nn.functional.cross_entropy(x.view(2, 1, 2), T.ones(2, 1, 2)).reciprocal()
+    """,
+    "one element is cast that is written by a mask, whatever else the index has": """
+        x = T.zeros(1, 2, 3, dtype=T.float64)
+        x[None, T.tensor([True])] = T.tensor(True)
+        x[:, T.tensor([True, False])] += T.tensor(2.0)
+        x[..., T.tensor([True, False, True])] = T.tensor([3], dtype=T.int32)
+        x[T.tensor([0])] = T.tensor(True)
+        x[T.tensor([True]), T.tensor([0])] = T.tensor(True)
+    """,
+}
