@@ -156,7 +156,7 @@ def conv1d_samples(make):
     yield make.args(make(3, 6), make(3, 1, 2), padding="same", groups=3)
 
 
-@composite(at=("conv_tbc", "nn.functional.conv_tbc"), kinds={"pad": "int"})
+@composite(at=("conv_tbc", "nn.functional.conv_tbc"), kinds={"pad": "int"}, autocast="lower")
 def conv_tbc(F, input, weight, bias, pad=0):
     """Convolve signals that come time first, (T, N, C), with filters (K, C, O).
 

@@ -131,7 +131,7 @@ def linalg_ldl_solve_samples(make):
     yield factors.LD, factors.pivots, make(3, 2, requires_grad=False)
 
 
-@composite(at=("ormqr", "Tensor.ormqr"))
+@composite(at=("ormqr", "Tensor.ormqr"), autocast={"cpu": "float32"})
 def ormqr(F, input, tau, other, left=True, transpose=False, *, out=None):
     """Product of `other` with the orthogonal matrix Q that `geqrf` packs.
 

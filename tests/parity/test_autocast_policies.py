@@ -21,12 +21,13 @@ RENAMED |= {f"fft_{name}2": f"{name}2" for name in ("rfft", "irfft")}
 # What PyTorch's table does not have, since there other ops stand below: a policy here says the same of the whole.
 OWN = {
     "cpu": {
-        "contract", "pad_copy", "lu", "lu_method", "masked_prod", "max_unpool1d", "tensordot", "grid_sample",
-        "adaptive_max_pool3d_with_indices", "fractional_max_pool2d_with_indices", "fractional_max_pool3d_with_indices",
+        "contract", "sparse_product", "pad_copy", "lu", "lu_method", "masked_prod", "max_unpool1d",
+        "tensordot", "grid_sample", "adaptive_max_pool3d_with_indices", "fractional_max_pool2d_with_indices",
+        "fractional_max_pool3d_with_indices",
     },
     "cuda": {
-        "contract", "cross_entropy", "interpolate", "linalg_cross", "lstm_sequence", "grid_sample", "grid_sampler_2d",
-        "grid_sampler_3d", "multi_dot",
+        "contract", "sparse_product", "cross_entropy", "interpolate", "linalg_cross", "lstm_sequence",
+        "grid_sample", "grid_sampler_2d", "grid_sampler_3d", "multi_dot",
     },
 }  # fmt: skip
 # A product of float32 singular vectors in bfloat16, which PyTorch's table does not mean; what checks its dtype first.
