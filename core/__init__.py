@@ -91,7 +91,8 @@ _look_up, __dir__ = _lazy_names(globals(), "", {
     "is_autocast_cache_enabled is_autocast_enabled set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled",
     "serialization": "save load",
     "sparse": "sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor sparse_compressed_tensor sparse_coo "
-    "sparse_coo_tensor sparse_csc sparse_csc_tensor sparse_csr sparse_csr_tensor hspmm smm sspaddmm",
+    "sparse_coo_tensor sparse_csc sparse_csc_tensor sparse_csr sparse_csr_tensor hspmm smm sspaddmm spmm dsmm hsmm "
+    "saddmm",
     "as_torch": "install_as_torch", "compiler": "compile",
     "func": "vmap",
     "interchange": "asarray from_dlpack frombuffer",

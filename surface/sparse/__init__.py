@@ -7,6 +7,7 @@ SparseAdam take.
 
 from __future__ import annotations
 
+import plugrad
 from plugrad.sparse.creation import (
     from_parts,
     sparse_bsc_tensor,
@@ -42,6 +43,7 @@ __all__ = [
     "to_sparse_semi_structured",
 ]  # fmt: skip
 
+spmm, dsmm, hsmm, saddmm = plugrad.mm, plugrad.mm, hspmm, plugrad.addmm  # older names, of which PyTorch keeps some
 sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc = LAYOUTS.values()
 
 

@@ -255,3 +255,10 @@ def test_a_graph_network_keeps_its_matrix_in_a_buffer():
     other = Graph().double()
     other.load_state_dict(graph.state_dict())
     assert plugrad.equal(other(x), graph(x)) and copy.deepcopy(graph).matrix.is_sparse
+
+
+def test_older_names_of_products():
+    a, b = plugrad.eye(3).to_sparse(), plugrad.arange(6.0).reshape(3, 2)
+    for product in (plugrad.spmm, plugrad.dsmm, lambda x, y: plugrad.hsmm(x, y).to_dense()):
+        assert product(a, b).equal(b)
+    assert plugrad.spmm(plugrad.eye(3), b).equal(b) and plugrad.saddmm(b, a, b).equal(2 * b)
