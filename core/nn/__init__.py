@@ -9,7 +9,9 @@ from plugrad.nn.parameter import Buffer, Parameter
 from plugrad.nn.tables import room
 from plugrad.registry.namespaces import lazy_names, namespace_module
 
-functional = namespace_module("nn.functional", "The functional forms of layers and losses.")
+functional = namespace_module("nn.functional", "The functional forms of layers and losses.", {
+    "overrides": "handle_torch_function has_torch_function",
+})  # fmt: skip
 _written = functional.__getattr__
 
 

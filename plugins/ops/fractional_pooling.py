@@ -87,10 +87,12 @@ def _pool(F, name, axes, input, kernel_size, output_size, output_ratio, samples)
         samples = plugrad.rand(n, channels, axes, dtype=input.dtype, device=input.device)
     if not isinstance(samples, plugrad.Tensor):
         raise TypeError(f"{name}(): argument '_random_samples' must be Tensor, not {type(samples).__name__}")
-    if samples.shape != (n, channels, axes):
+    if samples.ndim != 3 or samples.shape[0] < n or samples.shape[1:] != (channels, axes):
         raise RuntimeError(
-            f"Expect _random_samples to have 3 dimensions, of sizes {[n, channels, axes]}, got {list(samples.shape)}"
+            f"Expect _random_samples to have 3 dimensions, of sizes {[n, channels, axes]}, got {list(samples.shape)}; "
+            "the first may be greater"
         )
+    samples = samples[:n] if samples.shape[0] > n else samples
     if samples.dtype != input.dtype:
         raise RuntimeError(f"Expect _random_samples to have the dtype of input, {input.dtype}, not {samples.dtype}")
     where = F.fractional_argmax(batch.detach(), samples, kernel, output)
