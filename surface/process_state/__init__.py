@@ -208,6 +208,8 @@ _states: dict = {}
 
 def _code(value):
     """Return the code of a function, or of what stands for one; not of what `functools.wraps` says that it wraps."""
+    if isinstance(value, types.ModuleType):  # one of ours would look the attributes up, and keep what it finds
+        return None
     for attribute in ("__func__", "fget", "func"):
         value = value if isinstance(value, types.FunctionType) else getattr(value, attribute, value)
     return value.__code__ if isinstance(value, types.FunctionType) else None
