@@ -167,7 +167,7 @@ def _check_histogram(name, input, weight) -> None:
 
 
 @op(vjp=None, returns="hist bin_edges")
-def histogram(xp, input, bins, *, range=None, weight=None, density=False):
+def histogram(xp, input, bins=100, *, range=None, weight=None, density=False):
     """Numbers of elements in bins: a named tuple (hist, bin_edges).
 
     Args:
@@ -204,7 +204,7 @@ def histogram(xp, input, bins, *, range=None, weight=None, density=False):
 
 
 @histogram.meta
-def histogram_meta(input, bins, *, range=None, weight=None, density=False):
+def histogram_meta(input, bins=100, *, range=None, weight=None, density=False):
     n = bins.shape[0] if hasattr(bins, "dtype") else bins + 1
     return [((n - 1,), input.dtype), ((n,), input.dtype)]
 

@@ -72,7 +72,7 @@ T.ones(2).is_leaf | T.ones(2).add(T.ones(2), alpha=3) | T.addcmul(T.ones(1), T.o
 T.ones(2, 2).fill_(3) | T.ones(2).zero_() | T.zeros(3).index_fill(0, T.tensor([1]), 2)
 T.zeros(2, 2).scatter(1, T.tensor([[0], [1]]), 5.0) | T.arange(4).gather(0, T.tensor([3]))
 T.ones(2).masked_fill(T.tensor([True, False]), 0) | T.arange(4).masked_select(T.arange(4) > 1)
-T.arange(6).view(2, -1)
+T.arange(6).view(2, -1) | T.arange(3.0).histogram().hist.shape
 T.ones(2) * numpy.array(1) | T.ones(2) - numpy.array([1, 2]) | T.ones(2) / numpy.float32(2)
 T.ones(2) ** numpy.array(2)
 T.arange(2) + numpy.array(1.5) | T.ones(2).half() * numpy.ones(2) | T.tensor([1.5]).bfloat16().frexp()
