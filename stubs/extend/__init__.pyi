@@ -95,7 +95,7 @@ class OpCall:
     name: _t.Any
     op: _t.Any
     result: _t.Any
-from plugrad.compiler import OpHook as OpHook
+from plugrad.utils.checkpoint import OpHook as OpHook
 from plugrad.optim import Optimizer as Optimizer
 PLUGRAD_API: _b.int
 from plugrad.nn import Parameter as Parameter

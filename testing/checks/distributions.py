@@ -102,14 +102,14 @@ def log_prob(cls, device):
         assert bool(value.isfinite().all()), "log_prob of what it draws itself is not finite"
 
 
-def _near(found, wanted, spread, what):
+def _near(measured, wanted, spread, what):
     """Fail unless means over draws are near what they should be, where both are finite."""
     error = ERRORS * (spread / math.sqrt(DRAWS)) + 1e-5 * (1 + wanted.abs())
     known = wanted.isfinite() & error.isfinite()
-    far = known & ((found - wanted).abs() > error)
+    far = known & ((measured - wanted).abs() > error)
     if bool(far.any()):
         at = int(far.reshape(-1).to(plugrad.int64).argmax())
-        numbers = [f"{float(one.expand(far.shape).reshape(-1)[at]):.6g}" for one in (found, wanted)]
+        numbers = [f"{float(one.expand(far.shape).reshape(-1)[at]):.6g}" for one in (measured, wanted)]
         raise AssertionError(f"{what}: {DRAWS} draws give {numbers[0]}, not {numbers[1]}")
 
 

@@ -87,11 +87,11 @@ def _path(home) -> str:
 def _names(home, module, own) -> dict:
     """Return the public names of a module that can be had here, and what they are."""
     values = {}
-    for name in sorted({*exports(module), *registry.names_in(home)}):
+    for name in sorted({*dir(module), *exports(module), *registry.names_in(home)}):
         entry = registry.public.get(f"{home}.{name}" if home else name)
         if own and entry is not None and not entry.provider.builtin:
             continue
-        if not name.isidentifier():
+        if not name.isidentifier() or name.startswith("_") or name == "annotations":
             continue
         try:
             values[name] = getattr(module, name)

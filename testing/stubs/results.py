@@ -17,8 +17,10 @@ _ENOUGH = 8  # samples of an op that are tried
 
 
 def name_of_tuple(cls) -> str | None:
-    """Return the name that a named tuple class has in stubs; None for none, and for one with private fields."""
-    if cls is None or any(field.startswith("_") for field in cls._fields):
+    """Return the name that an op's named tuple has in stubs; None for other classes, and for private fields."""
+    if cls is None or not cls.__module__.endswith("return_types"):
+        return None
+    if any(field.startswith("_") for field in cls._fields):
         return None
     return cls.__name__
 
