@@ -39,6 +39,50 @@ def pairwise_distance(F, x1, x2, p=2.0, eps=1e-6, keepdim=False):
     return F.norm(x1 - x2 + eps, p, -1, keepdim)
 
 
+@composite(kinds={"p": "float", "compute_mode": "str|int?"}, autocast={"cuda": "float32"})
+def cdist(F, x1, x2, p=2.0, compute_mode=None):
+    """The `p`-norm of the difference of each row of `x1` and each of `x2`.
+
+    Args:
+        x1, x2: shapes (*, P, M) and (*, R, M); the result is (*, P, R).
+        p: not negative; infinity is allowed.
+        compute_mode: PyTorch's ways to compute it, accepted: differences are always taken one by one.
+
+    >>> import plugrad as torch
+    >>> torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[5., 1.]])
+    """
+    for name, value in (("X1", x1), ("X2", x2)):
+        if not value.dtype.is_floating_point:
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {value.dtype}")
+        if value.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {value.ndim}D")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
+    if p < 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+    modes = (None, 0, 1, 2, *_CDIST_MODES)
+    if compute_mode not in modes:
+        raise ValueError(
+            f"{compute_mode} is not a valid value for compute_mode; write one of {', '.join(_CDIST_MODES)}"
+        )
+    apart = F.unsqueeze(x1, -2) - F.unsqueeze(x2, -3)
+    if p == 0:
+        return F.sum(F.abs(F.sign(apart)), -1)  # a count, whose gradient is zero
+    if not x1.shape[-1]:
+        return F.sum(apart, -1)
+    return F.linalg_vector_norm(apart, p, -1)
+
+
+_CDIST_MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+
+
+@cdist.samples
+def cdist_samples(make):
+    yield make(3, 4), make(2, 4)
+    yield make(2, 3, 4), make(2, 2, 4), 1.5
+
+
 @cosine_similarity.samples
 @pairwise_distance.samples
 def pair_samples(make):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import plugrad
 from plugrad import Tensor, contiguous_format, nn
 from plugrad._C import DisableTorchFunction, DisableTorchFunctionSubclass
+from plugrad.amp import GradScaler
 from plugrad.backends import is_deterministic_algorithms_warn_only_enabled
 from plugrad.cuda import Event, Stream
 from plugrad.native.lowrank import lobpcg, pca_lowrank, svd_lowrank
@@ -17,8 +18,8 @@ from plugrad.random import thread_safe_generator
 from plugrad.storage import UntypedStorage as StorageBase
 
 __all__ = [
-    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Event", "FatalError", "StorageBase", "Stream",
-    "alpha_dropout_", "batch_norm", "binary_cross_entropy_with_logits", "compiled_with_cxx11_abi", "conv_tbc",
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Event", "FatalError", "GradScaler", "StorageBase",
+    "Stream", "alpha_dropout_", "batch_norm", "binary_cross_entropy_with_logits", "compiled_with_cxx11_abi", "conv_tbc",
     "dropout_", "embedding_renorm_", "feature_alpha_dropout_", "feature_dropout_", "frobenius_norm", "from_file",
     "get_deterministic_debug_mode", "get_device_module", "get_num_interop_threads", "gru", "gru_cell", "has_lapack",
     "has_mkl", "has_openmp", "has_spectral", "instance_norm", "is_deterministic_algorithms_warn_only_enabled",

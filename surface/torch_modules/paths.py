@@ -57,14 +57,15 @@ VIEWS = {
 # Names of top-level `torch` that stand in `plugrad.native`.
 NATIVE = frozenset(
     (
-        "DisableTorchFunction DisableTorchFunctionSubclass Event FatalError StorageBase Stream alpha_dropout_ "
-        "batch_norm binary_cross_entropy_with_logits compiled_with_cxx11_abi conv_tbc dropout_ embedding_renorm_ "
-        "feature_alpha_dropout_ feature_dropout_ frobenius_norm from_file get_deterministic_debug_mode "
-        "get_device_module get_num_interop_threads gru gru_cell has_lapack has_mkl has_openmp has_spectral "
-        "instance_norm is_deterministic_algorithms_warn_only_enabled is_distributed is_vulkan_available kl_div "
-        "legacy_contiguous_format lobpcg lstm lstm_cell nuclear_norm pca_lowrank poisson_nll_loss rnn_relu "
-        "rnn_relu_cell rnn_tanh rnn_tanh_cell segment_reduce set_anomaly_enabled set_deterministic_debug_mode "
-        "set_flush_denormal set_num_interop_threads slice_copy svd_lowrank thread_safe_generator to_dlpack"
+        "DisableTorchFunction DisableTorchFunctionSubclass Event FatalError GradScaler StorageBase Stream "
+        "alpha_dropout_ batch_norm binary_cross_entropy_with_logits compiled_with_cxx11_abi conv_tbc dropout_ "
+        "embedding_renorm_ feature_alpha_dropout_ feature_dropout_ frobenius_norm from_file "
+        "get_deterministic_debug_mode get_device_module get_num_interop_threads gru gru_cell has_lapack has_mkl "
+        "has_openmp has_spectral instance_norm is_deterministic_algorithms_warn_only_enabled is_distributed "
+        "is_vulkan_available kl_div legacy_contiguous_format lobpcg lstm lstm_cell nuclear_norm pca_lowrank "
+        "poisson_nll_loss rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell segment_reduce set_anomaly_enabled "
+        "set_deterministic_debug_mode set_flush_denormal set_num_interop_threads slice_copy svd_lowrank "
+        "thread_safe_generator to_dlpack"
     ).split()
 )
 
