@@ -21,6 +21,8 @@ AROUND = {
         assert first == 4 and second.args == (4,) and second.kwargs == {"bias": False}
         """,
     ),
+    ("mixed_precision.md", 0): ("", "assert scaler.get_scale() in (2.0**15, 2.0**16) and loss.dtype is torch.float32"),
+    ("programs.md", 0): ("", "assert torch is plugrad and 'plugrad' in torch.__version__"),
     ("plugins.md", 0): ("", "assert plugrad.backends.fallbacks() == {}"),
     ("safety.md", 0): ("", "assert x.grad.tolist() == [0.0, 0.5]"),
     ("safety.md", 2): (
@@ -51,7 +53,10 @@ FAILING = {
     ("check.md", 0): (LookupError, "there is nothing named 'plugrad-foo' to check"),  # it is installed nowhere
     ("safety.md", 1): (RuntimeError, "saved by ExpBackward0"),
 }
-PAGES = ("README.md", "architecture.md", "check.md", "checkpoints.md", "interception.md", "plugins.md", "safety.md")
+PAGES = (
+    "README.md", "architecture.md", "check.md", "checkpoints.md", "interception.md", "mixed_precision.md", "plugins.md",
+    "programs.md", "safety.md",
+)  # fmt: skip
 
 
 def programs(page):

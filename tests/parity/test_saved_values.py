@@ -25,7 +25,8 @@ OPS = twins.public_ops()
 HARMLESS = {
     "of what PyTorch keeps, backward needs only the shape": """
         adaptive_avg_pool1d input 0, adaptive_avg_pool2d input 0, adaptive_avg_pool3d input 0, avg_pool1d input 0,
-        avg_pool2d input 0, avg_pool3d input 0, complex input 0, complex input 1, cummax input 0, cummin input 0,
+        avg_pool2d input 0, avg_pool3d input 0, complex input 0, complex input 1, conv_tbc input 2, cummax input 0,
+        cummin input 0,
         fractional_max_pool2d input 0, fractional_max_pool2d_with_indices input 0, fractional_max_pool3d input 0,
         fractional_max_pool3d_with_indices input 0, gather input 0, index_add input 2, index_copy input 2,
         layer_norm input 2, masked_select input 0, native_layer_norm input 2, nll_loss input 0, pad input 0,
@@ -49,7 +50,7 @@ HARMLESS = {
         grid_sampler input 1, grid_sampler_2d input 0, grid_sampler_2d input 1, grid_sampler_3d input 0,
         grid_sampler_3d input 1, linalg_householder_product input 0, linalg_lu_solve input 1, linalg_vander input 0,
         lu_solve input 2, multi_margin_loss input 0, multi_margin_loss input 2, multilabel_margin_loss input 0,
-        multilabel_margin_loss input 1, mvlgamma input 0, pdist input 0, renorm input 0, triangular_solve input 0,
+        multilabel_margin_loss input 1, mvlgamma input 0, ormqr input 0, ormqr result 0, pdist input 0, renorm input 0, triangular_solve input 0,
         vdot input 0""",
 }
 # What is refused here alone.
@@ -59,7 +60,7 @@ REFUSED = {
     "singular and eigenvectors are computed in backward, not already in forward": """
         linalg_cond input 0, linalg_eigvals input 0, linalg_matrix_norm input 0, linalg_svdvals input 0""",
     "PyTorch multiplies a copy, which it makes to lay out the operands": """
-        instance_norm input 1, kron input 0, kron input 1, matmul input 0, matmul input 1, tensordot input 0,
+        instance_norm input 1, norm_except_dim input 0, kron input 0, kron input 1, matmul input 0, matmul input 1, tensordot input 0,
         tensordot input 1""",
     "PyTorch keeps the scaled input": "scaled_dot_product_attention input 1, ndtr input 0",
     "PyTorch keeps the result, from which the gradient of a negative modulus can't be told": """

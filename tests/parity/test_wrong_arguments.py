@@ -143,7 +143,7 @@ def test_what_is_said_names_the_op_and_the_argument():
         ("T.optim.Adam(T.nn.Linear(2, 2))", "for one tensor write [tensor], for a module module.parameters()"),
         ("T.optim.SGD([x], 'a')", "lr must be a number, not str"),
         ("T.randint(5)", "randint() takes a tuple of ints as its size: write randint(10, (2, 3))"),
-        ("T.autograd.grad(3, x)", "outputs must be Tensors, got ['int']"),
+        ("T.autograd.grad(3, x)", "expected Tensors or GradientEdges, got int"),
         ("T.randint_like(x)", "lacks the end of the range"),
         ("T.nn.Parameter([1.0])", "'list' object has no attribute 'detach': Parameter(data) takes a tensor as data"),
         ("T.nn.Buffer(3)", "'int' object has no attribute 'detach': Buffer(data) takes a tensor as data"),

@@ -218,11 +218,6 @@ def test_vector_to_parameters_shares_memory():
     assert all(w.is_leaf and w.requires_grad for w in weights)
 
 
-def test_what_is_not_there_says_so():
-    with pytest.raises(NotImplementedError, match="weight_norm"):
-        plugrad.nn.utils.weight_norm(plugrad.nn.Linear(2, 2))
-
-
 def test_iterable_dataset():
     data = part(plugrad, "utils.data")
 
@@ -404,7 +399,7 @@ def test_cuda_without_a_device():
     assert cuda.device_count() == 0 and cuda.memory_allocated() == 0
     cuda.manual_seed_all(0)
     cuda.empty_cache()
-    with pytest.raises(RuntimeError, match="CUDA can't be used here: "):
+    with pytest.raises(AssertionError, match="CUDA can't be used here: "):
         cuda.synchronize()
 
 
