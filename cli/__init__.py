@@ -22,7 +22,7 @@ MODULES = {  # command: the module whose COMMANDS it is among
     "ops": "ops", "check": "check", "gradcheck": "gradcheck", "new": "new", "coverage": "coverage",
     "plugins": "plugins", "why": "plugins", "prefer": "plugins", "doctor": "doctor", "run": "run",
     "migrate": "migrate", "stubs": "stubs",
-    **dict.fromkeys((*KINDS, "backends"), "listings"),
+    **dict.fromkeys((*(kind.replace("_", "-") for kind in KINDS), "backends"), "listings"),
 }  # fmt: skip
 
 

@@ -15,8 +15,7 @@ def stubs(
 ):
     """Write stubs (.pyi) of all that is registered, plugins' names included.
 
-    Plugrad's own come with it. Type checkers see those of third-party plugins, too, once they are written:
-    pyright reads `typings` by itself, mypy with `mypy_path = "typings"`.
+    Type checkers then see the names of third-party plugins, too: pyright by itself, mypy if mypy_path says so.
     """
     refuse_unwritable(folder / "plugrad" / "__init__.pyi")
     paths = write(folder / "plugrad")

@@ -12,8 +12,8 @@ import warnings
 from bisect import bisect_right
 from collections import Counter
 
+import plugrad
 from plugrad.extend import LRScheduler, collect, hookimpl
-from plugrad.optim.lr_scheduler import EPOCH_DEPRECATION_WARNING
 
 
 class _ByFunction(LRScheduler):
@@ -301,7 +301,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Look at the measure of one more epoch, a number or a tensor of one element."""
         value = float(metrics)
         if epoch is not None:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+            warnings.warn(plugrad.optim.lr_scheduler.EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         with self.uninterrupted():
             self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
             if self._is_better(value):

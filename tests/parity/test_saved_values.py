@@ -26,11 +26,10 @@ HARMLESS = {
     "of what PyTorch keeps, backward needs only the shape": """
         adaptive_avg_pool1d input 0, adaptive_avg_pool2d input 0, adaptive_avg_pool3d input 0, avg_pool1d input 0,
         avg_pool2d input 0, avg_pool3d input 0, complex input 0, complex input 1, conv_tbc input 2, cummax input 0,
-        cummin input 0,
-        fractional_max_pool2d input 0, fractional_max_pool2d_with_indices input 0, fractional_max_pool3d input 0,
-        fractional_max_pool3d_with_indices input 0, gather input 0, index_add input 2, index_copy input 2,
-        layer_norm input 2, masked_select input 0, native_layer_norm input 2, nll_loss input 0, pad input 0,
-        put input 2, take input 0, take_along_dim input 0""",
+        cummin input 0, fractional_max_pool2d input 0, fractional_max_pool2d_with_indices input 0,
+        fractional_max_pool3d input 0, fractional_max_pool3d_with_indices input 0, gather input 0, index_add input 2,
+        index_copy input 2, layer_norm input 2, masked_select input 0, native_layer_norm input 2, nll_loss input 0,
+        pad input 0, put input 2, take input 0, take_along_dim input 0""",
     "PyTorch keeps the input of a transform only to know that it was real": """
         fft input 0, ifft input 0, ihfft input 0, ihfft2 input 0, ihfftn input 0, rfft input 0, rfft2 input 0,
         rfftn input 0, stft input 0""",
@@ -42,16 +41,17 @@ HARMLESS = {
         linalg_lu result 0, linalg_lu result 1, linalg_lu result 2""",
     "where the maxima are is found again in the input": """
         adaptive_max_pool1d_with_indices result 1, adaptive_max_pool2d_with_indices result 1,
-        adaptive_max_pool3d_with_indices result 1, max_pool1d_with_indices result 1, max_pool2d_with_indices result 1,
-        max_pool3d_with_indices result 1""",
+        adaptive_max_pool3d_with_indices result 1, max_pool1d_with_indices result 1,
+        max_pool2d_with_indices result 1, max_pool3d_with_indices result 1""",
     "it is made of other ops, which keep what they made of the input": """
-        addbmm input 1, angle input 0, cholesky_solve input 0, combinations input 0, dist input 0, dist input 1,
-        embedding_bag input 1, embedding_bag input 2, grid_sample input 0, grid_sample input 1, grid_sampler input 0,
-        grid_sampler input 1, grid_sampler_2d input 0, grid_sampler_2d input 1, grid_sampler_3d input 0,
-        grid_sampler_3d input 1, linalg_householder_product input 0, linalg_lu_solve input 1, linalg_vander input 0,
-        lu_solve input 2, multi_margin_loss input 0, multi_margin_loss input 2, multilabel_margin_loss input 0,
-        multilabel_margin_loss input 1, mvlgamma input 0, ormqr input 0, ormqr result 0, pdist input 0, renorm input 0, triangular_solve input 0,
-        vdot input 0""",
+        addbmm input 1, angle input 0, cdist input 0, cdist input 1, cholesky_solve input 0, combinations input 0,
+        dist input 0, dist input 1, embedding_bag input 1, embedding_bag input 2, grid_sample input 0,
+        grid_sample input 1, grid_sampler input 0, grid_sampler input 1, grid_sampler_2d input 0,
+        grid_sampler_2d input 1, grid_sampler_3d input 0, grid_sampler_3d input 1,
+        linalg_householder_product input 0, linalg_lu_solve input 1, linalg_vander input 0, lu_solve input 2,
+        multi_margin_loss input 0, multi_margin_loss input 2, multilabel_margin_loss input 0,
+        multilabel_margin_loss input 1, mvlgamma input 0, ormqr input 0, ormqr result 0, pdist input 0,
+        renorm input 0, triangular_solve input 0, vdot input 0""",
 }
 # What is refused here alone.
 REFUSED = {
@@ -60,8 +60,8 @@ REFUSED = {
     "singular and eigenvectors are computed in backward, not already in forward": """
         linalg_cond input 0, linalg_eigvals input 0, linalg_matrix_norm input 0, linalg_svdvals input 0""",
     "PyTorch multiplies a copy, which it makes to lay out the operands": """
-        instance_norm input 1, norm_except_dim input 0, kron input 0, kron input 1, matmul input 0, matmul input 1, tensordot input 0,
-        tensordot input 1""",
+        instance_norm input 1, norm_except_dim input 0, kron input 0, kron input 1, matmul input 0, matmul input 1,
+        tensordot input 0, tensordot input 1""",
     "PyTorch keeps the scaled input": "scaled_dot_product_attention input 1, ndtr input 0",
     "PyTorch keeps the result, from which the gradient of a negative modulus can't be told": """
         polar input 0, polar input 1""",

@@ -104,7 +104,7 @@ def test_a_program_registers_its_own():
         distributions.Triangular  # noqa: B018
 
 
-GUEST = """
+STRANGER = """
 import plugrad
 from plugrad.distributions import Distribution, Normal, constraints, register_kl
 from plugrad.extend import collect, hookimpl
@@ -131,11 +131,11 @@ def plugrad_distributions():
 
 
 def test_a_third_partys_is_promised_and_loaded_at_its_first_use(tmp_path):
-    build(tmp_path, "plugrad-point", {"plugrad.distributions": {"Point": "point_guest"}}, point_guest=GUEST)
+    build(tmp_path, "plugrad-point", {"plugrad.distributions": {"Point": "point_stranger"}}, point_stranger=STRANGER)
     program = """
 import sys, plugrad as torch
 assert "plugrad.distributions" not in sys.modules
-assert "Point" in dir(torch.distributions) and "point_guest" not in sys.modules
+assert "Point" in dir(torch.distributions) and "point_stranger" not in sys.modules
 point = torch.distributions.Point(0.0)
 print(point, point.sample((2,)).shape, torch.distributions.kl_divergence(point, torch.distributions.Normal(0.0, 1.0)))
 """
