@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, op, scipy_of
 
@@ -19,6 +21,18 @@ def _first_bad(name, info):
     bad = info.ravel().nonzero()[0]
     where = f"(Batch element {bad[0]}): " if info.ndim else ""
     return RuntimeError(f"{name}: {where}The factorization has a zero on its diagonal; it can't be used to solve")
+
+
+def _check_pivots(name, pivots, n):
+    """Raise RuntimeError for row swaps that lead out of the matrix: LAPACK does not look, and writes there.
+
+    A row is swapped with row |p|, counted from 1; two rows in succession belong to a block if they are negative.
+    """
+    if not ((abs(pivots) >= 1) & (abs(pivots) <= n)).all():
+        raise RuntimeError(f"{name}: pivots must be rows from 1 to {n}, or their negatives, as of ldl_factor")
+    for swaps in pivots.reshape(-1, n).tolist():
+        if any(len(list(rows)) % 2 for in_block, rows in groupby(swaps, lambda swap: swap < 0) if in_block):
+            raise RuntimeError(f"{name}: negative pivots must come in pairs, as ldl_factor returns them, not {swaps}")
 
 
 @op(at=("linalg.ldl_factor_ex",), returns="LD pivots info", vjp=None)
@@ -108,6 +122,7 @@ def linalg_ldl_solve(xp, LD, pivots, B, *, hermitian=False):
     result = xp.zeros((*batch, *B.shape[-2:]), B.dtype)
     if not result.size:
         return result
+    _check_pivots(name, pivots, LD.shape[-1])
     LD, B = xp.broadcast_to(LD, (*batch, *LD.shape[-2:])), xp.broadcast_to(B, result.shape)
     pivots = xp.broadcast_to(pivots, (*batch, pivots.shape[-1]))
     solve = _lapack(xp, "trs", B.dtype, hermitian)
@@ -129,6 +144,13 @@ def linalg_ldl_solve_samples(make):
     A = make(3, 3, requires_grad=False)
     factors = plugrad.linalg.ldl_factor(A + A.mT)
     yield factors.LD, factors.pivots, make(3, 2, requires_grad=False)
+
+
+@linalg_ldl_solve.errors
+def linalg_ldl_solve_errors(make):
+    LD, B = make(2, 2, requires_grad=False), make(2, 1, requires_grad=False)
+    for swaps in ([1, 3], [0, 1], [-1, 2], [1, -(2**31)]):
+        yield RuntimeError, "pivots must", make.args(LD, plugrad.tensor(swaps, dtype=plugrad.int32), B)
 
 
 @composite(at=("ormqr", "Tensor.ormqr"), autocast={"cpu": "float32"})
