@@ -66,7 +66,7 @@ def cdist(F, x1, x2, p=2.0, compute_mode=None):
         raise ValueError(
             f"{compute_mode} is not a valid value for compute_mode; write one of {', '.join(_CDIST_MODES)}"
         )
-    apart = F.unsqueeze(x1, -2) - F.unsqueeze(x2, -3)
+    apart = F.unsqueeze(F.contiguous(x1), -2) - F.unsqueeze(F.contiguous(x2), -3)
     if p == 0:
         return F.sum(F.abs(F.sign(apart)), -1)  # a count, whose gradient is zero
     if not x1.shape[-1]:

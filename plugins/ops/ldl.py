@@ -47,7 +47,7 @@ def linalg_ldl_factor_ex(xp, A, *, hermitian=False, check_errors=False):
     """
     check_square("torch.linalg.ldl_factor_ex", A)
     batch, n = A.shape[:-2], A.shape[-1]
-    factors, pivots = xp.zeros_like(A), xp.zeros((*batch, n), "int32")
+    factors, pivots = xp.zeros(A.shape, A.dtype), xp.zeros((*batch, n), "int32")
     info = xp.zeros(batch, "int32")
     if n:
         factorize = _lapack(xp, "trf", A.dtype, hermitian)

@@ -342,6 +342,7 @@ def weight_norm(F, v, g, dim=0):
     >>> torch._weight_norm(torch.tensor([[3., 4.]]), torch.tensor([[10.]]))
     tensor([[6., 8.]])
     """
+    v = F.contiguous(v)
     return v * (g / F.norm_except_dim(v, 2, dim))
 
 

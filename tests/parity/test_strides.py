@@ -22,16 +22,17 @@ ALL, STRIDED, IMAGES = {"row-major", "transposed", "channels last"}, {"transpose
 # For a reason: the orders of inputs in which strides differ, and the ops.
 KNOWN = {
     "matrices are row-major here, and column-major where PyTorch has LAPACK's": (ALL, """
-        _lu_with_info cholesky_inverse cholesky_solve linalg_householder_product linalg_inv linalg_inv_ex linalg_lstsq
-        linalg_lu_factor linalg_lu_factor_ex linalg_lu_solve linalg_qr linalg_solve linalg_solve_ex
-        linalg_solve_triangular linalg_svd linalg_tensorinv lu lu_method lu_solve qr triangular_solve"""),
+        _lu_with_info cholesky_inverse cholesky_solve linalg_householder_product linalg_inv linalg_inv_ex
+        linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve linalg_lstsq linalg_lu_factor linalg_lu_factor_ex
+        linalg_lu_solve linalg_qr linalg_solve linalg_solve_ex linalg_solve_triangular linalg_svd linalg_tensorinv lu
+        lu_method lu_solve ormqr qr triangular_solve"""),
     "as before, and the sample has no transposed form": (ALL - STRIDED, "geqrf"),
     "the result is row-major here, and transposed in PyTorch, where it is made dimension by dimension": (ALL, """
         ihfft2 ihfftn nonzero nonzero_rows unravel_index"""),
     "the result is row-major here, and has the order of the input in PyTorch": (STRIDED, """
         alpha_dropout argsort diagonal_scatter dropout dropout1d dropout2d dropout3d dropout_legacy
-        feature_alpha_dropout feature_dropout fft2 fftn flip fliplr flipud functional_rrelu ifft2 ifftn index_put
-        local_response_norm msort put sort"""),
+        explicit_alpha_dropout explicit_feature_alpha_dropout feature_alpha_dropout feature_dropout fft2 fftn flip
+        fliplr flipud functional_rrelu ifft2 ifftn index_put local_response_norm msort put sort"""),
     "of operands with different orders PyTorch follows the first, NumPy the one with more dimensions": (STRIDED, """
         addcdiv addcmul addr chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v
         chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p

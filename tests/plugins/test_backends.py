@@ -190,7 +190,8 @@ def module_of_scipy(node):
 
 ATTRIBUTES = {"__name__"}
 CPU_ONLY = {"logaddexp.accumulate"}  # in kernels declared for the CPU
-NOT_ON_CUDA = {"special.airy": {"bessel.py"}}  # functions of SciPy without which ops fall back to the CPU
+# Functions of SciPy without which ops fall back to the CPU.
+NOT_ON_CUDA = {"linalg.lapack": {"ldl.py"}, "special.airy": {"bessel.py"}}
 
 
 def test_kernels_use_what_cupy_has():

@@ -144,7 +144,7 @@ class FakeModule(types.ModuleType):
             raise AttributeError(f"CuPy has no {dotted}")
         elif isinstance(value, numpy.ufunc):
             stand_in = FakeUfunc(value)
-        elif isinstance(value, type):
+        elif isinstance(value, type) and self._module is numpy:
             stand_in = FakeArray if value is numpy.ndarray else value
         elif callable(value):
             stand_in = _function(dotted, value)
@@ -191,7 +191,7 @@ class FakeUfunc:
         return call
 
 
-SCIPY = ("special", "linalg")
+SCIPY = ("special", "linalg", "sparse")
 
 
 class FakeRandom:
