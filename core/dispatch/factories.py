@@ -11,18 +11,21 @@ from plugrad.dispatch import interception, interpreter
 from plugrad.errors import flag
 from plugrad.graph import modes
 from plugrad.tensor.creation import dtype_argument, new, require_grad
+from plugrad.tensor.layouts import strided
 from plugrad.tensor.tensor import Tensor, write_out
 
 
-def create(op, values, dtype, place, requires_grad, out=None, inside=False):
+def create(op, values, dtype, place, requires_grad, out=None, layout=None, inside=False):
     """Run the kernel of a factory op on a device: the common part of `zeros`, `arange`, `randn`...
 
     `inside` is that of `interpreter.apply`.
     """
+    if layout is not None and layout is not strided:
+        _refuse_layout(op, layout)
     if modes.watched and not inside:
         options = {"dtype": dtype, "device": place, "requires_grad": requires_grad, "out": out}
         return interception.factory(
-            op, values, options, lambda: create(op, values, dtype, place, requires_grad, out, True)
+            op, values, options, lambda: create(op, values, dtype, place, requires_grad, out, inside=True)
         )
     error = op.wrong(values)
     if error is not None:
@@ -65,6 +68,14 @@ def create(op, values, dtype, place, requires_grad, out=None, inside=False):
     if out is not None:
         return write_out(op, tensor, out)
     return require_grad(tensor, requires_grad)
+
+
+def _refuse_layout(op, given):
+    if op.name.startswith("signal_"):
+        raise ValueError(f"{op.names[0]} makes strided tensors only, got layout={given}")
+    if not isinstance(given, type(strided)):
+        raise TypeError(f"{op.name}(): argument 'layout' must be torch.layout, not {type(given).__name__}")
+    raise NotImplementedError(f"{op.name} makes strided tensors only, got layout={given}; write x.to_sparse() after it")
 
 
 def failed(op, values, raw, error):

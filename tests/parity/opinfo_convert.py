@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import opinfo_binding as binding
 import torch
@@ -42,7 +44,7 @@ class Converter:
         return self.constant(value)
 
     def constant(self, value):
-        """dtype, device, memory format, layout or generator; anything else is Python's and passes."""
+        """dtype, device, memory format, layout, generator or options of nn; anything else is Python's and passes."""
         if isinstance(value, torch.dtype | torch.memory_format | torch.layout):
             name = str(value).removeprefix("torch.")
             if isinstance(value, torch.layout) and not hasattr(self.target, name):
@@ -54,6 +56,9 @@ class Converter:
             return self.target.device(str(value))
         if isinstance(value, torch.Generator):
             return self.target.Generator().manual_seed(value.initial_seed())
+        if dataclasses.is_dataclass(value) and type(value).__module__.startswith("torch.nn."):
+            settings = {field.name: self(getattr(value, field.name)) for field in dataclasses.fields(value)}
+            return getattr(self.target.nn, type(value).__name__)(**settings)
         return (
             binding.rebind(value, self.target) if callable(value) and not isinstance(value, type) else value
         )

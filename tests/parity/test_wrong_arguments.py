@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 
 import numpy
@@ -195,6 +196,20 @@ def test_absent_modules_of_pytorch_say_so(name):
         pytest.skip("it is here now")
     with pytest.raises(AttributeError, match=f"torch.{name}, a module"):
         getattr(plugrad, name)
+
+
+@pytest.mark.parametrize("name", ["arange", "eye", "ones", "hann_window", "signal.windows.hann"])
+def test_another_layout_is_refused_where_a_tensor_is_created(name):
+    makers = [operator.attrgetter(name)(library) for library in (torch, plugrad)]
+    dense = [maker(3, layout=library.strided) for maker, library in zip(makers, (torch, plugrad), strict=True)]
+    numpy.testing.assert_allclose(dense[1].numpy(), dense[0].numpy(), rtol=1e-6)
+    for layouts in ((torch.sparse_coo, plugrad.sparse_coo), (3, 3)):
+        errors = []
+        for maker, layout in zip(makers, layouts, strict=True):
+            with pytest.raises((RuntimeError, ValueError, TypeError)) as caught:
+                maker(3, layout=layout)
+            errors.append(caught.type)
+        assert issubclass(errors[1], errors[0])
 
 
 def test_names_are_offered_where_they_are_near():
