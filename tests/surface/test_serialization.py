@@ -191,6 +191,16 @@ def test_mmap(tmp_path):
         torch.load(written(base), mmap=True)
 
 
+@pytest.fixture
+def no_session(monkeypatch):
+    """What the process registered by itself is not among the plugins, until the test ends."""
+    from plugrad import registry
+
+    for name in [name for name, plugin in registry.plugins.items() if plugin.distribution == "session"]:
+        monkeypatch.delitem(registry.plugins, name)
+
+
+@pytest.mark.usefixtures("no_session")
 def test_readable_without_plugrad(tmp_path):
     path = tmp_path / "model.pt"
     torch.save({"w": torch.tensor([1.0, 2.0])}, path)
@@ -200,6 +210,7 @@ def test_readable_without_plugrad(tmp_path):
     assert numpy.load(path)["data/0"].tolist() == [1.0, 2.0]
 
 
+@pytest.mark.usefixtures("no_session")
 def test_checkpoints_know_their_plugins(monkeypatch):
     from plugrad.registry import loader
 
