@@ -450,8 +450,8 @@ class NLLLoss2d(nll_loss.loss_module):
 
     @staticmethod
     def samples(make):
-        """Yield nothing: it is tested as NLLLoss."""
-        yield from ()
+        """Yield what NLLLoss is called with: nothing to construct, scores and classes."""
+        yield (), make.args(make(2, 3), make.ints(2, high=3))
 
 
 @hookimpl

@@ -102,6 +102,8 @@ def forward_mode(op, device):
         tangents = [make(*t.shape, dtype=t.dtype, requires_grad=False) for t in leaves]
         _, forward = plugrad.func.jvp(function, tuple(t.detach() for t in leaves), tuple(tangents))
         told = numpy.concatenate([reals(y) for y in forward])
+        if not op.once:
+            _reverse_twice(function, leaves, tangents, told, label)
         slopes, base = _slopes(function, leaves, tangents)
         span, size = (float(numpy.nanmax(numpy.abs([0.0, *values]))) for values in (told, base))
         allowed = TRUST * slopes.error + 1e-6 * numpy.abs(slopes.value) + 1e-9 * (span + size)
@@ -113,6 +115,22 @@ def forward_mode(op, device):
                 f"{label}, value {place} of the result: func.jvp gives {told[place]:.9g} along a random direction, "
                 f"measured is {slopes.value[place]:.9g}"
             )
+
+
+def _reverse_twice(function, leaves, tangents, told, label) -> None:
+    """Assert that the gradient's derivative by what arrives from above is the derivative along a direction, too."""
+    inputs = [t.detach().requires_grad_() for t in leaves]
+    outputs = [y for y in tensors_in(function(*inputs)) if y.requires_grad]
+    arriving = [plugrad.zeros_like(y, requires_grad=True) for y in outputs]
+    grads = plugrad.autograd.grad(outputs, inputs, arriving, create_graph=True, allow_unused=True)
+    pairs = [(g, t) for g, t in zip(grads, tangents, strict=True) if g is not None and g.requires_grad]
+    if len(pairs) < sum(g is not None for g in grads):
+        raise AssertionError(f"{label}: the gradient does not depend on what arrives at it from above")
+    gradients, directions = [g for g, _ in pairs], [t for _, t in pairs]
+    along = plugrad.autograd.grad(gradients, arriving, directions, materialize_grads=True)
+    twice = numpy.concatenate([reals(y) for y in along])
+    if twice.shape == told.shape and not numpy.allclose(twice, told, 1e-5, 1e-8, equal_nan=True):
+        raise AssertionError(f"{label}: func.jvp gives {told}, the gradient's gradient along that direction {twice}")
 
 
 def _slopes(function, leaves, tangents):

@@ -266,7 +266,6 @@ def wrong(T):
     for options in ({"lr": tensor(0.1)}, {"betas": (tensor(0.9), tensor(0.99))}, {"fused": True}):
         yield lambda options=options: O.Adam([p()], **options, foreach=True)
     yield lambda: O.Adam([p()], differentiable=True, fused=True)
-    yield lambda: O.Adam([graded(p())], capturable=True).step()  # of a graph, which the CPU has not
     yield lambda: O.SGD([graded(p())], differentiable=True).step()  # nothing is recorded before a leaf
     both = graded(p())
     yield lambda: [O.Adam([both], betas=(tensor(0.9), tensor(0.99))).step(), both]
