@@ -13,8 +13,8 @@ from plugrad import errors, extend, registry
 from plugrad.extend.session import kind_of
 
 ORDER = (
-    "ops", "kernels", "losses", "layers", "optimizers", "schedulers", "inits", "distributions", "backends", "compilers",
-    "hooks",
+    "ops", "kernels", "losses", "layers", "optimizers", "schedulers", "inits", "init_policies", "distributions",
+    "backends", "compilers", "hooks",
 )  # fmt: skip
 
 

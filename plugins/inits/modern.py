@@ -12,7 +12,7 @@ _LEFT = 0.87962566103423978
 
 
 def modern(module, place):
-    """Initialise a layer as is usual today, and return whether it is one that this policy knows.
+    """Initialise a layer as is usual today; return whether the policy knows it.
 
     He et al., arXiv:1502.01852, before rectifiers; GPT-2's factor at the ends of residual branches; orthogonal
     recurrent matrices, arXiv:1312.6120, and a forget gate that begins open, R. Jozefowicz et al., 2015.
