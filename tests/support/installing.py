@@ -27,9 +27,10 @@ def installed(distribution, **records):
         loader.load(plugin)
         yield plugin
     finally:
-        for entry in list({id(entry): entry for entry in plugin.brought.values()}.values()):
-            session._withdraw(plugin, entry)
+        entries = list({id(entry): entry for entry in plugin.brought.values()}.values())
+        names = [name for entry in entries for name in session._withdraw(plugin, entry)]
         for key in [key for key, op in registry.ops.items() if op.provider is plugin]:
             del registry.ops[key]
         del loader.plugins[plugin.id], sys.modules[name]
         loader._manager.unregister(name=plugin.id)
+        session._follow(names)
