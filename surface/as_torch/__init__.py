@@ -69,8 +69,7 @@ class _TorchNames:
         hidden = vars(sys.modules[parent]).get(own) if parent in sys.modules else None
         if hidden is not None and real in _HIDDEN:
             raise ModuleNotFoundError(f"No module named {name!r}; {name} is a {type(hidden).__name__}", name=name)
-        known = real in sys.modules or importlib.util.find_spec(real) is not None
-        return ModuleSpec(name, cls) if known else None
+        return ModuleSpec(name, cls) if real in sys.modules or _exists(real) else None
 
     @staticmethod
     def create_module(spec):
@@ -81,6 +80,13 @@ class _TorchNames:
         """Put plugrad's module into the place of the empty one."""
         name = module.__spec__.name
         sys.modules[name] = imported(f"plugrad{name.removeprefix('torch')}")
+
+
+def _exists(module) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # nor is there the package that it would be in
+        return False
 
 
 def run(arguments) -> int:

@@ -21,6 +21,7 @@ def classes():
     return [one for one in modules if one.__name__ not in CONTAINERS and not hasattr(one, "cls_to_become")]
 
 
+@pytest.mark.filterwarnings("ignore:`NLLLoss2d` has been deprecated:FutureWarning")
 @pytest.mark.parametrize("cls", classes(), ids=lambda cls: cls.__name__)
 def test_a_layer_has_a_function_that_gives_its_bits(cls):
     function = getattr(F, function_name(cls))
