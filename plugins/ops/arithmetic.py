@@ -1,4 +1,4 @@
-"""Sums, products and quotients."""
+"""Sums, differences and products, signs, and what lies between two tensors."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from plugrad.extend import (
     elementwise,
     hookimpl,
     is_integer,
-    is_integral,
     is_single_or_double,
     unary,
 )
 
-from ._checks import BOOL, BOOL_OR_COMPLEX, INTEGER, INTEGRAL, is_number, number, refuse
+from ._checks import BOOL, INTEGER, INTEGRAL, is_number, number, refuse
 
 _ONE = 1  # an alpha that is this very int scales nothing; True and 1.0 have to be looked at
 
@@ -40,13 +39,6 @@ def _scaled(xp, input, other, alpha):
     # Of two numbers one, whose dtype counts for nothing; integers go through int64, which wraps around.
     keeps = hasattr(other, "dtype") or hasattr(array, "dtype") and is_integer(array.dtype)
     return scaled if keeps else scaled.item()
-
-
-def _check_divisor(xp, input, other):
-    """Integer division by zero is an error; NumPy would answer 0."""
-    array = other if hasattr(other, "dtype") else xp.asarray(input)
-    if is_integer(array.dtype) and not xp.all(other):
-        raise RuntimeError("ZeroDivisionError")
 
 
 # ---------------------------------------------------------------- sums
@@ -194,208 +186,6 @@ def addcmul_vjp_tensor1(F, g, tensor2, value):
 @addcmul.vjp("tensor2")
 def addcmul_vjp_tensor2(F, g, tensor1, value):
     return g * conj(F, tensor1 if value == 1 else tensor1 * value)
-
-
-# ---------------------------------------------------------------- quotients
-
-
-@binary(promote="float", name="div", at=("true_divide", "Tensor.true_divide"), numbers="any")
-def true_divide(xp, input, other):
-    """Quotient of two tensors; of integers it is a float.
-
-    >>> import plugrad as torch
-    >>> torch.true_divide(torch.tensor([1, 2]), 2)
-    tensor([0.5000, 1.0000])
-    """
-    return xp.true_divide(input, other)
-
-
-@true_divide.vjp("input")
-def true_divide_vjp_input(F, g, other):
-    return g / conj(F, other)
-
-
-@true_divide.vjp("other")
-def true_divide_vjp_other(F, g, input, other):
-    return -g * conj(F, input / other / other)
-
-
-@composite(
-    name="div_rounded",
-    at=("div", "divide", "Tensor.div", "Tensor.divide"),
-    inplace=True,
-    kinds={"input": "tensor|number", "other": "tensor|number"},
-)
-def div(F, input, other, *, rounding_mode=None):
-    """Quotient of two tensors, optionally rounded.
-
-    Args:
-        input, other: tensors or numbers that broadcast together.
-        rounding_mode: None (true division), "trunc" (towards zero) or "floor" (downwards).
-
-    >>> import plugrad as torch
-    >>> torch.div(torch.tensor([-7., 7.]), 2, rounding_mode="trunc")
-    tensor([-3.,  3.])
-    """
-    if rounding_mode is None:
-        return F.div(input, other)
-    if rounding_mode == "floor":
-        return F.floor_divide(input, other)
-    if rounding_mode == "trunc":
-        return F.div_trunc(input, other)
-    raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
-
-
-@div.samples
-def div_rounded_samples(make):
-    yield make.args(make(3, 4), make(4, low=0.5, high=3), rounding_mode="floor")
-    yield make.args(make(3, 4), make(4, low=0.5, high=3), rounding_mode="trunc")
-    yield make(3, 4), make(4, low=0.5, high=3)
-
-
-@binary(node="DivBackward2", numbers="any")
-def floor_divide(xp, input, other):
-    """Quotient of two tensors rounded downwards; integers stay integers.
-
-    Errors: `RuntimeError` when an integer is divided by zero.
-
-    >>> import plugrad as torch
-    >>> torch.floor_divide(torch.tensor([-7, 7]), 2)
-    tensor([-4,  3])
-    """
-    refuse(BOOL_OR_COMPLEX, "div_floor_cpu", input, other)
-    _check_divisor(xp, input, other)
-    return xp.floor_divide(input, other)
-
-
-@floor_divide.vjp("input", "other")
-def floor_divide_vjp(F, g, input, other):  # as in PyTorch both are kept, though steps have no slope
-    return F.zeros_like(g), F.zeros_like(g)
-
-
-@binary(at=(), inplace=False, node="DivBackward2", numbers="any")
-def div_trunc(xp, input, other):
-    """Quotient of two tensors rounded towards zero."""
-    refuse(BOOL_OR_COMPLEX, "div_trunc_cpu", input, other)
-    kind = (input if hasattr(input, "dtype") else other).dtype.kind
-    if kind == "f":
-        return xp.trunc(xp.true_divide(input, other))
-    _check_divisor(xp, input, other)
-    quotient = xp.floor_divide(input, other)
-    if kind == "u":
-        return quotient
-    inexact = xp.multiply(quotient, other) != input
-    return quotient + (inexact & (quotient < 0)).astype(quotient.dtype)
-
-
-@div_trunc.vjp("input", "other")
-def div_trunc_vjp(F, g, input, other):
-    return F.zeros_like(g), F.zeros_like(g)
-
-
-@binary(numbers="both")
-def remainder(xp, input, other):
-    """Remainder of the division rounded downwards: the sign is that of `other`.
-
-    Errors: `RuntimeError` when an integer is divided by zero.
-
-    >>> import plugrad as torch
-    >>> torch.remainder(torch.tensor([-3., 3.]), 2)
-    tensor([1., 1.])
-    """
-    refuse(BOOL_OR_COMPLEX, "remainder_cpu", input, other)
-    _check_divisor(xp, input, other)
-    result = xp.remainder(input, other)
-    if result.dtype.kind != "f":
-        return result
-    return xp.where(result == 0, xp.copysign(result, input), result)  # NumPy gives zero the sign of `other`
-
-
-@remainder.vjp("input")
-def remainder_vjp_input(F, g):
-    return g
-
-
-@remainder.vjp("other")
-def remainder_vjp_other(F, g, input, other):
-    return -g * F.floor_divide(input, other)
-
-
-@binary()
-def fmod(xp, input, other):
-    """Remainder of the division rounded towards zero: the sign is that of `input`.
-
-    Errors: `RuntimeError` when an integer is divided by zero.
-
-    >>> import plugrad as torch
-    >>> torch.fmod(torch.tensor([-3., 3.]), 2)
-    tensor([-1.,  1.])
-    """
-    refuse(BOOL_OR_COMPLEX, "fmod_cpu", input, other)
-    _check_divisor(xp, input, other)
-    return xp.fmod(input, other)
-
-
-@fmod.vjp("input")
-def fmod_vjp_input(F, g):
-    return g
-
-
-@fmod.vjp("other")
-def fmod_vjp_other(F, g, input, other):
-    return -g * F.div_trunc(input, other)
-
-
-@elementwise(
-    tensors=("input", "tensor1", "tensor2"), kinds={"tensor1": "tensor", "tensor2": "tensor"},
-    autocast={"cuda": "promote"},
-)  # fmt: skip
-def addcdiv(xp, input, tensor1, tensor2, *, value=1):
-    """`input + value * tensor1 / tensor2` for float tensors.
-
-    >>> import plugrad as torch
-    >>> torch.addcdiv(torch.ones(2), torch.tensor([1., 2.]), torch.tensor([4., 4.]), value=2)
-    tensor([1.5000, 2.0000])
-    """
-    if is_integral(input.dtype):
-        raise RuntimeError(
-            "Integer division with addcdiv is no longer supported: it would truncate. Write "
-            "(input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for that, or give "
-            "float tensors."
-        )
-    quotient = xp.true_divide(tensor1, tensor2)
-    return xp.add(input, quotient if value == 1 else value * quotient)
-
-
-@addcdiv.vjp("input")
-def addcdiv_vjp_input(F, g):
-    return g
-
-
-@addcdiv.vjp("tensor1")
-def addcdiv_vjp_tensor1(F, g, tensor2, value):
-    return g * conj(F, value / tensor2)
-
-
-@addcdiv.vjp("tensor2")
-def addcdiv_vjp_tensor2(F, g, tensor1, tensor2, value):
-    return -g * conj(F, value * tensor1 / (tensor2 * tensor2))
-
-
-@unary(autocast={"cuda": "float32"})
-def reciprocal(xp, input):
-    """One divided by each element.
-
-    >>> import plugrad as torch
-    >>> torch.reciprocal(torch.tensor([2., 4.]))
-    tensor([0.5000, 0.2500])
-    """
-    return xp.true_divide(1, input)
-
-
-@reciprocal.vjp
-def reciprocal_vjp(F, g, y):
-    return -g * conj(F, y * y)
 
 
 # ---------------------------------------------------------------- signs

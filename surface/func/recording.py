@@ -1,0 +1,155 @@
+"""What all transforms share: arguments whose calls are recorded, gradients of the results, results for the caller."""
+
+from __future__ import annotations
+
+import functools
+
+import plugrad
+from plugrad import (
+    Tensor,
+    autograd,
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    nest,
+    no_grad,
+)
+from plugrad.arguments import is_int
+from plugrad.autograd.forward_ad import leaf_of, without_history
+
+
+class Recorded:
+    """Arguments of which some are to be differentiated by, ready for a recorded call.
+
+    `inputs` are the tensors to differentiate by: connected to the graph of those that require grad, else leaves, marked
+    with the transform that they belong to. A context manager: the transform is active inside.
+    """
+
+    active = True
+
+    def __init__(self, arguments):
+        tensors = [*nest.leaves(arguments)]
+        for leaf in tensors:
+            if not isinstance(leaf, Tensor):
+                raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
+        self.outer = any(tensor.requires_grad for tensor in tensors)
+        self.kept = is_grad_enabled()  # whether the results are recorded for whoever calls the transform
+        with enable_grad():
+            tensors = [t.clone() if t.is_inference() else t for t in tensors]
+            self.inputs = [t.view_as(t) if t.requires_grad else leaf_of(t) for t in tensors]
+        for tensor in self.inputs:
+            tensor.__dict__["_transform"] = self
+        self.arguments = nest.rebuild(arguments, iter(self.inputs))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.active = False
+
+    def lasting(self, outputs) -> bool:
+        """Whether gradients of the outputs depend on more than the inputs, so that they must be recorded too."""
+        if self.outer or not self.kept:
+            return self.kept
+        seen: set = set()
+        waiting = [output.grad_fn or output for output in outputs if output.requires_grad]
+        while waiting:
+            node = waiting.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            if isinstance(node, Tensor):
+                owner = node.__dict__.get("_transform")
+                if owner is None or owner is not self and owner.active:
+                    return True
+            else:
+                waiting += [edge for edge in node.edges if edge is not None]
+        return False
+
+
+def dependence_of(outputs, inputs, weights, create_graph, retain_graph=None):
+    """Return the gradients of the outputs; None where there is no dependence."""
+    pairs = [(output, weight) for output, weight in zip(outputs, weights) if output.requires_grad]
+    if not pairs:
+        return [None] * len(inputs)
+    return autograd.grad(
+        [output for output, _ in pairs], inputs, [weight for _, weight in pairs], create_graph=create_graph,
+        retain_graph=retain_graph or create_graph, allow_unused=True,
+    )  # fmt: skip
+
+
+def gradients_of(outputs, inputs, weights, create_graph, retain_graph=None):
+    """Return the gradients of the outputs; zeros where there is no dependence."""
+    grads = dependence_of(outputs, inputs, weights, create_graph, retain_graph)
+    return [plugrad.zeros_like(tensor) if grad is None else grad for grad, tensor in zip(grads, inputs)]
+
+
+def with_aux(value, has_aux, name) -> tuple:
+    """Return (the result of a function, what came beside it)."""
+    if not has_aux:
+        return value, None
+    if not (isinstance(value, tuple) and len(value) == 2):
+        raise RuntimeError(f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    return value
+
+
+def results_of(value, has_aux, name):
+    """Return (the result of a function, its tensors, what came beside it)."""
+    value, aux = with_aux(value, has_aux, name)
+    outputs = [*nest.leaves(value)]
+    for output in outputs:
+        if not isinstance(output, Tensor):
+            raise RuntimeError(f"{name}: expected f to return only tensors, got unsupported type {type(output)}")
+    return value, outputs, aux
+
+
+def refuse_complex(tensors, what, name):
+    """Raise RuntimeError for complex tensors: a Jacobian of theirs is two matrices, not one."""
+    for number, tensor in enumerate(tensors):
+        if tensor.is_complex():
+            raise RuntimeError(
+                f"{name}: Expected all {what}s to be real but received complex tensor at flattened {what} idx: "
+                f"{number}; use torch.view_as_real"
+            )
+
+
+def select(args, argnums, name):
+    """Return the arguments that `argnums` names, and a function that puts others in their places."""
+    if not is_int(argnums) and not (isinstance(argnums, tuple) and all(map(is_int, argnums))):
+        raise RuntimeError(f"{name}: argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
+    if len(set(numbers)) < len(numbers):
+        raise RuntimeError(f"{name}: argnums elements must be unique, got {argnums}")
+    for number in numbers:
+        if not -len(args) <= number < len(args):
+            raise RuntimeError(f"{name}: Got argnum={number}, but only {len(args)} positional inputs")
+    numbers = tuple(number % len(args) for number in numbers)
+
+    def put(values):
+        changed = list(args)
+        for number, value in zip(numbers, values):
+            changed[number] = value
+        return changed
+
+    return tuple(args[number] for number in numbers), put
+
+
+def detached(value, lasting):
+    """Return results for the caller: with their history only where something outside takes part in it."""
+    if lasting:
+        return value
+    return nest.change(lambda leaf: without_history(leaf) if isinstance(leaf, Tensor) else leaf, value)
+
+
+def outside_inference(function):
+    """Have a transform record what it differentiates in inference mode, too; its results can be written later."""
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        if not is_inference_mode_enabled():
+            return function(*args, **kwargs)
+        with inference_mode(False), no_grad():
+            return function(*args, **kwargs)
+
+    return call
