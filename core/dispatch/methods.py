@@ -12,7 +12,8 @@ from plugrad.dispatch import inplace
 from plugrad.needs import ASSIGNMENTS, METHODS, OPERATORS, REFLECTED, missing
 from plugrad.registry import events
 from plugrad.registry.lookup import kept
-from plugrad.tensor.tensor import CORE_NAMES, LazyMethod, Tensor
+from plugrad.registry.namespaces import LazyMethod
+from plugrad.tensor.tensor import CORE_NAMES, Tensor
 
 
 def _find_method(name):
@@ -27,13 +28,13 @@ def _find_method(name):
 def install_method(name: str) -> None:
     """Make an op a method; what the core itself defines is never replaced."""
     if name not in CORE_NAMES:
-        setattr(Tensor, name, LazyMethod(_find_method, name))
+        setattr(Tensor, name, LazyMethod(_find_method, Tensor, name))
 
 
 def install_inplace(name: str) -> None:
     """Give the op `name` its in-place method `name_`, unless an op of that name exists."""
     if f"{name}_" not in CORE_NAMES and not isinstance(Tensor.__dict__.get(f"{name}_"), LazyMethod):
-        setattr(Tensor, f"{name}_", LazyMethod(inplace.method, f"{name}_"))
+        setattr(Tensor, f"{name}_", LazyMethod(inplace.method, Tensor, f"{name}_"))
 
 
 def install_operators(only: str | None = None) -> None:

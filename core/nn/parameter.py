@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from plugrad import needs
 from plugrad.registry.namespaces import lazy_names
+from plugrad.tensor.copies import attributes_of
 from plugrad.tensor.overriding import disabled
-from plugrad.tensor.tensor import Tensor, _attributes
+from plugrad.tensor.tensor import Tensor
 
 __all__ = ["Parameter", "Buffer"]
 __getattr__, __dir__ = lazy_names(globals(), None, {
@@ -66,7 +67,7 @@ class Parameter(Tensor, metaclass=_MarkedType):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol):
-        return _rebuild_parameter, (type(self), self.data, self.requires_grad, _attributes(self))
+        return _rebuild_parameter, (type(self), self.data, self.requires_grad, attributes_of(self))
 
 
 def _detached(data, cls):

@@ -64,6 +64,36 @@ def namespace_module(home: str, doc: str, rooms: dict | None = None) -> types.Mo
     return module
 
 
+class LazyMethod:
+    """Stands in a class for a method, and replaces itself by the function when that is first looked up.
+
+    It is a plain class attribute rather than a `__getattr__`: a class with that makes every read of every attribute
+    three times slower.
+    """
+
+    __slots__ = ("find", "owner", "name")
+
+    def __init__(self, find, owner, name):
+        self.find, self.owner, self.name = find, owner, name
+
+    def __get__(self, instance, owner):
+        function = kept(partial(self.find, self.name), partial(setattr, self.owner, self.name))
+        return function.__get__(instance, owner) if instance is not None else function
+
+
+def lazy_methods(cls: type, rooms: dict) -> None:
+    """Give a class the methods that stand as functions in rooms beside the core; `rooms` as in lazy_names."""
+    look_up, _ = lazy_names({"__name__": cls.__module__}, None, rooms)
+
+    def find(name):
+        function = look_up(name)
+        function.__qualname__ = f"{cls.__qualname__}.{name}"
+        return function
+
+    for name in " ".join(rooms.values()).split():
+        setattr(cls, name, LazyMethod(find, cls, name))
+
+
 class Namespaces:
     """Finds `plugrad.ops.NAMESPACE`, and PyTorch's further module paths, for import statements."""
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import operator
-
 import numpy
 
 from plugrad.devices import dtypes
 from plugrad.errors import flag
 from plugrad.graph.modes import mode
-from plugrad.graph.versions import touch
 from plugrad.tensor import shared_memory
 from plugrad.tensor.layouts import lay_out
 
@@ -65,30 +62,6 @@ class Protocols:
         return array.copy() if copy else array
 
     __array_priority__ = 1000
-
-    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
-        """Run NumPy's ufuncs on tensors that need no gradient; refuse to lose a gradient silently."""
-        name, plain = ufunc.__name__, method == "__call__" and not out and not kwargs
-        if plain and len(inputs) == 2 and isinstance(inputs[0], numpy.generic):
-            operation = getattr(operator, _OPERATORS.get(name) or _TORCH_NAMES.get(name, name), None)
-            if operation is not None:  # a NumPy scalar on the left is a number, as on the right
-                return operation(inputs[0].item(), self)
-        for value in inputs:
-            if isinstance(value, Protocols) and value.requires_grad and mode.grad:
-                raise TypeError(
-                    f"numpy.{ufunc.__name__} on a Tensor that requires grad would lose its gradient: write "
-                    f"torch.{_TORCH_NAMES.get(ufunc.__name__, ufunc.__name__)}(...), or x.detach() if that is meant"
-                )
-        arrays = [value._shared() if isinstance(value, Protocols) else value for value in inputs]
-        if out is not None:
-            kwargs["out"] = tuple(value._shared() if isinstance(value, Protocols) else value for value in out)
-        result = getattr(ufunc, method)(*arrays, **kwargs)
-        for value in (*(out or ()), *inputs[: method == "at"]):
-            if isinstance(value, Protocols):
-                touch(value)
-        if isinstance(result, tuple):
-            return tuple(self._from_raw(numpy.asarray(item)) for item in result)
-        return self._from_raw(numpy.asarray(result))
 
     def __dlpack__(self, *, stream=None, **options):
         if self.requires_grad:
@@ -159,10 +132,3 @@ class Protocols:
 
     def __reversed__(self):
         return self.flip(0) if self._data.ndim else self
-
-
-_OPERATORS = {
-    "multiply": "mul", "subtract": "sub", "divide": "truediv", "floor_divide": "floordiv", "remainder": "mod",
-    "less": "lt", "greater": "gt", "less_equal": "le", "greater_equal": "ge", "not_equal": "ne",
-}  # fmt: skip
-_TORCH_NAMES = {"power": "pow", "equal": "eq"}  # others have NumPy's name, too

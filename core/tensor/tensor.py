@@ -10,22 +10,19 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from functools import partial
 
 import numpy
 
 from plugrad import registry
 from plugrad.devices import dtypes
-from plugrad.devices.device import device as _device
 from plugrad.devices.device import type_of
 from plugrad.errors import flag
 from plugrad.graph import rare
 from plugrad.graph.hooks import add_hook, add_tensor_hook, move_retained
-from plugrad.graph.modes import LEAF, enable_grad, inference_mode, levels, mode, tick
-from plugrad.graph.nodes import Node, OutputSlot
+from plugrad.graph.modes import LEAF, enable_grad, inference_mode, levels, mode
+from plugrad.graph.nodes import OutputSlot
 from plugrad.graph.versions import UNTRACKED, touch, version
-from plugrad.registry.lookup import kept
-from plugrad.registry.namespaces import lazy_names
+from plugrad.registry.namespaces import lazy_methods, lazy_names
 from plugrad.tensor import inference, shared_memory
 from plugrad.tensor.description import Description
 from plugrad.tensor.layouts import lay_out
@@ -34,23 +31,7 @@ from plugrad.tensor.protocols import Protocols
 from plugrad.tensor.views import Base, View, check_memory
 
 _new = object.__new__
-
-
-class LazyMethod:
-    """Stands in the class for a method that is an op, and replaces itself by the op's function at first use.
-
-    It is a plain class attribute rather than a `Tensor.__getattr__`: a class with `__getattr__` makes every read of
-    every attribute three times slower.
-    """
-
-    __slots__ = ("find", "name")
-
-    def __init__(self, find, name):
-        self.find, self.name = find, name
-
-    def __get__(self, instance, owner):
-        function = kept(partial(self.find, self.name), partial(setattr, Tensor, self.name))
-        return function.__get__(instance, owner) if instance is not None else function
+__getattr__, _ = lazy_names(globals(), None, {"legacy": "from_arguments", "tensor.copies": "_rebuild"})
 
 
 class Tensor(Description, Protocols):
@@ -71,7 +52,7 @@ class Tensor(Description, Protocols):
     edges = ()  # a leaf ends every walk backward
 
     def __new__(cls, *args, dtype=None, device=None, **kwargs):
-        tensor = _beside("from_arguments")(args, dtype, device)
+        tensor = __getattr__("from_arguments")(args, dtype, device)
         return tensor if cls is Tensor else subclass_of(cls, tensor)
 
     @classmethod
@@ -310,122 +291,14 @@ class Tensor(Description, Protocols):
         """Whether this tensor was made in `inference_mode`."""
         return inference.marked(self)
 
-    # ------------------------------------------------------------------------------------------ copies
-
-    def _transfer(self, place):
-        """Return a copy on another device; the gradient travels back."""
-        backend = lay_out(self)._type.backend
-        if self._type.symbolic:
-            backend.to_numpy(self._data)  # raises: there is no data
-        host = backend.to_numpy(self._data)
-        ttype = place.tensor_type(self._type.np)
-        result = make(ttype.device.put(host), ttype)
-        if ttype.device.type == self._type.device.type == "cpu" and result._data is self._data:
-            result._data = result._data.copy()
-        edge = self._live_edge()
-        if edge is not None and mode.grad:
-            node = TransferNode()
-            node.edges, node.saved, node.fit, node.rare = (self if edge is LEAF else edge,), (self.device,), None, None
-            node.seq = tick()
-            result._edge = node
-        return result
-
-    def __copy__(self):
-        copied = self._shallow(lay_out(self)._data)
-        copied.__dict__.update(_attributes(self))
-        return copied
-
-    def _shallow(self, data):
-        copied = _new(type(self))
-        copied._data, copied._view = data, None
-        copied._type = self._type if type(self) is not Tensor else self._type.plain
-        copied._edge = LEAF if self._edge is not None else None
-        return copied
-
     @staticmethod
     def _make_subclass(cls, data, require_grad=False):
         """Return a leaf of a subclass that shares the data of a tensor."""
         return subclass_of(cls, data).requires_grad_(require_grad)
 
-    def __deepcopy__(self, memo):
-        if id(self) in memo:
-            return memo[id(self)]
-        if not self.is_leaf:
-            raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
-                "moment: detach() it, or clone() it inside the graph"
-            )
-        copied = memo[id(self)] = self._shallow(self._copied_data(memo))
-        if mode.inference:
-            inference.mark(copied)
-        if self.grad is not None:
-            copied._grad = self.grad.__deepcopy__(memo)
-        attributes = _attributes(self)
-        if attributes:
-            from copy import deepcopy
-
-            copied.__dict__.update(deepcopy(attributes, memo))
-        return copied
-
-    def _copied_data(self, memo):
-        """Return a copy of the data; what shares memory on the CPU and is copied together shares it again."""
-        array = lay_out(self)._data
-        root = self._type.backend.storage(array)
-        if type(root) is not numpy.ndarray or root.base is not None or not root.flags.forc:
-            return array.copy() if self._type.symbolic else array.copy(order="K")
-        key = "storage", id(root)
-        if key not in memo:
-            memo[key] = root.copy(order="K")
-        start = array.ctypes.data - root.ctypes.data
-        return memo[key] if root is array else numpy.ndarray(array.shape, array.dtype, memo[key], start, array.strides)
-
-    def __reduce_ex__(self, protocol):
-        if self._type.symbolic:
-            host = tuple(self.shape), self._type.np
-        elif self._type.array_type is numpy.ndarray:  # a pickle may hand out its memory
-            host = shared_memory.export(self)
-        else:
-            host = self._type.backend.to_numpy(self._data)
-        return _rebuild, (type(self), host, str(self.device), self.requires_grad, _attributes(self))
-
     @staticmethod
     def _from_raw(array):
         return from_raw(array)
-
-
-class TransferNode(Node):
-    """A copy between devices: its gradient is copied back."""
-
-    __slots__ = ()
-    name = lambda self: "ToCopyBackward0"  # noqa: E731
-
-    def tensors(self):
-        return self.saved
-
-    def pull(self, F, g, saved, retain):
-        if isinstance(g, Tensor):
-            return (g.to(saved[0]),)
-        return (from_raw(g)._transfer(saved[0])._data,)
-
-
-_OWN = ("_hooks", "_post_accumulate_grad_hooks", "_accumulate", "_inference", "_tangents")  # not of copies
-
-
-def _attributes(tensor) -> dict:
-    """Return what users set on a tensor, and the marks that make it a Buffer."""
-    return {name: value for name, value in tensor.__dict__.items() if name not in _OWN}
-
-
-def _rebuild(cls, array, place, requires_grad, extra):
-    home = _device(place)
-    if isinstance(array, tuple):
-        data = home.backend.xp.empty(*array)
-    else:
-        data = home.put(array)
-    tensor = subclass_of(cls, make(data, home.tensor_type(data.dtype)))
-    tensor._edge = LEAF if requires_grad else None
-    tensor.__dict__.update(extra)
-    return tensor
 
 
 def subclass_of(cls, tensor):
@@ -513,25 +386,17 @@ def write_out(op, result, out):
 
 
 # Methods that are no ops and that few programs need, imported at first use; and those that PyTorch alone has.
-_METHODS = (
-    "_typed_storage apply_ as_subclass const_data_ptr dim_order eig hpu ipu is_distributed is_pinned is_set_to "
-    "is_shared lstsq map2_ map_ module_load mtia new pin_memory reinforce resize resize_as set_ share_memory_ solve "
-    "storage storage_type symeig untyped_storage xpu"
-)
-_ABSENT = (
-    "dequantize hash_tensor index int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale "
-    "q_zero_point qscheme record_stream slice_inverse to_mkldnn to_padded_tensor"
-)
-_SPARSE = (
-    "_indices _nnz _values ccol_indices coalesce col_indices crow_indices dense_dim hspmm indices is_coalesced "
-    "row_indices smm sparse_dim sparse_mask sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc "
-    "to_sparse_csr values"
-)
-_beside, _ = lazy_names({"__name__": __name__}, None, {
-    "tensor_methods": _METHODS, "absent": _ABSENT, "sparse.methods": _SPARSE, "legacy": "from_arguments"
+lazy_methods(Tensor, {
+    "tensor_methods": "_typed_storage apply_ as_subclass const_data_ptr dim_order eig hpu ipu is_distributed is_pinned "
+    "is_set_to is_shared lstsq map2_ map_ module_load mtia new pin_memory reinforce resize resize_as set_ "
+    "share_memory_ solve storage storage_type symeig untyped_storage xpu",
+    "absent": "dequantize hash_tensor index int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points "
+    "q_scale q_zero_point qscheme record_stream slice_inverse to_mkldnn to_padded_tensor",
+    "sparse.methods": "_indices _nnz _values ccol_indices coalesce col_indices crow_indices dense_dim hspmm indices "
+    "is_coalesced row_indices smm sparse_dim sparse_mask sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo "
+    "to_sparse_csc to_sparse_csr values",
+    "interchange.ufuncs": "__array_ufunc__",
 })  # fmt: skip
-for _name in f"{_METHODS} {_ABSENT} {_SPARSE}".split():
-    setattr(Tensor, _name, LazyMethod(_beside, _name))
 
 # Names that plugins can't take: what the class defines itself, and what `core_method` puts there.
 CORE_NAMES = {*Tensor.__dict__, *Description.__dict__, *Protocols.__dict__}

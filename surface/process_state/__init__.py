@@ -15,7 +15,7 @@ from itertools import chain
 from plugrad import registry
 from plugrad.process_state import settings
 from plugrad.registry import kernels, loader
-from plugrad.tensor.tensor import LazyMethod
+from plugrad.registry.namespaces import LazyMethod
 
 __all__ = ["Contained", "ProcessState"]
 
@@ -172,6 +172,8 @@ def _is_right(holder, name, before, now) -> bool:
         return True  # what Python itself keeps there
     if type(now) is LazyMethod or (code := _code(now)) is not None and code.co_name == "first_call":
         return _is_ours(now)  # it is looked up anew, since another plugin brought one
+    if type(before) is LazyMethod and _is_ours(now):  # a method that came from its room
+        return True
     if now is _GONE:  # a function that is found again when it is used
         return isinstance(holder, types.ModuleType) and hasattr(before, "__op__")
     if isinstance(before, _COUNTS) or (isinstance(holder, types.ModuleType) and name in _rebound(holder)):

@@ -250,6 +250,15 @@ def test_a_plugin_may_add_methods_and_use_other_ops_while_it_is_loaded(tmp_path)
     assert output(program, tmp_path) == "5 2.0\n"
 
 
+def test_a_plugin_may_be_the_first_to_use_a_method_that_stands_in_a_room(tmp_path):
+    uses = "import plugrad, copy\nplugrad.ones(2).untyped_storage(), plugrad.nn.Module().get_submodule('')\n"
+    build(
+        tmp_path, "plugrad-first", {"plugrad.ops": {"first": "plugrad_first"}},
+        plugrad_first=uses + op_module("first", "xp.sin(input)"),
+    )  # fmt: skip
+    assert output("import plugrad; print(plugrad.first(plugrad.zeros(1)))", tmp_path) == "tensor([0.])\n"
+
+
 def test_what_children_and_c_code_print_stays_off_the_standard_output(tmp_path):
     source = "import os, subprocess, sys\nsubprocess.run([sys.executable, '-c', 'print(1)'])\nos.write(1, b'2\\n')\n"
     build(tmp_path, "plugrad-loud", {"plugrad": {"loud": "plugrad_loud"}}, plugrad_loud=source + op_module("loud"))

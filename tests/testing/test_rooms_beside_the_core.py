@@ -69,7 +69,6 @@ PRIVATE = {
     "plugrad.queries -> plugrad.graph.modes",
     "plugrad.random -> plugrad.interrupts",
     "plugrad.overrides -> plugrad.graph.modes",
-    "plugrad.process_state -> plugrad.tensor.tensor",
     "plugrad.process_state.settings -> plugrad.devices.device",
     "plugrad.process_state.settings -> plugrad.graph.modes",
     "plugrad.process_state.settings -> plugrad.tensor.random",

@@ -1,0 +1,41 @@
+"""NumPy's functions of arrays on tensors: `numpy.exp(tensor)`."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy
+
+from plugrad import Tensor, is_grad_enabled
+from plugrad.autograd.graph import increment_version
+
+_OPERATORS = {
+    "multiply": "mul", "subtract": "sub", "divide": "truediv", "floor_divide": "floordiv", "remainder": "mod",
+    "less": "lt", "greater": "gt", "less_equal": "le", "greater_equal": "ge", "not_equal": "ne",
+}  # fmt: skip
+_TORCH_NAMES = {"power": "pow", "equal": "eq"}  # others have NumPy's name, too
+
+
+def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
+    """Run NumPy's ufuncs on tensors that need no gradient; refuse to lose a gradient silently."""
+    name, plain = ufunc.__name__, method == "__call__" and not out and not kwargs
+    if plain and len(inputs) == 2 and isinstance(inputs[0], numpy.generic):
+        operation = getattr(operator, _OPERATORS.get(name) or _TORCH_NAMES.get(name, name), None)
+        if operation is not None:  # a NumPy scalar on the left is a number, as on the right
+            return operation(inputs[0].item(), self)
+    for value in inputs:
+        if isinstance(value, Tensor) and value.requires_grad and is_grad_enabled():
+            raise TypeError(
+                f"numpy.{ufunc.__name__} on a Tensor that requires grad would lose its gradient: write "
+                f"torch.{_TORCH_NAMES.get(ufunc.__name__, ufunc.__name__)}(...), or x.detach() if that is meant"
+            )
+    arrays = [value._shared() if isinstance(value, Tensor) else value for value in inputs]
+    if out is not None:
+        kwargs["out"] = tuple(value._shared() if isinstance(value, Tensor) else value for value in out)
+    result = getattr(ufunc, method)(*arrays, **kwargs)
+    for value in (*(out or ()), *inputs[: method == "at"]):
+        if isinstance(value, Tensor):
+            increment_version(value)
+    if isinstance(result, tuple):
+        return tuple(self._from_raw(numpy.asarray(item)) for item in result)
+    return self._from_raw(numpy.asarray(result))
