@@ -135,6 +135,17 @@ class device(Region):
         return self
 
 
+class _Integers(dict):
+    """Python ints as 0-d arrays. Other numbers, 1.0 and True too, change the dtype of a result."""
+
+    __slots__ = ()
+
+    def get(self, value):
+        if type(value) is not int:
+            raise TypeError("the result is of another dtype")
+        return super().get(value)
+
+
 class TensorType:
     """A device and an element type: interned, so that one identity test compares both.
 
@@ -161,7 +172,8 @@ class TensorType:
         self.xp, self.array_type, self.symbolic = self.backend.xp, self.backend.array_type, self.backend.symbolic
         self.rare = self.symbolic or self.home is self  # whether every call takes the general path
         self.is_differentiable = element.is_floating_point or element.is_complex
-        self.constants: dict = {}  # Python numbers as 0-d arrays
+        # Python numbers as 0-d arrays; with bool any number gives another dtype
+        self.constants = None if element is dtypes.bool else _Integers() if dtypes.is_integral(self.np) else {}
 
     def variant(self) -> TensorType:
         """Return the variant of this type for tensors that have something rare about them."""

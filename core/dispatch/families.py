@@ -19,6 +19,7 @@ from plugrad.tensor.tensor import Tensor
 _REFLECTED = {name: dunder for dunder, name in REFLECTED.items()}
 
 _FLOATS = (dtypes.float32.numpy, dtypes.float64.numpy)  # what kernels of the fast path take
+_SERVES_INTEGERS = dict.fromkeys("bi", ("same", "bool", "index", "int64")) | {"u": ("same", "bool", "index")}
 _COMPUTE_IN = {"float16": "float32", "bfloat16": "float32"}  # as PyTorch's kernels on the CPU do
 
 
@@ -212,7 +213,9 @@ class Reduction(Op):
 
     def fast_kernel(self, ttype):
         """Return the kernel if the fast path serves tensors of this type; None sends them to the interpreter."""
-        return self.kernel_for(ttype.device.type) if ttype.np in _FLOATS and not ttype.symbolic else None
+        # NumPy adds up bool and signed integers as int64 by itself.
+        served = ttype.np in _FLOATS or self.promote in _SERVES_INTEGERS.get(ttype.np.kind, ())
+        return self.kernel_for(ttype.device.type) if served and not ttype.symbolic else None
 
     def __init__(self, function, *, promote="same", **options):
         super().__init__(function, promote=promote, **options)

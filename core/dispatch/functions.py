@@ -41,7 +41,7 @@ def _call(op, plan):
     writer = Writer(plan)
     text = writer.call()
     nodes = {f"node{mask}": cls for mask, cls in writer.nodes.items()}
-    return text, {"kernels": op.fast, "makers": NodeMakers(plan), **nodes}
+    return text, {"kernels": op.fast_kernels(plan), "makers": NodeMakers(plan), **nodes}
 
 
 def _public(op, text: str, more: dict):

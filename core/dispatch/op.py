@@ -42,13 +42,16 @@ def _served(op, ttype) -> bool:
 class FastKernels(dict):
     """The kernel of an op for each tensor type that its fast path serves; None sends others to the interpreter."""
 
-    __slots__ = ("op",)
+    __slots__ = ("op", "plan")
 
-    def __init__(self, op):
-        self.op = op
+    def __init__(self, op, plan=None):
+        self.op, self.plan = op, plan  # a plan that is no more than an array function may take integers, too
 
     def __missing__(self, ttype):
-        kernel = self[ttype] = self.op.fast_kernel(ttype) if _served(self.op, ttype) else None
+        kernel = self.op.fast_kernel(ttype) if _served(self.op, ttype) else None
+        if kernel is None and self.plan is not None and self.plan.takes_integers(ttype):
+            kernel = self.op.kernel_for(ttype.device.type)
+        self[ttype] = kernel
         return kernel
 
 
@@ -406,6 +409,10 @@ class Op:
         """
         plain = dtypes.is_native(ttype.np) and not dtypes.is_complex(ttype.np) and not ttype.symbolic
         return self.kernel_for(ttype.device.type) if plain else None
+
+    def fast_kernels(self, plan):
+        """Return the kernels of a plan's fast path by tensor type."""
+        return self.fast if plan.direct is None else FastKernels(self, plan)
 
     def prepare(self, values, raw, ttype):
         """Promote raw arguments in place; return the NumPy dtype of the result or None."""

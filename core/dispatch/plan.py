@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy
+
+from plugrad.devices.dtypes import is_integral
+
 ROLES = {
     "lead": "a tensor: its type is that of the call",
     "leads": "a list of tensors of one type",
@@ -46,9 +50,16 @@ class _Probe:
         return lambda *args: self.calls.append((name, args)) or self.calls
 
 
-def array_function(op, arity: int) -> str | None:
+class _Operand:
+    """Stands for an array, of a dtype if that is known: a kernel may refuse it."""
+
+    def __init__(self, **known):
+        vars(self).update(known)
+
+
+def array_function(op, arity: int, **known) -> str | None:
     """Return NAME if the kernel, with default options, is just `xp.NAME(*operands)`; else None."""
-    probe, operands = _Probe(), tuple(object() for _ in range(arity))
+    probe, operands = _Probe(), tuple(_Operand(**known) for _ in range(arity))
     options = {name: op.defaults[name] for name in op.parameters[arity:] if name in op.defaults}
     try:
         result = op.kernels["*"](probe, *operands, **options)
@@ -129,6 +140,20 @@ class CallPlan:
     def lead(self) -> Argument:
         """The argument whose tensor type is that of the call."""
         return self.arguments[0]
+
+    def takes_integers(self, ttype) -> bool:
+        """Whether the array function does with integers or bool of a type just what the interpreter would."""
+        op, dtype = self.op, ttype.np
+        if ttype.xp is not numpy or ttype.rare or not is_integral(dtype) or op.promote == "float":
+            return False
+        count = sum(argument.role in ("lead", "operand", "partner") for argument in self.arguments)
+        try:
+            if op.meet is not None:
+                op.meet(*[ttype.dtype] * count)
+            result = getattr(numpy, self.direct)(*[numpy.ones(1, dtype)] * count).dtype
+        except Exception:  # the interpreter says what is wrong
+            return False
+        return array_function(op, count, dtype=dtype) == self.direct and (op.promote == "bool" or result == dtype)
 
     @property
     def is_compiled(self) -> bool:

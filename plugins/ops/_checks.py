@@ -71,6 +71,7 @@ def bounded(xp, input, low, high):
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 2.0**128 - 2.0**120, "float32": 2.0**128 - 2.0**104}
 _LARGEST["complex64"] = _LARGEST["float32"]
+_LEAST_LARGEST = min(_LARGEST.values())  # the name of a dtype is made anew whenever it is asked for
 
 
 def fitted(dtype, value, infinite=False):
@@ -95,7 +96,8 @@ def fitted(dtype, value, infinite=False):
         value = 0 if refused else int(value) % 2**bits if kind == "u" else int(value)
     elif not isinstance(value, complex):
         value = float(value)
-        refused = refused or not infinite and _LARGEST.get(str(dtype), math.inf) < abs(value) < math.inf
+        if not infinite and _LEAST_LARGEST < abs(value) < math.inf:
+            refused = refused or _LARGEST.get(str(dtype), math.inf) < abs(value)
     if refused:
         if isinstance(given, int) and not -(1 << 63) <= given < 1 << 64:
             raise OverflowError(f"int too big to convert: it has more than 64 bits, and the elements are {dtype}")

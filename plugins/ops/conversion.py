@@ -67,6 +67,8 @@ def to(F, input, args, *, dtype=None, device=None, non_blocking=False, copy=Fals
     tensor([1, 1])
     """
     args = args if isinstance(args, (tuple, list)) else (args,)
+    if len(args) == 1 and args[0] is input.dtype and dtype is None and device is None and memory_format is None:
+        return F.clone(input) if copy else input
     if args and isinstance(args[0], bool):
         raise TypeError("to() received an invalid combination of arguments: a dtype, a device or a Tensor comes first")
     if device is not None and args and isinstance(args[0], plugrad.dtype):
@@ -132,8 +134,12 @@ def _cast_samples(make):
 def _cast(name, target):
     """Return the record of a method such as `x.float()`."""
 
+    dtype = getattr(plugrad, target)
+
     def method(F, input, memory_format=None):
-        return input.to(getattr(plugrad, target), memory_format=memory_format)
+        if memory_format is None:
+            return input if input.dtype is dtype else F.to_copy(input, dtype)
+        return input.to(dtype, memory_format=memory_format)
 
     method.__name__ = name
     method.__doc__ = f"""Return the tensor as `{target}`.

@@ -24,16 +24,17 @@ def number(name, value):
 
 def dtype_for(*values):
     """The dtype that PyTorch gives a tensor of these Python numbers."""
-    rank = max(
+    rank = max([
         0 if isinstance(v, bool) else 1 if isinstance(v, int) else 2 if isinstance(v, float) else 3 for v in values
-    )
+    ])  # fmt: skip
     return ("bool", "int64", get_default_dtype().numpy)[rank] if rank < 3 else get_default_dtype().to_complex().numpy
 
 
 def filled(xp, size, value, dtype):
-    """An array in which every element is `value`; with real floats in half the time of `xp.full`."""
+    """An array in which every element is `value`; where that needs no conversion in half the time of `xp.full`."""
     out = xp.empty(size, dtype)
-    if out.dtype.kind != "f" or isinstance(value, complex):
+    kind = out.dtype.kind
+    if isinstance(value, complex) or kind != "f" and (kind not in "biu" or not isinstance(value, int)):
         return xp.full(size, value, dtype)
     out.fill(value)
     return out

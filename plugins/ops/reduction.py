@@ -417,10 +417,10 @@ def logsumexp_samples(make):
 # ---------------------------------------------------------------- counting
 
 
-def _logical(xp, test, input, dim, keepdim):
+def _logical(test, input, dim, keepdim):
     """PyTorch answers uint8 for uint8, bool for everything else, and reduces nothing for `dim=()`."""
-    result = input != 0 if dim == () else test(input, axis=dim, keepdims=keepdim)
-    return result.astype(input.dtype) if input.dtype == "uint8" else result
+    result = input != 0 if dim == () else test(axis=dim, keepdims=keepdim)
+    return result.astype(input.dtype) if input.dtype.char == "B" else result
 
 
 @reduction(promote="bool")
@@ -431,7 +431,7 @@ def all_(xp, input, dim=None, keepdim=False):
     >>> torch.all(torch.tensor([[True, False], [True, True]]), 0)
     tensor([ True, False])
     """
-    return _logical(xp, xp.all, input, dim, keepdim)
+    return _logical(input.all, input, dim, keepdim)
 
 
 @reduction(promote="bool")
@@ -442,7 +442,7 @@ def any_(xp, input, dim=None, keepdim=False):
     >>> torch.any(torch.tensor([0., 2.]))
     tensor(True)
     """
-    return _logical(xp, xp.any, input, dim, keepdim)
+    return _logical(input.any, input, dim, keepdim)
 
 
 @reduction(promote="index", vjp=None)
