@@ -6,9 +6,7 @@ Tensors in lists, dicts and keyword arguments are tracked like others. What `for
 
 from __future__ import annotations
 
-import warnings
-
-from plugrad.autograd.function_node import function_node, is_any, tensors_in
+from plugrad.autograd.function_node import function_node, tensors_in
 from plugrad.graph import rare
 from plugrad.graph.modes import levels, mode, tick
 from plugrad.registry.namespaces import lazy_names
@@ -117,13 +115,7 @@ class Function(FunctionCtx):
         return _run(function_node(cls), args, kwargs)
 
     def __call__(self, *args, **kwargs):
-        name = type(self).__name__
-        warnings.warn(
-            f"{name}(...)(...) is the old style of a Function: make forward and backward static methods whose first "
-            f"parameter is ctx, and write {name}.apply(...); `plugrad migrate FILE` rewrites it",
-            DeprecationWarning,
-            stacklevel=2,
-        )
+        rare.warn_of_old_style(type(self).__name__)
         node = function_node(type(self))
         node.attributes = self.__dict__  # what __init__ set is visible in forward and backward, and the reverse
         return _run(node, args, kwargs)
@@ -131,8 +123,8 @@ class Function(FunctionCtx):
 
 def _run(node, args, kwargs):
     """Call forward with recording off, then make `node` the history of its outputs."""
-    user, arguments = node.user, [*args, *kwargs.values()]
-    by_argument = [tensors_in(argument) for argument in arguments]
+    arguments = [*args, *kwargs.values()] if kwargs else args
+    by_argument = [[argument] if type(argument) is Tensor else tensors_in(argument) for argument in arguments]
     inputs = [tensor for tensors in by_argument for tensor in tensors]
     if levels and any([tensor._type.rare for tensor in inputs]):
         result = rare.function_of_duals(_run, node, args, kwargs, inputs)
@@ -141,24 +133,21 @@ def _run(node, args, kwargs):
     needs = tuple([any([tensor._live_edge() is not None for tensor in tensors]) for tensors in by_argument])
     context = node.context()
     context.needs_input_grad, context.num_inputs = needs, len(arguments)
-    start = tick()
+    start, records = tick(), mode.grad
     output = node.forward(context, args, kwargs)
-    if mode.grad:
+    if records:
         node.check_inputs(inputs, start)
     several = isinstance(output, (tuple, list))
     outputs = list(output) if several else [output]
     context.num_outputs = len(outputs)
     if not several and not isinstance(output, Tensor):
         raise TypeError(
-            f"{user.__name__}.forward: expected to return a Tensor or a tuple of them, got {type(output).__name__}"
+            f"{node.user.__name__}.forward: expected to return a Tensor or a tuple of them, got {type(output).__name__}"
         )
-    if not all(is_any(tensor, outputs) for tensor in context._dirty):
-        raise RuntimeError(
-            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
-            "modified inplace must all be outputs of the Function."
-        )
+    if context._dirty:
+        rare.check_returned(context._dirty, outputs)
     node.seq = tick()
-    if any(needs) and mode.grad:
+    if True in needs and records:
         outputs = node.connect(arguments, by_argument, inputs, outputs)
         node.keep(args, kwargs, inputs, outputs)
     else:

@@ -13,7 +13,7 @@ from plugrad.devices.device import type_of
 from plugrad.dispatch import inplace
 from plugrad.dispatch.formulas import F as recorded
 from plugrad.dispatch.node import connect
-from plugrad.graph import numpy_writes, rare
+from plugrad.graph import modes, numpy_writes, rare
 from plugrad.graph.modes import LEAF, mode, no_grad, tick
 from plugrad.graph.nodes import Node, Outputs, OutputSlot
 from plugrad.graph.saved import FREED, Packed, annotate, check_unchanged
@@ -35,7 +35,10 @@ def tensors_in(value) -> list:
 
 def is_any(tensor, tensors) -> bool:
     """Whether a tensor is the same object as one of some others."""
-    return any([tensor is other for other in tensors])
+    for other in tensors:
+        if tensor is other:
+            return True
+    return False
 
 
 class _Saved:
@@ -103,13 +106,9 @@ class FunctionNode(Node):
 
     def check_inputs(self, inputs, start: int) -> None:
         """Raise RuntimeError if forward wrote, unsaid, to an input that requires grad."""
-        marked = [tensor._type.backend.storage(tensor._data) for tensor in self.attributes.get("_dirty", ())]
-        for tensor in _written([tensor for tensor in inputs if tensor._edge is not None], start):
-            if not is_any(tensor._type.backend.storage(tensor._data), marked):
-                number = next(i for i, other in enumerate(inputs) if other is tensor)
-                what = f"input number {number} ({tensor.dtype} {list(tensor.shape)}) in place without saying so"
-                hint = "write ctx.mark_dirty(x) and return x, or work on x.clone()"
-                raise RuntimeError(f"{self.user.__name__}.forward changed its {what}: {hint}")
+        written = _written(inputs, start)
+        if written:
+            rare.check_marked(self, inputs, [tensor for tensor in written if tensor._edge is not None])
 
     def without_history(self, inputs, outputs) -> list:
         """Return the outputs of an unrecorded call; an input among them as a new tensor."""
@@ -124,8 +123,7 @@ class FunctionNode(Node):
         self.fit = tuple([None if tensor._edge is None else (tensor._data.shape, tensor._type.np) for tensor in inputs])
         self.inputs = len(arguments)
         self.counts = [
-            None if isinstance(argument, Tensor) else len(tensors)
-            for argument, tensors in zip(arguments, by_argument)
+            None if isinstance(argument, Tensor) else len(tensors) for argument, tensors in zip(arguments, by_argument)
         ]
         self.outputs = [(y._data.shape, y._type) if isinstance(y, Tensor) else None for y in outputs]
         return [
@@ -138,10 +136,7 @@ class FunctionNode(Node):
         dirty = is_any(output, self.attributes.get("_dirty", ()))
         if dirty:
             inplace.check_writable(output)
-        dtype = output.dtype
-        has_grad = dtype.is_floating_point or dtype.is_complex
-        has_grad = has_grad and not is_any(output, self.attributes.get("_not_differentiable", ()))
-        if not has_grad:
+        if not output._type.is_differentiable or is_any(output, self.attributes.get("_not_differentiable", ())):
             return _unrecorded(output, is_any(output, inputs), dirty)
         source = output if not dirty and is_any(output, inputs) else None
         if source is not None:
@@ -181,20 +176,21 @@ class FunctionNode(Node):
             if tensor is None:
                 saved.append(None)
                 continue
-            if inference.marked(tensor):
+            if inference.exist and inference.marked(tensor):
                 raise RuntimeError(inference.not_saved(f"{self.user.__name__} saved a tensor"))
             number = next((i for i, output in enumerate(outputs) if output is tensor), None)
             saved.append(_Saved(tensor, number if tensor._edge is not None else None))
             if number is None:
                 others.append(tensor)
-        if any(not is_any(tensor, inputs) for tensor in others):
-            self.arguments = args, kwargs
-        if mode.saved_hooks:
+        for tensor in others:
+            if not is_any(tensor, inputs):
+                self.arguments = args, kwargs
+        if modes.special and mode.saved_hooks:
             pack, unpack = mode.saved_hooks[-1]
             with no_grad():
                 saved = [value and packed(pack, value, unpack) for value in saved]
         self.saved = tuple(saved)
-        if mode.anomaly:
+        if modes.special and mode.anomaly:
             annotate(self, from_raw)
 
     # ------------------------------------------------------------------------------------------ backward
@@ -249,10 +245,7 @@ class FunctionNode(Node):
         grads = self._by_tensor(self._call_backward(context, self.materialize(g)))
         for number, grad in enumerate(grads):
             if grad is not None and not isinstance(grad, Tensor):
-                raise RuntimeError(
-                    f"function {self.name()} returned a gradient at index {number} of type {type(grad).__name__}: "
-                    "expected Variable or None"
-                )
+                rare.refuse_gradient(self, number, grad)
         if saved and not retain:
             self.saved = None
         return grads if create else [None if grad is None else grad._data for grad in grads]
@@ -265,34 +258,14 @@ class FunctionNode(Node):
             mode.thread.begin(flag, _IN_BACKWARD)
             results = backward(context, *grads)
         if _written([grad for grad in grads if grad is not None], start):
-            raise RuntimeError(
-                f"{self.user.__name__}.backward changed a gradient that it was given in place; other paths may share "
-                "its memory: work on grad.clone(), or write the operation out of place"
-            )
+            rare.refuse_changed_gradient(self)
         return results
 
     def _by_tensor(self, grads) -> list:
         """Return one gradient for each tensor among the arguments, of what backward returned for the arguments."""
         grads = list(grads) if isinstance(grads, (tuple, list)) else [grads]
-        while len(grads) > len(self.counts) and grads[-1] is None:
-            grads.pop()
-        if len(grads) != len(self.counts):
-            counts = f"expected {len(self.counts)}, one or None for each argument of forward, got {len(grads)}"
-            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients ({counts})")
-        flat = []
-        for number, (count, grad) in enumerate(zip(self.counts, grads)):
-            if count is None:
-                flat.append(grad)
-            elif count:
-                inner = [None] * count if grad is None else [*nest.leaves(grad)]
-                if len(inner) != count:
-                    what = f"{len(inner)} gradients for argument {number}, which holds {count} tensors"
-                    raise RuntimeError(f"function {self.name()} returned {what}")
-                flat += inner
-            elif grad is not None:
-                where = f"at position {number + 1}, but the corresponding forward input was not a Variable"
-                raise RuntimeError(f"function {self.name()} returned a gradient different from None {where}")
-        return flat
+        plain = len(grads) == len(self.counts) == self.counts.count(None)
+        return grads if plain else rare.gradients_of_nested(self, grads)
 
 
 def _unrecorded(output, is_input: bool, is_dirty: bool):
@@ -308,8 +281,9 @@ def _unrecorded(output, is_input: bool, is_dirty: bool):
 
 def _written(tensors, start: int) -> list:
     """Return those of the tensors that were written in place, by an op or through NumPy, since the tick `start`."""
-    written = numpy_writes.written_since([tensor._data for tensor in tensors], start)
-    return [tensor for tensor, was_written in zip(tensors, written) if was_written]
+    if not numpy_writes.any_since(start):
+        return []
+    return [tensor for tensor in tensors if numpy_writes.written_since(tensor._data, start)]
 
 
 def function_node(user: type) -> FunctionNode:

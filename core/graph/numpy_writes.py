@@ -150,8 +150,11 @@ def changed_since(array, when: int) -> bool:
     return False
 
 
-def written_since(arrays, when: int) -> list[bool]:
-    """Say of each array whether it was written after the tick `when`, by an op or through NumPy."""
-    if versions.last_write <= when and not open_exports:
-        return [False] * len(arrays)
-    return [versions.written_since(array, when) is not None or changed_since(array, when) for array in arrays]
+def any_since(when: int) -> bool:
+    """Whether anything may have been written after the tick `when`, by an op or through NumPy."""
+    return versions.last_write > when or bool(open_exports)
+
+
+def written_since(array, when: int) -> bool:
+    """Whether an array was written after the tick `when`, by an op or through NumPy."""
+    return versions.written_since(array, when) is not None or changed_since(array, when)

@@ -1,0 +1,80 @@
+"""What calls of custom Functions seldom need: words for mistakes, gradients of nested arguments, the old style."""
+
+from __future__ import annotations
+
+import warnings
+
+from plugrad import nest
+
+
+def _is_any(one, others) -> bool:
+    return any([one is other for other in others])
+
+
+def check_marked(node, inputs, written) -> None:
+    """Raise RuntimeError if forward wrote, unsaid, to an input that requires grad."""
+    marked = [tensor._type.backend.storage(tensor._data) for tensor in node.attributes.get("_dirty", ())]
+    for tensor in written:
+        if not _is_any(tensor._type.backend.storage(tensor._data), marked):
+            number = next(i for i, other in enumerate(inputs) if other is tensor)
+            what = f"input number {number} ({tensor.dtype} {list(tensor.shape)}) in place without saying so"
+            hint = "write ctx.mark_dirty(x) and return x, or work on x.clone()"
+            raise RuntimeError(f"{node.user.__name__}.forward changed its {what}: {hint}")
+
+
+def check_returned(dirty, outputs) -> None:
+    """Raise RuntimeError if a tensor that was marked as dirty is not among the outputs."""
+    if not all([_is_any(tensor, outputs) for tensor in dirty]):
+        raise RuntimeError(
+            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
+            "modified inplace must all be outputs of the Function."
+        )
+
+
+def refuse_changed_gradient(node) -> None:
+    """Raise RuntimeError, for a backward that wrote to what it was given."""
+    raise RuntimeError(
+        f"{node.user.__name__}.backward changed a gradient that it was given in place; other paths may share "
+        "its memory: work on grad.clone(), or write the operation out of place"
+    )
+
+
+def refuse_gradient(node, number, grad) -> None:
+    """Raise RuntimeError, for a gradient that is no tensor."""
+    raise RuntimeError(
+        f"function {node.name()} returned a gradient at index {number} of type {type(grad).__name__}: "
+        "expected Variable or None"
+    )
+
+
+def gradients_of_nested(node, grads) -> list:
+    """Return one gradient for each tensor among the arguments, of what backward returned for the arguments."""
+    while len(grads) > len(node.counts) and grads[-1] is None:
+        grads.pop()
+    if len(grads) != len(node.counts):
+        counts = f"expected {len(node.counts)}, one or None for each argument of forward, got {len(grads)}"
+        raise RuntimeError(f"function {node.name()} returned an incorrect number of gradients ({counts})")
+    flat = []
+    for number, (count, grad) in enumerate(zip(node.counts, grads)):
+        if count is None:
+            flat.append(grad)
+        elif count:
+            inner = [None] * count if grad is None else [*nest.leaves(grad)]
+            if len(inner) != count:
+                what = f"{len(inner)} gradients for argument {number}, which holds {count} tensors"
+                raise RuntimeError(f"function {node.name()} returned {what}")
+            flat += inner
+        elif grad is not None:
+            where = f"at position {number + 1}, but the corresponding forward input was not a Variable"
+            raise RuntimeError(f"function {node.name()} returned a gradient different from None {where}")
+    return flat
+
+
+def warn_of_old_style(name: str) -> None:
+    """Warn of a Function of which an instance is called."""
+    warnings.warn(
+        f"{name}(...)(...) is the old style of a Function: make forward and backward static methods whose first "
+        f"parameter is ctx, and write {name}.apply(...); `plugrad migrate FILE` rewrites it",
+        DeprecationWarning,
+        stacklevel=3,
+    )
