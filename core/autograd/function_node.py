@@ -106,9 +106,8 @@ class FunctionNode(Node):
 
     def check_inputs(self, inputs, start: int) -> None:
         """Raise RuntimeError if forward wrote, unsaid, to an input that requires grad."""
-        written = _written(inputs, start)
-        if written:
-            rare.check_marked(self, inputs, [tensor for tensor in written if tensor._edge is not None])
+        if _written(inputs, start):
+            rare.check_marked(self, inputs, [one for one in _written(inputs, start) if one._edge is not None])
 
     def without_history(self, inputs, outputs) -> list:
         """Return the outputs of an unrecorded call; an input among them as a new tensor."""

@@ -41,7 +41,8 @@ def _call(op, plan):
     writer = Writer(plan)
     text = writer.call()
     nodes = {f"node{mask}": cls for mask, cls in writer.nodes.items()}
-    return text, {"kernels": op.fast_kernels(plan), "makers": NodeMakers(plan), **nodes}
+    kernels = op.fast if plan.direct is None else type(op.fast)(op, plan)  # of its own: it may take integers
+    return text, {"kernels": kernels, "makers": NodeMakers(plan), **nodes}
 
 
 def _public(op, text: str, more: dict):

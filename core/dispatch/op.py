@@ -410,10 +410,6 @@ class Op:
         plain = dtypes.is_native(ttype.np) and not dtypes.is_complex(ttype.np) and not ttype.symbolic
         return self.kernel_for(ttype.device.type) if plain else None
 
-    def fast_kernels(self, plan):
-        """Return the kernels of a plan's fast path by tensor type."""
-        return self.fast if plan.direct is None else FastKernels(self, plan)
-
     def prepare(self, values, raw, ttype):
         """Promote raw arguments in place; return the NumPy dtype of the result or None."""
         return None
