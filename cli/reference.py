@@ -14,6 +14,7 @@ from plugrad import extend, registry
 from plugrad.cli import reference_words as words
 from plugrad.compiler import Graph, TracedCall, Value
 from plugrad.registry import contract, hookspecs
+from plugrad.registry.namespaces import LazyMethod
 from plugrad.testing import samples
 
 HEAD = """\
@@ -136,6 +137,8 @@ def _class(name, cls, members=True):
         return
     listed = [f"- `{attribute}`: {' '.join(text.split())}\n" for attribute, text in _attributes(cls)]
     yield from ["".join(listed)] if listed else ()
+    for member in [name for name, value in vars(cls).items() if isinstance(value, LazyMethod)]:
+        getattr(cls, member)  # puts the function into the class
     for member, value in vars(cls).items():
         function = inspect.unwrap(getattr(value, "__func__", getattr(value, "fget", value)))
         if not member.startswith("_") and inspect.isfunction(function):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plugrad.autograd.accumulate import accumulate
+from plugrad.graph import rare as rooms
 from plugrad.graph.hooks import Rare
 from plugrad.graph.modes import mode
 from plugrad.graph.nodes import Outputs
@@ -61,17 +62,10 @@ def _checked(hook, result, grad):
     return result
 
 
-def check_nan(node, grads) -> None:
-    """Raise RuntimeError if NaN is among the gradients that a node returned."""
-    for number, grad in enumerate(grads):
-        if grad is not None and type(grad) is not Outputs and bool(ensure_tensor(grad).isnan().any()):
-            raise RuntimeError(f"Function '{node.name()}' returned nan values in its {number}th output.")
-
-
 def run_after(node, rare: Rare, grads, g, on_tensors: bool):
     """Stop at NaN in anomaly mode, run node hooks; return the gradients of the node's edges."""
     if mode.anomaly and mode.check_nan:
-        check_nan(node, grads)
+        rooms.check_nan(node, grads)
     if not rare.after:
         return grads
     grad_outputs = _of_outputs(node, g)

@@ -10,7 +10,7 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.forward_ad.functions": "function_of_duals", "autograd.forward_ad.rules": "transposed",
     "registry.third_parties.op_records": "check_op",
     "autograd.graph.edges": "stand_in", "autograd.graph.multi_grad": "other_walk", "autograd.graph.saved": "raw_saved",
-    "autograd.rare.anomaly": "explain note_stack watching_walks",
+    "autograd.rare.anomaly": "check_nan explain note_stack watching_walks",
     "autograd.rare.explanations": "stale", "autograd.rare.forward_again": "run_forward_again",
     "autograd.rare.batched_grads": "batched_grad", "autograd.rare.function_mistakes":
     "check_marked check_returned gradients_of_nested refuse_changed_gradient refuse_gradient warn_of_old_style",

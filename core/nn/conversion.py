@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from plugrad import needs
 from plugrad.devices import dtypes
 from plugrad.errors import flag
 from plugrad.graph.modes import no_grad
-from plugrad.nn.tables import room
 from plugrad.tensor.tensor import Tensor
 
 __all__ = ["Conversion"]
@@ -66,16 +64,6 @@ class Conversion:
                 ) from None
 
         return self._apply(convert)
-
-    def to_empty(self, *, device, recurse: bool = True):
-        """Move to ``device`` without the values.
-
-        What is then neither loaded nor written raises RuntimeError with its name when it is first read.
-        """
-        empty_like = needs.op("empty_like").function
-        self._apply(lambda t: empty_like(t, device=device), recurse=recurse)
-        room("nn.mistakes.unfilled").mark(self, recurse)
-        return self
 
     def cpu(self):
         """Move all parameters and buffers to the CPU; return the module."""

@@ -10,7 +10,7 @@ from plugrad.nn.module_hooks import HookedCall
 from plugrad.nn.parameter import Buffer, Parameter
 from plugrad.nn.state import StateDict, _IncompatibleKeys
 from plugrad.nn.tables import Table, addindent, room, typename
-from plugrad.registry.namespaces import lazy_names
+from plugrad.registry.namespaces import lazy_methods, lazy_names
 from plugrad.tensor.tensor import Tensor
 
 __all__ = ["Module", "_IncompatibleKeys"]
@@ -240,67 +240,6 @@ class Module(HookedCall, StateDict, Conversion):
             value = value if replaced is None else replaced
         return value
 
-    # Access by dotted name
-
-    def get_submodule(self, target: str) -> Module:
-        """Return the module at the dotted path ``target``; the empty path is this module.
-
-        Raises AttributeError that names the first part of the path that is missing or no module.
-
-        >>> import plugrad as torch
-        >>> nested = torch.nn.Sequential(torch.nn.ModuleDict({"inner": torch.nn.ModuleList()}))
-        >>> nested.get_submodule("0.inner")
-        ModuleList()
-        """
-        module = self
-        for name in target.split(".") if target else ():
-            module = module._member(name)
-            if not isinstance(module, Module):
-                raise AttributeError(f"`{name}` is not an nn.Module")
-        return module
-
-    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Put ``module`` at the dotted path ``target``.
-
-        Args:
-            target: the path; all but its last part must exist.
-            module: the new module.
-            strict: demand that there is a module to replace.
-        """
-        if target == "":
-            raise ValueError("Cannot set the submodule without a target name!")
-        if not isinstance(module, Module):
-            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
-        if not isinstance(target, str):
-            raise TypeError(f"the path of a submodule must be a string, not {type(target).__name__}")
-        path, _, name = target.rpartition(".")
-        parent = self.get_submodule(path)
-        if (strict or hasattr(parent, name)) and not isinstance(parent._member(name), Module):
-            raise AttributeError(f"`{name}` is not an nn.Module")
-        setattr(parent, name, module)
-
-    def get_parameter(self, target: str) -> Parameter:
-        """Return the parameter at the dotted path ``target``, or raise AttributeError."""
-        path, _, name = target.rpartition(".")
-        parameter = self.get_submodule(path)._member(name)
-        if not isinstance(parameter, Parameter):
-            raise AttributeError(f"`{name}` is not an nn.Parameter")
-        return parameter
-
-    def get_buffer(self, target: str) -> Tensor:
-        """Return the buffer at the dotted path ``target``, or raise AttributeError."""
-        path, _, name = target.rpartition(".")
-        module = self.get_submodule(path)
-        buffer = module._member(name)
-        if name not in module._buffers:
-            raise AttributeError(f"`{name}` is not a buffer")
-        return buffer
-
-    def _member(self, name):
-        if not hasattr(self, name):
-            raise AttributeError(f"{self._get_name()} has no attribute `{name}`")
-        return getattr(self, name)
-
     # Traversal
 
     def named_modules(self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True):
@@ -440,3 +379,8 @@ class Module(HookedCall, StateDict, Conversion):
         lines += children
         body = "\n  " + "\n  ".join(lines) + "\n" if lines else ""
         return f"{self._get_name()}({body})"
+
+
+lazy_methods(Module, {
+    "nn.paths": "get_buffer get_parameter get_submodule set_submodule", "nn.mistakes.unfilled": "to_empty",
+})  # fmt: skip

@@ -6,11 +6,7 @@ from collections import OrderedDict
 
 from plugrad.graph.hooks import RemovableHandle, add_hook
 from plugrad.nn.tables import Table, room
-
-_MIXED = (
-    "Cannot use both regular backward hooks and full backward hooks {where}. Please use only one of them: "
-    "register_full_backward_hook is the one to keep"
-)
+from plugrad.registry.namespaces import lazy_methods
 
 
 class HookedCall:
@@ -112,13 +108,6 @@ class HookedCall:
             return hook(module, args, kwargs, result)
         return hook(module, args, result)
 
-    def hooks(self) -> list:
-        """Return the hooks of this module and those of all modules, in the order in which they run.
-
-        Each has ``kind``, ``name``, ``owner`` (the distribution or module it is from), ``order`` and ``remove()``.
-        """
-        return room("nn.hooks").hooks_of(self)
-
     def _tap(self):
         """What puts the backward hooks that apply to this call into the graph."""
         hooks: dict = {True: [], False: [], None: []}
@@ -126,85 +115,6 @@ class HookedCall:
             hooks[owner._is_full_backward_hook] += owner._backward_hooks.values()
         pre_hooks = [*self._all_modules._backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
         return room("nn.backward_hooks").BackwardHook(self, hooks[True], pre_hooks, hooks[False])
-
-    def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False) -> RemovableHandle:
-        """Run ``hook(module, args)`` before every forward.
-
-        Args:
-            hook: may return new positional arguments: a tuple, or one value. With ``with_kwargs`` it is
-                called as ``hook(module, args, kwargs)`` and may return ``(args, kwargs)``.
-            prepend: run it before the module's other pre-hooks. Global ones always run first.
-            with_kwargs: hand the keyword arguments to the hook too.
-
-        >>> import plugrad as torch
-        >>> double = torch.nn.Sequential()
-        >>> handle = double.register_forward_pre_hook(lambda module, args: args[0] * 2)
-        >>> double(torch.tensor([1.0]))
-        tensor([2.])
-        """
-        marks = [self._forward_pre_hooks_with_kwargs] * bool(with_kwargs)
-        return self._add_hook(self._forward_pre_hooks, hook, prepend, marks)
-
-    def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False) -> RemovableHandle:
-        """Run ``hook(module, args, output)`` after every forward.
-
-        Args:
-            hook: may return another output. With ``with_kwargs`` it is called as
-                ``hook(module, args, kwargs, output)``.
-            prepend: run it before the module's other hooks. Global ones always run first.
-            with_kwargs: hand the keyword arguments to the hook too.
-            always_call: run it even if the call raises; the output is then None or what there was.
-
-        >>> import plugrad as torch
-        >>> negate = torch.nn.Sequential()
-        >>> handle = negate.register_forward_hook(lambda module, args, output: -output)
-        >>> negate(torch.tensor([1.0]))
-        tensor([-1.])
-        """
-        marks = [self._forward_hooks_with_kwargs] * bool(with_kwargs)
-        marks += [self._forward_hooks_always_called] * bool(always_call)
-        return self._add_hook(self._forward_hooks, hook, prepend, marks)
-
-    def register_full_backward_pre_hook(self, hook, prepend=False) -> RemovableHandle:
-        """Run ``hook(module, grad_output)`` when the outputs' gradients are known.
-
-        Args:
-            hook: may return a tuple of new gradients, used from there on. It must not change them in place.
-            prepend: run it before the module's other backward pre-hooks.
-        """
-        return self._add_hook(self._backward_pre_hooks, hook, prepend)
-
-    def register_full_backward_hook(self, hook, prepend=False) -> RemovableHandle:
-        """Run ``hook(module, grad_input, grad_output)`` behind the module's backward.
-
-        Args:
-            hook: may return a tuple of new gradients in place of ``grad_input``: one entry for each
-                positional argument, None for those that are not tensors. It must not change its arguments
-                in place.
-            prepend: run it before the module's other backward hooks.
-
-        Raises RuntimeError on a module that has old style backward hooks.
-
-        >>> import plugrad as torch
-        >>> layer = torch.nn.Sequential()
-        >>> handle = layer.register_full_backward_hook(lambda module, grad_input, _: (grad_input[0] * 10,))
-        >>> x = torch.tensor([1.0], requires_grad=True)
-        >>> layer(x).sum().backward()
-        >>> x.grad
-        tensor([10.])
-        """
-        self._set_backward_style(full=True)
-        return self._add_hook(self._backward_hooks, hook, prepend)
-
-    def register_backward_hook(self, hook) -> RemovableHandle:
-        """Run ``hook`` on forward's last node: prefer register_full_backward_hook."""
-        self._set_backward_style(full=False)
-        return self._add_hook(self._backward_hooks, hook, False)
-
-    def _set_backward_style(self, full: bool) -> None:
-        if self._is_full_backward_hook is (not full):
-            raise RuntimeError(_MIXED.format(where=self._hooked_as[1]))
-        self._is_full_backward_hook = full
 
     def _add_hook(self, hooks, hook, prepend, marks=()) -> RemovableHandle:
         handle = add_hook(hooks, hook, marks, prepend)
@@ -236,3 +146,7 @@ class _AllModules(HookedCall):
 
 
 HookedCall._all_modules = _AllModules()
+lazy_methods(HookedCall, {
+    "nn.hooks": "hooks register_backward_hook register_forward_hook register_forward_pre_hook "
+    "register_full_backward_hook register_full_backward_pre_hook",
+})  # fmt: skip

@@ -7,7 +7,6 @@ runs until the user prefers one: the op goes on with its general kernel, and a w
 
 from __future__ import annotations
 
-from plugrad.errors import warn
 from plugrad.registry import lookup, preferences
 from plugrad.registry.claims import forget, is_meant
 from plugrad.registry.store import Entry, ops, tables
@@ -48,14 +47,14 @@ def enter(planned, provider) -> list[str]:
         _own.setdefault(dotted, record.kernels.get(entry.value.backend))
         brought.setdefault(dotted, []).append(entry)
         provider.brought[dotted] = tables["kernels"][dotted] = entry
-        messages.append(_settle(dotted, record))
+        messages.append(settle(dotted, record))
     return list(filter(None, messages))
 
 
 def withdraw(dotted: str, entry) -> None:
     """Take a kernel back: the next in line runs again."""
     brought[dotted].remove(entry)
-    _settle(dotted, ops[dotted.split(".", 2)[2]])
+    settle(dotted, ops[dotted.split(".", 2)[2]])
 
 
 def choose(dotted: str) -> tuple:
@@ -76,8 +75,8 @@ def choose(dotted: str) -> tuple:
     return None, "neither of two runs until you prefer one" if rivals else "no plugin brings another"
 
 
-def _settle(dotted, record) -> str | None:
-    """Let the chosen kernel run; return what to warn of, if anything."""
+def settle(dotted, record) -> str | None:
+    """Let the chosen kernel run that is there for an op under a dotted name; return what to warn of, if anything."""
     rivals, own = brought[dotted], _own[dotted]
     device = dotted.split(".")[1]
     chosen, why = choose(dotted)
@@ -103,11 +102,3 @@ def _settle(dotted, record) -> str | None:
             f"{device!r}: its general kernel runs until you say `plugrad prefer {dotted} {providers[0].distribution}`"
         )
     return None
-
-
-def settle_again(name: str) -> None:
-    """Choose again, after the preference for a kernel's dotted name changed."""
-    if name in brought:
-        message = _settle(name, ops[name.split(".", 2)[2]])
-        if message is not None:
-            warn(message)

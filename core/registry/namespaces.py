@@ -83,14 +83,14 @@ class LazyMethod:
 
 def lazy_methods(cls: type, rooms: dict) -> None:
     """Give a class the methods that stand as functions in rooms beside the core; `rooms` as in lazy_names."""
-    look_up, _ = lazy_names({"__name__": cls.__module__}, None, rooms)
+    where = {name: room for room, names in rooms.items() for name in names.split()}
 
     def find(name):
-        function = look_up(name)
+        function = getattr(importlib.import_module(f"plugrad.{where[name]}"), name)
         function.__qualname__ = f"{cls.__qualname__}.{name}"
         return function
 
-    for name in " ".join(rooms.values()).split():
+    for name in where:
         setattr(cls, name, LazyMethod(find, cls, name))
 
 

@@ -8,9 +8,8 @@ from plugrad.devices.device import backend_of
 from plugrad.devices.device import device as _device
 from plugrad.regions import declare, mode, region
 from plugrad.registry import events
-from plugrad.registry.namespaces import lazy_names
+from plugrad.registry.namespaces import lazy_methods
 
-_later, _ = lazy_names({"__name__": __name__}, None, {"random.states": "set_state state_of"})
 _seed: int | None = None
 _default: dict = {}
 _refused: set = set()  # not empty while any thread refuses to draw
@@ -51,24 +50,8 @@ class Generator:
         """Return the seed of the current sequence."""
         return self._seed
 
-    def get_state(self):
-        """Return the state as a uint8 tensor: the CPU's has PyTorch's layout.
 
-        Raises NotImplementedError for a device whose generators don't show their state.
-        """
-        return _later("state_of")(self)
-
-    def set_state(self, state) -> Generator:
-        """Return to a state that `get_state` returned.
-
-        Raises TypeError for anything but a uint8 tensor on the CPU, and RuntimeError for one that is no such state.
-        """
-        _later("set_state")(self, state)
-        return self
-
-    def clone_state(self) -> Generator:
-        """Return a new generator in the same state."""
-        return Generator(self.device).set_state(self.get_state())
+lazy_methods(Generator, {"random.states": "clone_state get_state set_state"})
 
 
 def _checked(seed) -> int:

@@ -1,4 +1,4 @@
-"""The hooks of a module to look at, and those that run after an error."""
+"""The hooks of a module: to register, to look at, and those that run after an error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from plugrad import registry
 from plugrad.nn import Module
 
-__all__ = ["ModuleHook", "hooks_of", "run_always_called"]
+__all__ = [
+    "ModuleHook", "hooks", "register_backward_hook", "register_forward_hook", "register_forward_pre_hook",
+    "register_full_backward_hook", "register_full_backward_pre_hook", "run_always_called",
+]  # fmt: skip
 
 # Tables of a module, in the order in which a call, its backward, saving and loading come to them.
 _TABLES = {
@@ -21,6 +24,97 @@ _TABLES = {
     "load_state_dict_pre": "_load_state_dict_pre_hooks",
     "load_state_dict_post": "_load_state_dict_post_hooks",
 }
+
+
+_MIXED = (
+    "Cannot use both regular backward hooks and full backward hooks {where}. Please use only one of them: "
+    "register_full_backward_hook is the one to keep"
+)
+
+
+def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
+    """Run ``hook(module, args)`` before every forward.
+
+    Args:
+        hook: may return new positional arguments: a tuple, or one value. With ``with_kwargs`` it is
+            called as ``hook(module, args, kwargs)`` and may return ``(args, kwargs)``.
+        prepend: run it before the module's other pre-hooks. Global ones always run first.
+        with_kwargs: hand the keyword arguments to the hook too.
+
+    >>> import plugrad as torch
+    >>> double = torch.nn.Sequential()
+    >>> handle = double.register_forward_pre_hook(lambda module, args: args[0] * 2)
+    >>> double(torch.tensor([1.0]))
+    tensor([2.])
+    """
+    marks = [self._forward_pre_hooks_with_kwargs] * bool(with_kwargs)
+    return self._add_hook(self._forward_pre_hooks, hook, prepend, marks)
+
+
+def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
+    """Run ``hook(module, args, output)`` after every forward.
+
+    Args:
+        hook: may return another output. With ``with_kwargs`` it is called as
+            ``hook(module, args, kwargs, output)``.
+        prepend: run it before the module's other hooks. Global ones always run first.
+        with_kwargs: hand the keyword arguments to the hook too.
+        always_call: run it even if the call raises; the output is then None or what there was.
+
+    >>> import plugrad as torch
+    >>> negate = torch.nn.Sequential()
+    >>> handle = negate.register_forward_hook(lambda module, args, output: -output)
+    >>> negate(torch.tensor([1.0]))
+    tensor([-1.])
+    """
+    marks = [self._forward_hooks_with_kwargs] * bool(with_kwargs)
+    marks += [self._forward_hooks_always_called] * bool(always_call)
+    return self._add_hook(self._forward_hooks, hook, prepend, marks)
+
+
+def register_full_backward_pre_hook(self, hook, prepend=False):
+    """Run ``hook(module, grad_output)`` when the outputs' gradients are known.
+
+    Args:
+        hook: may return a tuple of new gradients, used from there on. It must not change them in place.
+        prepend: run it before the module's other backward pre-hooks.
+    """
+    return self._add_hook(self._backward_pre_hooks, hook, prepend)
+
+
+def register_full_backward_hook(self, hook, prepend=False):
+    """Run ``hook(module, grad_input, grad_output)`` behind the module's backward.
+
+    Args:
+        hook: may return a tuple of new gradients in place of ``grad_input``: one entry for each
+            positional argument, None for those that are not tensors. It must not change its arguments
+            in place.
+        prepend: run it before the module's other backward hooks.
+
+    Raises RuntimeError on a module that has old style backward hooks.
+
+    >>> import plugrad as torch
+    >>> layer = torch.nn.Sequential()
+    >>> handle = layer.register_full_backward_hook(lambda module, grad_input, _: (grad_input[0] * 10,))
+    >>> x = torch.tensor([1.0], requires_grad=True)
+    >>> layer(x).sum().backward()
+    >>> x.grad
+    tensor([10.])
+    """
+    _set_backward_style(self, full=True)
+    return self._add_hook(self._backward_hooks, hook, prepend)
+
+
+def register_backward_hook(self, hook):
+    """Run ``hook`` on forward's last node: prefer register_full_backward_hook."""
+    _set_backward_style(self, full=False)
+    return self._add_hook(self._backward_hooks, hook, False)
+
+
+def _set_backward_style(module, full: bool) -> None:
+    if module._is_full_backward_hook is (not full):
+        raise RuntimeError(_MIXED.format(where=module._hooked_as[1]))
+    module._is_full_backward_hook = full
 
 
 @dataclass(frozen=True)
@@ -51,19 +145,22 @@ class ModuleHook:
         self._table.pop(self._key, None)
 
 
-def hooks_of(module) -> list:
-    """Return all hooks that concern a module, in the order in which they run."""
-    hooks = []
+def hooks(self) -> list:
+    """Return the hooks of this module and those of all modules, in the order in which they run.
+
+    Each has ``kind``, ``name``, ``owner`` (the distribution or module it is from), ``order`` and ``remove()``.
+    """
+    known = []
     for kind, table_name in _TABLES.items():
         order = 0
-        for holder in (Module._all_modules, module):
+        for holder in (Module._all_modules, self):
             table = vars(holder).get(table_name, {})
             named = "full_backward" if kind == "backward" and holder._is_full_backward_hook is not False else kind
             for key, function in table.items():
                 described = _name(function), _owner(function)
-                hooks.append(ModuleHook(named, *described, order, holder is not module, function, table, key))
+                known.append(ModuleHook(named, *described, order, holder is not self, function, table, key))
                 order += 1
-    return hooks
+    return known
 
 
 def _name(function) -> str:

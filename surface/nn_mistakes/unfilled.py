@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from itertools import chain
 
+import plugrad
 from plugrad import Tensor
 from plugrad._C import DisableTorchFunctionSubclass
 from plugrad.nn import Parameter
@@ -124,12 +125,17 @@ class UnfilledParameter(_Watched, Parameter):
 CLASSES = {Tensor: UnfilledTensor, Parameter: UnfilledParameter}
 
 
-def mark(module, recurse: bool = True) -> None:
-    """Watch all parameters and buffers of a module."""
-    parameters = [("parameter", *item) for item in module.named_parameters(recurse=recurse)]
-    buffers = [("buffer", *item) for item in module.named_buffers(recurse=recurse)]
+def to_empty(self, *, device, recurse: bool = True):
+    """Move to ``device`` without the values.
+
+    What is then neither loaded nor written raises RuntimeError with its name when it is first read.
+    """
+    self._apply(lambda t: plugrad.empty_like(t, device=device), recurse=recurse)
+    parameters = [("parameter", *item) for item in self.named_parameters(recurse=recurse)]
+    buffers = [("buffer", *item) for item in self.named_buffers(recurse=recurse)]
     for kind, path, tensor in chain(parameters, buffers):
-        watch(tensor, f"{kind} {path!r} of {type(module).__name__}")
+        watch(tensor, f"{kind} {path!r} of {type(self).__name__}")
+    return self
 
 
 def watch(tensor, name: str):

@@ -1,4 +1,4 @@
-"""The states of random generators as data."""
+"""The states of random generators as data: methods of Generator."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import json
 
 import numpy
 
-from plugrad import Tensor, from_numpy
+from plugrad import Generator, Tensor, from_numpy
 
 
-def state_of(generator):
-    """Return the state of a generator as a uint8 tensor, which can run no code when it is taken back.
+def get_state(self):
+    """Return the state as a uint8 tensor, which can run no code when it is taken back.
 
     The CPU's has PyTorch's layout; those of other devices are JSON text. Raises NotImplementedError for a device
     whose generators don't show their state.
     """
-    if hasattr(generator.source, "to_bytes"):
-        return from_numpy(generator.source.to_bytes(generator._seed))
-    state = getattr(generator.source.bit_generator, "state", None)
+    if hasattr(self.source, "to_bytes"):
+        return from_numpy(self.source.to_bytes(self._seed))
+    state = getattr(self.source.bit_generator, "state", None)
     if not isinstance(state, dict):
-        raise NotImplementedError(f"generators of {generator.device} don't show their state: keep the seed instead")
-    text = json.dumps({"seed": generator._seed, "state": state})
+        raise NotImplementedError(f"generators of {self.device} don't show their state: keep the seed instead")
+    text = json.dumps({"seed": self._seed, "state": state})
     return from_numpy(numpy.frombuffer(text.encode(), numpy.uint8).copy())
 
 
-def set_state(generator, state) -> None:
-    """Give a generator a state that `state_of` returned.
+def set_state(self, state):
+    """Return to a state that `get_state` returned; return the generator.
 
     Raises TypeError for anything but a uint8 tensor on the CPU, and RuntimeError for one that is no such state.
     """
@@ -34,17 +34,23 @@ def set_state(generator, state) -> None:
     if state.dtype.numpy != numpy.uint8 or state.device.type != "cpu":
         raise TypeError("RNG state must be a torch.ByteTensor on the CPU, as get_state() returns it")
     try:
-        if hasattr(generator.source, "from_bytes"):
-            generator.source, generator._seed = generator.source.from_bytes(state.numpy())
-            return
+        if hasattr(self.source, "from_bytes"):
+            self.source, self._seed = self.source.from_bytes(state.numpy())
+            return self
         given = json.loads(bytes(state.numpy()))
-        if not _alike(given, {"seed": generator._seed, "state": generator.source.bit_generator.state}):
+        if not _alike(given, {"seed": self._seed, "state": self.source.bit_generator.state}):
             raise ValueError("other fields than this device's generators have")
-        fresh = generator.device.backend.generator(given["seed"] % 2**64)
+        fresh = self.device.backend.generator(given["seed"] % 2**64)
         fresh.bit_generator.state = given["state"]
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise RuntimeError(f"Invalid RNG state: {error}; give what get_state() returned") from None
-    generator._seed, generator.source = given["seed"], fresh
+    self._seed, self.source = given["seed"], fresh
+    return self
+
+
+def clone_state(self):
+    """Return a new generator in the same state."""
+    return Generator(self.device).set_state(self.get_state())
 
 
 def _alike(given, known) -> bool:

@@ -6,10 +6,12 @@ import sys
 import traceback
 import warnings
 
+from plugrad import Tensor
 from plugrad.autograd.engine import CarefulWalk, Walk
-from plugrad.autograd.hooks import check_nan
 from plugrad.errors import flag
+from plugrad.extend import from_raw
 from plugrad.graph.modes import Region, mode
+from plugrad.graph.nodes import Outputs
 
 __all__ = ["detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"]
 
@@ -101,6 +103,16 @@ def explain(error: Exception, node) -> None:
             stacklevel=5,
         )
         parent = getattr(stack, "parent", None)
+
+
+def check_nan(node, grads) -> None:
+    """Raise RuntimeError if NaN is among the gradients that a node returned."""
+    for number, grad in enumerate(grads):
+        if grad is None or type(grad) is Outputs:
+            continue
+        tensor = grad if isinstance(grad, Tensor) else from_raw(grad)
+        if bool(tensor.isnan().any()):
+            raise RuntimeError(f"Function '{node.name()}' returned nan values in its {number}th output.")
 
 
 class _Watching:

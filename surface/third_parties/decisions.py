@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from plugrad.errors import warn
 from plugrad.registry import kernels, preferences
 from plugrad.registry.claims import forget
-from plugrad.registry.store import backends, claims, loading_here, lock
+from plugrad.registry.store import backends, claims, loading_here, lock, ops
 
 
 def prefer(name: str, distribution: str | None) -> None:
@@ -30,4 +31,6 @@ def prefer(name: str, distribution: str | None) -> None:
         for dotted in list(claims):
             if name in (dotted, dotted.rpartition(".")[2]):
                 forget(dotted)
-        kernels.settle_again(name)
+        message = kernels.settle(name, ops[name.split(".", 2)[2]]) if name in kernels.brought else None
+        if message is not None:
+            warn(message)

@@ -1,0 +1,128 @@
+"""The state of an optimizer as data, and back: methods of Optimizer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from copy import deepcopy
+from itertools import chain
+
+import numpy
+
+from plugrad import Tensor
+from plugrad.extend import from_raw
+from plugrad.interrupts import held_back
+
+__all__ = ["load_state_dict", "state_dict"]
+
+
+def state_dict(self) -> dict:
+    """Return `"state"` by parameter index, and `"param_groups"` with those indices."""
+    for hook in self._optimizer_state_dict_pre_hooks.values():
+        hook(self)
+    index = {}
+    for place, p in enumerate(chain.from_iterable([group["params"] for group in self.param_groups])):
+        index.setdefault(id(p), place)
+    groups = []
+    for group in self.param_groups:
+        packed = {key: value for key, value in group.items() if key != "params"}
+        packed["params"] = [index[id(p)] for p in group["params"]]
+        groups.append(packed)
+    state = {index[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
+    result = {"state": state, "param_groups": groups}
+    for hook in self._optimizer_state_dict_post_hooks.values():
+        replaced = hook(self, result)
+        if replaced is not None:
+            result = replaced
+    return result
+
+
+def load_state_dict(self, state_dict: dict):
+    """Take over a copy of a state that `state_dict` made, here or in PyTorch.
+
+    Where both sides name their parameters, and name the same ones, state is matched by name, so that an
+    other order does no harm; otherwise it is matched by position. Raises ValueError where groups or shapes
+    differ, or where names that both sides know stand in other positions and others are missing; then
+    nothing has been changed.
+    """
+    state_dict = state_dict.copy()
+    for hook in self._optimizer_load_state_dict_pre_hooks.values():
+        replaced = hook(self, state_dict)
+        if replaced is not None:
+            state_dict = replaced
+    saved_groups = [
+        {key: value if key == "params" else deepcopy(value) for key, value in group.items()}
+        for group in state_dict["param_groups"]
+    ]
+    if len(saved_groups) != len(self.param_groups):
+        raise ValueError(
+            f"loaded state dict has a different number of parameter groups: {len(saved_groups)}, "
+            f"where this optimizer has {len(self.param_groups)}"
+        )
+    targets = _match(self.param_groups, saved_groups)
+    state = defaultdict(dict)
+    for key, value in state_dict["state"].items():
+        p = targets.get(key)
+        state[key if p is None else p] = value if p is None else _adopt(self, p, value)
+    with held_back():
+        self.__setstate__({"state": state, "param_groups": saved_groups})
+    for hook in self._optimizer_load_state_dict_post_hooks.values():
+        hook(self)
+
+
+def _adopt(optimizer, p, value, key=None):
+    """Copy a loaded value for the parameter `p`, tensors in the parameter's dtype and on its device."""
+    if isinstance(value, dict):
+        return {name: _adopt(optimizer, p, item, name) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_adopt(optimizer, p, item) for item in value)
+    if not isinstance(value, Tensor):
+        if not hasattr(value, "__array__"):
+            return value
+        # A torch.Tensor, or a NumPy array.
+        value = from_raw(numpy.array(value.detach().cpu().numpy() if hasattr(value, "detach") else value))
+    if key == "step" or (len(value.shape) == 0 and (len(p.shape) > 0 or _is_scalar(optimizer, key))):
+        return value.detach().clone()  # a counter: it keeps its dtype, and stays where reading it is cheap
+    if optimizer.elementwise and tuple(value.shape) != tuple(p.shape):
+        raise ValueError(
+            f"loaded state dict holds {key!r} of shape {tuple(value.shape)} for a parameter of shape "
+            f"{tuple(p.shape)}; these are other parameters than the saved ones, or in another order"
+        )
+    dtype = p.dtype if p.is_floating_point() else value.dtype
+    return value.detach().to(device=p.device, dtype=dtype).clone()
+
+
+def _is_scalar(optimizer, key) -> bool:
+    """Whether a kind of state is one number, by what `slots` says; of a 0-d parameter its shape doesn't tell."""
+    slots = optimizer.slots(optimizer._plain(optimizer.param_groups[0]))
+    return key in slots and not callable(slots[key])
+
+
+def _match(groups, saved_groups) -> dict:
+    """Map saved indices to parameters, and turn the saved groups into those to be used."""
+    indices, params, names, saved_names = [], [], [], []
+    for group, saved in zip(groups, saved_groups):
+        if len(saved["params"]) != len(group["params"]):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group: "
+                f"{len(saved['params'])} parameters, where the optimizer's has {len(group['params'])}"
+            )
+        indices += saved["params"]
+        params += group["params"]
+        names += group.get("param_names", ())
+        saved_names += saved.get("param_names", ())
+        saved["params"] = group["params"]
+        if "param_names" in group:
+            saved["param_names"] = group["param_names"]
+    if names != saved_names and len(names) == len(saved_names) == len(params):
+        place = dict(zip(names, params))
+        known = [name for name in saved_names if name in place]
+        if len(set(known)) == len(place) == len(params):
+            params = [place[name] for name in saved_names]
+        elif any(name in place and name != own for name, own in zip(saved_names, names)):
+            strange = ", ".join(map(repr, sorted({*saved_names} ^ {*names})[:6]))
+            raise ValueError(
+                "loaded state dict names other parameters, in another order, so it can't be told which state belongs "
+                f"to which: {'only one side has ' + strange if strange else 'a name stands twice'}. Rename them in its "
+                "'param_names', or list the parameters in the saved order"
+            )
+    return dict(zip(indices, params))
