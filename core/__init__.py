@@ -92,7 +92,7 @@ _look_up, __dir__ = _lazy_names(globals(), "", {
     "serialization": "save load",
     "sparse": "sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor sparse_compressed_tensor sparse_coo "
     "sparse_coo_tensor sparse_csc sparse_csc_tensor sparse_csr sparse_csr_tensor hspmm smm sspaddmm spmm dsmm hsmm "
-    "saddmm",
+    "resize_as_sparse_ saddmm",
     "as_torch": "install_as_torch", "compiler": "compile",
     "func": "vmap",
     "interchange": "asarray from_dlpack frombuffer",

@@ -47,14 +47,11 @@ class device(Region):
         if not isinstance(type, str) or index is not None and not isinstance(index, int):
             raise TypeError(f"device(): a device is a string such as 'cpu' or 'cuda:0', not {type!r}, {index!r}")
         name, colon, number = type.partition(":")
-        if colon:
-            if index is not None:
-                raise RuntimeError(
-                    f"type (string) must not include an index because index was passed explicitly: {type}"
-                )
-            if not number.isdigit():
-                raise RuntimeError(f"Invalid device string: '{type}'; write a type and a number, such as 'cuda:0'")
-            index = int(number)
+        if colon and index is not None:
+            raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {type}")
+        if colon and not number.isdigit() or name not in registry.backends and not name.replace("_", "a").isalpha():
+            raise RuntimeError(f"Invalid device string: '{type}'; write a type and a number, such as 'cuda:0'")
+        index = int(number) if colon else index
         if name not in registry.backends:
             raise RuntimeError(
                 f"Expected one of {', '.join(sorted(registry.backends))} device type at start of device string: "

@@ -11,7 +11,7 @@ from plugrad.dispatch import interception, interpreter
 from plugrad.errors import flag
 from plugrad.graph import modes
 from plugrad.tensor.creation import dtype_argument, new, require_grad
-from plugrad.tensor.layouts import strided
+from plugrad.tensor.layouts import factories, strided
 from plugrad.tensor.tensor import Tensor, write_out
 
 
@@ -21,7 +21,7 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, insid
     `inside` is that of `interpreter.apply`.
     """
     if layout is not None and layout is not strided:
-        _refuse_layout(op, layout)
+        return _of_layout(layout, op)(values, dtype, place, requires_grad, layout)
     if modes.watched and not inside:
         options = {"dtype": dtype, "device": place, "requires_grad": requires_grad, "out": out}
         return interception.factory(
@@ -70,11 +70,13 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, insid
     return require_grad(tensor, requires_grad)
 
 
-def _refuse_layout(op, given):
+def _of_layout(given, op):
     if op.name.startswith("signal_"):
         raise ValueError(f"{op.names[0]} makes strided tensors only, got layout={given}")
     if not isinstance(given, type(strided)):
         raise TypeError(f"{op.name}(): argument 'layout' must be torch.layout, not {type(given).__name__}")
+    if op.name in factories:
+        return factories[op.name]
     raise NotImplementedError(f"{op.name} makes strided tensors only, got layout={given}; write x.to_sparse() after it")
 
 

@@ -25,6 +25,7 @@ class memory_format(_Named):
 
 
 strided = layout("strided")
+factories: dict = {}  # name of an op such as zeros -> what makes its tensors of another layout
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
 channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
 

@@ -114,7 +114,7 @@ class CyclicLR(_WithMomentum):
 
     def _init_scale_fn(self):
         if self._scale_fn_custom is None:  # no method: schedule and function would hold each other
-            self._scale_fn_ref = partial(_SCALES[self.mode], self.gamma)
+            self._scale_fn_ref = _SCALES.get(self.mode) or partial(_power, self.gamma)
             self.scale_mode = "iterations" if self.mode == "exp_range" else "cycle"
 
     def scale_fn(self, x) -> float:
@@ -155,11 +155,11 @@ def _halved(cycle):
     return 0.5**cycle
 
 
-def _constant(gamma, x):
+def _constant(x):
     return 1.0
 
 
-def _halving(gamma, x):
+def _halving(x):
     return 1 / 2.0 ** (x - 1)
 
 
@@ -167,7 +167,7 @@ def _power(gamma, x):
     return gamma**x
 
 
-_SCALES = {"triangular": _constant, "triangular2": _halving, "exp_range": _power}
+_SCALES = {"triangular": _constant, "triangular2": _halving}
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):

@@ -63,11 +63,12 @@ def _known(device_type) -> str:
     """Return the name of a device type that autocast can be on; RuntimeError for others."""
     if not isinstance(device_type, str):
         raise TypeError(f"argument 'device_type' (position 1) must be str, not {type(device_type).__name__}")
-    name = device_type.partition(":")[0]
-    if name in _DTYPES:
-        return name
+    name, colon, number = device_type.partition(":")
     backends = plugrad.registry.backends
-    if name not in backends:
+    known = name in _DTYPES or name in backends
+    if colon and not number.isdigit() or not known and not name.replace("_", "a").isalpha():
+        raise RuntimeError(f"Invalid device string: '{device_type}'; write a type, such as 'cpu'")
+    if not known:
         raise RuntimeError(
             f"Expected one of {', '.join(sorted({*_DTYPES, *backends}))} device type at start of device string: "
             f"{device_type}"

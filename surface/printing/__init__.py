@@ -77,10 +77,11 @@ def printoptions(**options):
         _options.update(before)
 
 
-def tensor_str(t, *, default_dtype_name: str = "float32") -> str:
+def tensor_str(t, *, default_dtype_name: str = "float32", before: str = "") -> str:
     """Return the text of a tensor.
 
-    `default_dtype_name` names the dtype that goes without saying.
+    `default_dtype_name` names the dtype that goes without saying; `before` is what stands before it on its first line,
+    and on that of the result.
 
     >>> import plugrad as torch
     >>> torch.tensor([[1.5, float("nan")]], requires_grad=True)
@@ -99,7 +100,7 @@ def tensor_str(t, *, default_dtype_name: str = "float32") -> str:
         grad_fn_name=None if t.grad_fn is None else type(t.grad_fn).__name__,
         requires_grad=t.requires_grad,
         symbolic=symbolic,
-        prefix="tensor(" if plain else f"{cls.__name__}(",
+        prefix=before + ("tensor(" if plain else f"{cls.__name__}("),
         tangents=[one for tangents in t.__dict__.get("_tangents", {}).values() for one in tangents if one is not None],
     )
     if not plain and any(base.__name__ == "Parameter" for base in cls.__mro__):

@@ -31,16 +31,17 @@ from plugrad.sparse.products import (
     sum,
     take_rows,
 )  # fmt: skip
+from plugrad.sparse.resizing import resize_as_sparse_
 from plugrad.sparse.rules import sparse_mask
 from plugrad.sparse.tensors import LAYOUTS, rebuild
 
 __all__ = [
     "SparseSemiStructuredTensor", "SparseSemiStructuredTensorCUSPARSELT", "SparseSemiStructuredTensorCUTLASS", "addmm",
     "as_sparse_gradcheck", "check_sparse_tensor_invariants", "from_parts", "hspmm", "log_softmax", "mm", "rebuild",
-    "sampled_addmm", "smm", "softmax", "solve", "sparse_bsc", "sparse_bsc_tensor", "sparse_bsr", "sparse_bsr_tensor",
-    "sparse_compressed_tensor", "sparse_coo", "sparse_coo_tensor", "sparse_csc", "sparse_csc_tensor", "sparse_csr",
-    "sparse_csr_tensor", "sparse_mask", "spdiags", "spsolve", "sspaddmm", "sum", "take_rows", "to_sparse",
-    "to_sparse_semi_structured",
+    "resize_as_sparse_", "sampled_addmm", "smm", "softmax", "solve", "sparse_bsc", "sparse_bsc_tensor", "sparse_bsr",
+    "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo", "sparse_coo_tensor", "sparse_csc",
+    "sparse_csc_tensor", "sparse_csr", "sparse_csr_tensor", "sparse_mask", "spdiags", "spsolve", "sspaddmm", "sum",
+    "take_rows", "to_sparse", "to_sparse_semi_structured",
 ]  # fmt: skip
 
 spmm, dsmm, hsmm, saddmm = plugrad.mm, plugrad.mm, hspmm, plugrad.addmm  # older names, of which PyTorch keeps some

@@ -118,15 +118,22 @@ class SparseArray:
     def dense(self):
         """Return a dense NumPy array."""
         array = numpy.zeros(self.shape, self.dtype)
-        numpy.add.at(array, tuple(self.indices), self.values)
+        self.add_to(array)
         return array
+
+    def add_to(self, array) -> None:
+        """Add the entries to a dense array, in place."""
+        if self.sparse_dim:
+            numpy.add.at(array, tuple(self.indices), self.values)
+        else:  # each entry is of the whole shape
+            array += self.values.sum(0, dtype=self.values.dtype)
 
     # ------------------------------------------------------------------------------------------ sums of gradients
 
     def __add__(self, other):
         if not isinstance(other, SparseArray):
             array = numpy.array(other, numpy.result_type(other, self.dtype))
-            numpy.add.at(array, tuple(self.indices), self.values)
+            self.add_to(array)
             return array
         if self.is_like(other) and self.is_coalesced:
             return self.with_values(self.values + other.values)
@@ -151,7 +158,7 @@ class SparseArray:
         dense = inputs[0] if inputs[1] is self else inputs[1]
         if out is None:
             return self + dense
-        numpy.add.at(out[0], tuple(self.indices), self.values)
+        self.add_to(out[0])
         return out[0]
 
 

@@ -69,13 +69,12 @@ def sparse_coo_tensor(
         numbers = numbers.reshape(0, len(values) if values.ndim else 1)
     if numbers.ndim != 2:
         raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(numbers.shape)}")
-    if values.ndim == 0 and not len(numbers):
+    if values.ndim == 0:
         values = values.reshape(1)
-    if values.ndim == 0 or numbers.shape[1] != values.shape[0]:
-        count = values.shape[0] if values.ndim else 1
+    if numbers.shape[1] != values.shape[0]:
         raise RuntimeError(
             "indices and values must have same nnz, but got nnz from indices: "
-            f"{numbers.shape[1]}, nnz from values: {count}"
+            f"{numbers.shape[1]}, nnz from values: {values.shape[0]}"
         )
     dense = tuple(values.shape[1:])
     if size is None:
@@ -232,8 +231,12 @@ def _from_dense(tensor, sparse_dim):
     if tensor.device.type != "cpu":
         raise NotImplementedError(f"sparse tensors are on the CPU only, not on {tensor.device}")
     count = tensor.ndim if sparse_dim is None else sparse_dim
-    if not 0 < count <= max(tensor.ndim, 1):
-        raise RuntimeError(f"sparse_dim argument must be in >=1, <={tensor.ndim}, got {count}")
+    if not 0 <= count <= tensor.ndim:
+        raise RuntimeError(
+            f"dense_to_sparse: sparse_dim argument must be in [0,{tensor.ndim}] range, but {count} is given"
+        )
+    if tensor.ndim and not count:
+        raise RuntimeError("dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0")
     data = tensor.detach()._data
     used = data != 0
     if count < data.ndim:

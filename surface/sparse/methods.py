@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from plugrad.sparse import creation, products, rules
+from plugrad.sparse import creation, products, resizing, rules
 from plugrad.sparse.tensors import LAYOUTS
 
 hspmm, smm, sspaddmm = products.hspmm, products.smm, products.sspaddmm
 to_sparse, sparse_mask = creation.to_sparse, rules.sparse_mask
+sparse_resize_, sparse_resize_and_clear_ = resizing.sparse_resize_, resizing.sparse_resize_and_clear_
+resize_as_sparse_ = resizing.resize_as_sparse_
 to_sparse_bsr = to_sparse_bsc = creation.sparse_bsr_tensor
 
 

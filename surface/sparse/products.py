@@ -53,6 +53,24 @@ def product(mat1, mat2):
     return _sparse_dense(transpose(mat2, 0, 1), mat1.t()).t()
 
 
+@rule("bmm")
+def bmm(input, mat2):
+    """Products of the matrices of two batches, the first of which is sparse."""
+    if not isinstance(input, SparseTensor) or isinstance(mat2, SparseTensor):
+        raise RuntimeError("bmm_sparse: Tensor 'mat2' must be dense, and the first one sparse: write x.to_dense()")
+    if input.ndim != 3 or mat2.ndim != 3 or input.dense_dim():
+        raise RuntimeError(f"bmm: batches of matrices have 3 dimensions, these have {input.ndim} and {mat2.ndim}")
+    if input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
+        raise RuntimeError(
+            f"bmm: the batches must be (b, n, m) and (b, m, k), not {list(input.shape)} and {list(mat2.shape)}"
+        )
+    batch, row, column = map(from_raw, input._data.indices)
+    rows = input.shape[0] * input.shape[1]
+    parts = values_of(input)[:, None] * mat2[batch, column]
+    total = parts.new_zeros((rows, mat2.shape[2])).index_add(0, batch * input.shape[1] + row, parts)
+    return total.reshape(input.shape[0], input.shape[1], mat2.shape[2])
+
+
 @rule("__rmatmul__")
 def reflected(mat2, mat1):
     return product(mat1, mat2)

@@ -12,6 +12,7 @@ from plugrad.sparse.arrays import SparseArray
 from plugrad.sparse.tensors import (
     SparseTensor,
     build,
+    cast_to,
     coalesce,
     coordinates,
     picked,
@@ -26,9 +27,10 @@ from plugrad.sparse.tensors import (
 # Functions that are 0 at 0: of the values alone.
 _UNARY = (
     "abs neg sqrt square sign sgn sin tan asin atan sinh tanh asinh atanh expm1 log1p ceil floor round trunc frac erf "
-    "erfinv deg2rad rad2deg relu isnan isinf isneginf isposinf signbit conj_physical real imag angle nan_to_num "
+    "erfinv deg2rad rad2deg relu isnan isinf isneginf isposinf signbit conj conj_physical real imag angle nan_to_num "
     "positive"
 ).split()
+_OF_EACH_ENTRY = ("neg", "positive", "conj", "conj_physical")  # also right before entries of one place are added up
 _CASTS = "float double half bfloat16 long int short char byte bool cfloat cdouble".split()
 
 
@@ -36,7 +38,7 @@ def elementwise(name):
     """Return the rule of a function of each element that is 0 at 0."""
 
     def compute(sparse, *args, **kwargs):
-        sparse = coalesce(sparse) if sparse.is_sparse and name not in ("neg", "positive", *_CASTS) else sparse
+        sparse = coalesce(sparse) if sparse.is_sparse and name not in (*_OF_EACH_ENTRY, *_CASTS) else sparse
         return build(getattr(values_of(sparse), name)(*args, **kwargs), sparse._data.pattern())
 
     return compute
@@ -94,15 +96,19 @@ def zeros_like(sparse, *, dtype=None, layout=None, device=None, requires_grad=Fa
 @rule("add", "__add__", "__radd__")
 def add(input, other, *, alpha=1):
     if not isinstance(input, SparseTensor):  # to a dense tensor
-        if _is_number(input):
+        if _is_number(input) and not (isinstance(input, Tensor) and other.ndim == 0):
             raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
         if tuple(input.shape) != tuple(other.shape):
             raise RuntimeError(
-                f"add: Expected 'self' to have same size as 'other', but {list(input.shape)} != {list(other.shape)}"
+                f"add: expected 'self' and 'other' to have same size, but self has size {list(input.shape)} while "
+                f"other has size {list(other.shape)} (FYI: dense-sparse addition does not currently support "
+                "broadcasting)"
             )
         places = tuple([from_raw(index) for index in other._data.indices])
         values = values_of(other) if alpha == 1 else values_of(other) * alpha
         dtype = plugrad.result_type(input, values)
+        if not places:
+            return input + to_dense(other) * alpha
         return input.to(dtype).index_put(places, values.to(dtype), accumulate=True)
     if not isinstance(other, SparseTensor):
         raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
@@ -155,12 +161,21 @@ def mul(input, other):
     return creation.to_sparse(build(product, pattern), layout=layout)
 
 
-@rule("div", "true_divide", "divide", "__truediv__", "floor_divide")
+@rule("div", "true_divide", "divide", "__truediv__", "div_rounded")
 def div(input, other, *, rounding_mode=None):
     if not isinstance(input, SparseTensor) or not _is_number(other):
-        raise RuntimeError("Sparse division requires a scalar or zero-dim dense tensor divisor")
+        kind = "floor division" if rounding_mode == "floor" else "division"
+        raise RuntimeError(
+            f"Sparse {kind} requires a scalar or zero-dim dense tensor divisor (got shape {list(other.shape)} for "
+            "divisor): divide by other.to_dense()'s values at the entries instead"
+        )
     input = coalesce(input) if rounding_mode and input.is_sparse else input
     return build(plugrad.div(values_of(input), other, rounding_mode=rounding_mode), input._data.pattern())
+
+
+@rule("floor_divide", "__floordiv__")
+def floor_divide(input, other):
+    return div(input, other, rounding_mode="floor")
 
 
 @rule("pow", "__pow__")
@@ -171,29 +186,44 @@ def power(input, exponent):
     return build(values_of(input) ** exponent, input._data.pattern())
 
 
-def _in_place(function):
+def _in_place(function, name=""):
     """Return the in-place form of a rule: the tensor gets the data and the history of its result."""
 
     def write(target, *args, **kwargs):
+        if name in _UNARY and name not in _OF_EACH_ENTRY and target.is_sparse and not target._data.is_coalesced:
+            raise RuntimeError(f"{name}_ requires coalesced input: write x = x.coalesce() before")
         if not isinstance(target, SparseTensor):  # a dense tensor, to which a sparse one is added
             return target.copy_(function(target, *args, **kwargs))
         if target.requires_grad and target.is_leaf and plugrad.is_grad_enabled():
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-        result = function(target, *args, **kwargs)
-        if result.dtype is not target.dtype:
-            result = result.to(target.dtype)
+        result = cast_to(function(target, *args, **kwargs), target.dtype)
         target._data, target._edge = result._data, result._edge
         return target
 
     return write
 
 
-for _name in ("add", "sub", "mul", "div", "pow", *(name for name in _UNARY if name not in ("real", "imag"))):
-    rules[f"{_name}_"] = _in_place(rules[_name])
+_WITH_FORM_IN_PLACE = {*_UNARY, *"add sub mul div div_rounded floor_divide pow".split()} - {"real", "imag"}
+for _name in _WITH_FORM_IN_PLACE:
+    rules[f"{_name}_"] = _in_place(rules[_name], _name)
 for _name in ("add", "sub", "mul", "truediv"):
     rules[f"__i{_name}__"] = _in_place(rules[f"__{_name}__"])
 rules["zero_"] = _in_place(lambda sparse: zeros_like(sparse))
-rules["copy_"] = _in_place(lambda target, source, non_blocking=False: source.clone())
+
+
+@rule("copy_")
+def copy_(target, source, non_blocking=False):
+    if not (isinstance(target, SparseTensor) and isinstance(source, SparseTensor)):
+        raise RuntimeError(
+            f"copy_() between dense and sparse Tensors is not implemented! Found self type = {target.type()} and src "
+            f"type = {source.type()}: write x.to_dense() or x.to_sparse() first"
+        )
+    if target.is_sparse and source.is_sparse and tuple(target.shape) != tuple(source.shape):
+        target.resize_as_sparse_(source)
+    return _copied(target, source)
+
+
+_copied = _in_place(lambda target, source: source.clone())
 
 
 # ---------------------------------------------------------------------------------------------------- reductions
@@ -237,7 +267,10 @@ rules["any"] = lambda input, dim=None, keepdim=False: values_of(input).any()
 def _permuted(input, dims):
     array, count = input._data.coordinates(), input._data.sparse_dim
     if sorted(dims[:count]) != list(range(count)):
-        raise RuntimeError("transpose: sparse and dense dimensions can't change places; write x.to_dense() first")
+        raise RuntimeError(
+            "transpositions between sparse and dense dimensions are not allowed. Only transpositions within sparse and "
+            "dense dimensions are supported; write x.to_dense() first"
+        )
     values = values_of(input).permute(0, *(d - count + 1 for d in dims[count:]))
     pattern = SparseArray(array.indices[list(dims[:count])], None, [array.shape[d] for d in dims])
     if input.is_sparse:
@@ -265,6 +298,11 @@ def transpose(input, dim0, dim1):
 @rule("permute")
 def permute(input, *dims):
     dims = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
+    if len(dims) != input.ndim:
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(dims)}"
+        )
     return _permuted(input, list(axes(tuple(dims), input.ndim)))
 
 
@@ -280,10 +318,15 @@ def unsqueeze(input, dim):
 
 @rule("cat", "concat")
 def cat(tensors, dim=0):
-    if not all(isinstance(one, SparseTensor) and one.is_sparse for one in tensors):
-        raise RuntimeError("Concatenating sparse tensors, but a dense tensor was found: convert it by .to_sparse()")
+    for place, one in enumerate(tensors):
+        if not isinstance(one, SparseTensor) or not one.is_sparse:
+            raise RuntimeError(
+                f"Concatenating sparse tensors, but a dense tensor was found at position {place}. Convert it by "
+                ".to_sparse()"
+            )
     first = tensors[0]._data
     dim, start, indices = axes(dim, first.ndim), 0, []
+    _check_alike([one._data for one in tensors], dim)
     if dim >= first.sparse_dim:
         raise NotImplementedError("cat along a dense dimension of sparse tensors: write x.to_dense() first")
     for one in tensors:
@@ -295,21 +338,48 @@ def cat(tensors, dim=0):
     return build(_joined([values_of(one) for one in tensors]), SparseArray(numpy.concatenate(indices, 1), None, shape))
 
 
+def _check_alike(arrays, dim):
+    first = arrays[0]
+    inner = (first.sparse_dim, first.ndim - first.sparse_dim)
+    for place, one in enumerate(arrays):
+        if one.ndim != first.ndim or any(n != m for d, (n, m) in enumerate(zip(one.shape, first.shape)) if d != dim):
+            raise RuntimeError(
+                f"All tensors must have the same shape: {list(first.shape)} (except in the concatenating dimension), "
+                f"but found shape: {list(one.shape)} at position {place}."
+            )
+        if one.sparse_dim != inner[0]:
+            raise RuntimeError(
+                f"All tensors must have the same sparse_dim and dense_dim: {inner[0]}, {inner[1]}, but tensor at "
+                f"position {place} has {one.sparse_dim}, {one.ndim - one.sparse_dim}."
+            )
+
+
+@rule("stack")
+def stack(tensors, dim=0):
+    return cat([unsqueeze(one, axes(dim, one.ndim + 1)) for one in tensors], dim)
+
+
 @rule("index_select")
 def index_select(input, dim, index):
     """The entries at some places along a dimension, in the order of the index."""
-    array, dim = coalesce(input)._data, axes(dim, input.ndim)
+    array, dim = coordinates(input)._data, axes(dim, input.ndim)
     if dim >= array.sparse_dim:
-        return build(values_of(coalesce(input)).index_select(dim - array.sparse_dim + 1, index), array.pattern())
+        return build(values_of(input).index_select(dim - array.sparse_dim + 1, index), array.pattern())
     wanted = index._data.reshape(-1)
     if wanted.size and (wanted.min() < -array.shape[dim] or wanted.max() >= array.shape[dim]):
         raise IndexError(f"index_select(): index out of range for dimension {dim} of size {array.shape[dim]}")
-    pairs = wanted[:, None] % max(array.shape[dim], 1) == array.indices[dim]
-    places, entries = numpy.nonzero(pairs)
+    order = numpy.argsort(array.indices[dim], kind="stable")
+    row, wanted = array.indices[dim][order], wanted % max(array.shape[dim], 1)
+    begin = numpy.searchsorted(row, wanted)
+    counts = numpy.searchsorted(row, wanted, "right") - begin
+    places = numpy.repeat(numpy.arange(wanted.size), counts)
+    step = numpy.arange(counts.sum()) - numpy.repeat(numpy.cumsum(counts) - counts, counts)
+    entries = order[numpy.repeat(begin, counts) + step]
     indices = array.indices[:, entries].copy()
     indices[dim] = places
     shape = (*array.shape[:dim], wanted.size, *array.shape[dim + 1 :])
-    return coalesce(build(values_of(coalesce(input))[from_raw(entries)], SparseArray(indices, None, shape)))
+    pattern = SparseArray(indices, None, shape, array.is_coalesced and dim == 0)
+    return build(values_of(input)[from_raw(entries)], pattern)
 
 
 @rule("select")

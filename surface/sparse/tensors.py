@@ -12,8 +12,9 @@ import numpy
 import plugrad
 from plugrad import Tensor, autograd
 from plugrad.extend import from_raw
+from plugrad.printing import tensor_str
 from plugrad.sparse.arrays import SparseArray
-from plugrad.tensor.layouts import layout
+from plugrad.tensor.layouts import factories, layout
 from plugrad.tensor.overriding import watch_classes
 from plugrad.tensor.tensor import tensor_of
 
@@ -26,6 +27,16 @@ def rule(*names):
 
     def declare(function):
         rules.update(dict.fromkeys(names, function))
+        return function
+
+    return declare
+
+
+def factory(*names):
+    """Return a decorator that makes a function what the ops of some names call for `layout=`."""
+
+    def declare(function):
+        factories.update(dict.fromkeys(names, function))
         return function
 
     return declare
@@ -54,7 +65,10 @@ class SparseTensor(Tensor):
         function = rules.get(name)
         if function is None:
             raise unsupported(name)
-        return function(*args, **(kwargs or {}))
+        out = (kwargs or {}).get("out")
+        if out is None:
+            return function(*args, **(kwargs or {}))
+        return write_out(name, function(*args, **{key: kwargs[key] for key in kwargs if key != "out"}), out)
 
     # ------------------------------------------------------------------------------------------ what it is
 
@@ -252,6 +266,34 @@ def rebuild(layout, *parts):
     return tensor.requires_grad_(requires_grad)
 
 
+def write_out(name, result, out):
+    """Put a result into the tensor given as `out=`, of the same layout, and return that."""
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    if plugrad.is_grad_enabled() and (out.requires_grad or result.requires_grad):
+        what = "functions with out=... arguments don't support automatic differentiation"
+        raise RuntimeError(f"{name}(): {what}, but one of the arguments requires grad.")
+    if result.layout is not out.layout:
+        raise RuntimeError(f"{name}(): the result is {result.layout}, but `out` is {out.layout}: give one like it")
+    result = cast_to(result, out.dtype)
+    if not isinstance(out, SparseTensor):
+        return out.resize_(tuple(result.shape)).copy_(result)
+    out._data = result._data
+    return out
+
+
+def cast_to(result, dtype):
+    """Return a result in the dtype of the tensor that it is written to; RuntimeError if that kind can't hold it."""
+    if result.dtype is dtype:
+        return result
+    if not plugrad.can_cast(result.dtype, dtype):
+        raise RuntimeError(
+            f"result type {result.dtype._label} can't be cast to the desired output type {dtype._label}: "
+            "write the operation out of place"
+        )
+    return result.to(dtype)
+
+
 def wrap(array):
     """Return a tensor around a SparseArray."""
     tensor = object.__new__(SparseTensor)
@@ -310,6 +352,8 @@ def picked(tensor, pattern):
         if tensor._data.is_like(pattern):
             return values_of(tensor)
         tensor = to_dense(tensor)
+    if not pattern.sparse_dim:
+        return tensor.expand(pattern.entries, *tensor.shape)
     return tensor[tuple([from_raw(index) for index in pattern.indices])]
 
 
@@ -333,12 +377,14 @@ def to_dense(sparse):
     """Return a sparse tensor as a dense one."""
     indices = tuple([from_raw(index) for index in sparse._data.indices])
     values = values_of(sparse)
+    if not indices:
+        return values.sum(0, dtype=values.dtype)
     return values.new_zeros(tuple(sparse.shape)).index_put(indices, values, accumulate=True)
 
 
 def text(sparse) -> str:
     """Return the text of a sparse tensor, as PyTorch prints it."""
-    array, parts = sparse._data, []
+    array, parts, default = sparse._data, [], plugrad.get_default_dtype()
     if sparse.is_sparse:
         named = {"indices": array.indices}
     else:
@@ -346,16 +392,15 @@ def text(sparse) -> str:
         named = {"crow_indices" if rows else "ccol_indices": array.starts,
                  "col_indices" if rows else "row_indices": array.others}  # fmt: skip
     for name, part in {**named, "values": array.values}.items():
-        written = repr(from_raw(part))
+        before = f"tensor({name}="  # where its lines begin, as it stands in the text
+        written = tensor_str(from_raw(part), default_dtype_name=default.name, before=before).removeprefix(before)
         if not part.size:
             size = ", ".join(map(str, part.shape))
             written = f"tensor([], size=({size}{',' * (part.ndim == 1)}))"
         elif name == "values" and (start := written.rfind(", dtype=")) >= 0:
             written = written[:start] + ")"
-        margin = " " * (len(f"tensor({name}="))
-        parts.append(f"{name}={written}".replace("\n", "\n" + margin))
+        parts.append(f"{name}={written}")
     facts = [f"size={tuple(sparse.shape)}", f"nnz={array.entries}"]
-    default = plugrad.get_default_dtype()
     if sparse.dtype not in (default, plugrad.int64, plugrad.bool):
         facts.append(f"dtype={sparse.dtype}")
     facts.append(f"layout={sparse.layout}")

@@ -13,7 +13,8 @@ ALIASES = {
     "fx._symbolic_trace": "torch_modules.fx",
     "__config__": "torch_modules.config", "__future__": "torch_modules.future",
     "_jit_internal": "torch_modules.jit", "_six": "torch_modules.utils", "_utils": "torch_modules.utils",
-    "nn.modules.utils": "torch_modules.utils", "utils.tensorboard": "torch_modules.tensorboard",
+    "nn._reduction": "torch_modules.reduction", "nn.modules.utils": "torch_modules.utils",
+    "utils.tensorboard": "torch_modules.tensorboard",
     "utils.model_zoo": "torch_modules.hub",
 }  # fmt: skip
 

@@ -459,3 +459,35 @@ def test_what_a_summary_writer_writes_can_be_read(tmp_path):
     assert {*values} == {"loss", "weights", "note/text_summary"} and len([*tmp_path.glob("both_?/events*")]) == 2
     step, value = values["loss"]
     assert step == 3 and 0.5 in (value.simple_value, *value.tensor.float_val)
+
+
+def test_reductions_have_the_numbers_and_older_flags_of_pytorch():
+    pytest.importorskip("torch")
+    ours, theirs = (importlib.import_module(f"{name}.nn._reduction") for name in ("plugrad", "torch"))
+    for reduction in ("none", "mean", "sum"):
+        assert ours.get_enum(reduction) == theirs.get_enum(reduction)
+    with pytest.raises(ValueError, match="not a valid value"):
+        ours.get_enum("max")
+    with pytest.warns(UserWarning, match="elementwise_mean"):
+        assert ours.get_enum("elementwise_mean") == 1
+    for flags in [(a, b) for a in (None, False, True) for b in (None, False, True)]:
+        silent = [one.legacy_get_string(*flags, emit_warning=False) for one in (ours, theirs)]
+        assert silent[0] == silent[1]
+        with pytest.warns(UserWarning, match="size_average"):
+            assert ours.legacy_get_enum(*flags) == theirs.legacy_get_enum(*flags, emit_warning=False)
+
+
+@pytest.mark.parametrize("name", ["not a device", "cpu1", "1cpu", "cp-u", "cuda:x", "cpu:1:2", "abc", "cpu_x"])
+def test_wrong_names_of_devices_are_called_what_pytorch_calls_them(name):
+    torch = pytest.importorskip("torch")
+    for call in ("device", "amp.is_autocast_available", "autocast"):
+        first = []
+        for T in (torch, plugrad):
+            function = T
+            for part in call.split("."):
+                function = getattr(function, part)
+            try:
+                first.append(repr(function(name)) and "")
+            except RuntimeError as error:
+                first.append(str(error)[:14])
+        assert first[0] == first[1], call

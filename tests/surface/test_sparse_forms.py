@@ -1,0 +1,81 @@
+"""Sparse tensors without dimensions, results in `out=` and in place, other sizes: plugrad and PyTorch side by side."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import plugrad
+
+torch = pytest.importorskip("torch")
+warnings.filterwarnings("ignore", message="Sparse")
+
+EXPRESSIONS = """
+n | n.sin() | n + n | n*2 | n.to_dense() | o + n | u0.coalesce() | u0.to_dense() | o.to_sparse(1) | n.sum()
+D.to_sparse(0) | D.to_sparse(3) | T.sin(i, out=s.clone()) | T.sin(i, out=i.clone()) | i.clone().sin_()
+i.clone().neg_() | T.add(s, s, out=s.clone()) | T.mm(s, D.t(), out=T.zeros(2, 2)) | T.sin(s, out=T.zeros(2, 3))
+T.sin(r, out=s.clone()) | u.clone().sin_() | u.clone().neg_() | u.clone().coalesce().sin_() | u.clone().relu_()
+s.conj() | s//2 | D + T.ones(3).to_sparse() | s.div(2, rounding_mode="floor") | s.div(2, rounding_mode="trunc") | s/s
+s//s | s.clone().div_(2, rounding_mode="floor") | T.zeros(2, 3, layout=T.sparse_coo)
+T.zeros((2, 3), layout=T.sparse_csr) | T.zeros(0, layout=T.sparse_coo)
+T.empty(2, 3, layout=T.sparse_coo, dtype=T.float64) | T.zeros(2, layout=T.sparse_coo, requires_grad=True)
+T.ones(2, layout=T.sparse_coo) | T.rand(2, layout=T.sparse_coo) | T.zeros(-1, layout=T.sparse_coo) | s.new_empty((2,))
+s.new_zeros((2, 2), dtype=T.float64) | s.new_zeros(3, layout=T.strided) | T.stack([s, s]) | T.stack([s, s], -1)
+T.cat([s, D]) | T.cat([s, D.to_sparse(1)]) | T.cat([s, o.to_sparse()]) | T.cat((s, T.ones(3, 3).to_sparse()), 1)
+T.cat((s, T.ones(3, 3).to_sparse())) | s.permute(0) | s.permute(0, 0) | h.permute(2, 0, 1) | h.permute(1, 0, 2)
+s.permute(0, 1, 2) | s.clone().copy_(D) | D.clone().copy_(s) | s.clone().copy_(T.ones(3, 3).to_sparse())
+s.clone().copy_(o.to_sparse()) | s.narrow_copy(0, 1, 1) | s.narrow_copy(1, 1, 2) | h.narrow_copy(2, 1, 2)
+s.narrow_copy(0, 1, 2) | s.clone().resize_as_(h) | s.clone().resize_as_(T.ones(3, 4).to_sparse())
+s.clone().sparse_resize_((4, 4), 2, 0) | s.clone().sparse_resize_((1, 4), 2, 0)
+s.clone().sparse_resize_((2, 3), 1, 1) | s.clone().sparse_resize_((2, 3), 1, 0)
+s.clone().sparse_resize_and_clear_((4, 4), 1, 1) | h.clone().sparse_resize_((3, 2, 2), 2, 1)
+T.resize_as_sparse_(s.clone(), T.ones(2, 4).to_sparse()) | u.index_select(0, T.tensor([1, 0, 1]))
+T.sparse_coo_tensor([[0]], T.tensor(2.0), (3,))
+T.sparse_coo_tensor(T.zeros((0, 1), dtype=T.int64), T.tensor(2.0), ()) | s.index_select(1, T.tensor([2, 2, 0]))
+u.index_select(0, T.tensor([], dtype=T.int64)) | h.index_select(0, T.tensor([1, 0, 1]))
+T.bmm(b, D[:, :, None].expand(2, 3, 2)) | T.bmm(b, b.transpose(1, 2)) | T.bmm(D[None].expand(2, 2, 3), b)
+T.bmm(b, D)
+""".strip()
+ALL = [expression.strip() for line in EXPRESSIONS.splitlines() for expression in line.split(" | ")]
+
+
+def names(T):
+    D = T.tensor([[0.0, 1.5, -2.0], [3.0, 0.0, 4.0]])
+    no_dims = T.zeros((0, 2), dtype=T.int64)
+    return {
+        "T": T, "D": D, "o": T.tensor(2.0), "n": T.tensor(3.0).to_sparse(), "s": D.to_sparse(), "r": D.to_sparse_csr(),
+        "i": D.long().to_sparse(), "u": T.sparse_coo_tensor([[0, 0], [1, 1]], [0.25, 0.5], (2, 3)),
+        "u0": T.sparse_coo_tensor(no_dims, T.tensor([2.0, 3.0]), ()), "h": T.ones(2, 2, 3).to_sparse(2),
+        "b": T.arange(12.0).reshape(2, 2, 3).to_sparse(),
+    }  # fmt: skip
+
+
+def outcome(expression, T):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return repr(eval(expression, names(T)))
+        except Exception as error:
+            return error
+
+
+@pytest.mark.parametrize("expression", ALL)
+def test_the_same_on_both(expression):
+    theirs, ours = outcome(expression, torch), outcome(expression, plugrad)
+    if isinstance(theirs, Exception):
+        assert isinstance(ours, type(theirs)), f"{theirs!r}\n{ours!r}"
+    else:
+        assert ours == theirs
+
+
+def test_gradients_pass_through_tensors_without_dimensions_and_products_in_batches():
+    grads = {}
+    for T in (torch, plugrad):
+        x = T.tensor(3.0, requires_grad=True)
+        (x.to_sparse() * 2).to_dense().backward()
+        dense = T.arange(12.0).reshape(2, 3, 2).requires_grad_()
+        batch = T.arange(1.0, 13.0).reshape(2, 2, 3).to_sparse().requires_grad_()
+        T.bmm(batch, dense).square().sum().backward()
+        grads[T] = [x.grad.tolist(), dense.grad.tolist(), batch.grad.to_dense().tolist()]
+    assert grads[torch] == grads[plugrad]
