@@ -14,6 +14,13 @@ import numpy
 from plugrad.extend import is_integral, is_single_or_double, rng
 
 DIGITS = {"float16": 11, "bfloat16": 8}  # significant bits; wider floats are drawn directly
+# NumPy computes faster with 0-d arrays than with numbers.
+_BITS_24, _BITS_53 = numpy.array(2**24 - 1, "uint64"), numpy.array(2**53 - 1, "uint64")
+_SINGLE, _DOUBLE = numpy.dtype("float32"), numpy.dtype("float64")
+_STEP_24, _STEP_53 = numpy.array(2.0**-24, _SINGLE), numpy.array(2.0**-53)
+_ONE, _MINUS_TWO, _CIRCLE = (
+    {dtype: numpy.array(value, dtype) for dtype in (_SINGLE, _DOUBLE)} for value in (1, -2, 2 * math.pi)
+)
 FEW = 16  # from so many numbers on, normal ones are made in blocks, each half of one with the other
 
 
@@ -38,14 +45,16 @@ def doubles(xp, source, size):
     """Uniform float64 of [0, 1), of 53 bits each."""
     if xp is not numpy:
         return source.random(size)
-    return (long_words(source, size) & (2**53 - 1)) * 2.0**-53
+    return (long_words(source, size) & _BITS_53) * _STEP_53
 
 
 def singles(xp, source, size):
     """Uniform float32 of [0, 1), of 24 bits each."""
     if xp is not numpy:
         return source.random(size, dtype="float32")
-    return (words(source, size) & (2**24 - 1)).astype("float32") * numpy.float32(2.0**-24)
+    drawn = (words(source, size) & _BITS_24).astype(_SINGLE)
+    drawn *= _STEP_24
+    return drawn
 
 
 def in_memory_order(array, draw):
@@ -60,6 +69,8 @@ def in_memory_order(array, draw):
 def uniform_array(xp, size, dtype, generator, low=0.0, high=1.0):
     """Samples of [low, high); half precision is rounded from float32, and what is rounded to `high` counts as `low`."""
     dtype, source = xp.dtype(dtype), rng(xp, generator)
+    if dtype is _SINGLE and xp is numpy and low == 0.0 and high == 1.0:
+        return singles(xp, source, size)
     refuse_integers("check_uniform_bounds", dtype)
     if dtype.kind == "c":
         parts = uniform_array(xp, (*size, 2), "float32" if dtype.itemsize == 8 else "float64", generator, low, high)
@@ -76,14 +87,17 @@ def uniform_array(xp, size, dtype, generator, low=0.0, high=1.0):
 
 def _polar(u1, u2):
     """Polar coordinates of pairs of normal numbers (G. Box, M. Muller, 1958): of u1 in (0, 1] comes the radius."""
-    return numpy.sqrt(-2 * numpy.log(u1)), u1.dtype.type(2 * math.pi) * u2
+    dtype = u1.dtype
+    radius = numpy.log(u1)
+    radius *= _MINUS_TWO[dtype]
+    return numpy.sqrt(radius, radius), u2 * _CIRCLE[dtype]
 
 
 def _blocks(u):
     """Normal numbers of uniform ones, whose number is a multiple of 16."""
     u = u.reshape(-1, 2, FEW // 2)
-    out = numpy.empty_like(u)
-    radius, angle = _polar(1 - u[:, 0], u[:, 1])
+    out = numpy.empty(u.shape, u.dtype)
+    radius, angle = _polar(_ONE[u.dtype] - u[:, 0], u[:, 1])
     numpy.multiply(radius, numpy.cos(angle), out[:, 0])
     numpy.multiply(radius, numpy.sin(angle), out[:, 1])
     return out.reshape(-1)
@@ -96,8 +110,10 @@ def _many_normals(source, n, wide):
     if not rest:
         return _blocks(uniform(numpy, source, n))
     u = uniform(numpy, source, n + FEW)
-    blocks = _blocks(numpy.concatenate((u[: n - rest], u[n:])))
-    return numpy.concatenate((blocks[: n - FEW], blocks[-FEW:]))
+    u[n - rest : n - rest + FEW] = u[n:]  # NumPy minds that they overlap
+    blocks = _blocks(u[: n - rest + FEW])
+    blocks[n - FEW : n] = blocks[-FEW:]
+    return blocks[:n].copy()
 
 
 def _many_half_normals(source, n):
@@ -127,7 +143,8 @@ def normals_one_by_one(source, n):
 def normal_array(xp, size, dtype, generator, mean=0.0, std=1.0, dense=True):
     """Normal samples; complex ones have the variance in total. `dense`: whether they go where memory has no gaps."""
     dtype, source = xp.dtype(dtype), rng(xp, generator)
-    refuse_integers("normal_kernel", dtype)
+    if dtype is not _SINGLE:
+        refuse_integers("normal_kernel", dtype)
     if dtype.kind == "c":
         real = "float32" if dtype.itemsize == 8 else "float64"
         parts = normal_array(xp, (*size, 2), real, generator, mean, std * 0.5**0.5, dense)
@@ -194,7 +211,8 @@ def integer_array(xp, low, high, size, dtype, generator):
         wide = "uint64" if high > 2**63 else "int64"
         return xp.asarray(source.integers(low, high, size, dtype=wide)).astype(dtype)
     if span < 2**28:
-        return ((words(source, size) % numpy.uint32(span)).astype("int64") + low).astype(dtype)
+        drawn = (words(source, size) % numpy.array(span, "uint64")).view("int64")
+        return (drawn + low if low else drawn).astype(dtype, copy=False)
     drawn = long_words(source, size)
     if span < 2**64:
         drawn = drawn % numpy.uint64(span) + numpy.uint64(low % 2**64)
@@ -238,4 +256,4 @@ def coin_flips(xp, shape, p, generator):
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     if xp is not numpy:
         return source.random(shape) < p
-    return (long_words(source, shape) & (2**53 - 1)) < numpy.uint64(math.ceil(p * 2**53))
+    return (long_words(source, shape) & _BITS_53) < numpy.array(math.ceil(p * 2**53), "uint64")
