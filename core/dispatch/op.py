@@ -64,7 +64,7 @@ class FastWrites(FastKernels):
         op = self.op
         served = _served(op, ttype) and not ttype.symbolic
         if op.write_function is None:  # written by an array function
-            served = served and op.fast_kernel(ttype) is not None
+            served = served and (op.fast_kernel(ttype) is not None or op.plan.in_place().takes_integers(ttype))
         self[ttype] = answer = True if served else None
         return answer
 

@@ -144,7 +144,7 @@ class CallPlan:
     def takes_integers(self, ttype) -> bool:
         """Whether the array function does with integers or bool of a type just what the interpreter would."""
         op, dtype = self.op, ttype.np
-        if ttype.xp is not numpy or ttype.rare or not is_integral(dtype) or op.promote == "float":
+        if ttype.xp is not numpy or ttype.rare or not is_integral(dtype) or op.promote == "float" or not self.direct:
             return False
         count = sum(argument.role in ("lead", "operand", "partner") for argument in self.arguments)
         try:

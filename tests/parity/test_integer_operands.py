@@ -67,3 +67,28 @@ def test_casts_that_change_nothing_give_the_tensor_itself(name):
     assert getattr(x, name)() is x and x.to(x.dtype) is x and x.to(x.dtype, copy=True) is not x
     y = plugrad.tensor([[1.0, 2.0]], requires_grad=True)
     assert y.float() is y and y.double().grad_fn is not None
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["add_", "sub_", "mul_", "logical_or_"])
+def test_integers_written_in_place(name, dtype):
+    for other in (
+        0,
+        1,
+        3,
+        2.5,
+        1.0,
+        True,
+        tensor([3, 1, 0], dtype),
+        tensor(2, "int64"),
+        tensor([1.5, 2, 3], "float32"),
+    ):
+        ours = outcome(plugrad, partial(_written, name), tensor([[0, 1, 1], [5, 2, 0]], dtype), other)
+        assert ours == outcome(torch, partial(_written, name), tensor([[0, 1, 1], [5, 2, 0]], dtype), other), other
+
+
+def _written(name, x, other):
+    row, version = x[0], x._version
+    getattr(x, name)(other)
+    assert x._version == version + 1 and row.tolist() == x[0].tolist()
+    return x
