@@ -9,7 +9,6 @@ from __future__ import annotations
 if __name__ != "plugrad":
     raise ImportError(f"this package is `plugrad`, it can't be imported as {__name__!r}: use the installed name")
 
-import gc as _gc
 import math as _math
 import sys as _sys
 import warnings as _warnings
@@ -18,7 +17,10 @@ if "Tensor" not in globals():  # what an import that was broken off, as by Ctrl-
     for _name in [_name for _name in _sys.modules if _name.startswith("plugrad.")]:
         del _sys.modules[_name]
 
-from plugrad import autograd, registry, return_types
+from plugrad.interrupts import uncollected as _uncollected
+
+with _uncollected():
+    from plugrad import autograd, registry, return_types
 from plugrad.devices import dtypes
 from plugrad.devices.device import device, get_default_device, set_default_device
 from plugrad.devices.dtypes import can_cast, dtype, get_default_dtype, promote_types, set_default_dtype
@@ -79,7 +81,8 @@ ops.__path__ = []  # so that namespaces can be imported
 _sys.meta_path.append(_Namespaces)
 registry.declare_kind("compilers", home="compilers")
 
-from plugrad import nn, optim
+with _uncollected():
+    from plugrad import nn, optim
 
 registry.declare_kind("distributions", home="distributions", base="Distribution")
 
@@ -118,13 +121,7 @@ def __getattr__(name):
     return _look_up(name)
 
 
-# Last of all, since plugins may use what is above while they are imported. Thousands of small records are made here
-# and all of them stay: looking for garbage among them is wasted work.
-_collecting = _gc.isenabled()
-try:
-    _gc.disable()
+# Last of all, since plugins may use what is above while they are imported.
+with _uncollected():
     _loader.discover()
     _loader.load_eager()
-finally:
-    if _collecting:
-        _gc.enable()

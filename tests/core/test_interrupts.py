@@ -1,11 +1,13 @@
 """Ctrl-C at any point: what is to change has changed completely or not at all, and modes are what they were."""
 
 import contextlib
+import gc
 
 import pytest
 
 import plugrad as torch
 from plugrad.extend import register
+from plugrad.interrupts import uncollected
 from plugrad.utils.checkpoint import checkpoint
 from support import thrice
 from support.interrupts import interrupted
@@ -356,3 +358,16 @@ def test_a_loader_of_data_that_was_interrupted_goes_on():
     loader = torch.utils.data.DataLoader(list(range(5)), batch_size=2, shuffle=True)
     for where, _, _ in interrupted(lambda _: list(loader), most=150):
         assert sorted(item for batch in loader for item in batch.tolist()) == [0, 1, 2, 3, 4], where
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_garbage_is_looked_for_again_however_a_block_ends(collecting):
+    before = gc.isenabled()
+    (gc.enable if collecting else gc.disable)()
+    try:
+        with pytest.raises(KeyboardInterrupt), uncollected():
+            assert not gc.isenabled()
+            raise KeyboardInterrupt
+        assert gc.isenabled() == collecting
+    finally:
+        (gc.enable if before else gc.disable)()
