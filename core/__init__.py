@@ -99,10 +99,9 @@ _look_up, __dir__ = _lazy_names(globals(), "", {
     "as_torch": "install_as_torch", "compiler": "compile",
     "func": "vmap",
     "interchange": "asarray from_dlpack frombuffer",
-    "queries": "broadcast_shapes detach detach_ get_device is_anomaly_check_nan_enabled is_anomaly_enabled is_complex "
-    "is_conj is_floating_point is_inference is_neg "
+    "queries": "broadcast_shapes detach detach_ get_device is_complex is_conj is_floating_point is_inference is_neg "
     "is_nonzero is_same_size is_signed is_storage is_tensor numel result_type typename",
-    "printing": "set_printoptions",
+    "autograd.rare.anomaly": "is_anomaly_check_nan_enabled is_anomaly_enabled", "printing": "set_printoptions",
     "limits": "finfo iinfo",
     "random": "get_rng_state initial_seed seed set_rng_state",
     "backends": "are_deterministic_algorithms_enabled get_float32_matmul_precision get_num_threads "

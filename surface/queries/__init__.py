@@ -8,13 +8,8 @@ import numpy
 
 import plugrad
 from plugrad import Size, Tensor, dtypes, extend
-from plugrad.autograd import is_anomaly_enabled
-from plugrad.graph.modes import mode
 
-__all__ = [
-    "broadcast_shapes", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_storage", "is_tensor", "result_type",
-    "typename",
-]  # fmt: skip
+__all__ = ["broadcast_shapes", "is_storage", "is_tensor", "result_type", "typename"]
 
 
 def _check(fits, function, wanted, value) -> None:
@@ -40,17 +35,6 @@ _METHODS = (
 )  # fmt: skip
 globals().update((name, _of_tensors(name)) for name in _METHODS)
 __all__ += _METHODS
-
-
-def is_anomaly_check_nan_enabled() -> bool:
-    """Whether anomaly mode, where it is on, stops at NaN gradients.
-
-    >>> import plugrad as torch
-    >>> with torch.autograd.set_detect_anomaly(True, check_nan=False):
-    ...     torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
-    (True, False)
-    """
-    return mode.check_nan
 
 
 def is_tensor(obj):

@@ -13,7 +13,7 @@ from plugrad.extend import from_raw
 from plugrad.graph.modes import Region, mode
 from plugrad.graph.nodes import Outputs
 
-__all__ = ["detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"]
+__all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
 
 
 class detect_anomaly(Region):
@@ -57,6 +57,17 @@ def _set_anomaly(wanted) -> dict:
 def is_anomaly_enabled() -> bool:
     """Whether anomaly mode is on."""
     return mode.anomaly
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode, where it is on, stops at NaN gradients.
+
+    >>> import plugrad as torch
+    >>> with torch.autograd.set_detect_anomaly(True, check_nan=False):
+    ...     torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+    (True, False)
+    """
+    return mode.check_nan
 
 
 class Stack(list):

@@ -8,7 +8,7 @@ import numpy
 
 import plugrad
 from plugrad import Tensor, no_grad
-from plugrad.graph.versions import touch
+from plugrad.autograd.graph import increment_version
 from plugrad.legacy import REMOVED, from_arguments, removed
 from plugrad.queries import is_storage
 from plugrad.storage import TypedStorage, memory_of, storage_class, tensor_over
@@ -93,7 +93,7 @@ def _same(tensor, dtype, source) -> None:
 def _become(tensor, other):
     if tensor.requires_grad and tensor.is_leaf and plugrad.is_grad_enabled():
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-    touch(tensor)
+    increment_version(tensor)
     tensor._view = None
     tensor.data = other.detach()
     return tensor

@@ -103,6 +103,7 @@ def await_coroutine(t, decorator, record):
     return record
 
 
+@pytest.mark.filterwarnings("ignore:the .type, exc, tb. signature of throw")  # PyTorch's own, from Python 3.12 on
 @pytest.mark.parametrize("name", DECORATORS)
 def test_generators_and_coroutines(name):
     for program in drive, await_coroutine:

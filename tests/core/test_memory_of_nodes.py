@@ -1,6 +1,7 @@
 """What one recorded op costs in memory, besides the arrays that its formula asks for; see benchmarks/memory.py."""
 
 import gc
+import sys
 import tracemalloc
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 import plugrad
 
 NODES = 2000
+# From 3.12 on, CPython keeps the list of weak references before the object, with room for a dictionary beside it.
+MORE = 8 if sys.version_info >= (3, 12) else 0
 STEPS = {
     "x * c": (lambda x, c: x * c, 206),
     "x * 0.5": (lambda x, c: x * 0.5, 206),
@@ -36,4 +39,4 @@ def test_bytes_of_a_node(label):
         held = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    assert end.requires_grad and 100 < held / NODES <= bar
+    assert end.requires_grad and 100 < held / NODES <= bar + MORE

@@ -16,20 +16,26 @@ def _is_own(name: str) -> bool:
 # Bytecodes that run nothing: CPython looks at no signal behind them, though a tracer could raise there.
 _QUIET_NAMES = (
     "LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "STORE_FAST", "STORE_ATTR", "STORE_SUBSCR", "POP_TOP", "POP_JUMP_FORWARD",
-    "PUSH_NULL", "COPY", "SWAP", "IS_OP", "CONTAINS_OP", "NOP", "PRECALL", "KW_NAMES", "JUMP_FORWARD", "BEFORE_WITH",
+    "POP_JUMP_IF", "PUSH_NULL", "COPY", "SWAP", "IS_OP", "CONTAINS_OP", "NOP", "PRECALL", "KW_NAMES", "JUMP_FORWARD",
+    "BEFORE_WITH", "END_FOR",
 )  # fmt: skip
 _QUIET = {code for name, code in dis.opmap.items() if name.startswith(_QUIET_NAMES)}
 _codes: dict = {}
 
 
-def _is_quiet(frame) -> bool:
-    code = _codes.get(frame.f_code)
-    if code is None:
-        code = _codes[frame.f_code] = {}
+def _is_quiet(code, offset) -> bool:
+    quiet = _codes.get(code)
+    if quiet is None:
+        quiet = _codes[code] = {}
         before = None
-        for instruction in dis.get_instructions(frame.f_code):
-            code[instruction.offset], before = before in _QUIET, instruction.opcode
-    return code.get(frame.f_lasti, False)
+        for instruction in dis.get_instructions(code):
+            quiet[instruction.offset], before = before in _QUIET, instruction.opcode
+    return quiet.get(offset, False)
+
+
+# From 3.12 on, CPython tells a tracer of bytecodes only in code that was traced before; `sys.monitoring` tells of all.
+_MONITORING = getattr(sys, "monitoring", None)
+_TOOL = 4  # of the numbers that no debugger, profiler or coverage tool has by convention
 
 
 class Tracer:
@@ -43,27 +49,50 @@ class Tracer:
             if not _is_own(frame.f_code.co_filename):
                 return None
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        elif event == "opcode" and not _is_quiet(frame):
-            if self.count == self.stop:
-                self.where = f"{frame.f_code.co_filename.removeprefix(ROOT)}:{frame.f_lineno} {frame.f_code.co_name}"
-                self.count += 1
-                sys.settrace(None)
-                if self.error is not None:
-                    raise self.error
-                signal.raise_signal(signal.SIGINT)  # raises KeyboardInterrupt here, unless that is held back
-                return None
-            self.count += 1
+        elif event == "opcode" and not _is_quiet(frame.f_code, frame.f_lasti):
+            self._count(frame.f_code, frame.f_lineno)
         return self
+
+    def instruction(self, code, offset):
+        """Be told by `sys.monitoring` of a bytecode; DISABLE says that no more is to be told of that one."""
+        if not _is_own(code.co_filename) or _is_quiet(code, offset):
+            return _MONITORING.DISABLE
+        return self._count(code, code.co_firstlineno)
+
+    def _count(self, code, line):
+        self.count += 1
+        if self.count - 1 == self.stop:
+            self.where = f"{code.co_filename.removeprefix(ROOT)}:{line} {code.co_name}"
+            _tell(None)
+            if self.error is not None:
+                raise self.error
+            signal.raise_signal(signal.SIGINT)  # raises KeyboardInterrupt here, unless that is held back
+
+
+def _tell(tracer) -> None:
+    """Have a tracer be told of bytecodes from here on; None: nobody."""
+    if _MONITORING is None:
+        sys.settrace(tracer)
+        return
+    if _MONITORING.get_tool(_TOOL) is None:
+        _MONITORING.use_tool_id(_TOOL, "interrupts")
+    event = _MONITORING.events.INSTRUCTION
+    _MONITORING.set_events(_TOOL, 0)
+    _MONITORING.register_callback(_TOOL, event, None if tracer is None else tracer.instruction)
+    if tracer is not None:
+        _MONITORING.restart_events()
+        _MONITORING.set_events(_TOOL, event)
 
 
 def run_traced(program, tracer, handler=signal.default_int_handler):
     """Run `program()` under a tracer; Ctrl-C calls a handler: one that raises KeyboardInterrupt, or another."""
     before = sys.gettrace()
     handler = signal.signal(signal.SIGINT, handler)  # a shell's job in the background ignores it
-    sys.settrace(tracer)
+    _tell(tracer)
     try:
         return program()
     finally:
+        _tell(None)
         sys.settrace(before)
         signal.signal(signal.SIGINT, handler)
 
@@ -73,6 +102,7 @@ def handled(program, handler, most=400, seed=0):
     program()
     counter = Tracer()
     run_traced(program, counter)
+    assert counter.count, "the tracer saw nothing of the program"
     for point in sorted(random.Random(seed).sample(range(counter.count), min(most, counter.count))):
         tracer = Tracer(point)
         result = run_traced(program, tracer, lambda *signal: handler())
@@ -89,6 +119,7 @@ def interrupted(program, prepare=lambda: None, most=400, seed=0, error=None):
     counter = Tracer()
     prepared = prepare()
     run_traced(lambda: program(prepared), counter)
+    assert counter.count, "the tracer saw nothing of the program"
     points = range(counter.count)
     if counter.count > most:
         points = sorted(random.Random(seed).sample(points, most))

@@ -67,7 +67,6 @@ PRIVATE = {
     "plugrad.optim.checkpoints -> plugrad.interrupts",
     "plugrad.optim.lr_scheduler -> plugrad.interrupts",
     "plugrad.overrides -> plugrad.dispatch.interception",
-    "plugrad.queries -> plugrad.graph.modes",
     "plugrad.random -> plugrad.interrupts",
     "plugrad.overrides -> plugrad.graph.modes",
     "plugrad.process_state.settings -> plugrad.devices.device",
@@ -75,7 +74,6 @@ PRIVATE = {
     "plugrad.process_state.settings -> plugrad.tensor.random",
     "plugrad.func.batching -> plugrad.dispatch.formulas",
     "plugrad.registry.third_parties.op_records -> plugrad.graph.rare",
-    "plugrad.tensor_methods -> plugrad.graph.versions",
     "plugrad.utils.checkpoint -> plugrad.regions",
 }
 # Functions that import a module by its name, when it is first asked for.
