@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad.devices import dtypes
 from plugrad.devices.device import device
-from plugrad.dispatch import factories, inplace, interception, source
+from plugrad.dispatch import factories, inplace, interception, interpreter, source
 from plugrad.dispatch.emitter import NodeMakers, Writer
 from plugrad.dispatch.formulas import of_composites
 from plugrad.dispatch.support import globals_of
@@ -68,20 +68,19 @@ def operator(op, reflected: bool):
     return source.compile_function(text, plan.name, f"operator {plan.name} of {op.qualname}", globals_of(op, **more))
 
 
-def in_place(op):
-    """Return the method that is the in-place form of an op."""
+def in_place(op, operator=False):
+    """Return the method that is the in-place form of an op, or as an operator, where Python may ask the other side."""
     plan = op.plan.in_place()
 
     def general(target, values):
+        if operator and op.inplace != "items" and not isinstance(values[1], interpreter.OPERANDS):
+            return NotImplemented
         if modes.watched:
-            return interception.in_place(method, op, values, lambda: op.run_in_place(target, values, True))
+            return interception.in_place(op.in_place, op, values, lambda: op.run_in_place(target, values, True))
         return op.run_in_place(target, values)
 
-    more = {
-        "general": general, "writable": op.writable, "write": op.write_function, "in_history": inplace.in_history,
-    }  # fmt: skip
-    label = f"in-place form of {op.qualname}"
-    method = source.compile_function(Writer(plan).write(), plan.name, label, globals_of(op, **more))
+    more = dict(general=general, writable=op.writable, write=op.write_function, in_history=inplace.in_history)
+    method = source.compile_function(Writer(plan).write(), plan.name, f"in-place {op.qualname}", globals_of(op, **more))
     method.__qualname__, method.__module__ = f"Tensor.{plan.name}", "plugrad.tensor.tensor"
     note = ": the tensor gets the shape of that view of it" if op.inplace == "shape" else ""
     method.__doc__ = f"In-place version of `{op.name}`{note}."

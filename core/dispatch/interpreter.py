@@ -21,6 +21,8 @@ from plugrad.tensor.layouts import lay_out, open_type
 from plugrad.tensor.tensor import Tensor, from_raw, make, write_out
 from plugrad.tensor.views import is_view_of, mark_view
 
+OPERANDS = (Tensor, int, float, complex, numpy.ndarray, numpy.generic)
+
 
 def apply(op, values: tuple, out=None, inside=False):
     """Run an op on any mixture of Tensors and plain values.
@@ -348,7 +350,7 @@ def operate(op, values):
     operands = list(values)
     for i, operand in enumerate(operands[:2]):
         if not isinstance(operand, (Tensor, int, float, complex)):
-            if not isinstance(operand, (numpy.ndarray, numpy.generic)):
+            if not isinstance(operand, OPERANDS):
                 return NotImplemented  # Python then asks the other operand
             operands[i] = operand.item() if isinstance(operand, numpy.generic) else operand
             if operand is operands[i]:  # the types of tensor and array are promoted as NumPy does, as in PyTorch

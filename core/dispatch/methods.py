@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from plugrad import registry
-from plugrad.dispatch import inplace
+from plugrad.dispatch import functions, inplace
 from plugrad.needs import ASSIGNMENTS, METHODS, OPERATORS, REFLECTED, missing
 from plugrad.registry import events
 from plugrad.registry.lookup import kept
@@ -44,7 +44,7 @@ def install_operators(only: str | None = None) -> None:
     for dunder, name in REFLECTED.items():
         _install_operator(dunder, name, only, lambda name: registry.operator_op(name).operator(True))
     for dunder, name in ASSIGNMENTS.items():
-        _install_operator(dunder, name, only, lambda name: registry.operator_op(name).in_place)
+        _install_operator(dunder, name, only, lambda name: functions.in_place(registry.operator_op(name), True))
 
 
 def _install_operator(dunder, name, only, find):

@@ -88,16 +88,27 @@ def floor_divide_vjp(F, g, input, other):  # as in PyTorch both are kept, though
     return F.zeros_like(g), F.zeros_like(g)
 
 
-@binary(at=(), inplace=False, node="DivBackward2", numbers="any")
+@composite(name="rdiv", at=("Tensor.__rdiv__",), kinds={"other": "tensor|number"})
+def rdiv(F, input, other):
+    """Quotient `other / input`, as Python 2 called the operator for it."""
+    return F.div(other, input)
+
+
+@rdiv.samples
+def rdiv_samples(make):
+    yield make(3, 4, low=0.5, high=3), make(4)
+
+
+@binary(at=(), inplace=False, node="DivBackward2", numbers="any", takes_half=True)
 def div_trunc(xp, input, other):
-    """Quotient of two tensors rounded towards zero."""
+    """Quotient of two tensors rounded towards zero; in half precision, of the quotient as it is rounded there."""
     refuse(BOOL_OR_COMPLEX, "div_trunc_cpu", input, other)
-    kind = (input if hasattr(input, "dtype") else other).dtype.kind
-    if kind == "f":
+    dtype = (input if hasattr(input, "dtype") else other).dtype
+    if not is_integral(dtype):
         return xp.trunc(xp.true_divide(input, other))
     _check_divisor(xp, input, other)
     quotient = xp.floor_divide(input, other)
-    if kind == "u":
+    if dtype.kind == "u":
         return quotient
     inexact = xp.multiply(quotient, other) != input
     return quotient + (inexact & (quotient < 0)).astype(quotient.dtype)

@@ -313,9 +313,15 @@ def normalize_samples(make):
 # ---------------------------------------------------------------- with the statistics that were used
 
 
-def _with_statistics(F, result, mean, variance, eps, shape):
-    """The triple (result, mean, 1 / root of the variance), whose statistics have `shape`."""
-    return result, F.reshape(mean, shape), F.reshape(F.rsqrt(variance + eps), shape)
+def _with_statistics(F, result, mean, variance, eps, shape, *parts):
+    """The triple (result, mean, 1 / root of the variance), whose statistics have `shape`.
+
+    Those of half precision have the dtype of the result, unless weight or bias (`parts`) are wider.
+    """
+    mixed = any(part is not None and part.dtype is not result.dtype for part in parts)
+    return result, *(
+        F.reshape(one if mixed else one.to(result.dtype), shape) for one in (mean, F.rsqrt(variance + eps))
+    )
 
 
 @composite(at=("native_layer_norm",), kinds={"weight": "tensor?", "bias": "tensor?"}, autocast={"cuda": "float32"})
@@ -334,7 +340,7 @@ def native_layer_norm(F, input, normalized_shape, weight, bias, eps):
     _not_for("layer_norm", input)
     _check_parts("layer_norm", input, weight, bias)
     result, mean, variance = F.normalize_affine(input, weight, bias, dims, tuple(normalized_shape), eps)
-    return _with_statistics(F, result, mean.detach(), variance.detach(), eps, tuple(mean.shape))
+    return _with_statistics(F, result, mean.detach(), variance.detach(), eps, tuple(mean.shape), weight, bias)
 
 
 @native_layer_norm.samples
@@ -358,7 +364,7 @@ def native_group_norm(F, input, weight, bias, N, C, HxW, group, eps):
     if group <= 0:
         raise RuntimeError(f"Expected num groups to be greater than 0, got {group}")
     result, mean, variance = _in_groups(F, input, group, weight, bias, eps)
-    return _with_statistics(F, result, mean, variance, eps, (N, group))
+    return _with_statistics(F, result, mean, variance, eps, (N, group), weight, bias)
 
 
 @native_group_norm.samples
@@ -387,7 +393,7 @@ def native_batch_norm(F, input, weight, bias, running_mean, running_var, trainin
         return result, input.new_empty(0), input.new_empty(0)
     dims = (0, *range(2, input.ndim))
     _, mean, variance = F.normalize_affine(input.detach(), None, None, dims, _channels(input), eps)
-    return _with_statistics(F, result, mean, variance, eps, (-1,))
+    return _with_statistics(F, result, mean, variance, eps, (-1,), weight, bias)
 
 
 @native_batch_norm.samples

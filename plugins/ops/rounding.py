@@ -202,6 +202,8 @@ def copysign_vjp_other(F, g):
 
 
 def _one_dtype(input, values):
+    if "complex" in f"{input}{values}":
+        raise RuntimeError("heaviside is not yet implemented for complex tensors.")
     if input is not values:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
 
@@ -214,8 +216,6 @@ def heaviside(xp, input, values):
     >>> torch.heaviside(torch.tensor([-1., 0., 1.]), torch.tensor(0.5))
     tensor([0.0000, 0.5000, 1.0000])
     """
-    if input.dtype.kind == "c":
-        raise RuntimeError("heaviside is not yet implemented for complex tensors.")
     step = (input > 0).astype(input.dtype)
     return xp.where(input == 0, values, xp.where(input != input, 0, step))
 

@@ -281,10 +281,12 @@ def _function(name):
     try:
         return registry.op(name).function
     except AttributeError:
-        method = getattr(Tensor, name, None)  # in-place forms are methods
-        if method is None:
+        from plugrad.native import aten
+
+        below = vars(aten).get(name) or getattr(Tensor, name, None)  # in-place forms are methods
+        if below is None:
             raise AttributeError(f"'_OpNamespace' 'aten' object has no attribute '{name}'") from None
-        return method
+        return below
 
 
 _namespaces: dict = {}

@@ -12,6 +12,14 @@ from plugrad._C import DisableTorchFunction, DisableTorchFunctionSubclass
 from plugrad.amp import GradScaler
 from plugrad.backends import is_deterministic_algorithms_warn_only_enabled
 from plugrad.cuda import Event, Stream
+from plugrad.native.aten import (
+    _chunk_cat,
+    _log_softmax_backward_data,
+    _native_batch_norm_legit,
+    _softmax_backward_data,
+    _unsafe_masked_index,
+    _unsafe_masked_index_put_accumulate,
+)
 from plugrad.native.lowrank import lobpcg, pca_lowrank, svd_lowrank
 from plugrad.nn import functional as F
 from plugrad.random import thread_safe_generator
@@ -19,7 +27,9 @@ from plugrad.storage import UntypedStorage as StorageBase
 
 __all__ = [
     "DisableTorchFunction", "DisableTorchFunctionSubclass", "Event", "FatalError", "GradScaler", "StorageBase",
-    "Stream", "alpha_dropout_", "batch_norm", "binary_cross_entropy_with_logits", "compiled_with_cxx11_abi", "conv_tbc",
+    "Stream", "_chunk_cat", "_log_softmax_backward_data", "_native_batch_norm_legit", "_segment_reduce",
+    "_softmax_backward_data", "_unsafe_masked_index", "_unsafe_masked_index_put_accumulate",
+    "alpha_dropout_", "batch_norm", "binary_cross_entropy_with_logits", "compiled_with_cxx11_abi", "conv_tbc",
     "dropout_", "embedding_renorm_", "feature_alpha_dropout_", "feature_dropout_", "frobenius_norm", "from_file",
     "get_deterministic_debug_mode", "get_device_module", "get_num_interop_threads", "gru", "gru_cell", "has_lapack",
     "has_mkl", "has_openmp", "has_spectral", "instance_norm", "is_deterministic_algorithms_warn_only_enabled",
@@ -218,13 +228,30 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
         if offsets is None:
             raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
         lengths = offsets.diff()
-    if axis != 0 or lengths.ndim != 1:
-        raise NotImplementedError("segment_reduce() takes lengths of one dimension, for axis=0: move the axis there")
+    if axis < 0 or lengths.ndim != axis + 1 or lengths.shape[:axis] != data.shape[:axis]:
+        raise RuntimeError(
+            f"segment_reduce(): lengths {tuple(lengths.shape)} must be those of axis {axis} of data "
+            f"{tuple(data.shape)}: one dimension more than the ones in front of it"
+        )
+    if not unsafe and lengths.numel():
+        if (lengths < 0).any():
+            raise RuntimeError("lengths contains negative value!")
+        if (lengths.sum(-1) != data.shape[axis]).any():
+            raise RuntimeError("Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1)")
     method, empty = names[reduce]
-    parts = data.split(lengths.tolist())
     empty = empty if initial is None else initial
-    reduced = [_reduced(part, method, empty, initial) for part in parts]
-    return plugrad.stack(reduced) if reduced else data[:0]
+    counts, rows = lengths.reshape(-1, lengths.shape[-1]).tolist(), data.flatten(0, axis - 1) if axis > 1 else data
+    rows = rows if axis else data[None]
+    reduced = [
+        _reduced(part, method, empty, initial)
+        for row, sizes in zip(rows, counts, strict=True)
+        for part in row[: sum(sizes)].split(sizes)
+    ]
+    shape = (*lengths.shape, *data.shape[axis + 1 :])
+    return plugrad.stack(reduced).reshape(shape) if reduced else data.new_empty(shape)
+
+
+_segment_reduce = segment_reduce
 
 
 def _reduced(part, method, empty, initial):

@@ -59,6 +59,8 @@ VIEWS = {
 NATIVE = frozenset(
     (
         "DisableTorchFunction DisableTorchFunctionSubclass Event FatalError GradScaler StorageBase Stream "
+        "_chunk_cat _log_softmax_backward_data _native_batch_norm_legit _segment_reduce _softmax_backward_data "
+        "_unsafe_masked_index _unsafe_masked_index_put_accumulate "
         "alpha_dropout_ batch_norm binary_cross_entropy_with_logits compiled_with_cxx11_abi conv_tbc dropout_ "
         "embedding_renorm_ feature_alpha_dropout_ feature_dropout_ frobenius_norm from_file "
         "get_deterministic_debug_mode get_device_module get_num_interop_threads gru gru_cell has_lapack has_mkl "

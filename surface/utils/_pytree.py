@@ -98,6 +98,11 @@ def tree_leaves(tree, is_leaf=None) -> list:
     return [*tree_iter(tree, is_leaf)]
 
 
+def arg_tree_leaves(*args, **kwargs) -> list:
+    """Return the leaves of a call's arguments."""
+    return tree_leaves((*args, kwargs))
+
+
 def tree_structure(tree, is_leaf=None) -> TreeSpec:
     """Return the structure of a tree."""
     return tree_flatten(tree, is_leaf)[1]

@@ -20,8 +20,8 @@ def resolve(root, dotted: str, default=None):
 
 
 def provides(target, op) -> bool:
-    """Whether `target` has the op: as a function, as a Tensor method, or in place only, like `uniform_`."""
-    return _plain_callable(target, op.name) is not None
+    """Whether `target` has the op: as a function, as a Tensor method, in place only, or below `torch.ops.aten`."""
+    return _plain_callable(target, op.name) is not None or _elsewhere(target, op) is not None
 
 
 def bind(op, target):
@@ -36,7 +36,7 @@ def bind(op, target):
         return None
     if _is_adapter(op.op):
         return rebind(op.op, target)
-    return _plain_callable(target, op.name)
+    return _plain_callable(target, op.name) or _elsewhere(target, op)
 
 
 def rebind(value, target):
@@ -55,6 +55,26 @@ def _plain_callable(target, name):
         if hasattr(target.Tensor, method):
             return _method_caller(target.Tensor, method)
     return None
+
+
+def _elsewhere(target, op):
+    """What the entry calls where that has another name than the entry: `torch.segment_reduce`, an overload of aten."""
+    if isinstance(op.op, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        return _below(target, op.op)
+    if isinstance(op.op, types.BuiltinFunctionType | types.BuiltinMethodType):
+        return resolve(target, op.op.__name__)
+    if _is_adapter(op.op) and op.name.endswith("_backward"):
+        return resolve(target, f"ops.aten.{op.name}")
+    return None
+
+
+def _below(target, op):
+    """The target's `torch.ops.NAMESPACE.NAME.OVERLOAD`."""
+    home, _, name = str(op).partition(".")
+    try:
+        return resolve(target, f"ops.{home}.{name}")
+    except AttributeError:
+        return None
 
 
 def _method_caller(tensor_type, name):
@@ -86,6 +106,8 @@ class _Rebinder:
         if isinstance(value, functools.partial):
             keywords = {key: self(item) for key, item in value.keywords.items()}
             return functools.partial(self(value.func), *map(self, value.args), **keywords)
+        if isinstance(value, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+            return _below(self.target, value)
         if isinstance(value, types.MethodDescriptorType | types.WrapperDescriptorType):
             return self.descriptor(value)
         if not _is_adapter(value):

@@ -337,7 +337,7 @@ class Checker:
 
     def check_names(self) -> None:
         """Every spelling that PyTorch has of this op: function, aliases, methods and their in-place forms."""
-        names = [self.op.name, *(alias.name.removeprefix("torch.") for alias in self.op.aliases)]
+        names = [self.op.name.removeprefix("torch."), *(alias.name.removeprefix("torch.") for alias in self.op.aliases)]
         wanted = [name for name in names if binding.resolve(torch, name) is not None]
         for name in names:
             wanted += [f"Tensor.{form}" for form in (name, name + "_") if hasattr(torch.Tensor, form)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy
 import pytest
 
@@ -154,3 +156,75 @@ def test_tensors_over_a_file(tmp_path):
     tensor = plugrad.from_file(path, shared=True, size=3, dtype=plugrad.int32)
     tensor.copy_(plugrad.tensor([1, 2, 3]))
     assert torch.from_file(path, size=3, dtype=torch.int32).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["native_layer_norm", "native_group_norm", "native_batch_norm"])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_statistics_of_half_precision_have_the_dtype_of_the_parameters(name, mixed):
+    def dtypes(T):
+        x = T.ones(2, 4, 3).to(T.bfloat16)
+        weight = T.ones(3 if name == "native_layer_norm" else 4).to(T.float32 if mixed else T.bfloat16)
+        arguments = {
+            "native_layer_norm": ((3,), weight, weight, 1e-5),
+            "native_group_norm": (weight, weight, 2, 4, 3, 2, 1e-5),
+            "native_batch_norm": (weight, weight, None, None, True, 0.1, 1e-5),
+        }[name]
+        return [str(part.dtype) for part in getattr(T, name)(x, *arguments)]
+
+    agree(dtypes)
+
+
+def test_a_truncated_quotient_is_that_of_the_rounded_one_in_half_precision():
+    a, b = (RNG.normal(size=400).astype("float32") * 9 for _ in range(2))
+    for dtype in ("bfloat16", "float16"):
+        agree(lambda T, of=dtype: T.div(
+            *(T.from_numpy(array.copy()).to(getattr(T, of)) for array in (a, b)), rounding_mode="trunc"
+        ))  # fmt: skip
+
+
+@pytest.mark.parametrize("function", [
+    lambda T, aten, x: aten.slice.Tensor(x, -1, 1, -1, 2),
+    lambda T, aten, x: aten.slice.Tensor(x, 0, 0, 1, 0),
+    lambda T, aten, x: aten.slice.Tensor(x[0, 0]),
+    lambda T, aten, x: aten._log_softmax_backward_data(x, T.log_softmax(x, 1), 1, T.float32),
+    lambda T, aten, x: aten.native_dropout_backward(x, x > 0.5, 2.0),
+    lambda T, aten, x: T._chunk_cat([x, x[:, :2]], 1, 2),
+    lambda T, aten, x: T._chunk_cat([], 1, 2),
+    lambda T, aten, x: T._chunk_cat([x], 1, 0),
+    lambda T, aten, x: T.segment_reduce(x, "sum", lengths=T.tensor([1, 3])),
+    lambda T, aten, x: T.segment_reduce(x, "sum", lengths=T.tensor([3, -1])),
+    lambda T, aten, x: T.segment_reduce(x, "sum", lengths=T.tensor([[2, 1], [0, 3]]), axis=1),
+    lambda T, aten, x: x.__rdiv__(2),
+])  # fmt: skip
+def test_functions_below_the_public_ones(function):
+    agree(lambda T: function(T, T.ops.aten, T.from_numpy(X.copy())))
+
+
+class Other:
+    """Answers Python's operators for a tensor on the left."""
+
+    def __radd__(self, left):
+        return "asked"
+
+    __rmul__ = __rsub__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rand__ = __ror__ = __rxor__ = __radd__
+
+
+@pytest.mark.parametrize("name", "add sub mul truediv floordiv mod pow and or xor".split())
+def test_an_operator_that_writes_in_place_lets_the_other_side_answer(name):
+    def use(T):
+        x = T.ones(3) if name not in ("and", "or", "xor") else T.ones(3, dtype=T.int64)
+        return [getattr(x, f"__i{name}__")(Other()) is NotImplemented, getattr(operator, f"i{name}")(x, Other())]
+
+    agree(use)
+    agree(lambda T: getattr(operator, f"i{name}")(T.ones(3), object()))
+
+
+@pytest.mark.parametrize("dtypes", [("complex64", "complex64"), ("float32", "complex64"), ("float32", "float64")])
+def test_heaviside_says_what_it_does_not_take(dtypes):
+    def message(T):
+        try:
+            T.heaviside(*(T.ones(2, dtype=getattr(T, one)) for one in dtypes))
+        except RuntimeError as error:
+            return str(error)
+
+    assert message(plugrad) == message(torch)
