@@ -61,6 +61,22 @@ def refuse(kinds: str, kernel: str, *values) -> None:
             )
 
 
+def refuse_empty(name, input, dim, error=RuntimeError) -> None:
+    """Raise what PyTorch raises when there is no element to pick from."""
+    if input.size and input.ndim:
+        return
+    if dim is None or dim == ():
+        if not input.size:
+            raise error(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                "Specify the reduction dim with the 'dim' argument."
+            )
+        return
+    for d in dim if isinstance(dim, tuple) else (dim,):
+        if not input.shape[d]:
+            raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+
+
 def bounded(xp, input, low, high):
     """Return a real array limited to `[low, high]`, numbers; NaN stays."""
     if input.dtype.kind == "f":

@@ -1,10 +1,12 @@
-"""Bits of integers, and common divisors."""
+"""Bits of numbers, and common divisors."""
 
 from __future__ import annotations
 
-from plugrad.extend import Op, binary, collect, hookimpl, unary
+import math
 
-from ._checks import DIFFERENTIABLE, NOT_INTEGER, refuse
+from plugrad.extend import Op, binary, collect, hookimpl, is_integral, reduction, unary
+
+from ._checks import COMPLEX, DIFFERENTIABLE, NOT_INTEGER, refuse, refuse_empty
 
 
 @unary(promote="int")
@@ -116,6 +118,45 @@ def lcm(xp, input, other):
     """
     refuse(NOT_INTEGER, "lcm_cpu", input, other)
     return xp.lcm(input, other)
+
+
+@reduction(promote="index", vjp=None)
+def hash_tensor(xp, input, dim=None, *, keepdim=False, mode=0):
+    """Checksum of the elements, all or along `dim`: exclusive or of their bits, as uint64.
+
+    Args:
+        input: real tensor; floating-point elements count as float64, all others as int64.
+        dim: an int or several; None or () is all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        mode: 0, the only one there is.
+
+    Errors: `RuntimeError` for another mode, or for an empty tensor without `dim`.
+
+    >>> import plugrad as torch
+    >>> torch.hash_tensor(torch.tensor([1, 2, 7])).item()
+    4
+    """
+    if mode != 0:
+        raise RuntimeError(f"Unknown hash_tensor mode: {mode}; write 0")
+    refuse(COMPLEX, "xor_sum_cpu", input)
+    refuse_empty("hash_tensor", input, dim)
+    dims = tuple(range(input.ndim)) if dim is None or dim == () else dim if isinstance(dim, tuple) else (dim,)
+    bits = input.astype("int64" if is_integral(input.dtype) else "float64").view("uint64")
+    rest = [axis for axis in range(input.ndim) if axis not in dims]
+    bits = xp.transpose(bits, (*rest, *dims)).reshape(
+        *(input.shape[axis] for axis in rest), math.prod(input.shape[axis] for axis in dims)
+    )
+    while bits.shape[-1] > 1:
+        half = bits.shape[-1] // 2
+        joined = xp.bitwise_xor(bits[..., :half], bits[..., half : 2 * half])
+        bits = xp.concatenate([joined, bits[..., 2 * half :]], axis=-1)
+    shape = [1 if axis in dims else input.shape[axis] for axis in range(input.ndim) if keepdim or axis not in dims]
+    return bits.reshape(shape)
+
+
+@hash_tensor.samples
+def hash_tensor_samples(make):
+    yield make(3, 4), 0
 
 
 @hookimpl

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, keep_dims, op, reduction
 
-from ._checks import COMPLEX, refuse
+from ._checks import COMPLEX, refuse, refuse_empty
 from .reduction import reduced
 
 
@@ -15,22 +15,6 @@ def one_dim(name, dim) -> None:
             f"{name}(): argument 'dim' must be int, not {type(dim).__name__}; "
             "torch.amax and torch.amin take several dimensions"
         )
-
-
-def refuse_empty(name, input, dim, error=RuntimeError) -> None:
-    """Raise what PyTorch raises when there is no element to pick from."""
-    if input.size and input.ndim:
-        return
-    if dim is None or dim == ():
-        if not input.size:
-            raise error(
-                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
-                "Specify the reduction dim with the 'dim' argument."
-            )
-        return
-    for d in dim if isinstance(dim, tuple) else (dim,):
-        if not input.shape[d]:
-            raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
 
 
 def _no_complex(name, input) -> None:

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, reduction
 
-from ._checks import BOOL_OR_COMPLEX, COMPLEX, refuse
-from .extremes import (
-    along_samples,
-    chosen_vjp,
-    one_dim,
-    overloaded,
-    overloaded_samples,
-    refuse_empty,
-    whole_vjp,
-)
+from ._checks import BOOL_OR_COMPLEX, COMPLEX, refuse, refuse_empty
+from .extremes import along_samples, chosen_vjp, one_dim, overloaded, overloaded_samples, whole_vjp
 
 # ---------------------------------------------------------------- middle elements
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
+from importlib import import_module
 
 import plugrad
 from plugrad import Tensor, autograd, registry
@@ -281,9 +282,8 @@ def _function(name):
     try:
         return registry.op(name).function
     except AttributeError:
-        from plugrad.native import aten
-
-        below = vars(aten).get(name) or getattr(Tensor, name, None)  # in-place forms are methods
+        below = vars(import_module("plugrad.native.aten")).get(name)
+        below = below or getattr(Tensor, name, None)  # in-place forms are methods
         if below is None:
             raise AttributeError(f"'_OpNamespace' 'aten' object has no attribute '{name}'") from None
         return below

@@ -228,3 +228,11 @@ def test_heaviside_says_what_it_does_not_take(dtypes):
             return str(error)
 
     assert message(plugrad) == message(torch)
+
+
+@pytest.mark.parametrize("dtype", "float32 bfloat16 float64 int64 int8 uint8 bool complex64".split())
+@pytest.mark.parametrize("arguments", [{}, {"dim": 1}, {"dim": (0, 2), "keepdim": True}, {"mode": 1}, {"dim": 5}])
+def test_hash_tensor(dtype, arguments):
+    values = RNG.normal(size=(3, 4, 5)) * 9
+    agree(lambda T: T.hash_tensor(T.from_numpy(values.copy()).to(getattr(T, dtype)), **arguments))
+    agree(lambda T: T.hash_tensor(T.empty(0, 2), **arguments))
