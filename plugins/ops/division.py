@@ -90,7 +90,12 @@ def floor_divide_vjp(F, g, input, other):  # as in PyTorch both are kept, though
 
 @composite(name="rdiv", at=("Tensor.__rdiv__",), kinds={"other": "tensor|number"})
 def rdiv(F, input, other):
-    """Quotient `other / input`, as Python 2 called the operator for it."""
+    """Quotient `other / input`, as Python 2 called the operator for it.
+
+    >>> import plugrad as torch
+    >>> torch.tensor([2., 4.]).__rdiv__(8)
+    tensor([4., 2.])
+    """
     return F.div(other, input)
 
 
