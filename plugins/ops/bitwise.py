@@ -122,7 +122,7 @@ def lcm(xp, input, other):
 
 @reduction(promote="index", vjp=None)
 def hash_tensor(xp, input, dim=None, *, keepdim=False, mode=0):
-    """Checksum of the elements, all or along `dim`: exclusive or of their bits, as uint64.
+    """Exclusive or of the bits of the elements, all or along `dim`, as uint64.
 
     Args:
         input: real tensor; floating-point elements count as float64, all others as int64.
