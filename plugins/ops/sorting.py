@@ -24,6 +24,14 @@ def picked_vjp(F, g, y1, input_shape, dim):
     return F.scatter_add(F.new_zeros(g[0], input_shape), dim, y1, g[0])
 
 
+def _taken(xp, array, order):
+    """What `take_along_axis` takes along the last dimension; for few elements in a third of the time."""
+    if not array.size or not array.flags.c_contiguous:
+        return xp.take_along_axis(array, order, -1)
+    starts = xp.arange(0, array.size, array.shape[-1]).reshape(*array.shape[:-1], 1)
+    return array.reshape(-1).take(order + starts)
+
+
 def lift(input):
     return input if input.ndim else input.reshape(1)
 
@@ -40,7 +48,8 @@ def sort(xp, input, dim=-1, descending=False, stable=False):
     """
     dim, array = axes(dim, input.ndim), lift(input)
     order = order_of(xp, array, dim, descending)
-    values = xp.take_along_axis(array, order, dim)
+    last = dim == array.ndim - 1
+    values = _taken(xp, array, order) if last else xp.take_along_axis(array, order, dim)
     return values.reshape(input.shape), order.astype("int64", copy=False).reshape(input.shape)
 
 
@@ -102,7 +111,8 @@ def topk(xp, input, k, dim=-1, largest=True, sorted=True):
         raise RuntimeError("topk does not support bool dtypes; convert with .int()")
     if not 0 <= k <= n:
         raise RuntimeError(f"selected index k out of range: k is {k}, dimension {dim} has size {n}")
-    array = xp.moveaxis(array, dim, -1)
+    last = dim == array.ndim - 1
+    array = array if last else xp.moveaxis(array, dim, -1)
     if 0 < 8 * k < n and array.dtype.kind != "c":
         part = xp.argpartition(array, n - k if largest else k - 1, axis=-1)
         part = part[..., n - k :] if largest else part[..., :k]
@@ -111,8 +121,10 @@ def topk(xp, input, k, dim=-1, largest=True, sorted=True):
         order = xp.take_along_axis(part, picked, -1)
     else:
         order = order_of(xp, array, -1, largest)[..., :k]
-    values = xp.ascontiguousarray(xp.moveaxis(xp.take_along_axis(array, order, -1), -1, dim))
-    order = xp.ascontiguousarray(xp.moveaxis(order, -1, dim), "int64")
+    values = _taken(xp, array, order)
+    if not last:
+        values, order = xp.moveaxis(values, -1, dim), xp.moveaxis(order, -1, dim)
+    values, order = xp.ascontiguousarray(values), xp.ascontiguousarray(order, "int64")
     return (values, order) if input.ndim or not k else (values.reshape(()), order.reshape(()))
 
 
