@@ -148,9 +148,12 @@ class _InstanceNorm(_NormBase):
     ):  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
+    def _get_no_batch_dim(self):
+        return self.dimensions[0]
+
     def forward(self, input):
         self._check_input_dim(input)
-        single = input.ndim == self.dimensions[0]
+        single = input.ndim == self._get_no_batch_dim()
         axis = 0 if single else 1
         if input.shape[axis] != self.num_features:
             if self.affine:
@@ -161,8 +164,8 @@ class _InstanceNorm(_NormBase):
             import warnings
 
             warnings.warn(
-                f"input's size at dim={axis} does not match num_features: without affine=True they are not used, leave "
-                "them out or make them equal",
+                f"input's size at dim={axis} does not match num_features, which is not used because affine=False: "
+                "make them equal",
                 stacklevel=3,
             )
         result = F.instance_norm(

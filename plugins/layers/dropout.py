@@ -49,11 +49,13 @@ class Dropout1d(_DropoutNd):
 
 
 class Dropout2d(_DropoutNd):
-    """Zero whole channels of images (N, C, H, W) or (C, H, W); see Dropout.
+    """Zero whole channels of images (N, C, H, W); see Dropout.
+
+    Three dimensions are taken as (N, C, L), with a warning: write Dropout1d for them.
 
     >>> import plugrad as torch
-    >>> torch.nn.Dropout2d(1.0)(torch.ones(1, 1, 2))
-    tensor([[[0., 0.]]])
+    >>> torch.nn.Dropout2d(1.0)(torch.ones(1, 1, 1, 2))
+    tensor([[[[0., 0.]]]])
     """
 
     function = "dropout2d"

@@ -108,7 +108,7 @@ class EmbeddingBag(Module):
         super().__init__()
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
-        self.padding_idx = _row(padding_idx, num_embeddings)
+        self.padding_idx = _row(padding_idx, num_embeddings, "padding_idx")
         _set_table(self, _weight, True, device, dtype)
         self.mode, self.sparse, self.include_last_offset = mode, sparse, include_last_offset
 
@@ -151,12 +151,12 @@ class EmbeddingBag(Module):
         yield make.args(5, 3, mode="sum", padding_idx=1, scale_grad_by_freq=False), make.ints(4, 2, high=5)
 
 
-def _row(padding_idx, rows):
+def _row(padding_idx, rows, what="Padding_idx"):
     """Return the row that `padding_idx` names, counted from the start."""
     if padding_idx is None:
         return None
     if padding_idx and not -rows <= padding_idx < rows:
-        raise AssertionError(f"Padding_idx must be within num_embeddings: there are {rows} rows, it is {padding_idx}")
+        raise AssertionError(f"{what} must be within num_embeddings: there are {rows} rows, it is {padding_idx}")
     return padding_idx % rows if padding_idx else 0
 
 

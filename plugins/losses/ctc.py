@@ -77,7 +77,10 @@ def ctc(xp, log_probs, targets, input_lengths, target_lengths, blank):
     """Negative log likelihood of padded targets (N, S), one for each sample."""
     inputs, lengths = xp.asarray(input_lengths), xp.asarray(target_lengths)
     _, emissions, skip = _paths(xp, log_probs, targets, lengths, blank)
-    return -_likelihood(xp, _forward(xp, emissions, skip, inputs), lengths).astype(log_probs.dtype, copy=False)
+    values = -_likelihood(xp, _forward(xp, emissions, skip, inputs), lengths)
+    # Of no time at all there is one path, which has no labels.
+    values = xp.where(inputs == 0, xp.where(lengths == 0, 0.0, math.inf), values)
+    return values.astype(log_probs.dtype, copy=False)
 
 
 @ctc.vjp("log_probs")
@@ -128,7 +131,10 @@ def ctc_grad_samples(make):
 
 
 def _lengths(values, name, count) -> tuple:
-    values = values.tolist() if hasattr(values, "tolist") else values
+    if isinstance(values, plugrad.Tensor):
+        if values.is_floating_point() or values.is_complex():
+            raise RuntimeError(f"{name} must be integral, but its dtype is {values.dtype}: convert it with .long()")
+        values = values.tolist()
     values = tuple(int(value) for value in (values if isinstance(values, (list, tuple)) else [values]))
     if len(values) != count:
         raise RuntimeError(f"{name} must be of size batch_size: expected {count} lengths, got {len(values)}")

@@ -291,7 +291,7 @@ def poisson_nll_loss_samples(make):
 
 
 @loss(module="GaussianNLLLoss", forward=("input", "target", "var"))
-@composite(at=("nn.functional.gaussian_nll_loss",))
+@composite(at=("nn.functional.gaussian_nll_loss",), kinds={"var": "tensor|float"})
 def gaussian_nll_loss(F, input, target, var, full=False, eps=1e-6, reduction="mean"):
     """Negative log likelihood of values that follow normal distributions.
 

@@ -46,20 +46,24 @@ def batch_first(images):
     return images.transpose((images.ndim - 1, *range(images.ndim - 1)))
 
 
-def like_images(xp, result, *sources):
-    """The images of `result` with the channels innermost in memory if those of a source have them there."""
+def like_images(xp, result, *sources, any_order=False):
+    """The images of `result` with the channels innermost in memory if those of a source have them there.
+
+    Else they are row-major, or as they are in the result of an op in `any_order`.
+    """
     if not any([is_channels_last(source.shape, source.strides) for source in sources]):
-        return result
+        return result if any_order else xp.ascontiguousarray(result)
     n = result.ndim
-    images = xp.ascontiguousarray(result.transpose((0, *range(2, n), 1)))
+    images = result.transpose((0, *range(2, n), 1))
+    # Of images of one pixel NumPy takes any strides for contiguous; a copy has those of the order.
+    images = xp.array(images, order="C") if set(result.shape[2:]) == {1} else xp.ascontiguousarray(images)
     return images.transpose((0, n - 1, *range(1, n - 1)))
 
 
 def window_count(size, kernel, stride, dilation, low, high):
     """How many windows fit along each axis, padding included (may be <= 0 when none does)."""
     return tuple(
-        (s + a + b - d * (k - 1) - 1) // t + 1
-        for s, k, t, d, a, b in zip(size, kernel, stride, dilation, low, high)
+        (s + a + b - d * (k - 1) - 1) // t + 1 for s, k, t, d, a, b in zip(size, kernel, stride, dilation, low, high)
     )
 
 

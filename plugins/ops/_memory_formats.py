@@ -32,6 +32,8 @@ def empty_in_order(xp, array, dtype):
     """
     if 0 not in array.strides:
         return xp.empty_like(array, dtype)
+    if not array.flags.c_contiguous and all([n == 1 for n, step in zip(array.shape, array.strides) if step == 0]):
+        return xp.empty_like(array, dtype)  # a new dimension of size 1 is no batch of images with the channels last
     result = xp.equal(array, array)
     order = sorted(range(array.ndim), key=lambda d: -result.strides[d])
     return xp.empty([array.shape[d] for d in order], dtype).transpose([order.index(d) for d in range(array.ndim)])

@@ -136,12 +136,22 @@ def _adaptive_axes(function, n, shape, output_size):
             f"{function}: elements of output_size must be greater than or equal to 0, but got {output_size}. "
             "Trying to create tensor with negative dimension"
         )
-    if len(shape) > n + 2 or 0 in shape[-n - 1 :]:
+    # The first dimension may be 0 even where it is the channels; for means in one and two dimensions all channels may.
+    if len(shape) > n + 2 or 0 in shape[-n if "avg" in function and n < 3 else 1 :]:
         raise RuntimeError(
             f"{function}(): Expected input to have non-zero size for non-batch dimensions, and {n + 1} or {n + 2} of "
             f"them, but input has sizes {list(shape)}"
         )
     return tuple(map(Axis.adaptive, shape[-n:], size))
+
+
+def check_gradient(axes, shape):
+    """Raise RuntimeError where an adaptive pooling to nothing is differentiated, as PyTorch does."""
+    if 0 in [axis.size for axis in axes]:
+        raise RuntimeError(
+            "adaptive pooling, backward: Expected grad_output to have non-zero size for non-batch dimensions, but "
+            f"grad_output has sizes {list(pooled_shape(shape, axes))}; leave out the loss of an empty result"
+        )
 
 
 def tapped(position, tap):

@@ -160,7 +160,7 @@ def softshrink(xp, input, lambd=0.5):
     """
     refuse(NOT_FLOATING, "softshrink_check", input)
     if lambd < 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd:g}.")
+        raise RuntimeError(f"lambda must be in range [0, inf) for input dtype {input.dtype}, but found {lambd:g}.")
     rest = input - input.clip(-lambd, lambd)
     return xp.copysign(rest, input) if rest.dtype.kind == "f" else rest  # -0.0 where it was negative
 

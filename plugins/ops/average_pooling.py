@@ -9,7 +9,8 @@ from __future__ import annotations
 from plugrad.extend import Op, collect, composite, hookimpl, is_half, is_integer, op
 
 from . import max_pooling
-from ._pooling_axes import adaptive_axes, cropped, padded_by, pooled_shape, sliding_axes, tapped
+from ._geometry import like_images
+from ._pooling_axes import adaptive_axes, check_gradient, cropped, padded_by, pooled_shape, sliding_axes, tapped
 
 
 def _share(xp, values, axes, padding_counts, divisor):
@@ -48,6 +49,7 @@ def avg_pool(xp, input, axes, padding_counts, divisor):
             part += total[tapped(position, tap)]
         total = part
     mean = _share(xp, total, axes, padding_counts, divisor)
+    mean = like_images(xp, mean, input, any_order=True) if len(axes) == 2 else mean
     return mean if mean.dtype == dtype else mean.astype(dtype)
 
 
@@ -58,6 +60,7 @@ def avg_pool_meta(input, axes, padding_counts, divisor):
 
 @avg_pool.vjp
 def avg_pool_vjp(F, g, input_shape, axes, padding_counts, divisor):
+    check_gradient(axes, input_shape)
     return F.avg_unpool(g, axes, padding_counts, divisor, input_shape)
 
 
@@ -89,7 +92,8 @@ def avg_unpool(xp, input, axes, padding_counts, divisor, shape):
             else:
                 xp.add.at(wide, where, spread)
         spread = wide
-    return xp.array(cropped(spread, axes), dtype=dtype)
+    result = xp.array(cropped(spread, axes), dtype=dtype)
+    return like_images(xp, result, input, any_order=True) if len(axes) == 2 else result
 
 
 @avg_unpool.meta

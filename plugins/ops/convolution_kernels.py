@@ -40,9 +40,7 @@ class Geometry:
             return window_count(size, kernel, self.stride, self.dilation, self.padding, self.padding)
         return tuple(
             (s - 1) * t - 2 * p + d * (k - 1) + e + 1
-            for s, t, p, d, k, e in zip(
-                size, self.stride, self.padding, self.dilation, kernel, self.output_padding
-            )
+            for s, t, p, d, k, e in zip(size, self.stride, self.padding, self.dilation, kernel, self.output_padding)
         )
 
 
@@ -245,7 +243,7 @@ def convolve(xp, input, weight, bias, geometry):
         result = _correlate(xp, input, weight, windows, geometry.groups)
     if bias is not None:
         result += bias.reshape(len(bias), *(1,) * (result.ndim - 1))
-    return _cast(like_images(xp, batch_first(result), *images), dtype)
+    return _cast(like_images(xp, batch_first(result), *images, any_order=True), dtype)
 
 
 @convolve.meta

@@ -19,6 +19,8 @@ def cosine_similarity(F, x1, x2, dim=1, eps=1e-8):
     """
     if not (x1.dtype.is_floating_point or x2.dtype.is_floating_point):
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {x1.dtype}")
+    if eps < 0:
+        raise RuntimeError(f"cosine_similarity(): eps must be non-negative, but got {eps}")
     if x1.dtype != x2.dtype:
         common = (x1[..., :0] + x2[..., :0]).dtype if x1.ndim and x2.ndim else (x1 + x2).dtype
         x1, x2 = x1.to(common), x2.to(common)
@@ -26,6 +28,11 @@ def cosine_similarity(F, x1, x2, dim=1, eps=1e-8):
     one = F.clamp_min(F.norm(x1, 2, dim, True), eps)
     other = F.clamp_min(F.norm(x2, 2, dim, True), eps)
     return F.sum((x1 / one) * (x2 / other), dim)
+
+
+def _count(F, apart):
+    """How many elements differ, whose gradient is zero; NaN where elements cannot be compared."""
+    return F.sum(F.where(F.isnan(apart), apart, F.abs(F.sign(apart))), -1)
 
 
 @composite(at=("nn.functional.pairwise_distance", "pairwise_distance"), kinds={"x1": "tensor", "x2": "tensor"})
@@ -68,7 +75,7 @@ def cdist(F, x1, x2, p=2.0, compute_mode=None):
         )
     apart = F.unsqueeze(F.contiguous(x1), -2) - F.unsqueeze(F.contiguous(x2), -3)
     if p == 0:
-        return F.sum(F.abs(F.sign(apart)), -1)  # a count, whose gradient is zero
+        return _count(F, apart)
     if not x1.shape[-1]:
         return F.sum(apart, -1)
     return F.linalg_vector_norm(apart, p, -1)
@@ -110,7 +117,7 @@ def pdist(F, input, p=2.0):
     one, other = plugrad.triu_indices(n, n, 1, device=input.device)
     apart = F.index_select(input, 0, one) - F.index_select(input, 0, other)
     if p == 0:
-        return F.sum(F.abs(F.sign(apart)), -1)  # a count, whose gradient is zero
+        return _count(F, apart)
     return F.linalg_vector_norm(apart, p, -1)
 
 

@@ -7,6 +7,7 @@ from math import sqrt
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
 from ._draws import coin_flips
+from ._memory_formats import empty_in_order
 
 # The negative saturation value of SELU, scale * alpha (G. Klambauer et al., arXiv:1706.02515).
 SELU_FLOOR = -1.7580993408473766
@@ -15,7 +16,12 @@ SELU_FLOOR = -1.7580993408473766
 @op(at=(), vjp=None)
 def dropout_mask(xp, input, shape, p):
     """1 with probability 1 - p, else 0, in the dtype of `input`."""
-    return coin_flips(xp, shape, 1 - p, None).astype(input.dtype)
+    mask = coin_flips(xp, shape, 1 - p, None).astype(input.dtype)
+    if mask.shape != input.shape or input.flags.c_contiguous:
+        return mask
+    arranged = empty_in_order(xp, input, input.dtype)  # so that the result is in the order of the input
+    arranged[...] = mask
+    return arranged
 
 
 @dropout_mask.meta
@@ -166,7 +172,14 @@ def dropout2d(F, input, p=0.5, training=True, inplace=False):
     >>> torch.nn.functional.dropout2d(torch.ones(1, 1, 1, 2), p=1.0)
     tensor([[[[0., 0.]]]])
     """
-    if input.ndim == 3:  # PyTorch takes (N, C, L) here, as it always did
+    if input.ndim == 3:
+        import warnings
+
+        warnings.warn(
+            "dropout2d: Received a 3D input to dropout2d, assuming that channel-wise 1D dropout behavior is desired: "
+            "the input is taken as (N, C, L) and not as (C, H, W), as PyTorch does; call dropout1d for that",
+            stacklevel=3,
+        )
         return _drop(F, input, p, training, inplace, _channels(input))
     return _channel_dropout(F, 2, input, p, training, inplace)
 

@@ -74,14 +74,11 @@ def _padded(function, weight, indices, padding_idx):
     return function(plugrad.where(rows == padding_idx, 0.0, weight), indices, padding_idx)
 
 
-def _factors(xp, indices, rows, padding_idx, by_frequency, dtype):
-    """What to multiply the gradient of each looked-up row with; None when all is 1."""
-    if not by_frequency and padding_idx < 0:
-        return None
-    factors = xp.ones(indices.shape, "float32" if dtype.itemsize == 2 else dtype)
+def _weighted(xp, values, indices, rows, padding_idx, by_frequency):
+    """Values by row, divided by how often the row was looked up, zero for the row of padding whatever they are."""
     if by_frequency:
-        factors = factors / xp.bincount(indices, minlength=rows)[indices].astype(factors.dtype)
-    return factors * (indices != padding_idx)
+        values = values / xp.bincount(indices, minlength=rows)[indices].astype(values.dtype)[:, None]
+    return values if padding_idx < 0 else xp.where((indices != padding_idx)[:, None], values, values.dtype.type(0))
 
 
 @op(at=())
@@ -91,9 +88,7 @@ def embedding_grad(xp, grad, indices, rows, padding_idx, scale_grad_by_freq):
     values = grad.reshape(indices.size, width)
     if dtype.itemsize == 2:
         values = values.astype("float32")
-    factors = _factors(xp, indices, rows, padding_idx, scale_grad_by_freq, dtype)
-    if factors is not None:
-        values = values * factors.reshape(-1, 1)
+    values = _weighted(xp, values, indices, rows, padding_idx, scale_grad_by_freq)
     table = xp.zeros((rows, width), values.dtype)
     if xp.__name__ == "numpy" and indices.size:
         # Equal indices side by side: a sum over runs is far faster than adding one by one.
@@ -124,11 +119,12 @@ def embedding_grad_samples(make):
 @op(at=())
 def embedding_weighted(xp, weight, indices, padding_idx, scale_grad_by_freq):
     """Rows of a table, weighted as `embedding_grad` weights them: the adjoint of that."""
-    rows = xp.take(weight, indices, axis=0)
-    factors = _factors(xp, indices.reshape(-1), len(weight), padding_idx, scale_grad_by_freq, weight.dtype)
-    if factors is None:
-        return rows
-    return (rows * factors.reshape(*indices.shape, 1)).astype(weight.dtype)
+    flat = indices.reshape(-1)
+    values = xp.take(weight, flat, axis=0)
+    if weight.dtype.itemsize == 2:
+        values = values.astype("float32")
+    values = _weighted(xp, values, flat, len(weight), padding_idx, scale_grad_by_freq)
+    return values.reshape(*indices.shape, weight.shape[1]).astype(weight.dtype, copy=False)
 
 
 @embedding_weighted.meta
@@ -167,9 +163,7 @@ def functional_embedding(
     if padding_idx is None:
         padding_idx = -1
     elif not -rows <= padding_idx < rows:
-        raise AssertionError(
-            f"Padding_idx must be within num_embeddings: got {padding_idx} for a table of {rows} rows"
-        )
+        raise AssertionError(f"Padding_idx must be within num_embeddings: got {padding_idx} for a table of {rows} rows")
     elif padding_idx < 0:
         padding_idx += rows
     if max_norm is not None:
@@ -177,7 +171,7 @@ def functional_embedding(
         used = F.unique(input)
         vectors = F.embedding(table, used)
         length = F.norm(vectors, norm_type, -1, True)
-        table.index_copy_(0, used, F.where(length > max_norm, vectors * (max_norm / (length + 1e-7)), vectors))
+        table.index_copy_(0, used.long(), F.where(length > max_norm, vectors * (max_norm / (length + 1e-7)), vectors))
     if sparse and weight.requires_grad and weight.is_leaf and plugrad.is_grad_enabled():
         return plugrad.sparse.take_rows(weight, input, padding_idx, scale_grad_by_freq)
     return F.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)

@@ -37,12 +37,33 @@ def _flatten(input, offsets, per_sample_weights, include_last_offset):
             )
         if int(offsets[-1]) > input.shape[0]:
             raise RuntimeError(
-                f"offsets[-1] can not be greater than input's length({input.shape[0]}) but got offsets[-1] of "
+                f"offsets[-1] can not be greater than input's length {input.shape[0]} but got offsets[-1] of "
                 f"{int(offsets[-1])}"
             )
     elif include_last_offset and not offsets.numel():
         raise RuntimeError("include_last_offset: number of offset should be at least 1")
     return input, offsets[:-1] if include_last_offset else offsets, per_sample_weights
+
+
+def _check_indices(input, offsets, weight, padding_idx):
+    for indices in (input, offsets):
+        if indices is not None and indices.dtype not in (plugrad.int64, plugrad.int32, plugrad.int16, plugrad.int8):
+            raise RuntimeError(
+                "embedding_bag: Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+                f"Long, Int; but got {indices.dtype} instead; convert it with .long()"
+            )
+    rows = weight.shape[0]
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, {-rows} through {rows - 1}, but got {padding_idx}"
+        )
+    if input.numel() and not input.is_meta:
+        for idx in (int(input.min()), int(input.max())):
+            if not 0 <= idx < rows:
+                raise RuntimeError(
+                    "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be "
+                    f"{idx}, of {rows} embeddings"
+                )
 
 
 def _check_mode(mode, weight, scale_grad_by_freq, sparse, per_sample_weights):
@@ -89,7 +110,7 @@ def embedding_bag(
         include_last_offset: the last element of `offsets` is not a bag, but where the last one ends.
         padding_idx: an index that does not count.
 
-    Gives (B, E). Raises `ValueError` for arguments that do not fit, `IndexError` for indices out of range.
+    Gives (B, E). Raises `ValueError` for arguments that do not fit, `RuntimeError` for indices out of range.
 
     >>> import plugrad as torch
     >>> table = torch.tensor([[1., 2.], [3., 4.]])
@@ -99,8 +120,9 @@ def embedding_bag(
     """
     input, starts, factors = _flatten(input, offsets, per_sample_weights, include_last_offset)
     _check_mode(mode, weight, scale_grad_by_freq, sparse, factors)
-    if starts.dtype != input.dtype:
-        raise RuntimeError(f"expected input and offsets to have the same dtype, got {input.dtype} and {starts.dtype}")
+    _check_indices(input, offsets, weight, padding_idx)
+    if offsets is not None and offsets.dtype != input.dtype:
+        input = input.to(plugrad.promote_types(input.dtype, offsets.dtype))
     if factors is not None and factors.dtype != weight.dtype:
         raise RuntimeError(
             "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
@@ -138,6 +160,7 @@ def embedding_bag_samples(make):
 @embedding_bag.errors
 def embedding_bag_errors(make):
     yield ValueError, "offsets has to be a 1D Tensor", make.args(make.ints(3), make(3, 2))
+    yield RuntimeError, "Expected idx >= 0", make.args(make.ints(2, 3, low=3, high=5), make(3, 2))
     yield ValueError, "mode has to be one of", make.args(make.ints(2, 3), make(3, 2), mode="min")
 
 

@@ -150,7 +150,13 @@ def fold(F, input, output_size, kernel_size, dilation=1, padding=0, stride=1):
             f"input.size(1)={input.shape[-2]} and kernel_size={kernel}."
         )
     size = window_count(output_size, kernel, stride, dilation, padding, padding)
-    if min(size) < 1 or input.shape[-1] != prod(size):
+    if min(size) < 1:
+        raise RuntimeError(
+            f"Given output_size={output_size}, kernel_size={kernel}, dilation={dilation}, padding={padding}, "
+            f"stride={stride}, calculated shape of the array of sliding blocks as {size}, but its components must be "
+            "at least one."
+        )
+    if input.shape[-1] != prod(size):
         raise RuntimeError(
             f"Given output_size={output_size}, kernel_size={kernel}, dilation={dilation}, padding={padding}, "
             f"stride={stride}, expected size of input's dimension 2 to match the calculated number of sliding blocks "

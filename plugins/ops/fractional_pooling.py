@@ -11,8 +11,8 @@ from plugrad.extend import Op, collect, composite, hookimpl, op
 def _starts(xp, samples, size, window, count):
     """Where the windows along an axis start, (N, C, count): the last one ends where the axis does."""
     last = xp.full((*samples.shape, 1), size - window, "int64")
-    if count == 1:
-        return last
+    if count <= 1:
+        return last[..., :count]
     step = samples.dtype.type((size - window) / (count - 1))
     places = (xp.arange(count - 1, dtype=samples.dtype) + samples[..., None]) * step
     first = (samples[..., None] * step).astype("int64")
@@ -60,21 +60,29 @@ def _sizes(name, input, kernel_size, output_size, output_ratio, axes):
     kernel, output, ratio = spread
     shape = input.shape[-axes:]
     if output_size is None:
+        if len(ratio) != axes:
+            raise ValueError(
+                f"{name} requires output_ratio to either be a single Int or tuple of Ints. It has {len(ratio)} numbers "
+                f"for {axes} dimensions"
+            )
         output = [int(n * r) for n, r in zip(shape, ratio)]
     if input.ndim not in (axes + 1, axes + 2) or 0 in input.shape[-axes - 1 :]:
         raise RuntimeError(
-            f"{name}(): Expected {axes + 1}D or {axes + 2}D tensor with no zero-size dimension other than the batch's, "
-            f"but got: {list(input.shape)}"
+            f"{name}(): Expected input to have non-zero size for non-batch dimensions, and to be a {axes + 1}D or "
+            f"{axes + 2}D tensor, but got: {list(input.shape)}"
         )
     for what, values in (("kernel_size", kernel), ("output_size", output)):
         if len(values) != axes:
             raise RuntimeError(f"{name}: {what} must either be a single Int or tuple of {axes} Ints")
-    for n, window, count in zip(shape, kernel, output):
-        if window < 1 or count < 1:
-            raise RuntimeError(f"{name}(): windows of {window} elements, {count} of them: both must be at least 1")
+    for what, n, window, count in zip(("time", "height", "width")[-axes:], shape, kernel, output):
+        if window < 1 or count < 0:
+            raise RuntimeError(
+                f"{name}(): windows of {window} elements, {count} of them: a window has one element at least, and "
+                "their number is not negative"
+            )
         if count + window - 1 > n:
             raise RuntimeError(
-                f"{name}(): pool size {window} too large relative to input size {n} for {count} windows"
+                f"{name}(): pool {what} {window} too large relative to input {what} {n} for {count} windows"
             )
     return tuple(kernel), tuple(output)
 

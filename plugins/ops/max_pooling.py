@@ -11,7 +11,7 @@ from __future__ import annotations
 from plugrad.extend import Op, collect, composite, hookimpl, is_half, is_integer, op
 
 from ._geometry import like_images
-from ._pooling_axes import adaptive_axes, cropped, padded_by, pooled_shape, sliding_axes, tapped
+from ._pooling_axes import adaptive_axes, check_gradient, cropped, padded_by, pooled_shape, sliding_axes, tapped
 
 
 def _lowest(xp, dtype):
@@ -36,7 +36,8 @@ def _maxima(xp, input, axes):
 def max_pool(xp, input, axes):
     """The largest element of each window."""
     stages = _maxima(xp, input, axes)
-    return xp.array(stages[-1]) if all(len(axis.taps) == 1 for axis in axes) else stages[-1]
+    most = xp.array(stages[-1]) if all(len(axis.taps) == 1 for axis in axes) else stages[-1]
+    return like_images(xp, most, input, any_order=True) if len(axes) == 2 else most
 
 
 @max_pool.meta
@@ -46,6 +47,7 @@ def max_pool_meta(input, axes):
 
 @max_pool.vjp
 def max_pool_vjp(F, g, input, axes):
+    check_gradient(axes, input.shape)
     return F.max_pool_grad(g, input, axes)
 
 
@@ -94,6 +96,7 @@ def max_pool_grad(xp, grad, input, axes):
     for position in range(-len(axes), 0):
         grad = _hand_down(xp, grad, finite, stages[-1 - position], stages[-position], position, axes[position])
     grad = cropped(grad, axes)
+    grad = like_images(xp, grad, input, any_order=True) if len(axes) == 2 else grad
     return grad if grad.dtype == dtype else grad.astype(dtype)
 
 
@@ -169,7 +172,8 @@ def max_pool_with_indices_meta(input, axes):
 
 
 @max_pool_with_indices.vjp
-def max_pool_with_indices_vjp(F, g, input, axes):
+def max_pool_with_indices_vjp(F, g, input, y1, axes):  # y1: who changed the indices is told so, as in PyTorch
+    check_gradient(axes, input.shape)
     return F.max_pool_grad(g[0], input, axes)
 
 
@@ -242,7 +246,10 @@ def pool3d_samples(make):
 
 
 def _adaptive_max_pool(F, n, input, output_size, return_indices):
-    axes = adaptive_axes(f"adaptive_max_pool{n}d", n, input.shape, output_size)
+    name = f"adaptive_max_pool{n}d"
+    axes = adaptive_axes(name, n, input.shape, output_size)
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype}': convert the input with .float()")
     return F.max_pool_with_indices(input, axes) if return_indices else F.max_pool(input, axes)
 
 

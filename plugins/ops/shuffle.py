@@ -11,7 +11,8 @@ from plugrad.extend import Op, collect, composite, hookimpl, is_channels_last
 def _need(name, input, least):
     if input.ndim < least:
         raise RuntimeError(
-            f"{name} expects input to have at least {least} dimensions, but got input with {input.ndim} dimension(s)"
+            f"{name} expects input with > {least - 1} dims, but got input with sizes {list(input.shape)}: it has to "
+            f"have at least {least} dimensions"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl
+from plugrad.extend import Op, collect, composite, hookimpl, is_channels_last
 
 from ._geometry import per_axis
 
@@ -148,7 +148,10 @@ def _max_unpool(F, n, input, indices, kernel_size, stride, padding, output_size)
         raise RuntimeError(
             f"{name}: Found an invalid max index: {int(places.max())} (output volumes are of size {size})"
         )
-    return F.reshape(F.scatter(input.new_zeros((*lead, prod(size))), -1, places, flat), (*lead, *size))
+    result = F.reshape(F.scatter(input.new_zeros((*lead, prod(size))), -1, places, flat), (*lead, *size))
+    if n == 2 and not input.is_meta and input.ndim == 4 and is_channels_last(input.shape, input.stride()):
+        return F.clone(result, memory_format=plugrad.channels_last)
+    return result
 
 
 @composite(at=("nn.functional.max_unpool1d",), autocast={"cpu": "float32"})

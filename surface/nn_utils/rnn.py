@@ -133,7 +133,9 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     if not isinstance(batch_first, bool):
         raise TypeError(f"pad_sequence(): argument 'batch_first' must be bool, not {type(batch_first).__name__}")
     if not hasattr(type(sequences), "__iter__"):
-        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got {type(sequences).__name__}")
+        raise RuntimeError(
+            f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
+        )
     sequences = list(sequences)
     if not sequences:
         raise RuntimeError("received an empty list of sequences")
@@ -183,6 +185,8 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     >>> packed.data, packed.batch_sizes
     (tensor([1, 2, 3]), tensor([2, 1]))
     """
+    if not input.numel():
+        raise RuntimeError("Cannot pack empty tensors.")
     lengths = plugrad.as_tensor(lengths, dtype=plugrad.int64).cpu()
     if lengths.ndim != 1:
         raise RuntimeError(f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.ndim}D")

@@ -262,10 +262,9 @@ class _Rows(plugrad.autograd.Function):
             raise RuntimeError(
                 "embedding_backward: scale_grad_by_freq not supported with sparse gradients; use one of the two"
             )
-        index, values = ctx.index, grad.reshape(-1, ctx.shape[1])
+        index, values = ctx.index, grad.reshape(ctx.index.numel(), ctx.shape[1])
         if ctx.skipped >= 0:
             kept = (index != ctx.skipped).nonzero().reshape(-1)
             index, values = index[kept], values.index_select(0, kept)
         numbers = numpy.asarray(index._data, numpy.int64)[None]
         return build(values, SparseArray(numbers, None, ctx.shape)), None, None, None
-

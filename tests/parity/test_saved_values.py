@@ -39,10 +39,6 @@ HARMLESS = {
         native_batch_norm result 2, native_layer_norm result 2""",
     "the factors are computed again from the compact ones, which the caller never gets": """
         linalg_lu result 0, linalg_lu result 1, linalg_lu result 2""",
-    "where the maxima are is found again in the input": """
-        adaptive_max_pool1d_with_indices result 1, adaptive_max_pool2d_with_indices result 1,
-        adaptive_max_pool3d_with_indices result 1, max_pool1d_with_indices result 1,
-        max_pool2d_with_indices result 1, max_pool3d_with_indices result 1""",
     "it is made of other ops, which keep what they made of the input": """
         addbmm input 1, angle input 0, cdist input 0, cdist input 1, cholesky_solve input 0, combinations input 0,
         dist input 0, dist input 1, embedding_bag input 1, embedding_bag input 2, grid_sample input 0,

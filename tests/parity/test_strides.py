@@ -30,8 +30,8 @@ KNOWN = {
     "the result is row-major here, and transposed in PyTorch, where it is made dimension by dimension": (ALL, """
         ihfft2 ihfftn nonzero nonzero_rows unravel_index"""),
     "the result is row-major here, and has the order of the input in PyTorch": (STRIDED, """
-        alpha_dropout argsort diagonal_scatter dropout dropout1d dropout2d dropout3d dropout_legacy
-        explicit_alpha_dropout explicit_feature_alpha_dropout feature_alpha_dropout feature_dropout fft2 fftn flip
+        argsort diagonal_scatter dropout1d dropout2d dropout3d
+        explicit_feature_alpha_dropout feature_alpha_dropout feature_dropout fft2 fftn flip
         fliplr flipud functional_rrelu ifft2 ifftn index_put local_response_norm msort put sort"""),
     "of operands with different orders PyTorch follows the first, NumPy the one with more dimensions": (STRIDED, """
         addcdiv addcmul addr chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v

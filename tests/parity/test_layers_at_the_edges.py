@@ -1,0 +1,153 @@
+"""Pooling, embeddings, padding and losses beside PyTorch where inputs are empty, wrong, or in another memory format."""
+
+import numpy
+import pytest
+
+import plugrad
+
+torch = pytest.importorskip("torch")
+
+BOTH = [plugrad, torch]
+
+
+def outcome(call, library):
+    """What a call gives: its result as lists, or the type of its error."""
+    try:
+        result = call(library)
+    except Exception as error:
+        return type(error).__name__
+    return result.tolist() if hasattr(result, "tolist") else result
+
+
+def assert_same(call):
+    ours, theirs = (outcome(call, library) for library in BOTH)
+    if isinstance(theirs, str) or isinstance(ours, str):
+        assert ours == theirs
+    else:
+        numpy.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def backward(function, *shape):
+    def call(library):
+        x = library.ones(*shape, requires_grad=True)
+        function(library, x).sum().backward()
+        return x.grad.tolist()
+
+    return call
+
+
+@pytest.mark.parametrize("kind", ["avg", "max"])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_adaptive_pooling_of_nothing(kind, n):
+    def pool(library, x, size=2):
+        return getattr(library.nn.functional, f"adaptive_{kind}_pool{n}d")(x, size)
+
+    space = (4,) * n
+    for shape in ((0, *space), (0, 3, *space), (1, 0, *space), (1, 2, 0, *space[1:])):
+        assert_same(lambda library, s=shape: tuple(pool(library, library.ones(*s)).shape))
+    assert_same(backward(lambda library, x: pool(library, x, 0), 1, 2, *space))
+    assert_same(lambda library: pool(library, library.ones(1, 2, *space, dtype=library.int32)))
+
+
+def test_changed_indices_of_pooling_are_noticed():
+    for name in ("max_pool1d", "adaptive_max_pool1d"):
+
+        def changed(library, x, name=name):
+            values, indices = getattr(library.nn.functional, name)(x, 2, return_indices=True)
+            indices.add_(1)
+            return values
+
+        assert_same(backward(changed, 1, 2, 8))
+
+
+def in_format(library, *shape):
+    last = library.channels_last if len(shape) == 4 else library.channels_last_3d
+    values = library.arange(float(torch.Size(shape).numel())).reshape(shape)
+    return values.contiguous(memory_format=last)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda F, x: F.adaptive_avg_pool2d(x, 3), lambda F, x: F.adaptive_avg_pool2d(x, 1),
+        lambda F, x: F.adaptive_max_pool2d(x, 3), lambda F, x: F.adaptive_max_pool2d(x, 1),
+        lambda F, x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2),
+        lambda F, x: F.pad(x, (1, 2), value=0.5), lambda F, x: F.dropout(x),
+        lambda F, x: F.interpolate(x[0][None].float(), size=(3, 3), mode="bicubic"),
+        lambda F, x: F.interpolate(x[0][None], size=(3, 3)),
+    ],
+)  # fmt: skip
+def test_results_are_in_the_order_of_the_input(function):
+    assert_same(lambda library: function(library.nn.functional, in_format(library, 2, 3, 4, 4)).stride())
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
+def test_padding_by_nothing_is_a_copy(mode):
+    x = plugrad.ones(1, 2, 3, 3)
+    plugrad.nn.functional.pad(x, (0, 0, 0, 0), mode=mode).fill_(4)
+    assert x.max() == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"input": [0, 9]}, {"input": [0, -1]}, {"input": [0, 1], "padding_idx": 9},
+        {"input": [0, 1], "dtype": "int32"}, {"input": [0, 1], "dtype": "float32"},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_indices_of_bags(arguments, mode):
+    def call(library):
+        input = library.tensor(arguments["input"], dtype=getattr(library, arguments.get("dtype", "int64")))
+        table, offsets = library.arange(12.0).reshape(4, 3), library.tensor([0])
+        padding = arguments.get("padding_idx")
+        return library.nn.functional.embedding_bag(input, table, offsets, mode=mode, padding_idx=padding)
+
+    assert_same(call)
+
+
+def test_the_row_of_padding_has_no_gradient_even_where_it_is_nan():
+    def call(library):
+        table = library.ones(3, 2, requires_grad=True)
+        rows = library.nn.functional.embedding(library.tensor([1, 2, 1]), table, padding_idx=1)
+        (rows * library.tensor([[float("nan")], [2.0], [1.0]])).sum().backward()
+        return table.grad.tolist()
+
+    assert str(outcome(call, plugrad)) == str(outcome(call, torch))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: t.nn.functional.pdist(t.full((2, 2), float("inf")), 0.0),
+        lambda t: t.cdist(t.full((2, 2), float("inf")), t.zeros(2, 2), 0.0),
+        lambda t: t.nn.functional.softshrink(t.ones(2), -1.0),
+        lambda t: t.nn.functional.cosine_similarity(t.ones(2), t.ones(2), 0, -1.0),
+        lambda t: t.nn.functional.gaussian_nll_loss(t.ones(2), t.zeros(2), 0.5),
+        lambda t: t.nn.functional.fractional_max_pool2d(t.ones(1, 2, 7, 7), 2, (0, 1)).shape,
+        lambda t: t.nn.functional.fractional_max_pool2d(t.ones(1, 2, 7, 7), 2, (2, 8)),
+        lambda t: t.nn.FractionalMaxPool2d(2, output_ratio=(0.5, 0.5, 0.6))(t.ones(1, 2, 7, 7)),
+        lambda t: t.nn.utils.rnn.pack_padded_sequence(t.zeros(0, 1, 3), [0]),
+        lambda t: t.nn.EmbeddingBag(4, 3, padding_idx=9),
+        lambda t: t.nn.Fold((4, 5), (2, 2), dilation=8)(t.ones(1, 12, 12)),
+        lambda t: t.channel_shuffle(t.ones(1, 2), 2),
+    ],
+)
+def test_values_and_errors_at_the_edges(call):
+    assert_same(call)
+
+
+def test_ctc_without_time():
+    def call(library, dtype="int64"):
+        scores = library.arange(30.0).reshape(5, 2, 3).log_softmax(-1).requires_grad_()
+        steps = library.tensor([0, 0], dtype=getattr(library, dtype))
+        labels, lengths = library.tensor([[1, 2], [1, 2]]), library.tensor([0, 1])
+        return library.nn.functional.ctc_loss(scores, labels, steps, lengths, reduction="none")
+
+    assert_same(call)
+    assert_same(lambda library: call(library, "float32"))
+
+
+def test_dropout2d_says_how_it_takes_three_dimensions():
+    with pytest.warns(UserWarning, match="channel-wise 1D dropout behavior is desired"):
+        plugrad.nn.functional.dropout2d(plugrad.ones(2, 3, 4))
