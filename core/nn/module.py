@@ -9,7 +9,8 @@ from plugrad.nn.conversion import Conversion
 from plugrad.nn.module_hooks import HookedCall
 from plugrad.nn.parameter import Buffer, Parameter
 from plugrad.nn.state import StateDict, _IncompatibleKeys
-from plugrad.nn.tables import Table, addindent, room, typename
+from plugrad.nn.tables import Table, room, typename
+from plugrad.nn.tables import addindent as _addindent
 from plugrad.registry.namespaces import lazy_methods, lazy_names
 from plugrad.tensor.tensor import Tensor
 
@@ -373,7 +374,7 @@ class Module(HookedCall, StateDict, Conversion):
     def __repr__(self):
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
-        children = [f"({name}): {addindent(repr(module), 2)}" for name, module in self._modules.items()]
+        children = [f"({name}): {_addindent(repr(module), 2)}" for name, module in self._modules.items()]
         if len(lines) == 1 and not children:
             return f"{self._get_name()}({extra})"
         lines += children

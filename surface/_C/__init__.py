@@ -1,12 +1,48 @@
 """Names that PyTorch has in its C++ part and that classes with overrides use."""
 
-from plugrad import Generator, Tensor
+import contextlib
+import enum
+
+from plugrad import Generator, Tensor, amp
 from plugrad.nn import Parameter
 from plugrad.overrides import DisableTorchFunctionSubclass
 
 DisableTorchFunction = DisableTorchFunctionSubclass
 _disabled_torch_function_impl = Parameter.__torch_function__
 TensorBase = _TensorBase = Tensor
+_TensorMeta = type(Tensor)
+
+
+DispatchKey = enum.Enum(
+    "DispatchKey",
+    "CPU CUDA Meta Autograd AutogradCPU AutogradCUDA AutogradMeta AutogradOther AutocastCPU AutocastCUDA AutocastXPU "
+    "AutocastMPS BackendSelect CompositeExplicitAutograd CompositeImplicitAutograd Functionalize Python PythonTLSSnapshot",
+)
+DispatchKey.__doc__ = "Where PyTorch's dispatcher looks for a kernel; plugrad asks the record of the op instead."
+
+
+class DispatchKeySet(frozenset):
+    """Some dispatch keys, of one or of others put together by `|`."""
+
+    def __new__(cls, keys):
+        return super().__new__(cls, (keys,) if isinstance(keys, DispatchKey) else keys)
+
+    def __or__(self, other):
+        return DispatchKeySet({*self, *other})
+
+    def has(self, key) -> bool:
+        """Whether a key is among them."""
+        return key in self
+
+
+@contextlib.contextmanager
+def _ExcludeDispatchKeyGuard(keys):
+    """Leave what the keys stand for out in a block: autocast, where they have it; there is nothing else to leave out."""
+    with contextlib.ExitStack() as stack:
+        for key, device in ((DispatchKey.AutocastCPU, "cpu"), (DispatchKey.AutocastCUDA, "cuda")):
+            if key in keys:
+                stack.enter_context(amp.autocast(device, enabled=False))
+        yield
 
 
 def _log_api_usage_once(event) -> None:
@@ -18,5 +54,5 @@ def _get_tracing_state() -> None:
 
 
 __all__ = [
-    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "TensorBase", "_disabled_torch_function_impl",
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet", "Generator", "TensorBase", "_disabled_torch_function_impl",
 ]  # fmt: skip

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import importlib
+import importlib.util
 import sys
 import types
 from importlib.machinery import ModuleSpec
@@ -98,13 +100,7 @@ class Absent:
 
 
 class AbsentClass(type):
-    """The type of classes that are not there: nothing is an instance of one."""
-
-    def __new__(mcs, name, bases, namespace):
-        for base in bases:
-            if isinstance(base, AbsentClass):
-                _refuse(base._dotted)
-        return super().__new__(mcs, name, bases, namespace)
+    """The type of classes that are not there, and of those derived from one: nothing is an instance of them."""
 
     def __call__(cls, *args, **kwargs):
         _refuse(cls._dotted)
@@ -186,6 +182,9 @@ def attributes(home: str):
     """
 
     def __getattr__(name):
+        path = f"plugrad.{home}.{name}"
+        if not name.startswith("_") and importlib.util.find_spec(path) is not None:  # a module path of PyTorch's
+            return importlib.import_module(path)
         return instead(f"{home}.{name}", AttributeError(f"module 'plugrad.{home}' has no attribute {name!r}"))
 
     return __getattr__

@@ -15,6 +15,7 @@ import sys
 from importlib.machinery import ModuleSpec
 
 import plugrad
+from plugrad import registry
 from plugrad.torch_modules import imported, torch_version
 
 IMPORT_PATH = str(pathlib.Path(__file__).parent / "import_path")
@@ -30,7 +31,7 @@ def install_as_torch() -> None:
 
     For notebooks and conftest files; a program needs no line of this: `plugrad run script.py`. Processes that
     `multiprocessing` starts follow, and `plugrad.__version__` becomes the version of PyTorch whose names these are, as
-    libraries expect of `torch.__version__`, with plugrad's own behind a plus.
+    libraries expect of `torch.__version__`, with plugrad's own behind a plus, and `plugrad.__name__` "torch".
 
     Raises RuntimeError when PyTorch itself was imported before. Again, it does nothing.
 
@@ -52,8 +53,18 @@ def install_as_torch() -> None:
     sys.meta_path.insert(0, _TorchNames)
     if IMPORT_PATH not in sys.path:
         sys.path.insert(1, IMPORT_PATH)  # behind the program's own folder; processes started by "spawn" get this list
-    plugrad.__version__ = torch_version.__version__
+    plugrad.__version__, plugrad.__name__ = torch_version.__version__, "torch"
     sys.modules["torch"] = plugrad
+    for home in ("optim", "optim.lr_scheduler"):
+        load_ours(home)
+
+
+def load_ours(home: str) -> None:
+    """Load plugrad's own plugins of a namespace: there are programs that choose from `torch.optim.__dict__`."""
+    module = imported(f"plugrad.{home}")
+    for name in registry.names_in(home):
+        if all(plugin.builtin for plugin in registry.claims.get(f"{home}.{name}", ())):
+            getattr(module, name)
 
 
 class _TorchNames:

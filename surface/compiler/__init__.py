@@ -10,10 +10,27 @@ from __future__ import annotations
 import functools
 import warnings
 
-from plugrad import Tensor, is_grad_enabled, nest, registry
+from plugrad import Tensor, absent, is_grad_enabled, nest, registry
+from plugrad.compiler.marks import (
+    allow_in_graph,
+    assume_constant_result,
+    cudagraph_mark_step_begin,
+    is_exporting,
+    nested_compile_region,
+    set_stance,
+    substitute_in_graph,
+)
 from plugrad.extend import OpHook
 from plugrad.nn import Module
 from plugrad.regions import declare, mode, region
+
+__all__ = [
+    "Graph", "OptimizedModule", "TracedCall", "Value", "allow_in_graph", "assume_constant_result", "compile",
+    "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
+    "nested_compile_region", "reset", "set_stance", "substitute_in_graph",
+]  # fmt: skip
+
+__getattr__ = absent.attributes("compiler")
 
 SIGNATURES = 8  # for more of them than this a program is not compiled again, as in PyTorch
 
@@ -177,13 +194,17 @@ class _Compiled:
 
     def run(self, *args, **kwargs):
         """Call what the compiler made for such arguments."""
-        if mode.uncompiled:
+        if mode.uncompiled or mode.stance == "force_eager":
             return self.graph(*args, **kwargs)
         leaves = list(nest.leaves((args, kwargs)))
         structure = repr(nest.change(lambda leaf: None, (args, kwargs)))
         key = (is_grad_enabled(), _training(self.graph.function), structure, *map(_described, leaves))
         compiled = self.programs.get(key)
         if compiled is None:
+            if mode.stance == "eager_on_recompile":
+                return self.graph(*args, **kwargs)
+            if mode.stance == "fail_on_recompile":
+                raise RuntimeError("a compiled function got a new signature while the stance is fail_on_recompile")
             compiled = self.programs[key] = self._compile(leaves, args, kwargs)
         return compiled(*args, **kwargs)
 

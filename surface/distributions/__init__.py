@@ -50,3 +50,6 @@ def _path(name: str) -> types.ModuleType:
 
 
 globals().update({name: _path(name) for name in _MODULES})
+
+if sys.modules.get("torch") is sys.modules["plugrad"]:  # there are libraries that take all classes of the namespace
+    sys.modules["plugrad.as_torch"].load_ours("distributions")

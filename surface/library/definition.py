@@ -9,6 +9,7 @@ from importlib import import_module
 import plugrad
 from plugrad import Tensor, autograd, registry
 from plugrad.extend import composite, register, unregister
+from plugrad.library.aten import inner
 from plugrad.utils import _pytree
 
 definitions: dict = {}  # "namespace::name" -> Definition
@@ -279,6 +280,9 @@ class Namespace(types.ModuleType):
 
 def _function(name):
     """Return the function of plugrad's that an op of PyTorch's is called by."""
+    function = inner(name)
+    if function is not None:
+        return function
     try:
         return registry.op(name).function
     except AttributeError:
@@ -292,6 +296,14 @@ def _function(name):
 _namespaces: dict = {}
 
 
+def load_library(path):
+    """Raise OSError: a library of ops in C++ is made for PyTorch itself; libraries then do without it."""
+    raise OSError(f"{path} is compiled for PyTorch; plugrad's ops are plugins in Python: docs/authors.md")
+
+
+loaded_libraries: set = set()  # none, ever
+
+
 def namespace(home: str):
     """Return the namespace of that name, None if the program has defined nothing in it.
 
@@ -299,6 +311,8 @@ def namespace(home: str):
     >>> torch.ops.aten.add.Tensor(torch.ones(2), 1)
     tensor([2., 2.])
     """
+    if home in ("load_library", "loaded_libraries"):
+        return globals()[home]
     if home != "aten" and not any(name.startswith(f"{home}::") for name in definitions):
         return None
     return _namespaces.setdefault(home, Namespace(home))

@@ -273,6 +273,10 @@ def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=
     return plugrad.storage.tensor_over(storage, dtype)
 
 
+def _shape_as_tensor(input):
+    return plugrad.tensor(list(input.shape))
+
+
 def to_dlpack(tensor):
     """Return a capsule of DLPack's with the memory of a tensor."""
     return tensor.__dlpack__()

@@ -7,12 +7,14 @@ import os
 from itertools import chain
 
 import plugrad
-from plugrad import Tensor
+from plugrad import Tensor, absent
 from plugrad.nn import Module
 
 __all__ = [
     "DataParallel", "DistributedDataParallel", "data_parallel", "gather", "parallel_apply", "replicate", "scatter",
 ]  # fmt: skip
+
+__getattr__ = absent.attributes("nn.parallel")
 
 
 class DataParallel(Module):

@@ -16,8 +16,11 @@ import contextlib
 import io
 import os
 import pickle
+import typing
+from collections.abc import Callable
 
 from plugrad import absent
+from plugrad import device as Device
 from plugrad.serialization.archive import opened
 from plugrad.serialization.description import CheckpointError
 from plugrad.serialization.places import (
@@ -47,6 +50,8 @@ __all__ = [
     "get_unsafe_globals_in_checkpoint", "load", "location_tag", "mkdtemp", "normalize_storage_type", "safe_globals",
     "save", "storage_to_tensor_type", "validate_cuda_device",
 ]  # fmt: skip
+FILE_LIKE = FileLike = str | os.PathLike | typing.IO[bytes]
+MAP_LOCATION = Callable | Device | str | dict[str, str] | None
 __getattr__ = absent.attributes("serialization")
 
 

@@ -17,7 +17,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from plugrad import absent
-from plugrad.torch_modules.paths import ALIASES, NATIVE, NO_EXPORTS, VIEWS
+from plugrad.torch_modules.paths import ALIASES, NATIVE, NO_EXPORTS, PRIVATE, VIEWS
 
 __all__ = ["attribute", "exports", "find_spec", "imported"]
 
@@ -133,6 +133,10 @@ def attribute(module: str, name: str, error: AttributeError):
     if module == "plugrad.ops" and (space := imported("plugrad.library").namespace(name)) is not None:
         return space
     path = f"{module}.{name}"
+    private = PRIVATE.get(path.removeprefix("plugrad."))
+    if private is not None:
+        home, _, own = private.rpartition(".")
+        return getattr(imported(home), own) if home else imported(own)
     if find_spec(path) is None or name == "__main__":
         if type(error) is not AttributeError:
             raise error

@@ -1,15 +1,23 @@
-"""`torch.hub`: models of a local folder that has a `hubconf.py`; nothing is downloaded."""
+"""`torch.hub`: files of pretrained models, and models of a local folder that has a `hubconf.py`."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import pathlib
+import re
+import shutil
 import sys
+import tempfile
+import urllib.request
+from urllib.parse import urlparse
 
 import plugrad
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
+
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # in the name of a file that says its sum
 
 _dir = None
 _list = list
@@ -21,6 +29,10 @@ def get_dir() -> str:
         return _dir
     cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
     return os.path.join(os.path.expanduser(os.environ.get("TORCH_HOME", f"{cache}/torch")), "hub")
+
+
+def _get_torch_home() -> str:
+    return os.path.dirname(get_dir())
 
 
 def set_dir(d) -> None:
@@ -35,7 +47,7 @@ def _hubconf(folder, source):
         raise ValueError(f'Unknown source: "{source}". Allowed values: "github" | "local".')
     if source == "github":
         raise NotImplementedError(
-            f'torch.hub downloads nothing here: clone {folder}, and pass its folder with source="local"'
+            f'torch.hub downloads no code here: clone {folder}, and pass its folder with source="local"'
         )
     path = pathlib.Path(folder) / "hubconf.py"
     if not path.is_file():
@@ -73,7 +85,7 @@ def load(repo_or_dir, model, *args, source="github", trust_repo=None, force_relo
     Args:
         repo_or_dir: the folder.
         model: name of a function there, which gets `args` and `kwargs`.
-        source: "local"; "github" raises NotImplementedError, since nothing is downloaded.
+        source: "local"; "github" raises NotImplementedError: code that would be run is not downloaded.
     """
     return _entry(_hubconf(repo_or_dir, source), model)(*args, **kwargs)
 
@@ -89,24 +101,51 @@ def help(github, model, force_reload=False, skip_validation=False, trust_repo=No
 
 
 def download_url_to_file(url, dst, hash_prefix=None, progress=True) -> None:
-    """Raise NotImplementedError: nothing is downloaded."""
-    raise NotImplementedError(f"torch.hub downloads nothing here: fetch {url} to {dst} by other means")
+    """Download a file; it is there whole, or not at all.
+
+    Args:
+        url: of the file.
+        dst: where it is put.
+        hash_prefix: the first digits of the SHA-256 sum that it must have.
+        progress: accepted; nothing is shown.
+
+    Raises RuntimeError where the sum is another one, and what `urllib` raises.
+    """
+    folder = os.path.dirname(os.path.expanduser(dst)) or "."
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=".partial", delete=False) as file:
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, headers={"User-Agent": "plugrad.hub"})) as source:
+                shutil.copyfileobj(source, file)
+            file.flush()
+            _check_sum(file.name, hash_prefix)
+            os.replace(file.name, os.path.expanduser(dst))
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+def _check_sum(path, prefix) -> None:
+    with open(path, "rb") as file:
+        digits = hashlib.file_digest(file, "sha256").hexdigest()
+    if not digits.startswith(prefix or ""):
+        raise RuntimeError(f'invalid hash value (expected "{prefix}", got "{digits}")')
 
 
 def load_state_dict_from_url(
     url, model_dir=None, map_location=None, progress=True, check_hash=False, file_name=None, weights_only=False
 ):
-    """Load the file of a URL from the folder where it was put before.
+    """Load the file of a URL, which is downloaded unless it is in its folder already.
 
     Args:
-        url: of which only the file's name counts, unless `file_name` says another.
+        url: of the file; its name there is the last part, unless `file_name` says another.
         model_dir: the folder, by default `checkpoints` in `get_dir()`.
         map_location, weights_only: as `torch.load` takes them.
-
-    Raises NotImplementedError when the file is not there: nothing is downloaded.
+        check_hash: whether the file's SHA-256 sum begins as its name says: `resnet18-f37072fd.pth`.
     """
-    name = file_name or url.partition("?")[0].rstrip("/").rpartition("/")[2]
+    name = file_name or os.path.basename(urlparse(url).path)
     path = os.path.join(model_dir or os.path.join(get_dir(), "checkpoints"), name)
     if not os.path.exists(path):
-        download_url_to_file(url, path)
+        digits = HASH_REGEX.search(name) if check_hash else None
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        download_url_to_file(url, path, digits and digits[1], progress)
     return plugrad.load(path, map_location=map_location, weights_only=weights_only)

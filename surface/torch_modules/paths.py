@@ -6,9 +6,12 @@ from __future__ import annotations
 ALIASES = {
     "nn.modules.container": "nn.container", "nn.modules.lazy": "nn.lazy", "nn.modules.module": "nn.module",
     **{name: f"torch_modules.{name}" for name in (
-        "accelerator", "distributed", "fx", "hub", "jit", "multiprocessing", "onnx", "profiler", "torch_version",
-        "types", "version",
+        "accelerator", "distributed", "futures", "fx", "hub", "jit", "multiprocessing", "onnx", "profiler",
+        "quasirandom", "torch_version", "types", "version",
     )},
+    **{f"nn.parallel.{name}": "nn.parallel" for name in ("distributed", "scatter_gather", "comm")},
+    "nn.attention": "torch_modules.attention", "nn.common_types": "torch_modules.utils",
+    "profiler.profiler": "torch_modules.profiler",
     "autograd.profiler": "torch_modules.profiler", "autograd.profiler_util": "torch_modules.profiler_events",
     "fx._symbolic_trace": "torch_modules.fx",
     "__config__": "torch_modules.config", "__future__": "torch_modules.future",
@@ -52,6 +55,8 @@ VIEWS = {
         "norm|meshgrid|(pca|svd)_lowrank|split|tensordot|unique(_consecutive)?|unravel_index",
     ),
     "_tensor": ("", "Tensor"),
+    "cuda.random": ("cuda", ".*(seed|rng_state).*"),
+    "utils.dlpack": ("", "(from|to)_dlpack"),
     "utils.hooks": ("graph.hooks", "RemovableHandle"),
 }  # fmt: skip
 
@@ -71,6 +76,21 @@ NATIVE = frozenset(
         "thread_safe_generator to_dlpack"
     ).split()
 )
+
+# Names that start with an underscore and that libraries import, by where they are here.
+PRIVATE = {
+    "torch": "plugrad",
+    "_shape_as_tensor": "plugrad.native._shape_as_tensor",
+    **{f"_{name}": f"plugrad.native.checks._{name}" for name in (
+        "assert", "assert_async", "check", "check_index", "check_is_size", "check_not_implemented", "check_tensor_all",
+        "check_tensor_all_with", "check_type", "check_value", "check_with",
+    )},
+    "nn.init._calculate_correct_fan": "plugrad.plugins.inits._fans.fan",
+    "nn.init._calculate_fan_in_and_fan_out": "plugrad.plugins.inits._fans.fans",
+    **{f"nn.init._no_grad_{name}": f"plugrad.nn.init.{name}" for name in (
+        "fill_", "normal_", "trunc_normal_", "uniform_", "zero_",
+    )},
+}  # fmt: skip
 
 # What `import *` leaves out of a namespace's public names.
 NO_EXPORTS = {

@@ -1,4 +1,4 @@
-"""`torch._utils`, `torch._six`, `torch.nn.modules.utils`: helpers that libraries take from PyTorch's inside."""
+"""What libraries take from PyTorch's inside: `torch._utils`, `_six`, `nn.modules.utils`, `nn.common_types`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import itertools
 import math
 import sys
 import traceback
+import typing
 
 import plugrad
 
@@ -26,6 +27,19 @@ def _ntuple(n, name="parse"):
 
 
 _single, _pair, _triple, _quadruple = map(_ntuple, (1, 2, 3, 4), ("_single", "_pair", "_triple", "_quadruple"))
+
+
+# `torch.nn.common_types`: what a parameter of a layer may be, for annotations.
+_T = typing.TypeVar("_T")
+_scalar_or_tuple_any_t = _T | tuple[_T, ...]
+_scalar_or_tuple_1_t, _scalar_or_tuple_2_t, _scalar_or_tuple_3_t, _scalar_or_tuple_4_t, _scalar_or_tuple_5_t, \
+    _scalar_or_tuple_6_t = (_T | tuple[(_T,) * n] for n in range(1, 7))
+_size_any_t = _scalar_or_tuple_any_t[int]
+_size_1_t, _size_2_t, _size_3_t, _size_4_t, _size_5_t, _size_6_t = (int | tuple[(int,) * n] for n in range(1, 7))
+_ratio_2_t, _ratio_3_t = (float | tuple[(float,) * n] for n in (2, 3))
+_ratio_any_t = _scalar_or_tuple_any_t[float]
+_tensor_list_t = list[plugrad.Tensor] | tuple[plugrad.Tensor, ...]
+_maybe_indices_t = plugrad.Tensor | tuple[plugrad.Tensor, plugrad.Tensor]
 
 
 def _reverse_repeat_tuple(t, n):
@@ -115,3 +129,10 @@ class ExceptionWrapper:
 def _rebuild_parameter(data, requires_grad, backward_hooks):
     """Return a Parameter of data, as pickles of parameters ask for it."""
     return plugrad.nn.Parameter(data, requires_grad)
+
+
+def _element_size(dtype) -> int:
+    """Return the bytes that an element takes; ValueError for what is no dtype."""
+    if not isinstance(dtype, plugrad.dtype):
+        raise RuntimeError(f"expected torch.dtype, but got {type(dtype)}")
+    return dtype.itemsize

@@ -7,7 +7,8 @@ everything else is a leaf, None too.
 from __future__ import annotations
 
 import functools
-from collections import deque
+import re
+from collections import OrderedDict, defaultdict, deque, namedtuple
 
 from plugrad.utils._pytree_nodes import (  # noqa: F401 -- the names that programs import from here
     SUPPORTED_NODES,
@@ -45,7 +46,20 @@ __all__ = [
 ]  # fmt: skip
 
 PyTreeSpec = TreeSpec
+_get_node_type = node_type
+_CLASSES = {
+    "tuple": tuple, "list": list, "dict": dict, "namedtuple": namedtuple, "ordereddict": OrderedDict,
+    "defaultdict": defaultdict, "deque": deque,
+}  # fmt: skip
 _register_pytree_node = register_pytree_node
+
+
+def __getattr__(name):
+    """Return a function by which a class of containers is taken apart or made again: `_dict_flatten` and so on."""
+    match = re.fullmatch(rf"_({'|'.join(_CLASSES)})_(flatten|unflatten|flatten_with_keys)", name)
+    if match is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(SUPPORTED_NODES[_CLASSES[match[1]]], f"{match[2]}_fn")
 
 
 def tree_flatten(tree, is_leaf=None) -> tuple:
