@@ -16,7 +16,7 @@ _TensorMeta = type(Tensor)
 DispatchKey = enum.Enum(
     "DispatchKey",
     "CPU CUDA Meta Autograd AutogradCPU AutogradCUDA AutogradMeta AutogradOther AutocastCPU AutocastCUDA AutocastXPU "
-    "AutocastMPS BackendSelect CompositeExplicitAutograd CompositeImplicitAutograd Functionalize Python PythonTLSSnapshot",
+    "AutocastMPS BackendSelect CompositeExplicitAutograd CompositeImplicitAutograd Functionalize Python",
 )
 DispatchKey.__doc__ = "Where PyTorch's dispatcher looks for a kernel; plugrad asks the record of the op instead."
 
@@ -37,7 +37,7 @@ class DispatchKeySet(frozenset):
 
 @contextlib.contextmanager
 def _ExcludeDispatchKeyGuard(keys):
-    """Leave what the keys stand for out in a block: autocast, where they have it; there is nothing else to leave out."""
+    """Leave autocast out in a block, where the keys have it; for the others there is nothing to leave out."""
     with contextlib.ExitStack() as stack:
         for key, device in ((DispatchKey.AutocastCPU, "cpu"), (DispatchKey.AutocastCUDA, "cuda")):
             if key in keys:
@@ -54,5 +54,6 @@ def _get_tracing_state() -> None:
 
 
 __all__ = [
-    "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet", "Generator", "TensorBase", "_disabled_torch_function_impl",
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet", "Generator", "TensorBase",
+    "_disabled_torch_function_impl",
 ]  # fmt: skip

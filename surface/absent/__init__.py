@@ -10,7 +10,6 @@ from __future__ import annotations
 import fnmatch
 import functools
 import importlib
-import importlib.util
 import sys
 import types
 from importlib.machinery import ModuleSpec
@@ -128,7 +127,7 @@ class AbsentModule(types.ModuleType):
 def _of_device(dotted):
     """Return the functions that every program may ask of a device that is not there: is there one, how many?"""
     home, _, name = dotted.rpartition(".")
-    if home in ("mps", "xpu", "mtia", "distributed.rpc"):
+    if home in ("mps", "xpu", "mtia"):
         return {"is_available": lambda: False, "is_initialized": lambda: False, "device_count": lambda: 0}.get(name)
     return None
 
@@ -182,10 +181,8 @@ def attributes(home: str):
     """
 
     def __getattr__(name):
-        path = f"plugrad.{home}.{name}"
-        if not name.startswith("_") and importlib.util.find_spec(path) is not None:  # a module path of PyTorch's
-            return importlib.import_module(path)
-        return instead(f"{home}.{name}", AttributeError(f"module 'plugrad.{home}' has no attribute {name!r}"))
+        error = AttributeError(f"module 'plugrad.{home}' has no attribute {name!r}")
+        return importlib.import_module("plugrad.torch_modules").attribute(f"plugrad.{home}", name, error)
 
     return __getattr__
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-from plugrad.distributions.distribution import Distribution
-
 __all__ = ["kl_divergence", "register_kl"]
 
 _rules: dict = {}

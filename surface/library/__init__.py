@@ -10,7 +10,14 @@ from __future__ import annotations
 import inspect
 
 from plugrad.library.checking import OpCheckError, opcheck
-from plugrad.library.definition import Definition, OpOverload, definition, definitions, namespace
+from plugrad.library.definition import (
+    Definition,
+    OpOverload,
+    definition,
+    definitions,
+    namespace,
+    refused_libraries,
+)
 from plugrad.library.schemas import infer_schema, parse
 
 __all__ = [
@@ -199,7 +206,8 @@ def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=F
     """
 
     def decorate(function):
-        definition(op).fake = function
+        if not (refused_libraries and isinstance(op, str) and op not in definitions):
+            definition(op).fake = function
         return function
 
     return _decorated(func, decorate)

@@ -298,10 +298,12 @@ _namespaces: dict = {}
 
 def load_library(path):
     """Raise OSError: a library of ops in C++ is made for PyTorch itself; libraries then do without it."""
+    refused_libraries.add(path)
     raise OSError(f"{path} is compiled for PyTorch; plugrad's ops are plugins in Python: docs/authors.md")
 
 
 loaded_libraries: set = set()  # none, ever
+refused_libraries: set = set()  # their packages go on to say more of the ops that would be in them
 
 
 def namespace(home: str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 import os
 import pathlib
@@ -21,6 +22,31 @@ HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # in the name of a file that says it
 
 _dir = None
 _list = list
+
+
+class _NoProgress:
+    """What programs get for `torch.hub.tqdm` where the package tqdm is not installed: it shows nothing."""
+
+    def __init__(self, *args, **options):
+        self.n = 0
+
+    def update(self, n):
+        """Count."""
+        self.n += n
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        """End."""
+
+    close = set_description = __exit__
+
+
+def __getattr__(name):
+    if name != "tqdm":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module("tqdm").tqdm if importlib.util.find_spec("tqdm") else _NoProgress
 
 
 def get_dir() -> str:

@@ -26,6 +26,7 @@ Final = typing.Final
 Attribute = namedtuple("Attribute", ["value", "type"])
 Attribute.__doc__ = "A value of a module and its type, for classes that are scripted."
 
+__path__ = []  # `jit.annotations` is below it
 __getattr__ = absent.attributes("jit")
 
 

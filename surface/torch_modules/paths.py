@@ -10,7 +10,9 @@ ALIASES = {
         "quasirandom", "torch_version", "types", "version",
     )},
     **{f"nn.parallel.{name}": "nn.parallel" for name in ("distributed", "scatter_gather", "comm")},
-    "nn.attention": "torch_modules.attention", "nn.common_types": "torch_modules.utils",
+    "_custom_ops": "library", "distributed.rpc": "torch_modules.rpc", "nn.attention": "torch_modules.attention",
+    "nn.common_types": "torch_modules.utils", "onnx.symbolic_helper": "torch_modules.onnx_symbolic",
+    "jit.annotations": "torch_modules.jit_annotations",
     "profiler.profiler": "torch_modules.profiler",
     "autograd.profiler": "torch_modules.profiler", "autograd.profiler_util": "torch_modules.profiler_events",
     "fx._symbolic_trace": "torch_modules.fx",
@@ -80,6 +82,8 @@ NATIVE = frozenset(
 # Names that start with an underscore and that libraries import, by where they are here.
 PRIVATE = {
     "torch": "plugrad",
+    "jit._script_if_tracing": "plugrad.jit.script_if_tracing",
+    "autograd._profiler_enabled": "plugrad.torch_modules.profiler._profiler_enabled",
     "_shape_as_tensor": "plugrad.native._shape_as_tensor",
     **{f"_{name}": f"plugrad.native.checks._{name}" for name in (
         "assert", "assert_async", "check", "check_index", "check_is_size", "check_not_implemented", "check_tensor_all",

@@ -15,7 +15,7 @@ from plugrad.torch_modules.paths import NATIVE
     [
         lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
         lambda: torch.ScriptModule(),
-        lambda: type("Own", (torch.ScriptModule,), {}),
+        lambda: type("Own", (torch.ScriptModule,), {})(),
         lambda: torch.ones(2).q_scale(),
         lambda: torch.nn.quantized.Linear(2, 3),
         lambda: torch.mps.synchronize(),

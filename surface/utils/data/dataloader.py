@@ -10,8 +10,9 @@ import warnings
 
 import plugrad
 from plugrad.utils.data._utils.collate import default_collate, default_convert
+from plugrad.utils.data._utils.fetch import BaseIterator as _BaseDataLoaderIter
 from plugrad.utils.data._utils.fetch import IterableFetcher, MapFetcher
-from plugrad.utils.data._utils.processes import MultiProcessIterator
+from plugrad.utils.data._utils.processes import MultiProcessIterator as _MultiProcessingDataLoaderIter
 from plugrad.utils.data._utils.worker import get_worker_info
 from plugrad.utils.data.dataset import IterableDataset
 from plugrad.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, drawn_seed
@@ -32,16 +33,13 @@ class _InfiniteConstantSampler(Sampler):
         return itertools.repeat(None)
 
 
-class _SingleProcessIterator:
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """Batches of a loader, made in this process when they are asked for."""
 
     def __init__(self, loader):
         options = loader._fetching()
         make = options.pop("fetcher")
         self.fetcher, self.indices = make(**options), iter(loader._index_sampler)
-
-    def __iter__(self):
-        return self
 
     def __next__(self):
         return self.fetcher.fetch(next(self.indices))
@@ -171,8 +169,8 @@ class DataLoader:
             )
         seed = drawn_seed(self.generator)
         if not self.num_workers:
-            return self._counted(_SingleProcessIterator(self))
-        iterator = MultiProcessIterator(self, seed)
+            return self._counted(_SingleProcessDataLoaderIter(self))
+        iterator = _MultiProcessingDataLoaderIter(self, seed)
         if self.persistent_workers:
             self._iterator = iterator
         return self._counted(iterator)
@@ -208,14 +206,11 @@ class DataLoader:
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
-class _Counted:
+class _Counted(_BaseDataLoaderIter):
     """Passes batches on, and warns where an IterableDataset gives more than it said."""
 
     def __init__(self, loader, iterator):
         self.loader, self.iterator, self.count = loader, iterator, 0
-
-    def __iter__(self):
-        return self
 
     def __next__(self):
         batch = next(self.iterator)

@@ -9,6 +9,13 @@ from plugrad.utils.data._utils.collate import default_collate
 from plugrad.utils.data.dataset import TensorDataset
 
 
+class BaseIterator:
+    """What `iter(loader)` gives: batches, one after the other."""
+
+    def __iter__(self):
+        return self
+
+
 class MapFetcher:
     """Takes items by index."""
 

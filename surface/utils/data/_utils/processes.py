@@ -12,6 +12,7 @@ import weakref
 from multiprocessing import connection as pipes
 
 from plugrad.utils.data._utils import worker
+from plugrad.utils.data._utils.fetch import BaseIterator
 from plugrad.utils.data._utils.worker import Ended, ExceptionWrapper, Resumed
 
 GRACE = 1.0  # seconds that a worker has to end by itself
@@ -61,7 +62,7 @@ def end(workers, owner) -> None:
     workers.clear()
 
 
-class MultiProcessIterator:
+class MultiProcessIterator(BaseIterator):
     """Batches of a loader, made in `num_workers` processes."""
 
     def __init__(self, loader, seed):
@@ -110,9 +111,6 @@ class MultiProcessIterator:
         except BaseException:
             self.finish()
             raise
-
-    def __iter__(self):
-        return self
 
     def _ask(self) -> None:
         """Ask the next worker in turn for the next batch, if there are both."""
