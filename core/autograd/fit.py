@@ -26,15 +26,17 @@ def fit(F, node, grads) -> list:
 
 def _sum_to_shape(F, node, g, shape, position):
     """Sum a gradient over the dimensions in which its input was broadcast."""
-    if node.op is not None and node.op.broadcasts:
+    if node.op is None or node.op.broadcasts:  # a custom Function's formula is written for what it gets
         extra = g.ndim - len(shape)
-        if extra < 0 or not extra and any(have == 1 != n for have, n in zip(g.shape, shape)):
-            return F.expand(g, shape)  # a formula may return a constant of a smaller shape
-        dims = (*range(extra), *(i for i, n in enumerate(shape, extra) if n == 1 != g.shape[i]))
-        if [n for i, n in enumerate(g.shape) if i not in dims and n != 1] == [n for n in shape if n != 1]:
-            if dims:
-                g = F.sum(g, dims)
-            return F.reshape(g, shape) if g.shape != shape else g
+        if extra < 0 or any(have == 1 != n for have, n in zip(g.shape[extra:], shape)):
+            if node.op is not None and not extra > 0:
+                return F.expand(g, shape)  # a formula may return a constant of a smaller shape
+        else:
+            dims = (*range(extra), *(i for i, n in enumerate(shape, extra) if n == 1 != g.shape[i]))
+            if [n for i, n in enumerate(g.shape) if i not in dims and n != 1] == [n for n in shape if n != 1]:
+                if dims:
+                    g = F.sum(g, dims)
+                return F.reshape(g, shape) if g.shape != shape else g
     name = formulas.input_of(node, position)
     raise RuntimeError(
         f"Function {node.name()} returned an invalid gradient at index {position} ({name}) - got {list(g.shape)} but "

@@ -128,3 +128,69 @@ def test_private_names_that_libraries_import():
     assert _dict_flatten({"a": 1}) == ([1], ["a"]) and _get_node_type([]) is list and callable(_namedtuple_unflatten)
     assert plugrad.torch is plugrad and plugrad.cuda.random.manual_seed is plugrad.cuda.manual_seed
     assert nn.parallel.distributed.DistributedDataParallel is nn.parallel.DistributedDataParallel
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"])
+def test_limits_of_eight_bits(torch, name):
+    ours, theirs = plugrad.finfo(getattr(plugrad, name)), torch.finfo(getattr(torch, name))
+    for field in ("bits", "dtype", "eps", "max", "min", "tiny", "smallest_normal", "resolution"):
+        assert getattr(ours, field) == getattr(theirs, field), field
+
+
+def test_what_belongs_to_a_refused_library_of_ops_is_passed_over():
+    with pytest.raises(RuntimeError, match="no op 'absent_library::nms'"):
+        plugrad.library.register_fake("absent_library::nms", lambda boxes: boxes)
+    refused = plugrad.library.definition.refused_libraries
+    try:
+        with pytest.raises(OSError, match="compiled for PyTorch"):
+            plugrad.ops.load_library("absent_library.so")
+        plugrad.library.register_fake("absent_library::nms", lambda boxes: boxes)
+    finally:
+        refused.clear()
+    assert not hasattr(plugrad.ops, "absent_library") and not plugrad.ops.loaded_libraries
+
+
+def test_inner_ops_are_called_as_pytorch_calls_them(torch):
+    for library in (plugrad, torch):
+        aten, x = library.ops.aten, library.arange(12.0).view(3, 4)
+        results = [
+            aten.slice.Tensor(x, 1, 1, 3), aten.alias.default(x), aten._to_copy.default(x, dtype=library.float64),
+            aten.index.Tensor(x, [None, library.tensor([0, 1])]), aten._softmax.default(x, 1, False),
+            aten.convolution.default(
+                library.ones(1, 1, 4), library.ones(1, 1, 2), None, [1], [0], [1], False, [0], 1
+            ),
+        ]
+        told = [(one.tolist(), str(one.dtype)) for one in results] + [aten.sym_size.int(x, 0)]
+        if library is plugrad:
+            expected = told
+    assert told == expected
+    assert plugrad.ops.aten._thnn_fused_gru_cell is not None and not hasattr(plugrad.ops.aten, "no_such_op")
+
+
+@pytest.mark.parametrize(
+    "shape, given",
+    [
+        ((1, 1), (3, 3)), ((3,), (1,)), ((2, 3), (3,)), ((3,), (2, 3)), ((1, 3), (2, 3)), ((2,), (3,)), ((), (2,)),
+        ((1,), ()), ((2, 1), (2,)), ((3, 1), (3, 3)), ((0,), (1,)), ((1,), (0,)), ((1, 0), (2, 0)),
+    ],
+)  # fmt: skip
+def test_gradients_of_custom_functions_are_summed_where_pytorch_sums_them(torch, shape, given):
+    outcomes = []
+    for library in (plugrad, torch):
+
+        class Total(library.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, library=library):
+                return x.sum()
+
+            @staticmethod
+            def backward(ctx, g, library=library):
+                return library.ones(given), None
+
+        x = library.zeros(shape, requires_grad=True)
+        try:
+            Total.apply(x, library).backward()
+            outcomes.append(x.grad.tolist())
+        except RuntimeError:
+            outcomes.append("refused")
+    assert outcomes[0] == outcomes[1]
