@@ -61,6 +61,7 @@ PRIVATE = {
     "plugrad.autograd.rare.fresh_threads -> plugrad.interrupts",
     "plugrad.catalog.rows -> plugrad.dispatch.source",
     "plugrad.compiler -> plugrad.regions",
+    "plugrad.compiler.marks -> plugrad.regions",
     "plugrad.nn.utils.parametrize -> plugrad.regions",
     "plugrad.autograd.rare.old_functions -> plugrad.autograd.function_node",
     "plugrad.optim.batching -> plugrad.graph.versions",
@@ -78,6 +79,7 @@ PRIVATE = {
 }
 # Functions that import a module by its name, when it is first asked for.
 DOORS = {
+    "plugrad.absent: __getattr__": "PyTorch's module paths, which are asked first and stand above it",
     "plugrad.cli: _load": "the module of a command",
     "plugrad.cli.parity: theirs": "PyTorch, to compare with",
     "plugrad.cli.parity: ours": "a module under the path that PyTorch has",
@@ -85,6 +87,7 @@ DOORS = {
     "plugrad.testing.conformance: _cases": "the checks of a kind",
     "plugrad.testing.op_checks.references: reference": "an op's reference in another library",
     "plugrad.testing.running.processes: _answer": "what another process is asked to call",
+    "plugrad.torch_modules.hub: __getattr__": "tqdm, where it is installed",
     "plugrad.torch_modules: imported": "the module that one of PyTorch's module paths means",
     "plugrad.utils: __getattr__": "data loading and checkpoints",
 }
