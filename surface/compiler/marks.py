@@ -14,7 +14,9 @@ declare("stance", "default")
 
 
 class set_stance(Region):
-    """Say how compiled functions of this thread run: from now on, in a `with` block, or in a decorated function.
+    """Say how compiled functions run: at once, in a block or as a decorator.
+
+    It holds for the thread.
 
     Args:
         stance: "default"; "force_eager" runs them op by op; "eager_on_recompile" does so for signatures that were not
@@ -57,12 +59,15 @@ allow_in_graph = assume_constant_result = nested_compile_region = _unchanged
 
 
 def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_signature_check=False):
-    """Return a decorator that gives its function back: compilers here call the original itself."""
+    """Return a decorator that gives its function back.
+
+    Compilers here call the original itself.
+    """
     return _unchanged
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Accepted: no graph of CUDA's is replayed whose memory a new step could take."""
+    """Accepted: no graph of CUDA's is replayed here."""
 
 
 def is_exporting() -> bool:
