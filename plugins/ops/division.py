@@ -106,7 +106,10 @@ def rdiv_samples(make):
 
 @binary(at=(), inplace=False, node="DivBackward2", numbers="any", takes_half=True)
 def div_trunc(xp, input, other):
-    """Quotient of two tensors rounded towards zero; in half precision, of the quotient as it is rounded there."""
+    """Quotient of two tensors rounded towards zero.
+
+    In half precision it is the quotient as it is rounded there that is truncated.
+    """
     refuse(BOOL_OR_COMPLEX, "div_trunc_cpu", input, other)
     dtype = (input if hasattr(input, "dtype") else other).dtype
     if not is_integral(dtype):

@@ -216,6 +216,8 @@ def heaviside(xp, input, values):
     >>> torch.heaviside(torch.tensor([-1., 0., 1.]), torch.tensor(0.5))
     tensor([0.0000, 0.5000, 1.0000])
     """
+    if input.dtype.kind == "c":
+        raise RuntimeError("heaviside is not yet implemented for complex tensors.")
     step = (input > 0).astype(input.dtype)
     return xp.where(input == 0, values, xp.where(input != input, 0, step))
 
