@@ -252,6 +252,10 @@ class Optimizer(Hooked):
             param_group.setdefault(name, default)
         if flag("differentiable", param_group.get("differentiable", False)) and param_group.get("fused"):
             raise RuntimeError("`fused` does not support `differentiable`; leave one of them out")
+        wrong = [p.dtype for p in params if not p.dtype.is_floating_point] if param_group.get("fused") else ()
+        if wrong:
+            need = "`fused=True` requires all the params to be floating point Tensors"
+            raise RuntimeError(f"{need}, but one is {wrong[0]}: leave `fused` out")
         if len(set(params)) != len(params):
             warnings.warn(
                 "optimizer contains a parameter group with duplicate parameters; each is updated once a step",

@@ -79,8 +79,10 @@ class StackDataset(Dataset):
     """
 
     def __init__(self, *args, **kwargs):
-        if bool(args) == bool(kwargs):
-            raise ValueError("give StackDataset either positional or named data sets, at least one")
+        if args and kwargs:
+            raise ValueError("Supported either `tuple`- (via `args`) or `dict`- (via `kwargs`) like input, not both")
+        if not args and not kwargs:
+            raise ValueError("At least one dataset should be passed")
         self.datasets = kwargs or args
         sizes = {len(dataset) for dataset in (kwargs.values() if kwargs else args)}
         if len(sizes) != 1:
@@ -92,8 +94,29 @@ class StackDataset(Dataset):
             return {name: dataset[index] for name, dataset in self.datasets.items()}
         return tuple(dataset[index] for dataset in self.datasets)
 
+    def __getitems__(self, indices):
+        """Return the items at several indices; a data set that can read them at once does so."""
+        if isinstance(self.datasets, dict):
+            parts = [_items_of(dataset, indices) for dataset in self.datasets.values()]
+            return [dict(zip(self.datasets, item)) for item in zip(*parts)]
+        return list(zip(*[_items_of(dataset, indices) for dataset in self.datasets]))
+
     def __len__(self):
         return self._length
+
+
+def _items_of(dataset, indices):
+    """Return the items of a data set at several indices; ValueError if it gives another number of them."""
+    if not callable(getattr(dataset, "__getitems__", None)):
+        return [dataset[index] for index in indices]
+    items = dataset.__getitems__(indices)
+    if len(items) != len(indices):
+        raise ValueError(
+            "Nested dataset's output size mismatch."
+            f" Expected {len(indices)}, got {len(items)}: __getitems__ of {type(dataset).__name__} must return an item "
+            "for each index"
+        )
+    return items
 
 
 class Subset(Dataset):
@@ -111,6 +134,10 @@ class Subset(Dataset):
         if isinstance(index, list):
             return self.dataset[[self.indices[i] for i in index]]
         return self.dataset[self.indices[index]]
+
+    def __getitems__(self, indices):
+        """Return the items at several indices; a data set that can read them at once does so."""
+        return _items_of(self.dataset, [self.indices[index] for index in indices])
 
     def __len__(self):
         return len(self.indices)

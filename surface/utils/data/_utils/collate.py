@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections.abc
+
 import numpy
 
 import plugrad
@@ -20,8 +22,8 @@ def _rebuild(data, otherwise):
         return {key: _rebuild(item, otherwise) for key, item in data.items()}
     if isinstance(data, tuple) and hasattr(data, "_fields"):
         return type(data)(*(_rebuild(item, otherwise) for item in data))
-    if isinstance(data, (list, tuple)):
-        return [_rebuild(item, otherwise) for item in data]
+    if isinstance(data, collections.abc.Sequence) and not isinstance(data, (str, bytes)):
+        return _like(type(data), [_rebuild(item, otherwise) for item in data])
     return otherwise(data)
 
 
@@ -51,26 +53,28 @@ def default_collate(batch):
         return plugrad.tensor(batch)
     if isinstance(first, (str, bytes)):
         return list(batch) if type(batch) is not tuple else batch
-    if isinstance(first, dict):
+    if isinstance(first, collections.abc.Mapping):
         batches = {key: default_collate([item[key] for item in batch]) for key in first}
         return batches if cls is dict else _like(cls, batches)
     if isinstance(first, tuple) and hasattr(first, "_fields"):
         return cls(*(default_collate(parts) for parts in zip(*batch)))
-    if isinstance(first, (list, tuple)):
+    if isinstance(first, collections.abc.Sequence):
         if any(len(item) != len(first) for item in batch):
             raise RuntimeError(
                 "each element in list of batch should be of equal size: items have "
                 f"{', '.join(map(str, sorted({len(item) for item in batch})))} elements; pass a collate_fn"
             )
-        return [default_collate(parts) for parts in zip(*batch)]
+        parts = [default_collate(parts) for parts in zip(*batch)]
+        return _like(cls, parts)
     raise TypeError(_REFUSED.format(cls))
 
 
 _REFUSED = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
 
 
-def _like(cls, batches):
+def _like(cls, parts):
+    """Return parts in a container of a class; as they are if it is a tuple's, or is made in another way."""
     try:
-        return cls(batches)
-    except TypeError:  # a mapping that is made in another way
-        return batches
+        return parts if issubclass(cls, tuple) else cls(parts)
+    except TypeError:
+        return parts
