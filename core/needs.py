@@ -14,7 +14,7 @@ _BINARY = {
 }  # fmt: skip
 _OTHERS = {
     "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "neg": "neg", "pos": "positive",
-    "abs": "abs", "invert": "bitwise_not", "getitem": "getitem",
+    "abs": "abs", "invert": "invert", "getitem": "getitem",
 }  # fmt: skip
 # Python's operators, by the name of their method.
 OPERATORS = {f"__{operator}__": name for operator, name in {**_BINARY, **_OTHERS}.items()}

@@ -95,7 +95,8 @@ def lu_packed(xp, array, pivot=True):
     k = min(m, n)
     lu = array.copy().reshape(math.prod(batch), m, n)
     pivots = xp.zeros((len(lu), k), "int32")
-    if pivot and lu.size and lapack_pays(array):
+    # LAPACK's routines differ in what they make of NaN, some lose it: elimination as it is written spreads it.
+    if pivot and lu.size and lapack_pays(array) and not xp.isnan(array).any():
         factor = scipy_of(xp, "linalg").lu_factor
         # SciPy warns of singular matrices, which PyTorch reports by `info` alone. Threads share the filters:
         # two that put them back in the wrong order would leave them changed.
@@ -107,6 +108,15 @@ def lu_packed(xp, array, pivot=True):
     else:
         _eliminate(xp, lu, pivots, pivot)
     return lu.reshape(array.shape), pivots.reshape((*batch, k))
+
+
+def nan_spread(xp, A, result):
+    """Return `result`, of as many matrices as A after broadcasting: NaN throughout wherever the one in A holds a NaN.
+
+    That is what elimination comes to, though LAPACK's routines may lose a NaN on the way.
+    """
+    broken = xp.isnan(A).any(axis=(-2, -1))
+    return xp.where(broken[..., None, None], result.dtype.type(math.nan), result) if broken.any() else result
 
 
 def _eliminate(xp, lu, pivots, pivot) -> None:

@@ -9,6 +9,20 @@ from plugrad.extend import Op, binary, collect, hookimpl, is_integral, reduction
 from ._checks import COMPLEX, DIFFERENTIABLE, NOT_INTEGER, refuse, refuse_empty
 
 
+def _integral(dtype):
+    if dtype.is_floating_point or dtype.is_complex:
+        raise TypeError(
+            f"~ (operator.invert) is only implemented on integer and Boolean-type tensors, not on {dtype}; for the "
+            "elements that are zero write x == 0"
+        )
+
+
+@unary(promote="int", at=(), inplace=False, meet=_integral, node="BitwiseNotBackward0")
+def invert(xp, input):
+    """The operator `~`: `bitwise_not`, with Python's own type of error for numbers that have no bits."""
+    return xp.invert(input)
+
+
 @unary(promote="int")
 def bitwise_not(xp, input):
     """Each bit inverted; for bool, logical not.

@@ -298,13 +298,14 @@ def spaced_samples(make):
     yield make.args(3, -1.5, 1)
 
 
-def options(input, dtype, device, requires_grad):
-    """Keywords for a factory that follow `input` where they are not given."""
-    return {
+def options(input, dtype, device, requires_grad, layout=None):
+    """Keywords for a factory that follow `input` where they are not given; it refuses layouts that it cannot make."""
+    chosen = {
         "dtype": input.dtype if dtype is None else dtype,
         "device": input.device if device is None else device,
         "requires_grad": requires_grad,
     }
+    return chosen if layout is None else {**chosen, "layout": layout}
 
 
 @composite(at=("zeros_like",))
@@ -315,7 +316,7 @@ def zeros_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=
     >>> torch.zeros_like(torch.tensor([1, 2]))
     tensor([0, 0])
     """
-    result = F.zeros(input.shape, **options(input, dtype, device, False))
+    result = F.zeros(input.shape, **options(input, dtype, device, False, layout))
     return _memory_formats.like(F, result, input, memory_format, requires_grad)
 
 
@@ -327,7 +328,7 @@ def ones_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=F
     >>> torch.ones_like(torch.tensor([1, 2]))
     tensor([1, 1])
     """
-    result = F.ones(input.shape, **options(input, dtype, device, False))
+    result = F.ones(input.shape, **options(input, dtype, device, False, layout))
     return _memory_formats.like(F, result, input, memory_format, requires_grad)
 
 
@@ -345,7 +346,7 @@ def empty_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=
     >>> torch.empty_like(torch.zeros(2, 3)).shape
     torch.Size([2, 3])
     """
-    result = F.empty(input.shape, **options(input, dtype, device, False))
+    result = F.empty(input.shape, **options(input, dtype, device, False, layout))
     return _memory_formats.like(F, result, input, memory_format, requires_grad)
 
 
@@ -362,7 +363,7 @@ def full_like(F, input, fill_value, *, dtype=None, layout=None, device=None, req
     >>> torch.full_like(torch.tensor([1., 2.]), 3)
     tensor([3., 3.])
     """
-    result = F.full(input.shape, fill_value, **options(input, dtype, device, False))
+    result = F.full(input.shape, fill_value, **options(input, dtype, device, False, layout))
     return _memory_formats.like(F, result, input, memory_format, requires_grad)
 
 
@@ -379,7 +380,7 @@ def new_zeros(F, input, size, *, dtype=None, layout=None, device=None, requires_
     >>> torch.tensor([1]).new_zeros(2)
     tensor([0, 0])
     """
-    return F.zeros(size, **options(input, dtype, device, requires_grad))
+    return F.zeros(size, **options(input, dtype, device, requires_grad, layout))
 
 
 @composite(at=("Tensor.new_ones",), variadic="size")
@@ -390,7 +391,7 @@ def new_ones(F, input, size, *, dtype=None, layout=None, device=None, requires_g
     >>> torch.tensor([2]).new_ones(2)
     tensor([1, 1])
     """
-    return F.ones(size, **options(input, dtype, device, requires_grad))
+    return F.ones(size, **options(input, dtype, device, requires_grad, layout))
 
 
 @new_zeros.samples
@@ -407,7 +408,7 @@ def new_empty(F, input, size, *, dtype=None, layout=None, device=None, requires_
     >>> torch.tensor([2]).new_empty(2, 3).shape
     torch.Size([2, 3])
     """
-    return F.empty(size, **options(input, dtype, device, requires_grad))
+    return F.empty(size, **options(input, dtype, device, requires_grad, layout))
 
 
 @new_empty.samples
@@ -423,7 +424,7 @@ def new_empty_strided(F, input, size, stride, *, dtype=None, layout=None, device
     >>> torch.tensor([2]).new_empty_strided((2, 3), (1, 2)).stride()
     (1, 2)
     """
-    return F.empty_strided(size, stride, **options(input, dtype, device, requires_grad))
+    return F.empty_strided(size, stride, **options(input, dtype, device, requires_grad, layout))
 
 
 @new_empty_strided.samples
@@ -439,7 +440,7 @@ def new_full(F, input, size, fill_value, *, dtype=None, layout=None, device=None
     >>> torch.tensor([2.]).new_full((2,), 3)
     tensor([3., 3.])
     """
-    return F.full(size, fill_value, **options(input, dtype, device, requires_grad))
+    return F.full(size, fill_value, **options(input, dtype, device, requires_grad, layout))
 
 
 @new_full.samples

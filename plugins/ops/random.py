@@ -97,9 +97,8 @@ def randint(
         size = ints(size)
     else:
         raise TypeError("randint() takes a tuple of ints as its size: write randint(10, (2, 3)) or (5, 10, (2, 3))")
-    return F.randint_sized(
-        low, high, size, generator=generator, out=out, dtype=dtype, device=device, requires_grad=requires_grad
-    )
+    options = {"dtype": dtype, "layout": layout, "device": device, "requires_grad": requires_grad}
+    return F.randint_sized(low, high, size, generator=generator, out=out, **options)
 
 
 @randint.samples
@@ -139,7 +138,7 @@ def rand_like(
     >>> torch.rand_like(torch.zeros(2, 3)).shape
     torch.Size([2, 3])
     """
-    result = F.rand(input.shape, generator=generator, **options(input, dtype, device, False))
+    result = F.rand(input.shape, generator=generator, **options(input, dtype, device, False, layout))
     return like(F, result, input, memory_format, requires_grad)
 
 
@@ -153,7 +152,7 @@ def randn_like(
     >>> torch.randn_like(torch.zeros(2, 3)).shape
     torch.Size([2, 3])
     """
-    result = F.randn(input.shape, generator=generator, **options(input, dtype, device, False))
+    result = F.randn(input.shape, generator=generator, **options(input, dtype, device, False, layout))
     return like(F, result, input, memory_format, requires_grad)
 
 
@@ -190,7 +189,7 @@ def randint_like(
     if low is None and high is None:
         raise TypeError("randint_like() lacks the end of the range: write randint_like(input, 10)")
     low, high = (0, low) if high is None else (low or 0, high)
-    result = F.randint(low, high, input.shape, generator=generator, **options(input, dtype, device, False))
+    result = F.randint(low, high, input.shape, generator=generator, **options(input, dtype, device, False, layout))
     return like(F, result, input, memory_format, requires_grad)
 
 
@@ -287,9 +286,8 @@ def normal(
     if size is not None:
         if std < 0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
-        return F.normal_sized(
-            size, mean, std, generator=generator, dtype=dtype, device=device, requires_grad=requires_grad
-        )
+        options = {"dtype": dtype, "layout": layout, "device": device, "requires_grad": requires_grad}
+        return F.normal_sized(size, mean, std, generator=generator, **options)
     if not (hasattr(mean, "dtype") or hasattr(std, "dtype")):
         raise TypeError(
             "normal() received an invalid combination of arguments: with two numbers it needs a size, "

@@ -16,6 +16,7 @@ from ._linalg import (
     check_square,
     first_failure,
     lapack_pays,
+    nan_spread,
     zero_pivots,
 )
 from .shape import sum_to_shape
@@ -30,12 +31,12 @@ def _inverse(xp, A):
     """Inverses, and for each singular matrix the number of its zero pivot; the inverse is then NaN."""
     info = xp.zeros(A.shape[:-2], "int32")
     try:
-        return xp.linalg.inv(A), info
+        return nan_spread(xp, A, xp.linalg.inv(A)), info
     except ValueError:
         info = zero_pivots(xp, A)
         singular = (info > 0)[..., None, None]
         inverse = xp.linalg.inv(xp.where(singular, xp.eye(A.shape[-1], dtype=A.dtype), A))
-        return xp.where(singular, A.dtype.type(math.nan), inverse), info
+        return nan_spread(xp, A, xp.where(singular, A.dtype.type(math.nan), inverse)), info
 
 
 def singular_error(name, info):
@@ -126,7 +127,7 @@ linalg_inv_ex.samples(square_samples)
 def solve_matrices(xp, A, B):
     """The X of A X = B, for batches of matrices that broadcast."""
     try:
-        return xp.linalg.solve(A, B)
+        return nan_spread(xp, A, xp.linalg.solve(A, B))
     except ValueError:
         batch, _ = first_failure(zero_pivots(xp, A))
         raise LinAlgError(

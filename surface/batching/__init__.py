@@ -30,6 +30,8 @@ def stepper(optimizer):
 def step_group(optimizer, group):
     """Update the parameters of one group that have gradients."""
     options = optimizer._plain(group)
+    if options.get("capturable"):
+        check_capturable(group)
     slots = [(name, initial, callable(initial)) for name, initial in optimizer.slots(options).items()]
     if not slots and len(group["params"]) <= FEW and not optimizer._complex:
         return step_few(optimizer, dict.fromkeys(group["params"]), options)
@@ -92,6 +94,21 @@ def step_few(optimizer, params, options):
                 run.update(grad._data, (data,))
             else:
                 run.alone((p, grad._data, (data,)))
+
+
+def check_capturable(group) -> None:
+    """Raise AssertionError for a parameter with a gradient on a device whose work cannot be captured in a graph.
+
+    A fused step is not asked, as in PyTorch.
+    """
+    if group.get("fused"):
+        return
+    for p in group["params"]:
+        if p.grad is not None and p.device.type in ("cpu", "meta"):
+            raise AssertionError(
+                "If capturable=True, params and state_steps must be on supported devices, such as 'cuda', but a "
+                f"parameter is on {p.device.type!r}; leave capturable out"
+            )
 
 
 def check_sparse(optimizer) -> None:

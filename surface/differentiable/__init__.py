@@ -21,6 +21,8 @@ def step_group(optimizer, group):
 
     RuntimeError for a parameter that is a leaf: nothing can be recorded before it.
     """
+    if group.get("capturable"):
+        plugrad.optim.batching.check_capturable(group)
     options, numbers = _with_history(group), optimizer._plain(group)
     with enable_grad():
         for p in dict.fromkeys(group["params"]):

@@ -1,6 +1,7 @@
 """Ctrl-C, or an error, at every point of a program: it comes before the n-th of plugrad's own bytecodes."""
 
 import dis
+import gc
 import random
 import signal
 import sys
@@ -116,6 +117,7 @@ def interrupted(program, prepare=lambda: None, most=400, seed=0, error=None):
     an error of a class may come, such as MemoryError, which the program may also turn into another.
     """
     program(prepare())  # what is generated at the first use of an op is no part of the count
+    gc.collect()  # nor is what finalizers of earlier tests' garbage run: errors in these are swallowed
     counter = Tracer()
     prepared = prepare()
     run_traced(lambda: program(prepared), counter)
