@@ -19,7 +19,7 @@ def _integral(dtype):
 
 @unary(promote="int", at=(), inplace=False, meet=_integral, node="BitwiseNotBackward0")
 def invert(xp, input):
-    """The operator `~`: `bitwise_not`, with Python's own type of error for numbers that have no bits."""
+    """The operator `~`: `bitwise_not`, with Python's own error for floats."""
     return xp.invert(input)
 
 
