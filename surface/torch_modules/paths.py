@@ -79,9 +79,10 @@ NATIVE = frozenset(
     ).split()
 )
 
-# Names that start with an underscore and that libraries import, by where they are here.
+# Names that libraries import, most of them private, by where they are here.
 PRIVATE = {
     "torch": "plugrad",
+    "Future": "plugrad.futures.Future",
     "jit._script_if_tracing": "plugrad.jit.script_if_tracing",
     "autograd._profiler_enabled": "plugrad.torch_modules.profiler._profiler_enabled",
     "_shape_as_tensor": "plugrad.native._shape_as_tensor",
