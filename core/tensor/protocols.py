@@ -112,7 +112,7 @@ class Protocols:
         if isinstance(element, (Protocols, int, float, complex, bool)):
             return bool((self == element).any())
         raise RuntimeError(
-            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element).__name__}."
+            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
         )
 
     def __delitem__(self, index):

@@ -319,6 +319,13 @@ def diff(F, input, n=1, dim=-1, prepend=None, append=None):
     pieces = [piece for piece in (prepend, input, append) if piece is not None]
     if any(piece.ndim != input.ndim for piece in pieces):
         raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    for piece in pieces:
+        for axis, (size, other) in enumerate(zip(input.shape, piece.shape)):
+            if size != other and axis != axes(dim, input.ndim):
+                raise RuntimeError(
+                    "diff expects the shape of tensor to prepend or append to match that of input except along the "
+                    f"differencing dimension; input.size({axis}) = {size}, but got tensor.size({axis}) = {other}"
+                )
     if n == 0:
         return F.clone(input)
     joined = F.cat(pieces, dim) if len(pieces) > 1 else input

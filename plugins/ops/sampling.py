@@ -29,6 +29,8 @@ def multinomial(xp, input, num_samples, replacement=False, *, generator=None):
     tensor([1, 1, 1])
     """
     check_weights(xp, input, num_samples, replacement)
+    if not input.size:  # no rows, and so nothing that could be stacked
+        return xp.empty((*input.shape[:-1], num_samples), "int64")
     if not replacement or num_samples == 1:
         waits = xp.maximum(exponential_array(xp, input.shape, input.dtype, generator), _range(input.dtype).tiny)
         order = xp.argsort(-(input / waits.astype(input.dtype)), axis=-1, kind="stable")

@@ -367,6 +367,11 @@ def take_along_dim(F, input, indices, dim=None):
             "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
             f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
         )
+    if "int64" not in str(indices.dtype):
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long (torch.int64) but got {indices.dtype}; "
+            "write indices.long()"
+        )
     dim = axes(dim, input.ndim)
     shape = list(
         broadcast_shapes(input.shape[:dim] + input.shape[dim + 1 :], indices.shape[:dim] + indices.shape[dim + 1 :])

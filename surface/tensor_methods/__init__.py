@@ -80,7 +80,13 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
             f"set_() received an invalid combination of arguments - got ({type(source).__name__}): it takes a Tensor "
             "or a storage, then an offset, sizes and strides"
         )
-    _same(self, getattr(source, "dtype", self.dtype), source)
+    dtype = getattr(source, "dtype", self.dtype)
+    if dtype is not self.dtype:
+        raise RuntimeError(
+            f"Expected a Storage of type {self.dtype} or an UntypedStorage, but got type {dtype} for "
+            "argument 1 'storage'"
+        )
+    _same(self, self.dtype, source)
     return _become(self, tensor_over(source, self.dtype, storage_offset, size, stride))
 
 
@@ -214,7 +220,7 @@ def dim_order(self, ambiguity_check=False) -> tuple:
 # ---------------------------------------------------------------------------------------------------- older forms
 
 
-def new(self, *args, device=None):
+def new(self, *args, size=None, device=None):
     """Return a new tensor of this one's dtype: `new(2, 3)`, `new([1, 2])`.
 
     Older programs' form of `new_empty` and `new_tensor`; the device is this one's, too.
@@ -223,6 +229,10 @@ def new(self, *args, device=None):
     >>> torch.ones(2).new([1, 2])
     tensor([1., 2.])
     """
+    if size is not None:
+        if args:
+            raise TypeError("new() takes sizes or data, or size=, not both; write new(2, 3) or new(size=(2, 3))")
+        args = tuple(size)
     return from_arguments(args, self.dtype, self.device if device is None else device, same_dtype=True)
 
 
@@ -238,7 +248,10 @@ def module_load(self, other, assign=False):
 def as_subclass(self, cls):
     """Return the tensor as a subclass of Tensor: the same data and history."""
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
-        raise TypeError(f"as_subclass(): argument 'cls' must be a subclass of torch.Tensor, not {cls!r}")
+        raise TypeError(
+            "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible: "
+            f"as_subclass() got {cls!r}"
+        )
     return as_class(self, cls)
 
 
