@@ -105,7 +105,7 @@ _look_up, __dir__ = _lazy_names(globals(), "", {
     "limits": "finfo iinfo",
     "random": "get_rng_state initial_seed seed set_rng_state",
     "backends": "are_deterministic_algorithms_enabled get_float32_matmul_precision get_num_threads "
-    "set_float32_matmul_precision set_num_threads use_deterministic_algorithms",
+    "is_warn_always_enabled set_float32_matmul_precision set_num_threads set_warn_always use_deterministic_algorithms",
     "legacy": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
     "LongTensor ShortTensor eig lstsq matrix_rank set_default_tensor_type solve symeig",
     "storage": "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage "

@@ -26,5 +26,6 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.nan_guard": "is_zero_safe_enabled set_zero_safe zero_safe",
     "testing": "gradcheck gradgradcheck GradcheckError",
     "autograd.once": "once_differentiable",
-    "autograd.variable": "", "legacy": "Variable", "autograd.rare.old_functions": "NestedIOFunction",
+    "autograd.variable": "", "legacy": "Variable", "torch_modules.profiler": "kineto_available",
+    "autograd.rare.old_functions": "NestedIOFunction",
 })  # fmt: skip

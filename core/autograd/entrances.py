@@ -92,12 +92,14 @@ def grad(
         )
     index(0 if allow_unused is None else allow_unused)  # TypeError for what is no flag
     outputs = _tuple(outputs)
-    inputs = _targets(inputs, outputs)
+    given, inputs = _tuple(inputs), _targets(inputs, outputs)
     if not inputs:
-        raise ValueError("grad requires non-empty inputs.")
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     gradients = _tuple(grad_outputs) or (None,) * len(outputs)
     if len(gradients) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} outputs and {len(gradients)} grad_outputs")
+    if materialize_grads and not all([isinstance(one, Tensor) for one in given]):
+        raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
     targets = lambda: dict.fromkeys(map(_target, inputs), False)  # noqa: E731
     create_graph, retain = _flags(create_graph, retain_graph)
     captured = walk(outputs, gradients, retain=retain, create=create_graph, targets=targets)

@@ -145,7 +145,7 @@ def _run(node, args, kwargs):
             f"{node.user.__name__}.forward: expected to return a Tensor or a tuple of them, got {type(output).__name__}"
         )
     if context._dirty:
-        rare.check_returned(context._dirty, outputs)
+        rare.check_returned(context._dirty, inputs, outputs)
     node.seq = tick()
     if True in needs and records:
         outputs = node.connect(arguments, by_argument, inputs, outputs)

@@ -269,6 +269,8 @@ class Tensor(Description, Protocols):
     def data(self, value):
         if not isinstance(value, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if self._type is not value._type:
+            rare.check_data(self, value)
         self._data = lay_out(value)._data
         if self._view is None:
             shared_memory.inherit(self, value)

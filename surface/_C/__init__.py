@@ -3,7 +3,7 @@
 import contextlib
 import enum
 
-from plugrad import Generator, Tensor, amp
+from plugrad import Generator, Tensor, amp, is_grad_enabled
 from plugrad.nn import Parameter
 from plugrad.overrides import DisableTorchFunctionSubclass
 
@@ -55,5 +55,5 @@ def _get_tracing_state() -> None:
 
 __all__ = [
     "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet", "Generator", "TensorBase",
-    "_disabled_torch_function_impl",
+    "_disabled_torch_function_impl", "is_grad_enabled",
 ]  # fmt: skip

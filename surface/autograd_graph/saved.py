@@ -34,7 +34,23 @@ class saved_tensors_hooks(Region):
     def changes(self):
         if mode.saved_hooks_refused is not None:
             raise RuntimeError(mode.saved_hooks_refused)
-        return {"saved_hooks": (*mode.saved_hooks, (self.pack_hook, self.unpack_hook))}
+        return {"saved_hooks": (*mode.saved_hooks, (_reading(self.pack_hook), self.unpack_hook))}
+
+
+def _reading(pack_hook):
+    """Return a pack hook that raises RuntimeError if `pack_hook` writes to the tensor, which is the program's."""
+
+    def pack(tensor):
+        version = tensor._version
+        result = pack_hook(tensor)
+        if tensor._version != version:
+            raise RuntimeError(
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
+                "cannot be modified by in-place operations, as the program goes on using them: work on a clone()."
+            )
+        return result
+
+    return pack
 
 
 class save_on_cpu(saved_tensors_hooks):
@@ -101,13 +117,7 @@ class SavedTensor:
         if value is None or not is_array(value.data if isinstance(node, FunctionNode) else value):
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
 
-        def pack(tensor):
-            version = tensor._version
-            result = pack_hook(tensor)
-            if tensor._version != version:
-                raise RuntimeError("A saved tensor pack hook is modifying its input in place: it must work on a clone")
-            return result
-
+        pack = _reading(pack_hook)
         with no_grad():
             if isinstance(node, FunctionNode):
                 kept = packed(pack, value, unpack_hook)

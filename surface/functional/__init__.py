@@ -10,76 +10,90 @@ from plugrad.func import jacfwd
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 
-def _inputs(inputs, create_graph):
-    """Return (inputs as a tuple of tensors that require grad, whether it was one tensor)."""
-    single = not isinstance(inputs, (tuple, list))
-    values = (inputs,) if single else tuple(inputs)
+def _tensors(given, what):
+    """Return (the tensors as a tuple, whether it was one); TypeError, which says `what` they are, for anything else."""
+    single = not isinstance(given, (tuple, list))
+    values = (given,) if single else tuple(given)
     for position, value in enumerate(values):
         if not isinstance(value, Tensor):
+            which = f"the given one has type {type(value)}" if single else f"the value at index {position} has type"
             raise TypeError(
-                f"the inputs must be Tensors, but the one at index {position} has type {type(value).__name__}"
+                f"The {what} must be either a Tensor or a tuple of Tensors but "
+                + (which if single else f"{which} {type(value)}")
+                + "."
             )
+    return values, single
+
+
+def _inputs(inputs, create_graph, name):
+    """Return (inputs of the function `name` as a tuple of tensors that require grad, whether it was one tensor)."""
+    values, single = _tensors(inputs, f"inputs given to {name}")
     if create_graph:
         return tuple(v.view_as(v) if v.requires_grad else v.detach().requires_grad_() for v in values), single
     return tuple(v.detach().requires_grad_() for v in values), single
 
 
-def _outputs(outputs):
-    single = not isinstance(outputs, (tuple, list))
-    values = (outputs,) if single else tuple(outputs)
-    for value in values:
-        if not isinstance(value, Tensor):
-            raise TypeError(f"the function must return Tensors, it returned a {type(value).__name__}")
-    return values, single
+def _outputs(outputs, name):
+    return _tensors(outputs, f"outputs of the user-provided function given to {name}")
 
 
-def _vectors(vectors, like, name):
+def _scalar(outputs, name):
+    """Return (the outputs of a function whose result must be a number, whether it was one tensor)."""
+    values, one = _outputs(outputs, name)
+    if not one or values[0].numel() != 1:
+        raise RuntimeError(
+            f"The function given to {name} should return a single Tensor with a single element, it returned "
+            + (f"one of shape {list(values[0].shape)}" if one else f"a tuple of {len(values)}")
+            + "."
+        )
+    return values, one
+
+
+def _vectors(vectors, like, name, whose="the user-provided function returns"):
+    """Return `v` of the function `name` as a tuple of tensors of the shapes of others; None is 1 for a number."""
     if vectors is None:
         if len(like) != 1 or like[0].numel() != 1:
-            raise RuntimeError(
-                f"The vector {name} can only be None if the user-provided function returns a single Tensor with a "
-                "single element."
-            )
+            raise RuntimeError(f"The vector v can only be None if {whose} a single Tensor with a single element.")
         return tuple(value.detach().clone().fill_(1) for value in like)
-    vectors = vectors if isinstance(vectors, tuple) else (vectors,)
-    for vector in vectors:
-        if not isinstance(vector, Tensor):
-            raise TypeError(
-                f"The {name} given must be either a Tensor or a tuple of Tensors, not one with {type(vector).__name__}"
-            )
+    vectors, single = _tensors(vectors, f"v given to {name}")
     if len(vectors) != len(like):
-        raise RuntimeError(f"{name} must have {len(like)} tensors, it has {len(vectors)}")
+        raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}.")
     for position, (vector, value) in enumerate(zip(vectors, like)):
         if vector.shape != value.shape:
-            raise RuntimeError(
-                f"v has invalid size: entry {position} of {name} has shape {list(vector.shape)}, it should be "
-                f"{list(value.shape)}"
-            )
+            entry = "v" if single else f"Entry {position} in v"
+            raise RuntimeError(f"{entry} has invalid size: should be {value.shape} but got {vector.shape}.")
     return vectors
 
 
+_OF_INPUT = "the input to the user-provided function is"
+
+
 _INDEPENDENT = {
-    "outputs": "Output {} of the user-provided function does not require gradients: it must be computed in a "
+    "outputs": "Output {} of the user-provided function does not require gradients. It must be computed in a "
     "differentiable manner from the input",
-    "jacobian": "While computing the hessian, found that the jacobian of the user-provided function with respect to "
-    "input {} is independent of the input: the function must be twice differentiable, and not linear",
+    "jacobian": "The jacobian of the user-provided function with respect to input {} is independent of the input: the "
+    "function must be twice differentiable, and not linear",
     "gradient": "The gradient with respect to input {} is independent of the inputs of the user-provided function",
     "input": "The output of the user-provided function is independent of input {}",
-    "graph": "The jacobian of the user-provided function is independent of input {}: it has no history, as "
+    "graph": "The jacobian of the user-provided function is independent of input {}. It has no history, which "
     "create_graph=True asks for",
 }
 
 
 def _check(values, what) -> None:
-    """Raise RuntimeError, in strict mode, for the first of some tensors that has no history."""
+    """Raise RuntimeError, in strict mode, for the first of some tensors that is None or has no history."""
     for number, value in enumerate(values):
         if value is None or not value.requires_grad:
-            what = "input" if value is None else what
-            raise RuntimeError(f"{_INDEPENDENT[what].format(number)}. This is not allowed in strict mode.")
+            why = _INDEPENDENT.get(what, what).format(number)
+            raise RuntimeError(f"{why}. This is not allowed in strict mode.")
 
 
-def _grads(outputs, inputs, weights, create_graph, strict, what="outputs"):
-    """Return the gradients of outputs by inputs, zeros where there are none; `what` the outputs are, for errors."""
+def _grads(outputs, inputs, weights, create_graph, strict, what="outputs", independent="input", constant="graph"):
+    """Return the gradients of outputs by inputs, zeros where there are none.
+
+    For the errors of strict mode: `what` the outputs are, what to say where one is `independent` of an input, and
+    where a gradient is `constant`.
+    """
     if strict:
         _check(outputs, what)
     pairs = [(o, w) for o, w in zip(outputs, weights) if o.requires_grad]
@@ -94,9 +108,9 @@ def _grads(outputs, inputs, weights, create_graph, strict, what="outputs"):
         allow_unused=True,
     )
     if strict:
-        _check([None if g is None else value for g, value in zip(grads, inputs)], "input")
+        _check([None if g is None else value for g, value in zip(grads, inputs)], independent)
     if strict and create_graph:
-        _check(grads, "graph")
+        _check(grads, constant)
     return tuple(v.detach().clone().fill_(0) if g is None else g for g, v in zip(grads, inputs))
 
 
@@ -118,9 +132,9 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
     tensor([2., 4.])
     """
     with enable_grad():
-        inputs, single = _inputs(inputs, create_graph)
-        outputs, one = _outputs(func(*inputs))
-        grads = _grads(outputs, inputs, _vectors(v, outputs, "v"), create_graph, strict)
+        inputs, single = _inputs(inputs, create_graph, "vjp")
+        outputs, one = _outputs(func(*inputs), "vjp")
+        grads = _grads(outputs, inputs, _vectors(v, outputs, "vjp"), create_graph, strict)
     return _result(outputs, one, create_graph), _result(grads, single, create_graph)
 
 
@@ -132,9 +146,9 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
     tensor([2., 0.])
     """
     with enable_grad():
-        inputs, _ = _inputs(inputs, create_graph)
-        vectors = _vectors(v, inputs, "v")
-        outputs, one = _outputs(func(*inputs))
+        inputs, _ = _inputs(inputs, create_graph, "jvp")
+        vectors = _vectors(v, inputs, "jvp", _OF_INPUT)
+        outputs, one = _outputs(func(*inputs), "jvp")
         dummies = tuple(o.detach().clone().fill_(0).requires_grad_() for o in outputs)
         grads = _grads(outputs, inputs, dummies, True, strict)
         products = _grads(grads, dummies, vectors, create_graph, strict, "gradient")
@@ -171,19 +185,21 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     if strategy == "forward-mode":
         if not vectorize:
             raise NotImplementedError(f"{name}: strategy='forward-mode' is only implemented for `vectorize=True`.")
-        values, single = _inputs(inputs, False)
+        values, single = _inputs(inputs, False, "jacobian")
         argnums = 0 if single else tuple(range(len(values)))
         result = jacfwd(lambda *given: _plain(func(*given)), argnums)(*[value.detach() for value in values])
         return nest.change(Tensor.detach, result)
     with enable_grad():
-        inputs, single = _inputs(inputs, create_graph)
-        outputs, one = _outputs(func(*inputs))
+        inputs, single = _inputs(inputs, create_graph, "jacobian")
+        outputs, one = _outputs(func(*inputs), "jacobian")
         if strict:
             _check(outputs, "outputs")
         blocks = []
-        for output in outputs:
+        for number, output in enumerate(outputs):
+            why = f"Output {number} of the user-provided function is independent of input {{}}"
             rows = [
-                _grads((item,), inputs, (plugrad.ones_like(item),), create_graph, strict) for item in output.reshape(-1)
+                _grads((item,), inputs, (plugrad.ones_like(item),), create_graph, strict, independent=why)
+                for item in output.reshape(-1)
             ]
             columns = [
                 plugrad.stack([row[i] for row in rows]).reshape(output.shape + value.shape)
@@ -196,7 +212,7 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
 
 
 def _plain(outputs):
-    values, one = _outputs(outputs)
+    values, one = _outputs(outputs, "jacobian")
     return values[0] if one else values
 
 
@@ -209,16 +225,13 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
             [ 0., 12.]])
     """
     _check_strategy(outer_jacobian_strategy)
-    single = not isinstance(inputs, (tuple, list))
+    _, single = _tensors(inputs, "inputs given to hessian")
 
     def gradient(*values):
         values = [value if value.requires_grad else leaf_of(value) for value in values]
-        outputs, one = _outputs(func(*values))
-        if not one or outputs[0].numel() != 1:
-            raise RuntimeError("The function given to hessian should return a single Tensor with a single element.")
-        grads = _grads(outputs, values, (outputs[0].detach().clone().fill_(1),), True, strict)
-        if strict:
-            _check(grads, "jacobian")
+        outputs, _ = _scalar(func(*values), "hessian")
+        weights = (outputs[0].detach().clone().fill_(1),)
+        grads = _grads(outputs, values, weights, True, strict, independent="jacobian", constant="jacobian")
         return grads[0] if single else grads
 
     return jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
@@ -226,17 +239,20 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
 
 def vhp(func, inputs, v=None, create_graph=False, strict=False):
     """Return func(inputs) and the product of `v` with the scalar function's Hessian."""
-    with enable_grad():
-        inputs, single = _inputs(inputs, create_graph)
-        vectors = _vectors(v, inputs, "v")
-        outputs, one = _outputs(func(*inputs))
-        if not one or outputs[0].numel() != 1:
-            raise RuntimeError("The function given to vhp should return a single Tensor with a single element.")
-        first = _grads(outputs, inputs, (outputs[0].detach().clone().fill_(1),), True, strict)
-        products = _grads(first, inputs, vectors, create_graph, strict, "jacobian")
-    return _result(outputs, one, create_graph), _result(products, single, create_graph)
+    return _hessian_product(func, inputs, v, create_graph, strict, "vhp")
 
 
 def hvp(func, inputs, v=None, create_graph=False, strict=False):
     """Return func(inputs) and the product of the scalar function's Hessian with `v`."""
-    return vhp(func, inputs, v, create_graph, strict)
+    return _hessian_product(func, inputs, v, create_graph, strict, "hvp")
+
+
+def _hessian_product(func, inputs, v, create_graph, strict, name):
+    with enable_grad():
+        inputs, single = _inputs(inputs, create_graph, name)
+        vectors = _vectors(v, inputs, name, _OF_INPUT)
+        outputs, one = _scalar(func(*inputs), name)
+        weights = (outputs[0].detach().clone().fill_(1),)
+        first = _grads(outputs, inputs, weights, True, strict, constant="jacobian")
+        products = _grads(first, inputs, vectors, create_graph, strict, "jacobian")
+    return _result(outputs, one, create_graph), _result(products, single, create_graph)

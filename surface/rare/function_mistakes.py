@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 from plugrad import nest
+from plugrad.autograd import Function
 
 
 def _is_any(one, others) -> bool:
@@ -22,13 +23,29 @@ def check_marked(node, inputs, written) -> None:
             raise RuntimeError(f"{node.user.__name__}.forward changed its {what}: {hint}")
 
 
-def check_returned(dirty, outputs) -> None:
-    """Raise RuntimeError if a tensor that was marked as dirty is not among the outputs."""
+def check_returned(dirty, inputs, outputs) -> None:
+    """Raise RuntimeError if a tensor that was marked as dirty is no output; warn of one that was no input."""
+    if not all([_is_any(tensor, inputs) for tensor in dirty]):
+        warnings.warn(
+            "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors should be given to "
+            "ctx.mark_dirty(): what forward makes itself needs no mark.",
+            stacklevel=4,
+        )
     if not all([_is_any(tensor, outputs) for tensor in dirty]):
         raise RuntimeError(
             "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
             "modified inplace must all be outputs of the Function."
         )
+
+
+def the_vjp(user):
+    """Return the `vjp` of a Function, which is another name for `backward`; RuntimeError if it has both."""
+    if user.backward is not Function.backward:
+        raise RuntimeError(
+            f"Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement "
+            f"one of them: they are two names of the same, and {user.__name__} has both."
+        )
+    return user.vjp
 
 
 def refuse_changed_gradient(node) -> None:

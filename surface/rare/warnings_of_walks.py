@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-_said: set = set()
+from plugrad.backends import warn_once
 
 
 def warn_of_grad() -> None:
@@ -20,12 +20,11 @@ def warn_of_grad() -> None:
 
 def warn_of_cycle() -> None:
     """Warn, once, that a gradient with history and its leaf keep each other alive."""
-    if "cycle" not in _said:
-        _said.add("cycle")
-        warnings.warn(
-            "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
-            "gradient which can cause a memory leak. We recommend using autograd.grad when creating the graph to "
-            "avoid this. If you have to use this function, make sure to reset the .grad fields of your parameters to "
-            "None after use to break the cycle and avoid the leak.",
-            stacklevel=4,
-        )
+    warn_once(
+        "cycle of backward",
+        "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
+        "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If "
+        "you have to use this function, make sure to reset the .grad fields of your parameters to None after use to "
+        "break the cycle and avoid the leak.",
+        stacklevel=4,
+    )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-
 import plugrad
+from plugrad.backends import warn_once
 from plugrad.extend import from_raw
 from plugrad.storage.untyped import UntypedStorage, _integer, _sequence, install_casts, memory_of
 
@@ -18,20 +17,17 @@ _COMBINATION = (
     "{}.__new__ received an invalid combination of arguments. Expected one of:\n * no arguments\n * (int size)\n"
     " * (Sequence data)\n * (*, UntypedStorage wrap_storage)"
 )
-_warned: list = []
 
 
 def _warn(stacklevel=4) -> None:
     """Warn once that storages with a dtype go, as PyTorch does."""
-    if not _warned:
-        _warned.append(True)
-        warnings.warn(
-            "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage "
-            "class. This should only matter to you if you are using storages directly.  To access UntypedStorage "
-            "directly, use tensor.untyped_storage() instead of tensor.storage()",
-            UserWarning,
-            stacklevel=stacklevel,
-        )
+    warn_once(
+        "typed storage",
+        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage "
+        "class. This should only matter to you if you are using storages directly.  To access UntypedStorage "
+        "directly, use tensor.untyped_storage() instead of tensor.storage()",
+        stacklevel=stacklevel,
+    )
 
 
 def storage_class(dtype, device="cpu"):

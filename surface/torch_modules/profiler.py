@@ -18,13 +18,18 @@ from plugrad.extend import OpHook
 from plugrad.torch_modules.profiler_events import EventList, FunctionEvent
 
 __all__ = [
-    "EventList", "FunctionEvent", "ProfilerAction", "ProfilerActivity", "profile",
+    "EventList", "FunctionEvent", "ProfilerAction", "ProfilerActivity", "kineto_available", "profile",
     "record_function", "schedule", "supported_activities", "tensorboard_trace_handler",
 ]  # fmt: skip
 
 __getattr__ = absent.attributes("profiler")
 
 _running: list = []  # the profiles that are on, in all threads
+
+
+def kineto_available() -> bool:
+    """Return False: ops are timed by plugrad itself, not by PyTorch's library for traces."""
+    return False
 
 
 class ProfilerActivity(enum.Enum):

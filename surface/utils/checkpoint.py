@@ -58,8 +58,11 @@ class CheckpointFunction(autograd.Function):
         pairs = [
             (output, grad)
             for output, grad in zip(outputs, grads)
-            if isinstance(output, Tensor) and output.requires_grad and grad is not None
+            if isinstance(output, Tensor) and output.requires_grad
         ]
+        if not pairs:
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+        pairs = [(output, grad) for output, grad in pairs if grad is not None]
         if pairs:
             autograd.backward([output for output, _ in pairs], [grad for _, grad in pairs])
         return None, None, _gradients(given[0], copies), _gradients(given[1], copies)

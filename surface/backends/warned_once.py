@@ -1,0 +1,36 @@
+"""Warnings that a process gives once, or each time if it asks for that."""
+
+from __future__ import annotations
+
+import warnings
+
+_said: set = set()
+_always = {"mode": False}
+
+
+def set_warn_always(b) -> None:
+    """Give warnings that are given once in a process each time, or not.
+
+    Raises RuntimeError for what is no bool.
+
+    >>> import plugrad as torch
+    >>> torch.set_warn_always(True)
+    >>> torch.is_warn_always_enabled()
+    True
+    >>> torch.set_warn_always(False)
+    """
+    if not isinstance(b, bool):
+        raise RuntimeError(f"set_warn_always expects a bool, but got {type(b).__name__}")
+    _always["mode"] = b
+
+
+def is_warn_always_enabled() -> bool:
+    """Return what `set_warn_always` was last told, False before."""
+    return _always["mode"]
+
+
+def warn_once(key: str, message: str, stacklevel=2, category=UserWarning) -> None:
+    """Warn, the first time that this is called with `key`, or each time after `set_warn_always(True)`."""
+    if _always["mode"] or key not in _said:
+        _said.add(key)
+        warnings.warn(message, category, stacklevel=stacklevel + 1)
