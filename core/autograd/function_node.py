@@ -101,7 +101,7 @@ class FunctionNode(Node):
         if not hasattr(self.user, "setup_context"):
             return self.user.forward(context, *args, **kwargs)
         output = self.user.forward(*args, **kwargs)
-        self.user.setup_context(context, args, output)
+        self.user.setup_context(context, rare.with_defaults(self.user.forward, args, kwargs), output)
         return output
 
     def check_inputs(self, inputs, start: int) -> None:

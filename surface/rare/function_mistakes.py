@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import warnings
 
 from plugrad import nest
@@ -85,6 +87,16 @@ def gradients_of_nested(node, grads) -> list:
             where = f"at position {number + 1}, but the corresponding forward input was not a Variable"
             raise RuntimeError(f"function {node.name()} returned a gradient different from None {where}")
     return flat
+
+
+_signature = functools.lru_cache(maxsize=256)(inspect.signature)
+
+
+def with_defaults(forward, args, kwargs) -> tuple:
+    """Return the arguments of a call of a Function's forward in the order of its parameters, defaults among them."""
+    bound = _signature(forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.args
 
 
 def warn_of_old_style(name: str) -> None:

@@ -156,3 +156,26 @@ def test_a_mark_on_what_was_no_input_is_warned_of(library):
             warnings.simplefilter("always")
             Marks.apply(library.ones(2, requires_grad=True) * 1, own)
         assert len(caught) == own and all("a tensor that was not an input" in str(w.message) for w in caught)
+
+
+@pytest.mark.parametrize("library", [torch, plugrad], ids=["torch", "plugrad"])
+def test_setup_context_sees_defaults_of_forward(library):
+    class Power(library.autograd.Function):
+        @staticmethod
+        def forward(x, exponent=3, scale=1):
+            return scale * x**exponent
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            x, ctx.exponent, ctx.scale = inputs
+            ctx.save_for_backward(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * ctx.scale * ctx.exponent * x ** (ctx.exponent - 1), None, None
+
+    for arguments, slope in (((), 12.0), ((2,), 4.0), ((2, 5), 20.0)):
+        x = library.tensor(2.0, requires_grad=True)
+        Power.apply(x, *arguments).backward()
+        assert x.grad.item() == slope
