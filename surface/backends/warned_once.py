@@ -30,7 +30,10 @@ def is_warn_always_enabled() -> bool:
 
 
 def warn_once(key: str, message: str, stacklevel=2, category=UserWarning) -> None:
-    """Warn, the first time that this is called with `key`, or each time after `set_warn_always(True)`."""
+    """Warn the first time that this is called with `key`.
+
+    After `set_warn_always(True)` it warns each time.
+    """
     if _always["mode"] or key not in _said:
         _said.add(key)
         warnings.warn(message, category, stacklevel=stacklevel + 1)

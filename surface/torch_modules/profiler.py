@@ -28,7 +28,7 @@ _running: list = []  # the profiles that are on, in all threads
 
 
 def kineto_available() -> bool:
-    """Return False: ops are timed by plugrad itself, not by PyTorch's library for traces."""
+    """Return False: plugrad times ops itself, without PyTorch's tracing library."""
     return False
 
 
