@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import plugrad
 from plugrad import absent
 from plugrad.foreach import function as each
@@ -14,12 +16,6 @@ def _alias(input):
 
 def _lift(input):
     return input
-
-
-def _slice(input, dim=0, start=None, end=None, step=1):
-    place = [slice(None)] * input.dim()
-    place[dim] = slice(start, end, step)
-    return input[tuple(place)]
 
 
 def _index(input, indices):
@@ -51,7 +47,7 @@ _INNER = {
     "_convolution": convolution, "_local_scalar_dense": plugrad.Tensor.item, "_log_softmax": _log_softmax,
     "_pin_memory": plugrad.Tensor.pin_memory, "_softmax": _softmax, "_to_copy": _to_copy,
     "_unsafe_view": plugrad.Tensor.view, "alias": _alias, "convolution": convolution, "index": _index, "lift": _lift,
-    "lift_fresh": _lift, "slice": _slice, "sym_numel": plugrad.Tensor.numel, "sym_size": plugrad.Tensor.size,
+    "lift_fresh": _lift, "sym_numel": plugrad.Tensor.numel, "sym_size": plugrad.Tensor.size,
     "sym_stride": plugrad.Tensor.stride,
 }  # fmt: skip
 
@@ -60,4 +56,6 @@ def inner(name):
     """Return the function of such an op; None if there is none of that name."""
     if name.startswith("_foreach_"):
         return each(name)
-    return _INNER.get(name) or (absent.named(f"ops.aten.{name}") if name.startswith("_") else None)
+    if name in _INNER or not (name.startswith("_") or name == "slice"):
+        return _INNER.get(name)
+    return vars(import_module("plugrad.native.aten")).get(name) or absent.named(f"ops.aten.{name}")
