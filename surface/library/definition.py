@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 import types
-from importlib import import_module
 
 import plugrad
-from plugrad import Tensor, autograd, registry
+from plugrad import Tensor, absent, autograd, registry
 from plugrad.extend import composite, register, unregister
-from plugrad.library.aten import inner
+from plugrad.native import inner_op
 from plugrad.utils import _pytree
 
 definitions: dict = {}  # "namespace::name" -> Definition
@@ -280,17 +279,18 @@ class Namespace(types.ModuleType):
 
 def _function(name):
     """Return the function of plugrad's that an op of PyTorch's is called by."""
-    function = inner(name)
+    function = inner_op(name)
     if function is not None:
         return function
     try:
         return registry.op(name).function
     except AttributeError:
-        below = vars(import_module("plugrad.native.aten")).get(name)
-        below = below or getattr(Tensor, name, None)  # in-place forms are methods
-        if below is None:
+        function = getattr(Tensor, name, None)  # in-place forms are methods
+        if function is None and name.startswith("_"):
+            function = absent.named(f"ops.aten.{name}")
+        if function is None:
             raise AttributeError(f"'_OpNamespace' 'aten' object has no attribute '{name}'") from None
-        return below
+        return function
 
 
 _namespaces: dict = {}

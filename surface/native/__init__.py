@@ -12,13 +12,14 @@ from plugrad._C import DisableTorchFunction, DisableTorchFunctionSubclass
 from plugrad.amp import GradScaler
 from plugrad.backends import is_deterministic_algorithms_warn_only_enabled
 from plugrad.cuda import Event, Stream
-from plugrad.native.aten import (
+from plugrad.native.aten import (  # noqa: F401 -- torch.ops.aten asks for inner_op
     _chunk_cat,
     _log_softmax_backward_data,
     _native_batch_norm_legit,
     _softmax_backward_data,
     _unsafe_masked_index,
     _unsafe_masked_index_put_accumulate,
+    inner_op,
 )
 from plugrad.native.lowrank import lobpcg, pca_lowrank, svd_lowrank
 from plugrad.nn import functional as F

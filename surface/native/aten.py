@@ -10,6 +10,7 @@ import builtins
 import math
 
 import plugrad
+from plugrad.foreach import function as each
 from plugrad.nn import functional as F
 
 
@@ -134,3 +135,58 @@ def _chunk_cat(tensors, dim, num_chunks):
         filler = one.new_zeros((*lead, size - one.shape[dim], *one.shape[dim + 1 :]))
         rows.append(plugrad.cat([one, filler], dim).reshape(*lead, num_chunks, -1))
     return plugrad.cat(rows, -1)
+
+
+# ---------------------------------------------------------------------------------------------------- other names
+
+
+def _alias(input):
+    return input.view_as(input)
+
+
+def _lift(input):
+    return input
+
+
+def _index(input, indices):
+    return input[tuple(builtins.slice(None) if index is None else index for index in indices)]
+
+
+def _to_copy(input, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
+    memory_format = plugrad.preserve_format if memory_format is None else memory_format
+    return input.to(device, dtype, non_blocking, copy=True, memory_format=memory_format)
+
+
+def _softmax(input, dim, half_to_float):
+    return input.softmax(dim, dtype=plugrad.float32 if half_to_float else None)
+
+
+def _log_softmax(input, dim, half_to_float):
+    return input.log_softmax(dim, dtype=plugrad.float32 if half_to_float else None)
+
+
+def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, *switches):
+    """Convolve, over as many dimensions as the weight has behind its first two; transposed or not."""
+    name = f"conv{'_transpose' if transposed else ''}{weight.dim() - 2}d"
+    if transposed:
+        return getattr(F, name)(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return getattr(F, name)(input, weight, bias, stride, padding, dilation, groups)
+
+
+_INNER = {
+    **{one.__name__: one for one in (
+        _batch_norm_with_update, _chunk_cat, _log_softmax_backward_data, _native_batch_norm_legit, _safe_softmax,
+        _softmax_backward_data, _unsafe_masked_index, _unsafe_masked_index_put_accumulate, _upsample_bilinear2d_aa,
+        max_pool2d_with_indices_backward, native_dropout_backward, slice,
+    )},
+    "_convolution": convolution, "_local_scalar_dense": plugrad.Tensor.item, "_log_softmax": _log_softmax,
+    "_pin_memory": plugrad.Tensor.pin_memory, "_softmax": _softmax, "_to_copy": _to_copy,
+    "_unsafe_view": plugrad.Tensor.view, "alias": _alias, "convolution": convolution, "index": _index, "lift": _lift,
+    "lift_fresh": _lift, "sym_numel": plugrad.Tensor.numel, "sym_size": plugrad.Tensor.size,
+    "sym_stride": plugrad.Tensor.stride,
+}  # fmt: skip
+
+
+def inner_op(name):
+    """Return the function of an op that PyTorch takes others apart into; None if there is none of that name."""
+    return each(name) if name.startswith("_foreach_") else _INNER.get(name)
