@@ -10,6 +10,7 @@ from plugrad.backends import cuda
 
 __all__ = ["SDPBackend", "sdpa_kernel"]
 
+__path__ = []  # `nn.attention.flex_attention` is below it
 __getattr__ = absent.attributes("nn.attention")
 
 

@@ -12,7 +12,7 @@ ALIASES = {
     **{f"nn.parallel.{name}": "nn.parallel" for name in ("distributed", "scatter_gather", "comm")},
     "_custom_ops": "library", "distributed.rpc": "torch_modules.rpc", "nn.attention": "torch_modules.attention",
     "nn.common_types": "torch_modules.utils", "onnx.symbolic_helper": "torch_modules.onnx_symbolic",
-    "jit.annotations": "torch_modules.jit_annotations",
+    "jit.annotations": "torch_modules.jit_annotations", "nn.attention.flex_attention": "torch_modules.flex_attention",
     "profiler.profiler": "torch_modules.profiler",
     "autograd.profiler": "torch_modules.profiler", "autograd.profiler_util": "torch_modules.profiler_events",
     "fx._symbolic_trace": "torch_modules.fx",

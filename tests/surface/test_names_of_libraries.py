@@ -195,3 +195,43 @@ def test_gradients_of_custom_functions_are_summed_where_pytorch_sums_them(torch,
         except RuntimeError:
             outcomes.append("refused")
     assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # PyTorch's, which would compile it
+def test_attention_with_functions_is_that_of_pytorch(torch):
+    from torch.nn.attention import flex_attention as theirs
+
+    from plugrad.nn.attention import flex_attention as ours
+
+    torch.manual_seed(0)
+    q, k, v = torch.randn(2, 4, 7, 8), torch.randn(2, 2, 9, 8), torch.randn(2, 2, 9, 5)
+    outcomes = []
+    for library, flex in ((plugrad, ours), (torch, theirs)):
+        inputs = [library.tensor(t.tolist()) for t in (q, k, v)]
+        bias = library.arange(4.0)
+        mask = flex.and_masks(lambda b, h, q, k: (q >= k) & (k != 0), flex.noop_mask)
+        block_mask = flex.create_block_mask(mask, 2, 4, 7, 9, device="cpu", BLOCK_SIZE=4)
+        results = []
+        for score_mod in (None, lambda score, b, h, q, k, bias=bias: score + bias[h] - 0.1 * (q - k).abs()):
+            for block in (None, block_mask):
+                results += flex.flex_attention(
+                    *inputs, score_mod, block, enable_gqa=True, return_aux=flex.AuxRequest(lse=True)
+                )[:1]
+        large = flex.create_block_mask(lambda b, h, q, k: q >= k, None, 2, 300, 260, device="cpu")
+        lists = [getattr(large, name).tolist() for name in ours.BlockMask._LISTS]
+        outcomes.append((results, lists, large.to_dense().tolist(), large.shape, round(large.sparsity(), 6)))
+    for result, expected in zip(outcomes[0][0], outcomes[1][0], strict=True):
+        plugrad.testing.assert_close(result, plugrad.tensor(expected.tolist()))
+    assert outcomes[0][1:] == outcomes[1][1:]
+    with pytest.raises(ValueError, match="enable_gqa=True"):
+        ours.flex_attention(*(plugrad.tensor(t.tolist()) for t in (q, k, v)))
+
+
+def test_gradients_pass_through_attention_with_functions():
+    from plugrad.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    block_mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 3, 3)
+    inputs = [plugrad.randn(1, 2, 3, 2, dtype=plugrad.float64, requires_grad=True) for _ in range(3)]
+    assert plugrad.autograd.gradcheck(
+        lambda q, k, v: flex_attention(q, k, v, lambda score, b, h, q, k: score * (1 + h), block_mask), inputs
+    )
