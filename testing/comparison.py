@@ -324,7 +324,7 @@ def make_tensor(
     low, high = _bounds(dtype, name, low, high)
     noncontiguous = noncontiguous and math.prod(shape) > 1
     drawn = (*shape[:-1], 2 * shape[-1]) if noncontiguous else shape
-    random = numpy.random.default_rng(int(plugrad.randint(0, 2**31 - 1, (1,)).item()))
+    random = numpy.random.default_rng(int(plugrad.randint(0, 2**31 - 1, (1,), device="cpu").item()))
     if not floating:
         values = random.integers(low, high, drawn, dtype="uint64" if name == "uint64" else "int64")
     elif dtype.is_complex:
