@@ -12,6 +12,18 @@ import types
 
 SDP = ("flash", "mem_efficient", "math", "cudnn")  # ways to compute scaled_dot_product_attention
 
+_frozen: set = set()  # not empty: switches are set by `flags(...)` alone
+
+
+def disable_global_flags() -> None:
+    """Refuse from now on what sets switches other than `flags(...)`."""
+    _frozen.add("global flags")
+
+
+def flags_frozen() -> bool:
+    """Whether `disable_global_flags` was called."""
+    return bool(_frozen)
+
 
 class Switches(types.ModuleType):
     """A module of attributes that can be read and set.
@@ -29,6 +41,15 @@ class Switches(types.ModuleType):
         self.__dict__.update(switches)
         self._names = frozenset(switches)
         sys.modules[self.__name__] = self
+
+    def __setattr__(self, name, value):
+        if _frozen and name in self.__dict__.get("_names", ()):
+            where = self.__name__.removeprefix("plugrad.")
+            raise RuntimeError(
+                f"not allowed to set torch.{where} flags after disable_global_flags; please use flags() context "
+                "manager instead"
+            )
+        super().__setattr__(name, value)
 
     @staticmethod
     def is_available() -> bool:

@@ -63,6 +63,19 @@ def test_kernels_of_attention_are_switches_of_a_block():
         pass
 
 
+def test_switches_can_be_left_to_blocks(monkeypatch):
+    backends = plugrad.backends
+    monkeypatch.setattr("plugrad.backends.switches._frozen", frozen := set())
+    backends.cudnn.benchmark = False
+    backends.disable_global_flags()
+    assert backends.flags_frozen() and frozen
+    with pytest.raises(RuntimeError, match=r"torch\.backends\.cudnn flags after disable_global_flags"):
+        backends.cudnn.benchmark = True
+    with backends.cudnn.flags(benchmark=True):
+        assert backends.cudnn.benchmark
+    assert not backends.cudnn.benchmark
+
+
 @pytest.mark.parametrize(
     "check, args", [
         ("_check", (False, lambda: "why")), ("_check", (False, "why")), ("_check", (1,)),
