@@ -214,7 +214,10 @@ class _Comparison:
         rtol, atol = self._tolerances(actual.dtype, expected.dtype)
         one, other = _comparable(actual), _comparable(expected)
         with numpy.errstate(all="ignore"):
-            close = numpy.isclose(one, other, rtol=rtol, atol=atol, equal_nan=self.equal_nan)
+            if object in (one.dtype, other.dtype):  # large integers, for which NumPy has no isfinite
+                close = numpy.asarray(abs(one - other) <= atol + rtol * abs(other), dtype=bool)
+            else:
+                close = numpy.isclose(one, other, rtol=rtol, atol=atol, equal_nan=self.equal_nan)
         if not close.all():
             raise AssertionError(_at(_mismatch(one, other, close, rtol, atol), where))
 

@@ -8,6 +8,8 @@ nothing is recorded the emitted fast path of the in-place form writes without a 
 
 from __future__ import annotations
 
+import numpy
+
 from plugrad import needs, registry
 from plugrad.devices import dtypes
 from plugrad.dispatch import interpreter
@@ -216,7 +218,7 @@ def assign(op, target, values):
     check_writable(target)
     index, value = tidy_index(values[1]), values[2]
     if not isinstance(value, (Tensor, int, float, complex)):
-        if not hasattr(value, "dtype") or not dtypes.is_integer(value.dtype) or value.ndim:
+        if not isinstance(value, (numpy.integer, numpy.ndarray)) or not dtypes.is_integer(value.dtype) or value.ndim:
             raise TypeError(f"can't assign a {type(value).__name__} to a torch.{target.dtype.name} tensor")
         value = value.item()
     elif isinstance(value, Tensor) and value._view is not None:

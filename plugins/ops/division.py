@@ -96,7 +96,7 @@ def rdiv(F, input, other):
     >>> torch.tensor([2., 4.]).__rdiv__(8)
     tensor([4., 2.])
     """
-    return F.div(other, input)
+    return F.mul(F.reciprocal(input), other)
 
 
 @rdiv.samples

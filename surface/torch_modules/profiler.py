@@ -22,6 +22,7 @@ __all__ = [
     "record_function", "schedule", "supported_activities", "tensorboard_trace_handler",
 ]  # fmt: skip
 
+__path__ = []  # `profiler.profiler` is below it
 __getattr__ = absent.attributes("profiler")
 
 _running: list = []  # the profiles that are on, in all threads

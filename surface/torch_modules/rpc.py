@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from plugrad import absent
+
+__getattr__ = absent.attributes("distributed.rpc")
+
 
 def is_available() -> bool:
     """Return False: plugrad computes in one process."""

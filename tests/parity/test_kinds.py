@@ -75,7 +75,6 @@ KNOWN = {
     **dict.fromkeys(("isin.elements", "isin.test_elements"), "the overloads with a number call it test_element"),
     **dict.fromkeys(("std.dim", "std_mean.dim", "var.dim", "var_mean.dim"), "`var(True)` means `var(unbiased=True)`"),
     "randint.high": "`randint(high, size)` hands the size over in its place",
-    "cdist.compute_mode": "the function of Python takes the modes' names",
     "norm.p": "the function of Python takes 'fro' and 'nuc'",
     "scatter.src": "the number is PyTorch's overload with `value`",
 }

@@ -281,7 +281,7 @@ def test_ops_that_raise_and_profiles_that_are_off():
 # ------------------------------------------------------------------------------------------- hub, processes, helpers
 
 
-def test_hub_loads_from_a_folder_and_downloads_nothing(tmp_path):
+def test_hub_loads_from_a_folder_and_downloads_no_code(tmp_path):
     (tmp_path / "sizes.py").write_text("SIZE = 3\n")
     (tmp_path / "hubconf.py").write_text(
         "dependencies = ['numpy']\nimport sizes\nfrom plugrad import nn\n\n"
@@ -290,7 +290,7 @@ def test_hub_loads_from_a_folder_and_downloads_nothing(tmp_path):
     hub, folder = plugrad.hub, str(tmp_path)
     assert hub.load(folder, "model", width=5, source="local").weight.shape == (3, 5)
     assert "model" in hub.list(folder, source="local") and hub.help(folder, "model", source="local") == "A layer."
-    with pytest.raises(NotImplementedError, match="downloads nothing"):
+    with pytest.raises(NotImplementedError, match="downloads no code"):
         hub.load("pytorch/vision", "resnet18")
     with pytest.raises(RuntimeError, match="Cannot find callable nothing"):
         hub.load(folder, "nothing", source="local")
