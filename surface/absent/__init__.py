@@ -81,7 +81,7 @@ class Absent:
     def __init__(self, dotted):
         self.__name__ = self.__qualname__ = dotted.rpartition(".")[2]
         self.__module__ = f"torch.{dotted}".rpartition(".")[0]
-        self.__doc__ = f"Not there: {reason(dotted)}."
+        self.__doc__ = f"Not there.\n\n{reason(dotted)}."
         self._dotted = dotted
 
     def __call__(self, *args, **kwargs):
@@ -142,7 +142,7 @@ def module(dotted: str) -> AbsentModule:
     full = f"plugrad.{dotted}"
     known = sys.modules.get(full)
     if known is None:
-        known = sys.modules[full] = AbsentModule(full, f"Not there: {reason(dotted)}.")
+        known = sys.modules[full] = AbsentModule(full, f"Not there.\n\n{reason(dotted)}.")
         known.__path__ = []
     return known
 
@@ -157,7 +157,7 @@ def named(dotted: str):
     own = dotted.rpartition(".")[2]
     if own[:1].isupper() and not own.isupper():
         home = f"torch.{dotted}".rpartition(".")[0]
-        return AbsentClass(own, (), {"__module__": home, "__doc__": f"Not there: {why}.", "_dotted": dotted})
+        return AbsentClass(own, (), {"__module__": home, "__doc__": f"Not there.\n\n{why}.", "_dotted": dotted})
     return Absent(dotted)
 
 
@@ -217,5 +217,5 @@ def __getattr__(name):
         _refuse(dotted)
 
     method._is_absent = True
-    method.__name__, method.__qualname__, method.__doc__ = name, dotted, f"Not there: {reason(dotted)}."
+    method.__name__, method.__qualname__, method.__doc__ = name, dotted, f"Not there.\n\n{reason(dotted)}."
     return method

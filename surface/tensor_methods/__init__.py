@@ -121,7 +121,7 @@ def is_shared(self) -> bool:
 
 
 def share_memory_(self):
-    """Return the tensor itself: tensors live in the memory of one process, so there is nothing to share it with."""
+    """Return the tensor itself, which lives in the memory of one process."""
     if self.is_meta:
         raise RuntimeError("_share_fd_: only available on CPU: a meta tensor has no memory")
     return self

@@ -296,8 +296,9 @@ def test_hub_loads_from_a_folder_and_downloads_no_code(tmp_path):
         hub.load(folder, "nothing", source="local")
     with pytest.raises(ValueError, match="Unknown source"):
         hub.load(folder, "model", source="elsewhere")
-    with pytest.raises(NotImplementedError, match="weights.pt"):
-        hub.load_state_dict_from_url("https://example.org/weights.pt?x=1", model_dir=folder)
+    with pytest.raises(OSError, match="weights.pt"):
+        hub.load_state_dict_from_url((tmp_path / "elsewhere" / "weights.pt").as_uri(), model_dir=folder)
+    assert not (tmp_path / "weights.pt").exists()
     plugrad.save({"a": plugrad.ones(1)}, tmp_path / "weights.pt")
     assert hub.load_state_dict_from_url("https://example.org/weights.pt?x=1", model_dir=folder)["a"] == 1
     (tmp_path / "hubconf.py").write_text("dependencies = ['no_such_package']\n")
