@@ -95,7 +95,8 @@ class FunctionNode(Node):
         """Return what the user's forward returns, run with recording off."""
         with BytesIO() as flag:
             mode.thread.begin(flag, _IN_FORWARD)
-            return self._call_forward(context, args, kwargs)
+            output = self._call_forward(context, args, kwargs)
+        return output
 
     def _call_forward(self, context, args, kwargs):
         if not hasattr(self.user, "setup_context"):

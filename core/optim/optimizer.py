@@ -92,7 +92,7 @@ class Optimizer(Hooked):
     def _make_tables(self):
         from plugrad.optim.batching import stepper
 
-        self._scratch, self._joined, self._step_group = {}, {}, stepper(self)
+        self._scratch, self._joined, self._take_step = {}, {}, stepper(self)
         self._complex = any([p.is_complex() for group in vars(self).get("param_groups", ()) for p in group["params"]])
 
     def __getstate__(self):
@@ -220,8 +220,7 @@ class Optimizer(Hooked):
             with enable_grad():
                 loss = closure()
         with held_back():
-            for group in self.param_groups:
-                self._step_group(self, group)
+            self._take_step(self)
         return loss
 
     def zero_grad(self, set_to_none: bool = True):

@@ -12,8 +12,9 @@ from plugrad.registry.namespaces import lazy_methods
 
 _seed: int | None = None
 _default: dict = {}
-_refused: set = set()  # not empty while any thread refuses to draw
-declare("random_refusal", "", _refused)
+_rare: set = set()  # not empty while any thread refuses to draw, or a block of `fork_rng` is open
+forks: list = []  # these blocks, outermost first
+declare("random_refusal", "", _rare)
 
 
 class Generator:
@@ -36,6 +37,7 @@ class Generator:
         """Start the sequence that belongs to `seed`; return the generator."""
         if not isinstance(seed, (int, numpy.integer)) or isinstance(seed, bool):
             raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
+        _settle()
         self._seed = _checked(seed)
         self.source = self.device.backend.generator(self._seed)
         return self
@@ -48,6 +50,7 @@ class Generator:
 
     def initial_seed(self) -> int:
         """Return the seed of the current sequence."""
+        _settle()
         return self._seed
 
 
@@ -60,8 +63,16 @@ def _checked(seed) -> int:
     return int(seed) % 2**64
 
 
+def _settle() -> None:
+    """Have blocks of `fork_rng` that have ended put back what they took aside."""
+    for fork in forks[::-1]:
+        if fork.ended():
+            fork.put_back()
+
+
 def default_generator(place="cpu") -> Generator:
     """Return the generator that a device uses when none is given."""
+    _settle()
     key = str(place)
     generator = _default.get(key)
     if generator is None:
@@ -72,8 +83,10 @@ def default_generator(place="cpu") -> Generator:
 
 def rng(xp, generator: Generator | None = None):
     """Return the NumPy-like generator for kernels on the array module `xp`."""
-    if _refused and mode.random_refusal:
-        raise RuntimeError(mode.random_refusal)
+    if _rare:
+        _settle()
+        if mode.random_refusal:
+            raise RuntimeError(mode.random_refusal)
     if generator is not None:
         return generator.source
     default = _default.get("cpu") if xp is numpy else None
@@ -106,6 +119,7 @@ def manual_seed(seed: int) -> Generator:
     True
     """
     global _seed
+    _settle()
     _seed = _checked(int(seed))
     for generator in _default.values():
         generator.manual_seed(_seed)

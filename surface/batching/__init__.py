@@ -23,18 +23,49 @@ SMALL = 1 << 13  # up to here, copying a parameter is cheaper than a round of ca
 
 
 def stepper(optimizer):
-    """Return the function that updates a group of an optimizer."""
-    return plugrad.optim.differentiable.step_group if optimizer.defaults.get("differentiable") else step_group
+    """Return the function that takes a step of an optimizer, with all groups."""
+    return plugrad.optim.differentiable.step if optimizer.defaults.get("differentiable") else step
 
 
-def step_group(optimizer, group):
-    """Update the parameters of one group that have gradients."""
+def step(optimizer):
+    """Update the parameters of all groups that have gradients.
+
+    All that needs memory is made first, for all groups; then comes what writes. An error before that changes nothing,
+    and what was made for parameters whose turn did not come is forgotten: their first step is still to come. An error
+    in an update itself may leave a step half taken, which a note to the error says.
+    """
+    rounds, new = [], []
+    try:
+        for group in optimizer.param_groups:
+            rounds += prepared(optimizer, group, new)
+        for one in rounds:
+            one.take()
+    except BaseException as error:
+        begun = any([one.begun for one in rounds])
+        written = {id(p) for one in rounds if one.begun for p in one.params()}
+        for p, name in new:
+            if id(p) not in written:
+                optimizer.state[p].pop(name, None)
+        for p in [p for p, own in optimizer.state.items() if not own]:
+            del optimizer.state[p]
+        if begun:
+            done = sum([one.done for one in rounds])
+            error.add_note(
+                f"This step of {type(optimizer).__name__} was broken off: {done} of "
+                f"{sum([len(one.params()) for one in rounds])} parameters were updated, others may be in part. "
+                "Load a checkpoint before you go on."
+            )
+        raise
+
+
+def prepared(optimizer, group, new) -> list:
+    """Return the rounds of updates of a group; `new` is told of state that is made for them: (parameter, name)."""
     options = optimizer._plain(group)
     if options.get("capturable"):
         check_capturable(group)
     slots = [(name, initial, callable(initial)) for name, initial in optimizer.slots(options).items()]
     if not slots and len(group["params"]) <= FEW and not optimizer._complex:
-        return step_few(optimizer, dict.fromkeys(group["params"]), options)
+        return [_Few(optimizer, options, dict.fromkeys(group["params"]))]
     states = optimizer.state
     batches = {}  # parameters that agree in dtype, device and the scalars of their state
     for p in dict.fromkeys(group["params"]):
@@ -51,7 +82,9 @@ def step_group(optimizer, group):
             for name, initial, is_array in slots:
                 value = state.get(name)
                 if not isinstance(value, Tensor):
-                    fresh = fresh or value is None
+                    if value is None:
+                        fresh = True
+                        new.append((p, name))
                     value = state[name] = optimizer._make_slot(p, initial, value)
                 if is_array:
                     arrays.append(value._data)
@@ -64,36 +97,7 @@ def step_group(optimizer, group):
         batch[1].append(counters)
     scalars = [name for name, _, is_array in slots if not is_array]
     names = [name for name, _, is_array in slots if is_array]
-    for (is_sparse, _, *values, fresh), (jobs, counters) in batches.items():
-        state = dict(zip(scalars, values, strict=True))
-        state["fresh"] = fresh
-        optimizer.advance(state, options)
-        for index, name in enumerate(scalars):
-            value = state[name]
-            for row in counters:
-                row[index].fill(value)
-        run = _Run(optimizer, names, state, options)
-        (run.sparse if is_sparse else run.run)(jobs)
-
-
-def step_few(optimizer, params, options):
-    """Update a few parameters without state, one after the other: less work than finding out which belong together."""
-    state = {"fresh": False}
-    optimizer.advance(state, options)
-    run = _Run(optimizer, (), state, options)
-    for p in params:
-        grad = p.grad
-        if grad is not None:
-            touch(p)
-            data = p._data
-            run.xp = p._type.xp
-            if grad.is_sparse:
-                check_sparse(optimizer)
-                run.sparse([(p, grad._data, (data,))])
-            elif data.size <= BLOCK or not optimizer.elementwise:
-                run.update(grad._data, (data,))
-            else:
-                run.alone((p, grad._data, (data,)))
+    return [_Run(optimizer, options, names, scalars, key, *batch) for key, batch in batches.items()]
 
 
 def check_capturable(group) -> None:
@@ -120,28 +124,10 @@ def check_sparse(optimizer) -> None:
         )
 
 
-class _Run:
-    """One round of updates; a job is a parameter, its gradient and `[values, *state]`, raw arrays."""
+class _Round:
+    """Updates of parameters that go together. `begun`: it may have written; `done`: how many are finished."""
 
-    __slots__ = ("names", "optimizer", "options", "state", "xp")
-
-    def __init__(self, optimizer, names, state, options):
-        self.optimizer, self.names, self.state, self.options = optimizer, names, state, options
-
-    def run(self, jobs):
-        self.xp = jobs[0][0]._type.xp
-        for job in jobs:  # first: a step that is broken off has written
-            touch(job[0])
-        if not self.optimizer.elementwise:
-            for _, g, arrays in jobs:
-                self.update(g, arrays)
-        elif len(jobs) == 1:
-            self.alone(jobs[0])
-        elif jobs[0][1].dtype.kind == "c":
-            for job in jobs:
-                self.alone(job)
-        else:
-            self.together(jobs)
+    begun, done, names = False, 0, ()
 
     def update(self, g, arrays):
         xp, optimizer, options, state = self.xp, self.optimizer, self.options, self.state
@@ -151,16 +137,13 @@ class _Run:
             state.update(zip(self.names, arrays[1:], strict=True))
         optimizer.update(xp, arrays[0], g, state, options)
 
-    def sparse(self, jobs):
-        """Update parameters whose gradients are sparse."""
+    def sparse(self, job):
+        """Update a parameter whose gradient is sparse."""
+        p, g, arrays = job
         sign = -1 if self.options.get("maximize") else 1
-        for p, g, arrays in jobs:
-            touch(p)
-            g = g.coalesced()
-            self.state.update(zip(self.names, arrays[1:], strict=True))
-            self.optimizer.update_rows(
-                p._type.xp, arrays[0], tuple(g.indices), sign * g.values, self.state, self.options
-            )
+        g = g.coalesced()
+        self.state.update(zip(self.names, arrays[1:], strict=True))
+        self.optimizer.update_rows(p._type.xp, arrays[0], tuple(g.indices), sign * g.values, self.state, self.options)
 
     def flat(self, g, arrays):
         """Update flat arrays, on NumPy block by block."""
@@ -183,29 +166,107 @@ class _Run:
             flats.append(a.reshape(-1))
         self.flat(g.reshape(-1), flats)
 
-    def together(self, jobs):
+
+class _Few(_Round):
+    """A few parameters without state, one after the other: less work than finding out which belong together."""
+
+    def __init__(self, optimizer, options, given):
+        self.optimizer, self.options, self.given = optimizer, options, given
+
+    def params(self):
+        return [p for p in self.given if p.grad is not None]
+
+    def take(self):
+        optimizer, self.state = self.optimizer, {"fresh": False}
+        optimizer.advance(self.state, self.options)
+        self.begun = True
+        for p in self.given:
+            grad = p.grad
+            if grad is not None:
+                touch(p)
+                data = p._data
+                self.xp = p._type.xp
+                if grad.is_sparse:
+                    check_sparse(optimizer)
+                    self.sparse((p, grad._data, (data,)))
+                elif data.size <= BLOCK or not optimizer.elementwise:
+                    self.update(grad._data, (data,))
+                else:
+                    self.alone((p, grad._data, (data,)))
+                self.done += 1
+
+
+class _Run(_Round):
+    """Parameters that agree in kind and in the scalars of their state.
+
+    A job is a parameter, its gradient and `[values, *state]`, raw arrays.
+    """
+
+    def __init__(self, optimizer, options, names, scalars, key, jobs, counters):
+        is_sparse, _, *values, fresh = key
+        self.optimizer, self.options, self.names, self.scalars = optimizer, options, names, scalars
+        self.jobs, self.counters = jobs, counters
+        self.state = dict(zip(scalars, values, strict=True))
+        self.state["fresh"] = fresh
+        self.xp = jobs[0][0]._type.xp
+        if is_sparse or not optimizer.elementwise:
+            update = self.sparse if is_sparse else self.whole
+        elif len(jobs) > 1 and jobs[0][1].dtype.kind != "c":
+            self.units = self.together(jobs)
+            return
+        else:
+            update = self.alone
+        self.units = [(update, 1, job) for job in jobs]
+
+    def params(self):
+        return [p for p, _, _ in self.jobs]
+
+    def take(self):
+        self.optimizer.advance(self.state, self.options)
+        self.begun = True
+        values = [self.state[name] for name in self.scalars]
+        for job in self.jobs:  # first: a step that is broken off has written
+            touch(job[0])
+        for update, size, unit in self.units:
+            update(unit)
+            self.done += size
+        for index, value in enumerate(values):
+            for row in self.counters:
+                row[index].fill(value)
+
+    def whole(self, job):
+        self.update(job[1], job[2])
+
+    def together(self, jobs) -> list:
+        """Return (function, number of parameters, what it takes) of updates: small parameters are joined."""
         limit = SMALL if self.xp is numpy else BLOCK
-        small, total = [], 0
+        units, small, total = [], [], 0
         for job in jobs:
             size = job[1].size
             if size > limit:
-                self.alone(job)
+                units.append((self.alone, 1, job))
                 continue
             if total + size > BLOCK:
-                self.joined(small)
+                units.append(self.join(small))
                 small, total = [], 0
             small.append(job)
             total += size
-        if len(small) == 1:
-            self.alone(small[0])
-        elif small:
-            self.joined(small)
+        if small:
+            units.append(self.join(small))
+        return units
 
-    def joined(self, jobs):
+    def join(self, jobs) -> tuple:
+        if len(jobs) == 1:
+            return self.alone, 1, jobs[0]
         cache, place = self.optimizer._joined, id(jobs[0][0])
         joined = cache.get(place)
         if joined is None or not joined.fits(jobs):
-            joined = cache[place] = _Joined(self, jobs)
+            joined = _Joined(self, jobs)
+            cache[place] = joined
+        return self.joined, len(jobs), (joined, jobs)
+
+    def joined(self, unit):
+        joined, jobs = unit
         concatenate = self.xp.concatenate
         concatenate([a.reshape(-1) for a in joined.params] if joined.strided else joined.views, out=joined.flats[0])
         concatenate([g if g.ndim == 1 else g.reshape(-1) for _, g, _ in jobs], out=joined.gradient)

@@ -16,6 +16,12 @@ from plugrad import Tensor, enable_grad, no_grad
 _NAMES = {"power": "pow", "absolute": "abs", "fabs": "abs"}  # NumPy's names for what has another one here
 
 
+def step(optimizer):
+    """Take a step with all groups, recorded."""
+    for group in optimizer.param_groups:
+        step_group(optimizer, group)
+
+
 def step_group(optimizer, group):
     """Update the parameters of one group that have gradients, recorded.
 

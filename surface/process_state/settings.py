@@ -128,6 +128,7 @@ def _of_room(module, name, copy=None):
 def _read_generators():
     """Return the state of each device's default generator, and the seed that new ones get."""
     states = {}
+    random._settle()
     for key, generator in random._default.items():
         bits = getattr(generator.source, "bit_generator", None)
         states[key] = (generator, generator.source, generator.initial_seed(), getattr(bits, "state", None))

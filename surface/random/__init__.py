@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plugrad import default_generator, manual_seed
-from plugrad.interrupts import held_back
+from plugrad.random.forks import fork_rng
 
 __all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state",
     "thread_safe_generator",
@@ -35,18 +35,3 @@ def set_rng_state(state) -> None:
 def thread_safe_generator():
     """Return None: a loader's worker draws from its own default generator."""
     return None
-
-
-class fork_rng:
-    """Restore the CPU generator's state when the block ends."""
-
-    def __init__(self, devices=None, enabled=True):
-        self._enabled = enabled
-
-    def __enter__(self):
-        self._state = get_rng_state()
-
-    def __exit__(self, *exc):
-        with held_back():
-            if self._enabled:
-                set_rng_state(self._state)

@@ -15,12 +15,15 @@ def get_state(self):
     The CPU's has PyTorch's layout; those of other devices are JSON text. Raises NotImplementedError for a device
     whose generators don't show their state.
     """
+    seed = self.initial_seed()
     if hasattr(self.source, "to_bytes"):
-        return from_numpy(self.source.to_bytes(self._seed))
+        return from_numpy(self.source.to_bytes(seed))
     state = getattr(self.source.bit_generator, "state", None)
-    if not isinstance(state, dict):
-        raise NotImplementedError(f"generators of {self.device} don't show their state: keep the seed instead")
-    text = json.dumps({"seed": self._seed, "state": state})
+    try:
+        text = json.dumps({"seed": seed, "state": dict(state)})
+    except TypeError:  # nothing that could be kept as text
+        why = f"generators of {self.device} don't show their state: keep the seed instead"
+        raise NotImplementedError(why) from None
     return from_numpy(numpy.frombuffer(text.encode(), numpy.uint8).copy())
 
 
@@ -29,6 +32,7 @@ def set_state(self, state):
 
     Raises TypeError for anything but a uint8 tensor on the CPU, and RuntimeError for one that is no such state.
     """
+    seed = self.initial_seed()  # whoever asks has blocks of `fork_rng` that have ended put back what they took aside
     if not isinstance(state, Tensor):
         raise TypeError(f"expected a torch.ByteTensor, but got {type(state).__name__}")
     if state.dtype.numpy != numpy.uint8 or state.device.type != "cpu":
@@ -38,7 +42,7 @@ def set_state(self, state):
             self.source, self._seed = self.source.from_bytes(state.numpy())
             return self
         given = json.loads(bytes(state.numpy()))
-        if not _alike(given, {"seed": self._seed, "state": self.source.bit_generator.state}):
+        if not _alike(given, {"seed": seed, "state": self.source.bit_generator.state}):
             raise ValueError("other fields than this device's generators have")
         fresh = self.device.backend.generator(given["seed"] % 2**64)
         fresh.bit_generator.state = given["state"]

@@ -3,6 +3,7 @@
 import io
 import sys
 import threading
+import tracemalloc
 
 import pytest
 
@@ -128,6 +129,143 @@ def test_a_write_that_was_refused_is_none(name):
     loss.backward()
     WRITES[name][0](w)
     assert w._version == 1
+
+
+STEPS = {
+    "SGD": dict(),
+    "SGD with momentum": dict(momentum=0.9, dampening=0.5),
+    "Adam": dict(),
+    "Rprop": dict(),
+}
+
+
+def about_to_step(name, steps, sizes=((2, 3), (4,), (100, 100))):
+    """Return an optimizer of two groups that took some steps, and has gradients."""
+    torch.manual_seed(0)
+    groups = [{"params": [torch.rand(size).requires_grad_() for size in sizes], "lr": rate} for rate in (0.1, 0.2)]
+    optimizer = getattr(torch.optim, name.split()[0])(groups, **STEPS[name])
+    for _ in range(steps + 1):
+        for group in groups:
+            for p in group["params"]:
+                p.grad = torch.rand(p.shape)
+        if steps:
+            optimizer.step()
+            steps -= 1
+    return optimizer
+
+
+def weights_and_state(optimizer):
+    weights = [p.tolist() for group in optimizer.param_groups for p in group["params"]]
+    state = optimizer.state_dict()["state"]
+    return weights, {n: {k: v.tolist() for k, v in of.items()} for n, of in state.items()}
+
+
+@swallowed
+@pytest.mark.parametrize("steps", [0, 1])
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_is_taken_or_not_or_its_error_says_how_far_it_came(name, steps):
+    done = about_to_step(name, steps)
+    before = weights_and_state(done)
+    done.step()
+    after, notes, errors = weights_and_state(done), set(), []
+
+    def program(optimizer):
+        try:
+            optimizer.step()
+        except MemoryError as error:
+            errors.append(error)
+            raise
+
+    for where, optimizer, _ in interrupted(program, lambda: about_to_step(name, steps), 60, error=MemoryError):
+        note = "".join(getattr(errors[-1], "__notes__", ()))
+        now = weights_and_state(optimizer)
+        if now != before:
+            assert now == after or ("was broken off" in note and "Load a checkpoint" in note), where
+            notes.add(note)
+        elif not note:
+            optimizer.step()  # as if nothing had been
+            assert weights_and_state(optimizer) == after, where
+        errors.append(MemoryError())
+    assert len(notes) > 1
+
+
+@pytest.mark.parametrize("failing", range(4))
+def test_a_step_that_cannot_get_its_memory_changes_nothing(failing):
+    class Momentum(torch.optim.Optimizer):
+        left = None
+
+        def slots(self, group):
+            return {"average": self.average, "step": 0.0}
+
+        def average(self, xp, p):
+            if self.left is not None:
+                if not self.left:
+                    raise MemoryError("no memory for more state")
+                self.left -= 1
+            return xp.zeros_like(p)
+
+        def update(self, xp, p, g, state, group):
+            average = state["average"]
+            average *= 0.9
+            average += g if state["fresh"] else 0.5 * g
+            p -= average
+
+    def steps(left):
+        groups = [{"params": [torch.full((n,), 2.0, requires_grad=True) for n in (3, 2)]} for _ in range(2)]
+        optimizer = Momentum(groups, {})
+        for group in groups:
+            for p in group["params"]:
+                p.grad = torch.ones(p.shape)
+        before = weights_and_state(optimizer)
+        optimizer.left = left
+        if left is not None:
+            with pytest.raises(MemoryError, match="no memory for more state") as caught:
+                optimizer.step()
+            assert weights_and_state(optimizer) == before and not hasattr(caught.value, "__notes__")
+            optimizer.left = None
+        optimizer.step()
+        optimizer.step()
+        return weights_and_state(optimizer)
+
+    assert steps(failing) == steps(None)
+
+
+def test_an_update_that_fails_names_how_far_the_step_came_and_the_first_step_of_others_is_still_to_come():
+    class Failing(torch.optim.Optimizer):
+        wrong = True
+
+        def slots(self, group):
+            return {"average": self.zeros}
+
+        def update(self, xp, p, g, state, group):
+            if self.wrong and group["lr"] == 2.0:
+                raise ValueError("a rate of two")
+            p -= group["lr"] * (1.0 if state["fresh"] else 10.0) * g
+
+    params = [torch.zeros(1, requires_grad=True) for _ in range(3)]
+    optimizer = Failing([{"params": [p], "lr": lr} for p, lr in zip(params, (1.0, 2.0, 3.0))], {})
+    for p in params:
+        p.grad = torch.ones(1)
+    with pytest.raises(ValueError, match="a rate of two") as caught:
+        optimizer.step()
+    assert "1 of 3 parameters were updated" in caught.value.__notes__[0]
+    assert [p.item() for p in params] == [-1.0, 0.0, 0.0] and params[2] not in optimizer.state
+    Failing.wrong = False
+    optimizer.step()
+    assert params[2].item() == -3.0
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_no_step_but_the_first_needs_memory(name):
+    """So none can be broken off for want of it."""
+    optimizer = about_to_step(name, 2, sizes=((700, 600), (300_000,), (5,)))
+    tracemalloc.start()
+    try:
+        optimizer.step()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 700 * 600, f"{peak} bytes"
 
 
 def at_depth(free, function):

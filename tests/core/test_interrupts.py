@@ -362,6 +362,27 @@ def test_a_loader_of_data_that_was_interrupted_goes_on():
         assert sorted(item for batch in loader for item in batch.tolist()) == [0, 1, 2, 3, 4], where
 
 
+@pytest.mark.parametrize("error", [None, MemoryError])
+def test_random_numbers_go_on_behind_a_fork(error):
+    def program(_):
+        with torch.random.fork_rng():
+            torch.manual_seed(1)
+            torch.rand(2)
+            with torch.random.fork_rng():
+                torch.rand(1)
+
+    @torch.random.fork_rng()
+    def decorated(_):
+        torch.manual_seed(2)
+
+    torch.manual_seed(0)
+    expected = torch.rand(3).tolist()
+    for stopped in program, decorated:
+        for where, _, _ in interrupted(stopped, lambda: torch.manual_seed(0), most=300, error=error):
+            assert torch.initial_seed() == 0, where
+            assert torch.rand(3).tolist() == expected, where
+
+
 @pytest.mark.parametrize("collecting", [True, False])
 def test_garbage_is_looked_for_again_however_a_block_ends(collecting):
     before = gc.isenabled()

@@ -101,3 +101,50 @@ def test_a_state_is_pytorchs(drawn, torch):
         for library, generator in ((plugrad, here), (plugrad, ours), (torch, there)):
             assert library.randn(3, generator=generator).tolist() == expected[:3]
             assert library.rand(700, generator=generator).tolist() == expected[3:]
+
+
+def test_forks_end_in_any_order_and_inner_numbers_go_on():
+    plugrad.manual_seed(0)
+    expected = plugrad.rand(4)
+    plugrad.manual_seed(0)
+    first, second = plugrad.random.fork_rng(), plugrad.random.fork_rng()
+    first.__enter__()
+    assert plugrad.equal(plugrad.rand(1), expected[:1])  # what is drawn inside is what would have come
+    second.__enter__()
+    assert plugrad.equal(plugrad.rand(1), expected[1:2])
+    first.__exit__(None, None, None)
+    assert plugrad.equal(plugrad.rand(1), expected[2:3])  # the second goes on
+    second.__exit__(None, None, None)
+    assert plugrad.equal(plugrad.rand(4), expected)
+    with plugrad.random.fork_rng(enabled=False):
+        plugrad.manual_seed(5)
+    assert plugrad.initial_seed() == 5
+
+
+def test_generators_of_other_devices_are_forked_and_seeds_forgotten(fake, monkeypatch):
+    def drawn():
+        return plugrad.default_generator(fake).source.random(3).tolist()
+
+    monkeypatch.setattr(type(fake.backend), "generator", lambda self, seed: numpy.random.default_rng(seed))
+    plugrad.manual_seed(0)
+    expected = drawn()
+    for devices in None, [0]:
+        plugrad.manual_seed(0)
+        with plugrad.random.fork_rng(devices):
+            assert drawn() == expected
+            plugrad.manual_seed(7)
+            drawn()
+        assert drawn() == expected
+    plugrad.manual_seed(0)
+    with plugrad.random.fork_rng([]):
+        assert drawn() == expected
+    assert drawn() != expected
+
+
+def test_a_generator_that_does_not_show_its_state_goes_on_drawing(fake):
+    plugrad.manual_seed(0)
+    with pytest.raises(NotImplementedError, match="don't show their state"):
+        plugrad.default_generator(fake).get_state()
+    with plugrad.random.fork_rng():
+        first = plugrad.rand(3, device=fake).tolist()
+    assert plugrad.rand(3, device=fake).tolist() != first

@@ -1,0 +1,95 @@
+"""`fork_rng`: blocks that draw from copies of the default generators."""
+
+from __future__ import annotations
+
+from plugrad.graph.modes import ModeContext, mode
+from plugrad.interrupts import held_back
+from plugrad.tensor import random
+
+
+class fork_rng(ModeContext):
+    """Draw as before in a block, and have all default generators be what they were.
+
+    A context manager or a decorator. Generators of a device that does not show their state go on drawing.
+
+    Args:
+        devices: numbers of the devices whose generators are forked beside the CPU's; None: all.
+        enabled: whether anything is forked.
+        device_type: of what kind these devices are; None: any.
+
+    >>> import plugrad as torch
+    >>> _ = torch.manual_seed(0)
+    >>> with torch.random.fork_rng():
+    ...     a = torch.rand(2)
+    >>> torch.equal(a, torch.rand(2))
+    True
+    """
+
+    __slots__ = ("_devices", "_enabled", "_type")
+
+    def __new__(cls, devices=None, enabled=True, device_type=None):
+        return object.__new__(cls)
+
+    def __init__(self, devices=None, enabled=True, device_type=None):
+        self._devices = None if devices is None else [getattr(device, "index", device) or 0 for device in devices]
+        self._enabled, self._type = enabled, device_type
+
+    def clone(self):
+        """Return a fresh context of the same kind."""
+        return fork_rng(self._devices, self._enabled, self._type)
+
+    def changes(self):
+        return {}
+
+    def __enter__(self):
+        super().__enter__()
+        if self._enabled and self._type != "meta":
+            _Fork(mode.thread.stack[-1].ended, self._is_forked)
+
+    def _is_forked(self, device) -> bool:
+        if device.type == "cpu":
+            return True
+        return self._type in (None, device.type) and (self._devices is None or (device.index or 0) in self._devices)
+
+
+class _Fork:
+    """What an open block took aside; whoever asks for numbers after its end has it put back first.
+
+    So no code of Python's has to run at the end, which Ctrl-C could keep from running.
+    """
+
+    __slots__ = ("ended", "aside", "seed")
+
+    def __init__(self, ended, is_forked):
+        random.default_generator("cpu")  # which puts back what earlier blocks took aside, too
+        self.ended, self.seed, self.aside = ended, random._seed, {}
+        copies = []
+        for key, generator in random._default.items():
+            try:
+                copy = generator.clone_state() if is_forked(generator.device) else generator
+            except NotImplementedError:
+                copy = generator
+            self.aside[key] = (generator, generator.source, generator._seed)
+            copies.append((generator, copy.source))
+        random.forks.append(self)
+        random._rare.add(self)
+        for generator, source in copies:
+            generator.source = source
+
+    def put_back(self) -> None:
+        """Have the generators be what they were when the block began, or hand that to the next inner block."""
+        with held_back():
+            if self not in random.forks:  # another thread was first
+                return
+            place = random.forks.index(self) + 1
+            if place < len(random.forks):
+                inner = random.forks[place]
+                inner.aside, inner.seed = {**inner.aside, **self.aside}, self.seed
+            else:
+                random._seed = self.seed
+                for key in [key for key in random._default if key not in self.aside]:
+                    del random._default[key]
+                for generator, source, seed in self.aside.values():
+                    generator.source, generator._seed = source, seed
+            random.forks.remove(self)
+            random._rare.discard(self)
