@@ -5,6 +5,8 @@ import contextlib
 import pytest
 
 import plugrad
+from plugrad import registry
+from plugrad.extend import unregister
 from support.fake_backend import Fake
 from support.installing import installed
 
@@ -13,6 +15,22 @@ from support.installing import installed
 def torch():
     """PyTorch; where it is not installed the test is skipped."""
     return pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_registered():
+    """Take back what a test registers for its process, so that no later one sees it, in whatever order they run."""
+    before = registered()
+    yield
+    left = {id(entry.value): entry.value for name, entry in registered().items() if name not in before}
+    for one in left.values():
+        unregister(one)
+
+
+def registered() -> dict:
+    """Return what the program itself has registered, by name."""
+    session = registry.loader.plugins.get("session:main")
+    return {} if session is None else dict(session.brought)
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy
 
 _VALID = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices"
@@ -28,6 +30,8 @@ def _tidy_item(item):
         if name in ("int64", "int32", "bool", "uint8"):
             return item
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    if hasattr(type(item), "__index__"):
+        return operator.index(item)
     # PyTorch takes a string for data of a tensor of indices, hence another class.
     raise (TypeError if isinstance(item, str) else IndexError)(f"{_VALID} (got {type(item).__name__})")
 

@@ -86,7 +86,10 @@ class Protocols:
 
     def _number(self, number):
         if self._data.size != 1:
-            raise RuntimeError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
+            raise ValueError(
+                "only one element tensors can be converted to Python scalars, and this one has "
+                f"{self._data.size} elements; for a list write .tolist()"
+            )
         return number(self.item())
 
     def __float__(self):

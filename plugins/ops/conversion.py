@@ -40,8 +40,8 @@ def _parse(args, dtype, device):
     """Sort the positional arguments of `to`: a dtype, a device, or a tensor whose both are meant."""
     flags = []
     for value in args:
-        if isinstance(value, plugrad.dtype):
-            dtype = value
+        if isinstance(value, plugrad.dtype) or any([value is one for one in (float, int, bool, complex)]):
+            dtype = plugrad.empty(0, dtype=value).dtype
         elif isinstance(value, plugrad.Tensor):
             dtype, device = value.dtype, value.device
         elif isinstance(value, bool):
@@ -108,6 +108,10 @@ def type_(F, input, dtype=None, non_blocking=False):
     if isinstance(dtype, plugrad.dtype):
         return input.to(dtype)
     chosen = plugrad.legacy.type_named(dtype) if isinstance(dtype, str) else dtype
+    if chosen is plugrad.Tensor:
+        return input.to("cpu", plugrad.get_default_dtype())
+    if isinstance(chosen, type) and not hasattr(chosen, "device_type"):
+        raise ValueError(f"invalid type: {chosen.__name__!r}; write a dtype, such as torch.float32")
     if not isinstance(getattr(chosen, "dtype", None), plugrad.dtype):
         raise TypeError(f"dtype must be a type, str, or dtype object, not {type(dtype).__name__}")
     return input.to(chosen.device_type, chosen.dtype)

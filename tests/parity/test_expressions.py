@@ -84,9 +84,13 @@ T.nn.functional.huber_loss(T.ones(2), T.zeros(2).double(), reduction='none')
 T.nn.functional.binary_cross_entropy_with_logits(T.ones(2).half(), T.ones(2).double()).dtype | T.arange(0, 5, 2)
 T.special.chebyshev_polynomial_v(T.ones(1), T.tensor([float('nan')]))
 T.addmm(T.ones(1), T.ones(1, 2), T.ones(2, 1), beta=True)
+T.ones(2).to(int) | T.ones(2).to(float) | T.ones(2).to('cpu', bool) | T.ones(2, dtype=T.int32).type(T.Tensor)
+T.nn.Linear(2, 1).to(float).weight.dtype | T.tensor([1, 2, 3])[type('Index', (), {'__index__': lambda self: -1})()]
 """.strip()
 
 ERRORS = """
+float(T.ones(2)) | int(T.zeros(0)) | complex(T.ones(2)) | T.ones(2).to(str) | T.ones(2).type(int)
+T.ones(2).type(Exception) | T.ones(2).type('x') | T.ones(2).type(3) | T.nn.Linear(2, 1).to(int)
 T.ones(2) + T.ones(3) | T.ones(2, 3) @ T.ones(2, 3) | T.ones(2)[5] | T.ones(2)[0, 0] | T.ones(2).view(3)
 T.ones(2).sum(3) | T.ones(2, requires_grad=True).numpy() | T.ones(2, requires_grad=True).add_(1)
 T.ones(2).backward() | T.ones(2).item() | bool(T.ones(2)) | T.arange(2).requires_grad_() | T.tensor([[1], [1, 2]])
