@@ -106,7 +106,7 @@ class FunctionNode(Node):
         return output
 
     def check_inputs(self, inputs, start: int) -> None:
-        """Raise RuntimeError if forward wrote, unsaid, to an input that requires grad."""
+        """Warn if forward wrote, unsaid, to an input that requires grad."""
         if _written(inputs, start):
             rare.check_marked(self, inputs, [one for one in _written(inputs, start) if one._edge is not None])
 

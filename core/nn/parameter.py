@@ -67,7 +67,8 @@ class Parameter(Tensor, metaclass=_MarkedType):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol):
-        return _rebuild_parameter, (type(self), self.data, self.requires_grad, attributes_of(self))
+        cls = None if type(self) is Parameter else type(self)
+        return _rebuild_parameter, (cls, self.data, self.requires_grad, attributes_of(self))
 
 
 def _detached(data, cls):
@@ -79,7 +80,7 @@ def _detached(data, cls):
 
 def _rebuild_parameter(cls, data, requires_grad, attributes):
     """Make a Parameter again from what a pickle holds."""
-    parameter = Parameter.__new__(cls, data, requires_grad)
+    parameter = Parameter.__new__(cls or Parameter, data, requires_grad)
     if attributes:
         parameter.__dict__.update(attributes)
     return parameter

@@ -111,7 +111,7 @@ def _rebuild(cls, array, place, requires_grad, extra):
         data = home.backend.xp.empty(*array)
     else:
         data = home.put(array)
-    tensor = subclass_of(cls, make(data, home.tensor_type(data.dtype)))
+    tensor = subclass_of(cls or Tensor, make(data, home.tensor_type(data.dtype)))
     tensor._edge = LEAF if requires_grad else None
     tensor.__dict__.update(extra)
     return tensor
@@ -125,4 +125,5 @@ def _reduce(self, protocol):
         host = shared_memory.export(self)
     else:
         host = self._type.backend.to_numpy(self._data)
-    return _rebuild, (type(self), host, str(self.device), self.requires_grad, attributes_of(self))
+    cls = None if type(self) is Tensor else type(self)  # whose name differs under `import torch`
+    return _rebuild, (cls, host, str(self.device), self.requires_grad, attributes_of(self))

@@ -44,7 +44,11 @@ class Size(tuple):
         return Size(tuple.__mul__(self, times))
 
     def __reduce__(self):
-        return Size, (tuple(self),)
+        return _resized, (tuple(self),)
+
+
+def _resized(sizes):
+    return Size(sizes)
 
 
 _size = partial(tuple.__new__, Size)  # of what is known for ints

@@ -15,13 +15,16 @@ import sys
 from importlib.machinery import ModuleSpec
 
 import plugrad
-from plugrad import registry
+from plugrad import nn, registry
 from plugrad.torch_modules import imported, torch_version
 
 IMPORT_PATH = str(pathlib.Path(__file__).parent / "import_path")
 
 # Packages of plugrad's that have the name of something else of PyTorch's, which importing them would replace.
 _HIDDEN = {"plugrad.device", "plugrad.tensor"}
+
+# Classes that programs print, and that libraries recognise by their modules' names. Pickles do not name them.
+_CLASSES = {plugrad.Tensor: "torch", plugrad.Size: "torch", nn.Parameter: "torch.nn.parameter"}
 
 __all__ = ["IMPORT_PATH", "install_as_torch", "run"]
 
@@ -55,6 +58,8 @@ def install_as_torch() -> None:
         sys.path.insert(1, IMPORT_PATH)  # behind the program's own folder; processes started by "spawn" get this list
     plugrad.__version__, plugrad.__name__ = torch_version.__version__, "torch"
     sys.modules["torch"] = plugrad
+    for cls, home in _CLASSES.items():
+        cls.__module__ = home
     for home in ("optim", "optim.lr_scheduler"):
         load_ours(home)
 

@@ -15,14 +15,17 @@ def _is_any(one, others) -> bool:
 
 
 def check_marked(node, inputs, written) -> None:
-    """Raise RuntimeError if forward wrote, unsaid, to an input that requires grad."""
+    """Warn if forward wrote, unsaid, to an input that requires grad: its gradient is taken as if it had not."""
     marked = [tensor._type.backend.storage(tensor._data) for tensor in node.attributes.get("_dirty", ())]
     for tensor in written:
         if not _is_any(tensor._type.backend.storage(tensor._data), marked):
             number = next(i for i, other in enumerate(inputs) if other is tensor)
             what = f"input number {number} ({tensor.dtype} {list(tensor.shape)}) in place without saying so"
             hint = "write ctx.mark_dirty(x) and return x, or work on x.clone()"
-            raise RuntimeError(f"{node.user.__name__}.forward changed its {what}: {hint}")
+            warnings.warn(
+                f"{node.user.__name__}.forward changed its {what}, and gets gradients as if it had not: {hint}",
+                stacklevel=5,
+            )
 
 
 def check_returned(dirty, inputs, outputs) -> None:

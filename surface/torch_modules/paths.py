@@ -20,7 +20,9 @@ ALIASES = {
     "_jit_internal": "torch_modules.jit", "_six": "torch_modules.utils", "_utils": "torch_modules.utils",
     "nn._reduction": "torch_modules.reduction", "nn.modules.utils": "torch_modules.utils",
     "utils.tensorboard": "torch_modules.tensorboard",
-    "utils.model_zoo": "torch_modules.hub",
+    "utils.model_zoo": "torch_modules.hub", "_dynamo": "torch_modules.dynamo",
+    "_dynamo.config": "torch_modules.dynamo_config",
+    **{f"_dynamo.{name}": "torch_modules.dynamo" for name in ("decorators", "eval_frame", "exc", "utils")},
 }  # fmt: skip
 
 _LAYERS = {

@@ -317,9 +317,14 @@ def _numpy_double(tensor):
 @pytest.mark.parametrize("change", [lambda x: x.mul_(2), _numpy_double])
 def test_unmarked_write_to_an_input(change):
     mine = function(lambda ctx, x: change(x) * 1)
-    for x in (param(3), param(3) * 1):
-        with pytest.raises(RuntimeError, match=r"Mine\.forward changed its input number 0 .*ctx\.mark_dirty"):
-            mine.apply(x)
+    for factor in (None, 3.0):
+        leaf = param(3)
+        x = leaf if factor is None else leaf * factor
+        with pytest.warns(UserWarning, match=r"Mine\.forward changed its input number 0 .*ctx\.mark_dirty"):
+            y = mine.apply(x)
+        y.sum().backward()  # as in PyTorch, which says nothing
+        assert y.tolist() == x.tolist() == [2 * (factor or 1) * i for i in (1, 2, 3)]
+        assert leaf.grad.tolist() == [factor or 1] * 3
     assert mine.apply(torch.ones(3)).tolist() == [2, 2, 2]  # nothing requires grad
 
     def marked(ctx, x):

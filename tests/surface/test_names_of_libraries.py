@@ -248,3 +248,24 @@ def test_gradients_pass_through_attention_with_functions():
     assert plugrad.autograd.gradcheck(
         lambda q, k, v: flex_attention(q, k, v, lambda score, b, h, q, k: score * (1 + h), block_mask), inputs
     )
+
+
+def test_settings_and_marks_of_the_compiler_are_accepted():
+    dynamo = plugrad._dynamo
+
+    @dynamo.assume_constant_result
+    @dynamo.allow_in_graph
+    def double(x):
+        dynamo.mark_static_address(x)
+        return 2 * x
+
+    assert dynamo.optimize("eager")(double)(plugrad.ones(1)).item() == 2 and not dynamo.is_compiling()
+    assert dynamo.eval_frame.OptimizedModule is compiler.OptimizedModule
+    assert issubclass(dynamo.exc.Unsupported, RuntimeError)
+    with dynamo.config.patch("suppress_errors", True), dynamo.config.patch({"verbose": True}):
+        assert dynamo.config.suppress_errors and dynamo.config.verbose
+    assert not dynamo.config.suppress_errors
+    with pytest.raises(AttributeError, match="no_such_setting"):
+        dynamo.config.patch(no_such_setting=1)
+    with pytest.raises(NotImplementedError, match="graph compiler"):
+        dynamo.export(double)
