@@ -84,21 +84,45 @@ def strided_view_samples(make):
     yield make(3, 3), (2, 2), (1, 2), 1, (0, 3, 1)
 
 
-def written_layout(xp, memory, shape, layout):
-    """The array with a layout over a 1-d memory."""
-    strides = [s * memory.itemsize for s in layout[1:]]
-    return xp.lib.stride_tricks.as_strided(memory[layout[0] :], shape, strides)
+def places_of(xp, shape, strides, offset):
+    """The place in memory of each element of a layout."""
+    places = xp.full((), offset, "int64")
+    for n, s in zip(shape, strides):
+        places = places[..., None] + xp.arange(n) * s
+    return places
+
+
+def overlaps(shape, strides):
+    """Whether elements of a layout may share memory: from small strides to large, one reaches into the next."""
+    reach = 0
+    for s, n in sorted((s, n) for n, s in zip(shape, strides) if n > 1):
+        if s <= reach:
+            return True
+        reach += (n - 1) * s
+    return False
+
+
+def moved(xp, values, here, there):
+    """Memory that sums `values`, laid out as `here`, and its places of `there`, both (shape, strides, offset)."""
+    memory = xp.zeros(max(reached(*here), reached(*there)), values.dtype)
+    ix.combine_at(xp, xp.add, memory, places_of(xp, *here).ravel(), values.ravel())
+    return memory, places_of(xp, *there)
+
+
+def shared(xp, memory, shape, layout):
+    """`memory`, each place divided by the number of elements of the input there: they share one gradient."""
+    if not overlaps(shape, layout[1:]):
+        return memory
+    count = xp.bincount(places_of(xp, shape, layout[1:], layout[0]).ravel(), minlength=memory.size)
+    return memory / xp.maximum(count, 1).astype(memory.dtype)
 
 
 @op(at=())
 def strided_sum(xp, input, shape, layout, size, stride, offset):
     """Sum `input`, strided over memory, into an array of another layout there."""
-    memory = xp.zeros(max(reached(shape, layout[1:], layout[0]), reached(size, stride, offset)), input.dtype)
-    places = xp.full((), offset, "int64")
-    for n, s in zip(size, stride):
-        places = places[..., None] + xp.arange(n) * s
-    ix.combine_at(xp, xp.add, memory, places.ravel(), input.ravel())
-    return written_layout(xp, memory, shape, layout).copy()
+    here, there = (size, stride, offset), (shape, layout[1:], layout[0])
+    memory, places = moved(xp, input, here, there)
+    return shared(xp, memory, shape, layout)[places]
 
 
 @strided_sum.meta
@@ -119,9 +143,9 @@ def strided_sum_samples(make):
 @op(at=())
 def strided_read(xp, input, shape, layout, size, stride, offset):
     """What `as_strided` would read of `input`, laid out in memory by `layout`."""
-    memory = xp.zeros(max(reached(shape, layout[1:], layout[0]), reached(size, stride, offset)), input.dtype)
-    written_layout(xp, memory, shape, layout)[...] = input
-    return written_layout(xp, memory, size, (offset, *stride)).copy()
+    here, there = (shape, layout[1:], layout[0]), (size, stride, offset)
+    memory, places = moved(xp, input, here, there)
+    return shared(xp, memory, shape, layout)[places]
 
 
 @strided_read.meta

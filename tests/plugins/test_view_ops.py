@@ -40,3 +40,27 @@ def test_marked_as_a_view_where_memory_is_shared(name):
                     assert result._is_view() == shared, given.stride()
                     count += 1
     assert count
+
+
+STRIDED = {
+    "of a broadcast input": (lambda x: x.expand(4, 3), (4, 3), (0, 1), 0),
+    "part of a broadcast input": (lambda x: x.expand(4, 3), (2, 2), (1, 0), 1),
+    "of windows": (lambda x: x.as_strided((2, 2), (1, 1)), (3,), (1,), 0),
+    "into windows": (lambda x: x, (2, 2), (1, 1), 0),
+    "beyond the input": (lambda x: x[1:], (3,), (1,), 0),
+}
+
+
+@pytest.mark.parametrize("name", STRIDED)
+def test_gradients_of_explicit_layouts_where_elements_share_memory(name):
+    before, *layout = STRIDED[name]
+    x = torch.arange(3.0, dtype=torch.float64).requires_grad_()
+
+    def strided(x):
+        return before(x).as_strided(*layout)
+
+    if name == "beyond the input":  # what stands in memory before a slice is no input of as_strided: no gradient
+        strided(x).sum().backward()
+        assert x.grad.tolist() == [0, 1, 1]
+    else:
+        assert torch.autograd.gradcheck(strided, [x]) and torch.autograd.gradgradcheck(strided, [x])
