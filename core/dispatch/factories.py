@@ -66,7 +66,9 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, insid
         result = ttype.wrap(result)
     tensor = new(result, ttype)
     if out is not None:
-        return write_out(op, tensor, out)
+        if op.index.keys() & {"step", "steps"} and tensor.numel() == out.numel():
+            tensor = tensor.reshape(out.shape)  # a progression fills what is given as it lies
+        return write_out(op, tensor, out, resized=False)
     return require_grad(tensor, requires_grad)
 
 

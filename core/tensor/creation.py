@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 import numpy
 
@@ -16,7 +15,7 @@ from plugrad.registry.namespaces import lazy_names
 from plugrad.tensor import inference, shared_memory
 from plugrad.tensor.tensor import Tensor, make
 
-_later, _ = lazy_names({"__name__": __name__}, None, {"arguments.data": "refused"})
+_later, _ = lazy_names({"__name__": __name__}, None, {"arguments.data": "array_of converted"})
 
 
 def new(array, ttype):
@@ -27,7 +26,12 @@ def new(array, ttype):
 
 def require_grad(tensor, requires_grad):
     """Have a new tensor require grad if that is wanted; return it."""
-    return tensor.requires_grad_() if flag("requires_grad", requires_grad) else tensor
+    if not flag("requires_grad", requires_grad):
+        return tensor
+    if not dtypes.is_differentiable(tensor._type.np):
+        whose = f"this one is {tensor.dtype}: convert it first, as in x.float()"
+        raise RuntimeError(f"Only Tensors of floating point and complex dtype can require gradients; {whose}")
+    return tensor.requires_grad_()
 
 
 def dtype_argument(dtype):
@@ -40,61 +44,33 @@ def dtype_argument(dtype):
     return known[dtype]
 
 
-_OVERFLOW = "Overflow when unpacking long long: an integer does not fit in int64"
+_NUMBERS, _ROWS = frozenset({bool, int, float, complex}), frozenset({list, tuple, range})
 
 
 def _infer(data, dtype=None):
     """Return nested data as a NumPy array with the dtype that PyTorch infers for it."""
     if isinstance(data, (numpy.ndarray, numpy.generic)):
         return numpy.array(data)
-    if isinstance(data, (list, tuple, range)):
-        data = _plain(data)
-    elif hasattr(data, "__array__") and not isinstance(data, (bool, int, float, complex)):
-        return numpy.array(data)
-    elif not isinstance(data, (bool, int, float, complex)):
-        if not isinstance(data, Sequence) or isinstance(data, (str, bytes, bytearray, memoryview)):
-            raise _later("refused")(data, dtype)
-        data = _plain(list(data))
+    if data.__class__ not in _NUMBERS and not (data.__class__ in _ROWS and _is_plain(data)):
+        return _later("array_of")(data, dtype)
     try:
         array = numpy.array(data)
-    except OverflowError as error:
-        raise ValueError(_OVERFLOW) from error
-    except ValueError:
-        raise _later("refused")(data, dtype) from None
-    if array.dtype.type in (numpy.str_, numpy.bytes_):
-        raise _later("refused")(data, dtype)
-    if array.dtype == object:
-        if not all(isinstance(item, (int, float, complex)) for item in array.flat):
-            raise _later("refused")(data, dtype)
-        if all(isinstance(item, int) for item in array.flat):
-            raise ValueError(_OVERFLOW)
-        array = array.astype(complex if any(isinstance(item, complex) for item in array.flat) else float)
-    elif array.dtype == numpy.uint64 and dtype is not dtypes.uint64 and not _holds_numpy(data):
-        raise ValueError(_OVERFLOW)
-    if dtype is not None:
-        return array
-    if not dtypes.is_differentiable(array.dtype) or array.size and _holds_numpy(data):
+    except (OverflowError, ValueError):
+        return _later("array_of")(data, dtype)
+    if array.dtype.char in "OLQ":
+        return _later("array_of")(data, dtype)
+    if dtype is not None or not dtypes.is_differentiable(array.dtype):
         return array
     default = dtypes.get_default_dtype()
     return array.astype((default.to_complex() if dtypes.is_complex(array.dtype) else default).numpy)
 
 
-def _holds_numpy(data) -> bool:
-    """Whether the first element of nested lists is a NumPy value, which keeps its dtype."""
-    while isinstance(data, (list, tuple)) and data:
-        data = data[0]
-    return isinstance(data, (numpy.ndarray, numpy.generic))
-
-
-def _plain(data, depth=0):
-    """Return nested sequences with tensors in them as nested lists of numbers."""
-    if isinstance(data, Tensor):
-        return data.detach().tolist() if data._data.ndim else data.item()
-    if isinstance(data, (list, tuple, range)):
-        if depth == 128:  # PyTorch's limit
-            raise ValueError("too many dimensions 'list': the data is nested too deeply")
-        return [_plain(item, depth + 1) for item in data]
-    return data
+def _is_plain(data, depth=0) -> bool:
+    """Whether nested sequences hold Python's numbers alone, which NumPy takes as PyTorch does."""
+    kinds = set(map(type, data))
+    if kinds <= _NUMBERS:
+        return True
+    return kinds <= _ROWS and depth < 128 and all(_is_plain(row, depth + 1) for row in data)
 
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
@@ -125,10 +101,11 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     array = _infer(data, dtype)
     dtypes.from_numpy(array.dtype)
     if dtype is not None and array.dtype != dtype.numpy:
-        if dtypes.is_complex(array.dtype) and not dtype.is_complex:
-            raise RuntimeError(f"value cannot be converted to type {dtype.name} without losing its imaginary part")
-        with numpy.errstate(all="ignore"):
-            array = array.astype(dtype.numpy)
+        if dtype.is_complex or dtype.is_floating_point and not dtypes.is_complex(array.dtype):
+            with numpy.errstate(all="ignore"):
+                array = array.astype(dtype.numpy)
+        else:
+            array = _later("converted")(array, dtype, data)
     return require_grad(_place(array, device), requires_grad)
 
 

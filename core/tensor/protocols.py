@@ -90,7 +90,10 @@ class Protocols:
                 "only one element tensors can be converted to Python scalars, and this one has "
                 f"{self._data.size} elements; for a list write .tolist()"
             )
-        return number(self.item())
+        value = self.item()
+        if number is not complex and isinstance(value, complex):
+            raise RuntimeError(f"value cannot be converted to {number.__name__} without losing its imaginary part")
+        return number(value)
 
     def __float__(self):
         return self._number(float)

@@ -8,6 +8,7 @@ says of which base the tensor is a view. Methods and operators that are ops are 
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections import OrderedDict
 
@@ -358,10 +359,19 @@ def ensure_tensor(value):
     return value if value is None or isinstance(value, Tensor) else from_raw(value)
 
 
-def write_out(op, result, out):
-    """Put the result of an op into the tensor given as `out=`, and return that."""
+_RESIZED = (
+    "An output with one or more elements was resized since it had shape {}, which does not match the required output "
+    "shape {}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they "
+    "have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with "
+    "t.resize_(0)."
+)
+
+
+def write_out(op, result, out, resized=True):
+    """Put the result of an op into the tensor given as `out=`, and return that; `resized` warns of a new shape."""
     if isinstance(out, (tuple, list)) and not isinstance(result, Tensor):
-        return type(result)(*(write_out(op, r, o) for r, o in zip(result, out, strict=True)))
+        written = [write_out(op, r, o) for r, o in zip(result, out, strict=True)]
+        return tuple(written) if type(result) is tuple else type(result)(*written)
     if not isinstance(out, Tensor) or not isinstance(result, Tensor):
         wanted = "Tensor" if isinstance(result, Tensor) else "tuple of Tensors"
         raise TypeError(f"{op.name}(): argument 'out' must be {wanted}, not {type(out).__name__}")
@@ -382,6 +392,8 @@ def write_out(op, result, out):
         touch(out)  # before it is written: whoever is interrupted in between has written
         out._data[...] = result._data
     else:
+        if resized and out.numel():
+            warnings.warn(_RESIZED.format(list(out.shape), list(result.shape)), stacklevel=5)
         out._data = lay_out(result)._data.astype(out._type.np)
         touch(out)
     return out

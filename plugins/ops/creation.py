@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 from plugrad.extend import Op, collect, composite, factory, get_default_dtype, hookimpl, is_integer
 
@@ -240,6 +241,12 @@ def closed_range(xp, start, end, step=1, *, dtype):
     >>> torch.range(1, 3)
     tensor([1., 2., 3.])
     """
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
+        UserWarning,
+        stacklevel=3,
+    )
     return ramp(xp, *progression(start, end, step, is_integer(xp.dtype(dtype)), inclusive=True), dtype)
 
 
@@ -248,11 +255,16 @@ def closed_range_samples(make):
     yield make.args(1, 5)
 
 
-def ends(name, start, end, steps, dtype):
+def ends(xp, name, start, end, steps, dtype):
     """The checked end points as numbers; integer dtypes cut them before anything is computed, as in PyTorch."""
     if not isinstance(steps, int):
         raise TypeError(f"{name}(): argument 'steps' (position 3) must be int, not {type(steps).__name__}")
     both = number(name, start), number(name, end)
+    if dtype is not None and xp.dtype(dtype).kind != "c" and any([isinstance(v, complex) for v in both]):
+        raise RuntimeError(
+            f"torch.{name}(): inferred dtype complex can't be safely cast to passed dtype {xp.dtype(dtype).name}; pass "
+            "a complex dtype"
+        )
     return tuple(map(int, both)) if dtype is not None and is_integer(dtype) else both
 
 
@@ -275,7 +287,7 @@ def linspace(xp, start, end, steps, *, dtype=None):
     >>> torch.linspace(0, 1, 5)
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
-    start, end = ends("linspace", start, end, steps, dtype)
+    start, end = ends(xp, "linspace", start, end, steps, dtype)
     return spaced(xp, start, end, steps).astype(dtype_for(0.0, start, end) if dtype is None else dtype)
 
 
@@ -287,7 +299,7 @@ def logspace(xp, start, end, steps, base=10.0, *, dtype=None):
     >>> torch.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
-    start, end = ends("logspace", start, end, steps, dtype)
+    start, end = ends(xp, "logspace", start, end, steps, dtype)
     return (base ** spaced(xp, start, end, steps)).astype(dtype_for(0.0, start, end) if dtype is None else dtype)
 
 

@@ -26,7 +26,7 @@ def check_joinable(tensors, dim):
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated; use stack")
     kept = [t for t in tensors if t.shape != (0,)] or tensors[:1]  # PyTorch lets 1-d empty tensors join anything
     first = kept[0].shape
-    dim = axes(dim, len(first))
+    dim = 0 if first == (0,) else axes(dim, len(first))
     for i, tensor in enumerate(kept):
         if tensor.ndim != len(first):
             raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {tensor.ndim}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import plugrad
 from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, factory, hookimpl, op
@@ -212,6 +213,13 @@ def meshgrid(F, tensors, *, indexing=None):
                 raise RuntimeError(f"meshgrid expects all tensors to have the same {what}")
         if t.ndim > 1:
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {list(t.shape)}")
+    if indexing is None:
+        warnings.warn(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument: write "
+            'indexing="ij", which is what you have now, or "xy"',
+            UserWarning,
+            stacklevel=3,
+        )
     n = len(tensors)
     places = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
     shape = [1] * n

@@ -56,6 +56,8 @@ def sized_samples(make):
 def randint_sized(xp, low, high, size, *, generator=None, dtype=None):
     """Random integers of [low, high), int64 unless a dtype is given."""
     dtype = xp.dtype("int64" if dtype is None else dtype)
+    if dtype.kind == "c":
+        raise RuntimeError("randint handles only integral, floating-point and boolean types; pass another dtype=")
     check_range(dtype, low, high)
     return integer_array(xp, low, high, size, dtype, generator)
 

@@ -1,8 +1,150 @@
-"""What is wrong with data that no tensor can be made of, in PyTorch's types and words."""
+"""Data that are not plain numbers in lists: the array of them, or what is wrong, in PyTorch's types and words."""
 
 from __future__ import annotations
 
+import warnings
+
 import numpy
+
+from plugrad import Tensor, dtypes, promote_types
+
+OVERFLOW = "Overflow when unpacking long long: an integer does not fit in int64"
+_ROWS = (list, tuple, range, numpy.ndarray)
+
+
+def array_of(data, dtype=None):
+    """Return data with tensors, arrays, NumPy's numbers or sequences of any type in it as an array.
+
+    Its dtype is that to which all elements promote, unless `dtype` is given. What is no number raises TypeError or
+    RuntimeError, rows of different lengths ValueError.
+
+    >>> array_of([1, numpy.float64(2)])
+    array([1., 2.])
+    """
+    storage = _storage(data, dtype)
+    if storage is not None:
+        return storage
+    if hasattr(data, "__array__") and not isinstance(data, (int, float, complex)):
+        return numpy.array(data)
+    kinds: set = set()
+    plain = _plain(data, kinds, ())
+    try:
+        array = numpy.array(plain)
+    except (OverflowError, ValueError):
+        raise refused(plain, dtype) from None
+    if array.dtype.kind in "USMmV" or array.dtype == object and not _all_numbers(array):
+        raise refused(plain, dtype)
+    if dtype is not None:
+        return _of_dtype(array, dtype)
+    if kinds <= {bool, int} and array.dtype.kind not in "bi" and _beyond_int64(array):
+        raise ValueError(OVERFLOW)
+    return array.astype(_promoted(kinds, array))
+
+
+def _of_dtype(array, dtype):
+    if array.dtype != object and array.dtype != numpy.uint64:
+        return array
+    if not dtypes.is_integral(dtype.numpy) or dtype is dtypes.bool:
+        return array.astype(bool if dtype is dtypes.bool else complex if dtype.is_complex else float)
+    if dtype is not dtypes.uint64 and _beyond_int64(array) or array.dtype == object:
+        raise ValueError(OVERFLOW)
+    return array
+
+
+def _all_numbers(array) -> bool:
+    return all(isinstance(item, (int, float, complex)) for item in array.flat)
+
+
+def _beyond_int64(array) -> bool:
+    whole = [item for item in array.flat if isinstance(item, (int, numpy.unsignedinteger))]
+    return any(not -(1 << 63) <= int(item) < 1 << 63 for item in whole)
+
+
+def _promoted(kinds, array):
+    """The NumPy dtype to which the types of the elements promote."""
+    default = dtypes.get_default_dtype()
+    own = {bool: dtypes.bool, int: dtypes.int64, float: default, complex: default.to_complex()}
+    result = None
+    for kind in kinds:
+        dtype = own.get(kind, kind)
+        result = dtype if result is None else promote_types(result, dtype)
+    return (default if result is None else result).numpy
+
+
+def _storage(data, dtype):
+    """The elements of a storage, else None."""
+    if not hasattr(data, "untyped") or isinstance(data, Tensor):
+        return None
+    of = getattr(data, "dtype", None)
+    if of is None:
+        return numpy.array(data.tolist(), numpy.uint8).view((dtype or dtypes.int64).numpy)
+    if dtype is not None and dtype is not of:
+        raise RuntimeError(
+            f"Expected a Storage of type {dtype._label} or an UntypedStorage, but got {of._label}; write "
+            f"torch.tensor(storage).to({dtype})"
+        )
+    return numpy.array(data)
+
+
+def _plain(item, kinds, above):
+    """Nested lists of numbers; the types of the numbers, or dtypes, are put into `kinds`."""
+    if isinstance(item, Tensor):
+        kinds.add(item.dtype)
+        if item.numel() != 1:
+            raise ValueError(
+                "only one element tensors can be converted to Python scalars; write torch.stack([...]) to join tensors"
+            )
+        return item.item()
+    if isinstance(item, (numpy.ndarray, numpy.generic)) and item.dtype.kind in "biufcVMm":
+        kinds.add(dtypes.from_numpy(item.dtype))
+        return item.tolist()
+    if isinstance(item, (bool, int, float, complex)):
+        kinds.add(next(kind for kind in (bool, int, float, complex) if isinstance(item, kind)))
+        return item
+    if any(item is outer for outer in above):
+        raise TypeError("new(): self-referential lists are incompatible")
+    if not _is_sequence(item):
+        return item
+    if len(above) == 128:  # PyTorch's limit
+        raise ValueError(f"too many dimensions '{type(item).__name__}': the data is nested too deeply")
+    return [_plain(part, kinds, (*above, item)) for part in _parts(item)]
+
+
+def _is_sequence(item) -> bool:
+    if isinstance(item, (str, bytes, dict)):
+        return False
+    return isinstance(item, _ROWS) or hasattr(type(item), "__len__") and hasattr(type(item), "__getitem__")
+
+
+def _parts(item):
+    if isinstance(item, (list, tuple, range)):
+        return item
+    try:
+        return [item[i] for i in range(len(item))]
+    except Exception as error:
+        raise ValueError(f"could not determine the shape of object type '{type(item).__name__}'") from error
+
+
+def converted(array, dtype, data):
+    """Return an array as a real dtype: what an integer type does not hold is refused, unless it comes from an array."""
+    given = isinstance(data, (numpy.ndarray, numpy.generic))
+    if dtypes.is_complex(array.dtype) and dtype is not dtypes.bool:
+        if not given:
+            whole = "'complex' object cannot be interpreted as an integer"
+            raise TypeError(f"{'must be real number, not complex' if dtype.is_floating_point else whole}; write z.real")
+        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=4)
+        array = array.real
+    integral = dtypes.is_integral(dtype.numpy) and dtype is not dtypes.bool
+    if integral and not given and array.size and not _held(array, numpy.iinfo(dtype.numpy)):
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+    with numpy.errstate(all="ignore"):
+        return array.astype(dtype.numpy)
+
+
+def _held(array, limits) -> bool:
+    """Whether all numbers, cut to integers, lie in a type; an unsigned one takes those below zero from its end."""
+    low, high = array.min(), array.max()
+    return low == low and int(low) >= (limits.min or -limits.max) and high < float("inf") and int(high) <= limits.max
 
 
 def refused(data, dtype) -> Exception:
@@ -34,7 +176,7 @@ def _leaves(data):
 
 
 def _no_number(kind, dtype) -> Exception:
-    if kind in ("str", "bytes"):
+    if kind in ("str", "bytes") and dtype is None:
         return TypeError(f"new(): invalid data type '{kind}': a tensor holds numbers")
     if dtype is not None:
         return TypeError(f"must be real number, not {kind}")
@@ -46,7 +188,7 @@ def _ragged(data) -> Exception:
     while level:
         lengths = {len(item) if _is_row(item) else None for item in level}
         if len(lengths) > 1 and None in lengths:
-            return TypeError(f"numbers and sequences are mixed at dim {depth}: write rows of the same kind")
+            return TypeError(f"not a sequence: numbers and rows are mixed at dim {depth}; write rows of one length")
         if len(lengths) > 1:
             low, high = min(lengths), max(lengths)
             return ValueError(

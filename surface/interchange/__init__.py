@@ -28,19 +28,46 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     >>> torch.asarray([1.0, 2.0], requires_grad=True)
     tensor([1., 2.], requires_grad=True)
     """
-    if isinstance(obj, (TypedStorage, UntypedStorage)):
-        obj = tensor_over(obj.untyped(), dtype or getattr(obj, "dtype", plugrad.uint8))
-    if not isinstance(obj, (Tensor, numpy.ndarray, numpy.generic)) and hasattr(obj, "__dlpack__"):
-        obj = from_dlpack(obj)
-    result = as_tensor(obj, dtype=dtype, device=device)
-    shared = isinstance(obj, (Tensor, numpy.ndarray)) and result._data is getattr(obj, "_data", obj)
-    if copy and shared:
+    obj = _memory_of(obj, dtype)
+    if copy is False:
+        _check_alias(obj, dtype, device)
+    if isinstance(obj, numpy.ndarray) and dtype is not None and obj.dtype != dtype.numpy:
+        result = from_numpy(obj).to(device, dtype)
+    else:
+        result = as_tensor(obj, dtype=dtype, device=device)
+    if copy and isinstance(obj, (Tensor, numpy.ndarray)) and result._data is getattr(obj, "_data", obj):
         result = result.clone()
-    if copy is False and not shared:
-        raise ValueError("can't alias the object: it would have to be copied; pass copy=None")
     if requires_grad is None:
         return result
     return (result if result.is_leaf else result.detach()).requires_grad_(requires_grad)
+
+
+def _memory_of(obj, dtype):
+    """A tensor over the memory of a storage, buffer or capsule, or of what has `__dlpack__`; else the object itself."""
+    if isinstance(obj, (TypedStorage, UntypedStorage)):
+        return tensor_over(obj.untyped(), dtype or getattr(obj, "dtype", plugrad.uint8))
+    if isinstance(obj, (Tensor, numpy.ndarray, numpy.generic)):
+        return obj
+    if hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
+        return from_dlpack(obj)
+    if isinstance(obj, (bytes, bytearray, memoryview)):
+        return frombuffer(obj, dtype=dtype or plugrad.get_default_dtype())
+    return obj
+
+
+def _check_alias(obj, dtype, device):
+    """Raise the error of `copy=False` for what would have to be copied."""
+    if isinstance(obj, numpy.generic):
+        raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray.")
+    if not isinstance(obj, (Tensor, numpy.ndarray)):
+        raise ValueError("can't alias arbitrary sequence into a tensor; pass copy=None")
+    tensor = obj if isinstance(obj, Tensor) else from_numpy(obj)
+    wanted = tensor.device if device is None else plugrad.device(device)
+    if wanted != tensor.device:
+        raise ValueError(f"can't alias tensor from device '{tensor.device}' to '{wanted}'; pass copy=None")
+    if dtype is not None and dtype is not tensor.dtype:
+        labels = tensor.dtype._label, dtype._label
+        raise ValueError("can't alias tensor with dtype '{}' into dtype '{}'; pass copy=None".format(*labels))
 
 
 def from_dlpack(ext_tensor):
@@ -52,12 +79,27 @@ def from_dlpack(ext_tensor):
     """
     if isinstance(ext_tensor, Tensor) and not ext_tensor.requires_grad:
         return ext_tensor.detach()
+    if type(ext_tensor).__name__ == "PyCapsule":
+        ext_tensor = _Capsule(ext_tensor)
     if not hasattr(type(ext_tensor), "__dlpack__"):
         raise RuntimeError(
             f"from_dlpack() takes objects with a method __dlpack__, which {type(ext_tensor).__name__} has not; write "
             "torch.as_tensor(...)"
         )
     return from_numpy(numpy.from_dlpack(ext_tensor))
+
+
+class _Capsule:
+    """What NumPy asks for the memory in a DLPack capsule, which is on the CPU."""
+
+    def __init__(self, capsule):
+        self.capsule = capsule
+
+    def __dlpack__(self, **_):
+        return self.capsule
+
+    def __dlpack_device__(self):
+        return 1, 0
 
 
 @checked(count="int", offset="int")

@@ -38,11 +38,21 @@ def from_arguments(args, dtype, place, *, same_dtype=False):
         place: the device.
         same_dtype: whether a tensor has to have that dtype already.
     """
+    if not same_dtype and place is not None and plugrad.device(place).type != "cpu":
+        raise RuntimeError(
+            f"legacy constructor expects device type: cpu but device type: {plugrad.device(place).type} was passed; "
+            "write torch.tensor(..., device=...)"
+        )
     if len(args) == 1 and (isinstance(args[0], _DATA) or not hasattr(args[0], "__index__")):
         data = args[0]
         if isinstance(data, Tensor):
             if same_dtype and data.dtype is not dtype:
                 raise TypeError(f"new(): expected a tensor of {dtype}, not of {data.dtype}; write x.to(dtype)")
+            if not same_dtype and place is not None:
+                raise RuntimeError(
+                    "Legacy tensor constructor of the form torch.Tensor(tensor, device=device) is not supported. Use "
+                    "torch.tensor(...) or torch.as_tensor(...) instead."
+                )
             return data.detach()
         if is_storage(data):
             return _over_storage(data, dtype or get_default_dtype())

@@ -233,6 +233,11 @@ def new(self, *args, size=None, device=None):
         if args:
             raise TypeError("new() takes sizes or data, or size=, not both; write new(2, 3) or new(size=(2, 3))")
         args = tuple(size)
+    if device is not None and args and isinstance(args[0], Tensor):
+        raise RuntimeError(
+            "Legacy tensor new of the form tensor.new(tensor, device=device) is not supported. Use "
+            "torch.as_tensor(...) instead."
+        )
     return from_arguments(args, self.dtype, self.device if device is None else device, same_dtype=True)
 
 

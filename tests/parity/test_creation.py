@@ -1,0 +1,145 @@
+"""Tensors of data of any kind: dtypes, values and types of errors are those of PyTorch."""
+
+import warnings
+from array import array
+from collections import UserList, deque
+
+import numpy as np
+import pytest
+
+import plugrad
+
+torch = pytest.importorskip("torch")
+
+
+class Indexed:
+    """A sequence that is no Sequence."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, index):
+        return self.items[index]
+
+
+class Broken(Indexed):
+    def __getitem__(self, index):
+        raise TypeError
+
+
+def nested(depth):
+    return 1 if not depth else [nested(depth - 1)]
+
+
+def itself():
+    items = [0]
+    items.append(items)
+    return items
+
+
+DATA = {
+    "buffers": lambda t: t.tensor(memoryview(b"abc")),
+    "bytes": lambda t: t.tensor(b"abc"),
+    "sequence of any class": lambda t: t.tensor([Indexed([1.0, 2.0]), UserList([3, 4])]),
+    "empty sequence": lambda t: t.tensor(Indexed([])),
+    "sequence without items": lambda t: t.tensor(Broken([1.0])),
+    "self-referential": lambda t: t.tensor(itself()),
+    "deep": lambda t: t.tensor(nested(60)),
+    "array and deque": lambda t: t.tensor([array("d", [1, 2]), deque([1, 2])]),
+    "NumPy's number after an int": lambda t: t.tensor([1, np.float64(5)]),
+    "NumPy's number before a float": lambda t: t.tensor([np.float32(5), 1.0]),
+    "small and large": lambda t: t.tensor([np.float16(1), np.float64(2)]),
+    "bool and int8": lambda t: t.tensor([True, np.int8(3)]),
+    "0-d array": lambda t: t.tensor(((7, 5), (9, np.array(5.0)))),
+    "rows that are arrays": lambda t: t.tensor([[1, 2], np.array([1, 2], np.float16)]),
+    "tensors of several dtypes": lambda t: t.tensor([1, t.tensor(2.0, dtype=t.float64)]),
+    "tensors of one element": lambda t: t.tensor([t.tensor([1]), t.tensor([[2]])]),
+    "tensors of two elements": lambda t: t.tensor([t.tensor([1.0, 2])]),
+    "storage": lambda t: t.tensor(t.FloatStorage([1, 2])),
+    "storage as another dtype": lambda t: t.tensor(t.FloatStorage([1, 2]), dtype=t.int32),
+    "bytes of a storage": lambda t: t.tensor(t.FloatStorage([1, 2]).untyped()),
+    "large ints as floats": lambda t: t.tensor([2**64, 2**63], dtype=t.float32),
+    "large ints as bool": lambda t: t.tensor([2**64, 0], dtype=t.bool),
+    "large int beside a float": lambda t: t.tensor([2**64, 1.0]),
+    "large int": lambda t: t.tensor([2**63]),
+    "uint64": lambda t: t.tensor([2**63], dtype=t.uint64),
+    "complex as bool": lambda t: t.tensor([1j, 0], dtype=t.bool),
+    "complex as float": lambda t: t.tensor([1j], dtype=t.float32),
+    "complex as int": lambda t: t.tensor(1j, dtype=t.int32),
+    "complex array as float": lambda t: t.tensor(np.array([1 + 1j]), dtype=t.float32),
+    "too large for uint8": lambda t: t.tensor([300], dtype=t.uint8),
+    "below zero as uint8": lambda t: t.tensor([-255], dtype=t.uint8),
+    "too low for uint8": lambda t: t.tensor([-256], dtype=t.uint8),
+    "too low for int8": lambda t: t.tensor(-129, dtype=t.int8),
+    "float too large for int": lambda t: t.tensor(1e300, dtype=t.int32),
+    "nan as int": lambda t: t.tensor([float("nan")], dtype=t.int32),
+    "array wraps": lambda t: t.tensor(np.array([300]), dtype=t.uint8),
+    "dict": lambda t: t.tensor({}),
+    "date": lambda t: t.tensor([np.datetime64("2020-01-01")]),
+    "text": lambda t: t.tensor([0, "torch"]),
+    "text as float": lambda t: t.tensor([1, "a"], dtype=t.float32),
+    "rows and numbers": lambda t: t.tensor([[1, 2], 3]),
+    "asarray of a buffer": lambda t: t.asarray(bytearray(b"abcd"), dtype=t.int16, copy=False),
+    "asarray of a buffer of the default dtype": lambda t: t.asarray(bytearray(4)),
+    "asarray of a buffer that is cut": lambda t: t.asarray(bytearray(b"abc"), dtype=t.int16),
+    "asarray of a capsule": lambda t: t.asarray(t.utils.dlpack.to_dlpack(t.arange(3)), dtype=t.float32),
+    "asarray of complex": lambda t: t.asarray(np.array([1 + 1j]), dtype=t.float32),
+    "no alias of a sequence": lambda t: t.asarray([3], copy=False),
+    "no alias of a scalar": lambda t: t.asarray(np.float32(3), copy=False),
+    "no alias of another dtype": lambda t: t.asarray(np.ones(2), copy=False, dtype=t.float32),
+    "no alias on another device": lambda t: t.asarray(t.ones(2), copy=False, device="meta"),
+    "int of none": lambda t: int(t.tensor([])),
+    "float of two": lambda t: float(t.ones(2)),
+    "float of complex": lambda t: float(t.tensor(1j)),
+    "integers that require grad": lambda t: t.ones(1, dtype=t.int8, requires_grad=True),
+    "arange into a matrix": lambda t: t.arange(4, out=t.ones(2, 2)),
+    "linspace into every other": lambda t: t.linspace(0, 3, 4, out=t.zeros(8)[::2]),
+    "zeros into a matrix": lambda t: t.zeros(4, out=t.ones(2, 2)),
+    "complex linspace as float": lambda t: t.linspace(0, 1j, 5, dtype=t.float32),
+    "complex randint": lambda t: t.randint(5, (2,), dtype=t.complex64),
+    "legacy constructor with a device": lambda t: t.Tensor(t.ones(1), device="cpu"),
+    "legacy constructor on another device": lambda t: t.Tensor(2, device="meta"),
+    "new with a device": lambda t: t.ones(1).new(t.ones(1), device="cpu"),
+    "cat of nothing": lambda t: t.cat([t.zeros(0), t.zeros(0)], 1),
+    "roll over all": lambda t: t.arange(3).roll(1, dims=None),
+}
+
+
+def outcome(call, module):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            result = call(module)
+        except Exception as error:
+            return type(error).__name__
+    return str(result.dtype), result.tolist()
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_data_gives_what_it_gives_in_pytorch(name):
+    assert repr(outcome(DATA[name], plugrad)) == repr(outcome(DATA[name], torch))
+
+
+WARNED = {
+    "resized": lambda t: t.add(t.ones(2), 1, out=t.ones(3)),
+    "not resized": lambda t: t.add(t.ones(2), 1, out=t.ones(0)),
+    "factories resize": lambda t: t.zeros(4, out=t.ones(2, 2)),
+    "meshgrid": lambda t: t.meshgrid(t.ones(2)),
+    "range": lambda t: t.range(0, 2),
+}
+
+
+@pytest.mark.parametrize("name", WARNED)
+def test_a_warning_says_what_pytorch_changes(name):
+    counts = []
+    for module in (plugrad, torch):
+        module.set_warn_always(True)  # PyTorch gives some of them once in a process
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            WARNED[name](module)
+        module.set_warn_always(False)
+        counts.append(len(caught))
+    assert counts[0] == counts[1]
