@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import is_channels_last
+from plugrad.extend import is_channels_last, new_memory
 
 _RANKS = {plugrad.channels_last: 4, plugrad.channels_last_3d: 5}
 
@@ -14,10 +14,11 @@ def empty(xp, shape, dtype, memory_format=None):
         raise RuntimeError("unsupported memory format option Preserve: there is no tensor to follow; use empty_like")
     rank = _RANKS.get(memory_format)
     if rank is None:
-        return xp.empty(shape, dtype)
+        return new_memory(xp.empty(shape, dtype))
     if len(shape) != rank:
         raise RuntimeError(f"required rank {rank} tensor to use {str(memory_format)[6:]} format")
-    return xp.empty((shape[0], *shape[2:], shape[1]), dtype).transpose((0, rank - 1, *range(1, rank - 1)))
+    last = new_memory(xp.empty((shape[0], *shape[2:], shape[1]), dtype))
+    return last.transpose((0, rank - 1, *range(1, rank - 1)))
 
 
 def preserves(memory_format) -> bool:

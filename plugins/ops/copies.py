@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, factory, hookimpl, op
+from plugrad.extend import Op, axes, collect, composite, factory, hookimpl, new_memory, op
 
 from . import shape, splitting, strided, views
 
@@ -214,7 +214,7 @@ def empty_permuted(xp, size, physical_layout, *, dtype):
     if len(set(physical_layout)) != len(size):
         raise RuntimeError("Duplicate dim not allowed")
     order = sorted(range(len(size)), key=physical_layout.__getitem__)
-    return xp.empty([size[d] for d in physical_layout], dtype).transpose(order)
+    return new_memory(xp.empty([size[d] for d in physical_layout], dtype)).transpose(order)
 
 
 @empty_permuted.samples

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 
-from plugrad.extend import Op, collect, composite, factory, get_default_dtype, hookimpl, is_integer
+from plugrad.extend import Op, collect, composite, factory, get_default_dtype, hookimpl, is_integer, new_memory
 
 from . import _memory_formats
 from ._checks import fitted
@@ -126,7 +126,7 @@ def empty_strided(xp, size, stride, *, dtype):
             f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
         )
     reach = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if 0 not in size else 0
-    memory = xp.empty(reach, dtype)
+    memory = new_memory(xp.empty(reach, dtype))
     return xp.lib.stride_tricks.as_strided(memory, size, tuple(s * memory.itemsize for s in stride))
 
 
@@ -237,8 +237,9 @@ def progression(start, end, step, integral, inclusive=False):
 def closed_range(xp, start, end, step=1, *, dtype):
     """Numbers from `start` to `end`, both included; `arange` is preferred.
 
-    >>> import plugrad as torch
-    >>> torch.range(1, 3)
+    >>> import warnings, plugrad as torch
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     torch.range(1, 3)
     tensor([1., 2., 3.])
     """
     warnings.warn(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from plugrad.extend import Op, collect, composite, hookimpl, op
+from plugrad.extend import Op, collect, composite, hookimpl, new_memory, op
 
 
 @composite(at=("unravel_index",))
@@ -68,11 +68,11 @@ def nonzero_static_samples(make):
 
 @op(at=())
 def fit_size(xp, input, size):
-    """The elements laid out anew in `size`: cut off, or followed by zeros."""
+    """The elements laid out anew in `size`: cut off, or followed by zeros, or by what new memory is filled with."""
     flat = input.reshape(-1)
     count = prod(size)
     if count > flat.size:
-        flat = xp.concatenate([flat, xp.zeros(count - flat.size, flat.dtype)])
+        flat = xp.concatenate([flat, new_memory(xp.zeros(count - flat.size, flat.dtype))])
     return flat[:count].reshape(size)
 
 

@@ -4,6 +4,7 @@ import contextlib
 import enum
 
 from plugrad import Generator, Tensor, amp, is_grad_enabled
+from plugrad.extend import choose_memory, chosen_memory
 from plugrad.nn import Parameter
 from plugrad.overrides import DisableTorchFunctionSubclass
 
@@ -51,6 +52,16 @@ def _log_api_usage_once(event) -> None:
 
 def _get_tracing_state() -> None:
     """Return None: no tracer records the ops of a program."""
+
+
+def _get_deterministic_fill_uninitialized_memory() -> bool:
+    """Return `torch.utils.deterministic.fill_uninitialized_memory`."""
+    return chosen_memory("fill")
+
+
+def _set_deterministic_fill_uninitialized_memory(value) -> None:
+    """Set `torch.utils.deterministic.fill_uninitialized_memory`."""
+    choose_memory(fill=bool(value))
 
 
 __all__ = [

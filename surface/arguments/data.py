@@ -77,13 +77,15 @@ def _storage(data, dtype):
         return None
     of = getattr(data, "dtype", None)
     if of is None:
-        return numpy.array(data.tolist(), numpy.uint8).view((dtype or dtypes.int64).numpy)
+        wanted = (dtype or dtypes.int64).numpy
+        content = numpy.array(data.tolist(), numpy.uint8)
+        return content[: data.nbytes() // wanted.itemsize * wanted.itemsize].view(wanted)
     if dtype is not None and dtype is not of:
         raise RuntimeError(
             f"Expected a Storage of type {dtype._label} or an UntypedStorage, but got {of._label}; write "
             f"torch.tensor(storage).to({dtype})"
         )
-    return numpy.array(data)
+    return data._tensor()._data.copy()
 
 
 def _plain(item, kinds, above):

@@ -13,6 +13,7 @@ from plugrad.backends.accelerators import accelerator, set_accelerator
 from plugrad.backends.cpu_fallback import FallbackWarning, MissingKernelError, fallback, fallbacks, no_fallback
 from plugrad.backends.switches import Switches, disable_global_flags, flags_frozen, of_attention
 from plugrad.backends.warned_once import is_warn_always_enabled, set_warn_always, warn_once
+from plugrad.extend import choose_memory
 
 __all__ = [
     "FallbackWarning", "MissingKernelError", "accelerator", "are_deterministic_algorithms_enabled", "cuda", "cudnn",
@@ -28,8 +29,19 @@ _deterministic = {"mode": False, "warn_only": False}
 
 @checked(mode="bool", warn_only="bool")
 def use_deterministic_algorithms(mode, *, warn_only=False) -> None:
-    """Note the choice: results depend on nothing but inputs and seeds either way."""
+    """Note the choice: results depend on nothing but inputs and seeds either way.
+
+    While it is on, `empty` and its like are filled with NaN or the largest integer, unless
+    `torch.utils.deterministic.fill_uninitialized_memory` is False.
+
+    >>> import plugrad as torch
+    >>> torch.use_deterministic_algorithms(True)
+    >>> torch.empty(2)
+    tensor([nan, nan])
+    >>> torch.use_deterministic_algorithms(False)
+    """
     _deterministic.update(mode=mode, warn_only=warn_only)
+    choose_memory(deterministic=mode)
 
 
 def are_deterministic_algorithms_enabled() -> bool:

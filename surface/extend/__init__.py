@@ -25,6 +25,7 @@ from plugrad.dispatch.op import Op
 from plugrad.extend.derived import layer, legacy_reduction, loss, loss_modules
 from plugrad.extend.formulas import complement, conj, keep_dims, multilinear
 from plugrad.extend.hooks import OpHook
+from plugrad.extend.new_memory import choose_memory, chosen_memory, new_memory
 from plugrad.extend.scipy_modules import scipy_of
 from plugrad.extend.session import register, unregister
 from plugrad.extend.symbolic import SymbolicBackend
@@ -41,11 +42,12 @@ from plugrad.tensor.tensor import from_raw
 
 __all__ = [
     "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "OpCall", "OpHook", "Optimizer",
-    "PLUGRAD_API", "Parameter", "SymbolicBackend", "axes", "binary", "broadcast_shapes", "collect", "complement",
-    "composite", "conj", "dtype_of", "elementwise", "factory", "from_raw", "get_default_dtype", "hookimpl",
+    "PLUGRAD_API", "Parameter", "SymbolicBackend", "axes", "binary", "broadcast_shapes", "choose_memory",
+    "chosen_memory", "collect", "complement", "composite", "conj", "dtype_of", "elementwise", "factory", "from_raw",
+    "get_default_dtype", "hookimpl",
     "is_basic_index", "is_channels_last", "is_differentiable", "is_floating", "is_half", "is_integer", "is_integral",
     "is_single_or_double", "keep_dims", "kernel_for", "layer",
-    "legacy_reduction", "loss", "loss_modules", "multilinear", "op", "reduction", "register",
+    "legacy_reduction", "loss", "loss_modules", "multilinear", "new_memory", "op", "reduction", "register",
     "refusing_random", "rng", "scipy_of", "tidy_index", "type_of", "unary", "unregister", "view",
 ]  # fmt: skip
 

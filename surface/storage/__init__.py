@@ -6,13 +6,21 @@ What is written through a storage counts as written in place, for autograd too.
 
 from __future__ import annotations
 
-from plugrad.storage.typed import CLASSES, TypedStorage, _LegacyStorage, storage_class
+from plugrad.storage.typed import (
+    CLASSES,
+    TypedStorage,
+    _dtype_to_storage_type_map,
+    _LegacyStorage,
+    _storage_type_to_dtype_map,
+    storage_class,
+)
 from plugrad.storage.untyped import UntypedStorage, memory_of, tensor_over
 
 globals().update(CLASSES)
 Storage = CLASSES["FloatStorage"]
 
 __all__ = [
-    "Storage", "TypedStorage", "UntypedStorage", "_LegacyStorage", "memory_of", "storage_class",
+    "Storage", "TypedStorage", "UntypedStorage", "_LegacyStorage", "_dtype_to_storage_type_map",
+    "_storage_type_to_dtype_map", "memory_of", "storage_class",
     "tensor_over", *CLASSES,
 ]  # fmt: skip

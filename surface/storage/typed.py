@@ -30,6 +30,16 @@ def _warn(stacklevel=4) -> None:
     )
 
 
+def _dtype_to_storage_type_map() -> dict:
+    """Return the names of the classes of storages by dtype."""
+    return {getattr(plugrad, element): name for name, element in _TYPES.items()}
+
+
+def _storage_type_to_dtype_map() -> dict:
+    """Return the dtypes by the names of the classes of storages."""
+    return {name: dtype for dtype, name in _dtype_to_storage_type_map().items()}
+
+
 def storage_class(dtype, device="cpu"):
     """Return the class such as `FloatStorage` of a dtype."""
     name = next((name for name, element in _TYPES.items() if getattr(plugrad, element) is dtype), None)
@@ -153,6 +163,7 @@ class TypedStorage:
     # ------------------------------------------------------------------------------------------ elements
 
     def _place(self, index):
+        self._untyped_storage._readable()
         if not _integer(index):
             raise RuntimeError(f"can't index a {type(self)} with {type(index)}")
         if not -self.size() <= index < self.size():
@@ -162,9 +173,11 @@ class TypedStorage:
     def __getitem__(self, index):
         if isinstance(index, slice):
             raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
-        return self._tensor()[self._place(index)].item()
+        place = self._place(index)
+        return self._tensor()[place].item()
 
     def __setitem__(self, index, value):
+        self._untyped_storage._readable()
         where = index if isinstance(index, slice) else self._place(index)
         with plugrad.no_grad():
             self._tensor()[where] = value
@@ -174,10 +187,13 @@ class TypedStorage:
 
     def tolist(self) -> list:
         """Return the elements as numbers."""
+        self._untyped_storage._readable()
         return self._tensor().tolist()
 
     def __array__(self, dtype=None, copy=None):
         return self._tensor().numpy().__array__(dtype)
+
+    _getitem, _setitem = __getitem__, __setitem__
 
     def fill_(self, value):
         """Set every element; return the storage."""
@@ -222,6 +238,8 @@ class TypedStorage:
     def __deepcopy__(self, memo):
         return self._over(self._untyped_storage.__deepcopy__(memo))
 
+    _deepcopy = __deepcopy__
+
     def new(self):
         """Return an empty storage of the same dtype and device."""
         return self._over(self._untyped_storage.new())
@@ -244,6 +262,8 @@ class TypedStorage:
     def __getattr__(self, name):
         if name in _DELEGATED:
             return getattr(self._untyped_storage, name)
+        if name in ("_is_shared", "_share_memory_"):
+            return getattr(self._untyped_storage, name[1:])
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @classmethod
@@ -261,7 +281,10 @@ class TypedStorage:
         return TypedStorage(wrap_storage=memory, dtype=dtype, _internal=True)
 
 
-_DELEGATED = frozenset({"get_device", "is_shared", "is_pinned", "share_memory_", "pin_memory", "resizable", "is_cpu"})
+_DELEGATED = frozenset({
+    "_share_fd_cpu_", "_share_filename_cpu_", "_write_file", "get_device", "is_cpu", "is_pinned", "is_shared",
+    "pin_memory", "resizable", "share_memory_",
+})  # fmt: skip
 
 install_casts(TypedStorage)
 
@@ -290,7 +313,7 @@ class _LegacyStorage(TypedStorage, metaclass=_LegacyStorageMeta):
 
     def __new__(cls, *args, wrap_storage=None, device=None, _internal=False, **others):
         if cls._type_of_class is None:
-            raise TypeError("Only child classes of _LegacyStorage can be instantiated")
+            raise RuntimeError("Only child classes of _LegacyStorage can be instantiated")
         if cls._device_type == "cuda" and not plugrad.cuda.is_available():
             raise AssertionError("Torch not compiled with CUDA enabled: there is no CUDA device here")
         if others or len(args) > 1:

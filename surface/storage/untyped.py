@@ -121,7 +121,21 @@ class UntypedStorage:
 
     def share_memory_(self):
         """Return the storage itself: there is no other process to share it with."""
+        if self.device.type == "meta":
+            raise RuntimeError("share_memory_: only available on CPU, not on the meta device, which has no memory")
         return self
+
+    def _share_fd_cpu_(self, *args):
+        self.share_memory_()
+        raise NotImplementedError("memory of plugrad's is that of one process: send bytes(storage) to another one")
+
+    _share_filename_cpu_ = _share_fd_cpu_
+
+    def _write_file(self, file, is_real_file, save_size, element_size):
+        content = bytes(self._bytes.cpu().numpy())
+        if save_size:
+            file.write((len(content) // element_size).to_bytes(8, "little"))
+        file.write(content)
 
     def pin_memory(self, device="cuda"):
         """Return the storage itself: host memory is never pinned."""
@@ -157,6 +171,7 @@ class UntypedStorage:
             part = object.__new__(type(self))
             part._bytes, part._root, part._lent = self._bytes[start : max(start, stop)], self._root, True
             return part
+        self._readable()
         return self._bytes[self._place(index)].item()
 
     def __setitem__(self, index, value):
@@ -166,8 +181,13 @@ class UntypedStorage:
     def __iter__(self):
         return iter(self.tolist())
 
+    def _readable(self):
+        if self._bytes.is_meta:
+            raise NotImplementedError("Not available for 'meta' device type: it has no memory")
+
     def tolist(self) -> list:
         """Return the bytes as numbers."""
+        self._readable()
         return self._bytes.tolist()
 
     def fill_(self, value):

@@ -2,6 +2,23 @@
 
 from __future__ import annotations
 
-# PyTorch fills the memory of `empty` with NaN where ops have to be deterministic and this is True. The attribute is
-# here for programs that set it: what `empty` returns is never read by an op of plugrad's own.
-fill_uninitialized_memory = True
+import sys
+import types
+
+from plugrad.extend import choose_memory, chosen_memory
+
+
+class _Module(types.ModuleType):
+    @property
+    def fill_uninitialized_memory(self) -> bool:
+        """Whether `empty` and its like hold NaN, or the largest integer, while ops have to be deterministic."""
+        return chosen_memory("fill")
+
+    @fill_uninitialized_memory.setter
+    def fill_uninitialized_memory(self, value):
+        if not isinstance(value, bool):
+            raise RuntimeError(f"expected a bool, but got {type(value)}; write True or False")
+        choose_memory(fill=value)
+
+
+sys.modules[__name__].__class__ = _Module

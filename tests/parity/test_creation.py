@@ -143,3 +143,52 @@ def test_a_warning_says_what_pytorch_changes(name):
         module.set_warn_always(False)
         counts.append(len(caught))
     assert counts[0] == counts[1]
+
+
+FILLED = {
+    "empty": lambda t: t.empty(3),
+    "integers": lambda t: t.empty(3, dtype=t.uint8),
+    "bool": lambda t: t.empty(3, dtype=t.bool),
+    "like": lambda t: t.empty_like(t.ones(2, 3).t()),
+    "strided": lambda t: t.empty_strided((2, 2), (1, 2)),
+    "permuted": lambda t: t.empty_permuted((2, 3), (1, 0)),
+    "new": lambda t: t.ones(2).new_empty(2, dtype=t.complex64),
+    "resized": lambda t: t.ones(2).resize_(4),
+    "channels last": lambda t: t.empty(1, 2, 2, 1, memory_format=t.channels_last),
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_new_memory_is_filled_where_ops_are_deterministic(name):
+    results = []
+    for module in (plugrad, torch):
+        module.use_deterministic_algorithms(True)
+        try:
+            results.append(outcome(FILLED[name], module))
+            module.utils.deterministic.fill_uninitialized_memory = False
+            assert module._C._get_deterministic_fill_uninitialized_memory() is False
+        finally:
+            module.utils.deterministic.fill_uninitialized_memory = True
+            module.use_deterministic_algorithms(False)
+    assert repr(results[0]) == repr(results[1])
+
+
+STORAGES = {
+    "read of meta": lambda t: t.empty(2, device="meta").storage()[0],
+    "list of meta": lambda t: t.empty(2, device="meta").untyped_storage().tolist(),
+    "shared of meta": lambda t: t.empty(2, device="meta").storage().share_memory_(),
+    "copied of meta": lambda t: t.empty(2, device="meta").storage().cpu(),
+    "class without dtype": lambda t: t.storage._LegacyStorage(),
+}
+
+
+@pytest.mark.parametrize("name", STORAGES)
+def test_storages_without_memory_refuse_what_pytorchs_refuse(name):
+    assert outcome(STORAGES[name], plugrad) == outcome(STORAGES[name], torch)
+
+
+def test_classes_of_storages_are_found_by_dtype():
+    for module in (plugrad, torch):
+        names = module.storage._dtype_to_storage_type_map()
+        assert names[module.float32] == "FloatStorage" and names[module.bfloat16] == "BFloat16Storage"
+        assert module.storage._storage_type_to_dtype_map()["LongStorage"] is module.int64

@@ -1,0 +1,35 @@
+"""Memory that was just allocated: what stands in it where results have to be deterministic."""
+
+from __future__ import annotations
+
+import numpy
+
+from plugrad.devices.dtypes import is_differentiable
+
+_chosen = {"deterministic": False, "fill": True}
+_filling: list = []  # not empty while both are chosen: the quickest thing to ask
+
+
+def choose_memory(**choices) -> None:
+    """Note whether ops have to be deterministic (`deterministic=`), and new memory filled in that case (`fill=`)."""
+    _chosen.update(choices)
+    _filling[:] = [True] if all(_chosen.values()) else []
+
+
+def chosen_memory(name: str) -> bool:
+    """Return what `choose_memory` was last told."""
+    return _chosen[name]
+
+
+def new_memory(array):
+    """Return an array that nobody has written yet, filled with NaN or the largest integer if that is chosen.
+
+    >>> import numpy
+    >>> array = numpy.zeros(2)
+    >>> new_memory(array) is array
+    True
+    """
+    if _filling:
+        kind = array.dtype.kind
+        array[...] = numpy.nan if is_differentiable(array.dtype) else kind == "b" or numpy.iinfo(array.dtype).max
+    return array
