@@ -255,8 +255,12 @@ def cartesian_prod(F, tensors):
 
 
 @meshgrid.samples
+def meshgrid_samples(make):
+    yield make.args(make(2), make(3), indexing="ij")
+
+
 @cartesian_prod.samples
-def grid_samples(make):
+def cartesian_prod_samples(make):
     yield make(2), make(3)
 
 

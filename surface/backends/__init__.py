@@ -29,7 +29,7 @@ _deterministic = {"mode": False, "warn_only": False}
 
 @checked(mode="bool", warn_only="bool")
 def use_deterministic_algorithms(mode, *, warn_only=False) -> None:
-    """Note the choice: results depend on nothing but inputs and seeds either way.
+    """Note the choice: results depend on inputs and seeds alone either way.
 
     While it is on, `empty` and its like are filled with NaN or the largest integer, unless
     `torch.utils.deterministic.fill_uninitialized_memory` is False.

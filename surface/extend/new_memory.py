@@ -11,7 +11,10 @@ _filling: list = []  # not empty while both are chosen: the quickest thing to as
 
 
 def choose_memory(**choices) -> None:
-    """Note whether ops have to be deterministic (`deterministic=`), and new memory filled in that case (`fill=`)."""
+    """Note whether new memory is to be filled.
+
+    It is while ops have to be deterministic (`deterministic=True`) and it is wanted then (`fill=True`, the default).
+    """
     _chosen.update(choices)
     _filling[:] = [True] if all(_chosen.values()) else []
 
@@ -22,7 +25,9 @@ def chosen_memory(name: str) -> bool:
 
 
 def new_memory(array):
-    """Return an array that nobody has written yet, filled with NaN or the largest integer if that is chosen.
+    """Return an array just allocated, filled where that is chosen.
+
+    What it is filled with is NaN, or the largest integer.
 
     >>> import numpy
     >>> array = numpy.zeros(2)
