@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import plugrad
 from plugrad.sparse.creation import (
+    _validate_sparse_compressed_tensor_args,
+    _validate_sparse_coo_tensor_args,
     from_parts,
     sparse_bsc_tensor,
     sparse_bsr_tensor,
@@ -32,11 +34,12 @@ from plugrad.sparse.products import (
     take_rows,
 )  # fmt: skip
 from plugrad.sparse.resizing import resize_as_sparse_
-from plugrad.sparse.rules import sparse_mask
+from plugrad.sparse.rules import _sparse_broadcast_to, sparse_mask
 from plugrad.sparse.tensors import LAYOUTS, rebuild
 
 __all__ = [
     "SparseSemiStructuredTensor", "SparseSemiStructuredTensorCUSPARSELT", "SparseSemiStructuredTensorCUTLASS", "addmm",
+    "_sparse_broadcast_to", "_validate_sparse_compressed_tensor_args", "_validate_sparse_coo_tensor_args",
     "as_sparse_gradcheck", "check_sparse_tensor_invariants", "from_parts", "hspmm", "log_softmax", "mm", "rebuild",
     "resize_as_sparse_", "sampled_addmm", "smm", "softmax", "solve", "sparse_bsc", "sparse_bsc_tensor", "sparse_bsr",
     "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo", "sparse_coo_tensor", "sparse_csc",
@@ -92,6 +95,15 @@ SparseSemiStructuredTensor = _absent("SparseSemiStructuredTensor", _HALF)
 SparseSemiStructuredTensorCUTLASS = _absent("SparseSemiStructuredTensorCUTLASS", _HALF)
 SparseSemiStructuredTensorCUSPARSELT = _absent("SparseSemiStructuredTensorCUSPARSELT", _HALF)
 spsolve = solve = _absent("spsolve", "PyTorch has it on CUDA only; write torch.linalg.solve(A.to_dense(), B)")
-as_sparse_gradcheck = _absent(
-    "as_sparse_gradcheck", "check the function of the values: gradcheck(lambda v: f(sparse_coo_tensor(i, v)), v)"
-)
+
+
+def as_sparse_gradcheck(gradcheck):
+    """Return gradcheck itself: it takes sparse inputs.
+
+    >>> import plugrad as torch
+    >>> check = torch.sparse.as_sparse_gradcheck(torch.autograd.gradcheck)
+    >>> x = torch.eye(2, dtype=torch.float64).to_sparse().requires_grad_()
+    >>> check(lambda x: x * 3, x, masked=True)
+    True
+    """
+    return gradcheck

@@ -183,6 +183,18 @@ def sparse_compressed_tensor(
     return _compressed_tensor(name, compressed_indices, plain_indices, values, size, dtype, device, requires_grad)
 
 
+def _validate_sparse_coo_tensor_args(indices, values, size, is_coalesced=None, check_pinning=None) -> None:
+    """Raise what `sparse_coo_tensor` raises for these arguments."""
+    sparse_coo_tensor(indices.detach(), values.detach(), size)
+
+
+def _validate_sparse_compressed_tensor_args(
+    compressed_indices, plain_indices, values, size, layout, check_pinning=None
+) -> None:
+    """Raise what `sparse_compressed_tensor` raises for these arguments."""
+    sparse_compressed_tensor(compressed_indices, plain_indices, values.detach(), size, layout=layout)
+
+
 def _no_blocks(*args, **kwargs):
     """Raise NotImplementedError: there are no sparse tensors in blocks."""
     raise NotImplementedError("sparse tensors in blocks (BSR, BSC) don't exist here: write sparse_csr_tensor")

@@ -216,7 +216,7 @@ def spdiags(diagonals, offsets, shape, layout=None):
         raise RuntimeError("Offset tensor contains duplicate values")
     if len(shape) != 2:
         raise RuntimeError("Output shape must be 2d")
-    indices, places = [], []
+    indices, places = [numpy.zeros((2, 0), numpy.int64)], [numpy.zeros(0, numpy.int64)]
     for i, offset in enumerate(numbers):
         columns = numpy.arange(max(offset, 0), min(shape[1], shape[0] + offset, rows.shape[1]))
         indices.append(numpy.stack([columns - offset, columns]))

@@ -153,12 +153,41 @@ def mul(input, other):
         values = picked(other.expand(tuple(input.shape)), input._data)
         return build(values_of(input) * values, input._data.pattern())
     if tuple(input.shape) != tuple(other.shape):
-        raise RuntimeError(f"mul: operands have incompatible sizes: {list(input.shape)}, {list(other.shape)}")
+        try:
+            shape = plugrad.broadcast_shapes(tuple(input.shape), tuple(other.shape))
+        except RuntimeError:
+            sizes = f"{list(input.shape)}, {list(other.shape)}"
+            raise RuntimeError(f"mul: operands have incompatible sizes: {sizes}") from None
+        input, other = _sparse_broadcast_to(input, shape), _sparse_broadcast_to(other, shape)
     layout, input, other = input.layout, coalesce(input), coalesce(other)
     _, mine, theirs = numpy.intersect1d(input._data.place(), other._data.place(), True, True)
     pattern = SparseArray(input._data.indices[:, mine], None, input.shape, True)
     product = values_of(input)[from_raw(mine)] * values_of(other)[from_raw(theirs)]
     return creation.to_sparse(build(product, pattern), layout=layout)
+
+
+@rule("_sparse_broadcast_to")
+def _sparse_broadcast_to(input, size):
+    """Return a sparse tensor broadcast to a shape: its entries are repeated."""
+    size = tuple(size)
+    if tuple(input.shape) == size:
+        return input
+    input = creation.to_sparse(input)
+    indices, values, count = input._data.indices, values_of(input), input.sparse_dim()
+    added = len(size) - input.ndim
+    plugrad.broadcast_shapes(tuple(input.shape), size)
+    dense = size[added + count :]
+    values = values.expand(values.shape[0], *dense)
+    lead = numpy.zeros((added, indices.shape[1]), numpy.int64)
+    rows = numpy.concatenate([lead, indices])
+    for d, n in enumerate(size[: added + count]):
+        if d >= added and input.shape[d - added] == n:
+            continue
+        many = rows.shape[1]
+        rows = numpy.repeat(rows, n, 1)
+        rows[d] = numpy.tile(numpy.arange(n), many)
+        values = values.repeat_interleave(n, 0)
+    return build(values, SparseArray(rows, None, size))
 
 
 @rule("div", "true_divide", "divide", "__truediv__", "div_rounded")

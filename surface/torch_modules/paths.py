@@ -88,6 +88,9 @@ PRIVATE = {
     "jit._script_if_tracing": "plugrad.jit.script_if_tracing",
     "autograd._profiler_enabled": "plugrad.torch_modules.profiler._profiler_enabled",
     "_shape_as_tensor": "plugrad.native._shape_as_tensor",
+    **{name: f"plugrad.sparse.{name}" for name in (
+        "_sparse_broadcast_to", "_validate_sparse_compressed_tensor_args", "_validate_sparse_coo_tensor_args",
+    )},
     **{f"_{name}": f"plugrad.native.checks._{name}" for name in (
         "assert", "assert_async", "check", "check_index", "check_is_size", "check_not_implemented", "check_tensor_all",
         "check_tensor_all_with", "check_type", "check_value", "check_with",

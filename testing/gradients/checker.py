@@ -22,6 +22,7 @@ from plugrad.testing.gradients.flat import NOTHING_TO_CHECK, FlatFunction, Misfi
 from plugrad.testing.gradients.jacobian import Comparison
 from plugrad.testing.gradients.layouts import differs, in_other_layout
 from plugrad.testing.gradients.precision import agreement
+from plugrad.testing.gradients.sparse_inputs import densified
 from plugrad.testing.gradients.transforms import ForwardComparison, batched_backward, batched_forward
 from plugrad.testing.gradients.unregistered import named_parameters, used, widened
 from plugrad.testing.gradients.verdict import (
@@ -237,7 +238,7 @@ def gradcheck(
         check_forward_ad: `func.jvp`, forward mode by two reverse passes, must agree with the slopes as well.
         check_batched_forward_grad: `func.vmap` over `func.jvp`, too; asks for `check_forward_ad`.
         check_backward_ad: False checks forward mode alone.
-        masked: accepted; it concerns sparse inputs, and there are none here.
+        masked: of a sparse input only the elements that it stores are variables; else all of its elements are.
 
     Raises GradcheckError when a gradient is wrong or cannot be judged, ValueError when nothing requires grad, and
     AssertionError for arguments that exclude each other.
@@ -258,7 +259,7 @@ def gradcheck(
         fast=fast_mode, backward=check_backward_ad, forward=check_forward_ad, batched=check_batched_grad,
         batched_forward=check_batched_forward_grad,
     )  # fmt: skip
-    verdict = _verdict(func, inputs, options)
+    verdict = _verdict(*densified(func, inputs, masked), options)
     if raise_exception and not verdict:
         raise GradcheckError(verdict.message)
     return bool(verdict)
@@ -298,6 +299,7 @@ def gradgradcheck(
     >>> gradgradcheck(torch.exp, (x,))
     True
     """
+    func, inputs = densified(func, inputs, masked)
     gradient, arguments = gradient_function(func, inputs, grad_outputs, noncontiguous=gen_non_contig_grad_outputs)
     return gradcheck(
         gradient,

@@ -79,3 +79,40 @@ def test_gradients_pass_through_tensors_without_dimensions_and_products_in_batch
         T.bmm(batch, dense).square().sum().backward()
         grads[T] = [x.grad.tolist(), dense.grad.tolist(), batch.grad.to_dense().tolist()]
     assert grads[torch] == grads[plugrad]
+
+
+@pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr", "sparse_csc"])
+@pytest.mark.parametrize("masked", [True, False])
+def test_gradcheck_takes_sparse_inputs(layout, masked):
+    x = plugrad.tensor([[0, 1.5, 0], [2, 0, -1]], dtype=plugrad.float64).to_sparse(layout=getattr(plugrad, layout))
+    x.requires_grad_()
+    w = plugrad.arange(6.0, dtype=plugrad.float64).reshape(3, 2).requires_grad_()
+    check = plugrad.sparse.as_sparse_gradcheck(plugrad.autograd.gradcheck)
+    assert check(plugrad.sparse.mm, (x, w), masked=masked)
+    with pytest.raises(RuntimeError, match="Jacobian mismatch"):
+        check(lambda x, w: plugrad.sparse.mm(x, w.detach()), (x, w), masked=masked)
+
+
+def test_gradcheck_densifies_sparse_results():
+    x = plugrad.tensor([[0, 1.5], [2, 0]], dtype=plugrad.float64).to_sparse().requires_grad_()
+    assert plugrad.autograd.gradcheck(lambda x: x * x, x, masked=True)
+    assert plugrad.autograd.gradgradcheck(lambda x: x * x, x, masked=True)
+
+
+def test_products_of_sparse_tensors_broadcast():
+    a, b = plugrad.tensor([[0, 1.5], [2, 3]]), plugrad.tensor([[1.0, 0]])
+    assert plugrad.equal((a.to_sparse() * b.to_sparse()).to_dense(), a * b)
+    assert plugrad.equal(plugrad._sparse_broadcast_to(b.to_sparse(), (3, 2, 2)).to_dense(), b.expand(3, 2, 2))
+    with pytest.raises(RuntimeError, match="incompatible sizes"):
+        a.to_sparse() * plugrad.ones(3).to_sparse()
+
+
+def test_arguments_of_sparse_tensors_are_validated_without_making_one():
+    values = plugrad.ones(1)
+    assert plugrad._validate_sparse_coo_tensor_args(plugrad.tensor([[1]]), values, (2,)) is None
+    with pytest.raises(RuntimeError, match="size is inconsistent with indices"):
+        plugrad._validate_sparse_coo_tensor_args(plugrad.tensor([[5]]), values, (2,))
+    with pytest.raises(RuntimeError):
+        plugrad._validate_sparse_compressed_tensor_args(
+            plugrad.tensor([1, 1]), plugrad.tensor([0]), values, (1, 2), plugrad.sparse_csr
+        )
