@@ -25,6 +25,7 @@ OPTIONS = {  # keyword of a decorator: what it says
         "another shape"
     ),
     "node": "the name of its nodes in the graph, as `grad_fn` shows it, or a function that gives one",
+    "eight_bits": "True: the kernel takes floats of eight bits, which it moves or compares; all others refuse them",
     "complex": (
         "False: complex inputs are refused; True: they have gradients, too (most formulas then need "
         "`conj`); None: values are computed, and gradients refused"

@@ -980,6 +980,11 @@ float: _p.dtype
 float16: _p.dtype
 float32: _p.dtype
 float64: _p.dtype
+float8_e4m3fn: _p.dtype
+float8_e4m3fnuz: _p.dtype
+float8_e5m2: _p.dtype
+float8_e5m2fnuz: _p.dtype
+float8_e8m0fnu: _p.dtype
 def float_power(input: _p.Tensor | _b.complex | _p.Tensor, exponent: _p.Tensor | _b.complex | _p.Tensor, *, out: _t.Any = ...) -> _p.Tensor: ...
 def floor(input: _p.Tensor, *, out: _p.Tensor | None = ...) -> _p.Tensor: ...
 def floor_divide(input: _p.Tensor | _b.complex, other: _p.Tensor | _b.complex, *, out: _p.Tensor | None = ...) -> _p.Tensor: ...

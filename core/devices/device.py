@@ -158,7 +158,7 @@ class TensorType:
 
     __slots__ = (
         "device", "dtype", "np", "xp", "array_type", "backend", "symbolic", "constants", "plain", "home", "rare",
-        "is_differentiable", "is_open", "_variant", "_opened",
+        "is_differentiable", "is_limited", "is_open", "_variant", "_opened",
     )  # fmt: skip
 
     def __init__(self, place: device, element: dtypes.dtype, plain: TensorType | None = None, is_open=False):
@@ -169,6 +169,7 @@ class TensorType:
         self.xp, self.array_type, self.symbolic = self.backend.xp, self.backend.array_type, self.backend.symbolic
         self.rare = self.symbolic or self.home is self  # whether every call takes the general path
         self.is_differentiable = element.is_floating_point or element.is_complex
+        self.is_limited = element.is_complex or element in dtypes.EIGHT_BITS  # whether not every op takes it
         # Python numbers as 0-d arrays; with bool any number gives another dtype
         self.constants = None if element is dtypes.bool else _Integers() if dtypes.is_integral(self.np) else {}
 

@@ -15,8 +15,8 @@ class dtype:
     """The type of a tensor's elements, such as `torch.float32`.
 
     There is one object per type, made here and never by users. `numpy` is the matching NumPy dtype; reading
-    it raises NotImplementedError for `complex32`, which NumPy lacks. That of `bfloat16` is ml_dtypes', which is
-    imported at that moment.
+    it raises NotImplementedError for `complex32`, which NumPy lacks. Those of `bfloat16` and of floats of eight bits
+    are ml_dtypes', which is imported at that moment.
 
     >>> import plugrad as torch
     >>> torch.float32, torch.float32.itemsize, torch.half is torch.float16
@@ -42,7 +42,7 @@ class dtype:
             )
         import ml_dtypes
 
-        np_dtype = numpy.dtype(ml_dtypes.bfloat16)
+        np_dtype = numpy.dtype(getattr(ml_dtypes, self.name))
         object.__setattr__(self, "numpy", np_dtype)
         _from_numpy[np_dtype] = self
         return np_dtype
@@ -73,7 +73,7 @@ class dtype:
         """
         if self.is_complex:
             return self
-        if not self.is_floating_point:
+        if self not in _COMPLEX_OF:
             raise RuntimeError(f"Unknown Complex ScalarType for {self._label}; convert to torch.float32 first")
         return _COMPLEX_OF[self]
 
@@ -86,11 +86,11 @@ def _make(name: str, label: str, category: int, itemsize: int) -> dtype:
         "itemsize": itemsize,
         "is_floating_point": category == _FLOAT,
         "is_complex": category == _COMPLEX,
-        "is_signed": category > _BOOL and not name.startswith("u"),
+        "is_signed": category > _BOOL and not name.startswith(("u", "float8_e8")),
         "_category": category,
         "_label": label,
     }
-    if name not in ("bfloat16", "complex32"):
+    if name not in ("bfloat16", "complex32") and not name.startswith("float8"):
         values["numpy"] = numpy.dtype(name)
     for key, value in values.items():
         object.__setattr__(self, key, value)
@@ -113,6 +113,10 @@ uint16 = _make("uint16", "UInt16", _INTEGER, 2)
 uint32 = _make("uint32", "UInt32", _INTEGER, 4)
 uint64 = _make("uint64", "UInt64", _INTEGER, 8)
 bool_ = _make("bool", "Bool", _BOOL, 1)
+# Floats of eight bits keep weights and states small; nothing is computed with them.
+_LAYOUTS = ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu")
+EIGHT_BITS = [_make(f"float8_{layout}", f"Float8_{layout}", _FLOAT, 1) for layout in _LAYOUTS]
+globals().update({each.name: each for each in EIGHT_BITS})
 
 ALL: dict[str, dtype] = {name: value for name, value in list(globals().items()) if isinstance(value, dtype)}
 ALL.update(bool=bool_, int=int32, float=float32)
@@ -124,7 +128,8 @@ SCALAR: dict[type, dtype] = {bool: bool_, int: int64, float: float64, complex: c
 _REAL = {complex32: float16, complex64: float32, complex128: float64}
 _COMPLEX_OF = {float16: complex32, bfloat16: complex64, float32: complex64, float64: complex128}
 _WIDE_UNSIGNED = frozenset((uint16, uint32, uint64))
-_from_numpy = {each.numpy: each for each in ALL.values() if each not in (bfloat16, complex32)}
+_OF_ML_DTYPES = (bfloat16, *EIGHT_BITS)
+_from_numpy = {each.numpy: each for each in ALL.values() if each not in (*_OF_ML_DTYPES, complex32)}
 
 
 def from_numpy(np_dtype) -> dtype:
@@ -141,8 +146,9 @@ def from_numpy(np_dtype) -> dtype:
     if known is not None:
         return known
     given = numpy.dtype(np_dtype)
-    if given.name == "bfloat16" and given == bfloat16.numpy:
-        return bfloat16
+    for each in _OF_ML_DTYPES:
+        if given.name == each.name and given == each.numpy:
+            return each
     if given in _from_numpy:
         return _from_numpy[given]
     if given.newbyteorder("=") in _from_numpy:
@@ -197,8 +203,8 @@ def is_single_or_double(np_dtype) -> bool:
 
 
 def is_native(np_dtype) -> bool:
-    """Whether the elements of a NumPy dtype are NumPy's own numbers: no bfloat16, which a package adds, no strings."""
-    return np_dtype.kind in "biufc"
+    """Whether the elements of a NumPy dtype are NumPy's own numbers: none that a package adds, no strings."""
+    return np_dtype.kind in "biufc" and np_dtype.isbuiltin == 1
 
 
 def get_default_dtype() -> dtype:
@@ -227,7 +233,7 @@ def set_default_dtype(d: dtype, /) -> None:
     advice = "only floating-point types are supported as the default type; use torch.float32 or torch.float64"
     if not isinstance(d, dtype):
         raise TypeError(f"invalid dtype object: {advice}, not {d!r}")
-    if not d.is_floating_point:
+    if not d.is_floating_point or d in EIGHT_BITS:
         raise TypeError(f"{advice}, not {d!r}")
     _ = d.numpy  # a bfloat16 that cannot be had is refused here, not at the next op
     _default = d
@@ -275,6 +281,11 @@ _promotions: dict[tuple[dtype, dtype], dtype] = {}
 def _promote(a: dtype, b: dtype) -> dtype:
     if a is b:
         return a
+    if a in EIGHT_BITS or b in EIGHT_BITS:
+        raise RuntimeError(
+            f"Promotion for Float8 Types is not supported, attempted to promote {a._label} and {b._label}; convert one "
+            "of them first, as in x.to(torch.float32)"
+        )
     low, high = sorted((a, b), key=lambda each: (each._category, each.itemsize, each.is_signed))
     if not high.is_floating_point and (low in _WIDE_UNSIGNED or high in _WIDE_UNSIGNED):
         raise RuntimeError(
@@ -350,5 +361,3 @@ def _require_dtypes(function: str, **arguments) -> None:
 
 # Last, because these names hide Python's own from here on: `dtypes.bool`, `dtypes.int`, `dtypes.float`.
 globals().update(ALL)
-
-

@@ -34,8 +34,8 @@ def apply(op, values: tuple, out=None, inside=False):
         return interception.call(op, values, out, lambda: interception.cast(op, values, out, further))
     check(op, values)
     raw, ttype, requires, rare = unwrap(op, values)
-    if op.complex is not True and ttype.dtype.is_complex:
-        _refuse_complex(op, ttype, requires)
+    if ttype.is_limited:
+        _check_elements(op, ttype, requires)
     result_dtype = op.prepare(values, raw, ttype)
     result = run(op, values, raw, ttype)
     if op.returns is not None and not op.trusted and type(result) is not tuple:
@@ -178,11 +178,17 @@ def _other_device(op, values, raw, i, ttype):
     raise RuntimeError(_devices_message(op, ttype.device, value._type.device))
 
 
-def _refuse_complex(op, ttype, requires) -> None:
-    """Raise NotImplementedError for an op that is not for complex numbers, or whose gradient may not be."""
-    if op.complex is False:
+def _check_elements(op, ttype, requires) -> None:
+    """Raise NotImplementedError for an op that does not take such elements, or whose gradient may not."""
+    if not ttype.dtype.is_complex:
+        if not op.eight_bits:
+            raise NotImplementedError(
+                f"\"{op.name}\" not implemented for '{ttype.dtype._label}': nothing is computed with floats of eight "
+                "bits; convert them first, as in x.to(torch.float32)"
+            )
+    elif op.complex is False:
         raise NotImplementedError(f"\"{op.name}\" not implemented for '{ttype.dtype._label}': it is not defined there")
-    if requires and op.formulas and mode.grad:
+    elif op.complex is None and requires and op.formulas and mode.grad:
         raise NotImplementedError(
             f"op {op.qualname!r} does not say whether its gradient is right for complex numbers, where most formulas "
             "need `conj`: write complex=True in its decorator if it is, complex=False if they are not for it"

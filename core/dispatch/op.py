@@ -100,6 +100,7 @@ class Op:
         inplace=None,
         node=None,
         complex=None,
+        eight_bits=False,
         domain=None,
         promote=None,
         vjp=source.MISSING,
@@ -134,6 +135,7 @@ class Op:
         self.ref, self.domain, self.promote = ref, domain, promote
         # None: values yes, gradients no, since nobody has said that the formula holds there. Ours hold, by tests.
         self.complex = True if complex is None and (self.is_view or self.runs_on != "arrays") else complex
+        self.eight_bits = eight_bits or self.is_view or self.runs_on == "tensors"  # whether it takes such floats
         self.inplace = self.default_inplace if inplace is None else inplace
         self.node_name = (
             node

@@ -98,6 +98,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         return require_grad(result.clone() if result._data is data._data else result, requires_grad)
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
         dtype = dtype_argument(dtype)
+    if dtype in dtypes.EIGHT_BITS:
+        return require_grad(tensor(data, device=device).to(dtype), requires_grad)
     array = _infer(data, dtype)
     dtypes.from_numpy(array.dtype)
     if dtype is not None and array.dtype != dtype.numpy:

@@ -15,6 +15,7 @@ _WORDS = {
     "uint16": "UInt16",
     "uint32": "UInt32",
     "uint64": "UInt64",
+    "bfloat16": "BFloat16",
     "float16": "Half",
     "float32": "Float",
     "float64": "Double",
@@ -25,7 +26,8 @@ _WORDS = {
 
 def dtype_word(dtype) -> str:
     """Return the name that PyTorch's messages give to a NumPy dtype: `Long` for int64."""
-    return _WORDS.get(str(dtype), str(dtype))
+    name = str(dtype)
+    return name.capitalize() if name.startswith("float8") else _WORDS.get(name, name)
 
 
 def is_number(value) -> bool:
@@ -87,6 +89,10 @@ def bounded(xp, input, low, high):
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 2.0**128 - 2.0**120, "float32": 2.0**128 - 2.0**104}
 _LARGEST["complex64"] = _LARGEST["float32"]
+_LARGEST_OF_EIGHT_BITS = {
+    "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0, "float8_e4m3fnuz": 240.0, "float8_e5m2fnuz": 57344.0,
+    "float8_e8m0fnu": 2.0**127,
+}  # fmt: skip
 _LEAST_LARGEST = min(_LARGEST.values())  # the name of a dtype is made anew whenever it is asked for
 
 
@@ -97,7 +103,7 @@ def fitted(dtype, value, infinite=False):
     is an int8, 1j no float32, and 1e39 is none either unless it may become `infinite`.
     """
     if type(value) is int and 0 <= value < 128:
-        return value
+        return value or (2.0**-127 if dtype.itemsize == 1 and dtype.name == "float8_e8m0fnu" else value)
     kind, refused, given = dtype.kind, False, value
     if kind == "b":
         return bool(value)
@@ -112,7 +118,12 @@ def fitted(dtype, value, infinite=False):
         value = 0 if refused else int(value) % 2**bits if kind == "u" else int(value)
     elif not isinstance(value, complex):
         value = float(value)
-        if not infinite and _LEAST_LARGEST < abs(value) < math.inf:
+        if dtype.itemsize == 1:
+            name = str(dtype)
+            refused = abs(value) > _LARGEST_OF_EIGHT_BITS[name] and not (infinite and name == "float8_e5m2")
+            if name == "float8_e8m0fnu":
+                refused, value = refused or value < 0, value or 2.0**-127
+        elif not infinite and _LEAST_LARGEST < abs(value) < math.inf:
             refused = refused or _LARGEST.get(str(dtype), math.inf) < abs(value)
     if refused:
         if isinstance(given, int) and not -(1 << 63) <= given < 1 << 64:
@@ -128,6 +139,18 @@ def element(dtype, value):
     if value.dtype.kind == "c" and dtype.kind != "c":
         raise RuntimeError(f"value cannot be converted to type {dtype} without overflow; take .real first")
     return value
+
+
+def converted(xp, array, dtype):
+    """Return what is to be cast to a dtype, so that floats of eight bits become what PyTorch makes of them.
+
+    Those of e4m3fn end at +-448, which overflow and infinities become; those of e8m0fnu have no sign and no zero.
+    """
+    if dtype.name == "float8_e4m3fn" and array.dtype != dtype:
+        return xp.clip(array.astype("float32"), -448, 448)
+    if dtype.name == "float8_e8m0fnu" and array.dtype != dtype:
+        return xp.maximum(xp.abs(array.astype("float32")), 2.0**-127)
+    return array
 
 
 def is_complex(value) -> bool:

@@ -231,7 +231,7 @@ def positive_samples(make):
     yield make(3, 4)
 
 
-@unary(promote="same", aliases=("absolute",))
+@unary(promote="same", aliases=("absolute",), eight_bits=True)
 def abs(xp, input):
     """Absolute value of each element; the modulus of complex ones.
 

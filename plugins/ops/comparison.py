@@ -9,7 +9,7 @@ from ._checks import COMPLEX, refuse
 # ---------------------------------------------------------------- comparisons
 
 
-@binary(promote="bool")
+@binary(promote="bool", eight_bits=True)
 def eq(xp, input, other):
     """Where the elements are equal.
 
@@ -20,7 +20,7 @@ def eq(xp, input, other):
     return xp.equal(input, other)
 
 
-@binary(promote="bool", aliases=("not_equal",))
+@binary(promote="bool", aliases=("not_equal",), eight_bits=True)
 def ne(xp, input, other):
     """Where the elements differ; NaN differs from everything.
 
@@ -155,7 +155,7 @@ def closeness_samples(make):
 # ---------------------------------------------------------------- special values
 
 
-@unary(promote="bool", inplace=False)
+@unary(promote="bool", inplace=False, eight_bits=True)
 def isnan(xp, input):
     """Where an element is NaN; for complex ones, where a part is.
 

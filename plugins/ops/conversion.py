@@ -5,15 +5,17 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
-from ._checks import BOOL_OR_COMPLEX, dtype_word
+from ._checks import BOOL_OR_COMPLEX, converted, dtype_word
 from ._memory_formats import empty_in_order, has, preserves
 
 
-@op(at=(), node="ToCopyBackward0")
+@op(at=(), node="ToCopyBackward0", eight_bits=True)
 def to_copy(xp, input, dtype):
     """A copy with another element type; complex to real drops the imaginary part."""
     if input.dtype.kind == "c" and dtype.kind not in BOOL_OR_COMPLEX:
         input = input.real
+    if dtype.itemsize == 1 and dtype.kind in "Vf":
+        input = converted(xp, input, dtype)
     if 0 not in input.strides:
         return input.astype(dtype)
     copy = empty_in_order(xp, input, dtype)

@@ -7,7 +7,7 @@ from functools import partial
 
 from plugrad.extend import Op, collect, composite, hookimpl, op, rng
 
-from ._checks import element
+from ._checks import converted, element, fitted
 from ._draws import (
     any_integer_array,
     check_range,
@@ -200,7 +200,7 @@ def geometric_samples(make):
     yield make(2, 3), 0.25
 
 
-@op(at=("fill",), inplace=True, like="input", kinds={"value": "tensor|number"})
+@op(at=("fill",), inplace=True, like="input", kinds={"value": "tensor|number"}, eight_bits=True)
 def fill(xp, input, value):
     """A copy of `input` in which every element is `value` (a number or a 0-d tensor).
 
@@ -248,7 +248,7 @@ def fill_samples(make):
     yield make.args(make(2, 3), make())
 
 
-@op(at=(), inplace=True, like="input")
+@op(at=(), inplace=True, like="input", eight_bits=True)
 def zero(xp, input):
     """Zeros in place of every element.
 
@@ -261,7 +261,7 @@ def zero(xp, input):
 
 @zero.writer
 def zero_write(xp, out):
-    _once(out).fill(0)
+    _once(out).fill(fitted(out.dtype, 0))
 
 
 @zero.vjp
@@ -304,7 +304,7 @@ def filled_with_samples(make):
     yield make.on_copy(make(2, 3, requires_grad=False), 2.5)
 
 
-@op(at=(), inplace=True, like="input", kinds={"src": "tensor|number", "non_blocking": "bool"})
+@op(at=(), inplace=True, like="input", kinds={"src": "tensor|number", "non_blocking": "bool"}, eight_bits=True)
 def copy(xp, input, src, non_blocking=False):
     """The values of `src`, broadcast and cast to the shape and dtype of `input`.
 
@@ -319,7 +319,7 @@ def copy(xp, input, src, non_blocking=False):
     try:
         if getattr(src, "ndim", 0) > input.ndim:  # NumPy drops leading ones
             raise ValueError
-        out[...] = src
+        out[...] = converted(xp, src, out.dtype) if out.itemsize == 1 and hasattr(src, "dtype") else src
     except ValueError:
         raise RuntimeError(
             f"The size of tensor a {list(input.shape)} must match the size of tensor b "
@@ -333,7 +333,7 @@ def copy_write(xp, out, src, non_blocking=False):
     if getattr(src, "ndim", 0) > out.ndim:
         return NotImplemented
     try:
-        out[...] = src
+        out[...] = converted(xp, src, out.dtype) if out.itemsize == 1 and hasattr(src, "dtype") else src
     except ValueError:  # shapes that do not broadcast
         return NotImplemented
     return out

@@ -6,7 +6,7 @@ import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, is_basic_index, op, tidy_index, view
 
 from . import _index as ix
-from ._checks import fitted
+from ._checks import converted, fitted
 
 
 @composite(at=())
@@ -82,7 +82,7 @@ def basic_index_errors(make):
     yield IndexError, "too many indices for tensor of dimension 1", make.args(make(3), (0, 0))
 
 
-@op(at=(), node="IndexBackward0")
+@op(at=(), node="IndexBackward0", eight_bits=True)
 def advanced_index(xp, input, index):
     """The copy that an index with arrays or masks selects."""
     try:
@@ -105,7 +105,7 @@ def advanced_index_vjp(F, g, input_shape, index):
 advanced_index.samples(getitem_samples)
 
 
-@op(at=(), node="IndexBackward0")
+@op(at=(), node="IndexBackward0", eight_bits=True)
 def index_by(xp, input, index):
     """What one index array or mask selects: the short way of `advanced_index`."""
     if index.dtype.char == "l" and input.ndim and input.size:
@@ -175,7 +175,7 @@ def accumulate(xp, out, index, values):
         ix.combine_at(xp, xp.add, out.reshape(-1), places.ravel(), xp.broadcast_to(values, places.shape).ravel())
 
 
-@op(at=(), inplace="items", node="IndexPutBackward0", kinds={"value": "tensor|number"})
+@op(at=(), inplace="items", node="IndexPutBackward0", kinds={"value": "tensor|number"}, eight_bits=True)
 def setitem(xp, input, index, value):
     """A copy of `input` with `value` written at an index."""
     out = xp.array(input)
@@ -207,7 +207,7 @@ def assign(xp, out, index, value):
                 f"Index put requires the source and destination dtypes match, got {out.dtype} for the "
                 f"destination and {value.dtype} for the source."
             )
-        region[arrays if arrays else ...] = value
+        region[arrays if arrays else ...] = converted(xp, value, out.dtype) if hasattr(value, "dtype") else value
     except IndexError as error:
         raise ix.reworded(error, out.shape) from None
     except (ValueError, TypeError):  # NumPy's for a boolean index and values of two dimensions
@@ -231,7 +231,7 @@ def write_items(xp, out, index, value):
     """Write at a plain index, or one array of indices or mask."""
     if not ix.is_plain(index) and getattr(getattr(index, "dtype", None), "char", "") not in ("l", "?"):
         return NotImplemented
-    if type(value) is float and out.dtype.kind != "f":  # which may not fit
+    if out.dtype.kind != "f" and (type(value) is float or out.dtype.kind == "V"):  # which may not fit
         return NotImplemented
     try:
         out[index] = value
@@ -262,7 +262,7 @@ def sum_to_value(F, g, shape):
     return F.reshape(F.sum_to_size(g, tuple(shape[extra:])), shape)
 
 
-@op(inplace=True, like="input", kinds={"indices": "indices"}, autocast={"cuda": "promote"})
+@op(inplace=True, like="input", kinds={"indices": "indices"}, autocast={"cuda": "promote"}, eight_bits=True)
 def index_put(xp, input, indices, values, accumulate=False):
     """A copy of `input` with `values` written (or added) at an index of tensors.
 

@@ -39,7 +39,7 @@ def check_joinable(tensors, dim):
     return kept, dim
 
 
-@op(at=("cat",), sequence=True, any_order=True, autocast={"cpu": "promote"})
+@op(at=("cat",), sequence=True, any_order=True, autocast={"cpu": "promote"}, eight_bits=True)
 def cat(xp, tensors, dim=0):
     """The tensors one after another along `dim`.
 
@@ -118,7 +118,7 @@ def joined_samples(make):
     yield make.args([make(3), make(3)])
 
 
-@op(at=("stack",), sequence=True, any_order=True, autocast={"cpu": "promote"})
+@op(at=("stack",), sequence=True, any_order=True, autocast={"cpu": "promote"}, eight_bits=True)
 def stack(xp, tensors, dim=0):
     """Tensors of one shape side by side in a new dimension `dim`.
 

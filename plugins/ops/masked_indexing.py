@@ -131,7 +131,7 @@ def masked_fill_samples(make):
     yield make.args(make(2, 3), make.bool(3), make())
 
 
-@op()
+@op(eight_bits=True)
 def masked_select(xp, input, mask):
     """The elements where the bool `mask` is True, as a 1-d tensor.
 

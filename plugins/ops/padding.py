@@ -38,7 +38,7 @@ def _check_length(pad, ndim):
         )
 
 
-@op(at=("constant_pad_nd",))
+@op(at=("constant_pad_nd",), eight_bits=True)
 def constant_pad_nd(xp, input, pad, value=0):
     """Surround a tensor with `value`; a negative amount crops.
 

@@ -423,7 +423,7 @@ def _logical(test, input, dim, keepdim):
     return result.astype(input.dtype) if input.dtype.char == "B" else result
 
 
-@reduction(promote="bool")
+@reduction(promote="bool", eight_bits=True)
 def all_(xp, input, dim=None, keepdim=False):
     """Whether all elements, or all along `dim`, are true (not zero).
 
@@ -434,7 +434,7 @@ def all_(xp, input, dim=None, keepdim=False):
     return _logical(input.all, input, dim, keepdim)
 
 
-@reduction(promote="bool")
+@reduction(promote="bool", eight_bits=True)
 def any_(xp, input, dim=None, keepdim=False):
     """Whether any element, or any along `dim`, is true (not zero).
 

@@ -93,7 +93,7 @@ def matrix_samples(make):
     yield make.args(make(2, 3).t())
 
 
-@op(like="input", any_order=True, kinds={"dims": "int|ints?"})
+@op(like="input", any_order=True, kinds={"dims": "int|ints?"}, eight_bits=True)
 def roll(xp, input, shifts, dims=()):
     """Elements moved by `shifts` along `dims`, round the end.
 
@@ -125,7 +125,7 @@ def roll_samples(make):
     yield make.args(make(2, 3), (1, -1), (0, 1))
 
 
-@op(variadic="repeats", at=("Tensor.repeat",), kinds={"repeats": "int|ints"})
+@op(variadic="repeats", at=("Tensor.repeat",), kinds={"repeats": "int|ints"}, eight_bits=True)
 def repeat(xp, input, repeats):
     """`repeats[i]` copies of the tensor along each dimension i.
 
@@ -257,7 +257,7 @@ def repeat_interleave_samples(make):
     yield make(2, 3), make.ints(3, low=0, high=3), 1
 
 
-@op()
+@op(eight_bits=True)
 def clone(xp, input, *, memory_format=None):
     """A copy with memory of its own, through which gradients flow.
 

@@ -227,7 +227,7 @@ def fmin_vjp_other(F, g, input, other):
 # ---------------------------------------------------------------- where
 
 
-@elementwise(tensors=("condition", "input", "other"), same=("input", "other"), at=(), inplace=False)
+@elementwise(tensors=("condition", "input", "other"), same=("input", "other"), at=(), inplace=False, eight_bits=True)
 def where(xp, condition, input, other):
     """Elements of `input` where `condition` holds, of `other` elsewhere."""
     if condition.dtype.kind != "b":

@@ -18,7 +18,7 @@ def vector(xp, name, index, error=IndexError):
     return ix.index_array(xp, index.reshape(-1))
 
 
-@op()
+@op(eight_bits=True)
 def index_select(xp, input, dim, index):
     """The slices of `input` along `dim` that the 1-d `index` names.
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 
-from plugrad import absent, dtypes
+from plugrad import dtypes
 
 # The bits of precision and the largest exponent of each format.
 _FORMATS = {
     dtypes.float16: (11, 15), dtypes.bfloat16: (8, 127), dtypes.float32: (24, 127), dtypes.float64: (53, 1023),
 }  # fmt: skip
-# Formats of eight bits (OCP 8-bit Floating Point Specification, 2023), of which there are no tensors here, but numbers
-# that programs scale by: (distance from 1 to the next number, largest, smallest normal).
+# Formats of eight bits (OCP 8-bit Floating Point Specification, 2023): (distance from 1 to the next number, largest,
+# smallest normal).
 _EIGHT_BITS = {
-    "float8_e4m3fn": (2.0**-3, 448.0, 2.0**-6), "float8_e4m3fnuz": (2.0**-3, 240.0, 2.0**-7),
-    "float8_e5m2": (2.0**-2, 57344.0, 2.0**-14), "float8_e5m2fnuz": (2.0**-3, 57344.0, 2.0**-15),
+    dtypes.float8_e4m3fn: (2.0**-3, 448.0, 2.0**-6),
+    dtypes.float8_e4m3fnuz: (2.0**-3, 240.0, 2.0**-7),
+    dtypes.float8_e5m2: (2.0**-2, 57344.0, 2.0**-14),
+    dtypes.float8_e5m2fnuz: (2.0**-3, 57344.0, 2.0**-15),
+    dtypes.float8_e8m0fnu: (1.0, 2.0**127, 2.0**-127),
 }  # fmt: skip -- the last eps is PyTorch's; the format has two bits of fraction
 
 
@@ -58,12 +61,12 @@ class finfo(_Limits):
     def __init__(self, type: dtypes.dtype | None = None):
         if type is None:
             type = dtypes.get_default_dtype()
-        if absent.stands_for(type) and type.__name__ in _EIGHT_BITS:
-            self.bits, self.dtype, self.resolution = 8, type.__name__, 1.0
-            self.eps, self.max, self.smallest_normal = _EIGHT_BITS[self.dtype]
-            self.min, self.tiny = -self.max, self.smallest_normal
-            return
         self._check(type)
+        if type in _EIGHT_BITS:
+            self.bits, self.dtype, self.resolution = 8, type.name, 1.0
+            self.eps, self.max, self.smallest_normal = _EIGHT_BITS[type]
+            self.min, self.tiny = -self.max if type.is_signed else self.smallest_normal, self.smallest_normal
+            return
         real = type.to_real()
         if real not in _FORMATS:
             raise TypeError(f"torch.finfo() requires a floating point input type, not {type!r}; use torch.iinfo")

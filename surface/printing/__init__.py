@@ -90,8 +90,8 @@ def tensor_str(t, *, default_dtype_name: str = "float32", before: str = "") -> s
     cls = type(t)
     plain = cls.__name__ in ("Tensor", "Parameter")
     symbolic = t._type.symbolic
-    # NumPy has no bfloat16; every one of its values is a float32.
-    shown = t.float() if t.dtype.name == "bfloat16" and not symbolic else t
+    # NumPy has no bfloat16 and no floats of eight bits; every one of their values is a float32.
+    shown = t.float() if t.dtype.name.startswith(("bfloat16", "float8")) and not symbolic else t
     text = format_tensor(
         shown if symbolic else shown.detach().cpu().numpy(),
         dtype_name=t.dtype.name,
