@@ -42,6 +42,8 @@ class RemovableHandle:
         self._tables = tuple(map(weakref.ref, tables))
         self.id = next(self._ids)
 
+    hooks_dict_ref = property(lambda self: self._tables[0], doc="A weak reference to the table of hooks.")
+
     def remove(self) -> None:
         """Remove the hook; a second call does nothing."""
         for table in self._tables:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TypeVar
 from weakref import WeakSet
 
 from plugrad.nn.conversion import Conversion
-from plugrad.nn.module_hooks import HookedCall
+from plugrad.nn.module_hooks import HookedCall, WithTables
 from plugrad.nn.parameter import Buffer, Parameter
 from plugrad.nn.state import StateDict, _IncompatibleKeys
 from plugrad.nn.tables import Table, room, typename
@@ -382,6 +383,7 @@ class Module(HookedCall, StateDict, Conversion):
         return f"{self._get_name()}({body})"
 
 
+sys.modules[__name__].__class__ = WithTables
 lazy_methods(Module, {
     "nn.paths": "get_buffer get_parameter get_submodule set_submodule", "nn.mistakes.unfilled": "to_empty",
 })  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from types import ModuleType
 
 from plugrad.graph.hooks import RemovableHandle, add_hook
 from plugrad.nn.tables import Table, room
@@ -146,6 +147,25 @@ class _AllModules(HookedCall):
 
 
 HookedCall._all_modules = _AllModules()
+
+
+class WithTables(ModuleType):
+    """The module in which programs find the tables of hooks of all modules, and put others in their place."""
+
+
+def _table(name):
+    def assign(_, table):
+        setattr(HookedCall._all_modules, name, table)
+        HookedCall._has_hooks = HookedCall._all_modules._has_any_hooks()
+
+    return property(lambda _: getattr(HookedCall._all_modules, name), assign)
+
+
+for _name in (
+    "backward_hooks", "backward_pre_hooks", "forward_hooks", "forward_hooks_always_called", "forward_hooks_with_kwargs",
+    "forward_pre_hooks", "is_full_backward_hook",
+):  # fmt: skip
+    setattr(WithTables, f"_global_{_name}", _table(f"_{_name}"))
 lazy_methods(HookedCall, {
     "nn.hooks": "hooks register_backward_hook register_forward_hook register_forward_pre_hook "
     "register_full_backward_hook register_full_backward_pre_hook",

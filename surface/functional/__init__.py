@@ -40,11 +40,12 @@ def _outputs(outputs, name):
 def _scalar(outputs, name):
     """Return (the outputs of a function whose result must be a number, whether it was one tensor)."""
     values, one = _outputs(outputs, name)
-    if not one or values[0].numel() != 1:
+    if not one:
+        raise RuntimeError(f"The function given to {name} should return a single Tensor, not a tuple of {len(values)}.")
+    if values[0].numel() != 1:
         raise RuntimeError(
-            f"The function given to {name} should return a single Tensor with a single element, it returned "
-            + (f"one of shape {list(values[0].shape)}" if one else f"a tuple of {len(values)}")
-            + "."
+            f"The Tensor returned by the function given to {name} should contain a single element, but its shape is "
+            f"{list(values[0].shape)}."
         )
     return values, one
 
@@ -57,6 +58,8 @@ def _vectors(vectors, like, name, whose="the user-provided function returns"):
         return tuple(value.detach().clone().fill_(1) for value in like)
     vectors, single = _tensors(vectors, f"v given to {name}")
     if len(vectors) != len(like):
+        if len(like) == 1:
+            raise RuntimeError(f"The given v should contain a single Tensor, but it contains {len(vectors)}.")
         raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}.")
     for position, (vector, value) in enumerate(zip(vectors, like)):
         if vector.shape != value.shape:

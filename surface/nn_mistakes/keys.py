@@ -21,7 +21,7 @@ def described(missing: list, unexpected: list, errors: list, state_dict: Mapping
 
 def _suggestions(missing, unexpected, state_dict) -> list:
     for key in unexpected:
-        inner = state_dict[key]
+        inner = state_dict.get(key)  # a hook may have named keys of its own
         if isinstance(inner, Mapping) and not inner.keys().isdisjoint(missing):
             return [f"Perhaps load what stands under {key!r}, as in load_state_dict(checkpoint[{key!r}])?"]
     known, wanted = set(unexpected), set(missing)

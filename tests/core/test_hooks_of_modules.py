@@ -1,6 +1,9 @@
 """`Module.hooks()`: which hooks a module has, whose they are, and the order in which they run."""
 
 import functools
+from collections import OrderedDict
+
+import pytest
 
 import plugrad
 from plugrad import nn
@@ -65,3 +68,22 @@ def test_a_listed_hook_can_be_removed():
 def test_a_tensor_names_its_creator():
     x = plugrad.ones(1, requires_grad=True)
     assert x.creator is None and (x * 2).creator.name() == "MulBackward0"
+
+
+def test_programs_put_other_tables_in_place_of_the_hooks_of_all_modules():
+    module, calls = plugrad.nn.modules.module, []
+    handle = module.register_module_forward_hook(lambda *_: calls.append("registered"))
+    assert handle.hooks_dict_ref() is module._global_forward_hooks
+    module._global_forward_hooks = OrderedDict({0: lambda *_: calls.append("put there")})
+    plugrad.nn.Identity()(plugrad.ones(1))
+    module._global_forward_hooks = OrderedDict()
+    plugrad.nn.Identity()(plugrad.ones(1))
+    assert calls == ["put there"]
+
+
+@pytest.mark.parametrize("change, count", [(lambda grads: grads[:-1], 0), (lambda grads: grads * 2, 2)])
+def test_a_hook_returns_as_many_gradients_as_it_got(change, count):
+    y = plugrad.ones(2, requires_grad=True).sigmoid()
+    y.grad_fn.register_hook(lambda inputs, outputs: change(inputs))
+    with pytest.raises(RuntimeError, match=f"got {count}, but expected 1"):
+        y.sum().backward()
