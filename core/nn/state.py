@@ -135,7 +135,7 @@ class StateDict:
         tensor([1., 1.], requires_grad=True)
         """
         if not isinstance(state_dict, Mapping):
-            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+            raise TypeError(room("nn.mistakes.keys").no_mapping(state_dict))
         metadata = getattr(state_dict, "_metadata", None)
         state_dict = OrderedDict(state_dict)
         if metadata is not None:
@@ -213,10 +213,9 @@ class StateDict:
                 f" shape in current model is {current.shape}."
             )
         if current._type.symbolic and not value._type.symbolic and not assign:
-            warnings.warn(
-                f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the"
-                " current model, which is a no-op. (Did you mean to pass `assign=True`?)",
-                stacklevel=5,
+            return (
+                f"{key} is a meta tensor in the current model, without memory to load values into. Did you mean to"
+                " pass `assign=True`, or to call to_empty(device=...) first?"
             )
         try:
             with no_grad():

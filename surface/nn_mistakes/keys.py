@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from os import PathLike
+
+from plugrad.nn import Module
 
 COMPARISONS = 10_000  # more would take longer than reading
+
+
+def no_mapping(given) -> str:
+    """Return what is wrong with something that is no mapping, and what may be meant."""
+    advice = ""
+    if isinstance(given, Module):
+        advice = " Write load_state_dict(other.state_dict())."
+    elif isinstance(given, (str, PathLike)):
+        advice = f" Write load_state_dict(torch.load({str(given)!r}))."
+    return f"Expected state_dict to be dict-like, got {type(given)}.{advice}"
 
 
 def described(missing: list, unexpected: list, errors: list, state_dict: Mapping) -> list:
@@ -20,6 +33,8 @@ def described(missing: list, unexpected: list, errors: list, state_dict: Mapping
 
 
 def _suggestions(missing, unexpected, state_dict) -> list:
+    if {"state", "param_groups"} <= set(unexpected):
+        return ["This is the state of an optimizer: load it with optimizer.load_state_dict(...)."]
     for key in unexpected:
         inner = state_dict.get(key)  # a hook may have named keys of its own
         if isinstance(inner, Mapping) and not inner.keys().isdisjoint(missing):
@@ -33,8 +48,9 @@ def _suggestions(missing, unexpected, state_dict) -> list:
             return [_rewritten(f"{prefix!r} + key")]
     if len(missing) * len(unexpected) > COMPARISONS:
         return []
-    close = [(key, get_close_matches(key, missing, n=1, cutoff=0.8)) for key in unexpected]
-    pairs = ", ".join(f'"{key}" for "{match[0]}"' for key, match in close if match)
+    cases = {str(key).casefold(): key for key in missing}
+    close = [(key, get_close_matches(str(key).casefold(), cases, n=1, cutoff=0.8)) for key in unexpected]
+    pairs = ", ".join(f'"{key}" for "{cases[match[0]]}"' for key, match in close if match)
     return [f"Perhaps misspelt: {pairs}."] if pairs else []
 
 

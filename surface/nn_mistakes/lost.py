@@ -1,4 +1,4 @@
-"""Parameters and modules in plain lists, tuples and dicts of a module: nobody finds them there.
+"""Parameters and modules in plain lists, dicts, sets... of a module: nobody finds them there.
 
 `parameters()` looks once at each module that it is called on. What a list holds may be registered elsewhere, so only
 parameters that are found nowhere below that module count, and only such as require gradients: a list is also how a
@@ -8,12 +8,13 @@ program keeps a frozen teacher out of its parameters.
 from __future__ import annotations
 
 import warnings
+from collections import OrderedDict, defaultdict, deque
 from itertools import islice
 
 from plugrad.nn import Module, Parameter
 
 FIXES = {"module": "nn.ModuleList or nn.ModuleDict", "parameter": "nn.ParameterList or nn.ParameterDict"}
-PLAIN = (list, tuple, dict)
+PLAIN = (list, tuple, dict, set, frozenset, deque, OrderedDict, defaultdict)
 LONGEST = 1000  # how many items of a container are looked at, and
 DEEPEST = 3  # how many containers deep: data of a program's own may be large
 

@@ -45,6 +45,12 @@ def load_state_dict(self, state_dict: dict):
     nothing has been changed.
     """
     state_dict = state_dict.copy()
+    if not {"state", "param_groups"} <= state_dict.keys():
+        first = ", ".join(map(repr, [*state_dict][:3]))
+        raise KeyError(
+            f"'param_groups' and 'state' are what the state of an optimizer holds; this dict has {first or 'nothing'}: "
+            "write load_state_dict(other_optimizer.state_dict())"
+        )
     for hook in self._optimizer_load_state_dict_pre_hooks.values():
         replaced = hook(self, state_dict)
         if replaced is not None:

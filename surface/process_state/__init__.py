@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 import types
+import weakref
 from itertools import chain
 
 from plugrad import registry
@@ -50,7 +51,7 @@ class ProcessState:
         """Put back what is no longer as it was; return what that is, in words."""
         damage = [] if self.names is None else [*self._repair_names(), *self._repair_records()]
         self.replaced = bool(damage)  # names or records of plugrad, rather than settings
-        alone = threading.active_count() == 1
+        alone = is_alone()
         for setting, before in self.settings:
             if setting.random and (not alone or before is None):
                 continue  # another thread may have drawn, or its module was imported meanwhile
@@ -113,6 +114,13 @@ _tables: dict = {}  # the same of tables, by label
 _first: dict = {}  # module or class -> the names that it had when it was first looked at
 _last: list = [(), None, None]  # plugrad's own ops, their parts when they were last looked at, and copies of these
 _lock = threading.Lock()
+quiet_threads: weakref.WeakSet = weakref.WeakSet()  # of plugrad's own, which neither draw nor print
+
+
+def is_alone() -> bool:
+    """Whether no other thread runs that could draw random numbers or print meanwhile."""
+    return all([one is threading.current_thread() or one in quiet_threads for one in threading.enumerate()])
+
 
 
 def _parts(own) -> list:
@@ -300,7 +308,7 @@ def _point_output_at_errors(stream) -> tuple | None:
     """Have the descriptor of the standard output lead where that of standard error does; None where it can't."""
     import os
 
-    if threading.active_count() > 1 or isinstance(stream, _ToStandardError):
+    if not is_alone() or isinstance(stream, _ToStandardError):
         return None
     try:
         stream.flush()

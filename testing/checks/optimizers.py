@@ -96,6 +96,7 @@ def steps(optimizer, tensors, count, sign=1.0) -> float:
     loss = None
     for _ in range(count):
         loss = optimizer.step(closure)
+    assert loss is not None, "step(closure) returns None: call the closure with gradients on, and return its result"
     return float(loss)
 
 

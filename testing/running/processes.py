@@ -20,6 +20,8 @@ import threading
 import time
 import traceback
 
+from plugrad.process_state import quiet_threads
+
 PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from plugrad.testing.running import processes; processes.serve()"
@@ -172,7 +174,9 @@ def serve() -> None:
             pickle.dump(answer, answers)
             answers.flush()
 
-    threading.Thread(target=read, daemon=True).start()
+    reader = threading.Thread(target=read, daemon=True)
+    quiet_threads.add(reader)
+    reader.start()
     send(None)  # this process has started
     while True:
         send(_answer(*calls.get()))

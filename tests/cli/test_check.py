@@ -23,6 +23,7 @@ from support import (
     seeded_proofs,
     seeded_variations,
 )
+from support.distribution_builder import build, op_module, run
 
 
 def command(*arguments):
@@ -392,3 +393,16 @@ def test_a_damaged_memory_of_finished_checks(tmp_path, monkeypatch):
         assert command("square", "--resume").exit_code == 0
         rows = list(map(json.loads, file.read_text().splitlines()[1:]))
         assert {row["status"] for row in rows} <= {"passed", "skipped"} and len(rows) == len(kept)
+
+
+def test_a_package_that_seeds_while_it_is_imported_or_called_fails(tmp_path):
+    """Checks run in other processes, whose own threads are no excuse."""
+    seeding = "import numpy\nnumpy.random.seed(0)\n"
+    drawing = "input + (__import__('numpy').random.seed(1) or 1)"
+    build(tmp_path, "plugrad-early", {"plugrad.ops": {"early": "early"}}, early=seeding + op_module("early"))
+    build(tmp_path, "plugrad-late", {"plugrad.ops": {"late": "late"}}, late=op_module("late", drawing))
+    for name, check in (("early", "loading"), ("late", "samples")):
+        arguments = "-m", "plugrad.cli", "check", f"plugrad-{name}", "-k", check
+        done = run(None, tmp_path, arguments=arguments)
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "the state of NumPy's random numbers" in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import itertools
 import re
@@ -42,6 +43,9 @@ LOST = {
     "dict": (lambda: {"a": linear()}, "dict with modules", "nn.ModuleDict"),
     "parameters": (lambda: [nn.Parameter(plugrad.ones(2))], "list with parameters", "nn.ParameterList"),
     "named parameters": (lambda: {"w": nn.Parameter(plugrad.ones(2))}, "dict with parameters", "nn.ParameterDict"),
+    "set": (lambda: {linear()}, "set with modules", "nn.ModuleList"),
+    "deque": (lambda: collections.deque([linear()]), "deque with modules", "nn.ModuleList"),
+    "ordered": (lambda: collections.OrderedDict(a=linear()), "OrderedDict with modules", "nn.ModuleDict"),
     "nested": (lambda: [[1, "a"], {"x": (linear(),)}], "list with modules", "nn.ModuleList"),
     "both": (lambda: [linear(), nn.Parameter(plugrad.ones(1))], "modules and parameters", "nn.ParameterList"),
     "deep module": (lambda: [nn.Sequential(nn.ReLU(), linear())], "list with modules", "nn.ModuleList"),

@@ -103,6 +103,8 @@ def test_loading_what_does_not_fit_changes_nothing():
     other.step()
     with pytest.raises(ValueError, match=r"of shape \(2,\) for a parameter of shape \(1,\)"):
         optimizer.load_state_dict(other.state_dict())
+    with pytest.raises(KeyError, match="what the state of an optimizer holds; this dict has '0.weight', '0.bias'"):
+        optimizer.load_state_dict({"0.weight": wide, "0.bias": wide})
     with pytest.raises(ValueError, match="different number of parameter groups"):
         optimizer.load_state_dict({"state": {}, "param_groups": []})
     with pytest.raises(ValueError, match="doesn't match the size of optimizer's group"):
