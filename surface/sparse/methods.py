@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from plugrad import Tensor
 from plugrad.sparse import creation, products, resizing, rules
 from plugrad.sparse.tensors import LAYOUTS
 
@@ -39,6 +40,9 @@ def dense_dim(self) -> int:
 
 def _only_of_sparse(name, layout):
     def method(self):
+        own = getattr(type(self), name)
+        if own is not getattr(Tensor, name):  # called as Tensor.values(x)
+            return own(self)
         raise RuntimeError(f"{name} expected sparse {layout} tensor layout but got Strided; write x.to_sparse()")
 
     method.__name__, method.__doc__ = name, f"Raise RuntimeError: only sparse tensors have {name.strip('_')}."

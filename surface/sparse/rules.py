@@ -259,6 +259,12 @@ _copied = _in_place(lambda target, source: source.clone())
 
 
 @rule("sum", "nansum")
+def promoted_total(input, dim=None, keepdim=False, *, dtype=None):
+    """`total` as the method: integers are added up as int64."""
+    integral = not (input.is_floating_point() or input.is_complex())
+    return total(input, dim, keepdim, dtype=plugrad.int64 if dtype is None and integral else dtype)
+
+
 def total(input, dim=None, keepdim=False, *, dtype=None):
     """Sum over all dimensions, or some of them: sparse ones are left out of the indices."""
     values = values_of(input) if dtype is None else values_of(input).to(dtype)
@@ -419,7 +425,7 @@ def select(input, dim, index):
             f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}"
         )
     chosen = index_select(input, dim, plugrad.tensor([index]))
-    return total(chosen, dim) if input._data.sparse_dim > 1 or input.ndim > 1 else total(chosen)
+    return total(chosen, dim if input.ndim > 1 else None).to(input.dtype)
 
 
 @rule("getitem", "__getitem__")

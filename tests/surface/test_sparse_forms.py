@@ -116,3 +116,18 @@ def test_arguments_of_sparse_tensors_are_validated_without_making_one():
         plugrad._validate_sparse_compressed_tensor_args(
             plugrad.tensor([1, 1]), plugrad.tensor([0]), values, (1, 2), plugrad.sparse_csr
         )
+
+
+def test_methods_of_sparse_tensors_are_found_through_the_class_tensor():
+    x = plugrad.tensor([[0, 2], [3, 0]]).to_sparse()
+    assert plugrad.Tensor.values(x).tolist() == [2, 3] and plugrad.Tensor._nnz(x) == 2
+    assert plugrad.Tensor.crow_indices(x.to_sparse_csr()).tolist() == [0, 1, 2]
+    with pytest.raises(RuntimeError, match="got Strided"):
+        plugrad.Tensor.values(plugrad.ones(2))
+
+
+def test_elements_and_sums_of_sparse_integers_have_pytorchs_dtypes():
+    for module in (plugrad, torch):
+        x = module.tensor([[1, 0], [2, 3]], dtype=module.int32).to_sparse()
+        dtypes = [t.dtype for t in (x[0, 1], x[0], x.sum(), x.sum(0), module.sparse.sum(x, 0))]
+        assert [str(dtype) for dtype in dtypes] == [f"torch.int{n}" for n in (32, 32, 64, 64, 32)]
