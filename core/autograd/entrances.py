@@ -20,9 +20,9 @@ def _flags(create_graph, retain_graph) -> tuple:
 def _tuple(value) -> tuple:
     if value is None:
         return ()
-    if isinstance(value, (tuple, list)) and not hasattr(value, "ownership_token"):  # a GradientEdge
-        return tuple(value)
-    return (value,)
+    if isinstance(value, Tensor) or hasattr(value, "ownership_token"):  # a GradientEdge
+        return (value,)
+    return tuple(value) if hasattr(value, "__iter__") else (value,)
 
 
 def backward(
@@ -92,7 +92,8 @@ def grad(
         )
     index(0 if allow_unused is None else allow_unused)  # TypeError for what is no flag
     outputs = _tuple(outputs)
-    given, inputs = _tuple(inputs), _targets(inputs, outputs)
+    given = _tuple(inputs)
+    inputs = _targets(given, outputs)
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     gradients = _tuple(grad_outputs) or (None,) * len(outputs)

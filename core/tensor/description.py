@@ -38,10 +38,20 @@ class Size(tuple):
         return _size(part) if isinstance(item, slice) else part
 
     def __add__(self, other):
-        return Size(tuple.__add__(self, tuple(other)))
+        if isinstance(other, tuple):
+            return Size(tuple.__add__(self, other))
+        if hasattr(type(other), "__radd__"):
+            return NotImplemented
+        kind = type(other).__name__
+        raise TypeError(f"can only concatenate tuple (not {kind}) to torch.Size; write size + tuple(...)")
+
+    def __radd__(self, other):
+        return Size(tuple.__add__(other, self)) if isinstance(other, tuple) else NotImplemented
 
     def __mul__(self, times):
         return Size(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
 
     def __reduce__(self):
         return _resized, (tuple(self),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, is_half, is_integral, op
 
-from ._checks import dtype_word, number
+from ._checks import dtype_word, fitted, number
 from .matmul import check_batches, check_matrix, product, product_shape
 from .shape import sum_to_shape
 
@@ -47,7 +47,7 @@ def _factors(dtype, beta, alpha):
         if real and isinstance(factor, complex) and factor.imag:
             raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: it is complex")
     if is_integral(dtype):
-        return int(beta), int(alpha)
+        return fitted(dtype, beta), fitted(dtype, alpha)
     return beta, alpha
 
 

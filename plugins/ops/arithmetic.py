@@ -15,7 +15,7 @@ from plugrad.extend import (
     unary,
 )
 
-from ._checks import BOOL, INTEGER, INTEGRAL, is_number, number, refuse
+from ._checks import BOOL, INTEGER, INTEGRAL, fitted, is_number, number, refuse
 
 _ONE = 1  # an alpha that is this very int scales nothing; True and 1.0 have to be looked at
 
@@ -23,13 +23,15 @@ _ONE = 1  # an alpha that is this very int scales nothing; True and 1.0 have to 
 def _check_alpha(array, alpha):
     kind = getattr(getattr(array, "dtype", None), "kind", "c")
     alpha = number(alpha)
-    if kind in INTEGER and isinstance(alpha, float):
+    if (kind in INTEGER or kind == "b") and isinstance(alpha, float):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if kind != "c" and isinstance(alpha, complex):
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     if kind != "b" and isinstance(alpha, bool):
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
-    return bool(alpha) if kind == "b" else alpha
+    if kind == "b":
+        return bool(alpha)
+    return fitted(array.dtype, alpha) if kind == "u" else alpha
 
 
 def _scaled(xp, input, other, alpha):
@@ -169,7 +171,7 @@ def addcmul(xp, input, tensor1, tensor2, *, value=1):
     tensor([ 7., 17.])
     """
     refuse(BOOL, "addcmul_cpu_out", input)
-    value = int(value) if is_integer(input.dtype) else value
+    value = fitted(input.dtype, value) if is_integer(input.dtype) else value
     return xp.add(input, xp.multiply(tensor1, tensor2) if value == 1 else value * xp.multiply(tensor1, tensor2))
 
 

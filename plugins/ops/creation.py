@@ -177,7 +177,8 @@ def ramp(xp, start, step, count, dtype):
     """`start + step * i` in float64 (ints: exactly), rounded once."""
     dtype = xp.dtype(dtype)
     if is_integer(dtype):
-        return xp.arange(start, start + step * count, step, dtype=dtype)
+        steps = xp.arange(start, start + step * count, step, dtype="uint64" if dtype == "uint64" else "int64")
+        return steps.astype(dtype, copy=False)  # what lies outside of a small type wraps around
     return (start + step * xp.arange(count, dtype="complex128" if dtype.kind == "c" else "float64")).astype(dtype)
 
 

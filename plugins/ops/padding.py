@@ -6,6 +6,7 @@ from operator import index
 
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
+from ._checks import fitted
 from ._geometry import like_images
 
 
@@ -51,7 +52,7 @@ def constant_pad_nd(xp, input, pad, value=0):
     """
     _check_length(pad, input.ndim)
     pairs = _pairs(pad, input.ndim)
-    padded = xp.full(_padded_shape(input.shape, pairs), value, input.dtype)
+    padded = xp.full(_padded_shape(input.shape, pairs), fitted(input.dtype, value), input.dtype)
     inside = tuple(slice(max(a, 0), n - max(b, 0)) for n, (a, b) in zip(padded.shape, pairs))
     kept = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(input.shape, pairs))
     padded[inside] = input[kept]
@@ -199,7 +200,7 @@ def pad(F, input, pad, mode="constant", value=None):
     pad = tuple([index(amount) for amount in pad])
     _check_length(pad, input.ndim)
     if mode == "constant":
-        return F.constant_pad_nd(input, pad, 0 if value is None else value)
+        return F.constant_pad_nd(input, pad, 0 if value is None else float(value) if type(value) is int else value)
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(
             f"Unrecognised padding mode {mode}; choose 'constant', 'reflect', 'replicate' or 'circular'"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy
 
-from plugrad.extend import Op, collect, composite, factory, hookimpl, op, rng
+from plugrad.extend import Op, broadcast_shapes, collect, composite, factory, hookimpl, op, rng
 
 from ._checks import ints
 from ._draws import (
@@ -223,7 +223,7 @@ def normal_around(xp, mean, std, *, generator=None):
     mean_like = mean if hasattr(mean, "dtype") else std
     refuse_integers("normal_kernel", mean_like.dtype)
     check_deviation(xp, std)
-    size = getattr(mean + std, "shape", ())
+    size = broadcast_shapes(getattr(mean, "shape", ()), getattr(std, "shape", ()))
     return xp.asarray(normal_array(xp, size, mean_like.dtype, generator) * std + mean).astype(mean_like.dtype)
 
 

@@ -297,6 +297,8 @@ def where_or_nonzero(F, condition, input=None, other=None):
         raise TypeError(
             "where() takes a condition alone, or a condition and both alternatives: where(condition, input, other)"
         )
+    if is_number(input) and is_number(other) and isinstance(input + other, complex):
+        input = F.full((), complex(input), device=condition.device)  # of the default complex dtype
     return F.where(condition, input, other)
 
 

@@ -7,7 +7,7 @@ import math
 from plugrad.extend import Op, axes, collect, hookimpl, op
 
 from . import _index as ix
-from ._checks import element
+from ._checks import element, fitted
 
 
 def vector(xp, name, index, error=IndexError):
@@ -32,6 +32,8 @@ def index_select(xp, input, dim, index):
         raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
     if index.size:
         low, high = ix.extent(index)
+        if not array.shape[dim]:
+            raise RuntimeError(f"index_select(): self indexing axis dim should be positive: dimension {dim} is empty")
         if low < 0 or high >= array.shape[dim]:
             # PyTorch's class of it depends on the dimension.
             error = RuntimeError if dim and array.shape[dim] else IndexError
@@ -97,7 +99,7 @@ def index_add(xp, input, dim, index, source, *, alpha=1):
     out = xp.array(input, order="C", copy=True)
     if out.size and index.size:
         before = math.prod(out.shape[:dim])
-        slices = source if alpha == 1 else (source * alpha).astype(out.dtype)
+        slices = source if alpha == 1 else (source * fitted(out.dtype, alpha)).astype(out.dtype)
         ix.add_slices(xp, out.reshape(before, out.shape[dim], -1), index, slices)
     return out
 

@@ -210,7 +210,7 @@ def dim_order(self, ambiguity_check=False) -> tuple:
     if not isinstance(ambiguity_check, (bool, list)) or not all(isinstance(f, plugrad.memory_format) for f in formats):
         raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
     steps = self.stride()
-    if ambiguity_check is True and len(set(steps)) < len(steps):
+    if ambiguity_check is True and (len(set(steps)) < len(steps) or 1 in self.shape):
         raise RuntimeError(_AMBIGUOUS)
     if formats and sum(self.is_contiguous(memory_format=f) for f in formats) != 1:
         raise RuntimeError(_AMBIGUOUS)
