@@ -36,6 +36,8 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, insid
         dtype = out.dtype
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
         dtype = dtype_argument(dtype)
+    if out is not None and dtype is not out.dtype:
+        raise RuntimeError(f"dtype {dtype} does not match dtype of out parameter ({out.dtype}); leave one of them out")
     if dtype is None and op.promote == "float":
         dtype = dtypes.get_default_dtype()
     raw = [value._data if isinstance(value, Tensor) else value for value in values]

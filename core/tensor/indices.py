@@ -25,8 +25,8 @@ def _tidy_item(item):
         return item
     if hasattr(item, "dtype") and not isinstance(item, numpy.bool_):
         name = str(item.dtype).rpartition(".")[2]
-        if item.ndim == 0 and "int" in name:
-            return int(item)
+        if item.ndim == 0 and "int" in name and (name != "uint8" or isinstance(item, numpy.generic)):
+            return int(item)  # a tensor of uint8 is a mask
         if name in ("int64", "int32", "bool", "uint8"):
             return item
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")

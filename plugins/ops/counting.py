@@ -23,7 +23,7 @@ def nonzero_rows(xp, input):
 
 
 @composite()
-def nonzero(F, input, *, as_tuple=False):
+def nonzero(F, input, *, as_tuple=False, out=None):
     """The places of the elements that are not zero.
 
     One row for each, or with `as_tuple` one 1-d tensor for each dimension.
@@ -33,8 +33,12 @@ def nonzero(F, input, *, as_tuple=False):
     tensor([[1],
             [2]])
     """
+    if out is not None and as_tuple:
+        raise RuntimeError("nonzero() with as_tuple=True has no out=: there is a tensor for each dimension")
+    if out is not None and out.dtype is not plugrad.int64:
+        raise RuntimeError(f"nonzero: expected scalar type Long for out=, but got {out.dtype}")
     if not as_tuple:
-        return F.nonzero_rows(input)
+        return F.nonzero_rows(input, out=out)
     return tuple(F.unbind(F.nonzero_rows(input if input.ndim else F.reshape(input, (1,))), 1))
 
 

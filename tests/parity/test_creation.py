@@ -103,6 +103,13 @@ DATA = {
     "legacy constructor with a device": lambda t: t.Tensor(t.ones(1), device="cpu"),
     "legacy constructor on another device": lambda t: t.Tensor(2, device="meta"),
     "new with a device": lambda t: t.ones(1).new(t.ones(1), device="cpu"),
+    "another dtype than that of out": lambda t: t.zeros(2, out=t.ones(2), dtype=t.int64),
+    "the dtype of out": lambda t: t.full((2,), 3, out=t.ones(2), dtype=t.float32),
+    "places into floats": lambda t: t.nonzero(t.ones(2), out=t.ones(0)),
+    "places into integers": lambda t: t.nonzero(t.ones(2), out=t.ones(0).long()),
+    "places of each dimension into one tensor": lambda t: t.nonzero(t.ones(2), out=t.ones(0).long(), as_tuple=True),
+    "a mask of one byte": lambda t: t.arange(3)[t.tensor(1, dtype=t.uint8)],
+    "an index of one small integer": lambda t: t.arange(3)[t.tensor(1, dtype=t.int8)],
     "cat of nothing": lambda t: t.cat([t.zeros(0), t.zeros(0)], 1),
     "roll over all": lambda t: t.arange(3).roll(1, dims=None),
 }
