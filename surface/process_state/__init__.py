@@ -106,7 +106,7 @@ class ProcessState:
 
 
 _TABLES = {"op": registry.ops, "name": registry.public, "plugin": registry.plugins, "device": registry.backends}
-_OTHERS = (sys.modules["builtins"], sys.modules["numpy"])
+_OTHERS = tuple(sys.modules[name] for name in ("builtins", "math", "numpy", "numpy.linalg"))
 _NOTHING: dict = {"": None}
 _copies: dict = {}  # module or class -> its names when it was last looked at
 _classes: dict = {}  # plugrad's classes, in the order in which they were found
@@ -120,7 +120,6 @@ quiet_threads: weakref.WeakSet = weakref.WeakSet()  # of plugrad's own, which ne
 def is_alone() -> bool:
     """Whether no other thread runs that could draw random numbers or print meanwhile."""
     return all([one is threading.current_thread() or one in quiet_threads for one in threading.enumerate()])
-
 
 
 def _parts(own) -> list:
@@ -251,6 +250,8 @@ def _remove_covers(holder, before) -> list[str]:
             continue
         entry = registry.public.get(f"{home}.{name}" if home else name)
         value = vars(holder)[name]
+        if entry is None and _covers(holder, name, value):
+            added.append(f"{holder.__name__}.{name}")
         if entry is None or not entry.provider.builtin or value is entry.value:
             continue
         if getattr(value, "__op__", None) is not entry.value and not isinstance(value, types.ModuleType):
@@ -259,7 +260,60 @@ def _remove_covers(holder, before) -> list[str]:
     return added
 
 
+def _covers(module, name, value) -> bool:
+    """Whether a value stands before what a module of plugrad's finds when it is asked; the latter is there then."""
+    asked = vars(module).get("__getattr__")
+    if asked is None or name[:2] == "__" or isinstance(value, types.ModuleType):
+        return False
+    if not _is_ours(asked) or _is_ours(value):
+        return False
+    delattr(module, name)
+    try:
+        return getattr(module, name) is not value
+    except AttributeError:  # nothing: it is the third party's own
+        setattr(module, name, value)
+        return False
+
+
 # ---------------------------------------------------------------------------------------------------- loading
+
+
+class _FirstImports:
+    """Looks at each module of plugrad's that is imported for the first time, before anybody can change it."""
+
+    def __init__(self, names):
+        self.names = names
+
+    def find_spec(self, name, path=None, target=None):
+        if not name.startswith("plugrad."):
+            return None
+        specs = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+        spec = next((spec for spec in specs if spec is not None), None)
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            spec.loader = _Looking(spec.loader, self.names)
+        return spec
+
+
+class _Looking:
+    """A loader that has the names of what it loads copied."""
+
+    def __init__(self, loader, names):
+        self.loader, self.names = loader, names
+
+    def create_module(self, spec):
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__loader__ = module.__spec__.loader = self.loader
+        self.loader.exec_module(module)
+        with _lock:  # whole by now: one that it imports itself may have been looked at with half of its names
+            classes = [one for one in vars(module).values() if isinstance(one, type) and one not in self.names]
+            for holder in (module, *(one for one in classes if one.__module__[:7] == "plugrad")):
+                _copy(holder)
+                _first[holder] = set(_copies[holder])
+                self.names[holder] = _copies[holder]
+                if isinstance(holder, type):
+                    _classes[holder] = None
 
 
 class Contained:
@@ -271,6 +325,8 @@ class Contained:
 
     def __enter__(self):
         self.state = ProcessState()
+        self.finder = _FirstImports(self.state.names)
+        sys.meta_path.insert(0, self.finder)
         self.output = self.descriptor = None
         if sys.stdout is not None and sys.stderr is not None:
             self.output, self.errors = _ToStandardError(sys.stdout), sys.stderr
@@ -278,6 +334,7 @@ class Contained:
             sys.stdout = self.output
 
     def __exit__(self, kind, error, trace):
+        sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self.finder]
         if self.output is not None:
             self.output.thread = None  # whoever kept it writes to the standard output from now on
             # Another thread that is loading a plugin takes its own away itself.

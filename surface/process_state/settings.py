@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _signal  # `signal` makes an enum of each number
 import gc
+import locale
 import os
 import signal
 import sys
@@ -173,12 +174,21 @@ def _write_python(state) -> None:
 
 
 def _read_filters():
-    """Return the filters of warnings that are for all modules; a library may add some for its own."""
-    return [one for one in warnings.filters if one[3] is None]
+    """Return the filters of warnings that act on others' too; a library may add some for its own.
+
+    Those are for its modules, for categories that it defines, or for messages that begin with some text.
+    """
+    return [one for one in warnings.filters if _is_for_all(*one)]
+
+
+def _is_for_all(action, message, category, module, line) -> bool:
+    if module is not None or category.__module__.partition(".")[0] not in ("builtins", "numpy", "plugrad"):
+        return False
+    return message is None or bool(message.match("") if hasattr(message, "match") else not message)
 
 
 def _write_filters(filters) -> None:
-    kept = [one for one in warnings.filters if one[3] is not None or any(one is known for known in filters)]
+    kept = [one for one in warnings.filters if not _is_for_all(*one) or any(one is known for known in filters)]
     kept += [one for one in filters if not any(one is known for known in kept)]
     warnings.filters[:] = kept
     warnings._filters_mutated()
@@ -212,10 +222,53 @@ _FIXED = {getattr(signal, name, 0) for name in ("SIGKILL", "SIGSTOP")}
 _SIGNALS = sorted(int(number) for number in signal.valid_signals() - _FIXED)
 
 
+def _read_environment() -> dict:
+    """Return the environment, but for what libraries tell Intel's OpenMP of themselves, such as scikit-learn."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("KMP_")}
+
+
 def _write_environment(values) -> None:
-    for name in [name for name in os.environ if name not in values]:
+    for name in [name for name in _read_environment() if name not in values]:
         del os.environ[name]
     os.environ.update(values)
+
+
+def _read_umask() -> int:
+    mask = os.umask(0o77)
+    os.umask(mask)
+    return mask
+
+
+def _read_tracing():
+    return sys.gettrace(), sys.getprofile()
+
+
+def _read_decimals() -> int:
+    decimal = sys.modules.get("decimal")
+    return 28 if decimal is None else decimal.getcontext().prec  # what Python begins with
+
+
+def _write_decimals(precision) -> None:
+    sys.modules["decimal"].getcontext().prec = precision
+
+
+def _write_tracing(functions) -> None:
+    sys.settrace(functions[0])
+    sys.setprofile(functions[1])
+
+
+def _read_hooks_of_python():
+    return {name: getattr(sys, name) for name in ("excepthook", "displayhook", "unraisablehook", "stdin")}
+
+
+def _write_hooks_of_python(hooks) -> None:
+    for name, value in hooks.items():
+        setattr(sys, name, value)
+
+
+def _read_deterministic():
+    room = sys.modules.get("plugrad.backends")
+    return dict(getattr(room, "_deterministic", {})) or {"mode": False, "warn_only": False}
 
 
 def _write_path(entries) -> None:
@@ -250,6 +303,15 @@ ALL = [
     Table("signal handlers", _read_signals, _write_signals),
     Setting("the garbage collector", _read_collector, _write_collector),
     Setting("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
-    Table("the environment", lambda: dict(os.environ), _write_environment),
+    Table("the environment", _read_environment, _write_environment),
+    Setting("the mask of new files' modes", _read_umask, os.umask),
+    Setting("the interval at which threads switch", sys.getswitchinterval, sys.setswitchinterval),
+    Setting("tracing or profiling", _read_tracing, _write_tracing),
+    Table("sys", _read_hooks_of_python, _write_hooks_of_python),
+    Setting("the precision of decimal numbers", _read_decimals, _write_decimals),
+    Setting("the locale", lambda: locale.setlocale(locale.LC_ALL), lambda name: locale.setlocale(locale.LC_ALL, name)),
+    Setting(
+        "deterministic algorithms", _read_deterministic, lambda mode: plugrad.use_deterministic_algorithms(**mode)
+    ),
     Setting("sys.path", lambda: list(sys.path), _write_path),
 ]

@@ -267,9 +267,20 @@ def test_what_children_and_c_code_print_stays_off_the_standard_output(tmp_path):
     assert lines(done.stderr) == ["1", "2"]
 
 
-def test_a_library_may_have_filters_of_its_own_warnings(tmp_path):
-    source = "import warnings\nwarnings.filterwarnings('ignore', module='plugrad_modest')\n" + op_module("modest")
-    build(tmp_path, "plugrad-modest", {"plugrad.ops": {"modest": "plugrad_modest"}}, plugrad_modest=source)
+@pytest.mark.parametrize(
+    "habit",
+    [
+        "import warnings\nwarnings.filterwarnings('ignore', module='plugrad_modest')",
+        "import warnings\nwarnings.filterwarnings('ignore', message='modesty')",
+        "import warnings\nclass Own(UserWarning): pass\nwarnings.simplefilter('always', Own)",
+        "import scipy.special, scipy.sparse",
+        "import os\nos.environ.setdefault('KMP_INIT_AT_FORK', 'FALSE')",
+        "import plugrad\nplugrad.modest_helper = print",
+    ],
+)
+def test_what_a_library_may_set_for_itself(tmp_path, habit):
+    build(tmp_path, "plugrad-modest", {"plugrad.ops": {"modest": "plugrad_modest"}},
+        plugrad_modest=f"{habit}\n{op_module('modest')}")  # fmt: skip
     assert output("import plugrad; print(plugrad.modest(plugrad.ones(1)).item())", tmp_path) == "2.0\n"
 
 

@@ -213,6 +213,18 @@ plugrad.nn.modules.module.register_module_forward_hook(lambda module, args, outp
     "environment": ("import os\nos.environ['OMP_NUM_THREADS'] = '77'", "the environment (OMP_NUM_THREADS)"),
     "tables": ("plugrad.registry.plugins.clear()\nplugrad.registry.backends.pop('meta')", "it changed the plugin"),
     "import_path": ("import sys\nsys.path.insert(0, '/nowhere')", "sys.path"),
+    "before_its_first_use": ("plugrad.load = print", "plugrad.load"),
+    "in_a_room": ("import plugrad.func\nplugrad.func.hessian = print", "plugrad.func.hessian"),
+    "a_class_in_a_room": ("plugrad.utils.data.DataLoader.__len__ = lambda self: 0", "DataLoader.__len__"),
+    "patching_algebra": ("import numpy\nnumpy.linalg.svd = print", "numpy.linalg.svd"),
+    "patching_math": ("import math\nmath.exp = print", "math.exp"),
+    "all_messages": ("import warnings\nwarnings.filterwarnings('ignore', message='.*')", "the filters of warnings"),
+    "deterministic": ("plugrad.use_deterministic_algorithms(True)", "deterministic algorithms"),
+    "a_mask_of_modes": ("import os\nos.umask(0o777)", "the mask of new files' modes"),
+    "switching": ("import sys\nsys.setswitchinterval(1)", "the interval at which threads switch"),
+    "tracing": ("import sys\nsys.settrace(lambda *given: None)", "tracing or profiling"),
+    "no_tracebacks": ("import sys\nsys.excepthook = print", "sys (excepthook)"),
+    "decimals": ("import decimal\ndecimal.getcontext().prec = 3", "the precision of decimal numbers"),
 }  # fmt: skip
 
 
