@@ -19,6 +19,12 @@ LAYOUT = numpy.dtype(
 )  # fmt: skip
 
 
+def _is_seeded(words) -> bool:
+    """Whether nothing was drawn yet: the words still follow from each other as the seeding has them."""
+    first, second = int(words[0]), int(words[1])
+    return second == (1812433253 * (first ^ first >> 30) + 1) & 0xFFFFFFFF
+
+
 class MersenneTwister(numpy.random.MT19937):
     """NumPy's bit generator with a `spare` normal number, which is a part of its state.
 
@@ -59,7 +65,8 @@ class Source(numpy.random.Generator):
         engine, record = bits.state["state"], numpy.zeros((), LAYOUT)
         position, words = engine["pos"], numpy.frombuffer(engine["key"], numpy.uint32)
         record["seed"], record["seeded"] = seed % 2**64, 1
-        record["left"], record["next"], record["words"] = WORDS + 1 - position, position, words
+        record["left"], record["words"] = WORDS + 1 - position, words
+        record["next"] = 0 if position == WORDS and _is_seeded(words) else position
         if bits.spare is not None:
             record["spare"], record["has_spare"] = bits.spare, 1
         return numpy.frombuffer(record.tobytes(), numpy.uint8).copy()

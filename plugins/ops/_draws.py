@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import partial
 
 import numpy
 
@@ -21,6 +22,10 @@ _STEP_24, _STEP_53 = numpy.array(2.0**-24, _SINGLE), numpy.array(2.0**-53)
 _ONE, _MINUS_TWO, _CIRCLE = (
     {dtype: numpy.array(value, dtype) for dtype in (_SINGLE, _DOUBLE)} for value in (1, -2, 2 * math.pi)
 )
+# Infinities are results. A warning that the program turned into an error would have the kernel draw once more.
+QUIET = partial(numpy.errstate, all="ignore")
+BLOCK = 8192
+LOOP = 300  # permutations of fewer are made by a loop
 FEW = 16  # from so many numbers on, normal ones are made in blocks, each half of one with the other
 
 
@@ -57,6 +62,13 @@ def singles(xp, source, size):
     return drawn
 
 
+def rounded(xp, drawn, dtype):
+    """Float64 numbers in another dtype; to half precision by way of float32, as PyTorch converts them."""
+    if numpy.dtype(dtype).itemsize == 2 and xp is numpy:
+        drawn = numpy.asarray(drawn).astype(_SINGLE)
+    return xp.asarray(drawn).astype(dtype, copy=False)
+
+
 def in_memory_order(array, draw):
     """Return `draw(shape)` in the shape of an array, with the numbers in the order of its memory."""
     if array.flags.c_contiguous:
@@ -64,6 +76,38 @@ def in_memory_order(array, draw):
     order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
     drawn = draw(tuple([array.shape[axis] for axis in order]))
     return drawn.transpose([order.index(axis) for axis in range(array.ndim)])
+
+
+def _between(source, size, low, high):
+    """Uniform float32 of [low, high); product and sum are rounded once, as by a processor's fused instruction."""
+    low = _SINGLE.type(low)
+    drawn = (words(source, size) & _BITS_24) * numpy.array(float(_SINGLE.type(high) - low) * 2.0**-24)  # exact
+    drawn += float(low)
+    return drawn.astype(_SINGLE)
+
+
+def _doubles_between(source, size, low, high):
+    """Uniform float64 of [low, high); product and sum are rounded once, as by a processor's fused instruction.
+
+    What either rounds off is had exactly, by T. J. Dekker (Numerische Mathematik 18, 1971) and D. Knuth.
+    """
+    drawn, span = doubles(numpy, source, size), float(high) - float(low)
+    if low == 0:
+        return drawn * span
+    flat, (digits, exponent) = drawn.reshape(-1), math.frexp(span)
+    coarse = math.ldexp(float(_SINGLE.type(digits)), exponent)  # of 24 bits; the rest has 29
+    fine = span - coarse
+    for start in range(0, flat.size, BLOCK):  # which stays in the cache
+        x = flat[start : start + BLOCK]
+        head = x.astype(_SINGLE).astype(_DOUBLE)
+        tail = x - head
+        product = x * span
+        lost = (head * coarse - product) + tail * coarse + head * fine + tail * fine
+        total = product + low
+        part = total - product
+        lost += (product - (total - part)) + (low - part)
+        numpy.add(total, lost, out=x)
+    return flat.reshape(numpy.shape(drawn))
 
 
 def uniform_array(xp, size, dtype, generator, low=0.0, high=1.0):
@@ -75,10 +119,12 @@ def uniform_array(xp, size, dtype, generator, low=0.0, high=1.0):
     if dtype.kind == "c":
         parts = uniform_array(xp, (*size, 2), "float32" if dtype.itemsize == 8 else "float64", generator, low, high)
         return xp.ascontiguousarray(parts).view(dtype)[..., 0]
-    drawn = doubles(xp, source, size) if dtype.itemsize == 8 else singles(xp, source, size)
-    if low != 0.0 or high != 1.0:
-        low, high = drawn.dtype.type(low), drawn.dtype.type(high)
-        drawn = drawn * (high - low) + low
+    if xp is numpy and (low != 0.0 or high != 1.0):
+        drawn = _doubles_between(source, size, low, high) if dtype is _DOUBLE else _between(source, size, low, high)
+    else:
+        drawn = doubles(xp, source, size) if dtype.itemsize == 8 else singles(xp, source, size)
+        if low != 0.0 or high != 1.0:
+            drawn = drawn * drawn.dtype.type(high - low) + drawn.dtype.type(low)
     if is_single_or_double(dtype):
         return xp.asarray(drawn)
     drawn = xp.asarray(drawn).astype(dtype)
@@ -157,9 +203,12 @@ def normal_array(xp, size, dtype, generator, mean=0.0, std=1.0, dense=True):
     else:
         half = not is_single_or_double(dtype)
         drawn = _many_half_normals(source, n) if half else _many_normals(source, n, wide)
+    if abs(std) > 1000 or abs(mean) > 1000:
+        with QUIET():
+            return rounded(xp, (drawn * drawn.dtype.type(std) + drawn.dtype.type(mean)).reshape(size), dtype)
     if std != 1.0 or mean != 0.0:
         drawn = drawn * drawn.dtype.type(std) + drawn.dtype.type(mean)
-    return drawn.reshape(size).astype(dtype, copy=False)
+    return rounded(xp, drawn.reshape(size), dtype)
 
 
 def highest(dtype) -> int:
@@ -229,21 +278,50 @@ def any_integer_array(xp, size, dtype, generator, limit):
 
 
 def permutation(source, n):
-    """A list of 0 ... n - 1 in random order, by R. Durstenfeld's algorithm (CACM 7, 1964)."""
-    order = list(range(n))
-    if n > 1:
-        draw = words if n < (2**32 - 1) // 20 else long_words
-        steps = draw(source, n - 1)
-        steps = steps % numpy.arange(n, 1, -1, dtype=steps.dtype)
-        for here, step in enumerate(steps.tolist()):
-            there = here + step
-            order[here], order[there] = order[there], order[here]
-    return order
+    """0 ... n - 1 in random order, as int64, by R. Durstenfeld's algorithm (CACM 7, 1964)."""
+    if n < 2:
+        return numpy.arange(n)
+    draw = words if n < (2**32 - 1) // 20 else long_words
+    steps = draw(source, n - 1)
+    steps = (steps % numpy.arange(n, 1, -1, dtype=steps.dtype)).view("int64")
+    return _swapped(steps) if n < LOOP else _swapped_at_once(steps)
+
+
+def _swapped(steps):
+    """0 ... n - 1 after swaps of each place but the last, in turn, with the one so many steps after it."""
+    order = list(range(len(steps) + 1))
+    for here, step in enumerate(steps.tolist()):
+        there = here + step
+        order[here], order[there] = order[there], order[here]
+    return numpy.array(order)
+
+
+def _swapped_at_once(steps):
+    """What `_swapped` returns, without a loop over the places.
+
+    A swap leaves at `there` what was `here`, which no later swap but one with the same `there` takes. So what a place
+    gets is what an earlier place held when its turn came, and so on: chains, which are followed all at once. They
+    double with each pass and are of logarithmic length.
+    """
+    turns = numpy.arange(len(steps) + 1)
+    there = turns.copy()
+    there[:-1] += steps
+    held = turns.copy()
+    held[there] = turns  # of several turns the last counts
+    while not numpy.array_equal(earlier := held[held], held):
+        held = earlier
+    pairs = there << 32 | turns
+    pairs.sort()
+    again, turn = numpy.flatnonzero(pairs[1:] >> 32 == pairs[:-1] >> 32), pairs & 0xFFFFFFFF
+    there[turn[again + 1]] = held[turn[again]]
+    return there
 
 
 def exponential_array(xp, size, dtype, generator, rate=1.0):
     """Exponential samples: 1 - u lies in (0, 1], so that the logarithm is finite."""
-    return xp.asarray(-1.0 / rate * xp.log1p(-doubles(xp, rng(xp, generator), size))).astype(dtype)
+    drawn = doubles(xp, rng(xp, generator), size)
+    with QUIET():
+        return rounded(xp, -1.0 / rate * xp.log1p(-drawn), dtype)
 
 
 def coin_flips(xp, shape, p, generator):

@@ -9,6 +9,7 @@ from plugrad.extend import Op, collect, composite, hookimpl, op, rng
 
 from ._checks import converted, element, fitted
 from ._draws import (
+    QUIET,
     any_integer_array,
     check_range,
     coin_flips,
@@ -19,6 +20,7 @@ from ._draws import (
     integer_array,
     normal_array,
     refuse_integers,
+    rounded,
     uniform_array,
 )
 from .random import check_deviation
@@ -100,7 +102,8 @@ def log_normal(xp, input, mean=1.0, std=2.0, *, generator=None):
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     refuse_integers("log_normal_cpu", input.dtype)
     draw = partial(normal_array, xp, dtype="float64", generator=generator, mean=mean, std=std, dense=False)
-    return xp.exp(in_memory_order(input, draw)).astype(input.dtype)
+    with QUIET():
+        return rounded(xp, xp.exp(in_memory_order(input, draw)), input.dtype)
 
 
 @op(at=(), inplace=True, like="input", kinds={"lambd": "float"})
@@ -140,7 +143,8 @@ def cauchy(xp, input, median=0.0, sigma=1.0, *, generator=None):
     refuse_integers("cauchy", input.dtype)
     drawn = in_memory_order(input, partial(doubles, xp, rng(xp, generator)))
     least = 2.0**-52  # so that the tangent is finite
-    return (median + sigma * xp.tan(xp.pi * (xp.clip(drawn, least, 1 - least) - 0.5))).astype(input.dtype)
+    with QUIET():
+        return rounded(xp, median + sigma * xp.tan(xp.pi * (xp.clip(drawn, least, 1 - least) - 0.5)), input.dtype)
 
 
 @op(at=(), inplace=True, like="input", kinds={"p": "float"})
@@ -153,8 +157,11 @@ def geometric(xp, input, p, *, generator=None):
     """
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    if input.dtype.kind == "b":
+        raise NotImplementedError("\"geometric_cpu\" not implemented for 'Bool'; give integers or floats")
     drawn = in_memory_order(input, partial(doubles, xp, rng(xp, generator)))
-    return xp.ceil(xp.log(drawn) / math.log1p(-p)).astype(input.dtype)
+    with QUIET():
+        return xp.ceil(xp.log(drawn) / math.log1p(-p)).astype(input.dtype)
 
 
 @op(at=(), inplace=True, like="input", kinds={"from_": "int?", "to": "int?"})

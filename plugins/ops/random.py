@@ -121,7 +121,7 @@ def randperm(xp, n, *, generator=None, dtype=None):
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     source, dtype = rng(xp, generator), "int64" if dtype is None else dtype
     if xp is numpy:
-        return numpy.array(permutation(source, n), "int64").astype(dtype)
+        return permutation(source, n).astype(dtype, copy=False)
     return xp.argsort(source.random(n)).astype(dtype)
 
 

@@ -25,14 +25,25 @@ def numbers(value):
     return numpy.array(value)
 
 
+def state(library):
+    """Bytes of the generator's state, with the number of a pair that waits apart."""
+    data = bytes(library.get_rng_state().tolist())
+    assert len(data) == 5056
+    return data[:5016], numpy.frombuffer(data[5024:5032])[0], data[5032:]
+
+
 def compare(torch, draw, tolerance=0.0, seed=11):
-    """`draw(library)` gives equal numbers, in a tensor or a list of them, and so does the next draw."""
+    """`draw(library)` gives equal numbers, in a tensor or a list, and leaves the generator in an equal state."""
     results = []
     for library in (plugrad, torch):
         library.manual_seed(seed)
         drawn = draw(library)
         drawn = [*drawn] if isinstance(drawn, (list, tuple)) else [drawn]
-        results.append([numbers(value) for value in [*drawn, library.rand(1, dtype=library.float64)]])
+        results.append([numbers(value) for value in drawn])
+    (words, spare, flag), (their_words, their_spare, their_flag) = state(plugrad), state(torch)
+    assert words == their_words and flag == their_flag
+    if flag[0]:
+        assert abs(spare - their_spare) <= 1e-14
     for ours, theirs in zip(*results, strict=True):
         assert ours.shape == theirs.shape
         numpy.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
@@ -45,6 +56,16 @@ def test_uniform_and_normal(torch, name):
         compare(torch, lambda lib: lib.randn(size, dtype=getattr(lib, name)), CLOSE[name])
         compare(torch, lambda lib: lib.empty(size, dtype=getattr(lib, name)).normal_(1, 2), 2 * CLOSE[name])
         compare(torch, lambda lib: lib.normal(1.0, 2.0, size, dtype=getattr(lib, name)), 2 * CLOSE[name])
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_bounds_of_uniform_numbers_bit_for_bit(torch, name):
+    """PyTorch's product and sum are one instruction, which rounds once."""
+    for low, high in ((-0.378, 0.378), (0.1, 0.2), (-5, 5), (100, 103.3), (0, 3.3), (0, 1e-30), (-1e-3, 1e-7), (2, 2)):
+        compare(torch, lambda lib: lib.empty(20011, dtype=getattr(lib, name)).uniform_(low, high))
+    if name == "float64":
+        for low, high in ((0, 1e-300), (-1e-300, 1e-299), (-1e300, 1e300), (-1e200, 3.0)):
+            compare(torch, lambda lib: lib.empty(999, dtype=lib.float64).uniform_(low, high))
 
 
 @pytest.mark.parametrize("name", FLOATS)
@@ -107,7 +128,7 @@ def test_ranges_that_a_dtype_has_not(torch, name, bounds):
     assert outcome(plugrad) == outcome(torch)
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 5, 100, 3000])
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 100, 299, 300, 3000, 70001])
 def test_permutations(torch, n):
     compare(torch, lambda lib: [lib.randperm(n), lib.randperm(n, dtype=lib.float32)])
 
@@ -169,15 +190,25 @@ def test_initialisers(torch, size):
         compare(torch, lambda lib: lib.nn.init.sparse_(lib.empty(size), 0.3), 1e-6)
 
 
-LAYERS = {
-    "Linear": (5, 7), "Conv2d": (4, 6, 3), "ConvTranspose1d": (3, 4, 2), "Embedding": (10, 3), "LSTM": (4, 5, 2),
-    "GRUCell": (3, 4), "MultiheadAttention": (8, 2), "TransformerDecoderLayer": (8, 2, 16), "Bilinear": (3, 4, 5),
+UNIFORM = {
+    "Linear": (5, 7), "Bilinear": (3, 4, 5), "Conv1d": (4, 6, 3), "Conv2d": (4, 6, 3), "Conv3d": (2, 3, 2),
+    "ConvTranspose1d": (3, 4, 2), "ConvTranspose2d": (3, 4, 2), "ConvTranspose3d": (2, 3, 2), "RNN": (4, 5, 2),
+    "LSTM": (4, 5, 2), "GRU": (4, 5, 2), "RNNCell": (3, 4), "LSTMCell": (3, 4), "GRUCell": (3, 4), "PReLU": (3,),
+    "MultiheadAttention": (8, 2), "TransformerEncoderLayer": (8, 2, 16), "TransformerDecoderLayer": (8, 2, 16),
+    "Transformer": (8, 2, 1, 1, 16), "BatchNorm2d": (3,), "LayerNorm": (3,), "GroupNorm": (2, 4),
+    "AdaptiveLogSoftmaxWithLoss": (6, 20, [5, 10]),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LAYERS)
-def test_layers_begin_equal(torch, name):
-    compare(torch, lambda lib: [*getattr(lib.nn, name)(*LAYERS[name]).state_dict().values()], 2e-6)
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor", "ignore:Initializing zero-element")
+@pytest.mark.parametrize("name", UNIFORM)
+def test_layers_begin_equal_bit_for_bit(torch, name):
+    compare(torch, lambda lib: [*getattr(lib.nn, name)(*UNIFORM[name]).state_dict().values()])
+
+
+@pytest.mark.parametrize("name", ["Embedding", "EmbeddingBag"])
+def test_layers_of_normal_numbers_begin_equal(torch, name):
+    compare(torch, lambda lib: [*getattr(lib.nn, name)(10, 3).state_dict().values()], 2e-6)
 
 
 def test_data_loaders_and_samplers(torch):
@@ -201,6 +232,59 @@ def test_data_loaders_and_samplers(torch):
         for arguments in calls:
             compare(torch, lambda lib: list(getattr(lib.utils.data, name)(*arguments)))
     compare(torch, lambda lib: [part.indices for part in lib.utils.data.random_split(range(20), [15, 5])])
+
+
+def test_large_draws(torch):
+    """So many that the words of the generator are made many times over."""
+    n = 100003
+    for name in ("float32", "float64", "bfloat16", "float16"):
+        compare(torch, lambda lib: lib.rand(n, dtype=getattr(lib, name)))
+        compare(torch, lambda lib: lib.rand(n, 2, dtype=getattr(lib, name))[:, 0].bernoulli())
+        compare(torch, lambda lib: lib.randn(n, dtype=getattr(lib, name)), CLOSE[name])
+        compare(torch, lambda lib: lib.empty(n, dtype=getattr(lib, name)).geometric_(0.3))
+        dropped = lambda lib: lib.nn.functional.dropout(lib.ones(n, dtype=getattr(lib, name)), 0.3) == 0
+        compare(torch, dropped)
+    for name in ("float16", "bfloat16"):  # to which PyTorch converts by way of float32
+        for method in ("cauchy_", "log_normal_", "exponential_"):
+            compare(torch, lambda lib: getattr(lib.empty(n, dtype=getattr(lib, name)), method)())
+
+
+def test_states_at_the_ends_of_a_block(torch):
+    """A state fresh from seeding differs from one whose block of words is used up."""
+    for n in (0, 1, 623, 624, 625, 1247, 1248, 1249):
+        compare(torch, lambda lib: lib.empty(n).random_())
+    assert bytes(plugrad.Generator().get_state().tolist()) == bytes(torch.Generator().get_state().tolist())
+
+
+def test_states_are_exchanged(torch):
+    """Either library goes on where the other one's state ends: with a waiting number of a pair, too."""
+    for draw in (lambda lib: lib.randn(3), lambda lib: lib.rand(700), lambda lib: lib.randperm(50)):
+        torch.manual_seed(8)
+        draw(torch)
+        plugrad.set_rng_state(plugrad.tensor(torch.get_rng_state().tolist(), dtype=plugrad.uint8))
+        ours = [plugrad.randn(3).tolist(), plugrad.rand(700).tolist()]
+        theirs = [torch.randn(3).tolist(), torch.rand(700).tolist()]
+        for one, other in zip(ours, theirs):
+            numpy.testing.assert_allclose(one, other, rtol=1e-6)
+        torch.set_rng_state(torch.tensor(plugrad.get_rng_state().tolist(), dtype=torch.uint8))
+        assert torch.randint(1000, (9,)).tolist() == plugrad.randint(1000, (9,)).tolist()
+
+
+def test_infinities_are_drawn_once(torch):
+    """Where the program turned NumPy's warnings into errors, too, as this suite does."""
+    infinite = {
+        "cauchy_": (0.0, 1e38), "log_normal_": (800.0, 2.0), "exponential_": (1e-39,), "normal_": (0.0, 3e38),
+    }  # fmt: skip
+    for method, arguments in infinite.items():
+        for name in ("float32", "float16"):
+            filled = lambda lib: getattr(lib.empty(40, dtype=getattr(lib, name)), method)(*arguments).isinf()
+            compare(torch, filled)
+
+
+def test_refused_kinds(torch):
+    for library in (plugrad, torch):
+        with pytest.raises(NotImplementedError, match="geometric_cpu"):
+            library.zeros(3, dtype=library.bool).geometric_(0.5)
 
 
 def test_generators_begin_equal(torch):
