@@ -120,7 +120,7 @@ def _spread(dims, value, misfit):
     if dims is None or (isinstance(dims, int) and not isinstance(dims, bool)):
         for _ in nest.leaves(value):
             yield dims
-    elif isinstance(dims, (list, tuple)) and isinstance(value, (list, tuple)) and len(dims) == len(value):
+    elif _alike(dims, value, misfit):
         for one, item in zip(dims, value):
             yield from _spread(one, item, misfit)
     elif isinstance(dims, dict) and isinstance(value, dict) and dims.keys() == value.keys():
@@ -132,8 +132,15 @@ def _spread(dims, value, misfit):
         raise misfit
 
 
+def _alike(dims, value, misfit) -> bool:
+    """Whether dims are nested as a value is: inputs as lists or as tuples, results as either."""
+    inputs = "in_dims is not" in misfit.args[0]
+    rows = isinstance(dims, (list, tuple)) and isinstance(value, (list, tuple)) and len(dims) == len(value)
+    return rows and (not inputs or isinstance(dims, list) == isinstance(value, list))
+
+
 def _input_dims(in_dims, args, called, name) -> list:
-    if not isinstance(in_dims, (int, tuple, list)) and in_dims is not None:
+    if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
             f"{called}: expected `in_dims` to be int or a (potentially nested) tuple matching the inputs, got: "
             f"{type(in_dims)}"
@@ -167,7 +174,7 @@ def _size(values, dims, called) -> int:
             )
         sizes.append(value.shape[dim])
     if not sizes:
-        raise ValueError(f"{called}: at least one input must have an in_dim that is not None")
+        raise ValueError(f"{called}: Expected at least one Tensor to vmap over: one in_dim must not be None")
     if len(set(sizes)) > 1:
         raise ValueError(
             f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the "
@@ -177,11 +184,9 @@ def _size(values, dims, called) -> int:
 
 
 def _output_dims(value, out_dims, name):
-    """Return the dims of all results; ValueError unless they fit, and there are tensors only."""
-    for leaf in nest.leaves(value):
-        if not isinstance(leaf, Tensor):
-            raise ValueError(f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(leaf)}.")
-    if not isinstance(out_dims, (int, list, tuple, dict)) and out_dims is not None:
+    """Return the dims of all results; ValueError unless they fit, and what has one is a tensor."""
+    named = isinstance(out_dims, tuple) and any(isinstance(dim, str) for dim in out_dims)
+    if named or not isinstance(out_dims, (int, list, tuple, dict)) and out_dims is not None:
         raise ValueError(
             f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints "
             "representing where in the outputs the vmapped dimension should appear."
@@ -189,7 +194,11 @@ def _output_dims(value, out_dims, name):
     misfit = ValueError(
         f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`"
     )
-    return _spread(out_dims, value, misfit)
+    dims = [*_spread(out_dims, value, misfit)]
+    for leaf, dim in zip(nest.leaves(value), dims):
+        if dim is not None and not isinstance(leaf, Tensor):
+            raise ValueError(f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(leaf)}.")
+    return dims
 
 
 def _stacked(results, out_dims, name):
@@ -200,13 +209,17 @@ def _stacked(results, out_dims, name):
         if dim is not None:
             columns.append(plugrad.stack(parts, dim))
             continue
-        if any(part is not parts[0] and not plugrad.equal(part, parts[0]) for part in parts):
+        if any(part is not parts[0] and not _same(part, parts[0]) for part in parts):
             raise ValueError(
                 f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None: its result differs "
                 "between slices"
             )
         columns.append(parts[0])
     return nest.rebuild(first, iter(columns))
+
+
+def _same(a, b) -> bool:
+    return plugrad.equal(a, b) if isinstance(a, Tensor) and isinstance(b, Tensor) else a == b
 
 
 def _nothing(func, args, kwargs, values, dims, out_dims, name):

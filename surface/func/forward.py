@@ -52,17 +52,21 @@ def forward(func, primals, directions, has_aux, name) -> tuple:
 def _checked_tangents(primals, tangents, name):
     """Return the tensors of the tangents; RuntimeError unless they fit the primals."""
     given, directions = [*nest.leaves(primals)], [*nest.leaves(tangents)]
-    if len(given) != len(directions):
+    if type(tangents) is not type(primals) or len(given) != len(directions):
         raise RuntimeError(
             f"{name}: Expected primals and tangents to have the same python structure: there are {len(given)} and "
             f"{len(directions)} tensors in them"
         )
     for number, (tensor, direction) in enumerate(zip(given, directions)):
         if not isinstance(tensor, Tensor):
-            raise RuntimeError(f"{name}: primal {number} must be a Tensor, not {type(tensor).__name__}")
-        if not isinstance(direction, Tensor) or tensor.shape != direction.shape:
-            size = list(direction.shape) if isinstance(direction, Tensor) else type(direction)
-            raise RuntimeError(f"{name}: tangent {number} has size {size}, its primal {list(tensor.shape)}")
+            kind = type(tensor).__name__
+            raise RuntimeError(f"{name}: Expected primals to only contain Tensors, but number {number} is a {kind}")
+        if not isinstance(direction, Tensor):
+            kind = type(direction).__name__
+            raise RuntimeError(f"{name}: Expected tangents to only contain Tensors, but number {number} is a {kind}")
+        if tensor.shape != direction.shape:
+            sizes = f"{list(direction.shape)}, its primal {list(tensor.shape)}"
+            raise RuntimeError(f"{name}: tangent {number} has size {sizes}")
     return directions
 
 
@@ -77,7 +81,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         func: returns tensors, nested; results of integers have tangents of zeros.
         primals, tangents: tuples of the same structure and sizes.
         strict: raise RuntimeError for a result that does not depend on the primals.
-        has_aux: func returns (result, anything), which is handed on as third result.
+        has_aux: func returns (result, nested tensors), which is handed on as third result.
 
     >>> import plugrad as torch
     >>> torch.func.jvp(lambda x: x**2, (torch.tensor(3.0),), (torch.tensor(1.0),))

@@ -28,7 +28,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
     Args:
         func: the function.
         argnums: number, or numbers, of the arguments to differentiate by.
-        has_aux: func returns (result, anything); return (Jacobian, that).
+        has_aux: func returns (result, nested tensors); return (Jacobian, that).
         chunk_size: accepted; rows are computed one by one.
 
     >>> import plugrad as torch

@@ -91,13 +91,18 @@ def with_aux(value, has_aux, name) -> tuple:
         return value, None
     if not (isinstance(value, tuple) and len(value) == 2):
         raise RuntimeError(f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    for leaf in nest.leaves(value[1]):
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(f"{name}: Expected tensors, got unsupported type {type(leaf)} in aux")
     return value
 
 
 def results_of(value, has_aux, name):
     """Return (the result of a function, its tensors, what came beside it)."""
     value, aux = with_aux(value, has_aux, name)
-    outputs = [*nest.leaves(value)]
+    outputs = [] if value is None else [*nest.leaves(value)]
+    if not outputs:
+        raise RuntimeError(f"{name}: Expected f to be a function that has non-empty output (got output = {value})")
     for output in outputs:
         if not isinstance(output, Tensor):
             raise RuntimeError(f"{name}: expected f to return only tensors, got unsupported type {type(output)}")
@@ -119,6 +124,8 @@ def select(args, argnums, name):
     if not is_int(argnums) and not (isinstance(argnums, tuple) and all(map(is_int, argnums))):
         raise RuntimeError(f"{name}: argnums must be int or Tuple[int, ...], got: {type(argnums)}")
     numbers = argnums if isinstance(argnums, tuple) else (argnums,)
+    if not numbers:
+        raise RuntimeError(f"{name}: argnums must be non-empty: there is nothing to differentiate by")
     if len(set(numbers)) < len(numbers):
         raise RuntimeError(f"{name}: argnums elements must be unique, got {argnums}")
     for number in numbers:

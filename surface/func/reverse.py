@@ -13,7 +13,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
     """Return the function that computes (gradient, value) of a scalar function.
 
     Args:
-        func: the function; its result is a tensor of one element, or (that, anything) with `has_aux`.
+        func: the function; its result is a tensor of one element, or (that, nested tensors) with `has_aux`.
         argnums: number, or numbers, of the arguments to differentiate by.
         has_aux: return (gradient, (value, the other result)).
 

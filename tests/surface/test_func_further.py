@@ -63,3 +63,34 @@ def test_unwrapping_shows_what_a_transform_works_on():
 
     plugrad.func.jvp(lambda x: plugrad.func.jvp(inner, (x,), (x,))[1], (x,), (x,))
     assert seen[1] == "tensor(3., tangent=3.0)"
+
+
+def refused(call):
+    try:
+        call()
+    except (RuntimeError, ValueError) as error:
+        return type(error).__name__
+    return None
+
+
+REFUSED = {
+    "in_dims in a list": lambda t: t.func.vmap(t.mul, [0, 0])(t.ones(2), t.ones(2)),
+    "no in_dims": lambda t: t.func.vmap(t.sin, None)(t.ones(2)),
+    "a tuple for a list": lambda t: t.func.vmap(lambda z: z[0] + z[1], ((0, 0),))([t.ones(2), t.ones(2)]),
+    "a list for a list": lambda t: t.func.vmap(lambda z: z[0] + z[1], ([0, 0],))([t.ones(2), t.ones(2)]),
+    "no tensor": lambda t: t.func.vmap(lambda x: x, (None,))(1),
+    "out_dims of text": lambda t: t.func.vmap(lambda x: x, out_dims=("no",))(t.ones(2)),
+    "text stacked": lambda t: t.func.vmap(lambda x: "no")(t.ones(2)),
+    "text": lambda t: t.func.vmap(lambda x: (x, "yes"), out_dims=(0, None))(t.ones(2)),
+    "text in aux": lambda t: t.func.grad(lambda x: (x.sum(), "no"), has_aux=True)(t.ones(2)),
+    "no argnums": lambda t: t.func.jacrev(t.sin, argnums=())(t.ones(2)),
+    "no output": lambda t: t.func.vjp(lambda x: (), t.ones(2)),
+    "output None": lambda t: t.func.vjp(lambda x: None, t.ones(2)),
+    "tangents in a list": lambda t: t.func.jvp(t.sin, (t.ones(2),), [t.ones(2)]),
+    "a number for a primal": lambda t: t.func.jvp(t.sin, (1.0,), (t.ones(2),)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_arguments_are_refused_as_in_pytorch(name):
+    assert refused(lambda: REFUSED[name](plugrad)) == refused(lambda: REFUSED[name](torch))
