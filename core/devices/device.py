@@ -36,7 +36,7 @@ class device(Region):
     def __new__(cls, type, index=None):
         key = (type, index)
         known = cls._interned.get(key)
-        if known is not None:
+        if known is not None and (index is None or index.__class__ is int):  # as keys 0.0 and False are 0
             return known
         if isinstance(type, device):
             return type if index is None else cls(type.type, index)
@@ -44,14 +44,14 @@ class device(Region):
             if not -(1 << 63) <= type < 1 << 63:
                 raise ValueError(f"Overflow when unpacking long long: a device has the number {type}")
             type, index = backends_room().accelerator(), type
-        if not isinstance(type, str) or index is not None and not isinstance(index, int):
+        if not isinstance(type, str) or index is not None and not hasattr(index, "__index__"):
             raise TypeError(f"device(): a device is a string such as 'cpu' or 'cuda:0', not {type!r}, {index!r}")
         name, colon, number = type.partition(":")
         if colon and index is not None:
             raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {type}")
         if colon and not number.isdigit() or name not in registry.backends and not name.replace("_", "a").isalpha():
             raise RuntimeError(f"Invalid device string: '{type}'; write a type and a number, such as 'cuda:0'")
-        index = int(number) if colon else index
+        index = int(number) if colon else index if index is None else int(index)
         if name not in registry.backends:
             raise RuntimeError(
                 f"Expected one of {', '.join(sorted(registry.backends))} device type at start of device string: "

@@ -270,6 +270,7 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     """
     promoted = _promotions.get((type1, type2))
     if promoted is None:
+        type1, type2 = [SCALAR.get(given, given) if isinstance(given, type) else given for given in (type1, type2)]
         _require_dtypes("promote_types", type1=type1, type2=type2)
         promoted = _promotions[type1, type2] = _promote(type1, type2)
     return promoted

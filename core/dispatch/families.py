@@ -31,9 +31,12 @@ class Elementwise(Op):
     default_inplace = True
     has_out = True
 
-    def __init__(self, function, *, tensors=None, same=None, promote="same", takes_half=False, meet=None, **options):
+    def __init__(
+        self, function, *, tensors=None, same=None, promote="same", takes_half=False, meet=None, wraps=True, **options
+    ):  # fmt: skip
         super().__init__(function, promote=promote, **options)
         self.meet = meet  # called with the dtypes of the operands, it raises the error for those that must not meet
+        self.wraps = wraps  # integers' numbers that they can't hold; or those are refused
         self.widens = {} if takes_half else _COMPUTE_IN
         self.keeps_order = promote != "bool"
         self.tensors = tuple(tensors) if tensors else self.parameters[: self.arity or 1]
@@ -85,7 +88,7 @@ class Elementwise(Op):
                 if value.dtype != compute:
                     raw[position] = value.astype(compute)
             elif value is not None and dtypes.is_integral(compute):
-                raw[position] = _integer_scalar(value, compute, promote)
+                raw[position] = _integer_scalar(value, compute, self.wraps)
         if promote == "bool":
             return dtypes.bool.numpy
         # A complex operand may give a real result (abs, angle): the kernel knows.
@@ -131,13 +134,16 @@ def _scalar_dtype(op, position, value):
     )
 
 
-def _integer_scalar(value, compute, promote):
-    """Return a Python number as one that the integer dtype can hold: wrapped around, as PyTorch does."""
-    if not dtypes.is_integer(compute) or promote == "bool":
+def _integer_scalar(value, compute, wraps):
+    """Return a Python number as one that the integer dtype can hold: wrapped around, as PyTorch does, or refused."""
+    if not dtypes.is_integer(compute):
         return value
     bits = compute.itemsize * 8
-    value = int(value) & ((1 << bits) - 1)
-    return value - (1 << bits) if dtypes.from_numpy(compute).is_signed and value >> (bits - 1) else value
+    wrapped = int(value) & ((1 << bits) - 1)
+    wrapped -= (1 << bits) if dtypes.from_numpy(compute).is_signed and wrapped >> (bits - 1) else 0
+    if not wraps and wrapped != value and not (value < 0 < value + (1 << bits) and compute.kind == "u"):
+        raise RuntimeError(f"value cannot be converted to type {compute} without overflow: it is {value}")
+    return wrapped
 
 
 class Unary(Elementwise):

@@ -123,6 +123,8 @@ def _unwrap_plain(op, position, value):
         return value.numpy
     if isinstance(value, numpy.generic):
         return value.item()
+    if value.__class__ is type and value in dtypes.SCALAR:
+        return dtypes.SCALAR[value].numpy
     if isinstance(value, numpy.ndarray) and op.broadcasts:
         raise TypeError(
             f"{op.name}(): argument '{op.parameters[position]}' (position {position + 1}) must be Tensor, not "

@@ -114,7 +114,7 @@ def _parse_to(*args, tensor=None, memory_format=None, **kwargs):
     first = args[0] if args else tensor
     if isinstance(first, Tensor):
         return to(first.device, first.dtype, *args[1:], **kwargs)
-    if isinstance(first, dtypes.dtype) or first in (float, int, bool, complex):
+    if isinstance(first, dtypes.dtype) or isinstance(first, type) and first in dtypes.SCALAR:
         args = (dtypes.from_numpy(first) if isinstance(first, type) else first, *args[1:])
         return to(kwargs.pop("device", None), *args, **kwargs)
     return to(*args, **kwargs)

@@ -57,7 +57,7 @@ def _infer(data, dtype=None):
         array = numpy.array(data)
     except (OverflowError, ValueError):
         return _later("array_of")(data, dtype)
-    if array.dtype.char in "OLQ":
+    if array.dtype.char in "OLQ" or array.dtype.char == "d" and array.size and array.max() >= 1 << 63:
         return _later("array_of")(data, dtype)
     if dtype is not None or not dtypes.is_differentiable(array.dtype):
         return array

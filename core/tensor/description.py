@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import reprlib
 from functools import partial
 from operator import index
 
 import numpy
 
 from plugrad import needs
+from plugrad.tensor import layouts
 from plugrad.tensor.layouts import channels_last, channels_last_3d, is_packed, lay_out, strided
 from plugrad.tensor.shapes import axes
 
@@ -19,9 +21,9 @@ class Size(tuple):
 
     def __new__(cls, sizes=()):
         try:
-            return _size([int(index(n)) for n in sizes])
+            return _size([int(index(n)) for n in tuple(sizes)])
         except TypeError:
-            raise TypeError(f"torch.Size() takes an iterable of 'int', not {sizes!r}") from None
+            raise TypeError(f"torch.Size() takes an iterable of 'int', not {reprlib.repr(sizes)}") from None
 
     def numel(self) -> int:
         """Return the number of elements of a tensor of this shape."""
@@ -190,6 +192,9 @@ class Description:
 
     def is_contiguous(self, memory_format=None) -> bool:
         """Whether the elements lie in memory in row-major order, or in that of a memory format."""
+        if memory_format is not None and not isinstance(memory_format, layouts.memory_format):
+            kind = type(memory_format).__name__
+            raise TypeError(f"is_contiguous(): argument 'memory_format' must be torch.memory_format, not {kind}")
         data = lay_out(self)._data
         asks_channels = memory_format is channels_last or memory_format is channels_last_3d
         return is_packed(data, memory_format) if asks_channels else bool(data.flags.c_contiguous)

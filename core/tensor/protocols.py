@@ -92,7 +92,9 @@ class Protocols:
             )
         value = self.item()
         if number is not complex and isinstance(value, complex):
-            raise RuntimeError(f"value cannot be converted to {number.__name__} without losing its imaginary part")
+            if value.imag:
+                raise RuntimeError(f"value cannot be converted to {number.__name__} without losing its imaginary part")
+            value = value.real
         return number(value)
 
     def __float__(self):

@@ -183,7 +183,7 @@ class _ConvTransposeNd(_ConvNd):
         dilation=1, padding_mode="zeros", device=None, dtype=None,
     ):  # fmt: skip
         if padding_mode != "zeros":
-            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}, not {padding_mode!r}')
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}; write "zeros"')
         self._set_up(
             in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, bias,
             padding_mode,

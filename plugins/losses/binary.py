@@ -174,9 +174,12 @@ def binary_cross_entropy_with_logits(
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     _check_target(input, target)
+    if pos_weight is not None and str(pos_weight.dtype) == "torch.bool":
+        raise RuntimeError("Subtraction, the `-` operator, with a bool pos_weight is not supported; write .float()")
     if target.dtype is not input.dtype and target.is_floating_point():
-        common = promote_types(input.dtype, target.dtype)
+        common, result = promote_types(input.dtype, target.dtype), target.dtype
         input, target = input.to(common), target.to(common)
+        return F.bce_logits(input, target, weight, pos_weight, reduction).to(result)
     return F.bce_logits(input, target, weight, pos_weight, reduction)
 
 
@@ -237,7 +240,13 @@ def soft_margin_loss(F, input, target, size_average=None, reduce=None, reduction
     if target.requires_grad and is_grad_enabled():
         raise RuntimeError("soft_margin_loss is not differentiable with respect to argument 'target': detach it")
     if input.shape != target.shape:
+        shape = input.shape
         input, target = F.broadcast_tensors(input, target)
+        if input.shape != shape:
+            raise RuntimeError(
+                f"output with shape {list(shape)} doesn't match the broadcast shape {list(input.shape)}: the target "
+                "has more elements than the input"
+            )
     return F.soft_margin(input, target.to(input.dtype), reduction)
 
 
@@ -265,7 +274,7 @@ def multilabel_soft_margin_loss(F, input, target, weight=None, size_average=None
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(size_average, reduce)
     values = -(target * F.logsigmoid(input) + (1 - target) * F.logsigmoid(-input))
-    values = F.mean(_times(values, weight), -1)
+    values = F.sum(_times(values, weight), input.ndim - 1) / input.shape[-1]
     return reduce_values(F, values, reduction)
 
 

@@ -360,15 +360,19 @@ def kl_div(F, input, target, size_average=None, reduce=None, reduction="mean", l
     >>> torch.nn.functional.kl_div(q.log(), p, reduction="batchmean")
     tensor(0.5108)
     """
+    if not (input.is_floating_point() or input.is_complex()):
+        raise RuntimeError("kl_div: Integral inputs not supported; convert input with .float()")
+    per_row = input.shape[0] if reduction == "batchmean" and input.ndim else 1
+    if reduction == "batchmean":
+        reduction = "sum"
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(size_average, reduce)
     if log_target:
         values = F.exp(target) * (target - input)
     else:
         values = F.xlogy(target, target) - target * input
-    if reduction == "batchmean":
-        return F.sum(values) / (input.shape[0] if input.ndim else 1)
-    return reduce_values(F, values, reduction)
+    result = reduce_values(F, values, reduction)
+    return result if per_row == 1 else result / per_row
 
 
 @kl_div.samples

@@ -81,6 +81,8 @@ def leaky_relu(xp, input, negative_slope=0.01):
     refuse(NOT_FLOATING, "leaky_relu_cpu", input)
     if 0 <= negative_slope <= 1:
         return xp.maximum(input, input * negative_slope)
+    if not math.isfinite(negative_slope):  # zero times which is NaN
+        return xp.where(input > 0, input, input * negative_slope)
     return input.clip(0, math.inf) + input.clip(-math.inf, 0) * negative_slope
 
 

@@ -52,8 +52,8 @@ def _parse(args, dtype, device):
             device = value
         elif value is not None:
             raise TypeError(
-                f"to() received an invalid combination of arguments: {value!r} is neither a dtype, a device nor a "
-                "Tensor"
+                f"to() received an invalid combination of arguments - got ({type(value).__name__}), which is neither "
+                "a dtype, a device nor a Tensor"
             )
     return dtype, device, flags
 
@@ -114,7 +114,7 @@ def type_(F, input, dtype=None, non_blocking=False):
         return input.to("cpu", plugrad.get_default_dtype())
     if isinstance(chosen, type) and not hasattr(chosen, "device_type"):
         raise ValueError(f"invalid type: {chosen.__name__!r}; write a dtype, such as torch.float32")
-    if not isinstance(getattr(chosen, "dtype", None), plugrad.dtype):
+    if not hasattr(chosen, "device_type"):
         raise TypeError(f"dtype must be a type, str, or dtype object, not {type(dtype).__name__}")
     return input.to(chosen.device_type, chosen.dtype)
 

@@ -290,7 +290,10 @@ def linspace(xp, start, end, steps, *, dtype=None):
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
     start, end = ends(xp, "linspace", start, end, steps, dtype)
-    return spaced(xp, start, end, steps).astype(dtype_for(0.0, start, end) if dtype is None else dtype)
+    dtype = xp.dtype(dtype_for(0.0, start, end) if dtype is None else dtype)
+    for one in (start, end):
+        fitted(dtype, one)  # refuses it, if it does not fit
+    return spaced(xp, start, end, steps).astype(dtype)
 
 
 @factory(kinds={"base": "float", "start": "tensor|number", "end": "tensor|number"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, hookimpl, op
+from plugrad.extend import Op, axes, collect, composite, hookimpl, op, write_out
 
 from .matmul import product
 
@@ -338,7 +338,7 @@ def tensordot(F, a, b, dims=2, *, out=None):
     kept = [c for c in left + right if c not in gone]
     axes(first, a.ndim), axes(second, b.ndim)
     result = F.einsum(f"{''.join(left)},{''.join(right)}->{''.join(kept)}", a, b)
-    return result if out is None else out.copy_(result)
+    return result if out is None else write_out(tensordot, result, out)
 
 
 @tensordot.samples
@@ -416,7 +416,7 @@ def multi_dot(F, tensors, *, out=None):
     result = _chained(F, chain, split, 0, last)
     if row or column:
         result = F.reshape(result, tuple(result.shape[row : 2 - column]))
-    return result if out is None else out.copy_(result)
+    return result if out is None else write_out(multi_dot, result, out)
 
 
 @multi_dot.samples

@@ -69,6 +69,11 @@ def _check_indices(input, offsets, weight, padding_idx):
 def _check_mode(mode, weight, scale_grad_by_freq, sparse, per_sample_weights):
     if weight.ndim != 2:
         raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
+    if not weight.is_floating_point():
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, "
+            f"Float, Double; but got {weight.dtype}: convert it with .float()"
+        )
     if mode not in ("sum", "mean", "max"):
         raise ValueError("mode has to be one of sum, mean or max")
     if mode == "max" and scale_grad_by_freq:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 from plugrad.extend import Op, axes, collect, composite, hookimpl, keep_dims, op, reduction
 
 from ._checks import COMPLEX, refuse, refuse_empty
@@ -270,6 +272,8 @@ for _op in (max_all, min_all):
 def overloaded(whole, along, pair, name, input, dim, keepdim, other, out):
     """Send `max(x)`, `max(x, 1)` and `max(x, y)` to their ops."""
     more = {} if out is None else {"out": out}
+    if keepdim and hasattr(dim, "requires_grad"):  # a tensor without dimensions stands for an int
+        dim = index(dim)
     other = dim if other is None and hasattr(dim, "requires_grad") else other
     if keepdim and (dim is None or other is not None):
         raise TypeError(f"{name}() received an invalid combination of arguments: keepdim=True needs an int for dim")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, op
+from plugrad.extend import Op, collect, composite, hookimpl, op, write_out
 
 from ._linalg import (
     LinAlgError,
@@ -321,7 +321,7 @@ def linalg_householder_product(F, input, tau, *, out=None):
         vector = vectors[..., j : j + 1]
         scale = F.reshape(tau[..., j], (*tau.shape[:-1], 1, 1))
         result = result - scale * F.matmul(vector, F.matmul(F.transpose(F.conj(vector), -2, -1), result))
-    return result if out is None else out.copy_(result)
+    return result if out is None else write_out(linalg_householder_product, result, out)
 
 
 @linalg_householder_product.samples

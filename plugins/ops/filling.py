@@ -7,7 +7,7 @@ from functools import partial
 
 from plugrad.extend import Op, collect, composite, hookimpl, op, rng
 
-from ._checks import converted, element, fitted
+from ._checks import COMPLEX, converted, element, fitted, refuse
 from ._draws import (
     QUIET,
     any_integer_array,
@@ -29,6 +29,7 @@ from .random import check_deviation
 @op(at=(), like="input")
 def bernoulli_like(xp, input, p=0.5, *, generator=None):
     """Zeros and ones in the shape of `input`, each one with probability `p`."""
+    refuse(COMPLEX, "bernoulli_scalar_cpu_", input)
     if hasattr(p, "dtype"):
         refuse_integers("bernoulli_tensor_cpu_p_", p.dtype)
     return in_memory_order(input, lambda shape: coin_flips(xp, shape, p, generator)).astype(input.dtype)
@@ -90,6 +91,12 @@ def written_samples(make):
     yield make.on_copy(make(2, 3, requires_grad=False))
 
 
+def _refuse_complex(name, input):
+    """Refuse complex numbers for a distribution of real ones."""
+    if input.dtype.kind == "c":
+        raise RuntimeError(f"{name} distribution is a continuous probability distribution of real numbers; write .real")
+
+
 @op(at=(), inplace=True, like="input", kinds={"mean": "float", "std": "float"})
 def log_normal(xp, input, mean=1.0, std=2.0, *, generator=None):
     """Fill with exponentials of normal random numbers.
@@ -98,6 +105,7 @@ def log_normal(xp, input, mean=1.0, std=2.0, *, generator=None):
     >>> bool((torch.zeros(9).log_normal_() > 0).all())
     True
     """
+    refuse(COMPLEX, "log_normal_cpu", input)
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     refuse_integers("log_normal_cpu", input.dtype)
@@ -138,6 +146,7 @@ def cauchy(xp, input, median=0.0, sigma=1.0, *, generator=None):
     >>> torch.zeros(2, 3).cauchy_().shape
     torch.Size([2, 3])
     """
+    _refuse_complex("Cauchy", input)
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     refuse_integers("cauchy", input.dtype)
@@ -155,6 +164,7 @@ def geometric(xp, input, p, *, generator=None):
     >>> bool((torch.zeros(9).geometric_(0.5) >= 1).all())
     True
     """
+    refuse(COMPLEX, "geometric_cpu", input)
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
     if input.dtype.kind == "b":
@@ -178,6 +188,7 @@ def random(xp, input, from_=None, to=None, *, generator=None):
     if from_ is None and to is None:
         limit = highest(input.dtype) + 1
         return in_memory_order(input, lambda shape: any_integer_array(xp, shape, input.dtype, generator, limit))
+    refuse(COMPLEX, "random_kernel_cpu", input)
     if from_ is None or (to is None and from_ >= 0):
         from_, to = 0, from_ if to is None else to
     to = highest(input.dtype) + 1 if to is None else to

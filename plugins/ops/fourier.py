@@ -11,7 +11,7 @@ from math import prod
 import numpy
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, factory, hookimpl, is_integral, op
+from plugrad.extend import Op, axes, collect, composite, factory, hookimpl, is_integral, op, write_out
 
 from ._checks import dtype_word, ints
 
@@ -196,7 +196,9 @@ def _transform(F, name, input, sizes, dims, norm, out):
         result = F.fft_r2c(input, dims, scale) if from_real else F.fft_c2c(input, dims, scale, forward)
         if from_real and not forward:
             result = F.conj(result)
-    return result if out is None else out.copy_(result)
+    if out is None:
+        return result
+    return write_out(next(record for record in _transforms if record.name == name), result, out)
 
 
 _FORWARD = ("fft", "rfft", "hfft")
@@ -352,6 +354,8 @@ def _frequencies(function, name, n, d, dtype):
     dtype = numpy.dtype(dtype)
     if is_integral(dtype):
         raise RuntimeError(f"{name} requires a floating point or complex dtype, not {dtype}")
+    if not n:  # NumPy divides by it
+        return numpy.full(0 if name == "fftfreq" else 1, numpy.nan, dtype)
     return (function(int(n)) / d).astype(dtype)
 
 

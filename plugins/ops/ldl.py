@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, op, scipy_of
+from plugrad.extend import Op, collect, composite, hookimpl, op, scipy_of, write_out
 
 from ._linalg import check_square
 
@@ -181,7 +181,7 @@ def ormqr(F, input, tau, other, left=True, transpose=False, *, out=None):
         scale = F.conj(scale) if conjugated else scale
         result = result - scale * F.matmul(vector, F.matmul(F.transpose(F.conj(vector), -2, -1), result))
     result = result if left else F.transpose(F.conj(result), -2, -1)
-    return result if out is None else out.copy_(result)
+    return result if out is None else write_out(ormqr, result, out)
 
 
 def _check_ormqr(input, tau, other, left):

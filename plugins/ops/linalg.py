@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import plugrad
-from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, elementwise, hookimpl, op
+from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, elementwise, hookimpl, op, write_out
 
 from ._checks import BOOL, refuse
 from ._linalg import Described, adjoint, check_square, raw_adjoint
@@ -166,7 +166,7 @@ def linalg_matrix_power(F, A, n, *, out=None):
             n >>= 1
             square = F.matmul(square, square) if n else square
         result = F.clone(A) if result is A else result
-    return result if out is None else out.copy_(result)
+    return result if out is None else write_out(linalg_matrix_power, result, out)
 
 
 @linalg_matrix_power.samples
@@ -349,7 +349,7 @@ def linalg_vecdot(F, x, y, *, dim=-1, out=None):
     if x.dtype != y.dtype:
         raise RuntimeError(f"linalg.vecdot: Expected vectors of same type, got {x.dtype} and {y.dtype}")
     result = F.sum(F.conj(x) * y, dim)
-    return result if out is None else out.copy_(result)
+    return result if out is None else write_out(linalg_vecdot, result, out)
 
 
 @linalg_vecdot.samples

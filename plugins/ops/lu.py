@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, op
+from plugrad.extend import Op, collect, composite, hookimpl, op, write_out
 
 from ._linalg import Described, adjoint, check_matrix, check_square, first_failure, first_zero, lu_packed
 
@@ -291,7 +291,7 @@ def linalg_lu_solve(F, LU, pivots, B, *, left=True, adjoint=False, out=None):
         rows = F.take_rows(B, F.permutation_rows(pivots, LU.shape[-1], False))
         result = F.triangular_matrices(LU, F.triangular_matrices(LU, rows, False, True), True, False)
     result = result if left else F.transpose(F.conj(result), -2, -1)
-    return result if out is None else out.copy_(result)
+    return result if out is None else write_out(linalg_lu_solve, result, out)
 
 
 @linalg_lu_solve.samples

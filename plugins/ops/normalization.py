@@ -120,6 +120,8 @@ def instance_norm(
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
         return F.batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    if (running_mean is None) is not (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
     _not_for("instance_norm", input)
     count = prod(input.shape[2:])
     if count == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, reduction
 
 from ._checks import BOOL_OR_COMPLEX, COMPLEX, refuse, refuse_empty
@@ -141,7 +142,7 @@ def _checked_q(F, name, input, q, interpolation):
         raise RuntimeError(
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
         )
-    if isinstance(q, (int, float)):
+    if not isinstance(q, plugrad.Tensor):
         if not 0 <= q <= 1:
             raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
         q = F.full((), float(q), dtype=input.dtype, device=input.device)

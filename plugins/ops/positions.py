@@ -27,6 +27,7 @@ def unravel_index(F, indices, shape):
     if min(sizes, default=0) < 0:
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
     steps = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
+    indices = indices.long()
     return tuple(F.remainder(F.floor_divide(indices, step), n) for step, n in zip(steps, sizes))
 
 

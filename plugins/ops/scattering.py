@@ -116,6 +116,8 @@ def scatter(xp, input, dim, index, src=None, *, value=None, reduce=None):
     """
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError("reduce argument must be either add or multiply.")
+    if src is not None and value is not None:
+        raise TypeError("scatter() received an invalid combination of arguments: it takes src or value, not both")
     src = value if src is None else src
     if src is None:
         raise TypeError("scatter() missing 1 required argument: 'src', a tensor, or 'value', a number")
@@ -376,7 +378,6 @@ def take_along_dim(F, input, indices, dim=None):
     shape = list(
         broadcast_shapes(input.shape[:dim] + input.shape[dim + 1 :], indices.shape[:dim] + indices.shape[dim + 1 :])
     )
-    indices = F.where(indices < 0, indices + input.shape[dim], indices)
     along = [tuple(shape[:dim]) + (t.shape[dim],) + tuple(shape[dim:]) for t in (input, indices)]
     return F.gather(F.expand(input, along[0]), dim, F.expand(indices, along[1]))
 

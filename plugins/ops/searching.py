@@ -56,11 +56,6 @@ def check_search(sequence, input, right, side, sorter):
             f"tensor and input value tensor must match, but we got boundaries tensor "
             f"{list(sequence.shape)} and input value tensor {shape}"
         )
-    if hasattr(input, "dtype") and input.dtype != sequence.dtype:
-        raise RuntimeError(
-            f"{name} boundary tensor and input value tensor should have same dtype, but got boundaries "
-            f"tensor dtype {sequence.dtype} and input value tensor dtype {input.dtype}"
-        )
     check_sorter(name, sequence, sorter)
     return "right" if right or side == "right" else "left"
 

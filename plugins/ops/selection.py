@@ -20,7 +20,7 @@ def _refuse_clamp(name, *values):
             raise NotImplementedError(f"{name} is not supported for complex types")
 
 
-@elementwise(tensors=("input", "min", "max"), inplace=True, aliases=("clip",))
+@elementwise(tensors=("input", "min", "max"), inplace=True, aliases=("clip",), wraps=False)
 def clamp(xp, input, min=None, max=None):
     """Each element limited to a range; where `min` exceeds `max`, it is `max`.
 
@@ -75,7 +75,7 @@ def clamp_samples(make):
     yield make.args(make(3, 4), min=make(3, 1), max=make(4))
 
 
-@binary()
+@binary(wraps=False)
 def clamp_min(xp, input, min):
     """Each element raised to at least `min`.
 
@@ -97,7 +97,7 @@ def clamp_min_vjp_min(F, g, input, min):
     return F.where(input < min, g, 0.0)
 
 
-@binary()
+@binary(wraps=False)
 def clamp_max(xp, input, max):
     """Each element lowered to at most `max`.
 
@@ -227,7 +227,9 @@ def fmin_vjp_other(F, g, input, other):
 # ---------------------------------------------------------------- where
 
 
-@elementwise(tensors=("condition", "input", "other"), same=("input", "other"), at=(), inplace=False, eight_bits=True)
+@elementwise(
+    tensors=("condition", "input", "other"), same=("input", "other"), at=(), inplace=False, eight_bits=True, wraps=False
+)  # fmt: skip
 def where(xp, condition, input, other):
     """Elements of `input` where `condition` holds, of `other` elsewhere."""
     if condition.dtype.kind != "b":

@@ -6,7 +6,7 @@ import itertools
 import math
 
 import plugrad
-from plugrad.extend import Op, broadcast_shapes, collect, composite, hookimpl, op, scipy_of
+from plugrad.extend import Op, broadcast_shapes, collect, composite, hookimpl, op, scipy_of, write_out
 
 from ._linalg import (
     Described,
@@ -201,7 +201,7 @@ def linalg_solve(F, A, B, *, left=True, out=None):
     else:
         result = F.transpose(F.solve_matrices(F.transpose(A, -2, -1), F.transpose(B, -2, -1)), -2, -1)
     result = F.squeeze(result, -1) if vector else result
-    return result if out is None else out.copy_(result)
+    return result if out is None else write_out(linalg_solve, result, out)
 
 
 @composite(at=("linalg.solve_ex",), returns="result info")
@@ -249,7 +249,7 @@ def linalg_tensorsolve(F, A, B, dims=None, *, out=None):
             f"prod(self.shape[:other.ndim]), but got {n} != {m}"
         )
     result = F.reshape(F.linalg_solve(F.reshape(A, (n, n)), F.reshape(B, (n,))), shape)
-    return result if out is None else out.copy_(result)
+    return result if out is None else write_out(linalg_tensorsolve, result, out)
 
 
 @linalg_tensorsolve.samples
@@ -275,7 +275,7 @@ def linalg_tensorinv(F, A, ind=2, *, out=None):
             f"but got {m} != {n}"
         )
     result = F.reshape(F.linalg_inv(F.reshape(A, (n, n))), last + first)
-    return result if out is None else out.copy_(result)
+    return result if out is None else write_out(linalg_tensorinv, result, out)
 
 
 @linalg_tensorinv.samples
@@ -360,7 +360,7 @@ def linalg_solve_triangular(F, A, B, *, upper, left=True, unitriangular=False, o
         result = F.transpose(
             F.triangular_matrices(F.transpose(A, -2, -1), F.transpose(B, -2, -1), not upper, unitriangular), -2, -1
         )
-    return result if out is None else out.copy_(result)
+    return result if out is None else write_out(linalg_solve_triangular, result, out)
 
 
 @linalg_solve_triangular.samples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, axes, collect, composite, hookimpl, is_integral, keep_dims, reduction
+from plugrad.extend import Op, axes, collect, composite, hookimpl, is_integral, keep_dims, reduction, write_out
 
 from .extremes import shared
 from .reduction import total
@@ -218,7 +218,7 @@ def norm(F, input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
         raise RuntimeError(f"only valid string values are 'fro' and 'nuc', found {p}")
     else:
         result = F.linalg_vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
-    return result if out is None else out.copy_(result)
+    return result if out is None else write_out(norm, result, out)
 
 
 @linalg_norm.samples
@@ -230,7 +230,7 @@ def norm_samples(make):
 
 
 @composite(at=("linalg.cond",), kinds={"p": "number|str?"}, autocast={"cpu": "float32"})
-def linalg_cond(F, A, p=None, *, out=None):
+def linalg_cond(F, A, p=None):
     """Condition number of matrices: the norm of `A` times the norm of its inverse.
 
     Args:

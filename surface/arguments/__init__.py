@@ -64,6 +64,9 @@ def wrong(op, values, error=None):
             continue
         if not wanted.fits(value):
             return TypeError(_said(_place(op, position, name), wanted, value))
+        if "Number" in wanted.words and wanted.plain and _imaginary(value) and _all_real(values):
+            said = f"{_place(op, position, name)} is complex, and the tensors are real"
+            return RuntimeError(f"value cannot be converted to type double without overflow: {said}")
         if "int" in wanted.words and overflows(value):
             return ValueError(f"Overflow when unpacking long long: {_place(op, position, name)} has more than 64 bits")
         if "ints" in wanted.words and isinstance(value, (tuple, list)) and any(map(overflows, value)):
@@ -72,6 +75,18 @@ def wrong(op, values, error=None):
     if told is not None:
         told.__cause__ = error  # shown below it, and what tells it from a refusal
     return told
+
+
+def _imaginary(value) -> bool:
+    """Whether a number, or a tensor in its place, has an imaginary part."""
+    value = value.item() if is_tensor(value) and value.dtype.is_complex and not value.is_meta else value
+    return isinstance(value, complex) and value.imag != 0
+
+
+def _all_real(values) -> bool:
+    """Whether there are tensors among the arguments, and those of them that have dimensions are real."""
+    tensors = list(filter(is_tensor, values))
+    return bool(tensors) and not any(one.dtype.is_complex and (one.ndim or one is tensors[0]) for one in tensors)
 
 
 def public_name(op) -> str:

@@ -32,6 +32,8 @@ def array_of(data, dtype=None):
         array = numpy.array(plain)
     except (OverflowError, ValueError):
         raise refused(plain, dtype) from None
+    if kinds <= {bool, int} and array.dtype.kind == "f" and array.size:  # NumPy's answer to more than 63 bits
+        array = numpy.array(plain, dtype=object)
     if array.dtype.kind in "USMmV" or array.dtype == object and not _all_numbers(array):
         raise refused(plain, dtype)
     if dtype is not None:
@@ -46,9 +48,11 @@ def _of_dtype(array, dtype):
         return array
     if not dtypes.is_integral(dtype.numpy) or dtype is dtypes.bool:
         return array.astype(bool if dtype is dtypes.bool else complex if dtype.is_complex else float)
-    if dtype is not dtypes.uint64 and _beyond_int64(array) or array.dtype == object:
+    if dtype is not dtypes.uint64 and _beyond_int64(array):
         raise ValueError(OVERFLOW)
-    return array
+    if array.dtype == object and not all(0 <= item < 1 << 64 for item in array.flat):
+        raise OverflowError("int too big to convert: an integer does not fit in uint64")
+    return array.astype(numpy.uint64)
 
 
 def _all_numbers(array) -> bool:
@@ -137,16 +141,18 @@ def converted(array, dtype, data):
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=4)
         array = array.real
     integral = dtypes.is_integral(dtype.numpy) and dtype is not dtypes.bool
-    if integral and not given and array.size and not _held(array, numpy.iinfo(dtype.numpy)):
+    if integral and not isinstance(data, numpy.ndarray) and array.size and not _held(array, numpy.iinfo(dtype.numpy)):
         raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
     with numpy.errstate(all="ignore"):
         return array.astype(dtype.numpy)
 
 
 def _held(array, limits) -> bool:
-    """Whether all numbers, cut to integers, lie in a type; an unsigned one takes those below zero from its end."""
+    """Whether all numbers lie in an integer type; an unsigned one takes integers below zero from its end."""
     low, high = array.min(), array.max()
-    return low == low and int(low) >= (limits.min or -limits.max) and high < float("inf") and int(high) <= limits.max
+    if array.dtype.kind == "f":  # NaN does not
+        return bool(low >= limits.min and high <= limits.max)
+    return int(low) >= (limits.min or -limits.max) and int(high) <= limits.max
 
 
 def refused(data, dtype) -> Exception:

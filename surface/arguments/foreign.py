@@ -21,6 +21,8 @@ def translated(op, error):
         return RuntimeError(f"{op.name}(): the shapes of the arguments do not fit ({text})")
     if isinstance(error, numpy.exceptions.AxisError):
         return IndexError(f"Dimension out of range: {text}")
+    if isinstance(error, OverflowError) and "out of bounds for" in text:
+        return RuntimeError(f"value cannot be converted without overflow: {text}")
     if isinstance(error, TypeError) and (text.startswith("ufunc ") or "did not contain a loop" in text):
         return NotImplementedError(f'"{op.name}" not implemented for the dtypes of its arguments ({text})')
     return None

@@ -104,7 +104,7 @@ def alternatives():
         "tensor": Kind("Tensor", "torch.as_tensor(...)", (tensor, plugrad.nn.Parameter), is_tensor, False),
         "tensors": Kind("tuple of Tensors", "(x, y)", _SIZES, is_tensors, False),
         "indices": Kind("tuple of Tensors", "(i, j)", (), is_tensors),  # whose items are always looked at
-        "number": Kind("Number", "1.0", (int, float, bool, complex), is_number),
+        "number": Kind("Number", "1.0", (int, float, bool), is_number),  # complex ones get a look
         "float": Kind("float", "1.0", (int, float, bool), is_float),
         "floats": Kind("tuple of floats", "(0.0, 1.0)", _SIZES, is_floats),
         "int": Kind("int", "1", (int,), is_int),

@@ -68,6 +68,8 @@ class save_on_cpu(saved_tensors_hooks):
     """
 
     def __init__(self, pin_memory=False, device_type="cuda"):
+        if not isinstance(device_type, str):
+            raise TypeError(f"save_on_cpu(): argument 'device_type' must be str, not {type(device_type).__name__}")
         super().__init__(lambda t: (t.device, t.cpu()), lambda packed: packed[1].to(packed[0]))
 
 

@@ -38,7 +38,7 @@ from plugrad.tensor.indices import is_basic_index, tidy_index
 from plugrad.tensor.layouts import is_channels_last
 from plugrad.tensor.random import Generator, refusing_random, rng
 from plugrad.tensor.shapes import axes, broadcast_shapes
-from plugrad.tensor.tensor import from_raw
+from plugrad.tensor.tensor import from_raw, write_out
 
 __all__ = [
     "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "OpCall", "OpHook", "Optimizer",
@@ -49,6 +49,7 @@ __all__ = [
     "is_single_or_double", "keep_dims", "kernel_for", "layer",
     "legacy_reduction", "loss", "loss_modules", "multilinear", "new_memory", "op", "reduction", "register",
     "refusing_random", "rng", "scipy_of", "tidy_index", "type_of", "unary", "unregister", "view",
+    "write_out",
 ]  # fmt: skip
 
 

@@ -34,11 +34,13 @@ class _Limits:
         fields = "".join(f"{name}={getattr(self, name):g}, " for name in self._shown)
         return f"{type(self).__name__}({fields}dtype={self.dtype})"
 
-    def _check(self, given) -> None:
-        """Raise TypeError for anything that is not a dtype."""
+    def _check(self, given):
+        """Return a dtype, also where one of Python's types stands for it; raise TypeError for anything else."""
+        given = dtypes.SCALAR.get(given, given) if isinstance(given, type) else given
         if not isinstance(given, dtypes.dtype):
             what = f"must be torch.dtype, not {type(given).__name__}"
             raise TypeError(f"{type(self).__name__}(): argument 'type' (position 1) {what}")
+        return given
 
 
 class finfo(_Limits):
@@ -61,7 +63,7 @@ class finfo(_Limits):
     def __init__(self, type: dtypes.dtype | None = None):
         if type is None:
             type = dtypes.get_default_dtype()
-        self._check(type)
+        type = self._check(type)
         if type in _EIGHT_BITS:
             self.bits, self.dtype, self.resolution = 8, type.name, 1.0
             self.eps, self.max, self.smallest_normal = _EIGHT_BITS[type]
@@ -95,7 +97,7 @@ class iinfo(_Limits):
     _shown = ("min", "max")
 
     def __init__(self, type: dtypes.dtype):
-        self._check(type)
+        type = self._check(type)
         if type is dtypes.bool:
             raise TypeError("torch.bool is not supported by torch.iinfo; its values are False and True")
         if type.is_floating_point or type.is_complex:

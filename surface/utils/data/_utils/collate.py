@@ -40,6 +40,8 @@ def default_collate(batch):
     first = batch[0]
     cls = type(first)
     if isinstance(first, plugrad.Tensor):
+        if isinstance(batch, plugrad.Tensor):
+            raise TypeError("default_collate(): the batch must be a tuple or list of Tensors, not Tensor")
         return plugrad.stack(list(batch))
     if isinstance(first, numpy.ndarray):
         if not dtypes.is_native(first.dtype):
