@@ -368,11 +368,11 @@ _RESIZED = (
 
 
 def write_out(op, result, out, resized=True):
-    """Put the result of an op into the tensor given as `out=`, and return that; `resized` warns of a new shape.
+    """Put the result of an op into the tensor given as `out=`; return that.
 
-    For composites with an `out` of their own: `return result if out is None else write_out(my_op, result, out)`. Raises
-    TypeError for what is no tensor, RuntimeError for another device, a dtype that the result can't be cast to, and
-    where a gradient is recorded.
+    `resized` warns of a new shape. For composites with an `out` of their own:
+    `return result if out is None else write_out(my_op, result, out)`. Raises TypeError for what is no tensor,
+    RuntimeError for another device, a dtype that the result can't be cast to, and where a gradient is recorded.
     """
     if isinstance(out, (tuple, list)) and not isinstance(result, Tensor):
         written = [write_out(op, r, o) for r, o in zip(result, out, strict=True)]

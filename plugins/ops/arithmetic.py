@@ -31,7 +31,7 @@ def _check_alpha(array, alpha):
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if kind == "b":
         return bool(alpha)
-    return fitted(array.dtype, alpha) if kind == "u" else alpha
+    return fitted(array.dtype, alpha) if kind in INTEGER else alpha
 
 
 def _scaled(xp, input, other, alpha):

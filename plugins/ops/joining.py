@@ -241,7 +241,7 @@ column_stack.samples(joined_samples)
 
 
 def at_least(tensors, lift):
-    for t in tensors if isinstance(tensors, tuple) else (tensors,):
+    for t in tensors if isinstance(tensors, (tuple, list)) else (tensors,):
         if not isinstance(t, plugrad.Tensor):
             raise TypeError(f"expected Tensors, but got {type(t).__name__}; write torch.as_tensor(...)")
     if isinstance(tensors, tuple) and len(tensors) == 1:
