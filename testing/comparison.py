@@ -325,6 +325,15 @@ def make_tensor(
     if requires_grad and not floating:
         raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype=}")
     low, high = _bounds(dtype, name, low, high)
+    if low == high:
+        warnings.warn(
+            "Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is deprecated since 2.1 "
+            "and will be removed in 2.3. Use `torch.full(...)` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+    elif floating and math.isfinite(high) and low < high - abs(high) * plugrad.finfo(dtype).eps:
+        high -= abs(high) * plugrad.finfo(dtype).eps  # so that no number is rounded to what lies outside
     noncontiguous = noncontiguous and math.prod(shape) > 1
     drawn = (*shape[:-1], 2 * shape[-1]) if noncontiguous else shape
     random = numpy.random.default_rng(int(plugrad.randint(0, 2**31 - 1, (1,), device="cpu").item()))

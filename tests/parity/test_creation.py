@@ -199,3 +199,20 @@ def test_classes_of_storages_are_found_by_dtype():
         names = module.storage._dtype_to_storage_type_map()
         assert names[module.float32] == "FloatStorage" and names[module.bfloat16] == "BFloat16Storage"
         assert module.storage._storage_type_to_dtype_map()["LongStorage"] is module.int64
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "complex64"])
+def test_numbers_of_make_tensor_lie_below_the_bound(name):
+    for module in (plugrad, torch):
+        t = module.testing.make_tensor(10_000, dtype=getattr(module, name), device="cpu", low=-9, high=9)
+        t = module.view_as_real(t) if t.is_complex() else t
+        assert bool(((t >= -9) & (t < 9)).all())
+
+
+def test_make_tensor_of_an_empty_interval_warns():
+    for module in (plugrad, torch):
+        with pytest.warns(FutureWarning, match="`low==high`"):
+            t = module.testing.make_tensor(3, dtype=module.float32, device="cpu", low=2, high=2)
+        assert t.tolist() == [2, 2, 2]
+        with pytest.raises(ValueError, match="must be less than"):
+            module.testing.make_tensor(3, dtype=module.int64, device="cpu", low=2, high=2)
