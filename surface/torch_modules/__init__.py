@@ -54,6 +54,8 @@ class _Loader:
     def create_module(spec):
         """Return the view that a path is, None for another name of a module."""
         path = spec.name.removeprefix("plugrad.")
+        if path.startswith("optim.") and path not in ALIASES:
+            return OptimizerView(spec.name, f"plugins.{path}", "[A-Z].*")
         return View(spec.name, *VIEWS[path]) if path in VIEWS else None
 
     @staticmethod
@@ -61,7 +63,7 @@ class _Loader:
         """Put the module that a path means into the place of the empty one."""
         name = module.__spec__.name
         path = name.removeprefix("plugrad.")
-        if path not in VIEWS:
+        if path not in VIEWS and type(module) is not OptimizerView:
             sys.modules[name] = imported(_real_name(path))
 
 
@@ -115,6 +117,20 @@ class View(ModuleType):
         modules = dict.fromkeys(sys.modules[one.__module__] for one in self._classes())
         names = (name, f"_{name}")
         return next((vars(module)[one] for module in modules for one in names if one in vars(module)), None)
+
+
+class OptimizerView(View):
+    """The module of an optimizer's plugin, with the function of its name that PyTorch has there.
+
+    >>> import plugrad as torch
+    >>> torch.optim.sgd.sgd.__name__, torch.optim.sgd.SGD is torch.optim.SGD
+    ('sgd', True)
+    """
+
+    def __getattr__(self, name):
+        own = self.__name__.rpartition(".")[2]
+        function = imported("plugrad.torch_modules.optimizers").named(name) if name == own else None
+        return super().__getattr__(name) if function is None else function
 
 
 def attribute(module: str, name: str, error: AttributeError):

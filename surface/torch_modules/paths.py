@@ -21,6 +21,7 @@ ALIASES = {
     "nn._reduction": "torch_modules.reduction", "nn.modules.utils": "torch_modules.utils",
     "utils.tensorboard": "torch_modules.tensorboard",
     "utils.model_zoo": "torch_modules.hub", "_dynamo": "torch_modules.dynamo",
+    "optim._functional": "torch_modules.optimizers",
     "_dynamo.config": "torch_modules.dynamo_config",
     **{f"_dynamo.{name}": "torch_modules.dynamo" for name in ("decorators", "eval_frame", "exc", "utils")},
 }  # fmt: skip

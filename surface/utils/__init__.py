@@ -6,7 +6,10 @@ import importlib
 
 from plugrad.torch_modules import attribute
 
-__all__ = ["_pytree", "checkpoint", "data", "deterministic", "swap_tensors"]
+__all__ = [
+    "_pytree", "benchmark", "checkpoint", "collect_env", "data", "deterministic", "flop_counter",
+    "module_tracker", "swap_tensors",
+]  # fmt: skip
 
 
 def __getattr__(name):

@@ -1,0 +1,210 @@
+"""`torch.utils.flop_counter`: floating point operations of products and convolutions, forward and backward.
+
+What PyTorch counts is counted, under its names of the ops: matrix products of two matrices or two batches of them,
+and convolutions. Its CPU counts nothing for `scaled_dot_product_attention` without dropout, and so it is here.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import defaultdict
+
+from plugrad import ops
+from plugrad.extend import OpHook
+from plugrad.utils.module_tracker import ModuleTracker
+
+__all__ = ["FlopCounterMode", "register_flop_formula"]
+
+_SUFFIXES = ("", "K", "M", "B", "T")
+# Ops that are counted by other words than those of the products in them: none, or a contraction as one of matrices.
+_WHOLE = {"bilinear": None, "tensordot": "mm", "scaled_dot_product_attention": None}
+
+
+def _matmul(a, b, out):
+    """The op that PyTorch makes of a product: none for vectors, one of matrices where one factor is no batch."""
+    if min(a.ndim, b.ndim) > 1:
+        name = "mm" if min(a.ndim, b.ndim) == 2 else "bmm"
+        yield name, name, 2 * math.prod(out.shape) * a.shape[-1], (a, b)
+
+
+def _product(name, backward):
+    def flops(a, b, out, *_):
+        yield name, backward, 2 * math.prod(out.shape) * a.shape[-1], (a, b)
+
+    return flops
+
+
+def _linear(x, weight, bias, out):
+    if x.ndim > 1:
+        name = "mm" if bias is None else "addmm"
+        yield name, "mm", 2 * math.prod(out.shape) * weight.shape[-1], (x, weight)
+
+
+def _contract(a, b, labels, out):
+    left, right, kept = labels
+    sizes = {**dict(zip(left, a.shape)), **dict(zip(right, b.shape))}
+    if len(sizes) > len({*kept}):  # otherwise nothing is summed, and it is no product of matrices
+        yield "bmm", "bmm", 2 * math.prod(sizes.values()), (a, b)
+
+
+def _convolve(x, weight, geometry, out):
+    places, channels = (x if geometry.transposed else out).shape[2:], weight.shape[0] * weight.shape[1]
+    flops = 2 * math.prod(places) * x.shape[0] * channels * math.prod(weight.shape[2:])
+    yield "convolution", "convolution_backward", flops, (x,)
+    yield None, "convolution_backward", flops * geometry.groups, (weight,)
+
+
+_FORMULAS = {
+    "matmul": lambda call: _matmul(*call.args[:2], call.result),
+    "mm": lambda call: _product("mm", "mm")(*call.args[:2], call.result),
+    "bmm": lambda call: _product("bmm", "bmm")(*call.args[:2], call.result),
+    "addmm": lambda call: _product("addmm", "mm")(*call.args[1:3], call.result),
+    "baddbmm": lambda call: _product("baddbmm", "bmm")(*call.args[1:3], call.result),
+    "linear": lambda call: _linear(*call.args[:2], (*call.args, None)[2], call.result),
+    "contract": lambda call: _contract(*call.args[:3], call.result),
+    "convolve": lambda call: _convolve(*call.args[:2], call.args[3], call.result),
+}
+
+
+class _Counter(OpHook):
+    """Tells a mode of the products among the ops that are called."""
+
+    def __init__(self, counter):
+        super().__init__()
+        self.counter, self.inside = counter, ()
+
+    def wants(self, op):
+        return op.name in _FORMULAS or op.name in _WHOLE or op.name == "addbmm"
+
+    def around(self, call, run):
+        name, outer = call.op.name, self.inside
+        counted = name in _FORMULAS and not any(one is None for one in outer)
+        if name == "baddbmm" or name not in _FORMULAS:
+            self.inside = (*outer, self._rule(call))
+        try:
+            call.result = run()
+        finally:
+            self.inside = outer
+        if counted:
+            for forward, backward, flops, factors in _FORMULAS[name](call):
+                rename = next(iter(outer), "")
+                self._note(rename or forward, rename or backward, flops, factors, call.result)
+        return call.result
+
+    @staticmethod
+    def _rule(call):
+        if call.op.name == "scaled_dot_product_attention":
+            dropout = (*call.args[4:5], call.kwargs.get("dropout_p", 0.0))[0]
+            return "bmm" if dropout else None
+        return _WHOLE.get(call.op.name)
+
+    def _note(self, forward, backward, flops, factors, result):
+        counter, parents = self.counter, self.counter.tracker.parents
+        if forward is not None:
+            counter.count(forward, flops, parents)
+        times = sum(factor.requires_grad for factor in factors)
+        if times and result.grad_fn is not None:
+            result.grad_fn.register_prehook(lambda grads: counter.count(backward, times * flops, parents))
+
+
+class FlopCounterMode:
+    """Counts the floating point operations of what runs in its `with` block, by module and by op.
+
+    Args:
+        mods: accepted; modules are known without it.
+        depth: how many levels of modules the table shows; None shows all.
+        display: whether leaving the block prints the table.
+        custom_mapping: formulas of further ops; there are none to be given here.
+
+    >>> import plugrad as torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
+    >>> with torch.utils.flop_counter.FlopCounterMode(display=False) as counter:
+    ...     model(torch.ones(2, 3)).sum().backward()
+    >>> counter.get_total_flops()
+    96
+    >>> print(counter.get_table())
+    Module          FLOP    % Total
+    ------------  ------  ---------
+    Sequential    96.000    100.00%
+    - aten.addmm  48.000     50.00%
+    - aten.mm     48.000     50.00%
+    Sequential.0  96.000    100.00%
+    - aten.addmm  48.000     50.00%
+    - aten.mm     48.000     50.00%
+    """
+
+    def __init__(self, mods=None, depth=2, display=True, custom_mapping=None):
+        if mods is not None:
+            warnings.warn("mods argument is not needed anymore, you can stop passing it", stacklevel=2)
+        if custom_mapping:
+            register_flop_formula(list(custom_mapping))
+        self.depth, self.display, self.tracker = depth, display, ModuleTracker()
+        self.flop_counts: dict = defaultdict(lambda: defaultdict(int))
+        self._hook, self._on = _Counter(self), False
+
+    def __enter__(self):
+        self.flop_counts.clear()
+        self.tracker.__enter__()
+        self._hook.__enter__()
+        self._on = True
+        return self
+
+    def __exit__(self, *exception):
+        self._on = False
+        self._hook.__exit__(*exception)
+        self.tracker.__exit__(*exception)
+        if self.display:
+            print(self.get_table(self.depth))
+
+    def count(self, name: str, flops: int, parents) -> None:
+        """Add operations of an op, as PyTorch calls it, to the modules of these names."""
+        if self._on:
+            for parent in parents:
+                self.flop_counts[parent][name] += flops
+
+    def get_total_flops(self) -> int:
+        """Return the number of all operations."""
+        return sum(self.flop_counts["Global"].values())
+
+    def get_flop_counts(self) -> dict:
+        """Return the numbers as {module's name: {op: number}}; all modules together are "Global"."""
+        return {
+            module: {getattr(ops.aten, name, f"aten.{name}"): flops for name, flops in counts.items()}
+            for module, counts in self.flop_counts.items()
+        }
+
+    def get_table(self, depth=None) -> str:
+        """Return the numbers as a table of the modules down to a depth, by default that of the mode."""
+        depth = self.depth if depth is None else depth
+        total = self.get_total_flops()
+        modules = sorted(name for name in self.flop_counts if name != "Global")
+        shown = [name for name in modules if depth is None or name.count(".") < depth]
+        if not any(sum(self.flop_counts[name].values()) >= total for name in shown) and self.flop_counts["Global"]:
+            shown.insert(0, "Global")
+        rows = [row for name in shown for row in self._rows(name, total)]
+        return _table([("Module", "FLOP", "% Total"), *(rows or [("Global", "0", "0%")])])
+
+    def _rows(self, module, total):
+        suffix = max(0, min(len(_SUFFIXES) - 1, (len(str(total)) - 2) // 3))
+        counts = self.flop_counts[module]
+        for name, flops in ((module, sum(counts.values())), *((f"- aten.{op}", flops) for op, flops in counts.items())):
+            share = f"{flops / total:.2%}" if total else "0%"
+            yield name, f"{flops / 1000**suffix:.3f}{_SUFFIXES[suffix]}", share
+
+
+def _table(rows) -> str:
+    """Lay rows out below their header, as the package tabulate does: text to the left, numbers to the right."""
+    header, *body = rows
+    widths = [max(len(title) + 2, *(len(row[k]) for row in body)) for k, title in enumerate(header)]
+    lines = [header, tuple("-" * width for width in widths), *body]
+    return "\n".join(f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in lines)
+
+
+def register_flop_formula(targets, get_raw=False):
+    """Refuse formulas of further ops: ops of plugins are counted by the products in them."""
+    one = targets[0] if isinstance(targets, (list, tuple)) else targets
+    raise NotImplementedError(
+        f"flop formulas can't be registered, and so not that of {one}: products and convolutions are counted; "
+        "let the op call those, or add its number to counter.get_total_flops()"
+    )
