@@ -33,13 +33,13 @@ def _as_bytes(root, tensor):
     """Return the memory of an array as a uint8 Tensor of one dimension that shares it."""
     if tensor.is_meta:
         return plugrad.empty(root.size * root.itemsize, dtype=plugrad.uint8, device="meta")
-    flat = root if root.flags.c_contiguous else root.T
+    flat = root.transpose(sorted(range(root.ndim), key=lambda d: -root.strides[d]))  # kernels choose their own order
     if flat.flags.c_contiguous:
         flat = flat.view(numpy.ndarray) if isinstance(flat, numpy.memmap) else flat
         return from_raw(flat.reshape(-1).view("uint8"))
     low, high = byte_bounds(root)  # an array with gaps, which somebody outside made
-    start = numpy.ndarray(0, "uint8", root, 0) if isinstance(root, numpy.ndarray) else root.ravel()[:0].view("uint8")
-    return from_raw(as_strided(start, (high - low,), (1,)))
+    first = root[tuple([slice(1) if step >= 0 else slice(n - 1, n) for n, step in zip(root.shape, root.strides)])]
+    return from_raw(as_strided(first.reshape(-1)[:0].view("uint8"), (high - low,), (1,)))
 
 
 def _integer(value) -> bool:

@@ -22,6 +22,7 @@ AROUND = {
         """,
     ),
     ("mixed_precision.md", 0): ("", "assert scaler.get_scale() in (2.0**15, 2.0**16) and loss.dtype is torch.float32"),
+    ("pictures.md", 1): ("", "assert 'cross' in picture.dot().lower() or 'nll' in picture.dot().lower()"),
     ("programs.md", 0): ("", "assert torch is plugrad and 'plugrad' in torch.__version__"),
     ("plugins.md", 0): ("", "assert plugrad.backends.fallbacks() == {}"),
     ("safety.md", 0): ("", "assert x.grad.tolist() == [0.0, 0.5]"),
@@ -54,8 +55,8 @@ FAILING = {
     ("safety.md", 1): (RuntimeError, "saved by ExpBackward0"),
 }
 PAGES = (
-    "README.md", "architecture.md", "check.md", "checkpoints.md", "interception.md", "mixed_precision.md", "plugins.md",
-    "programs.md", "safety.md",
+    "README.md", "architecture.md", "check.md", "checkpoints.md", "interception.md", "mixed_precision.md",
+    "pictures.md", "plugins.md", "programs.md", "safety.md",
 )  # fmt: skip
 
 

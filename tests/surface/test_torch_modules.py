@@ -10,6 +10,7 @@ import time
 import types
 import warnings
 
+import numpy
 import pytest
 
 import plugrad
@@ -492,3 +493,24 @@ def test_wrong_names_of_devices_are_called_what_pytorch_calls_them(name):
             except RuntimeError as error:
                 first.append(str(error)[:14])
         assert first[0] == first[1], call
+
+
+def test_memory_of_what_kernels_lay_out_in_their_own_order():
+    """Saved values may stand in another order than they count as having; arrays from outside may have gaps."""
+    sizes = []
+
+    def pack(tensor):
+        sizes.append((tensor.numel() * 4, tensor.untyped_storage().nbytes()))
+        return tensor
+
+    with plugrad.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        y = plugrad.nn.Conv2d(1, 8, 3)(plugrad.ones(4, 1, 9, 9)).relu().permute(1, 0, 3, 2)
+        (y * y).sum()
+    assert len(sizes) > 3 and all(size == held for size, held in sizes)
+    array = numpy.arange(24, dtype="int16").reshape(4, 6)
+    for view in (array[::2, ::3], array[::-1, ::-2], array[:, ::-1].T):
+        outside = type("Outside", (), {"__array_interface__": view.__array_interface__})()
+        tensor = plugrad.from_numpy(numpy.asarray(outside))
+        storage = tensor.untyped_storage()
+        low, high = numpy.lib.array_utils.byte_bounds(view)
+        assert (storage.data_ptr(), storage.nbytes()) == (low, high - low)
