@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import math
 import multiprocessing
@@ -11,11 +12,12 @@ import warnings
 import plugrad
 from plugrad.utils.data._utils.collate import default_collate, default_convert
 from plugrad.utils.data._utils.fetch import BaseIterator as _BaseDataLoaderIter
-from plugrad.utils.data._utils.fetch import IterableFetcher, MapFetcher
+from plugrad.utils.data._utils.fetch import IterableFetcher, MapFetcher, Progress
 from plugrad.utils.data._utils.processes import MultiProcessIterator as _MultiProcessingDataLoaderIter
 from plugrad.utils.data._utils.worker import get_worker_info
 from plugrad.utils.data.dataset import IterableDataset
-from plugrad.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, drawn_seed
+from plugrad.utils.data.resuming import Resumable
+from plugrad.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
@@ -36,16 +38,18 @@ class _InfiniteConstantSampler(Sampler):
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """Batches of a loader, made in this process when they are asked for."""
 
-    def __init__(self, loader):
+    def __init__(self, loader, given=0):
         options = loader._fetching()
         make = options.pop("fetcher")
-        self.fetcher, self.indices = make(**options), iter(loader._index_sampler)
+        self.fetcher, self.indices, self.progress = make(**options), iter(loader._index_sampler), Progress(given)
+        if not loader._iterable:
+            collections.deque(itertools.islice(self.indices, given), maxlen=0)
 
-    def __next__(self):
+    def next_batch(self):
         return self.fetcher.fetch(next(self.indices))
 
 
-class DataLoader:
+class DataLoader(Resumable):
     """Batches of a data set, to iterate over.
 
     Args:
@@ -157,23 +161,32 @@ class DataLoader:
         }  # fmt: skip
 
     def __iter__(self):
+        with self._beginning() as (seed, given):
+            iterator = self._iterator_from(seed, given)
+            if self._iterable and given:  # what can't be had by index is had, and passed over
+                iterator.progress.given = 0
+                collections.deque(itertools.islice(iterator, given), maxlen=0)
+        self._current = iterator.progress
+        return self._counted(iterator)
+
+    def _iterator_from(self, seed, given):
+        """Return the iterator of an epoch of which so many batches were given before."""
         if self.persistent_workers and self._iterator is not None and self._iterator.workers:
-            self._iterator.reset()
-            return self._counted(self._iterator)
+            self._iterator.reset(given)
+            return self._iterator
         if self.pin_memory and not plugrad.cuda.is_available():
             warnings.warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
                 "used.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        seed = drawn_seed(self.generator)
         if not self.num_workers:
-            return self._counted(_SingleProcessDataLoaderIter(self))
-        iterator = _MultiProcessingDataLoaderIter(self, seed)
+            return _SingleProcessDataLoaderIter(self, given)
+        iterator = _MultiProcessingDataLoaderIter(self, seed, given)
         if self.persistent_workers:
             self._iterator = iterator
-        return self._counted(iterator)
+        return iterator
 
     def _counted(self, iterator):
         """Have an iterator of an IterableDataset of known length warn when more comes than that."""

@@ -6,6 +6,8 @@ import itertools
 
 import plugrad
 
+_OF_THE_ORDER = ("generator", "epoch", "sampler")  # attributes of samplers
+
 
 class Sampler:
     """An iterable of indices, or of lists of them: a subclass defines `__iter__`."""
@@ -18,6 +20,31 @@ class Sampler:
 
     def __iter__(self):
         raise NotImplementedError("Subclasses of Sampler should implement __iter__.")
+
+    def state_dict(self) -> dict:
+        """Return what decides the order of the next pass.
+
+        That is the state of a generator, an epoch, or an inner sampler's state.
+        """
+        state = {}
+        for name in _OF_THE_ORDER:
+            value = getattr(self, name, None)
+            if value is not None and (name != "sampler" or hasattr(value, "state_dict")):
+                read = {"generator": "get_state", "sampler": "state_dict"}.get(name)
+                state[name] = getattr(value, read)() if read else value
+        return state
+
+    def load_state_dict(self, state) -> None:
+        """Have the next pass go in the order that a state stands for."""
+        for name, value in state.items():
+            if name not in _OF_THE_ORDER or getattr(self, name, None) is None:
+                raise ValueError(f"the state has a {name}, and this {type(self).__name__} has none")
+            if name == "epoch":
+                self.epoch = value
+            elif name == "generator":
+                self.generator.set_state(value)
+            else:
+                self.sampler.load_state_dict(value)
 
 
 class SequentialSampler(Sampler):

@@ -10,10 +10,28 @@ from plugrad.utils.data.dataset import TensorDataset
 
 
 class BaseIterator:
-    """What `iter(loader)` gives: batches, one after the other."""
+    """What `iter(loader)` gives: batches, one after the other. Its `progress` outlives it."""
 
     def __iter__(self):
         return self
+
+    def __next__(self):
+        try:
+            batch = self.next_batch()
+        except StopIteration:
+            self.progress.ended = True
+            raise
+        self.progress.given += 1
+        return batch
+
+
+class Progress:
+    """How many batches of an epoch were given, and whether it has ended."""
+
+    __slots__ = ("ended", "given")
+
+    def __init__(self, given=0):
+        self.given, self.ended = given, False
 
 
 class MapFetcher:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import itertools
 import multiprocessing
@@ -12,7 +13,7 @@ import weakref
 from multiprocessing import connection as pipes
 
 from plugrad.utils.data._utils import worker
-from plugrad.utils.data._utils.fetch import BaseIterator
+from plugrad.utils.data._utils.fetch import BaseIterator, Progress
 from plugrad.utils.data._utils.worker import Ended, ExceptionWrapper, Resumed
 
 GRACE = 1.0  # seconds that a worker has to end by itself
@@ -65,13 +66,13 @@ def end(workers, owner) -> None:
 class MultiProcessIterator(BaseIterator):
     """Batches of a loader, made in `num_workers` processes."""
 
-    def __init__(self, loader, seed):
+    def __init__(self, loader, seed, given=0):
         self.loader, self.workers = loader, []
         self.timeout, self.in_order = loader.timeout, loader.in_order
         self.finish = weakref.finalize(self, end, self.workers, os.getpid())
         try:
             self._start(loader, seed)
-            self._begin()
+            self._begin(given)
         except BaseException:
             self.finish()
             raise
@@ -85,9 +86,11 @@ class MultiProcessIterator(BaseIterator):
             self.workers[-1].start(context, others, (number, seed, options))
         self.running = list(self.workers)
 
-    def _begin(self) -> None:
-        """Hand out the first indices of an epoch."""
-        self.indices = iter(self.loader._index_sampler)
+    def _begin(self, given=0) -> None:
+        """Hand out the first indices of an epoch, after those of the batches that were given before."""
+        self.indices, self.progress = iter(self.loader._index_sampler), Progress(given)
+        if not self.loader._iterable:
+            collections.deque(itertools.islice(self.indices, given), maxlen=0)
         self.sent = 0  # number of the next batch to be asked for
         self.ready: dict = {}  # number of a batch -> the batch
         self.owner: dict = {}  # number of a batch that was asked for -> its worker
@@ -97,7 +100,7 @@ class MultiProcessIterator(BaseIterator):
         for _ in range(max(self.loader.prefetch_factor, 1) * len(self.workers)):
             self._ask()
 
-    def reset(self) -> None:
+    def reset(self, given=0) -> None:
         """Begin a new epoch with the same workers."""
         try:
             for one in self.workers:
@@ -107,7 +110,7 @@ class MultiProcessIterator(BaseIterator):
                 one, (_, answer) = self._receive(set(self.workers) - resumed)
                 if answer is Resumed:
                     resumed.add(one)
-            self._begin()
+            self._begin(given)
         except BaseException:
             self.finish()
             raise
@@ -132,7 +135,7 @@ class MultiProcessIterator(BaseIterator):
             raise self._gone(one) from None
         self.sent += 1
 
-    def __next__(self):
+    def next_batch(self):
         if not self.workers:
             raise StopIteration
         try:
