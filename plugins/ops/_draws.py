@@ -179,11 +179,20 @@ def normals_one_by_one(source, n):
         return numpy.empty(0)
     wanted = n - (spare is not None)
     u = doubles(numpy, source, (-(-wanted // 2), 2))
-    radius, angle = numpy.sqrt(-2 * numpy.log1p(-u[:, 1])), 2 * math.pi * u[:, 0]
-    drawn = numpy.stack((radius * numpy.cos(angle), radius * numpy.sin(angle)), 1).reshape(-1)
+    if n < LOOP // 10:  # Python's own numbers take less than calls for arrays
+        drawn = [] if spare is None else [spare]
+        for second, first in u.tolist():
+            radius, angle = math.sqrt(-2 * math.log1p(-first)), 2 * math.pi * second
+            drawn += radius * math.cos(angle), radius * math.sin(angle)
+        rest, drawn = drawn[n:], numpy.array(drawn[:n])
+    else:
+        radius, angle = numpy.sqrt(-2 * numpy.log1p(-u[:, 1])), 2 * math.pi * u[:, 0]
+        drawn = numpy.stack((radius * numpy.cos(angle), radius * numpy.sin(angle)), 1).reshape(-1)
+        drawn = drawn if spare is None else numpy.concatenate(([spare], drawn))
+        rest, drawn = drawn[n:].tolist(), drawn[:n]
     if hasattr(bits, "spare"):
-        bits.spare = float(drawn[-1]) if wanted % 2 else None
-    return numpy.concatenate(([spare], drawn[:wanted])) if spare is not None else drawn[:wanted]
+        bits.spare = rest[0] if rest else None
+    return drawn
 
 
 def normal_array(xp, size, dtype, generator, mean=0.0, std=1.0, dense=True):
@@ -310,18 +319,29 @@ def _swapped_at_once(steps):
     held[there] = turns  # of several turns the last counts
     while not numpy.array_equal(earlier := held[held], held):
         held = earlier
-    pairs = there << 32 | turns
-    pairs.sort()
-    again, turn = numpy.flatnonzero(pairs[1:] >> 32 == pairs[:-1] >> 32), pairs & 0xFFFFFFFF
+    turn = _order(there)
+    places = there[turn]
+    again = numpy.flatnonzero(places[1:] == places[:-1])
     there[turn[again + 1]] = held[turn[again]]
     return there
 
 
+def _order(places):
+    """The stable order of 0 <= places < their number; NumPy sorts numbers of 16 bits in linear time."""
+    order = numpy.argsort(places.astype("uint16"), kind="stable")
+    for shift in range(16, (len(places) - 1).bit_length(), 16):
+        digits = (places >> shift).astype("uint16")
+        order = order[numpy.argsort(digits[order], kind="stable")]
+    return order
+
+
 def exponential_array(xp, size, dtype, generator, rate=1.0):
     """Exponential samples: 1 - u lies in (0, 1], so that the logarithm is finite."""
-    drawn = doubles(xp, rng(xp, generator), size)
+    drawn = xp.log1p(-doubles(xp, rng(xp, generator), size)) * (-1.0 / rate)
+    if rate > 0.001:
+        return rounded(xp, drawn, dtype)
     with QUIET():
-        return rounded(xp, -1.0 / rate * xp.log1p(-drawn), dtype)
+        return rounded(xp, drawn, dtype)
 
 
 def coin_flips(xp, shape, p, generator):
