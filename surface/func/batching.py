@@ -79,7 +79,8 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
             items = [part if dim is None else part[number] for part, dim in zip(slices, dims)]
             return func(*nest.rebuild(args, iter(items)), **kwargs)
 
-        return _stacked(_each(one, size, randomness), out_dims, name)
+        bases = [value if value._base is None else value._base for value, dim in zip(values, dims) if dim is not None]
+        return _stacked(_each(one, size, randomness), out_dims, name, bases)
 
     return transformed
 
@@ -201,13 +202,42 @@ def _output_dims(value, out_dims, name):
     return dims
 
 
-def _stacked(results, out_dims, name):
+def _common_view(parts, dim, bases):
+    """Return the tensor whose slices are views of one of the bases, as a view of that; None for other tensors."""
+    first = parts[0]
+    if not isinstance(first, Tensor) or not any(first._base is base for base in bases):
+        return None
+    layout = first.shape, first.stride(), first.dtype
+    for part in parts:
+        if part._base is not first._base or part.requires_grad or (part.shape, part.stride(), part.dtype) != layout:
+            return None
+    offsets = [part.storage_offset() for part in parts]
+    steps = {after - before for before, after in zip(offsets, offsets[1:])} or {0}
+    if len(steps) > 1 or min(steps) < 0 or first.dtype is not first._base.dtype:
+        return None
+    size, stride, dim = [*first.shape], [*first.stride()], dim % (first.ndim + 1)
+    size.insert(dim, len(parts))
+    stride.insert(dim, steps.pop())
+    return first._base.as_strided(size, stride, offsets[0])
+
+
+def _stacked(results, out_dims, name, bases):
+    """Return the results stacked; where they are views of an input, as a view of it.
+
+    So what a function does in place, and returns, is seen in the result, too.
+    """
     first = results[0]
     columns = []
     dims = [*_output_dims(first, out_dims, name)]
     for parts, dim in zip(zip(*map(nest.leaves, results)), dims):
         if dim is not None:
-            columns.append(plugrad.stack(parts, dim))
+            if not -parts[0].ndim - 1 <= dim <= parts[0].ndim:
+                raise IndexError(
+                    f"Dimension out of range (expected to be in range of [{-parts[0].ndim - 1}, {parts[0].ndim}], but "
+                    f"got {dim})"
+                )
+            view = _common_view(parts, dim, bases)
+            columns.append(plugrad.stack(parts, dim) if view is None else view)
             continue
         if any(part is not parts[0] and not _same(part, parts[0]) for part in parts):
             raise ValueError(

@@ -94,3 +94,43 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_arguments_are_refused_as_in_pytorch(name):
     assert refused(lambda: REFUSED[name](plugrad)) == refused(lambda: REFUSED[name](torch))
+
+
+@pytest.mark.parametrize("library", [plugrad, torch])
+def test_slices_that_a_function_returns_are_those_of_the_input(library):
+    x = library.ones(2, 3)
+    same = library.func.vmap(lambda row: row, out_dims=1)(x)
+    assert same.shape == (3, 2) and same.data_ptr() == x.data_ptr()
+    changed = library.func.vmap(lambda row: row.mul_(2), in_dims=1, out_dims=1)(x)
+    assert changed.tolist() == x.tolist() == [[2.0] * 3] * 2
+    x.zero_()
+    assert changed.sum().item() == 0
+    nested = library.func.vmap(library.func.vmap(library.Tensor.exp_))(x)
+    assert nested.tolist() == x.tolist() == [[1.0] * 3] * 2
+    x.zero_()
+    assert nested.sum().item() == 0
+
+
+VIEWS = {
+    "transposed": (lambda x: x.t(), {}),
+    "a part": (lambda x: x[1:], {"in_dims": 1, "out_dims": 2}),
+    "one element": (lambda x: x[0, 1], {"out_dims": -1}),
+    "of several results": (lambda x: x.chunk(2)[0], {}),
+    "copied": (lambda x: x.t() + 1, {}),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_of_slices_are_one_view_of_the_input(name):
+    func, options = VIEWS[name]
+    results = []
+    for library in (plugrad, torch):
+        x = library.arange(24.0).reshape(2, 3, 4)
+        y = library.func.vmap(func, **options)(x)
+        before = y.tolist()
+        x.mul_(-1)
+        results.append((before, y.tolist()))
+        x.requires_grad_()
+        library.func.vmap(func, **options)(x).sum().backward()
+        results[-1] += (x.grad.tolist(),)
+    assert results[0] == results[1]
