@@ -2,8 +2,10 @@
 
 import contextlib
 import enum
+import types
 
 from plugrad import Generator, Tensor, amp, is_grad_enabled
+from plugrad.autograd.graph import saved
 from plugrad.extend import choose_memory, chosen_memory
 from plugrad.nn import Parameter
 from plugrad.overrides import DisableTorchFunctionSubclass
@@ -44,6 +46,11 @@ def _ExcludeDispatchKeyGuard(keys):
             if key in keys:
                 stack.enter_context(amp.autocast(device, enabled=False))
         yield
+
+
+_autograd = types.SimpleNamespace(
+    SavedTensor=saved.SavedTensor, _saved_tensors_hooks_is_enabled=saved._saved_tensors_hooks_is_enabled
+)
 
 
 def _log_api_usage_once(event) -> None:

@@ -94,6 +94,11 @@ class disable_saved_tensors_hooks(Region):
         return {"saved_hooks_refused": self._message}
 
 
+def _saved_tensors_hooks_is_enabled() -> bool:
+    """Whether saved-tensor hooks may be used: not within `disable_saved_tensors_hooks`."""
+    return mode.saved_hooks_refused is None
+
+
 class SavedTensor:
     """One tensor that a node saved, as `grad_fn._raw_saved_self` gives it: a place for a pair of hooks."""
 

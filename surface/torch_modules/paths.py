@@ -87,6 +87,7 @@ PRIVATE = {
     "torch": "plugrad",
     "Future": "plugrad.futures.Future",
     "jit._script_if_tracing": "plugrad.jit.script_if_tracing",
+    "autograd.SavedTensor": "plugrad.autograd.graph.saved.SavedTensor",
     "autograd._profiler_enabled": "plugrad.torch_modules.profiler._profiler_enabled",
     "_shape_as_tensor": "plugrad.native._shape_as_tensor",
     **{name: f"plugrad.sparse.{name}" for name in (

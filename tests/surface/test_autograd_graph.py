@@ -283,3 +283,18 @@ def test_the_old_base_of_nested_functions():
     result.sum().backward()
     assert a.grad.tolist() == [1, 1] and b.grad.tolist() == [3, 3]
     assert isinstance(Product, plugrad.autograd.function.FunctionMeta)
+
+
+def test_a_saved_tensor_is_known_by_its_class_and_cannot_be_made():
+    y = plugrad.ones(2, requires_grad=True).exp()
+    assert isinstance(y.grad_fn._raw_saved_result, plugrad._C._autograd.SavedTensor)
+    with pytest.raises(RuntimeError, match="Trying to create a SavedTensor object from Python is forbidden"):
+        plugrad.autograd.SavedTensor()
+
+
+def test_whether_hooks_on_saved_tensors_are_enabled_can_be_asked():
+    enabled = plugrad._C._autograd._saved_tensors_hooks_is_enabled
+    assert enabled()
+    with plugrad.autograd.graph.disable_saved_tensors_hooks(""):
+        assert not enabled()
+    assert enabled()
