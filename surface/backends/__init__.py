@@ -5,6 +5,7 @@ Those switches are kept, and change nothing here.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 
@@ -67,6 +68,9 @@ def get_float32_matmul_precision() -> str:
     return "highest"
 
 
+_threads: dict = {}  # what set_num_threads was given last ("now"), and how many there were before ("first")
+
+
 def set_num_threads(n):
     """Set how many threads NumPy's BLAS uses; without threadpoolctl it only warns."""
     if not is_int(n):
@@ -78,11 +82,22 @@ def set_num_threads(n):
     except ImportError:
         warnings.warn("set_num_threads needs `pip install threadpoolctl`; nothing was changed", stacklevel=2)
         return
+    _threads.setdefault("first", get_num_threads())
     threadpoolctl.threadpool_limits(int(n))
+    _threads["now"] = int(n)
 
 
 def get_num_threads():
-    """Return the number of processors that the BLAS behind NumPy may use."""
+    """Return how many threads the BLAS behind NumPy uses.
+
+    Without threadpoolctl that is not known: then it is how many processors there are.
+    """
+    with contextlib.suppress(ImportError):
+        import threadpoolctl
+
+        counts = [one["num_threads"] for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas"]
+        if counts:
+            return max(counts)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 

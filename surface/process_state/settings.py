@@ -266,6 +266,17 @@ def _write_hooks_of_python(hooks) -> None:
         setattr(sys, name, value)
 
 
+def _read_threads():
+    """Return what `set_num_threads` was given; counting the threads each time would take too long."""
+    return getattr(sys.modules.get("plugrad.backends"), "_threads", {}).get("now")
+
+
+def _write_threads(number) -> None:
+    room = sys.modules["plugrad.backends"]
+    room.set_num_threads(number or room._threads["first"])
+    room._threads["now"] = number
+
+
 def _read_deterministic():
     room = sys.modules.get("plugrad.backends")
     return dict(getattr(room, "_deterministic", {})) or {"mode": False, "warn_only": False}
@@ -310,6 +321,7 @@ ALL = [
     Table("sys", _read_hooks_of_python, _write_hooks_of_python),
     Setting("the precision of decimal numbers", _read_decimals, _write_decimals),
     Setting("the locale", lambda: locale.setlocale(locale.LC_ALL), lambda name: locale.setlocale(locale.LC_ALL, name)),
+    Setting("the number of threads", _read_threads, _write_threads),
     Setting(
         "deterministic algorithms", _read_deterministic, lambda mode: plugrad.use_deterministic_algorithms(**mode)
     ),

@@ -12,6 +12,7 @@ import numpy
 import pytest
 
 import plugrad
+from plugrad.process_state import ProcessState
 from support import distribution_builder
 
 torch = pytest.importorskip("torch")
@@ -435,3 +436,18 @@ def test_a_tensor_of_any_sequence(text):
         assert type(ours) is type(theirs)
     else:
         assert (ours.tolist(), str(ours.dtype)) == (theirs.tolist(), str(theirs.dtype))
+
+
+def test_the_number_of_threads_is_what_was_set_and_part_of_the_process():
+    pytest.importorskip("threadpoolctl")
+    before = plugrad.get_num_threads()
+    try:
+        plugrad.set_num_threads(2)
+        assert plugrad.get_num_threads() == 2
+        state = ProcessState(names=False)
+        plugrad.set_num_threads(1)
+        assert plugrad.get_num_threads() == 1
+        assert state.repair() == ["the number of threads"]
+        assert plugrad.get_num_threads() == 2
+    finally:
+        plugrad.set_num_threads(before)
