@@ -204,7 +204,7 @@ def is_single_or_double(np_dtype) -> bool:
 
 def is_native(np_dtype) -> bool:
     """Whether the elements of a NumPy dtype are NumPy's own numbers: none that a package adds, no strings."""
-    return np_dtype.kind in "biufc" and np_dtype.isbuiltin == 1
+    return np_dtype.kind in "biufc" and np_dtype.isbuiltin != 2  # an unpickled one is 0
 
 
 def get_default_dtype() -> dtype:

@@ -196,7 +196,9 @@ def _ragged(data) -> Exception:
     while level:
         lengths = {len(item) if _is_row(item) else None for item in level}
         if len(lengths) > 1 and None in lengths:
-            return TypeError(f"not a sequence: numbers and rows are mixed at dim {depth}; write rows of one length")
+            return TypeError(
+                f"not a sequence: numbers and sequences are mixed at dim {depth}: write rows of the same kind"
+            )
         if len(lengths) > 1:
             low, high = min(lengths), max(lengths)
             return ValueError(

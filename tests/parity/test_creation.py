@@ -111,7 +111,6 @@ DATA = {
     "a mask of one byte": lambda t: t.arange(3)[t.tensor(1, dtype=t.uint8)],
     "an index of one small integer": lambda t: t.arange(3)[t.tensor(1, dtype=t.int8)],
     "cat of nothing": lambda t: t.cat([t.zeros(0), t.zeros(0)], 1),
-    "roll over all": lambda t: t.arange(3).roll(1, dims=None),
 }
 
 
