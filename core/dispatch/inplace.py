@@ -82,6 +82,7 @@ def reshape(op, target, values):
     if modes.levels:
         rare.follow_reshape(target, result)
     if mode.grad:
+        move_retained(target._edge, result._edge)
         target._edge = result._edge
     if type(target._view) is View:
         target._view = result._view

@@ -168,6 +168,8 @@ class Description:
 
     def stride(self, dim=None):
         """Return the step between elements, in elements, of all dimensions or of one."""
+        if dim.__class__ is bool:
+            raise TypeError("stride(): argument 'dim' (position 1) must be int, not bool")
         data = lay_out(self)._data
         itemsize = data.itemsize
         shape, steps = data.shape, []

@@ -35,6 +35,13 @@ def is_number(value) -> bool:
     return isinstance(value, (int, float, complex)) and not hasattr(value, "dtype")
 
 
+def refuse_arrays(name, input) -> None:
+    """Raise TypeError where a function made of others would hand NumPy's array through."""
+    if not hasattr(input, "requires_grad"):
+        kind = type(input).__name__
+        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {kind}; write torch.as_tensor(...)")
+
+
 def ints(values) -> tuple:
     """Return a sequence as a tuple of ints; TypeError for floats, and for a bool that PyTorch takes for no size."""
     if values and type(values[0]) is bool:

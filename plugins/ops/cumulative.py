@@ -6,7 +6,7 @@ import math
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, multilinear, op, reduction
 
-from ._checks import COMPLEX, INTEGRAL, refuse
+from ._checks import COMPLEX, INTEGRAL, refuse, refuse_arrays
 from .reduction import cast, shift
 
 
@@ -311,6 +311,7 @@ def diff(F, input, n=1, dim=-1, prepend=None, append=None):
     >>> torch.diff(torch.tensor([1, 4, 9, 16]), n=2)
     tensor([2, 2])
     """
+    refuse_arrays("diff", input)
     if input.ndim == 0:
         raise RuntimeError("diff expects input to be at least one-dimensional")
     axes(dim, input.ndim)

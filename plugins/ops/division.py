@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy
+
+import plugrad
 from plugrad.extend import Op, binary, collect, composite, conj, elementwise, hookimpl, is_integer, is_integral, unary
 
 from ._checks import BOOL_OR_COMPLEX, refuse
@@ -88,14 +91,18 @@ def floor_divide_vjp(F, g, input, other):  # as in PyTorch both are kept, though
     return F.zeros_like(g), F.zeros_like(g)
 
 
-@composite(name="rdiv", at=("Tensor.__rdiv__",), kinds={"other": "tensor|number"})
-def rdiv(F, input, other):
+@composite(name="rdiv", at=("Tensor.__rdiv__",), kinds={"other": "any"})
+def rdiv(F, input, other=NotImplemented):
     """Quotient `other / input`, as Python 2 called the operator for it.
+
+    What is neither a tensor nor a number gives `NotImplemented`, as operators do.
 
     >>> import plugrad as torch
     >>> torch.tensor([2., 4.]).__rdiv__(8)
     tensor([4., 2.])
     """
+    if not isinstance(other, (plugrad.Tensor, int, float, complex, numpy.generic)):
+        return NotImplemented
     return F.mul(F.reciprocal(input), other)
 
 

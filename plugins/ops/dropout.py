@@ -197,6 +197,8 @@ def dropout3d(F, input, p=0.5, training=True, inplace=False):
     >>> torch.nn.functional.dropout3d(torch.ones(1, 1, 1, 2), p=1.0)
     tensor([[[[0., 0.]]]])
     """
+    if input.ndim < 4:  # taken for one image without a batch
+        return F.squeeze(_channel_dropout(F, 3, F.unsqueeze(input, 0), p, training, inplace), 0)
     return _channel_dropout(F, 3, input, p, training, inplace)
 
 

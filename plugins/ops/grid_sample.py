@@ -271,7 +271,9 @@ def affine_grid_generator(F, theta, size, align_corners):
     >>> torch.affine_grid_generator(torch.eye(2, 3)[None], (1, 1, 1, 1), True)
     tensor([[[[0., 0.]]]])
     """
-    n, _, *sizes = size
+    n, sizes = size[0] if len(size) else 0, size[2:]
+    if len(sizes) not in (2, 3):
+        raise RuntimeError("AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs: (N, C, H, W) for one")
     parts = []
     for i, count in enumerate(sizes):
         steps = F.to(plugrad.arange(count, device=theta.device), theta.dtype)

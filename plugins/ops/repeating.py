@@ -21,7 +21,7 @@ def flip(xp, input, dims):
     steps = [slice(None)] * input.ndim
     for d in reversed_dims[: input.ndim]:
         steps[d] = slice(None, None, -1)
-    return input[tuple(steps)].copy() if input.ndim else input.copy()
+    return input[tuple(steps)].copy(order="K") if input.ndim else input.copy()  # laid out as the input
 
 
 @flip.vjp

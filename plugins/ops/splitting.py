@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, view
 
-from ._checks import ints
+from ._checks import ints, refuse_arrays
 from .views import as_strided_array
 
 
@@ -152,6 +152,7 @@ def tensor_split(F, input, indices_or_sections, dim=0):
     >>> torch.tensor_split(torch.arange(4), 3)
     (tensor([0, 1]), tensor([2]), tensor([3]))
     """
+    refuse_arrays("tensor_split", input)
     if input.ndim == 0:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     if hasattr(indices_or_sections, "dtype"):
@@ -177,6 +178,7 @@ tensor_split.samples(split_samples)
 
 def along(F, name, input, indices_or_sections, dim, least):
     """`tensor_split` along a fixed dimension, into equal parts only."""
+    refuse_arrays(name, input)
     if input.ndim < least:
         raise RuntimeError(
             f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with "

@@ -77,6 +77,8 @@ def from_dlpack(ext_tensor):
     >>> torch.from_dlpack(numpy.ones(2, "float32"))
     tensor([1., 1.])
     """
+    if isinstance(ext_tensor, Tensor) and ext_tensor.is_meta:
+        raise ValueError("from_dlpack(): Unknown device type meta for Dlpack: there is no memory to share")
     if isinstance(ext_tensor, Tensor) and not ext_tensor.requires_grad:
         return ext_tensor.detach()
     if type(ext_tensor).__name__ == "PyCapsule":

@@ -1,4 +1,4 @@
-"""Numbers that a dtype can't hold, Python's types as dtypes, `out=` of composites: values and refusals as PyTorch's."""
+"""Numbers that a dtype can't hold, Python's types as dtypes, `out=` of composites: as in PyTorch."""
 
 from __future__ import annotations
 
@@ -57,6 +57,14 @@ T.finfo(int) | T.iinfo(float) | T.device('cpu', 0.0) | T.device('cpu', np.int64(
 T.utils.data.default_collate(x) | T.atleast_2d(np.ones(2)) | T.atleast_1d(x, 3)
 T.autograd.graph.save_on_cpu(False, 3)
 """
+HANDED = """
+T.dsplit(np.ones((2, 2, 2)), 2) | T.hsplit(np.ones((2, 2)), 2) | T.tensor_split(np.ones(2), 2) | T.diff(np.ones(3))
+x.__rdiv__((1, 2)) | x.__rdiv__(8) | x.__rdiv__(x) | x.stride(False) | T.from_dlpack(x.to('meta'))
+F.multilabel_margin_loss(x, T.tensor([0, -2])) | F.multilabel_margin_loss(x, T.tensor([0, 2]))
+F.multilabel_margin_loss(x, T.tensor([0, -1])) | F.dropout3d(x, 0.0) | F.dropout3d(T.tensor(1.0), 0.0)
+T.affine_grid_generator(T.ones(1, 2, 3), (0, 0), True)
+T.utils.checkpoint.checkpoint(lambda a: a, x, use_reentrant=i)
+"""
 OUT = """
 T.linalg.cond(T.eye(2) * 3, 2, out=o) | T.linalg.cond(T.eye(2), 1, out=0) | T.linalg.matrix_power(T.eye(2), 2, out=o)
 T.linalg.matrix_power(T.eye(2), 2, out=o.long()) | T.linalg.multi_dot([T.eye(2), T.eye(2)], out=o)
@@ -93,7 +101,7 @@ def plain(value):
     return str(value.dtype), tuple(value.shape), numpy.asarray(value.detach().tolist())
 
 
-@pytest.mark.parametrize("text", [*split(TENSORS), *split(OPERANDS), *split(TYPES), *split(OUT)])
+@pytest.mark.parametrize("text", [*split(TENSORS), *split(OPERANDS), *split(TYPES), *split(HANDED), *split(OUT)])
 def test_values_and_refusals_are_those_of_pytorch(text):
     theirs, ours = outcome(text, torch), outcome(text, plugrad)
     if isinstance(theirs, Exception):

@@ -22,6 +22,10 @@ OPERAND = r"([a-z]_\(| [-+*/]= )(v\d+)(?=$|\)|, )"
 @kind
 def overlap(program, found, oracle, subject, watch):
     """PyTorch refuses to write by an op that reads the same memory; here the op has read all before it writes."""
+    copied = re.match(r"(?s)(.*)(v\d+)\[\.\.\.\] = (v\d+)$", program[-1])
+    if found.kind == "values" and copied:  # not by copies, which write in an order that is not said
+        apart = [*program[:-1], f"{copied[1]}{copied[2]}[...] = {copied[3]}.clone()"]
+        return difference(apart, oracle, subject, watch) is None
     if found.kind == "values" and re.search(OPERAND, program[-1]):
         apart = re.sub(OPERAND, r"\1\2.clone()", program[-1])
         return difference([*program[:-1], apart], oracle, subject, watch) is None
@@ -67,13 +71,31 @@ def layouts(program, found, oracle, subject, watch):
     looked = found.kind in ("strides", "grad_fn") or lenient(found, viewed)
     if looked and matches(r"T\.func\.|autograd\.functional\.|linalg\.|\.contiguous\(", program):
         return True
+    unrecorded = r"(no_grad|enabled\(False|inference).*\n? *v\d+ = v\d+\.contiguous\("
+    if found.kind in HISTORY and matches(unrecorded, program):  # it returns what is contiguous as it is, else a copy
+        copied = [re.sub(r"\.contiguous\(", ".clone(", statement) for statement in program]
+        return difference(copied, oracle, subject, watch) is None
     if matches(r"linalg\.", program):
         copied = [re.sub(r"(\.(flatten|ravel|reshape)\([^()]*\))", r"\1.clone()", statement) for statement in program]
-        return copied != program and difference(copied, oracle, subject, watch) is None
+        if copied != program and difference(copied, oracle, subject, watch) is None:
+            return True
     if not matches(r"\.as_strided\(", program):
         return False
     contiguous = [statement.replace(".as_strided(", ".contiguous().as_strided(") for statement in program]
     return difference(contiguous, oracle, subject, watch) is None
+
+
+@kind
+def halves_of_complex(program, found, oracle, subject, watch):
+    """NumPy has no complex32: complex64 stands for it."""
+    return found.kind == "dtype" and "complex32" in str(found.expected) and "complex64" in str(found.actual)
+
+
+@kind
+def running_statistics(program, found, oracle, subject, watch):
+    """PyTorch does not notice that batch normalization writes the running statistics that a node saved."""
+    written = matches(r"running_(mean|var)", program) and matches("BatchNorm|InstanceNorm", program)
+    return strict(found, "modified by an inplace operation") and written
 
 
 @kind
@@ -102,8 +124,10 @@ def views_after_writes(program, found, oracle, subject, watch):
 
 @kind
 def kept_retaining(program, found, oracle, subject, watch):
-    """Whether a tensor whose shape is changed in place still retains its gradient is not said."""
-    return found.kind == "retains_grad" and matches(r"(t|transpose|swapaxes|unsqueeze|squeeze|detach)_\(", program)
+    """A tensor whose shape is changed in place retains the gradient of what it is now; PyTorch's has the old shape."""
+    if not matches(r"(t|transpose|swapaxes|unsqueeze|squeeze|detach)_\(", program):
+        return False
+    return found.kind == "retains_grad" or found.kind.startswith("grad") and matches("retain_grad", program)
 
 
 @kind
@@ -194,7 +218,7 @@ def detached_in_place(program, found, oracle, subject, watch):
 def integers(program, found, oracle, subject, watch):
     """Integers have no history; PyTorch says that those do that were written from floats, and fails in backward."""
     if found.kind not in HISTORY:
-        return False
+        return lenient(found, "Autograd not support dtype")
     with after(program, subject) as run:
         return not (run.names[found.name].is_floating_point() or run.names[found.name].is_complex())
 
