@@ -97,7 +97,7 @@ _look_up, __dir__ = _lazy_names(globals(), "", {
     "sparse_coo_tensor sparse_csc sparse_csc_tensor sparse_csr sparse_csr_tensor hspmm smm sspaddmm spmm dsmm hsmm "
     "resize_as_sparse_ saddmm",
     "as_torch": "install_as_torch", "compiler": "compile",
-    "func": "vmap",
+    "func": "vmap", "pictures": "draw summary",
     "interchange": "asarray from_dlpack frombuffer",
     "queries": "broadcast_shapes detach detach_ get_device is_complex is_conj is_floating_point is_inference is_neg "
     "is_nonzero is_same_size is_signed is_storage is_tensor numel result_type typename",
