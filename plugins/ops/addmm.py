@@ -1,4 +1,4 @@
-"""Products of matrices and vectors, added to something: `addmm` and its relatives."""
+"""Products of matrices and vectors, added to something: `addmm` and its relatives; and those of groups of rows."""
 
 from __future__ import annotations
 
@@ -251,6 +251,74 @@ def addbmm_in_place_samples(make):
 @addbmm.samples
 def addbmm_samples(make):
     yield make.args(make(3, 5), make(2, 3, 4), make(2, 4, 5), beta=0.5, alpha=2)
+
+
+def _check_groups(mat_a, mat_b, offs, bias, out_dtype):
+    if mat_a.dim() not in (2, 3) or mat_b.dim() not in (2, 3):
+        raise RuntimeError(f"grouped_mm() takes 2D and 3D tensors, got {mat_a.dim()}D and {mat_b.dim()}D")
+    if (mat_a.dim() == mat_b.dim() == 3) != (offs is None):
+        raise RuntimeError("Have to provide offsets if there is a 2d matrix, or no offset if both matrices are 3d")
+    if mat_a.shape[-1] != mat_b.shape[-2]:
+        raise RuntimeError("contraction dimension of mat_a and mat_b must match")
+    if mat_a.dtype != mat_b.dtype:
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {mat_a.dtype} != {mat_b.dtype}")
+    if not mat_a.dtype.is_floating_point:
+        raise RuntimeError(f"Expected mat_a to be Float32, BFloat16 or Float16 matrix, got {mat_a.dtype}")
+    if bias is not None:
+        raise RuntimeError("Bias not supported yet: add it to the result")
+    if out_dtype not in (None, mat_a.dtype):
+        raise RuntimeError("Grouped gemm output dtype must match `mat_a` dtype")
+    if offs is None:
+        if len(mat_a) != len(mat_b):
+            raise RuntimeError("batched dimension has to match")
+        return
+    if offs.dtype != plugrad.int32:
+        raise RuntimeError(f"Offsets have to be int32, not {offs.dtype}")
+    if any(len(offs) != len(mat) for mat in (mat_a, mat_b) if mat.dim() == 3):
+        raise RuntimeError(f"matrix batch sizes have to match: there are {len(offs)} offsets")
+
+
+@composite(at=("nn.functional.grouped_mm",))
+def grouped_mm(F, mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
+    """Products of groups of rows or columns, where experts have own matrices.
+
+    Args:
+        mat_a, mat_b: of shapes [n, k] and [groups, k, m], whose product has shape [n, m]; or [groups, n, k] and
+            [k, m], whose product has shape [n, m]; or [n, k] and [k, m], of shape [groups, n, m]; or both 3D, as `bmm`.
+        offs: int32 numbers, for each group the end of its rows, columns or, where both are 2D, of its part of k;
+            rows and columns behind the last are zero. None if both are 3D.
+        bias, out_dtype: None, as PyTorch has it.
+
+    >>> import plugrad as torch
+    >>> experts = torch.tensor([[[1.0]], [[10.0]]])
+    >>> torch.nn.functional.grouped_mm(torch.ones(3, 1), experts, offs=torch.tensor([2, 3], dtype=torch.int32))
+    tensor([[ 1.],
+            [ 1.],
+            [10.]])
+    """
+    _check_groups(mat_a, mat_b, offs, bias, out_dtype)
+    if offs is None:
+        return F.bmm(mat_a, mat_b)
+    ends = offs.tolist()
+    groups = [slice(begin, end) for begin, end in zip([0, *ends], ends)]
+    if mat_a.dim() == mat_b.dim():
+        return F.stack([F.matmul(mat_a[:, part], mat_b[part]) for part in groups])
+    by_rows = mat_a.dim() == 2
+    parts = [
+        F.matmul(mat_a[part], mat_b[k]) if by_rows else F.matmul(mat_a[k], mat_b[:, part])
+        for k, part in enumerate(groups)
+    ]
+    rest = (len(mat_a) if by_rows else mat_b.shape[1]) - ends[-1]
+    if rest:
+        shape = (rest, mat_b.shape[2]) if by_rows else (mat_a.shape[1], rest)
+        parts.append(plugrad.zeros(shape, dtype=mat_a.dtype, device=mat_a.device))
+    return F.cat(parts, 0 if by_rows else 1)
+
+
+@grouped_mm.samples
+def grouped_mm_samples(make):
+    yield make(2, 4, 8), make(2, 8, 4)
+    yield make.args(make(4, 8), make(2, 8, 3), offs=plugrad.tensor([1, 4], dtype=plugrad.int32))
 
 
 @hookimpl

@@ -4,7 +4,8 @@ import contextlib
 import enum
 import types
 
-from plugrad import Generator, Tensor, amp, is_grad_enabled
+import plugrad
+from plugrad import Generator, Tensor, amp, dtype, is_grad_enabled
 from plugrad.autograd.graph import saved
 from plugrad.extend import choose_memory, chosen_memory
 from plugrad.nn import Parameter
@@ -55,6 +56,37 @@ _autograd = types.SimpleNamespace(
 
 def _log_api_usage_once(event) -> None:
     """Accepted: nothing counts which of its names a program uses."""
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Return False: functions that are transformed see plain tensors, which have values."""
+    return False
+
+
+class _nn:
+    """Functions of modules."""
+
+    @staticmethod
+    def _parse_to(*args, **kwargs) -> tuple:
+        """Return what `to` was given as (device, dtype, non_blocking, memory_format).
+
+        >>> import plugrad as torch
+        >>> torch._C._nn._parse_to("cpu", torch.float64)
+        (device(type='cpu'), torch.float64, False, None)
+        """
+        memory_format, like = kwargs.pop("memory_format", None), kwargs.pop("tensor", None)
+        args = args if like is None else (like, *args)
+        if args and isinstance(args[0], Tensor):
+            args = (args[0].device, args[0].dtype, *args[1:])
+        elif args and isinstance(args[0], dtype):
+            args = (kwargs.pop("device", None), *args)
+        return _to(memory_format, *args, **kwargs)
+
+
+def _to(memory_format, /, device=None, dtype=None, non_blocking=False):
+    if dtype is not None and not isinstance(dtype, plugrad.dtype):
+        raise TypeError(f"to() received an invalid combination of arguments: dtype is {type(dtype).__name__}")
+    return None if device is None else plugrad.device(device), dtype, bool(non_blocking), memory_format
 
 
 def _get_tracing_state() -> None:

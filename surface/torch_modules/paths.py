@@ -84,7 +84,7 @@ NATIVE = frozenset(
 
 # Names that libraries import, most of them private, by where they are here.
 PRIVATE = {
-    "torch": "plugrad",
+    "torch": "plugrad", "_grouped_mm": "plugrad.nn.functional.grouped_mm",
     "Future": "plugrad.futures.Future",
     "jit._script_if_tracing": "plugrad.jit.script_if_tracing",
     "autograd.SavedTensor": "plugrad.autograd.graph.saved.SavedTensor",

@@ -4,6 +4,7 @@ import hashlib
 import sys
 import threading
 
+import numpy as np
 import pytest
 
 import plugrad
@@ -168,11 +169,12 @@ def test_inner_ops_are_called_as_pytorch_calls_them(torch):
     for library in (plugrad, torch):
         aten, x = library.ops.aten, library.arange(12.0).view(3, 4)
         results = [
-            aten.slice.Tensor(x, 1, 1, 3), aten.alias.default(x), aten._to_copy.default(x, dtype=library.float64),
-            aten.index.Tensor(x, [None, library.tensor([0, 1])]), aten._softmax.default(0 * x, 1, False),
-            aten.convolution.default(
-                library.ones(1, 1, 4), library.ones(1, 1, 2), None, [1], [0], [1], False, [0], 1
-            ),
+            aten.slice.Tensor(x, 1, 1, 3),
+            aten.alias.default(x),
+            aten._to_copy.default(x, dtype=library.float64),
+            aten.index.Tensor(x, [None, library.tensor([0, 1])]),
+            aten._softmax.default(0 * x, 1, False),
+            aten.convolution.default(library.ones(1, 1, 4), library.ones(1, 1, 2), None, [1], [0], [1], False, [0], 1),
         ]
         told = [(one.tolist(), str(one.dtype)) for one in results] + [aten.sym_size.int(x, 0)]
         if library is plugrad:
@@ -269,3 +271,51 @@ def test_settings_and_marks_of_the_compiler_are_accepted():
         dynamo.config.patch(no_such_setting=1)
     with pytest.raises(NotImplementedError, match="graph compiler"):
         dynamo.export(double)
+
+
+@pytest.mark.parametrize(
+    "shapes, ends",
+    [
+        (((6, 8), (2, 8, 4)), (2, 6)),
+        (((2, 4, 8), (8, 16)), (8, 16)),
+        (((4, 8), (8, 4)), (4, 8)),
+        (((2, 4, 8), (2, 8, 4)), None),
+    ],
+)
+def test_products_of_groups_are_those_of_pytorch(torch, shapes, ends):
+    results = []
+    for module in (torch, plugrad):
+        a, b = [(module.arange(float(np.prod(shape))).reshape(shape) / 50).requires_grad_() for shape in shapes]
+        offs = None if ends is None else module.tensor(ends, dtype=module.int32)
+        y = module.nn.functional.grouped_mm(a, b, offs=offs)
+        (y * y).sum().backward()
+        results.append([one.detach().numpy() for one in (y, a.grad, b.grad)])
+    for theirs, ours in zip(*results):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+def test_wrong_groups_are_refused(torch):
+    a, b = (6, 8), (2, 8, 4)
+    wrong = [(a, b, None, {}), (a, (2, 4, 4), (2, 6), {}), (a, b, (2, 4, 6), {}), (a, b, (2, 6), {"bias": 1}),
+        ((2, 4, 8), (3, 8, 4), None, {}), (a, b, (2, 6), {"out_dtype": "float64"})]  # fmt: skip
+    for one, other, ends, options in wrong:
+        for module in (torch, plugrad):
+            own = {name: module.ones(4) if value == 1 else module.float64 for name, value in options.items()}
+            offs = None if ends is None else module.tensor(ends, dtype=module.int32)
+            with pytest.raises(RuntimeError):
+                module.nn.functional.grouped_mm(module.ones(one), module.ones(other), offs=offs, **own)
+
+
+def test_arguments_of_to_are_taken_apart(torch):
+    for module in (torch, plugrad):
+        parse = module._C._nn._parse_to
+        cpu, full, half = module.device("cpu"), module.float32, module.half
+        calls = [parse("cpu"), parse(full), parse(module.ones(1)), parse(None, half, True), parse(), parse("cpu", full)]
+        assert calls == [
+            (cpu, None, False, None), (None, full, False, None), (cpu, full, False, None), (None, half, True, None),
+            (None, None, False, None), (cpu, full, False, None),
+        ]  # fmt: skip
+        assert parse(memory_format=module.channels_last)[3] == module.channels_last
+        assert not module._C._are_functorch_transforms_active()
+        with pytest.raises(TypeError, match="invalid combination"):
+            parse("cpu", "float32")
