@@ -21,7 +21,10 @@ ALIASES = {
     "nn._reduction": "torch_modules.reduction", "nn.modules.utils": "torch_modules.utils",
     "utils.tensorboard": "torch_modules.tensorboard",
     "utils.model_zoo": "torch_modules.hub", "_dynamo": "torch_modules.dynamo",
-    "optim._functional": "torch_modules.optimizers",
+    "optim._functional": "torch_modules.optimizers", "_higher_order_ops": "torch_modules.control_flow",
+    **{f"_higher_order_ops.{name}": "torch_modules.control_flow" for name in (
+        "associative_scan", "cond", "map", "scan", "while_loop",
+    )},
     "_dynamo.config": "torch_modules.dynamo_config",
     **{f"_dynamo.{name}": "torch_modules.dynamo" for name in ("decorators", "eval_frame", "exc", "utils")},
 }  # fmt: skip
@@ -84,6 +87,7 @@ NATIVE = frozenset(
 
 # Names that libraries import, most of them private, by where they are here.
 PRIVATE = {
+    "cond": "plugrad._higher_order_ops.cond", "while_loop": "plugrad._higher_order_ops.while_loop",
     "torch": "plugrad", "_grouped_mm": "plugrad.nn.functional.grouped_mm",
     "Future": "plugrad.futures.Future",
     "jit._script_if_tracing": "plugrad.jit.script_if_tracing",

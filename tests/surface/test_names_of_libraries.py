@@ -319,3 +319,38 @@ def test_arguments_of_to_are_taken_apart(torch):
         assert not module._C._are_functorch_transforms_active()
         with pytest.raises(TypeError, match="invalid combination"):
             parse("cpu", "float32")
+
+
+def test_control_flow_as_functions():
+    scans, x = plugrad._higher_order_ops, plugrad.arange(1.0, 7.0).reshape(2, 3).requires_grad_()
+
+    def pairs(left, right):
+        return left[0] * right[0], right[0] * left[1] + right[1]
+
+    products, sums = scans.associative_scan(pairs, (x, 2 * x), dim=1, combine_mode="generic")
+    assert products.tolist() == [[1, 2, 6], [4, 20, 120]]
+    assert sums.tolist() == [[2, 2 * 2 + 4, 3 * 8 + 6], [8, 5 * 8 + 10, 6 * 50 + 12]]
+    (gradient,) = plugrad.autograd.grad(products.sum(), x)
+    assert gradient.tolist() == [[1 + 2 + 6, 1 + 3, 2], [1 + 5 + 30, 4 + 24, 20]]
+    assert scans.associative_scan(plugrad.add, x, 0, reverse=True).tolist() == [[5, 7, 9], [4, 5, 6]]
+    carry, results = scans.scan(lambda c, one: (c + one, c * one), plugrad.zeros(2), x, dim=1, reverse=True)
+    assert carry.tolist() == [6, 15] and results.tolist() == [[5, 6, 0], [44, 30, 0]]
+    assert scans.map(lambda row, k: k * row.sum(), x, 2).tolist() == [12, 30]
+    assert plugrad.cond(x.sum() > 3, lambda a: a + 1, lambda a: a - 1, (x,))[0].tolist() == [2, 3, 4]
+    assert plugrad.cond(False, lambda a: a + 1, lambda a: a - 1, (x,))[0].tolist() == [0, 1, 2]
+    count, doubled = plugrad.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, 2 * a), (plugrad.tensor(0), x[0]))
+    assert count == 3 and doubled.tolist() == [8, 16, 24]
+
+
+def test_mistakes_in_control_flow_are_refused():
+    x = plugrad.ones(2)
+    for wrong in (
+        lambda: plugrad.cond("yes", plugrad.sin, plugrad.cos, (x,)), lambda: plugrad.cond(x, plugrad.sin, plugrad.cos),
+        lambda: plugrad.cond(True, 1, plugrad.cos, (x,)), lambda: plugrad.cond(True, plugrad.sin, plugrad.cos, x),
+        lambda: plugrad.while_loop(1, 2, (x,)), lambda: plugrad.while_loop(lambda a: True, lambda a: a, (x,)),
+        lambda: plugrad._higher_order_ops.scan(plugrad.add, x, (x, plugrad.ones(3))),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match="[Ee]xpect|should return|same size"):
+            wrong()
+    with pytest.raises(ValueError, match="pointwise"):
+        plugrad._higher_order_ops.associative_scan(plugrad.add, x, 0, combine_mode="other")
