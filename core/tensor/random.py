@@ -54,7 +54,7 @@ class Generator:
         return self._seed
 
 
-lazy_methods(Generator, {"random.states": "clone_state get_state set_state"})
+lazy_methods(Generator, {"random.states": "__reduce__ clone_state get_state set_state"})
 
 
 def _checked(seed) -> int:

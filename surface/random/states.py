@@ -57,6 +57,16 @@ def clone_state(self):
     return Generator(self.device).set_state(self.get_state())
 
 
+def __reduce__(self):
+    """Copy and pickle a generator as one of its own in the same state."""
+    return restored, (str(self.device), self.get_state())
+
+
+def restored(device, state):
+    """Return a generator in a given state; what pickles of generators call."""
+    return Generator(device).set_state(state)
+
+
 def _alike(given, known) -> bool:
     """Whether a state has the fields of another, each of its kind; their ranges are what NumPy checks."""
     if type(given) is dict is type(known):

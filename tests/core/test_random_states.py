@@ -148,3 +148,22 @@ def test_a_generator_that_does_not_show_its_state_goes_on_drawing(fake):
     with plugrad.random.fork_rng():
         first = plugrad.rand(3, device=fake).tolist()
     assert plugrad.rand(3, device=fake).tolist() != first
+
+
+COPIES = {
+    "copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda generator: pickle.loads(pickle.dumps(generator)),
+    "clone_state": lambda generator: generator.clone_state(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_copies_of_generators_go_on_by_themselves(way, torch):
+    for library in (plugrad, torch):
+        generator = library.Generator().manual_seed(3)
+        library.randn(3, generator=generator)  # so that the second number of a pair waits
+        other = COPIES[way](generator)
+        assert type(other) is type(generator) and other.initial_seed() == 3 and str(other.device) == "cpu"
+        expected = library.randn(4, generator=generator).tolist()
+        assert library.randn(4, generator=other).tolist() == expected
+        library.randn(4, generator=generator)
+        assert library.randn(1, generator=other).tolist() != library.randn(1, generator=generator).tolist()
