@@ -120,7 +120,7 @@ def uniform_array(xp, size, dtype, generator, low=0.0, high=1.0):
         parts = uniform_array(xp, (*size, 2), "float32" if dtype.itemsize == 8 else "float64", generator, low, high)
         return xp.ascontiguousarray(parts).view(dtype)[..., 0]
     if xp is numpy and (low != 0.0 or high != 1.0):
-        drawn = _doubles_between(source, size, low, high) if dtype is _DOUBLE else _between(source, size, low, high)
+        drawn = _doubles_between(source, size, low, high) if dtype.itemsize == 8 else _between(source, size, low, high)
     else:
         drawn = doubles(xp, source, size) if dtype.itemsize == 8 else singles(xp, source, size)
         if low != 0.0 or high != 1.0:

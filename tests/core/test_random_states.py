@@ -167,3 +167,11 @@ def test_copies_of_generators_go_on_by_themselves(way, torch):
         assert library.randn(4, generator=other).tolist() == expected
         library.randn(4, generator=generator)
         assert library.randn(1, generator=other).tolist() != library.randn(1, generator=generator).tolist()
+
+
+def test_what_was_unpickled_is_filled_in_its_own_precision():
+    """Its NumPy dtype is another object than the one of new arrays."""
+    whole, other = plugrad.zeros(50, dtype=plugrad.float64), pickle.loads(pickle.dumps(plugrad.zeros(50).double()))
+    for tensor in (whole, other):
+        tensor.uniform_(-0.3, 0.3, generator=plugrad.Generator().manual_seed(2))
+    assert whole.tolist() == other.tolist()
