@@ -378,6 +378,7 @@ def take_along_dim(F, input, indices, dim=None):
     shape = list(
         broadcast_shapes(input.shape[:dim] + input.shape[dim + 1 :], indices.shape[:dim] + indices.shape[dim + 1 :])
     )
+    indices = F.where(indices < 0, indices + input.shape[dim], indices)
     along = [tuple(shape[:dim]) + (t.shape[dim],) + tuple(shape[dim:]) for t in (input, indices)]
     return F.gather(F.expand(input, along[0]), dim, F.expand(indices, along[1]))
 

@@ -64,6 +64,7 @@ F.multilabel_margin_loss(x, T.tensor([0, -2])) | F.multilabel_margin_loss(x, T.t
 F.multilabel_margin_loss(x, T.tensor([0, -1])) | F.dropout3d(x, 0.0) | F.dropout3d(T.tensor(1.0), 0.0)
 T.affine_grid_generator(T.ones(1, 2, 3), (0, 0), True)
 T.utils.checkpoint.checkpoint(lambda a: a, x, use_reentrant=i)
+T.take_along_dim(T.arange(6.0).reshape(3, 2), T.tensor([[-1], [1], [0]]), 1)
 """
 OUT = """
 T.linalg.cond(T.eye(2) * 3, 2, out=o) | T.linalg.cond(T.eye(2), 1, out=0) | T.linalg.matrix_power(T.eye(2), 2, out=o)

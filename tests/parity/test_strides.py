@@ -31,15 +31,15 @@ KNOWN = {
         ihfft2 ihfftn nonzero nonzero_rows unravel_index"""),
     "the result is row-major here, and has the order of the input in PyTorch": (STRIDED, """
         argsort diagonal_scatter dropout1d dropout2d dropout3d
-        explicit_feature_alpha_dropout feature_alpha_dropout feature_dropout fft2 fftn flip
-        fliplr flipud functional_rrelu ifft2 ifftn index_put local_response_norm msort put sort"""),
+        explicit_feature_alpha_dropout feature_alpha_dropout feature_dropout fft2 fftn
+        functional_rrelu ifft2 ifftn index_put local_response_norm msort put sort"""),
     "of operands with different orders PyTorch follows the first, NumPy the one with more dimensions": (STRIDED, """
         addcdiv addcmul addr chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v
         chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p
         shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v
         shifted_chebyshev_polynomial_w"""),
     "the result has the order of the input, as that of other elementwise ops and reductions": (STRIDED, """
-        all amax amin angle any logsigmoid masked_fill mean mvlgamma nansum renorm rms_norm rot90 sum"""),
+        all amax amin angle any logsigmoid masked_fill mean mvlgamma nansum renorm rms_norm sum"""),
     "one image whose result happens to have the channels innermost counts as channels last": (STRIDED, """
         adaptive_avg_pool2d adaptive_max_pool2d adaptive_max_pool2d_with_indices"""),
     "volumes stay channels last, for which PyTorch has no kernel in double precision": (IMAGES, """
