@@ -83,5 +83,10 @@ def plugrad_distributions():
 
 
 @hookspec
+def plugrad_formats():
+    """Return Format classes: `load` recognises files of each, and `save(format=NAME)` writes them."""
+
+
+@hookspec
 def plugrad_cli():
     """Return commands for the command line: functions, or typer applications."""

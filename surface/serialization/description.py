@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import pickle
 import re
 import sys
 from collections import OrderedDict
@@ -17,10 +16,10 @@ import numpy
 
 from plugrad import Size, device, dtypes
 from plugrad.errors import stack_is_deep
+from plugrad.formats import CheckpointError, damaged, inside, shown
 
 FORMAT = 1
 HEADER, OBJECTS = "plugrad.json", "objects.pkl"
-NUMERIC = "biufc"  # the kinds of NumPy's dtypes that are written as arrays
 
 DTYPES = {value.name: value for value in dtypes.ALL.values()}
 ARRAY_DTYPES = {  # those of NumPy's arrays, as NumPy spells them, in either order of bytes
@@ -36,39 +35,13 @@ _CLASS = re.compile(r"[\w.<>]+")
 _PLACE = re.compile(r"[a-z_][a-z_0-9]*(:\d{1,4})?", re.ASCII)
 
 
-class CheckpointError(pickle.UnpicklingError, RuntimeError):
-    """What `load` raises for a file that it refuses, with the reason.
-
-    The file is not a checkpoint, is damaged, contradicts itself, or holds pickled objects that were not asked for or
-    tensors of a device or dtype that is not available. It is both a pickle.UnpicklingError and a RuntimeError, which
-    PyTorch raises in such cases.
-
-    >>> import io, plugrad as torch
-    >>> try:
-    ...     torch.load(io.BytesIO(b"hello"))
-    ... except torch.serialization.CheckpointError as error:
-    ...     print(error)
-    the file is not a checkpoint of plugrad: it is not a zip file, or it was cut off
-    """
-
-    __module__ = "plugrad.serialization"
-
-
-def damaged(where: str, why: object) -> CheckpointError:
-    """Return the error for an entry of a checkpoint that can't be read."""
-    why = str(why)  # it may quote the file
-    if len(why) > 300 or not why.isprintable():
-        why = f"{ascii(why[:200])[1:-1]}..."
-    return CheckpointError(f"the checkpoint is damaged: {where}: {why}")
-
-
 def field(entry: dict, name: str, kind: type, where: str):
     """Return a field of an entry, which has to be there and exactly of that type."""
     if name not in entry:
         raise damaged(where, f"it has no {name!r}")
     value = entry[name]
     if type(value) is not kind:
-        raise damaged(where, f"{name!r} is {_shown(value)}, which is no {kind.__name__}")
+        raise damaged(where, f"{name!r} is {shown(value)}, which is no {kind.__name__}")
     return value
 
 
@@ -76,13 +49,8 @@ def number_below(entry: dict, name: str, limit: int, where: str) -> int:
     """Return a field that counts something of which there are `limit`."""
     value = field(entry, name, int, where)
     if not 0 <= value < limit:
-        raise damaged(where, f"{name!r} is {_shown(value)}, and the file has {limit} of these")
+        raise damaged(where, f"{name!r} is {shown(value)}, and the file has {limit} of these")
     return value
-
-
-def _shown(value) -> str:
-    text = ascii(value) if not isinstance(value, int) else hex(value) if abs(value) > _LIMIT else str(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def parse(text: bytes) -> dict:
@@ -96,13 +64,13 @@ def parse(text: bytes) -> dict:
             raise  # it is the program that is nested too deeply
         raise damaged(HEADER, error) from None
     if type(header) is not dict:
-        raise damaged(HEADER, f"it holds {_shown(header)} and not a description")
+        raise damaged(HEADER, f"it holds {shown(header)} and not a description")
     if field(header, "format", int, HEADER) < FORMAT:
-        raise damaged(HEADER, f"there was never a format {_shown(header['format'])}")
+        raise damaged(HEADER, f"there was never a format {shown(header['format'])}")
     if header["format"] > FORMAT:
         raise CheckpointError(
-            f"the checkpoint has format {_shown(header['format'])}, written by plugrad "
-            f"{_shown(header.get('plugrad'))}; this version reads up to {FORMAT}: upgrade plugrad"
+            f"the checkpoint has format {shown(header['format'])}, written by plugrad "
+            f"{shown(header.get('plugrad'))}; this version reads up to {FORMAT}: upgrade plugrad"
         )
     for name, kind in (("plugrad", str), ("plugins", dict), ("objects", list), ("tensors", list)):
         field(header, name, kind, HEADER)
@@ -110,16 +78,16 @@ def parse(text: bytes) -> dict:
         raise damaged(HEADER, "it has no 'root'")
     order = header.get("byteorder", "little")
     if order != sys.byteorder:
-        raise CheckpointError(f"the checkpoint's bytes are in {_shown(order)} order, this machine's in {sys.byteorder}")
+        raise CheckpointError(f"the checkpoint's bytes are in {shown(order)} order, this machine's in {sys.byteorder}")
     for name in header["objects"]:
         if type(name) is not str or not _CLASS.fullmatch(name):
-            raise damaged(HEADER, f"'objects' lists {_shown(name)}, which is not a class")
+            raise damaged(HEADER, f"'objects' lists {shown(name)}, which is not a class")
     for name, version in header["plugins"].items():
         if type(version) is not str or not (name + version).isprintable():
-            raise damaged(HEADER, f"'plugins' lists {_shown(name)}: {_shown(version)}")
+            raise damaged(HEADER, f"'plugins' lists {shown(name)}: {shown(version)}")
     for number, entry in enumerate(header["tensors"]):
         if type(entry) is not dict:
-            raise damaged(f"{HEADER}: tensor {number}", f"it is {_shown(entry)}")
+            raise damaged(f"{HEADER}: tensor {number}", f"it is {shown(entry)}")
     return header
 
 
@@ -128,7 +96,7 @@ def _distinct(pairs: list) -> dict:
     if len(entry) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise damaged(HEADER, f"{_shown(twice)} stands twice in one place")
+        raise damaged(HEADER, f"{shown(twice)} stands twice in one place")
     return entry
 
 
@@ -143,7 +111,7 @@ def element(entry: dict, table: dict, where: str):
     """Return the dtype that an entry names."""
     name = field(entry, "dtype", str, where)
     if name not in table:
-        raise damaged(where, f"'dtype' is {_shown(name)}, which is not a type of numbers here")
+        raise damaged(where, f"'dtype' is {shown(name)}, which is not a type of numbers here")
     return table[name]
 
 
@@ -151,7 +119,7 @@ def place(entry: dict, where: str) -> str:
     """Return the device that an entry names, as it was written."""
     name = field(entry, "device", str, where)
     if not _PLACE.fullmatch(name):
-        raise damaged(where, f"'device' is {_shown(name)}, which names none")
+        raise damaged(where, f"'device' is {shown(name)}, which names none")
     return name
 
 
@@ -159,7 +127,7 @@ def shape(entry: dict, itemsize: int, where: str) -> tuple:
     """Return the shape in an entry."""
     sizes = _integers(entry, "shape", where)
     if min(sizes, default=0) < 0 or math.prod([size or 1 for size in sizes]) * itemsize >= _LIMIT:
-        raise damaged(where, f"'shape' is {_shown(list(sizes))}, and there is no such tensor")
+        raise damaged(where, f"'shape' is {shown(list(sizes))}, and there is no such tensor")
     return sizes
 
 
@@ -171,12 +139,7 @@ def layout(entry: dict, itemsize: int, available: int, where: str) -> tuple:
         raise damaged(where, f"it has {len(sizes)} sizes and {len(strides)} strides")
     if any(abs(step) >= _LIMIT or step % itemsize for step in strides) or offset % itemsize:
         raise damaged(where, f"'strides' or 'offset' are not multiples of {itemsize} bytes, the size of an element")
-    low = high = offset
-    if 0 not in sizes:
-        low += sum([min(0, (size - 1) * step) for size, step in zip(sizes, strides)])
-        high += sum([max(0, (size - 1) * step) for size, step in zip(sizes, strides)]) + itemsize
-    if low < 0 or high > available:
-        raise damaged(where, f"it lies outside of its storage: bytes {low} to {high} of {available}")
+    inside(sizes, strides, offset, itemsize, available, where)
     return sizes, strides, offset
 
 
@@ -186,7 +149,7 @@ def _integers(entry: dict, name: str, where: str) -> tuple:
         raise damaged(where, f"{name!r} has {len(values)} numbers, and tensors have at most {_DIMENSIONS} dimensions")
     for value in values:
         if type(value) is not int:
-            raise damaged(where, f"{name!r} holds {_shown(value)}, which is not an integer")
+            raise damaged(where, f"{name!r} holds {shown(value)}, which is not an integer")
     return tuple(values)
 
 
@@ -239,10 +202,10 @@ READ_ATOM = {  # tag -> whether a value is of the right kind, and what makes it
 def atom(tag: str, tree: dict):
     """Return the plain value with a tag."""
     if type(tag) is not str or tag not in READ_ATOM:
-        raise CheckpointError(f"the checkpoint holds {_shown(tag)}, which this version of plugrad does not know")
+        raise CheckpointError(f"the checkpoint holds {shown(tag)}, which this version of plugrad does not know")
     fits, make = READ_ATOM[tag]
     if "value" not in tree or not fits(tree["value"]):
-        raise damaged(HEADER, f"{_shown(tree.get('value'))} is no {tag}")
+        raise damaged(HEADER, f"{shown(tree.get('value'))} is no {tag}")
     try:
         return make(tree["value"])
     except (ValueError, OverflowError, RuntimeError) as error:  # RuntimeError: a device that is not here

@@ -8,7 +8,7 @@ import tempfile
 import warnings
 
 import plugrad
-from plugrad.serialization.archive import opened
+from plugrad.formats import opened, recognised
 from plugrad.serialization.safe_globals import get_safe_globals
 
 
@@ -86,8 +86,8 @@ def get_unsafe_globals_in_checkpoint(f) -> list[str]:
 
     It is what the file says of itself: `load` looks at each name again.
     """
-    with opened(f) as archive:
-        listed = archive.header["objects"]
+    with opened(f) as source:
+        listed = recognised(source).describe(source).get("objects", ())
     known = get_safe_globals()
     trusted = {one[1] if isinstance(one, tuple) else f"{one.__module__}.{one.__qualname__}" for one in known}
     return [name for name in listed if name not in trusted]

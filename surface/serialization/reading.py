@@ -7,15 +7,14 @@ import pickle
 from collections import OrderedDict
 
 import numpy
-from numpy.lib.array_utils import byte_bounds
 
 import plugrad
-from plugrad import Tensor, device, no_grad
+from plugrad import Tensor
 from plugrad.errors import stack_is_deep
-from plugrad.extend import from_raw
+from plugrad.formats import CheckpointError, Placer, damaged, dtype_of, view
 from plugrad.nn import Parameter
 from plugrad.serialization import description
-from plugrad.serialization.description import HEADER, OBJECTS, CheckpointError, damaged, field, number_below
+from plugrad.serialization.description import HEADER, OBJECTS, field, number_below
 
 _CLASSES = {"Tensor": Tensor, "Parameter": Parameter}
 
@@ -26,15 +25,14 @@ class Reader:
     `unpickler` is the class that unpickles, with `options`, or None: then nothing is, whatever the file says.
     """
 
-    def __init__(self, archive, mapped, map_location, unpickler, options):
-        self.archive, self.unpickler, self.options, self.map_location = archive, unpickler, options, map_location
+    def __init__(self, archive, mapped, verify, map_location, unpickler, options):
+        self.archive, self.unpickler, self.options = archive, unpickler, options
+        self.mapped, self.verify, self.placer = mapped, verify, Placer(map_location)
         self.header = archive.header
         if unpickler is None and (self.header["objects"] or OBJECTS in archive.members):
             raise self._untrusted()
-        self.load = archive.mapped if mapped else archive.storage
         self.storages: dict = {}
         self.tensors: dict = {}
-        self.moved: dict = {}
         self.objects = None
 
     def _untrusted(self) -> CheckpointError:
@@ -179,10 +177,7 @@ class Reader:
         if kind not in _CLASSES:
             raise damaged(where, f"{ascii(kind)} is not a kind of tensor")
         element = description.element(entry, description.DTYPES, where)
-        try:
-            element.numpy  # noqa: B018 - says why when NumPy has no such type here
-        except NotImplementedError as error:
-            raise CheckpointError(f"{where}: {error}") from error
+        dtype_of(element, where)
         if description.place(entry, where) == "meta":
             tensor = plugrad.empty(description.shape(entry, element.itemsize, where), dtype=element, device="meta")
         else:
@@ -196,63 +191,17 @@ class Reader:
     def _view(self, entry, np_dtype, where):
         number, storage = self._storage(entry, where)
         shape, strides, offset = description.layout(entry, np_dtype.itemsize, storage.size, where)
-        array = numpy.ndarray(shape, np_dtype, storage, offset, strides)
-        return _truth_values(array, storage, where) if np_dtype.kind == "b" else array
+        return view(storage, np_dtype, shape, strides, offset, where)
 
     def _moved(self, entry, element, where):
-        """Return the tensor on its device; a storage is moved as a whole, so that what shares it goes on sharing."""
-        array = self._view(entry, element.numpy, where)
-        tensor = from_raw(array)
-        saved, wanted = entry["device"], self.map_location
-        if callable(wanted) and not isinstance(wanted, device):
-            moved = wanted(tensor, saved)
-            if moved is not None:
-                return moved.detach() if isinstance(moved, Tensor) else tensor.to(moved)
-            wanted = None
-        elif isinstance(wanted, dict):
-            wanted = wanted.get(saved)
-        target = _usable(saved if wanted is None else wanted)
-        if target.type == "cpu":
-            return tensor
         number, storage = self._storage(entry, where)
-        if min(array.strides, default=0) < 0:
-            return tensor.to(target)
-        key = number, str(target), element
-        root = self.moved.get(key)
-        if root is None:
-            whole = storage[: storage.size // element.itemsize * element.itemsize]
-            root = self.moved[key] = from_raw(whole.view(element.numpy)).to(target)
-        steps = tuple(step // element.itemsize for step in array.strides)
-        with no_grad():
-            return root.as_strided(array.shape, steps, entry["offset"] // element.itemsize).detach()
+        place = description.layout(entry, element.itemsize, storage.size, where)
+        return self.placer.tensor(number, storage, element, *place, entry["device"], where)
 
     def _storage(self, entry, where):
         """Return the number and the bytes of the storage that an entry names."""
-        number = number_below(entry, "storage", len(self.archive.members), where)
+        number = number_below(entry, "storage", len(self.archive.members.infos), where)
         storage = self.storages.get(number)
         if storage is None:
-            storage = self.storages[number] = self.load(number)
+            storage = self.storages[number] = self.archive.storage(number, self.mapped, self.verify)
         return number, storage
-
-
-def _truth_values(array, storage, where):
-    """Return booleans whose bytes are 0 or 1, as NumPy relies on: the array itself, unless another dtype wrote it."""
-    start = storage.ctypes.data
-    low, high = (end - start for end in byte_bounds(array))
-    if array.size == 0 or storage[low:high].max() <= 1:
-        return array
-    if array.size > storage.size:
-        raise damaged(where, "booleans that overlap have bytes that are neither 0 nor 1")
-    return array.view(numpy.uint8) != 0
-
-
-def _usable(place):
-    try:
-        target = device(place)
-        target.backend  # noqa: B018 - says why when it can't be used
-    except RuntimeError as error:
-        raise CheckpointError(
-            f"Attempting to load a tensor of device {str(place)!r}, which can't be used here: {error}. To load on a "
-            "machine without it, pass map_location='cpu'"
-        ) from error
-    return target

@@ -8,7 +8,7 @@ from collections import Counter, OrderedDict, defaultdict
 from types import FunctionType, ModuleType
 
 import plugrad
-from plugrad.serialization.description import CheckpointError
+from plugrad.formats import CheckpointError
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals"]
 
@@ -77,14 +77,13 @@ def unpickler():
     """Return an unpickler of what is trusted, None where that is nothing."""
     if not _trusted:
         return None
-    known = {**_PLAIN, **{name: one[0] if isinstance(one, tuple) else one for one in _trusted for name in _names(one)}}
+    known = {**_PLAIN, **trusted_names()}
 
     class SafeUnpickler(pickle._Unpickler):  # the one in Python, of which a step can be refused
         dispatch = dict(pickle._Unpickler.dispatch)
 
         def load_build(self):
-            if isinstance(self.stack[-2], (type, FunctionType, ModuleType)):
-                raise CheckpointError("Weights only load failed: the file would change a class or a function")
+            _refuse_to_change(self.stack[-2])
             pickle._Unpickler.load_build(self)
 
         dispatch[pickle.BUILD[0]] = load_build
@@ -101,6 +100,28 @@ def unpickler():
             )
 
     return SafeUnpickler
+
+
+def trusted_names() -> dict:
+    """Return what is trusted by the names under which pickles may mention it."""
+    return {name: one[0] if isinstance(one, tuple) else one for one in _trusted for name in _names(one)}
+
+
+def build_trusted(instance, state) -> None:
+    """Give an object of a trusted class its state, as a pickle says it."""
+    _refuse_to_change(instance)
+    if hasattr(instance, "__setstate__"):
+        instance.__setstate__(state)
+        return
+    state, slots = state if type(state) is tuple and len(state) == 2 else (state, None)
+    vars(instance).update(state or {})
+    for name, value in (slots or {}).items():
+        setattr(instance, name, value)
+
+
+def _refuse_to_change(instance) -> None:
+    if isinstance(instance, (type, FunctionType, ModuleType)):
+        raise CheckpointError("Weights only load failed: the file would change a class or a function")
 
 
 def _reconstructed(cls, base, state):

@@ -35,6 +35,8 @@ def load(data, **options):
 
 @pytest.fixture
 def counted_memory():
+    for name in plugrad.formats.names():
+        plugrad.formats.get(name)  # its module is imported now, and not counted
     tracemalloc.start()
     yield
     tracemalloc.stop()

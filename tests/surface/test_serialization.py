@@ -294,13 +294,6 @@ def test_wrong_files(tmp_path):
         written(loop)
 
 
-def test_files_of_pytorch_are_named(tmp_path):
-    real = pytest.importorskip("torch")
-    real.save(real.ones(2), tmp_path / "x.pt")
-    with pytest.raises(RuntimeError, match="PyTorch"):
-        torch.load(tmp_path / "x.pt")
-
-
 def test_picklers_whose_instances_are_closed():
     """Those of Python 3.13 let nobody set `persistent_id` on an instance."""
 

@@ -1,0 +1,1 @@
+"""Our formats of files."""

@@ -1,0 +1,85 @@
+"""Writing a file so that at every moment, even of a power failure, its name leads to the old content or to the new.
+
+The content goes to a temporary file beside it, which is flushed to the medium and then takes the name; the folder is
+flushed as well. A process that was killed leaves its temporary file behind: who next writes a file of that name removes
+it, knowing by a lock, which ends with a process, that nobody writes it any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open can't be removed
+    fcntl = None
+
+_TEMPORARY = re.compile(r"\.[0-9a-f]{12}\.tmp")
+
+
+@contextlib.contextmanager
+def replacing(path):
+    """Yield a new file, open for writing, that takes the name of a path when the block ends without an error."""
+    path = os.path.realpath(path)  # through a link PyTorch writes to what it leads to
+    name = os.fsdecode(path)
+    _remove_stale(name)
+    temporary, file = _created(name)
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, name)
+        _flush_folder(os.path.dirname(name))
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+
+
+def _created(name):
+    """Return the path of a temporary file and the file, open and locked."""
+    while True:
+        temporary = f"{name}.{os.urandom(6).hex()}.tmp"
+        file = open(temporary, "xb")
+        if fcntl is None:
+            return temporary, file
+        try:
+            with contextlib.suppress(OSError):  # file systems without locks: no other process can lock it either
+                fcntl.flock(file, fcntl.LOCK_EX)
+            if os.path.exists(temporary):  # else somebody took it for a stale one before it was locked
+                return temporary, file
+        except BaseException:
+            file.close()
+            os.remove(temporary)
+            raise
+        file.close()
+
+
+def _remove_stale(name) -> None:
+    """Remove temporary files for a path whose writers are gone."""
+    folder, base = os.path.split(name)
+    with contextlib.suppress(OSError):  # it may be a folder that may be written and not listed
+        for entry in os.listdir(folder):
+            if entry.startswith(base) and _TEMPORARY.fullmatch(entry, len(base)):
+                _remove_unlocked(os.path.join(folder, entry))
+
+
+def _remove_unlocked(path) -> None:
+    with contextlib.suppress(OSError), open(path, "rb") as file:  # OSError: it is locked, or just gone
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.remove(path)
+
+
+def _flush_folder(folder) -> None:
+    """Bring the new name to the medium, where the system has folders that can be flushed."""
+    if fcntl is None:
+        return
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # file systems that refuse it, such as some over the network
+            os.fsync(number)
+    finally:
+        os.close(number)

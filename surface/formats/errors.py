@@ -1,0 +1,37 @@
+"""The one error of files that are refused."""
+
+from __future__ import annotations
+
+import pickle
+
+
+class CheckpointError(pickle.UnpicklingError, RuntimeError):
+    """What `load` raises for a file that it refuses, with the reason.
+
+    The file is not a checkpoint, is damaged, contradicts itself, or holds pickled objects that were not asked for or
+    tensors of a device or dtype that is not available. It is both a pickle.UnpicklingError and a RuntimeError, which
+    PyTorch raises in such cases.
+
+    >>> import io, plugrad as torch
+    >>> try:
+    ...     torch.load(io.BytesIO(b"hello"))
+    ... except torch.serialization.CheckpointError as error:
+    ...     print(error)
+    the file is not a checkpoint: none of the formats plugrad, torch, safetensors, npz knows it
+    """
+
+    __module__ = "plugrad.serialization"
+
+
+def damaged(where: str, why: object) -> CheckpointError:
+    """Return the error for an entry of a checkpoint that can't be read."""
+    why = str(why)  # it may quote the file
+    if len(why) > 300 or not why.isprintable():
+        why = f"{ascii(why[:200])[1:-1]}..."
+    return CheckpointError(f"the checkpoint is damaged: {where}: {why}")
+
+
+def shown(value) -> str:
+    """Return a value of a file as an error may show it: short, and without control characters."""
+    text = ascii(value) if not isinstance(value, int) else hex(value) if abs(value) > 2**63 else str(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

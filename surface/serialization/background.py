@@ -1,0 +1,93 @@
+"""Saving in the background: a copy is made at once, and written by one thread while the program goes on."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import copy
+import threading
+
+import plugrad
+
+__all__ = ["save_async"]
+
+_lock = threading.Lock()
+_writer = None  # one thread, so that files are written in the order in which they were saved
+_failed: list = []  # futures whose error nobody has asked for
+
+
+def save_async(obj, f, *, format=None) -> concurrent.futures.Future:
+    """Save to a path in the background; what happens to the object afterwards does not matter.
+
+    Args:
+        obj, format: as `save` takes them; tensors are copied before this returns.
+        f: a path.
+
+    Returns a Future: `result()` waits for the file and raises what went wrong. An error that nobody asked for is
+    raised by the next `save` or `save_async`. A program that ends waits for its files.
+
+    >>> import os, tempfile, plugrad as torch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "weights.pt")
+    ...     torch.serialization.save_async({"weight": torch.ones(2)}, path).result()
+    ...     torch.load(path)
+    {'weight': tensor([1., 1.])}
+    """
+    global _writer
+    if hasattr(f, "write"):
+        raise TypeError("save_async writes to a path, not to an open file, which the program may close meanwhile")
+    raise_failed()
+    snapshot = copy.deepcopy(obj)
+    with _lock:
+        if _writer is None:
+            _writer = concurrent.futures.ThreadPoolExecutor(1, "plugrad.save_async")
+        future = _Saved(_writer.submit(_write, snapshot, f, format))
+    return future
+
+
+def _write(obj, f, format):
+    with plugrad.no_grad():
+        _in_background.active = True
+        plugrad.save(obj, f, format=format)
+
+
+_in_background = threading.local()
+
+
+class _Saved(concurrent.futures.Future):
+    """A Future that tells `raise_failed` of an error, until somebody asks for it."""
+
+    def __init__(self, running):
+        super().__init__()
+        self.set_running_or_notify_cancel()
+        running.add_done_callback(self._done)
+
+    def _done(self, running):
+        error = running.exception()
+        if error is None:
+            self.set_result(None)
+        else:
+            _failed.append(self)
+            self.set_exception(error)
+
+    def result(self, timeout=None):
+        """Wait for the file; raise what went wrong."""
+        try:
+            return super().result(timeout)
+        finally:
+            self._asked()
+
+    def exception(self, timeout=None):
+        """Wait for the file; return what went wrong, or None."""
+        error = super().exception(timeout)
+        self._asked()
+        return error
+
+    def _asked(self):
+        if self.done() and self in _failed:
+            _failed.remove(self)
+
+
+def raise_failed() -> None:
+    """Raise the error of an earlier save in the background that nobody has asked for."""
+    if _failed and not getattr(_in_background, "active", False):
+        _failed[0].result()
