@@ -1,0 +1,155 @@
+"""Saving: the old file stays whole until the new one is, whatever happens; in the background as well."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import plugrad
+from plugrad.serialization import save_async
+
+FORMATS = ["plugrad", "torch", "safetensors", "npz"]
+KILLED = """
+import os, signal, sys
+import plugrad
+from plugrad.formats import durable
+path, form, point = sys.argv[1:]
+
+class Dying:
+    def __init__(self, file):
+        self.file, self.left = file, int(point)
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+    def write(self, data):
+        self.left -= 1
+        if self.left == 0:
+            self.file.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.file.write(data)
+    def __enter__(self):
+        return self
+    def __exit__(self, *args):
+        return self.file.__exit__(*args)
+
+created = durable._created
+durable._created = lambda name: (lambda temporary, file: (temporary, Dying(file)))(*created(name))
+plugrad.save({"w": plugrad.zeros(1000)}, path, format=form)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system has no SIGKILL")
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_killed_save_leaves_the_old_file(form, tmp_path):
+    path = tmp_path / "w"
+    plugrad.save({"w": plugrad.ones(1000)}, path, format=form)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path), form, "2"], timeout=120)
+    assert done.returncode == -signal.SIGKILL
+    assert plugrad.load(path)["w"].sum() == 1000
+    assert len(list(tmp_path.iterdir())) == 2  # a temporary file is left
+    plugrad.save({"w": plugrad.zeros(1000)}, path, format=form)
+    assert [one.name for one in tmp_path.iterdir()] == ["w"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_full_disk_leaves_the_old_file(form, tmp_path, monkeypatch):
+    path = tmp_path / "w"
+    plugrad.save({"w": plugrad.ones(3)}, path, format=form)
+
+    def full(number):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        plugrad.save({"w": plugrad.zeros(3)}, path, format=form)
+    monkeypatch.undo()
+    assert plugrad.load(path)["w"].sum() == 3 and len(list(tmp_path.iterdir())) == 1
+
+
+def test_file_and_folder_are_flushed_around_the_renaming(tmp_path, monkeypatch):
+    steps = []
+    replace, fsync = os.replace, os.fsync
+    monkeypatch.setattr(os, "replace", lambda *names: (steps.append("replace"), replace(*names)))
+    monkeypatch.setattr(os, "fsync", lambda number: (steps.append("flush"), fsync(number)))
+    plugrad.save(plugrad.ones(3), tmp_path / "w")
+    assert steps == (["flush", "replace"] if os.name == "nt" else ["flush", "replace", "flush"])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="it is locks that tell who still writes")
+def test_files_that_are_being_written_are_no_stale_ones(tmp_path):
+    from plugrad.formats.durable import replacing
+
+    path = tmp_path / "w"
+    other = tmp_path / "w.notes.tmp"
+    other.write_text("a program's own")
+    with replacing(path) as file:
+        file.write(b"first")
+        plugrad.save(plugrad.ones(3), path)
+        assert plugrad.load(path).sum() == 3
+    assert path.read_bytes() == b"first" and other.exists() and len(list(tmp_path.iterdir())) == 2
+
+
+def test_saving_in_the_background(tmp_path):
+    model = plugrad.nn.Linear(2, 2)
+    weight = model.weight.detach().clone()
+    futures = [
+        save_async(model.state_dict(), tmp_path / f"{number}.pt", format=form)
+        for number, form in enumerate([None, "torch"])
+    ]
+    with plugrad.no_grad():
+        model.weight.zero_()
+    for number, future in enumerate(futures):
+        assert future.result(60) is None and future.done()
+        assert plugrad.load(tmp_path / f"{number}.pt")["weight"].equal(weight)
+    with open(tmp_path / "x", "wb") as file, pytest.raises(TypeError, match="path"):
+        save_async(1, file)
+
+
+def test_errors_in_the_background_are_told(tmp_path):
+    gone = tmp_path / "gone" / "x.pt"
+    with pytest.raises(FileNotFoundError):
+        save_async(1, gone).result(60)
+    plugrad.save(1, tmp_path / "a.pt")  # it was asked for
+    future = save_async(1, gone)
+    while not future.done():
+        pass
+    with pytest.raises(FileNotFoundError):
+        plugrad.save(1, tmp_path / "b.pt")
+    plugrad.save(1, tmp_path / "b.pt")
+    assert type(future.exception(60)) is FileNotFoundError
+
+
+class Lines(plugrad.formats.Format):
+    """A guest's format: a number on each line."""
+
+    name, suffixes = "lines", (".lines",)
+
+    def recognises(self, source):
+        """Whether it begins as one."""
+        return source.head.startswith(b"#lines")
+
+    def load(self, source, options):
+        """Return a tensor."""
+        return plugrad.tensor([float(line) for line in source.read(0, source.size, "the lines").split()[1:]])
+
+    def save(self, obj, file):
+        """Write a tensor."""
+        file.write(b"#lines" + b"".join(f"\n{value}".encode() for value in obj.tolist()))
+
+
+def test_formats_of_others(tmp_path):
+    path = tmp_path / "x.lines"
+    with pytest.raises(ValueError, match="no format named 'lines'; installed are plugrad, torch, safetensors, npz"):
+        plugrad.save(plugrad.ones(2), path, format="lines")
+    plugrad.extend.register(formats=[Lines])
+    try:
+        plugrad.save(plugrad.tensor([1.0, 2.5]), path, format="lines")
+        assert plugrad.load(path).tolist() == [1, 2.5]
+        assert plugrad.formats.by_suffix(path).name == "lines" and "lines" in plugrad.formats.names()
+        with pytest.raises(NotImplementedError, match="does not describe"):
+            plugrad.serialization.describe(path)
+    finally:
+        plugrad.extend.unregister(Lines)
+    with pytest.raises(plugrad.serialization.CheckpointError, match="none of the formats"):
+        plugrad.load(path)
