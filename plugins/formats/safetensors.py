@@ -19,7 +19,7 @@ _LIMIT = 100_000_000  # bytes of a header, as the safetensors package has it
 _DTYPES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
     "I16": "int16", "I8": "int8", "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool",
-    "C64": "complex64",
+    "C64": "complex64", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2",
 }  # fmt: skip
 _CODES = {name: code for code, name in _DTYPES.items()}
 _KEYS = {"dtype", "shape", "data_offsets"}

@@ -11,9 +11,10 @@ import plugrad
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR", "ignore:TypedStorage")
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR", "ignore:TypedStorage", "ignore:ComplexHalf")
 DTYPES = (
-    "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128 uint16 uint32 uint64"
+    "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128 uint16 uint32 uint64 "
+    "float8_e4m3fn float8_e5m2"
 ).split()
 ZIP, STREAM = {}, {"_use_new_zipfile_serialization": False}
 
@@ -298,11 +299,9 @@ def test_containers_that_are_shared_or_contain_themselves():
         saved(plugrad, inner[0], format="torch")
 
 
-@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
-@pytest.mark.parametrize("options", [ZIP, STREAM], ids=["zip", "stream"])
-def test_dtypes_that_are_not_here_are_named(name, options):
-    file = saved(torch, torch.ones(2).to(getattr(torch, name)), **options)
-    with pytest.raises(plugrad.serialization.CheckpointError, match=name):
+def test_dtypes_that_are_not_here_are_named():
+    file = saved(torch, torch.ones(2).to(torch.complex32))
+    with pytest.raises(plugrad.serialization.CheckpointError, match=r"complex32|ComplexHalfStorage"):
         plugrad.load(file)
 
 
