@@ -14,7 +14,10 @@ from plugrad.serialization.writing import Writer
 
 
 class Native(Format):
-    """plugrad's own: one JSON description, an .npy member for each storage; what is no data in one pickle apart."""
+    """plugrad's own format, which holds anything.
+
+    A zip file of one JSON description and an .npy member for each storage; what is no data is in one pickle apart.
+    """
 
     name, suffixes = "plugrad", (".plugrad",)
 

@@ -23,7 +23,10 @@ _TAR = b"sys_info"
 
 
 class PyTorch(Format):
-    """PyTorch's files, read without its pickles running any code, and written as `torch.load` reads them."""
+    """PyTorch's files, read without running their pickles.
+
+    They are written as `torch.load` reads them with weights_only=True.
+    """
 
     name, suffixes = "torch", (".pt", ".pth", ".ckpt", ".bin")
 

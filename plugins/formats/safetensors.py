@@ -27,7 +27,7 @@ _INDEX = ".index.json"
 
 
 class SafeTensors(Format):
-    """safetensors: tensors by name, without any code; an index file leads to several of them."""
+    """safetensors: tensors by name; an index leads to several files."""
 
     name, suffixes = "safetensors", (".safetensors", _INDEX)
 
@@ -64,14 +64,15 @@ class SafeTensors(Format):
             if name == "__metadata__":
                 raise TypeError("a safetensors file holds no tensor with the name '__metadata__'")
         # Large elements first: each then begins at a multiple of its size, and can be mapped.
-        names, header, end = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name)), {}, 0
-        header["__metadata__"] = {"format": "pt"}  # by which other libraries know that these are tensors of PyTorch's
+        names, places, end = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name)), {}, 0
         for name in names:
             array, start = arrays[name], end
             end += array.nbytes
-            header[name] = {
+            places[name] = {
                 "dtype": _CODES[array.dtype.name], "shape": list(array.shape), "data_offsets": [start, end],
             }  # fmt: skip
+        # The header is in the order of the dict. By "pt" other libraries know that these are tensors of PyTorch's.
+        header = {"__metadata__": {"format": "pt"}, **{name: places[name] for name in arrays}}
         text = json.dumps(header, separators=(",", ":")).encode()
         text += b" " * (-len(text) % 8)
         if len(text) > _LIMIT:
@@ -102,7 +103,7 @@ def _length(head) -> int:
 
 
 def _header(source):
-    """Return where elements begin, {name: (dtype, shape, begin, end)} in the order of bytes, and metadata."""
+    """Return where elements begin, {name: (dtype, shape, begin, end)}, and metadata."""
     where = f"{source.name}: its header"
     length = _length(source.read(0, 8, where))
     if length > min(source.size - 8, _LIMIT):
@@ -112,9 +113,8 @@ def _header(source):
     if type(metadata) is not dict or any(type(value) is not str for value in metadata.values()):
         raise damaged(where, f"its metadata {shown(metadata)} are not texts by name")
     entries = {name: _entry(entry, f"{where}: {ascii(name)[:80]}") for name, entry in header.items()}
-    entries = dict(sorted(entries.items(), key=lambda item: item[1][2:]))
     end = 0
-    for name, (_, _, low, high) in entries.items():
+    for name, (_, _, low, high) in sorted(entries.items(), key=lambda item: item[1][2:]):
         if low != end:
             raise damaged(where, f"{ascii(name)[:80]} begins at byte {low}, and what is before it ends at {end}")
         end = high

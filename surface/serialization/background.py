@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import copy
+import os
 import threading
 
 import plugrad
@@ -51,6 +52,17 @@ def _write(obj, f, format):
 
 
 _in_background = threading.local()
+
+
+def _forget() -> None:
+    """Forget the writer in a process that was forked: its thread is the parent's."""
+    global _writer, _lock
+    _writer, _lock = None, threading.Lock()
+    _failed.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 class _Saved(concurrent.futures.Future):

@@ -50,6 +50,7 @@ def test_the_package_reads_ours(tmp_path):
     plugrad.save({**contents(plugrad), "t": plugrad.arange(6).view(2, 3).t()}, path, format="safetensors")
     agree({**contents(plugrad), "t": plugrad.arange(6).view(2, 3).t()}, with_torch.load_file(path))
     agree(plugrad.load(path), with_torch.load_file(path))
+    assert [*plugrad.load(path)] == [*contents(plugrad), "t"]
     model = plugrad.nn.Linear(3, 2)
     plugrad.save(model.state_dict(), path, format="safetensors")
     theirs = torch.nn.Linear(3, 2)

@@ -106,6 +106,23 @@ def test_saving_in_the_background(tmp_path):
         save_async(1, file)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+def test_a_forked_process_has_a_writer_of_its_own(tmp_path):
+    program = """
+import os, sys, plugrad
+from plugrad.serialization import save_async
+save_async(plugrad.ones(2), sys.argv[1]).result(60)
+child = os.fork()
+if not child:
+    save_async(plugrad.zeros(2), sys.argv[1]).result(60)
+    os._exit(0)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+    path = tmp_path / "w"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program, str(path)], timeout=120, check=True)
+    assert plugrad.load(path).tolist() == [0, 0]
+
+
 def test_errors_in_the_background_are_told(tmp_path):
     gone = tmp_path / "gone" / "x.pt"
     with pytest.raises(FileNotFoundError):
@@ -153,3 +170,24 @@ def test_formats_of_others(tmp_path):
         plugrad.extend.unregister(Lines)
     with pytest.raises(plugrad.serialization.CheckpointError, match="none of the formats"):
         plugrad.load(path)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_ours_pass_the_checks_of_formats(name):
+    cases = plugrad.testing.checks_of(type(plugrad.formats.get(name)))
+    assert {"round trip", "truncated"} <= {case.name for case in cases}
+    for case in cases:
+        case.run()
+
+
+def test_a_format_that_takes_half_a_file_fails_its_checks():
+    plugrad.extend.register(formats=[Lines])
+    try:
+        Lines.samples = staticmethod(lambda: [plugrad.ones(4)])
+        cases = {case.name: case for case in plugrad.testing.checks_of(Lines)}
+        cases["round trip"].run()
+        with pytest.raises(AssertionError, match="loaded"):
+            cases["truncated"].run()
+    finally:
+        del Lines.samples
+        plugrad.extend.unregister(Lines)
