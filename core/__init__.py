@@ -43,7 +43,7 @@ from plugrad.tensor.layouts import (
     preserve_format,
     strided,
 )
-from plugrad.tensor.random import Generator, default_generator, manual_seed
+from plugrad.tensor.random import Generator, manual_seed
 from plugrad.tensor.tensor import Tensor
 
 __version__ = "0.1.0"
@@ -104,7 +104,7 @@ _look_up, __dir__ = _lazy_names(globals(), "", {
     "is_nonzero is_same_size is_signed is_storage is_tensor numel result_type typename",
     "autograd.rare.anomaly": "is_anomaly_check_nan_enabled is_anomaly_enabled", "printing": "set_printoptions",
     "limits": "finfo iinfo",
-    "random": "get_rng_state initial_seed seed set_rng_state",
+    "random": "default_generator get_rng_state initial_seed seed set_rng_state",
     "backends": "are_deterministic_algorithms_enabled get_float32_matmul_precision get_num_threads "
     "is_warn_always_enabled set_float32_matmul_precision set_num_threads set_warn_always use_deterministic_algorithms",
     "legacy": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "

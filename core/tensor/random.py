@@ -70,7 +70,7 @@ def _settle() -> None:
             fork.put_back()
 
 
-def default_generator(place="cpu") -> Generator:
+def generator_of(place="cpu") -> Generator:
     """Return the generator that a device uses when none is given."""
     _settle()
     key = str(place)
@@ -91,7 +91,7 @@ def rng(xp, generator: Generator | None = None):
         return generator.source
     default = _default.get("cpu") if xp is numpy else None
     if default is None:
-        default = default_generator(backend_of(xp).name)
+        default = generator_of(backend_of(xp).name)
     return default.source
 
 
@@ -123,7 +123,7 @@ def manual_seed(seed: int) -> Generator:
     _seed = _checked(int(seed))
     for generator in _default.values():
         generator.manual_seed(_seed)
-    return default_generator("cpu")
+    return generator_of("cpu")
 
 
 def _follow_backends(dotted) -> None:

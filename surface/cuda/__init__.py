@@ -12,6 +12,7 @@ from collections import OrderedDict
 import plugrad
 from plugrad import absent, registry
 from plugrad.cuda import amp
+from plugrad.extend import generator_of
 
 __all__ = [
     "AcceleratorError", "Event", "OutOfMemoryError", "Stream", "StreamContext", "amp", "can_device_access_peer",
@@ -319,20 +320,20 @@ def is_current_stream_capturing() -> bool:
 def manual_seed(seed: int) -> None:
     """Seed the generator of the current device; does nothing without one."""
     if is_available():
-        plugrad.default_generator("cuda").manual_seed(seed)
+        generator_of("cuda").manual_seed(seed)
 
 
 def manual_seed_all(seed: int) -> None:
     """Seed the generators of all devices; does nothing without one."""
     for number in range(device_count()):
-        plugrad.default_generator(f"cuda:{number}").manual_seed(seed)
+        generator_of(f"cuda:{number}").manual_seed(seed)
     manual_seed(seed)
 
 
 def seed() -> None:
     """Seed the generator of the current device from the system's entropy."""
     if is_available():
-        plugrad.default_generator("cuda").seed()
+        generator_of("cuda").seed()
 
 
 seed_all = seed
@@ -341,19 +342,19 @@ seed_all = seed
 def initial_seed() -> int:
     """Return the seed of the current device's generator."""
     _needed()
-    return plugrad.default_generator("cuda").initial_seed()
+    return generator_of("cuda").initial_seed()
 
 
 def get_rng_state(device="cuda"):
     """Return the state of a device's generator."""
     _needed()
-    return plugrad.default_generator(plugrad.device(device)).get_state()
+    return generator_of(plugrad.device(device)).get_state()
 
 
 def set_rng_state(new_state, device="cuda") -> None:
     """Set the state of a device's generator; does nothing without a device."""
     if is_available():
-        plugrad.default_generator(plugrad.device(device)).set_state(new_state)
+        generator_of(plugrad.device(device)).set_state(new_state)
 
 
 def get_rng_state_all() -> list:

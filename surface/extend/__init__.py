@@ -36,7 +36,7 @@ from plugrad.optim.optimizer import Optimizer
 from plugrad.registry.hookspecs import PLUGRAD_API, hookimpl
 from plugrad.tensor.indices import is_basic_index, tidy_index
 from plugrad.tensor.layouts import is_channels_last
-from plugrad.tensor.random import Generator, refusing_random, rng
+from plugrad.tensor.random import Generator, generator_of, refusing_random, rng
 from plugrad.tensor.shapes import axes, broadcast_shapes
 from plugrad.tensor.tensor import from_raw, write_out
 
@@ -44,7 +44,7 @@ __all__ = [
     "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "OpCall", "OpHook", "Optimizer",
     "PLUGRAD_API", "Parameter", "SymbolicBackend", "axes", "binary", "broadcast_shapes", "choose_memory",
     "chosen_memory", "collect", "complement", "composite", "conj", "dtype_of", "elementwise", "factory", "from_raw",
-    "get_default_dtype", "hookimpl",
+    "generator_of", "get_default_dtype", "hookimpl",
     "is_basic_index", "is_channels_last", "is_differentiable", "is_floating", "is_half", "is_integer", "is_integral",
     "is_single_or_double", "keep_dims", "kernel_for", "layer",
     "legacy_reduction", "loss", "loss_modules", "multilinear", "new_memory", "op", "reduction", "register",

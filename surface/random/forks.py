@@ -61,7 +61,7 @@ class _Fork:
     __slots__ = ("ended", "aside", "seed")
 
     def __init__(self, ended, is_forked):
-        random.default_generator("cpu")  # which puts back what earlier blocks took aside, too
+        random.generator_of("cpu")  # which puts back what earlier blocks took aside, too
         self.ended, self.seed, self.aside = ended, random._seed, {}
         copies = []
         for key, generator in random._default.items():

@@ -123,7 +123,7 @@ def test_forks_end_in_any_order_and_inner_numbers_go_on():
 
 def test_generators_of_other_devices_are_forked_and_seeds_forgotten(fake, monkeypatch):
     def drawn():
-        return plugrad.default_generator(fake).source.random(3).tolist()
+        return plugrad.extend.generator_of(fake).source.random(3).tolist()
 
     monkeypatch.setattr(type(fake.backend), "generator", lambda self, seed: numpy.random.default_rng(seed))
     plugrad.manual_seed(0)
@@ -144,7 +144,7 @@ def test_generators_of_other_devices_are_forked_and_seeds_forgotten(fake, monkey
 def test_a_generator_that_does_not_show_its_state_goes_on_drawing(fake):
     plugrad.manual_seed(0)
     with pytest.raises(NotImplementedError, match="don't show their state"):
-        plugrad.default_generator(fake).get_state()
+        plugrad.extend.generator_of(fake).get_state()
     with plugrad.random.fork_rng():
         first = plugrad.rand(3, device=fake).tolist()
     assert plugrad.rand(3, device=fake).tolist() != first
@@ -175,3 +175,26 @@ def test_what_was_unpickled_is_filled_in_its_own_precision():
     for tensor in (whole, other):
         tensor.uniform_(-0.3, 0.3, generator=plugrad.Generator().manual_seed(2))
     assert whole.tolist() == other.tolist()
+
+
+def test_the_default_generator_is_an_object(torch):
+    ours = plugrad.default_generator
+    assert isinstance(ours, plugrad.Generator) and str(ours.device) == "cpu"
+    assert plugrad.random.default_generator is ours
+    ours.manual_seed(7), torch.default_generator.manual_seed(7)
+    assert plugrad.rand(3).tolist() == torch.rand(3).tolist()
+    assert plugrad.rand(3, generator=ours).tolist() == torch.rand(3, generator=torch.default_generator).tolist()
+    assert ours.initial_seed() == plugrad.initial_seed() == 7
+    assert ours.get_state().tolist() == torch.default_generator.get_state().tolist()
+    state = ours.get_state()
+    expected = plugrad.rand(2).tolist()
+    with plugrad.random.fork_rng():
+        ours.set_state(state)
+        assert plugrad.rand(2).tolist() == expected
+        ours.manual_seed(0)
+    assert ours.initial_seed() == 7 and plugrad.rand(2).tolist() != expected
+    own = copy.deepcopy(ours)
+    ours.set_state(state), own.set_state(state)
+    assert own.clone_state().get_state().tolist() == state.tolist()
+    assert plugrad.rand(2, generator=own).tolist() == expected
+    assert plugrad.rand(2).tolist() == expected
