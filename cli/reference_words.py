@@ -63,7 +63,10 @@ OPTIONS = {  # keyword of a decorator: what it says
     "same": "those of the operands that are promoted to one dtype; by default all of them",
     "takes_half": "True: its kernel computes in float16 itself, instead of in float32 with one rounding at the end",
     "meet": "a function of the operands' dtypes that raises the error for those that must not meet",
-    "wraps": "False: a number that the operands' integer dtype can't hold is refused, instead of wrapped around",
+    "wraps": (
+        "False: a number that the operands' integer dtype can't hold is refused, instead of wrapped around; None: the "
+        "kernel gets it as it is"
+    ),
     "numbers": (
         'which operand may be a Python number when the op is called by name: `"other"`, `"both"` or '
         '`"none"`'

@@ -36,7 +36,7 @@ class Elementwise(Op):
     ):  # fmt: skip
         super().__init__(function, promote=promote, **options)
         self.meet = meet  # called with the dtypes of the operands, it raises the error for those that must not meet
-        self.wraps = wraps  # integers' numbers that they can't hold; or those are refused
+        self.wraps = wraps  # integers' numbers that they can't hold; or those are refused; None: the kernel looks
         self.widens = {} if takes_half else _COMPUTE_IN
         self.keeps_order = promote != "bool"
         self.tensors = tuple(tensors) if tensors else self.parameters[: self.arity or 1]
@@ -87,7 +87,7 @@ class Elementwise(Op):
             if value is not None and hasattr(value, "dtype"):
                 if value.dtype != compute:
                     raw[position] = value.astype(compute)
-            elif value is not None and dtypes.is_integral(compute):
+            elif value is not None and self.wraps is not None and dtypes.is_integral(compute):
                 raw[position] = _integer_scalar(value, compute, self.wraps)
         if promote == "bool":
             return dtypes.bool.numpy

@@ -8,7 +8,7 @@ import math
 import plugrad
 from plugrad.extend import Op, binary, collect, composite, conj, hookimpl, is_integer, unary
 
-from ._checks import BOOL, is_number, refuse
+from ._checks import BOOL, fitted, is_number, refuse
 
 
 @composite(inplace=True)
@@ -68,7 +68,7 @@ def rsqrt_vjp(F, g, y):
     return g * (conj(F, y * y * y) * -0.5)
 
 
-@binary(numbers="both", autocast={"cuda": "float32"})
+@binary(numbers="both", autocast={"cuda": "float32"}, wraps=None)
 def pow(xp, input, exponent):
     """Each element of `input` raised to a power.
 
@@ -85,6 +85,8 @@ def pow(xp, input, exponent):
     if is_number(exponent):
         return _pow_number(xp, input, exponent)
     refuse(BOOL, "pow", exponent)
+    if is_number(input) and is_integer(exponent.dtype):
+        input = xp.asarray(input).astype(exponent.dtype)  # which wraps around, as in PyTorch
     if exponent.dtype.kind == "i" and not isinstance(input, float):
         return _pow_integers(xp, input, exponent)
     return xp.power(input, exponent)
@@ -108,7 +110,7 @@ def _pow_number(xp, input, exponent):
     if is_integer(input.dtype):
         if exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
-        return xp.power(input, exponent)
+        return xp.power(input, fitted(input.dtype, exponent))
     if exponent == 0.5:
         return xp.sqrt(input)
     if exponent == -0.5:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 import plugrad
-from plugrad.extend import Op, collect, hookimpl, op
+from plugrad.extend import Op, collect, hookimpl, is_integer, op
+
+from ._checks import is_number
 
 
 @op(at=("searchsorted",), vjp=None, kinds={"input": "tensor|number"})
@@ -22,7 +24,7 @@ def searchsorted(xp, sorted_sequence, input, *, out_int32=False, right=False, si
     side = check_search(sorted_sequence, input, right, side, sorter)
     if sorter is not None:
         sorted_sequence = xp.take_along_axis(sorted_sequence, sorter, -1)
-    input = xp.asarray(input)
+    input = _searched(xp, sorted_sequence, input)
     if sorted_sequence.ndim == 1:
         places = xp.searchsorted(sorted_sequence, input, side)
     else:
@@ -85,7 +87,16 @@ def searchsorted_samples(make):
     yield make.args(make(2, 4, requires_grad=False).sort().values, make(2, 3, requires_grad=False), right=True)
 
 
-@op(vjp=None)
+def _searched(xp, sequence, value):
+    """Return what is searched for; a number as an array of the sequence's dtype where that can hold its kind."""
+    if not is_number(value):
+        return value
+    if is_integer(sequence.dtype) and isinstance(value, int):
+        return xp.asarray(value).astype(sequence.dtype)  # which wraps around, as in PyTorch
+    return xp.asarray(value)
+
+
+@op(vjp=None, kinds={"input": "tensor|number"})
 def bucketize(xp, input, boundaries, *, out_int32=False, right=False):
     """The bucket between rising 1-d `boundaries` in which each element lies.
 
@@ -97,7 +108,7 @@ def bucketize(xp, input, boundaries, *, out_int32=False, right=False):
     """
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
-    buckets = xp.searchsorted(boundaries, xp.asarray(input), "right" if right else "left")
+    buckets = xp.searchsorted(boundaries, _searched(xp, boundaries, input), "right" if right else "left")
     return xp.asarray(buckets).astype("int32" if out_int32 else "int64")
 
 
