@@ -69,7 +69,10 @@ def nonzero_static_samples(make):
 
 @op(at=())
 def fit_size(xp, input, size):
-    """The elements laid out anew in `size`: cut off, or followed by zeros, or by what new memory is filled with."""
+    """The elements laid out anew in `size`.
+
+    They are cut off, or followed by zeros, or by what new memory is filled with.
+    """
     flat = input.reshape(-1)
     count = prod(size)
     if count > flat.size:
