@@ -21,6 +21,28 @@ AROUND = {
         assert first == 4 and second.args == (4,) and second.kwargs == {"bias": False}
         """,
     ),
+    ("checkpoints.md", 0): (
+        "",
+        """
+        state = Scale().state_dict()
+        state["gamma"] = state.pop("weight") * 2
+        state._metadata[""]["version"] = 1
+        assert Scale().load_state_dict(state, plan=True).fits
+        """,
+    ),
+    ("formats.md", 0): (
+        "import plugrad",
+        """
+        from plugrad.extend import register
+        import pathlib, tempfile
+        register(*plugrad_formats())
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "a.lines"
+            path.write_text("#lines\\n1.5\\n2\\n")
+            assert plugrad.load(path).tolist() == [1.5, 2.0]
+        """,
+    ),
+    ("random_numbers.md", 0): ("", "torch.manual_seed(0); assert abs(torch.rand(2)[0].item() - 0.4963) < 1e-4"),
     ("mixed_precision.md", 0): ("", "assert scaler.get_scale() in (2.0**15, 2.0**16) and loss.dtype is torch.float32"),
     ("pictures.md", 1): ("", "assert 'cross' in picture.dot().lower() or 'nll' in picture.dot().lower()"),
     ("programs.md", 0): ("", "assert torch is plugrad and 'plugrad' in torch.__version__"),
@@ -55,8 +77,8 @@ FAILING = {
     ("safety.md", 1): (RuntimeError, "saved by ExpBackward0"),
 }
 PAGES = (
-    "README.md", "architecture.md", "check.md", "checkpoints.md", "interception.md", "mixed_precision.md",
-    "pictures.md", "plugins.md", "programs.md", "safety.md",
+    "README.md", "architecture.md", "check.md", "checkpoints.md", "formats.md", "interception.md",
+    "mixed_precision.md", "pictures.md", "plugins.md", "programs.md", "random_numbers.md", "safety.md",
 )  # fmt: skip
 
 
