@@ -35,6 +35,8 @@ class StateDict:
     """Saving and loading of parameters, persistent buffers and extra state."""
 
     _version = 1  # goes into the state's _metadata, so that a later class can tell which layout it loads
+    state_version: int | None = None  # in its place, of a class with migrations
+    migrations: dict = {}  # {version: f(own state by local name) -> that of the next version}
     _state_dict_hooks = Table()
     _state_dict_pre_hooks = Table()
     _load_state_dict_pre_hooks = Table()
@@ -80,7 +82,7 @@ class StateDict:
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()
-        local_metadata = {"version": self._version}
+        local_metadata = {"version": self._version if self.state_version is None else self.state_version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = local_metadata
         for hook in self._state_dict_pre_hooks.values():
@@ -112,15 +114,17 @@ class StateDict:
 
     # Loading
 
-    def load_state_dict(self, state_dict, strict=True, assign=False):
+    def load_state_dict(self, state_dict, strict=True, assign=False, *, plan=False):
         """Load parameters and buffers: all of them or, on any error, none.
 
         Args:
             state_dict: values by dotted name, as state_dict() gives them.
             strict: demand exactly the names that this module has.
             assign: make the given tensors the module's own instead of copying their values into its tensors.
+            plan: change nothing; return what would be loaded, what misses and what does not fit.
 
-        Returns the named tuple ``(missing_keys, unexpected_keys)``.
+        Returns the named tuple ``(missing_keys, unexpected_keys)``. A state of an older ``state_version`` of a module's
+        class is first brought to its layout by the class's ``migrations``.
 
         Raises TypeError if ``state_dict`` is not a mapping, and one RuntimeError that lists all that does not
         fit. After an error every parameter and buffer is what it was; for that, unless ``assign`` is set, a
@@ -136,6 +140,8 @@ class StateDict:
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(room("nn.mistakes.keys").no_mapping(state_dict))
+        if plan:
+            return room("nn.migrations").plan(self, state_dict, assign)
         metadata = getattr(state_dict, "_metadata", None)
         state_dict = OrderedDict(state_dict)
         if metadata is not None:
@@ -286,6 +292,9 @@ def _load(module, state_dict, prefix, metadata, assign, report) -> None:
     local_metadata = dict(metadata.get(prefix[:-1], {}))
     if assign:
         local_metadata["assign_to_params_buffers"] = True
+    if module.state_version is not None:
+        version = local_metadata.get("version")
+        state_dict = room("nn.migrations").migrated(module, state_dict, prefix, version, report[2])
     module._load_from_state_dict(state_dict, prefix, local_metadata, True, *report)
     for name, child in module._modules.items():
         if child is not None:
