@@ -158,14 +158,16 @@ def _check_sum(path, prefix) -> None:
 
 
 def load_state_dict_from_url(
-    url, model_dir=None, map_location=None, progress=True, check_hash=False, file_name=None, weights_only=False
+    url, model_dir=None, map_location=None, progress=True, check_hash=False, file_name=None, weights_only=True
 ):
     """Load the file of a URL, which is downloaded unless it is in its folder already.
 
     Args:
         url: of the file; its name there is the last part, unless `file_name` says another.
         model_dir: the folder, by default `checkpoints` in `get_dir()`.
-        map_location, weights_only: as `torch.load` takes them.
+        map_location: as `torch.load` takes it.
+        weights_only: False runs the code that the file holds. PyTorch's default is False; nothing from the network runs
+            here unless the program says so.
         check_hash: whether the file's SHA-256 sum begins as its name says: `resnet18-f37072fd.pth`.
     """
     name = file_name or os.path.basename(urlparse(url).path)

@@ -354,3 +354,20 @@ def test_mistakes_in_control_flow_are_refused():
             wrong()
     with pytest.raises(ValueError, match="pointwise"):
         plugrad._higher_order_ops.associative_scan(plugrad.add, x, 0, combine_mode="other")
+
+
+class Gadget:
+    """What runs code where it is unpickled."""
+
+    def __reduce__(self):
+        return exec, ("raise SystemExit('it ran')",)
+
+
+def test_weights_by_url_may_be_pytorch_s_and_run_nothing(tmp_path, torch):
+    good, bad = tmp_path / "weights.pth", tmp_path / "hostile.pth"
+    torch.save({"w": torch.arange(3.0)}, good)
+    torch.save({"w": Gadget()}, bad)
+    state = hub.load_state_dict_from_url(good.as_uri(), model_dir=str(tmp_path / "cache"), progress=False)
+    assert state["w"].tolist() == [0.0, 1.0, 2.0]
+    with pytest.raises(plugrad.serialization.CheckpointError):
+        hub.load_state_dict_from_url(bad.as_uri(), model_dir=str(tmp_path / "cache"), progress=False)
