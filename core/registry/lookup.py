@@ -142,8 +142,8 @@ def find(dotted: str):
     Raises AmbiguousNameError when several plugins bring the name and none is preferred, and PluginLoadError when the
     plugin behind it does not load.
     """
-    entry = None if claims else public.get(dotted)
-    if entry is not None:
+    entry = public.get(dotted)
+    if entry is not None and not (claims and (dotted in claims or f"kernels.{entry.name}" in claims)):
         return entry
     while True:
         with lock:  # in which a name that is only replaced may be gone for a moment

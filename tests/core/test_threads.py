@@ -40,7 +40,11 @@ def at_once(work, threads=4):
         raise errors[0]
 
 
-def test_a_name_that_is_registered_again_is_never_gone():
+@pytest.mark.parametrize("promised", [False, True])
+def test_a_name_that_is_registered_again_is_never_gone(promised, monkeypatch):
+    if promised:  # by a third party's plugin: with one installed, looking a name up must not shut others out either
+        monkeypatch.setitem(torch.registry.claims, "of_another_plugin", [next(iter(torch.registry.plugins.values()))])
+
     def doubled_by(number):
         @extend.unary(name="often_doubled", vjp=None)
         def doubled(xp, input):
