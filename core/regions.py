@@ -66,6 +66,9 @@ class _Thread:
         stack = self.stack
         while stack[-1].ended():
             past = stack[-1].modes
+            for name in past:  # where no frame is left, a weak reference's callback fails unseen: this raises instead
+                for flag in _flags[name]:
+                    flag.discard(ref(stack[-1]))
             self.stack = stack = stack[:-1]
             if "pausing" in past:
                 mode.records = _ask if len(stack) > 1 or stack[0].modes.get("pausing") else _always

@@ -10,6 +10,7 @@ import pytest
 import plugrad as torch
 from plugrad.autograd.accumulate import _accumulating
 from plugrad.extend import OpHook, register
+from plugrad.regions import special
 from plugrad.registry import lock
 from support import thrice
 from support.interrupts import interrupted
@@ -371,6 +372,18 @@ def test_walks_in_walks_without_end_of_frames():
     with torch.autograd.detect_anomaly(check_nan=False):
         nested(120)
     assert seen == [(2.0, True)] * 121
+
+
+def test_a_mode_that_is_put_back_where_no_frame_is_left_is_off_for_the_fast_paths():
+    for free in range(1, 40):
+        with torch.autograd.detect_anomaly(check_nan=False):
+            pass
+        try:
+            at_depth(free, torch.is_anomaly_enabled)
+        except RecursionError:
+            pass
+        assert not torch.is_anomaly_enabled()
+        assert not special, free
 
 
 def test_what_is_nested_too_deeply_is_told_from_a_program_that_is():
