@@ -324,9 +324,9 @@ def multilabel_margin_loss(F, input, target, size_average=None, reduce=None, red
             f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
         )
     rows = F.reshape(input, (-1, input.shape[-1] if input.ndim else 1))
-    if not target.is_meta and target.numel() and not -1 <= int(target.min()) <= int(target.max()) < input.shape[-1]:
+    if not target.is_meta and target.numel() and not -1 <= int(target.min()) <= int(target.max()) < rows.shape[1]:
         raise RuntimeError(
-            f"argument #2 'target' is out of range: classes are 0 to {input.shape[-1] - 1}, and -1 ends them"
+            f"argument #2 'target' is out of range: classes are 0 to {rows.shape[1] - 1}, and -1 ends them"
         )
     counts = F.label_counts(F.reshape(target, rows.shape), input.dtype)
     gaps = F.clamp_min(1 - F.unsqueeze(rows, 2) + F.unsqueeze(rows, 1), 0)

@@ -85,7 +85,7 @@ def pow(xp, input, exponent):
     if is_number(exponent):
         return _pow_number(xp, input, exponent)
     refuse(BOOL, "pow", exponent)
-    if is_number(input) and is_integer(exponent.dtype):
+    if isinstance(input, int) and is_integer(exponent.dtype):
         input = xp.asarray(input).astype(exponent.dtype)  # which wraps around, as in PyTorch
     if exponent.dtype.kind == "i" and not isinstance(input, float):
         return _pow_integers(xp, input, exponent)

@@ -64,7 +64,7 @@ def wrong(op, values, error=None):
             continue
         if not wanted.fits(value):
             return TypeError(_said(_place(op, position, name), wanted, value))
-        if "Number" in wanted.words and wanted.plain and _imaginary(value) and _all_real(values):
+        if "Number" in wanted.words and wanted.plain and _imaginary(value) and _stays_real(op, values):
             said = f"{_place(op, position, name)} is complex, and the tensors are real"
             return RuntimeError(f"value cannot be converted to type double without overflow: {said}")
         if "int" in wanted.words and overflows(value):
@@ -83,8 +83,10 @@ def _imaginary(value) -> bool:
     return isinstance(value, complex) and value.imag != 0
 
 
-def _all_real(values) -> bool:
-    """Whether there are tensors among the arguments, and those of them that have dimensions are real."""
+def _stays_real(op, values) -> bool:
+    """Whether a result is real by the tensors among the arguments; an op with a `dtype` knows what it can hold."""
+    if "dtype" in op.parameters:
+        return False
     tensors = list(filter(is_tensor, values))
     return bool(tensors) and not any(one.dtype.is_complex and (one.ndim or one is tensors[0]) for one in tensors)
 
