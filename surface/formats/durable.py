@@ -11,6 +11,8 @@ import contextlib
 import os
 import re
 
+from plugrad.interrupts import held_back
+
 try:
     import fcntl
 except ImportError:  # Windows, where a file that is open can't be removed
@@ -25,8 +27,10 @@ def replacing(path):
     path = os.path.realpath(path)  # through a link PyTorch writes to what it leads to
     name = os.fsdecode(path)
     _remove_stale(name)
-    temporary, file = _created(name)
+    temporary = file = None
     try:
+        with held_back():
+            temporary, file = _created(name)
         with file:
             yield file
             file.flush()
@@ -34,8 +38,10 @@ def replacing(path):
         os.replace(temporary, name)
         _flush_folder(os.path.dirname(name))
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(temporary)
+        if file is not None:
+            file.close()
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(temporary)
 
 
 def _created(name):
