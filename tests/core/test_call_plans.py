@@ -13,7 +13,10 @@ from plugrad.extend import factory, op, register, unary, unregister, view
 
 ROOT = pathlib.Path(__file__).parents[2]
 # Who may ask an op for its family: families themselves, and what shows or groups ops by it.
-ASKING = {"core/dispatch/op.py", "surface/catalog/rows.py", "testing/coverage.py", "testing/samples.py", "cli/ops.py"}
+ASKING = {
+    "core/dispatch/op.py", "surface/catalog/rows.py", "surface/pictures/tape.py", "testing/coverage.py",
+    "testing/samples.py", "cli/ops.py",
+}  # fmt: skip
 
 
 def test_every_argument_has_a_role():

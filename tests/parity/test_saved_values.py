@@ -65,6 +65,7 @@ REFUSED = {
 }
 # Calls in which PyTorch says nothing, with reasons.
 SKIPPED = {
+    "grouped_mm": "PyTorch takes no float64",
     "cuda": "there may be no such device",
     "clamp": "PyTorch takes no mixture of a number and a tensor",
     "view_as_complex_copy": "PyTorch refuses complex results that require grad",

@@ -15,4 +15,4 @@ for name in sys.argv[1:]:
         results[name] = PROGRAMS[name]()
     except Exception:
         results[name] = {"error": traceback.format_exc()}
-print(json.dumps({"torch": torch.Tensor.__module__.partition(".")[0], **results}))
+print(json.dumps({"torch": "plugrad" if "plugrad" in torch.__version__ else "torch", **results}))
