@@ -25,6 +25,7 @@ def nothing_stays_registered():
     left = {id(entry.value): entry.value for name, entry in registered().items() if name not in before}
     for one in left.values():
         unregister(one)
+    assert not registry.lock._is_owned(), "the registry's lock was left closed: threads of later tests would hang"
 
 
 def registered() -> dict:

@@ -24,13 +24,21 @@ _QUIET = {code for name, code in dis.opmap.items() if name.startswith(_QUIET_NAM
 _codes: dict = {}
 
 
+def _handlers(code) -> dict:
+    """Return where each bytecode's exceptions are handled, by its offset."""
+    return {at: entry.target for entry in dis.Bytecode(code).exception_entries for at in range(entry.start, entry.end)}
+
+
 def _is_quiet(code, offset) -> bool:
     quiet = _codes.get(code)
     if quiet is None:
         quiet = _codes[code] = {}
-        before = None
+        handlers, before, after = _handlers(code), None, None
         for instruction in dis.get_instructions(code):
-            quiet[instruction.offset], before = before in _QUIET, instruction.opcode
+            # A signal behind the last call of a block is raised by that call, inside of the block.
+            left = after is not None and handlers.get(after) != handlers.get(instruction.offset)
+            quiet[instruction.offset] = before in _QUIET or left
+            before, after = instruction.opcode, instruction.offset
     return quiet.get(offset, False)
 
 
