@@ -59,12 +59,16 @@ class Writer:
         if plan.is_operator:  # the operands in the order in which Python hands them over
             signature = ", ".join(argument.name for argument in plan.arguments)
         else:
-            signature = source.signature_source(self.op, takes_out=plan.out)
+            signature = source.signature_source(self.op, takes_out=plan.out, older=bool(self.op.older))
         self.add(0, f"def {plan.name}({signature}):")
         for name in plan.constants:
             self.add(1, f"{name} = {source.default_source(self.op, name)}")
         if not plan.is_operator:
             self.lines += source.settle_source(self.op).splitlines()
+            if self.op.older:
+                given = {name: f"{name}={name}" for name in (*self.op.keyword_only, *["out"] * plan.out)}
+                self.add(1, f"if _more:\n    return _older_form(_op, {plan.target is not None}, "
+                            f"({', '.join(self.op.positional)}, *_more), dict({', '.join(given.values())}))")
 
     def general(self) -> str:
         """Return the call of the interpreter that serves what this function does not."""

@@ -113,6 +113,7 @@ class Op:
         once=False,
         any_order=False,
         autocast=None,
+        older=(),
     ):
         code = getattr(function, "__code__", None)
         if code is None or code.co_flags & 0x0C:
@@ -154,6 +155,7 @@ class Op:
         self.override, self.once = override, once  # once: its gradient can't be differentiated again
         self.kinds = kinds or {}  # of parameters whose kind neither default nor name tells: {"n": "int"}
         self.autocast = autocast  # one of _AUTOCAST, a dtype, or f(*values) -> one; or these by device
+        self.older = older  # keyword-only numbers that may stand before what they scale, too: add(x, alpha, y)
         self.any_order = any_order  # whether results count as row-major in whichever order their elements are
         if any_order:
             self.keeps_order = True

@@ -45,7 +45,7 @@ def named_tuple(name: str, fields):
 # ---------------------------------------------------------------------------------------------------- signatures
 
 
-def signature_source(op, documented=False, takes_out=None) -> str:
+def signature_source(op, documented=False, takes_out=None, older=False) -> str:
     """Return the parameter list of the public function; as documented it leaves NumPy's names out."""
     parts = []
     for name in op.positional:
@@ -64,7 +64,7 @@ def signature_source(op, documented=False, takes_out=None) -> str:
     if op.variadic:
         keyword.append("**keywords")
     if keyword and not op.variadic:
-        parts.append("*")
+        parts.append("*_more" if older else "*")
     return ", ".join(parts + keyword)
 
 

@@ -64,7 +64,7 @@ def added(input, result, beta, alpha):
     return result if result.dtype == dtype else result.astype(dtype)  # bfloat16 times a Python number is float32
 
 
-@op(inplace=True, autocast="lower")
+@op(inplace=True, autocast="lower", older=("beta", "alpha"))
 def addmm(xp, input, mat1, mat2, *, beta=1, alpha=1):
     """`beta * input + alpha * (mat1 @ mat2)` for matrices.
 
@@ -132,7 +132,7 @@ def _plus(F, input, result, beta, alpha):
     return result + (input if beta == 1 else input * beta)
 
 
-@composite(inplace=True, autocast={"cuda": "lower"})
+@composite(inplace=True, autocast={"cuda": "lower"}, older=("beta", "alpha"))
 def addmv(F, input, mat, vec, *, beta=1, alpha=1):
     """`beta * input + alpha * (mat @ vec)` for a matrix and a vector.
 
@@ -156,7 +156,7 @@ def addmv_samples(make):
     yield make.args(make(3), make(3, 4), make(4), beta=0.5, alpha=2)
 
 
-@composite(inplace=True, autocast={"cuda": "lower"})
+@composite(inplace=True, autocast={"cuda": "lower"}, older=("beta", "alpha"))
 def addr(F, input, vec1, vec2, *, beta=1, alpha=1):
     """`beta * input + alpha * outer(vec1, vec2)`; arguments as for `addmm`.
 
@@ -189,7 +189,7 @@ def addr_samples(make):
     yield make.args(make(3, 4), make(3), make(4), beta=0.5, alpha=2)
 
 
-@composite(inplace=True, autocast="lower")
+@composite(inplace=True, autocast="lower", older=("beta", "alpha"))
 def baddbmm(F, input, batch1, batch2, *, beta=1, alpha=1):
     """`beta * input + alpha * bmm(batch1, batch2)`; arguments as for `addmm`.
 
@@ -205,7 +205,7 @@ def baddbmm_samples(make):
     yield make.args(make(2, 3, 5), make(2, 3, 4), make(2, 4, 5), beta=0.5, alpha=2)
 
 
-@composite(autocast="lower")
+@composite(autocast="lower", older=("beta", "alpha"))
 def addbmm(F, input, batch1, batch2, *, beta=1, alpha=1):
     """`beta * input + alpha` times the sum of the products in a batch.
 
@@ -221,7 +221,7 @@ def addbmm(F, input, batch1, batch2, *, beta=1, alpha=1):
     return _plus(F, input, F.mm(*flat), beta, alpha)
 
 
-@composite(name="addbmm_", at=("Tensor.addbmm_",))
+@composite(name="addbmm_", at=("Tensor.addbmm_",), older=("beta", "alpha"))
 def addbmm_(F, input, batch1, batch2, *, beta=1, alpha=1):
     """In-place version of `addbmm`.
 

@@ -46,7 +46,7 @@ def _scaled(xp, input, other, alpha):
 # ---------------------------------------------------------------- sums
 
 
-@binary(numbers="any")
+@binary(numbers="any", older=("alpha",))
 def add(xp, input, other, *, alpha=1):
     """Sum of two tensors, the second one scaled: `input + alpha * other`.
 
@@ -88,7 +88,7 @@ def _not_bool(*dtypes):
         )
 
 
-@binary(aliases=("subtract",), meet=_not_bool, numbers="any")
+@binary(aliases=("subtract",), meet=_not_bool, numbers="any", older=("alpha",))
 def sub(xp, input, other, *, alpha=1):
     """Difference of two tensors: `input - alpha * other`.
 
@@ -161,7 +161,7 @@ def mul_vjp_other(F, g, input):
 
 @elementwise(
     tensors=("input", "tensor1", "tensor2"), kinds={"tensor1": "tensor", "tensor2": "tensor"},
-    autocast={"cuda": "promote"},
+    autocast={"cuda": "promote"}, older=("value",),
 )  # fmt: skip
 def addcmul(xp, input, tensor1, tensor2, *, value=1):
     """`input + value * tensor1 * tensor2`.

@@ -189,7 +189,7 @@ def fmod_vjp_other(F, g, input, other):
 
 @elementwise(
     tensors=("input", "tensor1", "tensor2"), kinds={"tensor1": "tensor", "tensor2": "tensor"},
-    autocast={"cuda": "promote"},
+    autocast={"cuda": "promote"}, older=("value",),
 )  # fmt: skip
 def addcdiv(xp, input, tensor1, tensor2, *, value=1):
     """`input + value * tensor1 / tensor2` for float tensors.

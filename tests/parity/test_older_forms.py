@@ -282,3 +282,39 @@ def test_as_in_pytorch(code):
         assert isinstance(ours, type) and issubclass(ours, theirs)
     else:
         assert ours == theirs
+
+
+SCALES_BY_POSITION = [
+    "T.add(x, 2, y)", "x.add_(2, y)", "T.add(x, 2, y, out=T.empty(2))", "x.sub(2, y)", "T.sub(x, -1, y)",
+    "T.addcmul(x, 2, y, y)", "x.addcmul_(0.5, x, y)", "T.addcdiv(x, 2, y, y)", "x.addcdiv_(3, y, y)",
+    "T.addmm(2, m, m, m)", "T.addmm(2, m, 3, m, m)", "m.addmm(2, m, m)", "m.clone().addmm_(2, 3, m, m)",
+    "T.addmv(2, x, 3, m, y)", "T.addr(2, m, 3, x, y)", "T.baddbmm(2, b, 3, b, b)", "T.addbmm(2, m, 3, b, b)",
+    "m.clone().addbmm_(2, b, b)", "T.add(x, y, y)", "T.add(x, 2, y, alpha=3)", "x.add(1, 2, 3)", "T.addmm(m, m, m, m)",
+    "T.addmm(1, m, 2, 3, m, m)", "T.addcmul(x, 2, y)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", SCALES_BY_POSITION)
+def test_scales_may_stand_before_what_they_scale(call):
+    def outcome(T):
+        values = {"T": T, "x": T.tensor([1.0, 2.0]), "y": T.tensor([3.0, 5.0])}
+        values |= {"m": T.tensor([[1.0, 2.0], [3.0, 4.0]]), "b": T.ones(2, 2, 2)}
+        try:
+            return eval(call, values).tolist()
+        except TypeError:
+            return TypeError
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert outcome(plugrad) == outcome(torch)
+
+
+def test_scales_by_position_are_differentiated_and_warned_of():
+    x, y = plugrad.ones(2, requires_grad=True), plugrad.ones(2, requires_grad=True)
+    plugrad.set_warn_always(True)
+    try:
+        with pytest.warns(UserWarning, match="This overload of add is deprecated"):
+            plugrad.add(x, 3, y).sum().backward()
+    finally:
+        plugrad.set_warn_always(False)
+    assert x.grad.tolist() == [1, 1] and y.grad.tolist() == [3, 3]
