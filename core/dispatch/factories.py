@@ -9,7 +9,7 @@ from plugrad.devices.device import device as _device
 from plugrad.devices.device import resolve
 from plugrad.dispatch import interception, interpreter
 from plugrad.errors import flag
-from plugrad.graph import modes
+from plugrad.graph import modes, rare
 from plugrad.tensor.creation import dtype_argument, new, require_grad
 from plugrad.tensor.layouts import factories, strided
 from plugrad.tensor.tensor import Tensor, write_out
@@ -21,6 +21,8 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, insid
     `inside` is that of `interpreter.apply`.
     """
     if layout is not None and layout is not strided:
+        if out is not None and layout is not out.layout:
+            raise RuntimeError(f"layout {layout} does not match layout of out parameter ({out.layout})")
         return _of_layout(layout, op)(values, dtype, place, requires_grad, layout)
     if modes.watched and not inside:
         options = {"dtype": dtype, "device": place, "requires_grad": requires_grad, "out": out}
@@ -68,8 +70,8 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, insid
         result = ttype.wrap(result)
     tensor = new(result, ttype)
     if out is not None:
-        if op.index.keys() & {"step", "steps"} and tensor.numel() == out.numel():
-            tensor = tensor.reshape(out.shape)  # a progression fills what is given as it lies
+        if op.index.keys() & {"step", "steps"} and tensor.shape != out.shape:
+            tensor = rare.laid_as(op, tensor, out)
         return write_out(op, tensor, out, resized=False)
     return require_grad(tensor, requires_grad)
 

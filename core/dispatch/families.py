@@ -325,6 +325,9 @@ class View(Op):
     def may_have_out(self):
         return False
 
+    def has_history(self, values):
+        return not isinstance(values[-1], dtypes.dtype)  # what is seen as another dtype has no gradient
+
     def fast_kernel(self, ttype):
         """Return the kernel for every dtype; symbolic arrays take the interpreter."""
         return None if ttype.symbolic else self.kernel_for(ttype.device.type)

@@ -263,7 +263,7 @@ def finish(op, values, raw, ttype, result, result_dtype):
     tensor = make(result, ttype if dtype is ttype.np else ttype.device.tensor_type(dtype))
     if op.any_order and not ttype.symbolic:
         tensor._type = open_type(tensor._type, result)
-    if op.formulas and mode.grad and tensor._type.is_differentiable:
+    if op.formulas and mode.grad and tensor._type.is_differentiable and (not op.is_view or op.has_history(values)):
         tensor._edge = make_node(op, values, raw, result)
     if op.is_view and is_view_of(result, values[0]._data, ttype.backend):
         tensor._view = mark_view(values[0], op, values[1:])

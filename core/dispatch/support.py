@@ -40,11 +40,6 @@ def plain(value, ttype, types=None):
     return value
 
 
-def older_form(*call):
-    """Carry out a call that gives a scale by position, which is looked up once it comes."""
-    return rare.older_form(*call)
-
-
 def narrow(value, np) -> bool:
     """Whether an argument that a formula uses leaves gradients of the dtype `np` in that dtype."""
     dtype = getattr(value, "dtype", np)
@@ -67,7 +62,7 @@ _GLOBALS = {
     "check": interpreter.check, "composite": interception.composite, "failed": interpreter.failed,
     "finish_many": interpreter.finish_many,
     "is_view_of": is_view_of, "mark_view": mark_view, "mode": mode, "modes": modes, "named": interpreter.named,
-    "narrow": narrow, "new": object.__new__, "older_form": older_form,
+    "narrow": narrow, "new": object.__new__, "older_form": lambda *call: rare.older_form(*call),
     "open_type": open_type, "operate": interpreter.operate, "plain": plain,
     "tick": tick, "touch": touch, "type": type, "untouch": untouch, "wrapped": interpreter.wrapped,
     "write_out": write_out,

@@ -17,6 +17,7 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "warn_of_old_style with_defaults",
     "autograd.rare.gradients_of_roots": "fitting_gradient", "autograd.rare.fresh_threads": "in_fresh_thread",
     "autograd.rare.data_mistakes": "check_data", "autograd.rare.overwritten": "overwriting",
+    "autograd.rare.progressions": "laid_as",
     "autograd.rare.older_forms": "older_form", "autograd.rare.reshaped": "follow_shape unlock",
     "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad",
 })  # fmt: skip

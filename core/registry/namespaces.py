@@ -31,9 +31,11 @@ def lazy_names(namespace: dict, home: str | None, rooms: dict | None = None):
 
     def __getattr__(name):
         if name in where:
-            value = importlib.import_module(f"plugrad.{where[name]}")
+            value = room = importlib.import_module(f"plugrad.{where[name]}")
             if not value.__name__.endswith(f".{name}"):
-                value = getattr(value, name)
+                value = getattr(room, name)
+                if name not in vars(room):  # the room says anew each time what it is
+                    return value
         elif home == "ops" and names_in(f"ops.{name}", failed=True):
             return namespace_module(f"ops.{name}", f"Ops of the namespace {name!r}.")
         else:

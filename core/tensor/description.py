@@ -72,12 +72,17 @@ def _op_property(name: str, doc: str, assigned=False):
     return property(lambda self: needs.op(name).function(self), set_part, doc=doc)
 
 
-def _matrices(tensor):
-    if tensor._data.ndim < 2:
-        raise RuntimeError(
-            f"tensor.mT is only supported on matrices or batches of matrices. Got {tensor._data.ndim}-D tensor."
-        )
-    return tensor
+def _matrix_property(name, op, *args, where="matrices or batches of matrices", doc):
+    """Return a property that runs an op on a tensor of matrices."""
+
+    def matrices(self):
+        ndim = self._data.ndim
+        if ndim == 1 or not ndim and name == "mT" or ndim > 2 and name == "H":
+            instead = " For batches of matrices, consider using tensor.mH" if ndim > 2 else ""
+            raise RuntimeError(f"tensor.{name} is only supported on {where}. Got {ndim}-D tensor.{instead}")
+        return needs.op(op).function(self, *args)
+
+    return property(matrices, doc=doc)
 
 
 class Description:
@@ -89,12 +94,9 @@ class Description:
         lambda self: needs.op("permute").function(self, *range(self._data.ndim - 1, -1, -1)),
         doc="The tensor with its dimensions in reverse order.",
     )
-    mT = property(
-        lambda self: needs.op("transpose").function(_matrices(self), -2, -1),
-        doc="The transpose of each matrix in the last two dimensions.",
-    )
-    H = _op_property("adjoint", "The conjugate transpose of a matrix.")
-    mH = _op_property("adjoint", "The conjugate transpose of each matrix in the last two dimensions.")
+    mT = _matrix_property("mT", "transpose", -2, -1, doc="The transpose of each matrix in the last two dimensions.")
+    H = _matrix_property("H", "adjoint", where="matrices (2-D tensors)", doc="The conjugate transpose of a matrix.")
+    mH = _matrix_property("mH", "adjoint", doc="The conjugate transpose of each matrix in the last two dimensions.")
     real = _op_property("real", "The real part; a view.", assigned=True)
     imag = _op_property("imag", "The imaginary part of a complex tensor; a view.", assigned=True)
 

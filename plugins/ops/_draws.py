@@ -14,6 +14,8 @@ import numpy
 
 from plugrad.extend import is_integral, is_single_or_double, rng
 
+from ._checks import dtype_word
+
 DIGITS = {"float16": 11, "bfloat16": 8}  # significant bits; wider floats are drawn directly
 # NumPy computes faster with 0-d arrays than with numbers.
 _BITS_24, _BITS_53 = numpy.array(2**24 - 1, "uint64"), numpy.array(2**53 - 1, "uint64")
@@ -32,7 +34,7 @@ FEW = 16  # from so many numbers on, normal ones are made in blocks, each half o
 def refuse_integers(name, dtype):
     """Raise what PyTorch raises for a kernel that there is for floating point numbers only."""
     if is_integral(dtype):
-        raise NotImplementedError(f"\"{name}\" not implemented for '{dtype}'; give a floating point dtype")
+        raise NotImplementedError(f"\"{name}\" not implemented for '{dtype_word(dtype)}'; give a floating point dtype")
 
 
 def words(source, size):
@@ -95,7 +97,7 @@ def _doubles_between(source, size, low, high):
     if low == 0:
         return drawn * span
     flat, (digits, exponent) = drawn.reshape(-1), math.frexp(span)
-    coarse = math.ldexp(float(_SINGLE.type(digits)), exponent)  # of 24 bits; the rest has 29
+    coarse = math.ldexp(min(float(_SINGLE.type(digits)), 1 - 2.0**-24), exponent)  # of 24 bits; the rest has 29
     fine = span - coarse
     for start in range(0, flat.size, BLOCK):  # which stays in the cache
         x = flat[start : start + BLOCK]
@@ -236,6 +238,34 @@ _C_NAMES = {
     "int64": "long int", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
 }  # fmt: skip
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
+
+
+def check_bounds(dtype, low, high) -> None:
+    """Raise RuntimeError for bounds of uniform numbers that a dtype has not, or whose distance it has not."""
+    refuse_integers("check_uniform_bounds", dtype)
+    name, part = dtype.name, {"complex64": "float32", "complex128": "float64"}.get(dtype.name, dtype.name)
+    most = _LARGEST.get(part) or float(numpy.finfo(part).max)
+    for side, bound in (("from", low), ("to", high)):
+        if not -most <= bound <= most:
+            raise RuntimeError(f"{side} is out of bounds for {_C_NAMES.get(part, part)}")
+    if low > high:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
+    if high - low > most:
+        raise RuntimeError(
+            f"uniform_ expects to-from <= std::numeric_limits<{dtype_word(name)}>::max(), but found to={high} and "
+            f"from={low} which result in to-from to exceed the limit"
+        )
+
+
+def check_count(dtype, n) -> None:
+    """Raise RuntimeError for more numbers of a permutation than a dtype can tell apart."""
+    most = highest(dtype)
+    if is_integral(dtype):
+        if n > most:
+            name = _C_NAMES.get(dtype.name, dtype.name) if dtype.name == "bool" else f"{dtype.name}_t"
+            raise RuntimeError(f"value cannot be converted to type {name} without overflow")
+    elif n > most + 1:
+        raise RuntimeError(f"n cannot be greater than {most + 1} for {dtype_word(dtype)} type.")
 
 
 def check_range(dtype, low, high) -> None:

@@ -34,7 +34,7 @@ def nonzero(F, input, *, as_tuple=False, out=None):
             [2]])
     """
     if out is not None and as_tuple:
-        raise RuntimeError("nonzero() with as_tuple=True has no out=: there is a tensor for each dimension")
+        raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
     if out is not None and out.dtype is not plugrad.int64:
         raise RuntimeError(f"nonzero: expected scalar type Long for out=, but got {out.dtype}")
     if not as_tuple:

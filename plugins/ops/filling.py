@@ -11,6 +11,7 @@ from ._checks import COMPLEX, converted, element, fitted, refuse
 from ._draws import (
     QUIET,
     any_integer_array,
+    check_bounds,
     check_range,
     coin_flips,
     doubles,
@@ -54,8 +55,8 @@ def uniform(xp, input, from_=0.0, to=1.0, *, generator=None):
     >>> float(torch.zeros(9).uniform_(2, 3).min()) >= 2
     True
     """
-    if from_ > to:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
+    if not (0 <= from_ <= to <= 1):
+        check_bounds(input.dtype, from_, to)
     return in_memory_order(input, lambda shape: uniform_array(xp, shape, input.dtype, generator, from_, to))
 
 
@@ -174,23 +175,28 @@ def geometric(xp, input, p, *, generator=None):
         return xp.ceil(xp.log(drawn) / math.log1p(-p)).astype(input.dtype)
 
 
-@op(at=(), inplace=True, like="input", kinds={"from_": "int?", "to": "int?"})
-def random(xp, input, from_=None, to=None, *, generator=None):
+_UNTIL = ...  # no `to` was given: then the first number, if there is one, is `to`
+
+
+@op(at=(), inplace=True, like="input", kinds={"from_": "int?"})
+def random(xp, input, from_=None, to=_UNTIL, *, generator=None):
     """Fill with random integers of [from_, to).
 
-    One number is `to`, none means the dtype's range. For floats that range ends where neighbouring integers can
-    no longer be told apart.
+    One number is `to`, none means the dtype's range, and None for `to` its end. For floats that range ends where
+    neighbouring integers can no longer be told apart.
 
     >>> import plugrad as torch
     >>> torch.zeros(2).random_(1)
     tensor([0., 0.])
     """
-    if from_ is None and to is None:
+    if not isinstance(to, (int, type(None), type(_UNTIL))):
+        raise TypeError(f"random_(): argument 'to' (position 2) must be int, not {type(to).__name__}; write int(...)")
+    if from_ is None and (to is None or to is _UNTIL):
         limit = highest(input.dtype) + 1
         return in_memory_order(input, lambda shape: any_integer_array(xp, shape, input.dtype, generator, limit))
     refuse(COMPLEX, "random_kernel_cpu", input)
-    if from_ is None or (to is None and from_ >= 0):
-        from_, to = 0, from_ if to is None else to
+    if from_ is None or to is _UNTIL:
+        from_, to = 0, from_ if to is _UNTIL else to
     to = highest(input.dtype) + 1 if to is None else to
     check_range(input.dtype, from_, to)
     return in_memory_order(input, lambda shape: integer_array(xp, from_, to, shape, input.dtype, generator))

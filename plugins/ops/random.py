@@ -12,6 +12,7 @@ from plugrad.extend import Op, broadcast_shapes, collect, composite, factory, ho
 
 from ._checks import ints
 from ._draws import (
+    check_count,
     check_range,
     coin_flips,
     integer_array,
@@ -119,7 +120,9 @@ def randperm(xp, n, *, generator=None, dtype=None):
     """
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-    source, dtype = rng(xp, generator), "int64" if dtype is None else dtype
+    source, dtype = rng(xp, generator), xp.dtype("int64" if dtype is None else dtype)
+    if n > 128:
+        check_count(dtype, n)
     if xp is numpy:
         return permutation(source, n).astype(dtype, copy=False)
     return xp.argsort(source.random(n)).astype(dtype)

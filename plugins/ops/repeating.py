@@ -93,7 +93,7 @@ def matrix_samples(make):
     yield make.args(make(2, 3).t())
 
 
-@op(like="input", any_order=True, kinds={"dims": "int|ints"}, eight_bits=True)
+@op(like="input", any_order=True, kinds={"dims": "int|ints?"}, eight_bits=True)
 def roll(xp, input, shifts, dims=()):
     """Elements moved by `shifts` along `dims`, round the end.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, view
 
+from ._checks import dtype_word
+
 
 def reshape_error(shape, size):
     """What to raise after an array library refused to lay `size` elements out in `shape`."""
@@ -88,7 +90,7 @@ def view_dtype(input, dtype):
     """Reinterpret the memory of an array as `dtype`."""
     old, new = input.dtype.itemsize, dtype.itemsize
     if old != new:
-        to = f"view {input.dtype} as {dtype} (different element sizes)"
+        to = f"view {dtype_word(input.dtype)} as {dtype_word(dtype)} (different element sizes)"
         if input.ndim == 0:
             raise RuntimeError(f"self.dim() cannot be 0 to {to}")
         if input.size and input.strides[-1] != old:
@@ -103,9 +105,6 @@ def view_dtype(input, dtype):
 
 def _check_alignment(input, old, new, to):
     """Refuse a view whose rows would begin inside of an element of the wider dtype."""
-    for d, step in enumerate(input.strides[:-1]):
-        if step % new and input.shape[d] > 1:
-            raise RuntimeError(f"self.stride({d}) must be divisible by {new // old} to {to}, but got {step // old}")
     root = input.base
     while isinstance(getattr(root, "base", None), type(input)):
         root = root.base
@@ -114,6 +113,9 @@ def _check_alignment(input, old, new, to):
         if offset % new:
             what = f"self.storage_offset() must be divisible by {new // old} to {to}"
             raise RuntimeError(f"{what}, but got {offset // old}")
+    for d, step in enumerate(input.strides[:-1]):
+        if step % new and input.shape[d] > 1:
+            raise RuntimeError(f"self.stride({d}) must be divisible by {new // old} to {to}, but got {step // old}")
 
 
 @view_.vjp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, view
 
-from ._checks import ints, refuse_arrays
+from ._checks import dtype_word, ints, refuse_arrays
 from .views import as_strided_array
 
 
@@ -159,7 +159,8 @@ def tensor_split(F, input, indices_or_sections, dim=0):
         given = indices_or_sections
         if str(given.dtype).split(".")[-1] != "int64":
             raise RuntimeError(
-                f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {given.dtype}"
+                f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+                f"{dtype_word(given.dtype.name)}"
             )
         if given.ndim > 1:
             raise RuntimeError(

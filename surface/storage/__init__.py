@@ -6,6 +6,7 @@ What is written through a storage counts as written in place, for autograd too.
 
 from __future__ import annotations
 
+from plugrad import get_default_dtype
 from plugrad.storage.typed import (
     CLASSES,
     TypedStorage,
@@ -17,7 +18,14 @@ from plugrad.storage.typed import (
 from plugrad.storage.untyped import UntypedStorage, memory_of, tensor_over
 
 globals().update(CLASSES)
-Storage = CLASSES["FloatStorage"]
+
+
+def __getattr__(name):
+    """`Storage` is the class of the default dtype, whichever that is."""
+    if name == "Storage":
+        return storage_class(get_default_dtype())
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "Storage", "TypedStorage", "UntypedStorage", "_LegacyStorage", "_dtype_to_storage_type_map",

@@ -86,6 +86,26 @@ T.special.chebyshev_polynomial_v(T.ones(1), T.tensor([float('nan')]))
 T.addmm(T.ones(1), T.ones(1, 2), T.ones(2, 1), beta=True)
 T.ones(2).to(int) | T.ones(2).to(float) | T.ones(2).to('cpu', bool) | T.ones(2, dtype=T.int32).type(T.Tensor)
 T.nn.Linear(2, 1).to(float).weight.dtype | T.tensor([1, 2, 3])[type('Index', (), {'__index__': lambda self: -1})()]
+T.ones(2,3).H.shape
+T.ones(4,2,3).mH.shape
+T.ones(2,requires_grad=True).view(T.float64)
+T.ones(2,requires_grad=True).view(T.float32).requires_grad
+T.ones(2,dtype=T.complex64,requires_grad=True).view(T.float32)
+T.ones(2,requires_grad=True).view(1,2).requires_grad
+T.empty(3,dtype=T.float64).uniform_(-42,1.7976931348623157e308).shape
+T.empty(2000,dtype=T.uint32).random_(0,None).double().max()>4e9
+T.empty(2000,dtype=T.int8).random_(0,None).double().max()
+T.empty(2000,dtype=T.int8).random_(5,None).double().max()
+T.empty(2000,dtype=T.int8).random_(5).double().max()
+T.empty(2000,dtype=T.int8).random_(2,5).max()
+T.arange(5).roll(1,dims=None)
+T.roll(T.arange(4).reshape(2,2),1,None)
+T.arange(5,out=T.zeros(1,2))
+T.arange(2,out=T.zeros(5))
+T.linspace(0,1,3,out=T.zeros(5))
+T.arange(6,out=T.zeros(2,3))
+(T.set_default_dtype(T.float64), T.Storage.__name__, T.set_default_dtype(T.float32), T.Storage.__name__)
+T.Storage is T.FloatStorage
 """.strip()
 
 ERRORS = """
@@ -103,6 +123,23 @@ T.nn.functional.cross_entropy(T.ones(2, 3), T.tensor([0, 5])) | T.nn.Linear(2, 3
 T.ones(2).reshape(3) | T.arange(3).mean() | T.ones(2).softmax(2) | T.mm(T.ones(2), T.ones(2)) | T.ones(3).chunk(0)
 T.dtype() | T.zeros(2).copy_(T.zeros(3)) | T.zeros(2).__setitem__(0, T.zeros(2)) | T.eye(2).cholesky_inverse(1, 2, 3)
 T.ones(2).squeeze(3)
+T.ones(2).H
+T.ones(2,3,4).H
+T.ones(2).mH
+T.ones(4,4,3)[:,:,1:].view(T.float64)
+T.ones(32).as_strided((4,4,2),(2,1,1)).view(T.float64)
+T.ones(4).tensor_split(T.tensor([1.,2.]))
+T.empty(3).uniform_(2,1)
+T.empty(3).uniform_(-3e38,3e38)
+T.empty(3,dtype=T.float64).uniform_(-1.7e308,1.7e308)
+T.empty(3).uniform_(0,1e39)
+T.empty(3,dtype=T.float16).uniform_(-65504,65504)
+T.empty(3,dtype=T.int64).uniform_(-65504,65504)
+T.zeros((2,),layout=T.sparse_coo,out=T.zeros(2))
+T.randperm(3000,out=T.zeros(3,dtype=T.uint8))
+T.randperm(3000,out=T.zeros(3,dtype=T.float16))
+T.randperm(3000,dtype=T.int8)
+T.nonzero(T.ones(2),as_tuple=True,out=T.zeros(2))
 """.strip()
 
 
@@ -143,3 +180,27 @@ def test_a_grid_with_nan(mode, padding, align):
         for T in (torch, plugrad)
     )
     numpy.testing.assert_allclose(ours, theirs, rtol=1e-12)
+
+
+@pytest.mark.parametrize("expression", [
+    "T.ones(2).H", "T.ones(2, 3, 4).H", "T.ones(2).mH", "T.ones(4, 4, 3)[:, :, 1:].view(T.float64)",
+    "T.empty(3).uniform_(-3e38, 3e38)", "T.empty(3).uniform_(0, 1e39)", "T.randperm(3000, dtype=T.float16)",
+    "T.ones(4).tensor_split(T.tensor([1.0]))",
+])  # fmt: skip
+def test_refuses_in_the_same_words(expression):
+    with pytest.raises(RuntimeError) as theirs:
+        _run(expression, torch)
+    with pytest.raises(RuntimeError) as ours:
+        _run(expression, plugrad)
+    assert str(ours.value) == str(theirs.value)
+
+
+def test_a_progression_that_changes_the_size_of_out_is_warned_of():
+    with pytest.warns(UserWarning, match="The out tensor will be resized to a tensor of shape"):
+        plugrad.arange(5, out=plugrad.zeros(1, 2))
+
+
+def test_what_is_seen_as_another_dtype_has_no_gradient_but_its_memory():
+    x = plugrad.ones(2, requires_grad=True)
+    y = x.view(plugrad.complex64)
+    assert not y.requires_grad and y.data_ptr() == x.data_ptr() and x.view(2, 1).requires_grad
