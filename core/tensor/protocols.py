@@ -58,19 +58,12 @@ class Protocols:
     def __array__(self, dtype=None, copy=None):
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"a tensor of {self.dtype} can be of {dtype} only as a copy: leave copy=False out")
             return array.astype(dtype)
         return array.copy() if copy else array
 
     __array_priority__ = 1000
-
-    def __dlpack__(self, *, stream=None, **options):
-        if self.requires_grad:
-            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        data = shared_memory.export(self) if self._type.array_type is numpy.ndarray else self._data
-        return data.__dlpack__(**options) if stream is None else data.__dlpack__(stream=stream, **options)
-
-    def __dlpack_device__(self):
-        return self._data.__dlpack_device__()
 
     def __len__(self):
         if not self._data.ndim:

@@ -26,8 +26,11 @@ from plugrad.graph import numpy_writes
 from plugrad.graph.modes import mode
 from plugrad.graph.versions import UNTRACKED
 from plugrad.regions import declare
+from plugrad.registry.namespaces import lazy_names
 from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.views import Base, View
+
+_later, _ = lazy_names({"__name__": __name__}, None, {"arguments.data": "warn_of_read_only"})
 
 # ---------------------------------------------------------------------------------------------------- exports
 
@@ -120,6 +123,8 @@ def shared(tensor):
     """Mark a new tensor as sharing its memory with an array that NumPy may write; return it."""
     if tensor._data.flags.writeable:
         watch(tensor, forever)
+    else:
+        _later("warn_of_read_only")("NumPy array", "array")
     return tensor
 
 

@@ -414,7 +414,8 @@ lazy_methods(Tensor, {
     "sparse.methods": "_indices _nnz _values ccol_indices coalesce col_indices crow_indices dense_dim hspmm indices "
     "is_coalesced resize_as_sparse_ row_indices smm sparse_dim sparse_mask sparse_resize_ sparse_resize_and_clear_ "
     "sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr values",
-    "interchange.ufuncs": "__array_ufunc__",
+    "interchange.ufuncs": "__array_ufunc__", "array_api": "__array_namespace__ to_device",
+    "interchange.dlpack": "__dlpack__ __dlpack_device__",
 })  # fmt: skip
 
 # Names that plugins can't take: what the class defines itself, and what `core_method` puts there.

@@ -7,6 +7,7 @@ import warnings
 import numpy
 
 from plugrad import Tensor, dtypes, promote_types
+from plugrad.backends import warn_once
 
 OVERFLOW = "Overflow when unpacking long long: an integer does not fit in int64"
 _ROWS = (list, tuple, range, numpy.ndarray)
@@ -206,3 +207,14 @@ def _ragged(data) -> Exception:
             )
         level, depth = [item for row in level if _is_row(row) for item in row], depth + 1
     return ValueError(f"too many dimensions: the data has {depth - 1}")
+
+
+def warn_of_read_only(kind, name) -> None:
+    """Warn, once in a process, that a tensor shares memory that may not be written."""
+    warn_once(
+        f"read-only {kind}",
+        f"The given {kind} is not writable, and PyTorch does not support non-writable tensors. This means writing to "
+        f"this tensor will result in undefined behavior. Copy the {name} to protect its data, or make it writable, "
+        "before converting it to a tensor. This type of warning will be suppressed for the rest of this program.",
+        stacklevel=4,
+    )

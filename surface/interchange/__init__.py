@@ -7,7 +7,10 @@ import numpy
 import plugrad
 from plugrad import Tensor, as_tensor, dtypes, from_numpy
 from plugrad.arguments import checked
+from plugrad.arguments.data import warn_of_read_only
 from plugrad.errors import flag
+from plugrad.extend import from_raw
+from plugrad.interchange.dlpack import from_dlpack
 from plugrad.storage import TypedStorage, UntypedStorage, tensor_over
 
 __all__ = ["asarray", "from_dlpack", "frombuffer"]
@@ -32,7 +35,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     if copy is False:
         _check_alias(obj, dtype, device)
     if isinstance(obj, numpy.ndarray) and dtype is not None and obj.dtype != dtype.numpy:
-        result = from_numpy(obj).to(device, dtype)
+        result = from_raw(numpy.asarray(obj)).to(device, dtype)
     else:
         result = as_tensor(obj, dtype=dtype, device=device)
     if copy and isinstance(obj, (Tensor, numpy.ndarray)) and result._data is getattr(obj, "_data", obj):
@@ -61,47 +64,13 @@ def _check_alias(obj, dtype, device):
         raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray.")
     if not isinstance(obj, (Tensor, numpy.ndarray)):
         raise ValueError("can't alias arbitrary sequence into a tensor; pass copy=None")
-    tensor = obj if isinstance(obj, Tensor) else from_numpy(obj)
+    tensor = obj if isinstance(obj, Tensor) else from_raw(numpy.asarray(obj))
     wanted = tensor.device if device is None else plugrad.device(device)
     if wanted != tensor.device:
         raise ValueError(f"can't alias tensor from device '{tensor.device}' to '{wanted}'; pass copy=None")
     if dtype is not None and dtype is not tensor.dtype:
         labels = tensor.dtype._label, dtype._label
         raise ValueError("can't alias tensor with dtype '{}' into dtype '{}'; pass copy=None".format(*labels))
-
-
-def from_dlpack(ext_tensor):
-    """Return a tensor that shares the memory of any object with DLPack support.
-
-    >>> import numpy, plugrad as torch
-    >>> torch.from_dlpack(numpy.ones(2, "float32"))
-    tensor([1., 1.])
-    """
-    if isinstance(ext_tensor, Tensor) and ext_tensor.is_meta:
-        raise ValueError("from_dlpack(): Unknown device type meta for Dlpack: there is no memory to share")
-    if isinstance(ext_tensor, Tensor) and not ext_tensor.requires_grad:
-        return ext_tensor.detach()
-    if type(ext_tensor).__name__ == "PyCapsule":
-        ext_tensor = _Capsule(ext_tensor)
-    if not hasattr(type(ext_tensor), "__dlpack__"):
-        raise RuntimeError(
-            f"from_dlpack() takes objects with a method __dlpack__, which {type(ext_tensor).__name__} has not; write "
-            "torch.as_tensor(...)"
-        )
-    return from_numpy(numpy.from_dlpack(ext_tensor))
-
-
-class _Capsule:
-    """What NumPy asks for the memory in a DLPack capsule, which is on the CPU."""
-
-    def __init__(self, capsule):
-        self.capsule = capsule
-
-    def __dlpack__(self, **_):
-        return self.capsule
-
-    def __dlpack_device__(self):
-        return 1, 0
 
 
 @checked(count="int", offset="int")
@@ -119,5 +88,10 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
         memoryview(buffer)
     except TypeError:
         raise ValueError(f"{type(buffer).__name__} does not implement Python buffer protocol") from None
-    result = from_numpy(numpy.frombuffer(buffer, dtype.numpy, count, offset))
+    array = numpy.frombuffer(buffer, dtype.numpy, count, offset)
+    if array.flags.writeable:
+        result = from_numpy(array)
+    else:
+        warn_of_read_only("buffer", "buffer")
+        result = from_raw(array)
     return result.requires_grad_() if requires_grad else result

@@ -21,11 +21,20 @@ def follow_shape(view, mark) -> None:
 
 
 def unlock(array) -> None:
-    """Have NumPy let a part of an expanded array be written, but no expanded array that it is a view of."""
+    """Have NumPy let a part of an expanded array be written, but no expanded array that it is a view of.
+
+    Raises RuntimeError for memory that another library holds read-only.
+    """
     locked = [array]
     while isinstance(locked[-1].base, type(array)) and not locked[-1].base.flags.writeable:
         locked.append(locked[-1].base)
-    for one in reversed(locked):
-        one.flags.writeable = True
+    try:
+        for one in reversed(locked):
+            one.flags.writeable = True
+    except ValueError:
+        raise RuntimeError(
+            "this tensor's memory may not be written: another library gave it read-only (an array that came by DLPack, "
+            "bytes, a mapped file). Write x = x.clone() first."
+        ) from None
     for one in locked[1:]:
         one.flags.writeable = False

@@ -30,8 +30,9 @@ def _rebuild(data, otherwise):
 def default_collate(batch):
     """Return a batch of items.
 
-    Tensors are stacked, numbers become one tensor, containers are taken item by item, strings listed. Raises
-    TypeError for items of other types, and RuntimeError for tensors or lists of different sizes.
+    Tensors are stacked, those of other libraries as DLPack hands them over; numbers become one tensor, containers are
+    taken item by item, strings listed. Raises TypeError for items of other types, and RuntimeError for tensors or
+    lists of different sizes.
 
     >>> from plugrad.utils.data import default_collate
     >>> default_collate([{"x": 1.5, "y": "a"}, {"x": 2.5, "y": "b"}])
@@ -68,7 +69,16 @@ def default_collate(batch):
             )
         parts = [default_collate(parts) for parts in zip(*batch)]
         return _like(cls, parts)
+    if hasattr(cls, "__dlpack__"):  # a tensor of another library
+        return default_collate([_from_dlpack(item) for item in batch])
     raise TypeError(_REFUSED.format(cls))
+
+
+def _from_dlpack(item):
+    try:
+        return plugrad.from_dlpack(item)
+    except (BufferError, RuntimeError, ValueError) as error:
+        raise TypeError(f"default_collate: a {type(item).__name__} can't be taken as a tensor: {error}") from error
 
 
 _REFUSED = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"

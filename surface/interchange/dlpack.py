@@ -1,0 +1,205 @@
+"""DLPack both ways: memory on the CPU in NumPy's capsules, that of other devices in their arrays' own.
+
+NumPy makes and reads capsules for the types that it knows. Of the others (bfloat16, floats of eight bits) it passes the
+memory as unsigned integers of the same size, and the type is written into, or read from, the capsule here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy
+
+import plugrad
+from plugrad import Tensor, as_tensor
+from plugrad.extend import from_raw
+
+_CPU, _CUDA, _PINNED, _MANAGED = 1, 2, 3, 13  # DLPack's numbers of devices
+# DLPack's (code, bits) of the types that NumPy's capsules don't have.
+_CODES = {
+    plugrad.bfloat16: (4, 16), plugrad.float8_e4m3fn: (10, 8), plugrad.float8_e4m3fnuz: (11, 8),
+    plugrad.float8_e5m2: (12, 8), plugrad.float8_e5m2fnuz: (13, 8),
+}  # fmt: skip
+_TYPES = {code: dtype for dtype, code in _CODES.items()}
+_UNSIGNED = 1
+
+
+class _Array(ctypes.Structure):
+    """DLTensor."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64),
+    ]  # fmt: skip
+
+
+class _Versioned(ctypes.Structure):
+    """DLManagedTensorVersioned."""
+
+    _fields_ = [
+        ("version", ctypes.c_uint32 * 2), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64), ("array", _Array),
+    ]  # fmt: skip
+
+
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.restype, _is_valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
+
+
+def _array_in(capsule) -> _Array:
+    """Return the description in a capsule, which can be written; RuntimeError for one that was used, or is another."""
+    for name, struct in ((b"dltensor", _Array), (b"dltensor_versioned", _Versioned)):
+        if _is_valid(capsule, name):
+            inside = struct.from_address(_pointer(capsule, name))
+            if struct is _Array:
+                return inside
+            if inside.version[0] > 1:
+                version = "{}.{}".format(*inside.version)
+                raise RuntimeError(f"from_dlpack(): the capsule is of DLPack {version}; versions up to 1.x are read")
+            return inside.array
+    raise RuntimeError(
+        "from_dlpack received an invalid capsule. DLPack capsules can be consumed only once, so that you may have made "
+        "a tensor of it already: pass the object itself"
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- export
+
+
+def __dlpack__(self, *, stream=-1, max_version=None, dl_device=None, copy=None):
+    """Return a DLPack capsule over the tensor's memory, which it keeps alive.
+
+    Args:
+        stream: of CUDA, for tensors there: an int, None for the default one, -1 for none to wait for.
+        max_version: the greatest version of DLPack that the caller reads; from (1, 0) on a capsule says whether its
+            memory may be written.
+        dl_device: where the memory is wanted, as in `__dlpack_device__`; (1, 0) is the CPU.
+        copy: True always copies, False never does, None where it must.
+
+    Raises BufferError for what a capsule can't hold: tensors that require grad, sparse and meta tensors.
+    """
+    if self.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if self.layout is not plugrad.strided:
+        raise BufferError("Can't export tensors with layout other than torch.strided, use tensor.to_dense()")
+    if self.is_meta:
+        raise BufferError("Cannot pack tensors on meta: they have no data")
+    if stream is not None and type(stream) is not int:
+        raise TypeError("stream must be ``int`` or ``none``")
+    here = self.__dlpack_device__()
+    if dl_device is not None and tuple(dl_device) != tuple(here):
+        if copy is False:
+            raise ValueError(f"cannot move DLPack tensor from device {here} to {tuple(dl_device)} without copying")
+        if tuple(dl_device) != (_CPU, 0):
+            raise BufferError(f"a tensor on {self.device} can't be exported to DLPack's device {tuple(dl_device)}")
+        self, here, copy, stream = self.cpu(), (_CPU, 0), False, None
+    if copy:
+        self = self.clone()
+    if here[0] != _CPU:
+        return self._data.__dlpack__(stream=None if stream == -1 else stream, max_version=max_version)
+    if stream not in (None, -1):
+        raise AssertionError("stream should be None on cpu.")
+    code = _CODES.get(self.dtype)
+    if code is not None:
+        self = self.view(plugrad.uint16 if code[1] == 16 else plugrad.uint8)
+    capsule = self.numpy().__dlpack__(max_version=max_version)
+    if code is not None:
+        _array_in(capsule).code = code[0]
+    return capsule
+
+
+def __dlpack_device__(self):
+    """Return DLPack's number of the tensor's kind of device, and which of them it is."""
+    if self.is_meta:
+        raise ValueError("Unknown device type meta for Dlpack")
+    return (_CPU, 0) if self.device.type == "cpu" else tuple(self._data.__dlpack_device__())
+
+
+# ------------------------------------------------------------------------------------------------------- import
+
+
+def from_dlpack(ext_tensor, *, device=None, copy=None):
+    """Return a tensor that shares the memory of an object with DLPack support.
+
+    Args:
+        ext_tensor: the object, on the CPU or a CUDA device; or a capsule, which can be used once.
+        device: where the tensor shall be; by default where the memory is.
+        copy: True always copies, False never does (ValueError where it would have to), None where it must.
+
+    Memory that may not be written comes without a warning, as in PyTorch: whoever writes to the tensor writes there.
+    Raises BufferError for objects that refuse, RuntimeError for elements that no dtype has.
+
+    >>> import numpy, plugrad as torch
+    >>> torch.from_dlpack(numpy.ones(2, "float32"))
+    tensor([1., 1.])
+    """
+    if type(ext_tensor).__name__ == "PyCapsule":
+        if device is not None or copy is not None:
+            raise AssertionError(
+                "device and copy are not supported for a DLPack capsule: pass the object that it is of, or write "
+                ".to(device) and .clone() behind"
+            )
+        return _of_capsule(ext_tensor)
+    if not hasattr(type(ext_tensor), "__dlpack__"):
+        raise RuntimeError(
+            f"from_dlpack() takes objects with a method __dlpack__, which {type(ext_tensor).__name__} has not; write "
+            "torch.as_tensor(...)"
+        )
+    place = ext_tensor.__dlpack_device__()
+    if isinstance(ext_tensor, Tensor):
+        if ext_tensor.is_meta or ext_tensor.requires_grad:
+            ext_tensor.__dlpack__()  # says why not
+        result = ext_tensor.detach()
+    elif place[0] in (_CPU, _PINNED):
+        result = _of_capsule(_capsule(ext_tensor))
+    elif place[0] in (_CUDA, _MANAGED):
+        arrays = plugrad.empty(0, device=plugrad.device("cuda", place[1]))._type.xp
+        result = from_raw(arrays.from_dlpack(ext_tensor))
+    else:
+        raise BufferError(f"from_dlpack(): no device here has DLPack's number {tuple(place)}: copy it to the CPU")
+    if device is not None and plugrad.device(device) != result.device:
+        if copy is False:
+            raise ValueError(
+                f"cannot move DLPack tensor from {result.device} to {device} without copying. Set copy=None or "
+                "copy=True."
+            )
+        return result.to(device)
+    return result.clone() if copy else result
+
+
+def _capsule(producer):
+    """Ask for a capsule, of the new kind where the producer knows of it."""
+    try:
+        return producer.__dlpack__(max_version=(1, 1))
+    except TypeError:
+        return producer.__dlpack__()
+
+
+def _of_capsule(capsule):
+    description = _array_in(capsule)
+    dtype = _TYPES.get((description.code, description.bits)) if description.lanes == 1 else None
+    if dtype is not None:
+        description.code = _UNSIGNED
+    try:
+        array = numpy.from_dlpack(_Capsule(capsule))
+    except (BufferError, RuntimeError) as error:
+        kind = f"code {description.code} with {description.bits} bits in {description.lanes} lanes"
+        raise RuntimeError(f"from_dlpack(): no tensor can hold elements of DLPack's type {kind}: {error}") from None
+    tensor = as_tensor(array) if array.flags.writeable else from_raw(array)
+    return tensor if dtype is None else tensor.view(dtype)
+
+
+class _Capsule:
+    """What NumPy asks for the memory in a capsule, which is on the CPU."""
+
+    def __init__(self, capsule):
+        self.capsule = capsule
+
+    def __dlpack__(self, **_):
+        return self.capsule
+
+    def __dlpack_device__(self):
+        return _CPU, 0
