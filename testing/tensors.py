@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy
+
 import plugrad
 from plugrad import nest
 
@@ -46,11 +48,20 @@ def wide_dtype(dtype):
     return plugrad.complex128 if dtype.is_complex else plugrad.float64
 
 
+def is_wrapper(tensor) -> bool:
+    """Whether a tensor has no memory of its own, and its class computes by `__torch_dispatch__`."""
+    return type(tensor._data).__name__ == "WrapperArray"
+
+
 def to_numpy(tensor):
     """Return a tensor of any device and dtype as a NumPy array, low precision widened to what NumPy has."""
     tensor = tensor.detach().to_dense()
     if is_float(tensor):
         tensor = tensor.to(wide_dtype(tensor.dtype))
+    if is_wrapper(tensor):
+        flat = tensor.reshape(-1)
+        elements = [flat[i].item() for i in range(flat.shape[0])]
+        return numpy.array(elements, tensor.dtype.name).reshape(tuple(tensor.shape))
     return tensor.cpu().numpy()
 
 

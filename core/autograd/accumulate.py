@@ -78,7 +78,7 @@ def accumulate(tensor, grads: list, on_tensors=False) -> None:
             g = grads.pop()
             if have is not None:
                 tensor._grad = have + g
-            elif mode.grad:
+            elif mode.grad or g._type.symbolic:
                 tensor._grad = g.clone()
             else:  # no op, which somebody might see
                 grads.append(g._data)

@@ -63,6 +63,8 @@ def _gradient(tensor, gradient, position: int) -> Tensor:
     """Return the gradient of a root, ones for a scalar without any; an error if it does not fit the root."""
     if gradient is None and tensor._data.size == 1 and tensor.dtype.is_floating_point:
         tensor_type = tensor._type.plain
+        if tensor._type.symbolic is not tensor_type.symbolic:
+            return rare.ones_like(tensor)
         return make(tensor_type.ones(tensor._data.shape), tensor_type)
     if type(gradient) is Tensor and gradient.shape == tensor.shape and gradient._type.plain is tensor._type.plain:
         return gradient

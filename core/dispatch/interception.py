@@ -73,6 +73,8 @@ def _is_default(op, name, value) -> bool:
 def call(op, values, out, run):
     """Carry out a call of an op that somebody may want to take over; `run()` is the call itself."""
     func, args, kwargs = _as_written(op, values, out)
+    if "dispatching classes" in modes.watched:
+        run = partial(rare.call_of_dispatching, op, values, out, run)
     below = partial(rare.call_of_duals, op, values, out, run) if modes.levels else run
     return handle(func, op, args, kwargs, below)
 
@@ -125,7 +127,7 @@ def method(func, run, *args):
 
 @core_method("_detach_of_subclass")
 def _detach_of_subclass(self):
-    return method(Tensor.detach, lambda: make(self._data, self._type.plain), self)
+    return method(Tensor.detach, lambda: _detached(self), self)
 
 
 def in_place(func, op, values, run):
@@ -133,6 +135,8 @@ def in_place(func, op, values, run):
 
     def uncast():
         with region(autocast=None):
+            if "dispatching classes" in modes.watched:
+                return rare.write_of_dispatching(func, op, values, run)
             return run()
 
     return handle(func, op, *arguments(op, values), uncast)
@@ -187,7 +191,9 @@ def dispatch(op, values):
 
 
 def _detached(value):
-    return make(value._data, value._type.plain) if isinstance(value, Tensor) else value
+    if not isinstance(value, Tensor):
+        return value
+    return rare.detached(value) if value._type.symbolic else make(value._data, value._type.plain)
 
 
 def _raw(value):

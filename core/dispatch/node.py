@@ -7,7 +7,6 @@ import types
 import numpy
 
 from plugrad.devices import dtypes
-from plugrad.devices.device import type_of
 from plugrad.dispatch import formulas as rules
 from plugrad.dispatch.formulas import PLAIN, F, conj, output_number
 from plugrad.dispatch.source import compile_function
@@ -15,7 +14,7 @@ from plugrad.graph import rare
 from plugrad.graph.modes import tick
 from plugrad.graph.nodes import Node, OutputSlot
 from plugrad.graph.saved import FREED
-from plugrad.tensor.tensor import Tensor, ensure_tensor, make
+from plugrad.tensor.tensor import Tensor, ensure_tensor, from_raw, make
 
 _PASSES_ON = (lambda F, g: g).__code__.co_code  # a formula that hands its gradient on is not a call
 _HOLDS_NO_TENSOR = ("plain", "shape", "dim", "absent")  # roles of arguments in a plan
@@ -163,7 +162,7 @@ class OpNode(Node):
             return _connect_slot(self, value, number)
         if isinstance(value, tuple):
             return tuple([_connect_slot(self, item, i) for i, item in enumerate(value)])
-        return make(value, type_of(value), self)
+        return _with_edge(value, self)
 
     def _connect_input(self, name, value):
         position = self.wanted.index(name)
@@ -202,13 +201,18 @@ def connect(edge, array, fit_to=None):
         if fit_to is not None:
             node.fit = ((array.shape, fit_to[1]),)
         edge = node
-    return make(array, type_of(array), edge)
+    return _with_edge(array, edge)
+
+
+def _with_edge(array, edge):
+    tensor = from_raw(array)
+    tensor._edge = edge
+    return tensor
 
 
 def _connect_slot(node, value, number):
     """Return one saved output of several."""
-    ttype = type_of(value)
-    return make(value, ttype, OutputSlot(node, number) if ttype.is_differentiable else None)
+    return _with_edge(value, OutputSlot(node, number) if dtypes.is_differentiable(value.dtype) else None)
 
 
 def _plain_tensor(value):

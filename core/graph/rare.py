@@ -9,6 +9,7 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "call_of_duals check_out drop_tangents follow_base follow_reshape follow_write lift_saved",
     "autograd.forward_ad.functions": "function_of_duals", "autograd.forward_ad.rules": "transposed",
     "registry.third_parties.op_records": "check_op",
+    "subclasses": "call_of_dispatching detached item_of ones_like write_of_dispatching",
     "autograd.graph.edges": "stand_in", "autograd.graph.multi_grad": "other_walk", "autograd.graph.saved": "raw_saved",
     "autograd.rare.anomaly": "check_nan explain note_stack watching_walks",
     "autograd.rare.explanations": "stale", "autograd.rare.forward_again": "run_forward_again",

@@ -12,12 +12,9 @@ def disabled(func, types, args=(), kwargs=None):
         return func(*args, **(kwargs or {}))
 
 
-_classes_watched = False
+def watch_classes(dispatches=False) -> None:
+    """Note that a tensor of an overriding class exists: from now on composite ops ask for overrides, too.
 
-
-def watch_classes() -> None:
-    """Note that a tensor of an overriding class exists: from now on composite ops ask for overrides, too."""
-    global _classes_watched
-    if not _classes_watched:
-        _classes_watched = True
-        modes.watched.add("overriding classes")
+    `dispatches` says that it is one of those that have a `__torch_dispatch__`.
+    """
+    modes.watched.add("dispatching classes" if dispatches else "overriding classes")

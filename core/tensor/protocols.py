@@ -6,6 +6,7 @@ import numpy
 
 from plugrad.devices import dtypes
 from plugrad.errors import flag
+from plugrad.graph import rare
 from plugrad.graph.modes import mode
 from plugrad.tensor import shared_memory
 from plugrad.tensor.layouts import lay_out
@@ -21,7 +22,7 @@ class Protocols:
         if self._data.size != 1:
             raise RuntimeError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
         if self._type.symbolic:
-            raise RuntimeError("Tensor.item() cannot be called on meta tensors: they have no data")
+            return rare.item_of(self)
         return self._host().item()
 
     def tolist(self):
@@ -129,7 +130,7 @@ class Protocols:
     def __repr__(self, *, tensor_contents=None):
         from plugrad.printing import tensor_str
 
-        return tensor_str(self, default_dtype_name=dtypes.get_default_dtype().name)
+        return tensor_str(self, default_dtype_name=dtypes.get_default_dtype().name, contents=tensor_contents)
 
     def __reversed__(self):
         return self.flip(0) if self._data.ndim else self

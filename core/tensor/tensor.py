@@ -64,7 +64,8 @@ class Tensor(Description, Protocols):
         """
         if not all(issubclass(cls, one) for one in types):
             return NotImplemented
-        return as_class(disabled(func, types, args, kwargs), cls)
+        result = disabled(func, types, args, kwargs)
+        return result if hasattr(cls, "__torch_dispatch__") else as_class(result, cls)
 
     # ------------------------------------------------------------------------------------------ history
 
@@ -314,9 +315,10 @@ def subclass_of(cls, tensor):
     shared_memory.inherit(instance, tensor)
     if inference.marked(tensor):
         inference.mark(instance)
-    if cls.__torch_function__ is not disabled:
+    dispatches = hasattr(cls, "__torch_dispatch__")
+    if cls.__torch_function__ is not disabled or dispatches:
         instance._type = ttype.variant()
-        watch_classes()
+        watch_classes(dispatches)
     return instance
 
 
@@ -415,7 +417,7 @@ lazy_methods(Tensor, {
     "is_coalesced resize_as_sparse_ row_indices smm sparse_dim sparse_mask sparse_resize_ sparse_resize_and_clear_ "
     "sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr values",
     "interchange.ufuncs": "__array_ufunc__", "array_api": "__array_namespace__ to_device",
-    "interchange.dlpack": "__dlpack__ __dlpack_device__",
+    "interchange.dlpack": "__dlpack__ __dlpack_device__", "subclasses": "_make_wrapper_subclass",
 })  # fmt: skip
 
 # Names that plugins can't take: what the class defines itself, and what `core_method` puts there.

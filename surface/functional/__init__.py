@@ -122,6 +122,22 @@ def _result(values, single, create_graph):
     return values[0] if single else values
 
 
+def _construct_standard_basis_for(tensors, tensor_numels):
+    """Return for each tensor its columns, joined, of the identity matrix of all elements of all tensors.
+
+    Args:
+        tensors: a tuple of tensors.
+        tensor_numels: how many elements each of them has.
+    """
+    rows, start, basis = sum(tensor_numels), 0, []
+    for tensor, columns in zip(tensors, tensor_numels, strict=True):
+        block = plugrad.zeros(rows, columns, dtype=tensor.dtype, device=tensor.device)
+        block.diagonal(-start).fill_(1)
+        basis.append(block)
+        start += columns
+    return tuple(basis)
+
+
 def _check_strategy(strategy) -> None:
     if not isinstance(strategy, str) or strategy not in ("reverse-mode", "forward-mode"):
         raise AssertionError(f"Expected strategy to be either 'forward-mode' or 'reverse-mode', not {strategy!r}")

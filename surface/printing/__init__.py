@@ -77,11 +77,11 @@ def printoptions(**options):
         _options.update(before)
 
 
-def tensor_str(t, *, default_dtype_name: str = "float32", before: str = "") -> str:
+def tensor_str(t, *, default_dtype_name: str = "float32", before: str = "", contents: str | None = None) -> str:
     """Return the text of a tensor.
 
     `default_dtype_name` names the dtype that goes without saying; `before` is what stands before it on its first line,
-    and on that of the result.
+    and on that of the result. `contents` stands in the place of the elements.
 
     >>> import plugrad as torch
     >>> torch.tensor([[1.5, float("nan")]], requires_grad=True)
@@ -89,7 +89,7 @@ def tensor_str(t, *, default_dtype_name: str = "float32", before: str = "") -> s
     """
     cls = type(t)
     plain = cls.__name__ in ("Tensor", "Parameter")
-    symbolic = t._type.symbolic
+    symbolic = t._type.symbolic or contents is not None
     # NumPy has no bfloat16 and no floats of eight bits; every one of their values is a float32.
     shown = t.float() if t.dtype.name.startswith(("bfloat16", "float8")) and not symbolic else t
     text = format_tensor(
@@ -100,6 +100,7 @@ def tensor_str(t, *, default_dtype_name: str = "float32", before: str = "") -> s
         grad_fn_name=None if t.grad_fn is None else type(t.grad_fn).__name__,
         requires_grad=t.requires_grad,
         symbolic=symbolic,
+        contents=contents,
         prefix=before + ("tensor(" if plain else f"{cls.__name__}("),
         tangents=[one for tangents in t.__dict__.get("_tangents", {}).values() for one in tangents if one is not None],
     )
@@ -118,6 +119,7 @@ def format_tensor(
     requires_grad: bool = False,
     tangents=(),
     symbolic: bool = False,
+    contents: str | None = None,
     prefix: str = "tensor(",
 ) -> str:
     """Return the text of a tensor whose values are in a NumPy array.
@@ -133,7 +135,10 @@ def format_tensor(
     shape = tuple(array.shape)
     empty = 0 in shape
     unsaid = {default_dtype_name}
-    if symbolic or empty:
+    sizes = symbolic or (len(shape) != 1 if empty else not _options["edgeitems"])
+    if contents is not None:
+        sizes, unsaid = False, unsaid | {"int64", "bool", "complex64"}
+    elif symbolic or empty:
         contents = "..." if symbolic else "[]"
     else:
         contents = _contents(array, len(prefix))
@@ -142,7 +147,7 @@ def format_tensor(
     suffixes = []
     if not device.startswith("cpu"):
         suffixes.append(f"device='{device}'")
-    if symbolic or (len(shape) != 1 if empty else not _options["edgeitems"]):
+    if sizes:
         suffixes.append(f"size={shape}")
     if dtype_name not in unsaid:
         suffixes.append(f"dtype=torch.{dtype_name}")

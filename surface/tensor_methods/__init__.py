@@ -12,7 +12,8 @@ from plugrad.autograd.graph import increment_version
 from plugrad.legacy import REMOVED, from_arguments, removed
 from plugrad.queries import is_storage
 from plugrad.storage import TypedStorage, memory_of, storage_class, tensor_over
-from plugrad.tensor.tensor import as_class
+from plugrad.tensor.layouts import lay_out
+from plugrad.tensor.tensor import as_class, make
 
 # ---------------------------------------------------------------------------------------------------- storages
 
@@ -257,6 +258,10 @@ def as_subclass(self, cls):
             "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible: "
             f"as_subclass() got {cls!r}"
         )
+    if isinstance(self, cls) and type(self) is not cls:  # up again, to a class that it derives from
+        plain = make(lay_out(self)._data, self._type.plain, self._live_edge())
+        plain._view = self._view
+        return as_class(plain, cls)
     return as_class(self, cls)
 
 

@@ -17,6 +17,7 @@ from plugrad.testing.tensors import (
     differentiable,
     gradients_of_sum,
     is_float,
+    is_wrapper,
     like,
     map_tensors,
     reals,
@@ -54,6 +55,7 @@ class Leaf:
             tensor.is_leaf
             and tensor.dtype is wide_dtype(tensor.dtype)
             and tensor.device.type == "cpu"
+            and not is_wrapper(tensor)
             and not _may_overlap(tensor)
         )
         # The raw array: what `numpy()` hands out is watched, and writes to it are errors where backward saved it.
