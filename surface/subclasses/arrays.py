@@ -51,10 +51,7 @@ class WrapperArray(numpy.ndarray):
     def captured(self, tensor):
         """Return an array for the tensor as it is now, with its class and attributes."""
         array = WrapperArray.of(self.shape, self.dtype, self.steps)
-        names = [name for cls in type(tensor).__mro__ if issubclass(cls, Tensor) and cls is not Tensor
-                 for name in _slots(cls)]  # fmt: skip
-        attributes = {name: value for name, value in vars(tensor).items() if name not in _OF_TENSORS}
-        attributes |= {name: getattr(tensor, name) for name in names if hasattr(tensor, name)}
+        attributes = attributes_of(tensor)
         held = [value for value in attributes.values() if isinstance(value, Tensor)]
         array.state = type(tensor), tensor._type, attributes, [(one, one._version) for one in held]
         return array
@@ -74,9 +71,14 @@ class WrapperArray(numpy.ndarray):
         return around(cls, self, ttype, attributes)
 
 
-def _slots(cls):
-    slots = vars(cls).get("__slots__", ())
-    return (slots,) if isinstance(slots, str) else slots
+def attributes_of(tensor) -> dict:
+    """Return the attributes that a tensor's class gave it, in slots too."""
+    attributes = {name: value for name, value in vars(tensor).items() if name not in _OF_TENSORS}
+    for cls in type(tensor).__mro__:
+        slots = vars(cls).get("__slots__", ()) if issubclass(cls, Tensor) and cls is not Tensor else ()
+        names = [name for name in ((slots,) if isinstance(slots, str) else slots) if hasattr(tensor, name)]
+        attributes |= {name: getattr(tensor, name) for name in names}
+    return attributes
 
 
 def _row_major(shape):

@@ -8,7 +8,7 @@ from plugrad.dispatch.interception import _as_written
 from plugrad.dispatch.interpreter import make_node
 from plugrad.graph.modes import LEAF, mode, region
 from plugrad.graph.nodes import OutputSlot
-from plugrad.subclasses.arrays import WrapperArray
+from plugrad.subclasses.arrays import WrapperArray, attributes_of
 from plugrad.tensor.tensor import from_raw, make
 
 
@@ -35,21 +35,12 @@ def detached(value):
     if value._type.symbolic:
         return from_raw(value._data)
     plain = make(value._data, value._type.plain)
-    return plain if type(value) is Tensor else as_instance(plain, value)
-
-
-def as_instance(plain, value):
-    """Return a plain tensor as one of the class of another, with its attributes."""
-    instance = as_class_of(type(value), plain)
-    for name, attribute in vars(value).items():
-        if not name.startswith("_"):
-            setattr(instance, name, attribute)
+    if type(value) is Tensor:
+        return plain
+    instance = plain.as_subclass(type(value))
+    for name, attribute in attributes_of(value).items():
+        setattr(instance, name, attribute)
     return instance
-
-
-def as_class_of(cls, plain):
-    """Return the data of a tensor as an instance of a subclass."""
-    return plain.as_subclass(cls)
 
 
 def ask(classes, func, args, kwargs):
