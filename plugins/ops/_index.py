@@ -138,8 +138,8 @@ def two_steps(xp, shape, index):
     return (*basic, Ellipsis), tuple(arrays)
 
 
-def reworded(error, shape):
-    """NumPy's IndexError in PyTorch's words."""
+def reworded(error, shape, by_tensors=False):
+    """NumPy's IndexError in PyTorch's words, which are others where an index is a tensor."""
     text = str(error)
     if "too many indices" in text:
         if not shape:
@@ -150,6 +150,8 @@ def reworded(error, shape):
         return IndexError(f"too many indices for tensor of dimension {len(shape)}")
     if text.startswith("only integers"):  # all others were refused before: it is one that NumPy can't hold
         return ValueError("Overflow when unpacking long long: an index does not fit in 64 bits")
+    if by_tensors and text.endswith("with size 0"):
+        text = "index is out of bounds for dimension with size 0"
     return IndexError(
         text.replace("axis", "dimension").replace(
             "shape mismatch: indexing arrays could not be broadcast together with shapes",
@@ -207,6 +209,8 @@ def check_range(xp, index, size, error=RuntimeError, dim=0, prefix="", low=0):
         smallest, largest = extent(index)
         if smallest < low or largest >= size:
             worst = smallest if smallest < low else largest
+            if not size and error is IndexError:
+                raise error(f"{prefix}index is out of bounds for dimension with size 0")
             raise error(f"{prefix}index {worst} is out of bounds for dimension {dim} with size {size}")
 
 

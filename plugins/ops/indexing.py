@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, is_basic_index, op, tidy_index, view
 
@@ -89,7 +91,7 @@ def advanced_index(xp, input, index):
         basic, arrays = ix.two_steps(xp, input.shape, index)
         return xp.asarray(input[basic][arrays], order="C")  # NumPy leaves the indexed dimensions in front
     except IndexError as error:
-        raise ix.reworded(error, input.shape) from None
+        raise ix.reworded(error, input.shape, by_tensors=True) from None
 
 
 @advanced_index.meta
@@ -171,7 +173,12 @@ def accumulate(xp, out, index, values):
         if values.size:
             ix.add_slices(xp, region.reshape(1, n, -1), rows.ravel() % n, values)
     else:
-        places = xp.arange(out.size).reshape(out.shape)[basic][arrays]
+        places = xp.asarray(xp.arange(out.size).reshape(out.shape)[basic][arrays])
+        if values.ndim > places.ndim:
+            raise RuntimeError(
+                f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of "
+                f"shape {list(places.shape)}"
+            )
         ix.combine_at(xp, xp.add, out.reshape(-1), places.ravel(), xp.broadcast_to(values, places.shape).ravel())
 
 
@@ -203,6 +210,9 @@ def assign(xp, out, index, value):
         tensors = [part for part in arrays or () if hasattr(part, "dtype")]
         fills = single and len(tensors) == 1 and tensors[0].dtype.kind == "b"  # whatever else the index has
         if arrays and not fills and getattr(value, "dtype", out.dtype) != out.dtype:
+            if max(value.shape, default=1) > 1 or not value.size:
+                with suppress(IndexError):
+                    xp.broadcast_to(value, region[arrays].shape)  # a wrong shape is said first
             raise RuntimeError(
                 f"Index put requires the source and destination dtypes match, got {out.dtype} for the "
                 f"destination and {value.dtype} for the source."

@@ -98,16 +98,29 @@ def _resize(F, input, size):
     if min(size, default=0) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
     if tuple(input.shape) != tuple(size):
-        input.data = F.fit_size(input, tuple(size))
+        input.data = F.fit_size(input, tuple(size)) if input.device.type != "cpu" else _in_storage(F, input, size)
     return input
+
+
+def _in_storage(F, input, size):
+    """The elements that follow in memory, in row-major order; in a longer copy of the memory if there are too few."""
+    whole = input.new_empty(0).set_(input.untyped_storage())
+    start = input.storage_offset()
+    end = start + prod(size)
+    if end >= 1 << 60:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)}")
+    if end > whole.shape[0]:
+        whole = F.fit_size(whole, (end,))
+    return F.reshape(F.narrow(whole, 0, start, end - start), tuple(size))
 
 
 @composite(name="resize_", at=("Tensor.resize_",), variadic="size")
 def resize_(F, input, size, *, memory_format=None):
     """Give the tensor another size.
 
-    Elements stay in row-major order, missing ones become zero. The tensor shares memory with the old one as long as
-    that suffices. Raises `RuntimeError` when it requires grad.
+    It has the elements that follow in its memory, in row-major order. The tensor shares memory with the old one as
+    long as that suffices; else it gets a longer copy, which ends with zeros. Raises `RuntimeError` when it requires
+    grad.
 
     >>> import plugrad as torch
     >>> torch.tensor([[1, 2], [3, 4]]).resize_(3)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy
 
-from plugrad.extend import Op, broadcast_shapes, collect, composite, factory, hookimpl, op, rng
+from plugrad.extend import Op, broadcast_shapes, collect, composite, factory, hookimpl, op, rng, write_out
 
 from ._checks import ints
 from ._draws import (
@@ -304,16 +304,23 @@ def normal(
 normal.samples(normal_samples)
 
 
-@op(at=("bernoulli", "Tensor.bernoulli"), like="input", kinds={"p": "tensor|float?"})
-def bernoulli(xp, input, p=None, *, generator=None):
+@composite(kinds={"p": "tensor|float?", "out": "tensor?"})
+def bernoulli(F, input, p=None, *, generator=None, out=None):
     """Zeros and ones, each one with the probability held by `input` (or `p` for all).
 
-    Raises `RuntimeError` for probabilities outside [0, 1].
+    `out` may be of any dtype. Raises `RuntimeError` for probabilities outside [0, 1].
 
     >>> import plugrad as torch
     >>> torch.bernoulli(torch.tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
+    drawn = F.coins(input, p, generator=generator)
+    return drawn if out is None else write_out(bernoulli, drawn.to(out.dtype), out)
+
+
+@op(at=(), like="input", kinds={"p": "tensor|float?"}, node="BernoulliBackward0")
+def coins(xp, input, p=None, *, generator=None):
+    """Zeros and ones, each one with the probability held by `input` (or `p` for all)."""
     if p is None:
         refuse_integers("bernoulli_tensor_cpu_p_", input.dtype)
         if input.size and not bool(xp.all((input >= 0) & (input <= 1))):
@@ -324,10 +331,11 @@ def bernoulli(xp, input, p=None, *, generator=None):
     return coin_flips(xp, input.shape, p, generator).astype(input.dtype)
 
 
-bernoulli.vjp(no_gradient)
+coins.vjp(no_gradient)
 
 
 @bernoulli.samples
+@coins.samples
 def bernoulli_samples(make):
     yield make(2, 3, low=0, high=1)
 

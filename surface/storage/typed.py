@@ -205,6 +205,8 @@ class TypedStorage:
         if isinstance(source, UntypedStorage):
             self._untyped_storage.copy_(source)
             return self
+        if "meta" in (self.device.type, source.device.type):
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         if source.size() != self.size():
             raise RuntimeError(
                 f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes"

@@ -106,6 +106,15 @@ T.linspace(0,1,3,out=T.zeros(5))
 T.arange(6,out=T.zeros(2,3))
 (T.set_default_dtype(T.float64), T.Storage.__name__, T.set_default_dtype(T.float32), T.Storage.__name__)
 T.Storage is T.FloatStorage
+T.arange(6.).reshape(2,3).t().resize_(2,2)
+T.arange(6.).reshape(2,3)[1:].resize_(2)
+T.arange(6.).reshape(2,3)[:,1].resize_(3)
+T.arange(6.).resize_(2,3)
+T.arange(6.).resize_as_(T.ones(3))
+T.arange(24).reshape(2,3,4).permute(2,0,1).resize_(3,4).stride()
+T.bernoulli(T.ones(2),out=T.zeros(2,dtype=T.int64))
+T.bernoulli(T.ones(2),out=T.zeros(2,dtype=T.bool))
+T.ones(2).bernoulli(1.0)
 """.strip()
 
 ERRORS = """
@@ -140,6 +149,9 @@ T.randperm(3000,out=T.zeros(3,dtype=T.uint8))
 T.randperm(3000,out=T.zeros(3,dtype=T.float16))
 T.randperm(3000,dtype=T.int8)
 T.nonzero(T.ones(2),as_tuple=True,out=T.zeros(2))
+T.rand([]).index_put([], T.tensor([1.0]), True)
+T.TypedStorage([1,2],dtype=T.float32).copy_(T.TypedStorage([1,2],dtype=T.float32,device='meta'))
+T.ones(2).resize_((2**31-1,2**31-1))
 """.strip()
 
 
@@ -185,7 +197,8 @@ def test_a_grid_with_nan(mode, padding, align):
 @pytest.mark.parametrize("expression", [
     "T.ones(2).H", "T.ones(2, 3, 4).H", "T.ones(2).mH", "T.ones(4, 4, 3)[:, :, 1:].view(T.float64)",
     "T.empty(3).uniform_(-3e38, 3e38)", "T.empty(3).uniform_(0, 1e39)", "T.randperm(3000, dtype=T.float16)",
-    "T.ones(4).tensor_split(T.tensor([1.0]))",
+    "T.ones(4).tensor_split(T.tensor([1.0]))", "T.ones(2).resize_((2**31 - 1, 2**31 - 1))",
+    "T.rand([]).index_put([], T.tensor([1.0]), True)",
 ])  # fmt: skip
 def test_refuses_in_the_same_words(expression):
     with pytest.raises(RuntimeError) as theirs:
@@ -193,6 +206,25 @@ def test_refuses_in_the_same_words(expression):
     with pytest.raises(RuntimeError) as ours:
         _run(expression, plugrad)
     assert str(ours.value) == str(theirs.value)
+
+
+@pytest.mark.parametrize("expression", ["T.empty(10, 0)[:, [0]]", "T.empty(10, 0)[:, 0]", "T.empty(0)[T.tensor([1])]"])
+def test_an_index_into_no_elements(expression):
+    with pytest.raises(IndexError) as theirs:
+        _run(expression, torch)
+    with pytest.raises(IndexError) as ours:
+        _run(expression, plugrad)
+    assert str(ours.value) == str(theirs.value)
+
+
+def test_memory_that_resize_adds_is_filled_where_results_are_deterministic():
+    x = plugrad.zeros(46).as_strided((2, 3, 4), (1, 4, 12))
+    plugrad.use_deterministic_algorithms(True)
+    try:
+        x.resize_(4, 3, 4)
+    finally:
+        plugrad.use_deterministic_algorithms(False)
+    assert x.reshape(-1)[:46].eq(0).all() and x.reshape(-1)[46:].isnan().all()
 
 
 def test_a_progression_that_changes_the_size_of_out_is_warned_of():
