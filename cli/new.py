@@ -29,6 +29,8 @@ PARTS = {
     "backend": [("backends", "{op}")],
     "compiler": [("compilers", "{op}")],
     "hook": [("hooks", "{op}_tally")],
+    "format": [("formats", "{op}")],
+    "tracker": [("trackers", "{op}")],
     "command": [("cli", "{command}")],
 }
 FAMILIES = ("unary", "binary", "op", "reduction", "view", "composite")
@@ -45,7 +47,8 @@ FILES = {  # template: where it goes
 OWN = ("annotations", "collections", "logged", "logging", "math", "numpy", "plugrad", "reference", "types")
 PLACES = {
     "backends": 'device="{}"', "compilers": 'plugrad.compile(model, backend="{}")', "cli": "plugrad {}",
-    "kernels": "plugrad.{}",
+    "kernels": "plugrad.{}", "formats": 'plugrad.save(obj, path, format="{}")',
+    "trackers": 'plugrad.trackers.track(folder, "{}")',
 }  # fmt: skip
 SINGULAR = {"losses": "loss", "cli": "command"}
 LONGEST = 30  # letters of a name, so that lines which hold it stay readable
@@ -65,6 +68,8 @@ def new(
     backend: bool = typer.Option(False, "--backend", help="Bring a device: NumPy as strict as an accelerator."),
     compiler: bool = typer.Option(False, "--compiler", help="Bring a compiler for plugrad.compile."),
     hook: bool = typer.Option(False, "--hook", help="Bring a hook on ops."),
+    format: bool = typer.Option(False, "--format", help="Bring a format of files for plugrad.save and load."),
+    tracker: bool = typer.Option(False, "--tracker", help="Bring a tracker of training runs."),
     command: bool = typer.Option(False, "--command", help="Bring a command of `plugrad`."),
     directory: pathlib.Path = typer.Option(".", help="Where to create the package's folder."),
     readme: bool = typer.Option(False, "--readme", help="Only update the table in the README of an existing package."),
@@ -79,7 +84,7 @@ def new(
         write_table(folder)
         return
     asked = {"loss": loss, "optimizer": optimizer, "scheduler": scheduler, "layer": layer, "init": init}
-    asked.update(backend=backend, compiler=compiler, hook=hook, command=command)
+    asked.update(backend=backend, compiler=compiler, hook=hook, format=format, tracker=tracker, command=command)
     parts = ["op"] * (not no_op) + [part for part, wanted in asked.items() if wanted]
     if not parts:
         raise typer.BadParameter("--no-op leaves nothing: say what to bring instead, such as --loss or --optimizer")
@@ -147,7 +152,7 @@ def taken(group: str, name: str) -> bool:
         entry, rivals = registry.public.get(place), registry.claims.get(place, ())
         if any(plugin.builtin for plugin in (*rivals, *([entry.provider] if entry else ()))):
             return True
-        if entry is not None or rivals or group in ("backends", "compilers"):
+        if entry is not None or rivals or group in ("backends", "compilers", "formats", "trackers"):
             continue
         if registry.core_has(place):
             return True
@@ -264,7 +269,7 @@ def _definition(tree, kind, name):
         named = [node.name, *(_keyword(node, "module") if kind == "losses" else _keyword(node, "name"))]
         if kind == "cli":
             named = [node.name.replace("_", "-")]
-        if kind == "backends":
+        if kind in ("backends", "formats", "trackers"):
             named = [
                 getattr(line.value, "value", None)
                 for line in node.body

@@ -14,7 +14,7 @@ from plugrad.extend.session import kind_of
 
 ORDER = (
     "ops", "kernels", "losses", "layers", "optimizers", "schedulers", "inits", "init_policies", "distributions",
-    "backends", "compilers", "formats", "hooks",
+    "backends", "compilers", "formats", "trackers", "hooks",
 )  # fmt: skip
 
 

@@ -88,5 +88,10 @@ def plugrad_formats():
 
 
 @hookspec
+def plugrad_trackers():
+    """Return Tracker classes: `trackers.track(folder, NAME)` begins one."""
+
+
+@hookspec
 def plugrad_cli():
     """Return commands for the command line: functions, or typer applications."""

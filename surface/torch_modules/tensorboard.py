@@ -1,4 +1,4 @@
-"""`torch.utils.tensorboard`: event files for TensorBoard, through the package `tensorboard`."""
+"""`torch.utils.tensorboard`: event files for TensorBoard, which need not be installed to write them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import io
 import os
 import socket
 import time
+import wave
 
 import numpy
 
-import plugrad
-
-try:
-    from tensorboard.compat.proto import event_pb2, summary_pb2, tensor_pb2, tensor_shape_pb2
-    from tensorboard.summary.writer.event_file_writer import EventFileWriter
-except ImportError as error:
-    raise ImportError(f"torch.utils.tensorboard needs `pip install tensorboard`: {error}") from error
+from plugrad.torch_modules.tensorboard_messages import embedding, graph, histogram, hparams, text_message
+from plugrad.trackers import as_array, as_pixels
+from plugrad.trackers.wire import EventFile, message, png
 
 __all__ = ["SummaryWriter"]
+
+_START = message((1, 1))  # a SessionLog whose status is START
 
 
 class SummaryWriter:
@@ -29,116 +28,194 @@ class SummaryWriter:
         purge_step: with a run that goes on: TensorBoard forgets what it had from this step on.
         max_queue, flush_secs: how many values, and seconds, may wait until they are written.
         filename_suffix: of the file's name.
+
+    Steps are integers, and `walltime` is in seconds since the epoch.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, SummaryWriter(folder) as writer:
+    ...     for step in range(3):
+    ...         writer.add_scalar("loss", 1 / (step + 1), step)
     """
 
     def __init__(
         self, log_dir=None, comment="", purge_step=None, max_queue=10, flush_secs=120, filename_suffix=""
     ):  # fmt: skip
         started = time.strftime("%b%d_%H-%M-%S")
-        self.log_dir = str(log_dir or os.path.join("runs", f"{started}_{socket.gethostname()}{comment}"))
+        self.log_dir = os.fspath(log_dir or os.path.join("runs", f"{started}_{socket.gethostname()}{comment}"))
         self._options = (max_queue, flush_secs, filename_suffix)
-        self._file = EventFileWriter(self.log_dir, *self._options)
-        self._beside: dict = {}  # the writers of `add_scalars`
+        self._file = EventFile(self.log_dir, *self._options)
+        self._beside: dict = {}  # folder -> the writer of `add_scalars`
         if purge_step is not None:
-            started = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
-            self._file.add_event(event_pb2.Event(wall_time=time.time(), step=purge_step, session_log=started))
+            self._file.add(message((2, int(purge_step)), (7, _START)))
 
     def get_logdir(self) -> str:
         """Return the folder."""
         return self.log_dir
 
     def _add(self, value, step, walltime) -> None:
-        event = event_pb2.Event(wall_time=walltime or time.time(), summary=summary_pb2.Summary(value=[value]))
-        event.step = int(step or 0)
-        self._file.add_event(event)
+        """Write one value of a summary."""
+        step = None if step is None else int(step)
+        self._file.add(message((2, step), (5, message((1, value)))), walltime)
 
     def add_scalar(self, tag, scalar_value, global_step=None, walltime=None, new_style=False,
                    double_precision=False) -> None:  # fmt: skip
-        """Write a number; `walltime` is in seconds since the epoch."""
-        self._add(summary_pb2.Summary.Value(tag=tag, simple_value=float(scalar_value)), global_step, walltime)
+        """Write a number, or a tensor of one element.
+
+        `new_style` and `double_precision` are accepted: TensorBoard reads both styles, as float32.
+        """
+        array = as_array(scalar_value)
+        if array.size != 1:
+            raise AssertionError(f"scalar should be 0D: {tag!r} has {array.size} elements")
+        with numpy.errstate(over="ignore"):
+            value = numpy.float32(array.reshape(()))
+        self._add(message((1, tag), (2, value)), global_step, walltime)
 
     def add_scalars(self, main_tag, tag_scalar_dict, global_step=None, walltime=None) -> None:
         """Write several numbers for one diagram, each in a folder of its own."""
         for tag, value in tag_scalar_dict.items():
             folder = os.path.join(self.log_dir, f"{main_tag.replace('/', '_')}_{tag}")
             if folder not in self._beside:
-                self._beside[folder] = SummaryWriter(folder)
+                self._beside[folder] = SummaryWriter(folder, None, None, *self._options)
             self._beside[folder].add_scalar(main_tag, value, global_step, walltime)
 
     def add_text(self, tag, text_string, global_step=None, walltime=None) -> None:
         """Write a text, as Markdown."""
-        data = summary_pb2.SummaryMetadata.PluginData(plugin_name="text")
-        shape = tensor_shape_pb2.TensorShapeProto(dim=[tensor_shape_pb2.TensorShapeProto.Dim(size=1)])
-        tensor = tensor_pb2.TensorProto(dtype="DT_STRING", string_val=[text_string.encode()], tensor_shape=shape)
-        metadata = summary_pb2.SummaryMetadata(plugin_data=data)
-        self._add(summary_pb2.Summary.Value(tag=f"{tag}/text_summary", metadata=metadata, tensor=tensor),
-                  global_step, walltime)  # fmt: skip
+        self._add(text_message(f"{tag}/text_summary", text_string), global_step, walltime)
 
     def add_histogram(self, tag, values, global_step=None, bins="tensorflow", walltime=None, max_bins=None) -> None:
-        """Write the distribution of values; `bins` is a number or NumPy's name of a rule."""
-        values = _array(values).reshape(-1).astype(numpy.float64)
-        if values.size == 0:
-            raise ValueError("The input has no element.")
-        counts, limits = numpy.histogram(values, bins=30 if bins == "tensorflow" else bins)
-        histogram = summary_pb2.HistogramProto(
-            min=values.min(), max=values.max(), num=values.size, sum=values.sum(), sum_squares=values @ values,
-            bucket_limit=limits[1:].tolist(), bucket=counts.tolist(),
-        )  # fmt: skip
-        self._add(summary_pb2.Summary.Value(tag=tag, histo=histogram), global_step, walltime)
+        """Write the distribution of values.
+
+        Args:
+            bins: "tensorflow", whose bins are exponential; a number of bins, their bounds, or NumPy's name of a rule.
+            max_bins: more are joined.
+        """
+        self._add(message((1, tag), (5, histogram(as_array(values), bins, max_bins))), global_step, walltime)
+
+    def add_histogram_raw(self, tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts, global_step=None,
+                          walltime=None) -> None:  # fmt: skip
+        """Write a distribution that was counted before: `bucket_limits` are the upper bounds of the bins."""
+        if len(bucket_limits) != len(bucket_counts):
+            raise ValueError("len(bucket_limits) != len(bucket_counts), see the document.")
+        numbers = [(1 + place, float(value)) for place, value in enumerate((min, max, num, sum, sum_squares))]
+        limits, counts = ([float(value) for value in values] for values in (bucket_limits, bucket_counts))
+        self._add(message((1, tag), (5, message(*numbers, (6, limits), (7, counts)))), global_step, walltime)
 
     def add_image(self, tag, img_tensor, global_step=None, walltime=None, dataformats="CHW") -> None:
-        """Write an image, of floats in [0, 1] or of uint8; `dataformats` names its dimensions. Needs Pillow."""
-        image = _array(img_tensor)
-        if len(dataformats) != image.ndim or not set(dataformats) <= set("CHW"):
+        """Write an image, of floats in [0, 1] or of uint8; `dataformats` names its dimensions: "HW", "HWC"..."""
+        image = as_array(img_tensor)
+        if len(dataformats) != image.ndim or not {"H", "W"} <= set(dataformats) <= set("CHW"):
             raise ValueError(f"dataformats={dataformats!r} does not fit an image of shape {image.shape}")
-        order = [dataformats.index(name) for name in "HWC" if name in dataformats]
-        image = image.transpose(order)
-        if image.dtype != numpy.uint8:
-            image = (image * 255).clip(0, 255).astype(numpy.uint8)
-        self._add(summary_pb2.Summary.Value(tag=tag, image=_encoded(image)), global_step, walltime)
+        image = image.transpose([dataformats.index(name) for name in "HWC" if name in dataformats])
+        height, width, *channels = image.shape
+        content = message((1, height), (2, width), (3, (channels or [1])[0]), (4, png(as_pixels(image))))
+        self._add(message((1, tag), (4, content)), global_step, walltime)
 
     def add_images(self, tag, img_tensor, global_step=None, walltime=None, dataformats="NCHW") -> None:
-        """Write a batch of images side by side."""
-        images = _array(img_tensor)
-        if dataformats not in ("NCHW", "NHWC"):
-            raise ValueError(f"dataformats must be 'NCHW' or 'NHWC', not {dataformats!r}")
-        row = numpy.concatenate(list(images), axis=2 if dataformats == "NCHW" else 1)
-        self.add_image(tag, row, global_step, walltime, dataformats[1:])
+        """Write a batch of images, eight side by side."""
+        images = as_array(img_tensor)
+        if dataformats not in ("NCHW", "NHWC") or images.ndim != 4:
+            raise ValueError(f"dataformats={dataformats!r}, not 'NCHW' or 'NHWC', for images of shape {images.shape}")
+        grid = tiled(images if dataformats == "NHWC" else images.transpose(0, 2, 3, 1), min(8, len(images)))
+        self.add_image(tag, grid, global_step, walltime, "HWC")
 
     def add_figure(self, tag, figure, global_step=None, close=True, walltime=None) -> None:
-        """Write a figure of Matplotlib."""
-        figure.canvas.draw()
-        self.add_image(tag, numpy.asarray(figure.canvas.buffer_rgba())[:, :, :3], global_step, walltime, "HWC")
+        """Write a figure of Matplotlib, or a list of them side by side; `close` closes them."""
+        figures = figure if isinstance(figure, list) else [figure]
+        for one in figures:
+            one.canvas.draw()
+        images = numpy.stack([numpy.asarray(one.canvas.buffer_rgba()) for one in figures])
+        self.add_image(tag, tiled(images, len(images)), global_step, walltime, "HWC")
         if close:
-            figure.clear()
+            from matplotlib import pyplot
 
-    def _refuse(self, what):
-        raise NotImplementedError(f"SummaryWriter.{what} is not available: plugrad has no graph or codec for it")
-
-    def add_graph(self, model, input_to_model=None, verbose=False, use_strict_trace=True) -> None:
-        """Raise NotImplementedError: no graph of a program is kept; torchviz draws the recorded one."""
-        self._refuse("add_graph")
-
-    def add_video(self, tag, vid_tensor, global_step=None, fps=4, walltime=None) -> None:
-        """Raise NotImplementedError: there is no codec; write frames by `add_images`."""
-        self._refuse("add_video")
+            for one in figures:
+                pyplot.close(one)
 
     def add_audio(self, tag, snd_tensor, global_step=None, sample_rate=44100, walltime=None) -> None:
-        """Raise NotImplementedError: there is no codec."""
-        self._refuse("add_audio")
+        """Write a sound of one channel, numbers from -1 to 1."""
+        sound = as_array(snd_tensor).reshape(-1).clip(-1, 1)
+        file = io.BytesIO()
+        with wave.open(file, "wb") as writer:
+            writer.setnchannels(1)
+            writer.setsampwidth(2)
+            writer.setframerate(sample_rate)
+            writer.writeframes((sound * 32767).astype("<i2").tobytes())
+        content = message((1, numpy.float32(sample_rate)), (2, 1), (3, sound.size), (4, file.getvalue()),
+                          (5, "audio/wav"))  # fmt: skip
+        self._add(message((1, tag), (6, content)), global_step, walltime)
 
-    def add_embedding(self, mat, metadata=None, label_img=None, global_step=None, tag="default",
-                      metadata_header=None) -> None:  # fmt: skip
-        """Raise NotImplementedError: the projector's files are not written."""
-        self._refuse("add_embedding")
+    def add_graph(self, model, input_to_model=None, verbose=False, use_strict_trace=True) -> None:
+        """Write the graph that a call of a model records.
+
+        Args:
+            model: a module.
+            input_to_model: its argument, or a tuple of them.
+            verbose, use_strict_trace: accepted; there is no TorchScript to print or to be strict.
+        """
+        if input_to_model is None:
+            raise ValueError("add_graph needs input_to_model: the graph is that of a call of the model")
+        arguments = input_to_model if isinstance(input_to_model, (tuple, list)) else (input_to_model,)
+        self._file.add(message((4, graph(model, arguments))))
 
     def add_hparams(self, hparam_dict, metric_dict, hparam_domain_discrete=None, run_name=None,
                     global_step=None) -> None:  # fmt: skip
-        """Write hyperparameters as a text, and the metrics that they led to as numbers."""
-        rows = "\n".join(f"| {name} | {value} |" for name, value in hparam_dict.items())
-        self.add_text("hparams", f"| name | value |\n| --- | --- |\n{rows}", global_step)
-        for name, value in metric_dict.items():
-            self.add_scalar(name, value, global_step)
+        """Write hyperparameters, and the metrics that they led to.
+
+        Args:
+            hparam_dict: {name: bool, number or text}.
+            metric_dict: {name: number}.
+            hparam_domain_discrete: {name: values that it could have}.
+            run_name: of the folder that is made for them, the time by default.
+        """
+        if type(hparam_dict) is not dict or type(metric_dict) is not dict:
+            raise TypeError("hparam_dict and metric_dict should be dictionary.")
+        values = hparams(hparam_dict, metric_dict, hparam_domain_discrete)
+        folder = os.path.normpath(os.path.join(self.log_dir, run_name or str(time.time())))
+        with SummaryWriter(folder) as writer:
+            for value in values:
+                writer._add(value, None, None)
+            for name, value in metric_dict.items():
+                writer.add_scalar(name, value, global_step)
+
+    def add_embedding(self, mat, metadata=None, label_img=None, global_step=None, tag="default",
+                      metadata_header=None) -> None:  # fmt: skip
+        """Write points for TensorBoard's projector.
+
+        Args:
+            mat: the points, (N, dimensions).
+            metadata: N labels, or N rows of them, for which `metadata_header` names the columns.
+            label_img: N images, (N, channels, height, width).
+        """
+        points = as_array(mat)
+        images = None if label_img is None else as_pixels(as_array(label_img).transpose(0, 2, 3, 1))
+        sheet = None if images is None else png(tiled(images, int(numpy.ceil(len(images) ** 0.5))))
+        size = None if images is None else images.shape[2:0:-1]
+        embedding(self.log_dir, points, metadata, sheet, size, f"{global_step or 0:05d}", tag, metadata_header)
+
+    def _refuse(self, what, why):
+        raise NotImplementedError(f"SummaryWriter.{what} is not available: {why}")
+
+    def add_video(self, tag, vid_tensor, global_step=None, fps=4, walltime=None) -> None:
+        """Raise NotImplementedError: there is no encoder of GIF; write frames by `add_images`."""
+        self._refuse("add_video", "plugrad has no encoder of GIF; write frames by add_images")
+
+    def add_mesh(self, tag, vertices, colors=None, faces=None, config_dict=None, global_step=None,
+                 walltime=None) -> None:  # fmt: skip
+        """Raise NotImplementedError: the mesh plugin's messages are not written."""
+        self._refuse("add_mesh", "the messages of TensorBoard's mesh plugin are not written")
+
+    def add_pr_curve(self, tag, labels, predictions, global_step=None, num_thresholds=127, weights=None,
+                     walltime=None) -> None:  # fmt: skip
+        """Raise NotImplementedError: draw the curve and use `add_figure`."""
+        self._refuse("add_pr_curve", "draw the curve with matplotlib and use add_figure")
+
+    def add_custom_scalars(self, layout) -> None:
+        """Raise NotImplementedError: TensorBoard's layouts are not written; `add_scalars` draws in one diagram."""
+        self._refuse("add_custom_scalars", "layouts are not written; add_scalars draws several numbers in one diagram")
+
+    def add_onnx_graph(self, prototxt) -> None:
+        """Raise NotImplementedError: `add_graph` takes a model."""
+        self._refuse("add_onnx_graph", "add_graph takes a model; Netron shows ONNX files")
 
     def flush(self) -> None:
         """Write what waits."""
@@ -157,19 +234,11 @@ class SummaryWriter:
         self.close()
 
 
-def _array(values):
-    tensor = values if isinstance(values, plugrad.Tensor) else plugrad.as_tensor(values)
-    tensor = tensor.detach().cpu()
-    return (tensor.float() if tensor.dtype is plugrad.bfloat16 else tensor).numpy()
-
-
-def _encoded(image):
-    """Return the PNG of an array of (height, width) or (height, width, channels)."""
-    from PIL import Image
-
-    channels = image.shape[2] if image.ndim == 3 else 1
-    buffer = io.BytesIO()
-    Image.fromarray(image[:, :, 0] if image.ndim == 3 and channels == 1 else image).save(buffer, format="PNG")
-    return summary_pb2.Summary.Image(
-        height=image.shape[0], width=image.shape[1], colorspace=channels, encoded_image_string=buffer.getvalue()
-    )
+def tiled(images, columns) -> numpy.ndarray:
+    """Return images, (N, height, width, channels), as one, row by row; places without an image are black."""
+    count, height, width, channels = images.shape
+    rows = -(-count // columns)
+    sheet = numpy.zeros((rows * columns, height, width, channels), images.dtype)
+    sheet[:count] = images
+    sheet = sheet.reshape(rows, columns, height, width, channels).swapaxes(1, 2)
+    return sheet.reshape(rows * height, columns * width, channels)

@@ -118,6 +118,36 @@ with torch.op_hooks.made_hook_tally("exp") as tally:
     torch.ones(2).exp().sum()
 assert dict(tally.sizes) == {"exp": 2}
 """,
+    "format": """
+import io
+for obj in ({}, {"a b": torch.tensor([[1.5, float("nan")]]), "n": torch.tensor(2**62), "empty": torch.ones(0, 3)}):
+    file = io.BytesIO()
+    torch.save(obj, file, format="made_format")
+    file.seek(0)
+    loaded = torch.load(file, map_location="cpu")
+    assert str(loaded) == str(obj) and [t.dtype for t in loaded.values()] == [t.dtype for t in obj.values()]
+for refused in ([torch.ones(1)], {"x": torch.ones(1, dtype=torch.complex64)}):
+    try:
+        torch.save(refused, io.BytesIO(), format="made_format")
+    except TypeError:
+        continue
+    raise SystemExit("saved")
+bad = (b"[]", b'["a", "int64", [2], [1]]', b'["a", "int64", [1], [1e400]]', b'["a", "int64", [1], [9%s]]' % (b"0" * 30))
+for line in bad:
+    try:
+        torch.load(io.BytesIO(b"#made_format 1\\n" + line + b"\\nend"))
+    except torch.serialization.CheckpointError:
+        continue
+    raise SystemExit("loaded")
+""",
+    "tracker": """
+import pathlib, tempfile
+with tempfile.TemporaryDirectory() as folder:
+    for step in range(2):
+        with torch.trackers.track(folder, "made_tracker") as run:
+            run.scalar("a,b", torch.tensor(0.5), step)
+    assert pathlib.Path(folder, "made_tracker.csv").read_text() == 'step,tag,value\\n0,"a,b",0.5\\n1,"a,b",0.5\\n'
+""",
     "command": """
 from typer.testing import CliRunner
 from plugrad.cli import app

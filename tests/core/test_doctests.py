@@ -43,8 +43,6 @@ def run(docstring, name, namespace=None):
 
 @pytest.mark.parametrize("name", module_names())
 def test_module(name):
-    if name.endswith(".tensorboard"):
-        pytest.importorskip("tensorboard", reason="pip install 'plugrad[libraries]' brings tensorboard")
     module = importlib.import_module(name)
     finder = doctest.DocTestFinder(exclude_empty=True)
     # The package's own names (`float`, `bool`, `int` are dtypes there) must not stand where examples mean Python's.

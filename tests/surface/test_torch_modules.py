@@ -5,7 +5,6 @@ import io
 import json
 import pickle
 import pkgutil
-import sys
 import time
 import types
 import warnings
@@ -24,8 +23,6 @@ PATHS = sorted({*VIEWS, *ALIASES})
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_path_can_be_imported_and_reached(path):
-    if path == "utils.tensorboard":
-        pytest.importorskip("tensorboard", reason="pip install 'plugrad[libraries]' brings tensorboard")
     module = importlib.import_module(f"plugrad.{path}")
     reached = plugrad
     for part in path.split("."):
@@ -432,35 +429,6 @@ def test_a_tensor_over_a_storage():
     over[0] = 7
     assert storage[0] == 7 and plugrad.asarray(storage, dtype=plugrad.int16).tolist() == [7, 1, 2, 3]
     assert plugrad.asarray(storage[2:6], dtype=plugrad.int16).tolist() == [1, 2]
-
-
-def test_without_tensorboard_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorboard", None)
-    for name in [name for name in sys.modules if name.endswith(".tensorboard") or name.startswith("tensorboard.")]:
-        monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(ImportError, match="pip install tensorboard"):
-        importlib.import_module("plugrad.utils.tensorboard")
-
-
-def test_what_a_summary_writer_writes_can_be_read(tmp_path):
-    pytest.importorskip("tensorboard", reason="pip install 'plugrad[libraries]' brings tensorboard")
-    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
-
-    from plugrad.utils.tensorboard import SummaryWriter
-
-    with SummaryWriter(tmp_path) as writer:
-        writer.add_scalar("loss", plugrad.tensor(0.5), 3)
-        writer.add_histogram("weights", plugrad.arange(10.0), 4, bins=5)
-        writer.add_text("note", "a text")
-        writer.add_scalars("both", {"a": 1.0, "b": 2.0}, 5)
-        with pytest.raises(NotImplementedError, match="add_graph"):
-            writer.add_graph(nn.Linear(2, 2))
-    (file,) = tmp_path.glob("events*")
-    values = {value.tag: (event.step, value) for event in EventFileLoader(str(file)).Load()
-              for value in event.summary.value}  # fmt: skip
-    assert {*values} == {"loss", "weights", "note/text_summary"} and len([*tmp_path.glob("both_?/events*")]) == 2
-    step, value = values["loss"]
-    assert step == 3 and 0.5 in (value.simple_value, *value.tensor.float_val)
 
 
 def test_reductions_have_the_numbers_and_older_flags_of_pytorch():
