@@ -7,6 +7,7 @@ import time
 
 import numpy
 
+import plugrad
 from plugrad.pictures.tape import record
 from plugrad.trackers import as_array, plain
 from plugrad.trackers.wire import message
@@ -57,8 +58,6 @@ def _exponential():
 
 def graph(model, arguments) -> bytes:
     """Return the graph that a call of a model records, as a GraphDef: a node for each function and variable."""
-    import plugrad
-
     tensors = [one.detach().requires_grad_(one.is_floating_point()) for one in arguments]
     with plugrad.enable_grad():
         results = [leaf for leaf in plugrad.nest.leaves(model(*tensors)) if isinstance(leaf, plugrad.Tensor)]

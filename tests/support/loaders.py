@@ -70,3 +70,16 @@ def waits(index):
 
 def fails_to_start(number):
     raise ValueError(f"worker {number} can't start")
+
+
+class Large(Dataset):
+    """Items of 100,000 numbers, each the index of its item."""
+
+    def __init__(self, size=8):
+        self.size = size
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, index):
+        return {"row": torch.full((100_000,), float(index)), "array": numpy.full(70_000, index), "empty": torch.ones(0)}

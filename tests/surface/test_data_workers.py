@@ -12,7 +12,8 @@ import pytest
 
 import plugrad as torch
 from plugrad.utils.data import DataLoader, DistributedSampler, TensorDataset, get_worker_info
-from support.loaders import Parts, Squares, Workers, exits, fails_to_start, listed, raises, waits
+from plugrad.utils.data._utils import segments
+from support.loaders import Large, Parts, Squares, Workers, exits, fails_to_start, listed, raises, waits
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
@@ -43,6 +44,46 @@ def test_rows_of_tensors_travel_as_they_are():
     for rows, numbers in DataLoader(data, 3, num_workers=2):
         assert rows.dtype is torch.float32 and torch.equal(rows[:, 0], 2.0 * numbers)
         rows += 1  # memory of its own, that can be written
+
+
+def maps():
+    """Return how many pieces of shared memory this process has; there are no more files open than those."""
+    gc.collect()
+    with open("/proc/self/maps") as file:
+        count = sum("plugrad loader" in line for line in file)
+    files = [os.path.join("/proc/self/fd", number) for number in os.listdir("/proc/self/fd")]
+    assert sum("plugrad loader" in os.readlink(file) for file in files if os.path.lexists(file)) <= count
+    return count
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="no memory without a name on this system")
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_arrays_come_in_shared_memory_that_ends_with_them(context):
+    batches = [*DataLoader(Large(), 2, num_workers=2, multiprocessing_context=context)]
+    assert maps() == 4
+    for number, batch in enumerate(batches):
+        assert batch["row"][:, 0].tolist() == batch["array"][:, -1].tolist() == [2 * number, 2 * number + 1]
+        batch["row"] += 1  # no other batch's memory
+        assert batch["row"].max() == 2 * number + 2 and batch["empty"].shape == (2, 0)
+    kept = batches[1]["array"]
+    del batches, batch
+    assert maps() == 1 and kept[0, 0] == 2
+    del kept
+    assert maps() == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="no memory without a name on this system")
+@pytest.mark.parametrize("what", ["maps", "files", "memory"])
+def test_without_room_for_shared_memory_arrays_are_copied(what, monkeypatch):
+    def refuses(*arguments):
+        raise OSError("no more")
+
+    if what == "maps":
+        monkeypatch.setattr(segments, "MOST", 1)
+    else:  # forked workers have it, too
+        monkeypatch.setattr(os, {"files": "memfd_create", "memory": "posix_fallocate"}[what], refuses)
+    batches = [*DataLoader(Large(4), 1, num_workers=1, multiprocessing_context="fork")]
+    assert maps() == (what == "maps") and [batch["row"][0, -1].item() for batch in batches] == [0, 1, 2, 3]
 
 
 def test_each_worker_goes_through_its_own_part():

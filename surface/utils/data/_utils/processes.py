@@ -14,6 +14,7 @@ from multiprocessing import connection as pipes
 
 from plugrad.utils.data._utils import worker
 from plugrad.utils.data._utils.fetch import BaseIterator, Progress
+from plugrad.utils.data._utils.segments import receive, send
 from plugrad.utils.data._utils.worker import Ended, ExceptionWrapper, Resumed
 
 GRACE = 1.0  # seconds that a worker has to end by itself
@@ -47,7 +48,7 @@ def end(workers, owner) -> None:
     for one in workers:
         if one.pipe is not None:
             with contextlib.suppress(OSError, ValueError):
-                worker.send(one.pipe, None)
+                send(one.pipe, None)
             one.pipe.close()
     limit = time.monotonic() + GRACE
     for one in workers:
@@ -104,7 +105,7 @@ class MultiProcessIterator(BaseIterator):
         """Begin a new epoch with the same workers."""
         try:
             for one in self.workers:
-                worker.send(one.pipe, (-1, Resumed))
+                send(one.pipe, (-1, Resumed))
             resumed: set = set()
             while len(resumed) < len(self.workers):
                 one, (_, answer) = self._receive(set(self.workers) - resumed)
@@ -130,7 +131,7 @@ class MultiProcessIterator(BaseIterator):
         self.owner[self.sent] = one
         one.waiting += 1
         try:
-            worker.send(one.pipe, (self.sent, index))
+            send(one.pipe, (self.sent, index))
         except OSError:
             raise self._gone(one) from None
         self.sent += 1
@@ -162,7 +163,7 @@ class MultiProcessIterator(BaseIterator):
                 one.active = False
                 if not self.loader.persistent_workers:
                     with contextlib.suppress(OSError):
-                        worker.send(one.pipe, None)
+                        send(one.pipe, None)
                 self._ask()
                 continue
             self._ask()
@@ -191,7 +192,7 @@ class MultiProcessIterator(BaseIterator):
             if pipe in by_pipe:
                 one = by_pipe[pipe]
                 try:
-                    return one, worker.receive(pipe)
+                    return one, receive(pipe)
                 except (EOFError, ConnectionResetError):
                     raise self._gone(one) from None
         raise self._gone(sentinels[ready[0]])

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import os
-import pickle
 import queue
 import random
 import signal
 import threading
 import traceback
 import warnings
-from multiprocessing.reduction import ForkingPickler
 
 import numpy
 
 import plugrad
+from plugrad.utils.data._utils.segments import receive, send
 
 PARENT_LOOKED_FOR = 1.0  # seconds between looks whether the program still lives
 _info = None
@@ -79,31 +77,6 @@ class Ended:
 
 class Resumed:
     """Says that a worker that stays begins anew."""
-
-
-def send(connection, message) -> None:
-    """Send an object; arrays go as they lie in memory, without a copy in between."""
-    buffers: list = []
-    content = io.BytesIO()
-    ForkingPickler(content, 5, None, buffers.append).dump(message)
-    parts = [buffer.raw() for buffer in buffers]
-    connection.send_bytes(pickle.dumps([part.nbytes for part in parts]))
-    connection.send_bytes(content.getbuffer())
-    for part in parts:
-        if part.nbytes:
-            connection.send_bytes(part)
-
-
-def receive(connection):
-    """Return the object that `send` sent."""
-    sizes = pickle.loads(connection.recv_bytes())
-    content = connection.recv_bytes()
-    buffers = []
-    for size in sizes:
-        buffers.append(bytearray(size))
-        if size:
-            connection.recv_bytes_into(buffers[-1])
-    return pickle.loads(content, buffers=buffers)
 
 
 def run(connection, others, parent, number, seed, options):
