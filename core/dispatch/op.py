@@ -162,6 +162,7 @@ class Op:
         self.formulas: list[Formula] = []
         self.jvps: list[Formula] = []
         self.batched = None  # the rule for batches
+        self.onnx_form = None
         self.write_function = None
         self.meta_function = None if like is None else _rule_like(self, like)
         self.sample_function = self.error_function = None
@@ -201,6 +202,14 @@ class Op:
         `in_dims` the dimension of each argument along which it is sliced, or None.
         """
         self.batched = function
+        return function
+
+    def onnx(self, function):
+        """Declare how the op is written in ONNX: `f(g, ...)` takes a `plugrad.onnx.Graph` and the op's arguments.
+
+        It adds nodes by `g.op`, and returns their results.
+        """
+        self.onnx_form = function
         return function
 
     def _formula(self, names, kind: str, declared: list):

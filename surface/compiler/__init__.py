@@ -39,10 +39,10 @@ class Value:
     """A tensor in a trace: an "input", the result of a "call", or a "constant".
 
     `index` numbers inputs and results. A constant is a tensor that the program holds itself, such as a parameter;
-    `tensor` is the tensor.
+    `tensor` is the tensor; `shape` is for who traces.
     """
 
-    __slots__ = ("origin", "index", "tensor")
+    __slots__ = ("origin", "index", "tensor", "shape")
 
     def __init__(self, origin, index, tensor):
         self.origin, self.index, self.tensor = origin, index, tensor
@@ -68,11 +68,15 @@ class TracedCall:
         return f"{', '.join(map(repr, self.results))} = {self.name}({', '.join(given)})"
 
 
-class _Tracer(OpHook):
-    """Notes the calls of ops that are not composites."""
+class Tracer(OpHook):
+    """Notes the calls of ops that are not composites, and of those composites whole that `whole(op)` says.
 
-    def __init__(self, inputs):
+    A subclass may have `noted(call, traced)`, which is told of each.
+    """
+
+    def __init__(self, inputs, whole=None):
         super().__init__()
+        self.whole, self.inside = whole, None  # inside: at which depth a composite is called that is noted whole
         self.calls: list = []
         self.values = {id(tensor): Value("input", i, tensor) for i, tensor in enumerate(inputs)}
         self.counts = {"constant": 0, "call": 0}
@@ -87,13 +91,23 @@ class _Tracer(OpHook):
     def replaced(self, item):
         return nest.change(lambda leaf: self.value(leaf) if isinstance(leaf, Tensor) else leaf, item)
 
+    def before(self, call):
+        if self.whole is not None and self.inside is None and call.op.runs_on == "tensors" and self.whole(call.op):
+            self.inside = call.depth
+
     def after(self, call):
-        if call.op.runs_on == "tensors":
+        if self.inside == call.depth:
+            self.inside = None
+        elif self.inside is not None or call.op.runs_on == "tensors":
             return
         args, kwargs = self.replaced(list(call.args)), self.replaced(call.kwargs)
         results = call.result if isinstance(call.result, (tuple, list)) else (call.result,)
         outputs = [self.value(item, "call") for item in results if isinstance(item, Tensor)]
         self.calls.append(TracedCall(call.op, call.name, args, kwargs, outputs))
+        self.noted(call, self.calls[-1])
+
+    def noted(self, call, traced):
+        """Called with each call that was noted."""
 
 
 class Graph:
@@ -119,7 +133,7 @@ class Graph:
 
         Another input may lead it another way: a program with `if` on values is not its trace.
         """
-        tracer = _Tracer([leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)])
+        tracer = Tracer([leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)])
         with tracer:
             self.function(*args, **kwargs)
         return tracer.calls

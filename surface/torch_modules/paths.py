@@ -6,7 +6,7 @@ from __future__ import annotations
 ALIASES = {
     "nn.modules.container": "nn.container", "nn.modules.lazy": "nn.lazy", "nn.modules.module": "nn.module",
     **{name: f"torch_modules.{name}" for name in (
-        "accelerator", "distributed", "futures", "fx", "hub", "jit", "multiprocessing", "onnx", "profiler",
+        "accelerator", "distributed", "futures", "fx", "hub", "jit", "multiprocessing", "profiler",
         "quasirandom", "torch_version", "types", "version",
     )},
     **{f"nn.parallel.{name}": "nn.parallel" for name in ("distributed", "scatter_gather", "comm")},
