@@ -8,6 +8,7 @@ import os
 
 from plugrad.autograd.forward_ad import way
 from plugrad.catalog.rows import op_row
+from plugrad.onnx.forms import form_of
 
 
 def describe(op) -> dict:
@@ -27,6 +28,7 @@ def describe(op) -> dict:
         "node": op.node_name if op.formulas else None,
         "jvp": way(op),
         "vmap": _of_batches(op),
+        "onnx": _form(op),
     }
 
 
@@ -43,6 +45,12 @@ _BATCHES = {
     "whole": "derived: the op itself runs on the whole batch",
     "loop": "derived: a loop over the slices",
 }
+
+
+def _form(op) -> str:
+    """Return the name of the op's ONNX form, "parts" for a composite without one, or "none"."""
+    form = form_of(op)
+    return getattr(form, "__name__", repr(form)) if form else "parts" if op.runs_on == "tensors" else "none"
 
 
 def _name(rule) -> str:
@@ -86,6 +94,8 @@ def text(op) -> list[str]:
     rules = ", ".join(f"{_name(rule)} for {' and '.join(rule.inputs)}" for rule in op.jvps)
     lines.append(f"  tangents forward (jvp): {_WAYS[facts['jvp']].format(rules)}")
     lines.append(f"  batches (vmap): {_BATCHES[facts['vmap']].format(getattr(op.batched, '__name__', ''))}")
+    form = {"parts": "those of the ops that it is made of", "none": "none"}.get(facts["onnx"], f"form {facts['onnx']}")
+    lines.append(f"  ONNX: {form}")
     return [*lines, "", *facts["doc"].splitlines()]
 
 

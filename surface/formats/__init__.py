@@ -19,7 +19,7 @@ __all__ = [
     "shown", "view",
 ]  # fmt: skip
 
-_OURS = ("plugrad", "torch", "safetensors", "npz")  # in the order in which they are asked
+_OURS = ("plugrad", "torch", "safetensors", "npz", "onnx")  # in the order in which they are asked
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import os
 
-import plugrad
 from plugrad import Tensor, nest
 from plugrad.compiler import Value
 from plugrad.formats.durable import replacing
@@ -17,7 +15,16 @@ from plugrad.onnx.forms import form_of
 from plugrad.onnx.tracing import Size, follow
 
 OPSETS = range(18, 23)
-_RANDOM = {"dropout_mask", "bernoulli", "bernoulli_like", "uniform", "multinomial", "poisson", "exponential", "gumbel_noise"}
+_RANDOM = {
+    "dropout_mask",
+    "bernoulli",
+    "bernoulli_like",
+    "uniform",
+    "multinomial",
+    "poisson",
+    "exponential",
+    "gumbel_noise",
+}
 
 
 class ONNXProgram:
@@ -105,7 +112,9 @@ def export(
     with _evaluated(model, training):
         run, sizes = follow(model, tuple(args), kwargs, axes, lambda op: form_of(op) is not None)
     if run.others:
-        raise TypeError(f"a model that is exported returns tensors, and this one {type(run.others[0]).__name__} besides")
+        raise TypeError(
+            f"a model that is exported returns tensors, and this one {type(run.others[0]).__name__} besides"
+        )
     if not run.outputs:
         raise TypeError("the model returned no tensor: there is nothing to export")
     writer = _Writer(model, opset, run, names, axes)
@@ -171,7 +180,9 @@ def _axes(dynamic_axes, dynamic_shapes, names, model, args, kwargs) -> list:
     if dynamic_shapes is not None:
         structure = dynamic_shapes
         if isinstance(structure, dict):
-            structure = [structure.get(name) for name in dict.fromkeys(n for _, (n, _) in _by_parameter(model, args, kwargs))]
+            structure = [
+                structure.get(name) for name in dict.fromkeys(n for _, (n, _) in _by_parameter(model, args, kwargs))
+            ]
         flat = _flat(structure, args, kwargs)
         if len(flat) != len(names):
             raise ValueError(f"dynamic_shapes says {len(flat)} shapes, and there are {len(names)} inputs: {names}")
@@ -222,10 +233,11 @@ class _Writer:
 
     def __init__(self, model, opset, run, names, axes):
         self.run, self.graph = run, Graph(opset)
-        self.names = {}
+        self.names, self.by_name = {}, {}
         if isinstance(model, Module):
             named = [*model.named_parameters(), *model.named_buffers()]
             self.names = {id(tensor): name for name, tensor in named}
+            self.by_name = {_memory(tensor): name for name, tensor in named[::-1] if tensor.numel()}
         self.outputs: dict = {}  # id of a traced tensor -> Output
         self.stale: dict = {}  # id of a traced tensor -> why it can't be used any more
         self.by_memory: dict = {}
@@ -256,7 +268,8 @@ class _Writer:
         if known is None and id(tensor) not in self.names and tensor.numel():
             known = self.by_memory.get(_memory(tensor))  # the same by detach() or .data
         if known is None:
-            known = self.graph.constant(tensor, name=self.names.get(id(tensor)))
+            name = self.names.get(id(tensor)) or (self.by_name.get(_memory(tensor)) if tensor.numel() else None)
+            known = self.graph.constant(tensor, name=name)
             known.tensor = tensor
             self._keep(tensor, known)
         return known
@@ -266,6 +279,8 @@ class _Writer:
         graph.doc = f"{call.name}{call.where}".strip()
         graph.results = tuple(Output("", one.tensor.dtype, _shape_of(one), one.tensor) for one in call.results)
         try:
+            if any(one.dtype.is_complex for one in graph.results):
+                raise NotImplementedError("ONNX has hardly an operator for complex numbers: export what is before it")
             fixed = op.runs_on == "nothing" and not _varies((call.values, [one.shape for one in graph.results]))
             if fixed and not (op.name.startswith("rand") or op.name == "normal_sized"):
                 given = graph.constant(self.run.snapshots[number])
@@ -283,7 +298,8 @@ class _Writer:
             if not _varies(call.values):
                 raise
             raise NotImplementedError(
-                f"{op.qualname!r}, called{call.where or ' by the program'}, can't be exported with sizes that vary: {error}"
+                f"{op.qualname!r}, called{call.where or ' by the program'}, can't be exported with sizes that vary: "
+                f"{error}"
             ) from error
         given = given if isinstance(given, (tuple, list)) else (given,)
         self.listing.append(f"{graph.doc}: {', '.join(one.name for one in given if one is not None)}")

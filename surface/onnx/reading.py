@@ -12,10 +12,9 @@ import numpy
 import plugrad
 from plugrad.formats import CheckpointError, Source, damaged, shown
 from plugrad.onnx.files import CODES
-from plugrad.onnx.wire import BYTES, FIXED32, FIXED64, VARINT, fields, read_varint, signed
+from plugrad.onnx.wire import BYTES, FIXED32, VARINT, fields, read_varint, signed
 
 TYPES = {code: dtype for dtype, code in CODES.items()}
-_DEPTH = 8  # a message of ours in a message: models, graphs, nodes, attributes, tensors, and subgraphs are refused
 _PLACES = {  # where elements stand that are not raw: field and kind of numbers
     1: (4, "<f4"), 14: (4, "<f4"), 11: (10, "<f8"), 15: (10, "<f8"), 7: (7, None), 13: (11, None), 12: (11, None),
 }  # fmt: skip
@@ -105,10 +104,12 @@ def _model(data, source) -> Model:
                 if inner == 1:
                     domain = _text(one, "a domain")
                 elif inner == 2:
-                    version = one
+                    version = signed(one)
             model.domains[domain] = version
         elif number == 25:
-            raise CheckpointError(f"{source.name} defines functions of its own, which are not read: inline them, onnx.inliner")
+            raise CheckpointError(
+                f"{source.name} defines functions of its own, which are not read: inline them, onnx.inliner"
+            )
     if graph is None:
         raise ValueError("there is no graph in it")
     model.opset = model.domains.get("", model.domains.get("ai.onnx", 0))
@@ -160,22 +161,24 @@ def _attribute(data, source):
         if number == 1:
             name = _text(value, "a name")
         elif number == 20:
-            kind_of = value
+            kind_of = signed(value)
         elif number == 2:
             _need(kind, FIXED32, "a number")
             single = struct.unpack("<f", value)[0]
         elif number == 3:
             single = signed(value)
         elif number == 4:
+            _need(kind, BYTES, "text")
             single = bytes(value)
         elif number == 5:
             single = _tensor(value, source)[1]
         elif number == 7:
+            _need(kind, BYTES if kind != FIXED32 else FIXED32, "a list of numbers")
             floats += numpy.frombuffer(value, "<f4").tolist()
         elif number == 8:
             ints += _ints(value, kind)
         elif number == 9:
-            texts.append(bytes(value).decode())
+            texts.append(_text(value, "one of a list of texts"))
         elif number in (6, 10, 11, 15):
             raise CheckpointError(f"{source.name} has graphs in nodes (If, Loop, Scan), which are not read")
     defaults = {1: 0.0, 2: 0, 3: b"", 6: floats, 7: ints, 8: texts}
@@ -206,7 +209,7 @@ def _value_info(data):
                     raise CheckpointError(f"{name!r} is no tensor: sequences and maps are not read")
                 for part, _, last in fields(one):
                     if part == 1:
-                        dtype = TYPES.get(last)
+                        dtype = TYPES.get(signed(last))
                     elif part == 2:
                         sizes = [_dimension(dim) for field, _, dim in fields(last) if field == 1]
     return name, (dtype, sizes)
@@ -228,7 +231,7 @@ def _tensor(data, source):
         if number == 1:
             dims += _ints(value, kind)
         elif number == 2:
-            code = value
+            code = signed(value)
         elif number == 8:
             name = _text(value, "a name")
         elif number == 9:
@@ -242,7 +245,9 @@ def _tensor(data, source):
         elif number in (4, 5, 7, 10, 11):
             numbers.setdefault(number, []).append((kind, value))
     if code not in TYPES:
-        raise CheckpointError(f"{source.name}: {shown(name)} has elements of ONNX's type {code}, which plugrad has no dtype for")
+        raise CheckpointError(
+            f"{source.name}: {shown(name)} has elements of ONNX's type {code}, which plugrad has no dtype for"
+        )
     dtype = TYPES[code]
     if len(dims) > 64 or any(size < 0 for size in dims) or math.prod([size or 1 for size in dims]) >= 2**60:
         raise ValueError(f"{shown(dims)} is no shape")
@@ -255,6 +260,8 @@ def _tensor(data, source):
         raise ValueError(f"{shown(name)} has {len(raw)} bytes, and {dtype}{dims} takes {count * dtype.itemsize}")
     else:
         flat = numpy.frombuffer(raw, numpy.uint8).copy()
+    if dtype is plugrad.bool and count and flat.max() > 1:
+        raise ValueError(f"{shown(name)} has truth values other than 0 and 1")
     return name, plugrad.from_numpy(flat).view(dtype).reshape(dims) if count else plugrad.empty(dims, dtype=dtype)
 
 
@@ -264,8 +271,8 @@ def _listed(numbers, code, dtype, count):
     parts = []
     for kind, value in numbers.get(field, ()):
         if layout is not None:
-            _need(kind, BYTES if len(value) != int(layout[-1]) or kind == BYTES else FIXED32 if layout == "<f4" else FIXED64,
-                  "a list of numbers")  # fmt: skip
+            if isinstance(value, int):
+                raise ValueError("an integer stands in a list of fractions")
             parts.append(numpy.frombuffer(value, layout))
         else:
             whole = numpy.asarray(_ints(value, kind), numpy.int64)
@@ -282,7 +289,9 @@ def _external(where, size, source, name):
     """Return data that stand in a file beside the model: its name alone, never a path."""
     file = where.get("location", "")
     if source.path is None:
-        raise CheckpointError(f"{shown(name)} is in the file {shown(file)} beside the model: load by a path, not a stream")
+        raise CheckpointError(
+            f"{shown(name)} is in the file {shown(file)} beside the model: load by a path, not a stream"
+        )
     if not file or file != os.path.basename(file) or file in (".", "..") or "\\" in file or "\0" in file:
         raise damaged(source.name, f"{shown(file)}, where {shown(name)} is said to be, is no file beside the model")
     path = os.path.join(os.path.dirname(os.path.abspath(source.path)), file)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import plugrad
-from plugrad import Tensor, absent
-from plugrad.formats import CheckpointError, Options, Placer, opened
+from plugrad.formats import CheckpointError, opened
 from plugrad.nn import Module, Parameter
 from plugrad.onnx.operators import OPERATORS
 from plugrad.onnx.reading import Model, read
 
 # Inputs of operators, by place, that are no weights though they hold floating-point numbers.
 _SETTINGS = {
-    "Resize": (1, 2), "Upsample": (1,), "Clip": (1, 2), "Pad": (2,), "Range": (0, 1, 2), "OneHot": (2,), "Dropout": (1,),
-    "BatchNormalization": (3, 4), "Expand": (0,), "Where": (1, 2), "Pow": (1,),
+    "Resize": (1, 2), "Upsample": (1,), "Clip": (1, 2), "Pad": (2,), "Range": (0, 1, 2), "OneHot": (2,),
+    "Dropout": (1,), "BatchNormalization": (3, 4), "Expand": (0,), "Where": (1, 2), "Pow": (1,),
 }  # fmt: skip
 
 
@@ -78,13 +76,17 @@ class ONNXModule(Module):
         values[""] = None
         given = dict(zip(self.input_names, args)) | kwargs
         if len(args) > len(self.input_names) or {*given} != {*self.input_names}:
-            raise TypeError(f"the model takes {', '.join(self.input_names)}, it was given {', '.join(given) or 'nothing'}")
+            raise TypeError(
+                f"the model takes {', '.join(self.input_names)}, it was given {', '.join(given) or 'nothing'}"
+            )
         values.update(given)
         for node in self._nodes:
             try:
                 result = OPERATORS[node.kind](self, node, *[values[name] for name in node.inputs])
             except KeyError as error:
-                raise CheckpointError(f"the node {node.name or node.kind!r} takes {error}, which nothing gives") from None
+                raise CheckpointError(
+                    f"the node {node.name or node.kind!r} takes {error}, which nothing gives"
+                ) from None
             results = result if isinstance(result, (tuple, list)) else (result,)
             values.update(zip(node.outputs, results))
             values[""] = None

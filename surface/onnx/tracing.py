@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import sys
 
-import numpy
-
 import plugrad
 from plugrad import Tensor, nest
 from plugrad.compiler import Tracer, Value
@@ -139,8 +137,8 @@ def follow(program, args, kwargs, axes: list, whole):
         for axis, name in one.items():
             if names.setdefault(name, given.shape[axis]) != given.shape[axis]:
                 raise ValueError(
-                    f"the axis {name!r} has size {names[name]} in one input and {given.shape[axis]} in another: axes of "
-                    "one name are always of one size; give them different names"
+                    f"the axis {name!r} has size {names[name]} in one input and {given.shape[axis]} in another: axes "
+                    "of one name are always of one size; give them different names"
                 )
     if names:
         others = [run({name: 1}) for name in names]
@@ -197,7 +195,7 @@ def _merged(value, others, names, call):
                 if not same:
                     raise NotImplementedError(
                         f"{call.name!r}{call.where} takes a tensor that the program makes anew from sizes or values; "
-                        "in the file it would be a constant: make it by ops, torch.arange or torch.zeros, or leave the "
+                        "in the file it would be a constant: make it by ops, such as torch.arange, or leave the "
                         "axis out of dynamic_axes"
                     )
         return value
@@ -220,7 +218,4 @@ def _merged(value, others, names, call):
 
 
 def _equal(one, other) -> bool:
-    return one.shape == other.shape and one.dtype is other.dtype and numpy.array_equal(
-        one.detach().cpu().view(plugrad.uint8).numpy() if one.dtype is plugrad.bfloat16 else one.detach().cpu().numpy(),
-        other.detach().cpu().view(plugrad.uint8).numpy() if other.dtype is plugrad.bfloat16 else other.detach().cpu().numpy(),
-    )  # fmt: skip
+    return one.shape == other.shape and one.dtype is other.dtype and plugrad.equal(one, other)

@@ -59,6 +59,8 @@ def fields(data):
 
     Raises ValueError for bytes that are no message.
     """
+    if isinstance(data, int):
+        raise ValueError("a number stands where a message is due")
     place, end = 0, len(data)
     while place < end:
         tag, place = read_varint(data, place)
@@ -81,5 +83,7 @@ def fields(data):
 
 
 def signed(number: int) -> int:
-    """Return a varint as the signed integer of 64 bits that it stands for."""
+    """Return a varint as the signed integer of 64 bits that it stands for; ValueError for what is none."""
+    if not isinstance(number, int):
+        raise ValueError("bytes stand where a number is due")
     return number - (1 << 64) if number >> 63 else number

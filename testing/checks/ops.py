@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from plugrad.onnx import form_of
 from plugrad.testing.checks import documents, kernels
-from plugrad.testing.op_checks import earlier_calls, edges, elementwise, gradients, memory, points, values, variations
+from plugrad.testing.op_checks import (
+    earlier_calls,
+    edges,
+    elementwise,
+    gradients,
+    memory,
+    onnx_forms,
+    points,
+    values,
+    variations,
+)
 
 
 def checks(op) -> dict:
@@ -63,6 +74,8 @@ def checks(op) -> dict:
             chosen["slices"] = elementwise.slices
     if op.reduces or "shapes" in chosen:
         chosen["extreme values"] = elementwise.extremes
+    if form_of(op) is not None:
+        chosen["onnx"] = onnx_forms.form
     return chosen | kernels.of_op(op)
 
 

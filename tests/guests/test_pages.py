@@ -77,7 +77,7 @@ FAILING = {
     ("safety.md", 1): (RuntimeError, "saved by ExpBackward0"),
 }
 PAGES = (
-    "README.md", "architecture.md", "check.md", "checkpoints.md", "formats.md", "interception.md",
+    "README.md", "architecture.md", "check.md", "checkpoints.md", "formats.md", "interception.md", "interop.md",
     "mixed_precision.md", "pictures.md", "plugins.md", "programs.md", "random_numbers.md", "safety.md",
 )  # fmt: skip
 

@@ -135,7 +135,7 @@ def test_import_star_takes_what_pytorchs_takes():
 @pytest.mark.parametrize(
     "name",
     [
-        "onnx.export", "onnx.utils.export", "fx.symbolic_trace", "fx.GraphModule", "fx.proxy.Proxy", "jit.save",
+        "onnx.utils.export", "fx.symbolic_trace", "fx.GraphModule", "fx.proxy.Proxy", "jit.save",
         "distributed.init_process_group", "distributed.get_rank", "distributed.all_reduce", "distributed.TCPStore",
         "distributed.rpc.init_rpc", "distributed.fsdp.FullyShardedDataParallel", "distributed.tensor.DTensor",
         "profiler.load_nvprof", "utils.mobile_optimizer.optimize_for_mobile", "export.export", "jit.load",

@@ -301,6 +301,6 @@ def to_copy_form(g, input, dtype):
     return g.cast(input, g.results[0].dtype)
 
 
-@form("clone", "arranged", "fit_size", "conj", "positive")
+@form("clone", "arranged", "positive")
 def same_form(g, input, *_, **__):
     return g.op("Identity", input)

@@ -65,7 +65,11 @@ def _basic(g, input, index):
 def _spelled(index, rank) -> list:
     """Return an index with an entry for each axis, and None for those that are added."""
     taken = sum(
-        0 if one is None or one is Ellipsis else one.rank if isinstance(one, Output) and one.dtype is plugrad.bool else 1
+        0
+        if one is None or one is Ellipsis
+        else one.rank
+        if isinstance(one, Output) and one.dtype is plugrad.bool
+        else 1
         for one in index
     )
     parts, open_ended = [], True
@@ -182,4 +186,6 @@ def masked_select_form(g, input, mask):
 
 @form("nonzero_rows")
 def nonzero_form(g, input):
+    if not input.rank:
+        raise NotImplementedError("of a single number it can't be exported")
     return g.permute(g.op("NonZero", input, dtype=plugrad.int64), [1, 0])

@@ -37,12 +37,12 @@ def _pooled(g, kind, n, input, kernel, stride, padding, ceil_mode, **options):
 
 def _pooling(n):
     @form(f"max_pool{n}d")
-    def max_pool_form(
-        g, input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
-    ):
+    def max_pool_form(g, input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
         if return_indices:
             raise NotImplementedError("return_indices counts elements in another way in ONNX: leave it out")
-        return _pooled(g, "MaxPool", n, input, kernel_size, stride, padding, ceil_mode, dilations=_per_axis(dilation, n))
+        return _pooled(
+            g, "MaxPool", n, input, kernel_size, stride, padding, ceil_mode, dilations=_per_axis(dilation, n)
+        )
 
     @form(f"avg_pool{n}d")
     def avg_pool_form(
@@ -51,7 +51,15 @@ def _pooling(n):
         if divisor_override is not None:
             raise NotImplementedError("divisor_override has no counterpart: multiply the result")
         return _pooled(
-            g, "AveragePool", n, input, kernel_size, stride, padding, ceil_mode, count_include_pad=int(count_include_pad)
+            g,
+            "AveragePool",
+            n,
+            input,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad=int(count_include_pad),
         )
 
     @form(f"adaptive_avg_pool{n}d")

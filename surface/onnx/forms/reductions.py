@@ -120,9 +120,7 @@ def topk_form(g, input, k, dim=-1, largest=True, sorted=True):
 
 
 def _top(g, input, k, dim, largest, sorted=True):
-    values, places = g.op(
-        "TopK", input, k, axis=dim % input.rank, largest=int(largest), sorted=int(sorted), outputs=2
-    )
+    values, places = g.op("TopK", input, k, axis=dim % input.rank, largest=int(largest), sorted=int(sorted), outputs=2)
     places.dtype = plugrad.int64
     return values, places
 

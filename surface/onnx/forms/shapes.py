@@ -133,7 +133,9 @@ def arange_form(g, start=None, end=None, step=1, **_):
     if end is None:
         start, end = 0, start
     dtype = g.results[0].dtype
-    ends = [g.cast(g.ints(one), dtype) if isinstance(one, Size) else g.constant(one, dtype) for one in (start, end, step)]
+    ends = [
+        g.cast(g.ints(one), dtype) if isinstance(one, Size) else g.constant(one, dtype) for one in (start, end, step)
+    ]
     return g.op("Range", *ends)
 
 
