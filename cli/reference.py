@@ -90,7 +90,7 @@ def _shown(value) -> str:
 
 def _declarations():
     yield "## Ops: declarations beside the kernel\n"
-    for name in ("vjp", "kernel", "meta", "writer", "samples", "errors"):
+    for name in ("vjp", "kernel", "meta", "writer", "samples", "errors", "onnx"):
         yield from _described(f"@NAME.{name}", getattr(extend.Op, name), 3)
     yield "### What a formula asks for\n\nA gradient formula takes `F`, `g`, and by name what it needs:\n"
     yield _table(("parameter", "what comes"), [(f"`{name}`", text) for name, text in words.FORMULAS.items()])

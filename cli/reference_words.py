@@ -47,6 +47,7 @@ OPTIONS = {  # keyword of a decorator: what it says
         '"int"}`; `int`, `ints`, `float`, `number`, `bool`, `str`, `tensor`, `tensors`, `dtype`, '
         '`device`...; alternatives are joined by a bar, `"int|ints"`, and a `?` at the end allows None'
     ),
+    "older": "keyword-only numbers that may stand before what they scale, too, as in `add(x, alpha, y)`",
     "once": (
         "True: the gradient can't be differentiated again, as with `once_differentiable`: doing so is an "
         "error"

@@ -8,7 +8,7 @@ import os
 
 from plugrad.autograd.forward_ad import way
 from plugrad.catalog.rows import op_row
-from plugrad.onnx.forms import form_of
+from plugrad.onnx import form_of
 
 
 def describe(op) -> dict:

@@ -8,16 +8,17 @@ from __future__ import annotations
 import enum
 
 from plugrad import absent
+from plugrad.onnx import forms, operators
 from plugrad.onnx.builder import Graph, Output
+from plugrad.onnx.declaring import form, form_of, operator
 from plugrad.onnx.exporting import ONNXProgram, export
-from plugrad.onnx.forms import form, form_of
-from plugrad.onnx.operators import operator
 from plugrad.onnx.running import ONNXModule, load
 from plugrad.onnx.tracing import Size
 
 __all__ = [
-    "Graph", "ONNXModule", "ONNXProgram", "Output", "Size", "TrainingMode", "export", "form", "form_of",
-    "is_in_onnx_export", "load", "operator", "register_custom_op_symbolic", "unregister_custom_op_symbolic",
+    "Graph", "ONNXModule", "ONNXProgram", "Output", "Size", "TrainingMode", "export", "form", "form_of", "forms",
+    "is_in_onnx_export", "load", "operator", "operators", "register_custom_op_symbolic",
+    "unregister_custom_op_symbolic",
 ]  # fmt: skip
 
 __getattr__ = absent.attributes("onnx")

@@ -11,7 +11,7 @@ from plugrad.formats.durable import replacing
 from plugrad.nn import Module
 from plugrad.onnx import files
 from plugrad.onnx.builder import Graph, Output
-from plugrad.onnx.forms import form_of
+from plugrad.onnx.declaring import form_of
 from plugrad.onnx.tracing import Size, follow
 
 OPSETS = range(18, 23)

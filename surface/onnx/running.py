@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad.formats import CheckpointError, opened
 from plugrad.nn import Module, Parameter
-from plugrad.onnx.operators import OPERATORS
+from plugrad.onnx.declaring import OPERATORS
 from plugrad.onnx.reading import Model, read
 
 # Inputs of operators, by place, that are no weights though they hold floating-point numbers.
@@ -17,9 +17,9 @@ _SETTINGS = {
 class ONNXModule(Module):
     """A model from a file of ONNX. Called with its inputs, in order or by name, it returns its outputs.
 
-    Constants with dimensions are parameters where they are weights of floating-point numbers, else buffers, by the
-    names that they have in the file. As it comes it is in eval mode: in training mode batch normalization takes the
-    batch's statistics, and dropout drops.
+    Constants with dimensions are parameters where they are weights of floating-point numbers, by the names that they
+    have in the file; the statistics of batch normalization are buffers, and others stay out of the state_dict. As it
+    comes it is in eval mode: in training mode batch normalization takes the batch's statistics, and dropout drops.
 
     Attributes:
         input_names, output_names: as the file has them.
@@ -43,21 +43,22 @@ class ONNXModule(Module):
             for place in _SETTINGS.get(node.kind, ())
             if place < len(node.inputs)
         }
+        statistics = {name for node in model.nodes if node.kind == "BatchNormalization" for name in node.inputs[3:5]}
         self._places = {}
         for name, tensor in model.constants.items():
             tensor = tensor if placer is None else tensor.to(placer)
             weight = tensor.is_floating_point() and tensor.dim() and name not in settings
-            self._places[name] = self._put(name, Parameter(tensor) if weight else tensor)
+            self._places[name] = self._put(name, Parameter(tensor) if weight else tensor, name in statistics)
         self.eval()
 
-    def _put(self, name, tensor):
+    def _put(self, name, tensor, statistic):
         """Keep a tensor under its name, in Modules by the parts between its dots; return (Module, name there)."""
         module, parts = self, name.split(".")
         for part in parts[:-1]:
             inner = module._modules.get(part)
             if inner is None:
                 if not part or hasattr(module, part):
-                    return self._put(name.replace(".", "_") + "_", tensor)
+                    return self._put(name.replace(".", "_") + "_", tensor, statistic)
                 inner = Module()
                 module.add_module(part, inner)
             module = inner
@@ -67,7 +68,7 @@ class ONNXModule(Module):
         if isinstance(tensor, Parameter):
             module.register_parameter(last, tensor)
         else:
-            module.register_buffer(last, tensor)
+            module.register_buffer(last, tensor, persistent=statistic)
         return module, last
 
     def forward(self, *args, **kwargs):

@@ -1,33 +1,7 @@
-"""How ops are written in ONNX: forms by the names of ops, ours here, others' as their records declare them."""
+"""The forms of our own ops in ONNX: functions of a graph and an op's arguments, by the op's name."""
 
 from __future__ import annotations
 
-_FORMS: dict = {}
+from plugrad.onnx.forms import elementwise, indexing, layers, products, reductions, shapes
 
-
-def form(*names: str):
-    """Return a decorator that declares how ops are written in ONNX, whoever they are from.
-
-    The function takes a graph, `plugrad.onnx.Graph`, and the arguments of the op in the order of its parameters, with
-    values in the place of tensors; it adds nodes by `g.op` and returns their results. A form of a composite stands for
-    all that it calls. What it can't write it refuses by NotImplementedError.
-
-    >>> import plugrad as torch
-    >>> @torch.onnx.form("nextafter")
-    ... def nextafter_form(g, input, other):
-    ...     return g.op("Nextafter", input, other, domain="my.operators")
-    """
-
-    def declare(function):
-        _FORMS.update(dict.fromkeys(names, function))
-        return function
-
-    return declare
-
-
-def form_of(op):
-    """Return the form of an op, or None."""
-    return _FORMS.get(op.qualname) or op.onnx_form
-
-
-from plugrad.onnx.forms import elementwise, indexing, layers, products, reductions, shapes  # noqa: E402, F401
+__all__ = ["elementwise", "indexing", "layers", "products", "reductions", "shapes"]

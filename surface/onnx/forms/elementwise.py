@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import plugrad
-from plugrad.onnx.forms import form
+from plugrad.onnx.declaring import form
 
 _SAME = (
     "abs=Abs acos=Acos acosh=Acosh asin=Asin asinh=Asinh atan=Atan atanh=Atanh ceil=Ceil cos=Cos cosh=Cosh erf=Erf "

@@ -6,7 +6,7 @@ import numpy
 
 import plugrad
 from plugrad.onnx.builder import Output
-from plugrad.onnx.forms import form
+from plugrad.onnx.declaring import form
 from plugrad.onnx.tracing import Size
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.onnx.forms import form
+from plugrad.onnx.declaring import form
 
 
 @form("matmul", "mm", "bmm", "mv", "dot")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import plugrad
-from plugrad.onnx.forms import form
+from plugrad.onnx.declaring import form
 from plugrad.onnx.tracing import Size
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.onnx.forms import form
+from plugrad.onnx.declaring import form
 from plugrad.onnx.tracing import Size
 
 

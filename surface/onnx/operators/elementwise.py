@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import plugrad
 from plugrad.nn import functional as F
-from plugrad.onnx.operators import OPERATORS, operator
+from plugrad.onnx.declaring import OPERATORS, operator
 from plugrad.onnx.reading import TYPES
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import plugrad
 from plugrad.nn import functional as F
-from plugrad.onnx.operators import operator
+from plugrad.onnx.declaring import operator
 
 
 @operator("Gemm")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.onnx.operators import operator
+from plugrad.onnx.declaring import operator
 
 
 def _plain_recurrence(node):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.onnx.operators import OPERATORS, operator
+from plugrad.onnx.declaring import OPERATORS, operator
 from plugrad.onnx.operators.shapes import listed
 
 

@@ -6,7 +6,7 @@ import math
 
 import plugrad
 from plugrad.nn import functional as F
-from plugrad.onnx.operators import operator
+from plugrad.onnx.declaring import operator
 
 
 @operator("Constant")
