@@ -205,9 +205,9 @@ class Op:
         return function
 
     def onnx(self, function):
-        """Declare how the op is written in ONNX: `f(g, ...)` takes a `plugrad.onnx.Graph` and the op's arguments.
+        """Declare the op's form in ONNX: `f(g, ...)` takes a graph and its arguments.
 
-        It adds nodes by `g.op`, and returns their results.
+        It adds nodes by `g.op`, see `plugrad.onnx.Graph`, and returns their results.
         """
         self.onnx_form = function
         return function

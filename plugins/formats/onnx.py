@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import plugrad
 from plugrad.extend import collect, hookimpl
 from plugrad.formats import CheckpointError, Format
-from plugrad.onnx import ONNXModule
-from plugrad.onnx.reading import is_model, read
 
 
 class Onnx(Format):
@@ -15,7 +14,7 @@ class Onnx(Format):
 
     def recognises(self, source):
         """Whether its fields are those of a model, to the end."""
-        return is_model(source)
+        return plugrad.onnx.reading.is_model(source)
 
     def load(self, source, options):
         """Return the Module."""
@@ -24,7 +23,7 @@ class Onnx(Format):
         place = options.map_location
         if callable(place) or isinstance(place, dict):
             raise CheckpointError("an ONNX file is loaded to one device: map_location is a device, or None")
-        return ONNXModule(read(source), place)
+        return plugrad.onnx.ONNXModule(plugrad.onnx.reading.read(source), place)
 
     def save(self, obj, file):
         """Refuse: a graph takes an example."""
@@ -32,7 +31,7 @@ class Onnx(Format):
 
     def describe(self, source):
         """Return the constants, and what the model takes and gives."""
-        model = read(source)
+        model = plugrad.onnx.reading.read(source)
         rows = [
             {"name": name, "shape": list(one.shape), "dtype": str(one.dtype).rpartition(".")[2], "device": "cpu"}
             for name, one in model.constants.items()

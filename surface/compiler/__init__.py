@@ -69,7 +69,7 @@ class TracedCall:
 
 
 class Tracer(OpHook):
-    """Notes the calls of ops that are not composites, and of those composites whole that `whole(op)` says.
+    """Notes the calls of ops, those of composites where `whole(op)` says so.
 
     A subclass may have `noted(call, traced)`, which is told of each.
     """

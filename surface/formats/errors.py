@@ -17,7 +17,7 @@ class CheckpointError(pickle.UnpicklingError, RuntimeError):
     ...     torch.load(io.BytesIO(b"hello"))
     ... except torch.serialization.CheckpointError as error:
     ...     print(error)
-    the file is not a checkpoint: none of the formats plugrad, torch, safetensors, npz knows it
+    the file is not a checkpoint: none of the formats plugrad, torch, safetensors, npz, onnx knows it
     """
 
     __module__ = "plugrad.serialization"
