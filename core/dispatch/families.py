@@ -21,6 +21,7 @@ _REFLECTED = {name: dunder for dunder, name in REFLECTED.items()}
 _FLOATS = (dtypes.float32.numpy, dtypes.float64.numpy)  # what kernels of the fast path take
 _SERVES_INTEGERS = dict.fromkeys("bi", ("same", "bool", "index", "int64")) | {"u": ("same", "bool", "index")}
 _COMPUTE_IN = {"float16": "float32", "bfloat16": "float32"}  # as PyTorch's kernels on the CPU do
+_LARGEST = {"float16": 65504.0, "bfloat16": 2.0**128 - 2.0**120}
 
 
 class Elementwise(Op):
@@ -32,16 +33,19 @@ class Elementwise(Op):
     has_out = True
 
     def __init__(
-        self, function, *, tensors=None, same=None, promote="same", takes_half=False, meet=None, wraps=True, **options
+        self, function, *, tensors=None, same=None, promote="same", takes_half=False, meet=None, wraps=True, fits=(),
+        exact=(), **options,
     ):  # fmt: skip
         super().__init__(function, promote=promote, **options)
-        self.meet = meet  # called with the dtypes of the operands, it raises the error for those that must not meet
+        self.meet = meet  # called with (dtype, rank) of each operand, it raises the error for those that must not meet
         self.wraps = wraps  # integers' numbers that they can't hold; or those are refused; None: the kernel looks
         self.widens = {} if takes_half else _COMPUTE_IN
         self.keeps_order = promote != "bool"
         self.tensors = tuple(tensors) if tensors else self.parameters[: self.arity or 1]
         self.operands = tuple(self.index[name] for name in self.tensors)
         self.promoted = tuple(self.index[name] for name in (same or self.tensors))
+        self.fits = tuple(self.index[name] for name in fits)  # numbers that an element must be able to hold
+        self.exact = exact  # operands whose numbers are not rounded to half precision before
 
     def role(self, name):
         if self.index[name] not in self.promoted:
@@ -70,7 +74,7 @@ class Elementwise(Op):
             else:
                 described.append((_scalar_dtype(self, position, value), "scalar"))
         if self.meet is not None:
-            self.meet(*[dtype for dtype, _ in described])
+            self.meet(*described)
         result = dtypes.result_type(*described)
         if result is dtypes.complex32:
             result = dtypes.complex64  # the narrowest complex type that NumPy has
@@ -81,7 +85,10 @@ class Elementwise(Op):
             raise NotImplementedError(
                 f"\"{self.name}\" not implemented for '{result._label}': it is defined for integers and bool"
             )
-        compute = getattr(dtypes, self.widens[result.name]).numpy if result.name in self.widens else result.numpy
+        compute = result.numpy
+        if result.name in self.widens:
+            self.narrow(raw, result)
+            compute = getattr(dtypes, self.widens[result.name]).numpy
         for position in self.promoted:
             value = raw[position]
             if value is not None and hasattr(value, "dtype"):
@@ -93,6 +100,23 @@ class Elementwise(Op):
             return dtypes.bool.numpy
         # A complex operand may give a real result (abs, angle): the kernel knows.
         return None if result.is_complex else result.numpy
+
+    def narrow(self, raw, half) -> None:
+        """Round what is not in half precision, as PyTorch does before its kernels compute in single precision."""
+        for position in dict.fromkeys(self.promoted + self.fits):
+            value, exact = raw[position], self.parameters[position] in self.exact
+            if hasattr(value, "dtype") and position in self.promoted:
+                if value.dtype != half.numpy and (value.ndim or not exact):
+                    raw[position] = value.astype(half.numpy)
+                continue
+            value = value.item() if hasattr(value, "dtype") and not value.ndim else value
+            if not isinstance(value, (int, float)) or value.__class__ is bool:
+                continue
+            if position in self.fits and _LARGEST[half.name] < abs(value) < float("inf"):
+                raise RuntimeError(f"value cannot be converted to type {half.name} without overflow: it is {value}")
+            with numpy.errstate(over="ignore"):
+                rounded = float(half.numpy.type(float(value)))
+            raw[position] = value if exact or rounded == value else rounded
 
     def explain(self, error, raw):
         if isinstance(error, ValueError):

@@ -12,11 +12,9 @@ def _times(value, factor):
     return value if factor is None else value * factor
 
 
-def _check_target(input, target) -> None:
-    if input.dtype is not target.dtype and not target.dtype.is_floating_point:
-        raise RuntimeError(
-            f"Found dtype {target.dtype} but expected {input.dtype}; convert with target.to(input.dtype)"
-        )
+def _other_dtype(input, target):
+    text = f"Found dtype {target.dtype} but expected {input.dtype}; convert with target.to(input.dtype)"
+    return RuntimeError(text)
 
 
 # ---------------------------------------------------------------- from probabilities
@@ -26,8 +24,9 @@ def _check_target(input, target) -> None:
 def bce(xp, input, target, weight, reduction):
     """Binary cross entropy of probabilities, reduced."""
     refuse_integers("binary_cross_entropy", input)
-    if input.size and not bool((input.min() >= 0) & (input.max() <= 1)):
-        raise RuntimeError("all elements of input should be between 0 and 1")
+    for name, values in {"input": input, "target": target}.items():
+        if values.size and not bool((values.min() >= 0) & (values.max() <= 1)):
+            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     # PyTorch bounds the logarithms, so that a confident wrong answer costs much but not infinitely much.
     yes, no = xp.maximum(xp.log(input), -100), xp.maximum(xp.log1p(-input), -100)
     return reduced(xp, _times((target - 1) * no - target * yes, weight), reduction, input.dtype)
@@ -75,7 +74,8 @@ def binary_cross_entropy(F, input, target, weight=None, size_average=None, reduc
         reduction: "none", "mean" or "sum".
         size_average, reduce: what this was before; deprecated.
 
-    Errors: `RuntimeError` for probabilities outside of [0, 1], `ValueError` for different shapes.
+    Errors: `RuntimeError` for probabilities or targets outside of [0, 1], and for a target of another dtype;
+    `ValueError` for different shapes.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.binary_cross_entropy(torch.tensor([0.5]), torch.tensor([1.]))
@@ -89,7 +89,8 @@ def binary_cross_entropy(F, input, target, weight=None, size_average=None, reduc
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
             "Please ensure they have the same size."
         )
-    _check_target(input, target)
+    if input.dtype is not target.dtype:
+        raise _other_dtype(input, target)
     if weight is not None and weight.shape != input.shape:
         weight = F.expand(weight, input.shape)
     return F.bce(input, target, weight, reduction)
@@ -173,7 +174,8 @@ def binary_cross_entropy_with_logits(
     check_reduction(reduction)
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
-    _check_target(input, target)
+    if input.dtype is not target.dtype and not target.dtype.is_floating_point:
+        raise _other_dtype(input, target)
     if pos_weight is not None and str(pos_weight.dtype) == "torch.bool":
         raise RuntimeError("Subtraction, the `-` operator, with a bool pos_weight is not supported; write .float()")
     if target.dtype is not input.dtype and target.is_floating_point():

@@ -6,7 +6,7 @@ import math
 
 from plugrad.extend import Op, collect, complement, composite, conj, elementwise, hookimpl, is_integer, unary
 
-from ._checks import BOOL_OR_COMPLEX, COMPLEX, INTEGRAL, NOT_FLOATING, bounded, refuse
+from ._checks import BOOL_OR_COMPLEX, COMPLEX, INTEGRAL, NOT_FLOATING, bounded, fitted, refuse
 from .erf import erf
 
 SELU_ALPHA = 1.6732632423543772
@@ -53,7 +53,7 @@ def relu_vjp(F, g, y):
     return F.where(y != 0, g, 0.0)  # y is never negative, and where it is NaN g goes on, as in PyTorch
 
 
-@unary(promote="same", at=())
+@unary(promote="same", at=(), fits=("min_val", "max_val"))
 def hardtanh(xp, input, min_val=-1.0, max_val=1.0):
     """Each element limited to a range."""
     if input.dtype.kind == "b":
@@ -91,11 +91,11 @@ def leaky_relu_vjp(F, g, input, negative_slope):
     return F.where(input > 0, g, g * negative_slope)
 
 
-@unary(promote="same", at=(), kinds={"threshold": "number", "value": "number"})
+@unary(promote="same", at=(), kinds={"threshold": "number", "value": "number"}, fits=("value",))
 def threshold(xp, input, threshold, value):
     """Each element where above a threshold, else a value."""
     refuse(BOOL_OR_COMPLEX, "threshold_cpu", input)
-    return xp.where(input <= threshold, _like(input, value), input)
+    return xp.where(input <= fitted(input.dtype, threshold), fitted(input.dtype, value), input)
 
 
 @threshold.vjp
@@ -133,7 +133,7 @@ def hardswish_vjp(F, g, input):
     return F.where(input < 3, inner, g)
 
 
-@unary(promote="same", inplace=False, aliases=("nn.functional.hardshrink",))
+@unary(promote="same", inplace=False, aliases=("nn.functional.hardshrink",), fits=("lambd",))
 def hardshrink(xp, input, lambd=0.5):
     """Each element, or zero within `[-lambd, lambd]`.
 

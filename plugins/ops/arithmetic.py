@@ -31,7 +31,7 @@ def _check_alpha(array, alpha):
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if kind == "b":
         return bool(alpha)
-    return fitted(array.dtype, alpha) if kind in INTEGER else alpha
+    return alpha if kind == "c" else fitted(array.dtype, alpha)
 
 
 def _scaled(xp, input, other, alpha):
@@ -46,7 +46,7 @@ def _scaled(xp, input, other, alpha):
 # ---------------------------------------------------------------- sums
 
 
-@binary(numbers="any", older=("alpha",))
+@binary(numbers="any", older=("alpha",), fits=("alpha",))
 def add(xp, input, other, *, alpha=1):
     """Sum of two tensors, the second one scaled: `input + alpha * other`.
 
@@ -75,7 +75,8 @@ def add_vjp_other(F, g, alpha):
     return g if alpha == 1 else g * conj(F, alpha)
 
 
-def _not_bool(*dtypes):
+def _not_bool(*operands):
+    dtypes = [dtype for dtype, _ in operands]
     if "bool" in [dtype.name for dtype in dtypes]:
         if dtypes[0] is dtypes[1]:
             raise RuntimeError(
@@ -88,7 +89,7 @@ def _not_bool(*dtypes):
         )
 
 
-@binary(aliases=("subtract",), meet=_not_bool, numbers="any", older=("alpha",))
+@binary(aliases=("subtract",), meet=_not_bool, numbers="any", older=("alpha",), fits=("alpha",))
 def sub(xp, input, other, *, alpha=1):
     """Difference of two tensors: `input - alpha * other`.
 
@@ -113,7 +114,7 @@ def sub_vjp_other(F, g, alpha):
     return -g if alpha == 1 else g * -conj(F, alpha)
 
 
-@binary(inplace=False, at=("rsub",), node="RsubBackward0", meet=_not_bool)
+@binary(inplace=False, at=("rsub",), node="RsubBackward0", meet=_not_bool, fits=("alpha",))
 def rsub(xp, input, other, *, alpha=1):
     """Difference with its operands exchanged: `other - alpha * input`.
 
@@ -137,7 +138,7 @@ def rsub_vjp_other(F, g):
 # ---------------------------------------------------------------- products
 
 
-@binary(aliases=("multiply",), numbers="any")
+@binary(aliases=("multiply",), numbers="any", exact=("input", "other"))
 def mul(xp, input, other):
     """Product of two tensors, element by element.
 
@@ -255,12 +256,18 @@ def abs_vjp(F, g, input):
 # ---------------------------------------------------------------- between two tensors
 
 
-def _one_dtype(input, end, weight=None):
-    if input is not end:
-        raise RuntimeError(f"expected dtype {input.name} for `end` but got dtype {end.name}; convert one with .to()")
+def _one_dtype(input, end, weight):
+    (dtype, _), (weights, rank) = input, weight
+    for name, other in {"end": end[0], "weight": weights if rank == "dim" else dtype}.items():
+        if other is not dtype:
+            raise RuntimeError(
+                f"expected dtype {dtype.name} for `{name}` but got dtype {other.name}; convert one with .to()"
+            )
+    if rank == "scalar" and weights.is_complex and not dtype.is_complex:
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: the weight is complex")
 
 
-@elementwise(tensors=("input", "end", "weight"), kinds={"end": "tensor"}, meet=_one_dtype)
+@elementwise(tensors=("input", "end", "weight"), kinds={"end": "tensor"}, meet=_one_dtype, exact=("weight",))
 def lerp(xp, input, end, weight):
     """Linear interpolation `input + weight * (end - input)`.
 
@@ -272,8 +279,6 @@ def lerp(xp, input, end, weight):
     >>> torch.lerp(torch.tensor([1., 2.]), torch.tensor([3., 4.]), 0.5)
     tensor([2., 3.])
     """
-    if getattr(weight, "ndim", 0) and weight.dtype != input.dtype:
-        raise RuntimeError(f"expected dtype {input.dtype} for `weight` but got dtype {weight.dtype}")
     refuse(INTEGRAL, "lerp_kernel_scalar" if is_number(weight) else "lerp_kernel_tensor", input)
     span = xp.subtract(end, input)
     if isinstance(weight, (int, float)):

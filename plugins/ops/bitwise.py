@@ -9,7 +9,8 @@ from plugrad.extend import Op, binary, collect, hookimpl, is_integral, reduction
 from ._checks import COMPLEX, DIFFERENTIABLE, NOT_INTEGER, refuse, refuse_empty
 
 
-def _integral(dtype):
+def _integral(operand):
+    dtype, _ = operand
     if dtype.is_floating_point or dtype.is_complex:
         raise TypeError(
             f"~ (operator.invert) is only implemented on integer and Boolean-type tensors, not on {dtype}; for the "

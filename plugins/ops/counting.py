@@ -7,6 +7,8 @@ import math
 import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, is_floating, is_integer, op
 
+from ._checks import is_number
+
 
 @op(vjp=None, aliases=("argwhere",), at=())
 def nonzero_rows(xp, input):
@@ -202,21 +204,42 @@ def bincount_samples(make):
     yield make.args(make.ints(5), make(5, requires_grad=False), minlength=6)
 
 
-@op(at=("isin",), vjp=None, kinds={"elements": "tensor|number", "test_elements": "tensor|number"})
-def isin(xp, elements, test_elements, *, assume_unique=False, invert=False):
+@op(at=(), vjp=None)
+def isin_elements(xp, elements, test_elements):
+    """Whether each element occurs in `test_elements`, of the same dtype."""
+    return xp.asarray(xp.isin(elements, test_elements, assume_unique=False))
+
+
+@isin_elements.meta
+def isin_elements_meta(elements, test_elements):
+    return elements.shape, plugrad.bool.numpy
+
+
+@isin_elements.samples
+def isin_elements_samples(make):
+    yield make.ints(2, 3), make.ints(2)
+
+
+@composite(at=("isin",), kinds={"elements": "tensor|number", "test_elements": "tensor|number"})
+def isin(F, elements, test_elements, *, assume_unique=False, invert=False):
     """Whether each element occurs in `test_elements`; either may be a number.
 
     >>> import plugrad as torch
     >>> torch.isin(torch.tensor([1, 2]), torch.tensor([2, 3]))
     tensor([False,  True])
     """
-    inside = xp.isin(xp.asarray(elements), xp.asarray(test_elements), assume_unique=False)
-    return xp.asarray(~inside if invert else inside)
-
-
-@isin.meta
-def isin_meta(elements, test_elements, *, assume_unique=False, invert=False):
-    return getattr(elements, "shape", ()), plugrad.bool.numpy
+    for values in (elements, test_elements):
+        dtype = getattr(values, "dtype", None) or plugrad.result_type(values, values)
+        if dtype is plugrad.bool or dtype.is_complex:
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {dtype}; convert it with .to(dtype)")
+    if is_number(test_elements):  # which is compared as an operand is
+        inside = F.eq(elements, test_elements)
+    elif is_number(elements):
+        inside = F.any(F.eq(test_elements, elements))
+    else:
+        common = plugrad.result_type(elements, test_elements)
+        inside = F.isin_elements(elements.to(common), test_elements.to(common))
+    return F.logical_not(inside) if invert else inside
 
 
 @isin.samples

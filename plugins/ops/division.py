@@ -17,7 +17,9 @@ def _check_divisor(xp, input, other):
         raise RuntimeError("ZeroDivisionError")
 
 
-@binary(promote="float", name="div", at=("true_divide", "Tensor.true_divide"), numbers="any")
+@binary(
+    promote="float", name="div", at=("true_divide", "Tensor.true_divide"), numbers="any", exact=("input", "other")
+)
 def true_divide(xp, input, other):
     """Quotient of two tensors; of integers it is a float.
 
@@ -71,7 +73,7 @@ def div_rounded_samples(make):
     yield make(3, 4), make(4, low=0.5, high=3)
 
 
-@binary(node="DivBackward2", numbers="any")
+@binary(node="DivBackward2", numbers="any", exact=("other",))
 def floor_divide(xp, input, other):
     """Quotient of two tensors rounded downwards; integers stay integers.
 

@@ -402,7 +402,7 @@ def fill_diagonal_(F, input, fill_value, wrap=False):
     else:
         index = (tuple(range(min(shape))),) * len(shape)
     if index[0]:
-        input[tuple([list(places) for places in index])] = fill_value
+        input[tuple([list(places) for places in index])] = input.new_full((), fill_value)
     return input
 
 

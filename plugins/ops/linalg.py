@@ -252,7 +252,8 @@ def linalg_matrix_exp_vjp(F, g, A):
 # ---------------------------------------------------------------- products of vectors
 
 
-def _one_dtype(*dtypes):
+def _one_dtype(*operands):
+    dtypes = [dtype for dtype, _ in operands]
     if len(set(dtypes)) > 1:
         raise RuntimeError(f"linalg.cross: expected scalar type {dtypes[0]} but found {dtypes[1]}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plugrad.extend import Op, broadcast_shapes, collect, elementwise, hookimpl, op
 
 from . import _index as ix
-from ._checks import element
+from ._checks import element, fitted
 
 
 @op()
@@ -96,7 +96,9 @@ def refuse_mask(name, mask) -> None:
         )
 
 
-@elementwise(tensors=("input", "mask", "value"), same=("input",), inplace=True, kinds={"value": "tensor|number"})
+@elementwise(
+    tensors=("input", "mask", "value"), same=("input",), inplace=True, kinds={"value": "tensor|number"}, fits=("value",)
+)
 def masked_fill(xp, input, mask, value):
     """`input` with `value` (a number or a 0-d tensor) where the bool `mask` is True.
 
@@ -110,8 +112,8 @@ def masked_fill(xp, input, mask, value):
             f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
     value = element(input.dtype, value)
-    if hasattr(value, "dtype"):
-        value = value.astype(input.dtype)
+    if getattr(value, "dtype", input.dtype) != input.dtype:
+        value = fitted(input.dtype, value.item())
     return xp.where(mask, value, input)
 
 

@@ -68,7 +68,7 @@ def rsqrt_vjp(F, g, y):
     return g * (conj(F, y * y * y) * -0.5)
 
 
-@binary(numbers="both", autocast={"cuda": "float32"}, wraps=None)
+@binary(numbers="both", autocast={"cuda": "float32"}, wraps=None, fits=("exponent",))
 def pow(xp, input, exponent):
     """Each element of `input` raised to a power.
 
@@ -106,6 +106,8 @@ def _pow_number(xp, input, exponent):
         return xp.multiply(input, input)
     if exponent == 3:
         return xp.multiply(xp.multiply(input, input), input)
+    if isinstance(exponent, bool) and input.dtype.kind == "b":
+        return xp.power(input.astype("int8"), exponent).astype(input.dtype)
     refuse(BOOL, "pow", input)
     if is_integer(input.dtype):
         if exponent < 0:

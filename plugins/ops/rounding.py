@@ -201,7 +201,8 @@ def copysign_vjp_other(F, g):
     return F.zeros_like(g)
 
 
-def _one_dtype(input, values):
+def _one_dtype(*operands):
+    input, values = (dtype for dtype, _ in operands)
     if "complex" in f"{input}{values}":
         raise RuntimeError("heaviside is not yet implemented for complex tensors.")
     if input is not values:

@@ -26,15 +26,32 @@ def searchsorted(xp, sorted_sequence, input, *, out_int32=False, right=False, si
         sorted_sequence = xp.take_along_axis(sorted_sequence, sorter, -1)
     input = _searched(xp, sorted_sequence, input)
     if sorted_sequence.ndim == 1:
-        places = xp.searchsorted(sorted_sequence, input, side)
+        places = _places(xp, sorted_sequence, input, side)
     else:
         count = math.prod(input.shape[:-1])
         rows = sorted_sequence.reshape(count, sorted_sequence.shape[-1])
         places = xp.empty((count, input.shape[-1]), "int64")
         for i, values in enumerate(input.reshape(places.shape)):
-            places[i] = xp.searchsorted(rows[i], values, side)
+            places[i] = _places(xp, rows[i], values, side)
         places = places.reshape(input.shape)
     return xp.asarray(places).astype("int32" if out_int32 else "int64")
+
+
+def _places(xp, sequence, values, side):
+    """Where values go in a sequence: halving as PyTorch does it, for which NaN is less than what is searched for.
+
+    NaN stands at an end of a sequence that was sorted. NumPy counts it as greater than all numbers.
+    """
+    if not sequence.size or not bool((sequence[0] != sequence[0]) | (sequence[-1] != sequence[-1])):
+        return xp.searchsorted(sequence, values, side)
+    low = xp.zeros(values.shape, "int64")
+    high = low + sequence.size
+    while bool((open_ := low < high).any()):
+        middle = (low + high) // 2
+        probe = sequence[xp.where(open_, middle, 0)]
+        above = (probe > values) if side == "right" else (probe >= values)
+        low, high = xp.where(open_ & ~above, middle + 1, low), xp.where(open_ & above, middle, high)
+    return low
 
 
 def check_search(sequence, input, right, side, sorter):
@@ -108,7 +125,7 @@ def bucketize(xp, input, boundaries, *, out_int32=False, right=False):
     """
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
-    buckets = xp.searchsorted(boundaries, _searched(xp, boundaries, input), "right" if right else "left")
+    buckets = _places(xp, boundaries, _searched(xp, boundaries, input), "right" if right else "left")
     return xp.asarray(buckets).astype("int32" if out_int32 else "int64")
 
 

@@ -20,7 +20,7 @@ def _refuse_clamp(name, *values):
             raise NotImplementedError(f"{name} is not supported for complex types")
 
 
-@elementwise(tensors=("input", "min", "max"), inplace=True, aliases=("clip",), wraps=False)
+@elementwise(tensors=("input", "min", "max"), inplace=True, aliases=("clip",), wraps=False, fits=("min", "max"))
 def clamp(xp, input, min=None, max=None):
     """Each element limited to a range; where `min` exceeds `max`, it is `max`.
 
@@ -75,7 +75,7 @@ def clamp_samples(make):
     yield make.args(make(3, 4), min=make(3, 1), max=make(4))
 
 
-@binary(wraps=False)
+@binary(wraps=False, fits=("min",))
 def clamp_min(xp, input, min):
     """Each element raised to at least `min`.
 
@@ -97,7 +97,7 @@ def clamp_min_vjp_min(F, g, input, min):
     return F.where(input < min, g, 0.0)
 
 
-@binary(wraps=False)
+@binary(wraps=False, fits=("max",))
 def clamp_max(xp, input, max):
     """Each element lowered to at most `max`.
 

@@ -18,6 +18,12 @@ def _gradients(parameters) -> list:
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 
+def _check_foreach(foreach, tensors) -> None:
+    """Raise RuntimeError where the fused form was asked for and PyTorch has none for the tensors' device."""
+    for device in {tensor.device.type for tensor in tensors} - {"cpu", "cuda"} if foreach else ():
+        raise RuntimeError(f"foreach=True was passed, but can't use the foreach API on {device} tensors; leave it out")
+
+
 @no_grad()
 def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     """Return the norm of all elements of several tensors together, as a 0-d tensor.
@@ -26,7 +32,7 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
         tensors: a tensor or an iterable of them.
         norm_type: which p-norm; infinity is the largest magnitude.
         error_if_nonfinite: raise RuntimeError when the norm is not finite.
-        foreach: accepted; it is about speed in PyTorch.
+        foreach: it is about speed in PyTorch; True is refused for tensors neither on the CPU nor on CUDA.
 
     >>> import plugrad as torch
     >>> torch.nn.utils.get_total_norm([torch.tensor([3.0]), torch.tensor([4.0])])
@@ -36,6 +42,7 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
     norm_type = float(norm_type)
     if not tensors:
         return plugrad.tensor(0.0)
+    _check_foreach(foreach, tensors)
     home = tensors[0].device
     norms = plugrad.stack([plugrad.linalg.vector_norm(tensor, norm_type).to(home) for tensor in tensors])
     total = norms.max() if math.isinf(norm_type) else plugrad.linalg.vector_norm(norms, norm_type)
@@ -58,6 +65,7 @@ def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None) -> Non
     gradients, max_norm = _gradients(parameters), float(max_norm)
     if not gradients:
         return
+    _check_foreach(foreach, gradients)
     if total_norm.ndim:
         raise RuntimeError(f"scalar tensor expected to be 0 dim but it has {total_norm.ndim} dimensions")
     factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
@@ -75,7 +83,7 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
         max_norm: the largest norm of all gradients together.
         norm_type: which p-norm; infinity is the largest magnitude.
         error_if_nonfinite: raise RuntimeError when the norm is not finite.
-        foreach: accepted; it is about speed in PyTorch.
+        foreach: it is about speed in PyTorch; True is refused for tensors neither on the CPU nor on CUDA.
 
     R. Pascanu, T. Mikolov, Y. Bengio, arXiv:1211.5063.
 
@@ -90,8 +98,8 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     if generator and not parameters:
         warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
-    total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite)
-    clip_grads_with_norm_(parameters, max_norm, total)
+    total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite, foreach)
+    clip_grads_with_norm_(parameters, max_norm, total, foreach)
     return total
 
 
@@ -116,6 +124,7 @@ def clip_grad_value_(parameters, clip_value, foreach=None) -> None:
     >>> w.grad
     tensor([ 1.0000, -0.5000])
     """
-    limit = float(clip_value)
-    for grad in _gradients(parameters):
+    limit, gradients = float(clip_value), _gradients(parameters)
+    _check_foreach(foreach, gradients)
+    for grad in gradients:
         grad.clamp_(-limit, limit)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 import plugrad as torch
@@ -52,3 +54,31 @@ def test_recurrent_layers_are_trained_in_half_precision(kind, dtype):
     for p, q in zip(layer.parameters(), single.parameters()):
         assert p.grad.dtype is dtype
         assert float((p.grad.float() - q.grad).abs().max() / q.grad.abs().max()) < 4 * torch.finfo(dtype).eps
+
+
+WITH_NUMBERS = {
+    "x + n": 0, "x - n": 0, "n - x": 0, "x * n": 0, "x / n": 0, "x // n": 0, "x % n": 0, "T.fmod(x, n)": 0,
+    "x == n": 0, "x != n": 0, "x < n": 0, "x <= n": 0, "x > n": 0, "x >= n": 0, "x.clamp(min=n)": 0,
+    "T.add(x, x, alpha=n)": 0, "T.lerp(x, x * 2, n)": 0,
+    "F.hardshrink(x, abs(n))": 0, "F.softshrink(x, abs(n))": 0, "F.threshold(x, n, n)": 0,
+    "F.hardtanh(x, -abs(n), abs(n))": 0, "F.leaky_relu(x, n)": 0, "T.where(x > 0, x, n)": 0, "x + T.tensor(n)": 0,
+    "x - T.tensor(n)": 0, "x * T.tensor(n)": 0, "x / T.tensor(n)": 0, "x == T.tensor(n)": 0, "x + T.tensor([2049])": 0,
+    "x.clone().sub_(n)": 0, "(x.abs() + 0.5) ** n": 1, "abs(n) ** x": 1, "(x.abs() + 0.5) ** T.tensor(n)": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("text", WITH_NUMBERS)
+def test_numbers_are_rounded_before_where_pytorch_rounds_them(text, dtype):
+    """What is compared, added or divided by is a number of the tensor's dtype; what multiplies is not rounded."""
+    oracle, chance = pytest.importorskip("torch"), random.Random(3)
+    for _ in range(8):
+        n = round(chance.gauss(0, 3), 2) or 1.0
+        values = [n] * 4 + [round(chance.gauss(0, 2), 3) for _ in range(28)]
+        results = []
+        for library in (torch, oracle):
+            x = library.tensor(values).to(getattr(library, dtype))
+            results.append(eval(text, {"T": library, "F": library.nn.functional, "x": x, "n": n}).float())
+        ours, theirs = results[0], torch.from_numpy(results[1].numpy())
+        apart = WITH_NUMBERS[text] * torch.finfo(getattr(torch, dtype)).eps  # of powers, the last bit
+        torch.testing.assert_close(ours, theirs, rtol=apart, atol=0, equal_nan=True)

@@ -48,6 +48,36 @@ F.binary_cross_entropy_with_logits(x.double(), x) | F.binary_cross_entropy_with_
 F.binary_cross_entropy_with_logits(x, x, pos_weight=x.bool()) | F.embedding_bag(i[None], T.ones(2, 2).bool())
 F.instance_norm(T.ones(2, 3, 4), running_var=T.ones(3))
 """
+HALF = """
+T.masked_fill(h, h > 0, 1e9) | h.masked_fill_(h > 0, -1e5) | h.masked_fill(h > 0, T.tensor(1e9))
+h.masked_fill(h > 0, 65504) | T.masked_fill(x, x > 0, T.tensor(1e39, dtype=T.float64))
+T.masked_fill(b, b > 0, T.tensor(300)) | h.masked_fill(h > 0, np.inf) | T.masked_fill(h.bfloat16(), h > 0, -3.4e38)
+h.clamp(max=1e9) | h.clamp_(min=-70000) | h.clamp_min(1e9) | h.clamp_max(1e9) | h.clamp(max=T.tensor(1e9))
+F.hardtanh(h, -1e9, 1e9) | F.hardshrink(h, 1e9) | F.threshold(h, 1e9, 0) | F.threshold(h, 0, 1e9)
+F.threshold(x, 0, 1e39) | F.threshold(b, 1, 300) | F.threshold(b, np.nan, 3) | F.threshold(b, 1, np.inf)
+F.threshold(b, 1.5, 3.5) | T.add(h, h, alpha=1e9) | h.sub(h, alpha=65519.0) | T.add(x, x, alpha=1e39) | T.pow(h, 1e9)
+2e9 ** h | h + 1e9 | h * 1e9 | T.eye(3).half().fill_diagonal_(1e9) | T.eye(3).fill_diagonal_(1e39)
+T.eye(3).to(T.int8).fill_diagonal_(300) | T.where(h > 0, h, 1e9) | h == 1e9 | h.fill_(T.tensor(1e9)) | h > 70000
+"""
+OTHERS = """
+F.binary_cross_entropy(x / 2, x + 1) | F.binary_cross_entropy(x / 2, x - 2)
+F.binary_cross_entropy(x / 2, x * np.nan) | F.binary_cross_entropy(x / 2, x.double())
+F.binary_cross_entropy(x / 2, x.half()) | F.binary_cross_entropy(x.long(), x) | F.binary_cross_entropy(h / 2, h + 1)
+F.binary_cross_entropy(x / 2, x.long()) | F.binary_cross_entropy(x * 2, x) | T.nn.BCELoss()(x / 2, x)
+F.binary_cross_entropy(x[:0], x[:0]) | T.lerp(x, x, x.double()) | T.lerp(x.double(), x.double(), x) | T.lerp(x, x, i)
+x.lerp_(x, x.double()) | T.lerp(h, h, x) | T.lerp(x, x, T.tensor(0.5).double()) | T.lerp(x, x, T.tensor(1))
+T.lerp(x, x, 1j) | T.lerp(x, x, x * 1j) | T.lerp(x * 1j, x, x) | T.lerp(x[0], x[0], x.double())
+T.lerp(x, x.double(), 0.5) | T._foreach_lerp([x], [x], [x.double()]) | T.isin(b.byte(), 257) | T.isin(b, -255)
+T.isin(257, b.byte()) | T.isin(b.byte(), T.tensor([257])) | T.isin(i, 1 << 64) | T.isin(i > 0, 2) | T.isin(i, True)
+T.isin(x, 1j) | T.isin(x, T.tensor([1j])) | T.isin(x + 0.1, 1.1) | T.isin(h + 0.1, 1.1)
+T.isin(T.tensor([np.inf]), 1e39) | T.isin(h / 0, 1e9) | T.isin(T.tensor([16777217]), T.tensor([16777216.0]))
+T.isin(i, x[:0]) | T.isin(b.byte(), 257, invert=True) | T.isin(T.tensor([np.nan]), T.tensor([np.nan]))
+T.isin(1.5, i) | T.isin(1, 2) | T.searchsorted(s, v) | T.searchsorted(s, v, right=True) | T.searchsorted(s.flip(0), v)
+T.searchsorted(s.flip(0), v, right=True) | T.bucketize(v, s) | T.bucketize(v, s, right=True) | T.bucketize(np.nan, s)
+T.bucketize(2, s) | T.searchsorted(s.expand(2, 4), v.expand(2, 4)) | (i > 0) ** True | (i > 0) ** False | (i > 0) ** 2
+(i > 0).pow_(True) | T.pow(i > 0, T.tensor(True)) | True ** i
+T.nn.utils.get_total_norm([x.to('meta')], foreach=True) | T.nn.utils.get_total_norm([x], foreach=True)
+"""
 TYPES = """
 T.softmax(x, 0, dtype=float) | T.softmax(x, 0, dtype=int) | F.log_softmax(x, 0, dtype=float) | x.to(int) | x.to(float)
 F.softmin(x, 0, dtype=float) | T.linalg.matrix_norm(T.ones(2, 2), dtype=float) | x.view(int) | x.long().view(float)
@@ -76,6 +106,9 @@ T.tensordot(T.eye(2), T.eye(2), 1, out=o.requires_grad_())
 """
 
 
+TABLES = TENSORS, OPERANDS, HALF, OTHERS, TYPES, HANDED, OUT
+
+
 def split(text):
     return [one.strip() for one in text.replace("\n", "|").split("|") if one.strip()]
 
@@ -86,6 +119,8 @@ def outcome(text, library):
     for _ in range(5000):
         nested = [nested]
     names = {"T": library, "F": library.nn.functional, "np": numpy, "x": x, "b": x.to(library.int8), "o": out}
+    s, v = ([1.0, 3.0, numpy.nan, numpy.nan], [2.0, numpy.nan, 0.0, 4.0])
+    names |= {"h": x.half(), "s": library.tensor(s), "v": library.tensor(v)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -102,7 +137,7 @@ def plain(value):
     return str(value.dtype), tuple(value.shape), numpy.asarray(value.detach().tolist())
 
 
-@pytest.mark.parametrize("text", [*split(TENSORS), *split(OPERANDS), *split(TYPES), *split(HANDED), *split(OUT)])
+@pytest.mark.parametrize("text", [one for table in TABLES for one in split(table)])
 def test_values_and_refusals_are_those_of_pytorch(text):
     theirs, ours = outcome(text, torch), outcome(text, plugrad)
     if isinstance(theirs, Exception):
