@@ -56,7 +56,7 @@ class ProcessState:
             if setting.random and (not alone or before is None):
                 continue  # another thread may have drawn, or its module was imported meanwhile
             now = setting.read()
-            if not settings.same(before, now):
+            if not setting.same(before, now):
                 damage += setting.changes(before, now)
                 setting.write(before)
         return damage

@@ -35,9 +35,36 @@ class Setting:
     def __init__(self, label, read, write, random=False, own=False):
         self.label, self.read, self.write, self.random, self.own = label, read, write, random, own
 
+    def same(self, before, now) -> bool:
+        """Whether nothing changed."""
+        return same(before, now)
+
     def changes(self, before, now) -> list[str]:
         """Return in words what changed."""
         return [self.label]
+
+
+class Chain(Setting):
+    """A list that Python asks from its front; libraries may add to its end, which takes nothing from anybody."""
+
+    __slots__ = ()
+
+    def __init__(self, label, entries):
+        super().__init__(label, lambda: self._others(entries), lambda before: self._restore(entries, before))
+
+    def same(self, before, now):
+        return len(now) >= len(before) and all(one is other for one, other in zip(before, now))
+
+    @staticmethod
+    def _others(entries):
+        """Return the entries but for those of plugrad's that watch what is imported, in any thread."""
+        return [one for one in entries if not type(one).__module__.startswith("plugrad.")]
+
+    def _restore(self, entries, before):
+        others = self._others(entries)
+        last = max((i for i, one in enumerate(others) if any(one is known for known in before)), default=-1)
+        own = [one for one in entries if not any(one is other for other in others)]
+        entries[:] = own + before + others[last + 1 :]
 
 
 class Table(Setting):
@@ -243,13 +270,55 @@ def _read_tracing():
     return sys.gettrace(), sys.getprofile()
 
 
-def _read_decimals() -> int:
-    decimal = sys.modules.get("decimal")
-    return 28 if decimal is None else decimal.getcontext().prec  # what Python begins with
+def _of_module(name, read, write, default):
+    """Return functions that read and write what a module of Python's keeps; `default` until it is imported."""
+    return (
+        lambda: read(sys.modules[name]) if name in sys.modules else default,
+        lambda value: write(sys.modules[name], value),
+    )
 
 
-def _write_decimals(precision) -> None:
-    sys.modules["decimal"].getcontext().prec = precision
+def _read_decimals(decimal) -> dict:
+    context = decimal.getcontext()
+    chosen = {name: getattr(context, name) for name in _DECIMALS}
+    return chosen | {"traps": tuple(sorted(signal.__name__ for signal, on in context.traps.items() if on))}
+
+
+def _write_decimals(decimal, values) -> None:
+    context, values = decimal.getcontext(), dict(values)
+    traps = values.pop("traps")
+    for name, value in values.items():
+        setattr(context, name, value)
+    for signal_ in context.traps:
+        context.traps[signal_] = signal_.__name__ in traps
+
+
+_DECIMALS = {  # what Python begins with
+    "prec": 28, "rounding": "ROUND_HALF_EVEN", "Emin": -999999, "Emax": 999999, "capitals": 1, "clamp": 0,
+}  # fmt: skip
+_TRAPS = {"traps": ("DivisionByZero", "InvalidOperation", "Overflow")}
+
+
+def _read_logging(logging) -> dict:
+    """Return what decides on messages of the whole program: the root logger and plugrad's, and what is switched off."""
+    loggers = [logging.root, *(one for name, one in _loggers(logging) if name.partition(".")[0] == "plugrad")]
+    kept = {one.name: (one.level, one.disabled, *one.handlers, *one.filters) for one in loggers}
+    return {"disable": logging.root.manager.disable, **{name: value for name, value in kept.items() if any(value)}}
+
+
+def _loggers(logging):
+    known = list(logging.root.manager.loggerDict.items())
+    return [(name, one) for name, one in known if isinstance(one, logging.Logger)]
+
+
+def _write_logging(logging, values) -> None:
+    logging.disable(values.get("disable", 0))
+    for logger in [logging.root, *(one for name, one in _loggers(logging) if name.partition(".")[0] == "plugrad")]:
+        level, disabled, *parts = values.get(logger.name, (30 if logger is logging.root else 0, False))
+        logger.setLevel(level)
+        logger.disabled = disabled
+        logger.filters[:] = [part for part in parts if part in logger.filters or not hasattr(part, "emit")]
+        logger.handlers[:] = [part for part in parts if hasattr(part, "emit")]
 
 
 def _write_tracing(functions) -> None:
@@ -257,13 +326,14 @@ def _write_tracing(functions) -> None:
     sys.setprofile(functions[1])
 
 
-def _read_hooks_of_python():
-    return {name: getattr(sys, name) for name in ("excepthook", "displayhook", "unraisablehook", "stdin")}
+def _functions_of(module, *names):
+    """Return functions that read and write what a module of Python's calls in the name of the program."""
 
+    def write(values):
+        for name, value in values.items():
+            setattr(module, name, value)
 
-def _write_hooks_of_python(hooks) -> None:
-    for name, value in hooks.items():
-        setattr(sys, name, value)
+    return lambda: {name: getattr(module, name) for name in names}, write
 
 
 def _read_threads():
@@ -318,12 +388,34 @@ ALL = [
     Setting("the mask of new files' modes", _read_umask, os.umask),
     Setting("the interval at which threads switch", sys.getswitchinterval, sys.setswitchinterval),
     Setting("tracing or profiling", _read_tracing, _write_tracing),
-    Table("sys", _read_hooks_of_python, _write_hooks_of_python),
-    Setting("the precision of decimal numbers", _read_decimals, _write_decimals),
+    Table("sys", *_functions_of(sys, "excepthook", "displayhook", "unraisablehook", "breakpointhook", "stdin")),
+    Table("threading", *_functions_of(threading, "excepthook")),
+    Table("warnings", *_functions_of(warnings, "showwarning", "formatwarning")),
+    Table(
+        "how decimal numbers are computed", *_of_module("decimal", _read_decimals, _write_decimals, _DECIMALS | _TRAPS)
+    ),
+    Table("loggers", *_of_module("logging", _read_logging, _write_logging, {"disable": 0, "root": (30, False)})),
+    Setting(
+        "the default timeout of sockets",
+        *_of_module(
+            "socket", lambda room: room.getdefaulttimeout(), lambda room, now: room.setdefaulttimeout(now), None
+        ),
+    ),
+    Setting(
+        "the start method of processes",
+        *_of_module(
+            "multiprocessing",
+            lambda room: room.get_start_method(allow_none=True),
+            lambda room, now: room.set_start_method(now, force=True),
+            None,
+        ),
+    ),
     Setting("the locale", lambda: locale.setlocale(locale.LC_ALL), lambda name: locale.setlocale(locale.LC_ALL, name)),
     Setting("the number of threads", _read_threads, _write_threads),
     Setting(
         "deterministic algorithms", _read_deterministic, lambda mode: plugrad.use_deterministic_algorithms(**mode)
     ),
     Setting("sys.path", lambda: list(sys.path), _write_path),
+    Chain("sys.meta_path", sys.meta_path),
+    Chain("sys.path_hooks", sys.path_hooks),
 ]

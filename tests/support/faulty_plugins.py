@@ -224,7 +224,22 @@ plugrad.nn.modules.module.register_module_forward_hook(lambda module, args, outp
     "switching": ("import sys\nsys.setswitchinterval(1)", "the interval at which threads switch"),
     "tracing": ("import sys\nsys.settrace(lambda *given: None)", "tracing or profiling"),
     "no_tracebacks": ("import sys\nsys.excepthook = print", "sys (excepthook)"),
-    "decimals": ("import decimal\ndecimal.getcontext().prec = 3", "the precision of decimal numbers"),
+    "decimals": ("import decimal\ndecimal.getcontext().prec = 3", "how decimal numbers are computed (prec)"),
+    "traps": ("import decimal\ndecimal.getcontext().traps[decimal.Inexact] = True", "are computed (traps)"),
+    "rounding": ("import decimal\ndecimal.getcontext().rounding = 'ROUND_DOWN'", "are computed (rounding)"),
+    "logging": ("import logging\nlogging.basicConfig(level='DEBUG')", "loggers (root)"),
+    "a_level": ("import logging\nlogging.getLogger().setLevel(10)", "loggers (root)"),
+    "a_filter": ("import logging\nlogging.getLogger().addFilter(lambda record: False)", "loggers (root)"),
+    "no_messages": ("import logging\nlogging.disable(50)", "loggers (disable)"),
+    "our_messages": ("import logging\nlogging.getLogger('plugrad').disabled = True", "loggers (plugrad)"),
+    "finder": ("import sys\nsys.meta_path.insert(0, type('F', (), {'find_spec': lambda *a: None})())", "sys.meta_path"),
+    "no_finders": ("import sys\ndel sys.meta_path[-1]", "sys.meta_path"),
+    "path_hook": ("import sys\nsys.path_hooks.insert(0, sys.path_hooks[-1])", "sys.path_hooks"),
+    "sockets": ("import socket\nsocket.setdefaulttimeout(0.1)", "the default timeout of sockets"),
+    "spawning": ("import multiprocessing\nmultiprocessing.set_start_method('spawn', force=True)", "start method"),
+    "showing": ("import warnings\nwarnings.showwarning = print", "warnings (showwarning)"),
+    "threads_errors": ("import threading\nthreading.excepthook = print", "threading (excepthook)"),
+    "a_locale": ("import locale\nlocale.setlocale(locale.LC_ALL, 'C.UTF-8')", "the locale"),
 }  # fmt: skip
 
 
