@@ -14,6 +14,7 @@ import typer.main
 
 from plugrad import __version__, errors, registry
 from plugrad.registry import third_parties
+from plugrad.registry.third_parties.commands import commands_of, named
 
 KINDS = {  # what plugins bring that has no commands of its own, and where it is public
     name: f"plugrad.{kind.home}" for name, kind in registry.KINDS.items() if name not in ("ops", "kernels", "backends")
@@ -65,7 +66,7 @@ class _Commands(typer.core.TyperGroup):
 
     def _load(self, names):
         for module in dict.fromkeys(MODULES[name] for name in names):
-            for name, command in _commands(importlib.import_module(f"plugrad.cli.{module}").COMMANDS).items():
+            for name, command in named(importlib.import_module(f"plugrad.cli.{module}").COMMANDS).items():
                 self.commands.setdefault(name, command)
 
     def _ask_plugins(self, name):
@@ -75,8 +76,8 @@ class _Commands(typer.core.TyperGroup):
                 continue
             self._asked.add(plugin.id)
             try:
-                commands = _commands(hook())
-            except Exception as error:
+                commands = commands_of(hook)
+            except (Exception, SystemExit) as error:
                 errors.warn(f"plugrad_cli of {plugin.id} {plugin.version} failed: {errors.describe(error)}")
                 continue
             for command_name, command in commands.items():
@@ -105,19 +106,6 @@ def _not_loaded(name, plugins):
     group = typer.Typer()
     group.command(name, help=f"Of {whose}; `plugrad {name} --help` tells more.")(lambda: None)
     return typer.main.get_command(group)
-
-
-def _commands(items) -> dict:
-    """Return the commands that functions and typer applications stand for, by name."""
-    gathered = typer.Typer()
-    for item in items or ():
-        if isinstance(item, typer.Typer):
-            gathered.add_typer(item)
-        elif callable(item):
-            gathered.command()(item)
-        else:
-            raise TypeError(f"plugrad_cli must return functions or typer applications, not {item!r}")
-    return typer.main.get_group(gathered).commands
 
 
 app = typer.Typer(

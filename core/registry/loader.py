@@ -240,12 +240,16 @@ def _call_hooks(plugin, hooks) -> dict:
     for attribute, function in vars(hooks).items():
         name = hook_name(attribute, function)
         if name != "plugrad_cli":  # that one the CLI calls
-            records = function()
-            if isinstance(records, (str, dict, type)) or not hasattr(type(records), "__iter__"):
-                forgotten = "its `return` is missing" if records is None else "write `return [...]`"
-                raise TypeError(f"the hook {name} must return a list, it returned {records!r}: {forgotten}")
-            given.setdefault(name.removeprefix("plugrad_"), []).extend(records)
+            given.setdefault(name.removeprefix("plugrad_"), []).extend(returned(name, function()))
     return given
+
+
+def returned(hook: str, records):
+    """Return what a hook returned if it is a list or another iterable of records; else raise TypeError."""
+    if isinstance(records, (str, dict, type)) or not hasattr(type(records), "__iter__"):
+        forgotten = "its `return` is missing" if records is None else "write `return [...]`"
+        raise TypeError(f"the hook {hook} must return a list, it returned {records!r}: {forgotten}")
+    return records
 
 
 events.on_needed.append(lambda plugin, quiet: (load_or_warn if quiet else load)(plugin))
