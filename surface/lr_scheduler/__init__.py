@@ -136,7 +136,14 @@ class LRScheduler:
             rates = (compute or self.get_lr)()
         finally:
             self._get_lr_called_within_step = False
-        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+        groups = self.optimizer.param_groups
+        rates = list(rates) if hasattr(rates, "__iter__") else rates
+        if not isinstance(rates, list) or len(rates) != len(groups):
+            raise TypeError(
+                f"{type(self).__name__}.get_lr() must return a list of {len(groups)} rates, one for each group of "
+                f"parameters; it returned {rates!r}"
+            )
+        for group, rate in zip(groups, rates):
             self.assign(group, "lr", rate)
         self._last_lr = self.current()
 

@@ -11,10 +11,29 @@ from plugrad.testing.checks import documents
 
 def checks(form) -> dict:
     """Return the checks of a format by name; those of files only where it writes and reads them."""
-    cases = documents.checks(form)
+    cases = documents.checks(form) | {"methods": _methods, "recognition": _recognition}
     if form.save is not Format.save and form.load is not Format.load:
         cases |= {"round trip": _round_trip, "truncated": _truncated}
     return cases
+
+
+def _methods(form, device):
+    offered = [name for name in ("load", "save") if getattr(form, name) is not getattr(Format, name)]
+    assert offered, f"{form.name} has neither load(source, options) nor save(obj, file)"
+    near = {name for name in vars(form) if callable(vars(form)[name]) and not hasattr(Format, name) and name[0] != "_"}
+    meant = {"recognise": "recognises", "recognizes": "recognises", "recognize": "recognises"} | {
+        "read": "load", "write": "save", "loads": "load", "saves": "save",
+    }  # fmt: skip
+    odd = sorted(near & {*meant})
+    assert not odd, f"{form.name} has a method {odd[0]}(), which nothing calls: it is {meant[odd[0]]}()"
+
+
+def _recognition(form, device):
+    """Whether a format leaves alone what is not its own: such files would be read by it, and not by theirs."""
+    if form.recognises is Format.recognises:
+        return
+    for what, data in {"an empty file": b"", "text": b"hello\n" * 50, "zeros": bytes(300)}.items():
+        assert not form().recognises(Source(io.BytesIO(data), None)), f"{form.name} takes {what} for its own"
 
 
 def _samples(form) -> list:

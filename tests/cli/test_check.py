@@ -406,3 +406,57 @@ def test_a_package_that_seeds_while_it_is_imported_or_called_fails(tmp_path):
         done = run(None, tmp_path, arguments=arguments)
         assert done.returncode == 1, done.stdout + done.stderr
         assert "the state of NumPy's random numbers" in done.stdout
+
+
+# ---------------------------------------------------------------------------------------------------- commands, formats
+
+COMMANDS = {  # what a `plugrad_cli` does, and what is said of it
+    "dict": ("return {'dict': print}", "plugrad_cli must return a list, it returned {'dict':"),
+    "none": ("pass", "it returned None: its `return` is missing"),
+    "raising": ("raise KeyError('raising')", "KeyError: 'raising'"),
+    "exiting": ("raise SystemExit(0)", "SystemExit: 0"),
+    "number": ("return [3]", "must return functions or typer applications, not 3"),
+    "empty": ("return []", "promise the command empty, but plugrad_cli returns none"),
+    "misnamed": ("def other():\n        'Other.'\n    return [other]", "but plugrad_cli returns other"),
+    "untold": ("def untold():\n        pass\n    return [untold]", "the command untold has no docstring"),
+    "right": ("def right():\n        'Right.'\n    return [right]", None),
+}
+FORMATS = {
+    "without": ("pass", "methods", "has neither load(source, options) nor save(obj, file)"),
+    "reading": ("read = save = lambda self, *args: None", "methods", "read(), which nothing calls: it is load()"),
+    "greedy": ("load = recognises = lambda self, *args: True", "recognition", "takes an empty file for its own"),
+}
+
+
+@pytest.fixture(scope="module")
+def sloppy(tmp_path_factory):
+    """The rows of a check of packages whose commands and formats are not right."""
+    folder = tmp_path_factory.mktemp("sloppy")
+    for name, (body, _) in COMMANDS.items():
+        source = f"from plugrad.extend import hookimpl\n@hookimpl\ndef plugrad_cli():\n    {body}\n"
+        build(folder, f"plugrad-{name}", {"plugrad.cli": {name: f"plugrad_{name}"}}, **{f"plugrad_{name}": source})
+    for name, (body, _, _) in FORMATS.items():
+        source = (
+            "from plugrad.extend import hookimpl\nfrom plugrad.formats import Format\n"
+            f"class {name}(Format):\n    'A format.'\n    name = '{name}'\n    {body}\n"
+            f"@hookimpl\ndef plugrad_formats():\n    return [{name}]\n"
+        )
+        build(folder, f"plugrad-{name}", {"plugrad.formats": {name: f"plugrad_{name}"}}, **{f"plugrad_{name}": source})
+    names = [f"plugrad-{name}" for name in (*COMMANDS, *FORMATS)]
+    done = run(None, folder, arguments=["-m", "plugrad.cli", "check", *names, "--json"])
+    assert done.returncode == 1, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_plugrad_cli_returns_is_checked(name, sloppy):
+    text = COMMANDS[name][1]
+    (row,) = (row for row in sloppy if row["check"] == "commands" and row["distribution"] == f"plugrad-{name}")
+    assert row["status"] == ("passed" if text is None else "failed") and (text or "") in (row["message"] or "")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_formats_offer_something_and_leave_other_files_alone(name, sloppy):
+    _, check, text = FORMATS[name]
+    (row,) = (row for row in sloppy if row["check"] == check and row["distribution"] == f"plugrad-{name}")
+    assert row["status"] == "failed" and text in row["message"]
