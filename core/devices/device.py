@@ -52,6 +52,8 @@ class device(Region):
         if colon and not number.isdigit() or name not in registry.backends and not name.replace("_", "a").isalpha():
             raise RuntimeError(f"Invalid device string: '{type}'; write a type and a number, such as 'cuda:0'")
         index = int(number) if colon else index if index is None else int(index)
+        if index is not None and index < 0:
+            raise RuntimeError(f"Device index must not be negative, but it is {index}")
         if name not in registry.backends:
             raise RuntimeError(
                 f"Expected one of {', '.join(sorted(registry.backends))} device type at start of device string: "

@@ -32,6 +32,8 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, insid
     error = op.wrong(values)
     if error is not None:
         raise error
+    if out is not None and not isinstance(out, Tensor):
+        raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     flag("requires_grad", bool(requires_grad) if requires_grad is None else requires_grad)
     home = resolve(out.device if out is not None and place is None else place)
     if dtype is None and out is not None:

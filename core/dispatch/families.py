@@ -12,6 +12,7 @@ from plugrad.devices import dtypes
 from plugrad.dispatch import functions, inplace
 from plugrad.dispatch.op import Op
 from plugrad.errors import suggestion
+from plugrad.graph import rare
 from plugrad.needs import REFLECTED
 from plugrad.tensor.shapes import axes, broadcast_shapes
 from plugrad.tensor.tensor import Tensor
@@ -21,7 +22,6 @@ _REFLECTED = {name: dunder for dunder, name in REFLECTED.items()}
 _FLOATS = (dtypes.float32.numpy, dtypes.float64.numpy)  # what kernels of the fast path take
 _SERVES_INTEGERS = dict.fromkeys("bi", ("same", "bool", "index", "int64")) | {"u": ("same", "bool", "index")}
 _COMPUTE_IN = {"float16": "float32", "bfloat16": "float32"}  # as PyTorch's kernels on the CPU do
-_LARGEST = {"float16": 65504.0, "bfloat16": 2.0**128 - 2.0**120}
 
 
 class Elementwise(Op):
@@ -87,7 +87,7 @@ class Elementwise(Op):
             )
         compute = result.numpy
         if result.name in self.widens:
-            self.narrow(raw, result)
+            rare.narrow(self, raw, result)
             compute = getattr(dtypes, self.widens[result.name]).numpy
         for position in self.promoted:
             value = raw[position]
@@ -100,23 +100,6 @@ class Elementwise(Op):
             return dtypes.bool.numpy
         # A complex operand may give a real result (abs, angle): the kernel knows.
         return None if result.is_complex else result.numpy
-
-    def narrow(self, raw, half) -> None:
-        """Round what is not in half precision, as PyTorch does before its kernels compute in single precision."""
-        for position in dict.fromkeys(self.promoted + self.fits):
-            value, exact = raw[position], self.parameters[position] in self.exact
-            if hasattr(value, "dtype") and position in self.promoted:
-                if value.dtype != half.numpy and (value.ndim or not exact):
-                    raw[position] = value.astype(half.numpy)
-                continue
-            value = value.item() if hasattr(value, "dtype") and not value.ndim else value
-            if not isinstance(value, (int, float)) or value.__class__ is bool:
-                continue
-            if position in self.fits and _LARGEST[half.name] < abs(value) < float("inf"):
-                raise RuntimeError(f"value cannot be converted to type {half.name} without overflow: it is {value}")
-            with numpy.errstate(over="ignore"):
-                rounded = float(half.numpy.type(float(value)))
-            raw[position] = value if exact or rounded == value else rounded
 
     def explain(self, error, raw):
         if isinstance(error, ValueError):

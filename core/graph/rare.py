@@ -16,7 +16,8 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.batched_grads": "batched_grad", "autograd.rare.function_mistakes":
     "check_marked check_returned gradients_of_nested refuse_changed_gradient refuse_gradient the_vjp "
     "warn_of_old_style with_defaults",
-    "autograd.rare.gradients_of_roots": "fitting_gradient", "autograd.rare.fresh_threads": "in_fresh_thread",
+    "autograd.rare.gradients_of_roots": "fitting_gradient", "autograd.rare.operands": "check_outs narrow",
+    "autograd.rare.fresh_threads": "in_fresh_thread",
     "autograd.rare.data_mistakes": "check_data", "autograd.rare.overwritten": "overwriting",
     "autograd.rare.progressions": "laid_as",
     "autograd.rare.older_forms": "older_form", "autograd.rare.reshaped": "follow_shape unlock",

@@ -377,7 +377,8 @@ def write_out(op, result, out, resized=True):
     RuntimeError for another device, a dtype that the result can't be cast to, and where a gradient is recorded.
     """
     if isinstance(out, (tuple, list)) and not isinstance(result, Tensor):
-        written = [write_out(op, r, o) for r, o in zip(result, out, strict=True)]
+        rare.check_outs(op, result, out)
+        written = [write_out(op, r, o) for r, o in zip(result, out)]
         return tuple(written) if type(result) is tuple else type(result)(*written)
     if not isinstance(out, Tensor) or not isinstance(result, Tensor):
         wanted = "Tensor" if isinstance(result, Tensor) else "tuple of Tensors"

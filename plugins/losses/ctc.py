@@ -183,7 +183,8 @@ def ctc_loss(F, log_probs, targets, input_lengths, target_lengths, blank=0, redu
     tensor(0.2877)
     """
     check_reduction(reduction)
-    if isinstance(input_lengths, plugrad.Tensor) is not isinstance(target_lengths, plugrad.Tensor):
+    number = isinstance(input_lengths, int) or isinstance(target_lengths, int)
+    if number or isinstance(input_lengths, plugrad.Tensor) is not isinstance(target_lengths, plugrad.Tensor):
         raise TypeError(
             "ctc_loss() received an invalid combination of arguments: input_lengths and target_lengths must be two "
             "tensors or two tuples of ints"

@@ -101,6 +101,8 @@ def _subscript(number):
 
 def _as_equation(arguments):
     """Turn `(x, [0, 1], y, [1, 2], [0, 2])` into an equation and operands."""
+    if len(arguments) == 1:
+        return "", ()
     operands, words = arguments[0::2], ["".join(map(_subscript, word)) for word in arguments[1::2]]
     if len(arguments) % 2:
         return f"{','.join(words)}->{''.join(map(_subscript, arguments[-1]))}", operands[:-1]
@@ -244,7 +246,9 @@ def _run(F, operand, steps):
     return operand
 
 
-@composite(variadic="operands", at=("einsum",), autocast={"cuda": "lower"})
+@composite(
+    variadic="operands", at=("einsum",), autocast={"cuda": "lower"}, kinds={"equation": "any", "operands": "any"}
+)
 def einsum(F, equation, operands=()):
     """Sum of products of tensors, by Einstein's convention.
 
@@ -263,13 +267,22 @@ def einsum(F, equation, operands=()):
     tensor([3., 7.])
     """
     if not isinstance(equation, str):
-        equation, operands = _as_equation((equation, *operands))
+        single = len(operands) > 0 and not any(hasattr(one, "__iter__") for one in operands)  # einsum(x, [0, 0])
+        if hasattr(equation, "shape"):
+            equation, operands = _as_equation((equation, *((operands,) if single else operands)))
+    if operands and not isinstance(equation, str):
+        what = type(equation).__name__
+        raise TypeError(f"einsum(): argument 'equation' (position 1) must be str, not {what}; write 'ij,jk->ik'")
     if not operands:
         raise ValueError(
             "einsum(): must specify the equation string and at least one operand, or at least one "
             "operand and its subscripts list"
         )
-    shapes = tuple([tuple(operand.shape) for operand in operands])
+    try:
+        shapes = tuple([tuple(operand.shape) for operand in operands])
+    except AttributeError:
+        odd = next(type(operand).__name__ for operand in operands if not hasattr(operand, "shape"))
+        raise TypeError(f"einsum(): argument 'operands' (position 2) must be Tensors, not {odd}") from None
     plan = _plans.get((equation, shapes))
     if plan is None:
         if len(_plans) > 1000:

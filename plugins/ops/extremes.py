@@ -285,7 +285,7 @@ def overloaded(whole, along, pair, name, input, dim, keepdim, other, out):
     return along(input, dim, keepdim, **more)
 
 
-@composite(name="max_of", at=("max", "Tensor.max"), kinds={"dim": "tensor|int?", "other": "tensor?"})
+@composite(name="max_of", at=("max", "Tensor.max"), kinds={"dim": "tensor|int?", "other": "tensor?", "out": "any"})
 def max_of(F, input, dim=None, keepdim=False, *, other=None, out=None):
     """Largest element of all, along `dim` with indices, or of pairs.
 
@@ -307,7 +307,7 @@ def max_of(F, input, dim=None, keepdim=False, *, other=None, out=None):
     return overloaded(F.max_all, F.max, F.maximum, "max", input, dim, keepdim, other, out)
 
 
-@composite(name="min_of", at=("min", "Tensor.min"), kinds={"dim": "tensor|int?", "other": "tensor?"})
+@composite(name="min_of", at=("min", "Tensor.min"), kinds={"dim": "tensor|int?", "other": "tensor?", "out": "any"})
 def min_of(F, input, dim=None, keepdim=False, *, other=None, out=None):
     """Smallest element of all, along `dim` with indices, or of pairs.
 

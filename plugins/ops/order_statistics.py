@@ -66,7 +66,7 @@ for _op in (median_all, nanmedian_all):
     _op.vjp(whole_vjp)
 
 
-@composite(name="median_of", at=("median", "Tensor.median"), kinds={"dim": "int?"})
+@composite(name="median_of", at=("median", "Tensor.median"), kinds={"dim": "int?", "out": "any"})
 def median_of(F, input, dim=None, keepdim=False, *, out=None):
     """Median of all elements; with `dim` those along it and their indices.
 
@@ -79,7 +79,7 @@ def median_of(F, input, dim=None, keepdim=False, *, out=None):
     return overloaded(F.median_all, F.median, None, "median", input, dim, keepdim, None, out)
 
 
-@composite(name="nanmedian_of", at=("nanmedian", "Tensor.nanmedian"), kinds={"dim": "int?"})
+@composite(name="nanmedian_of", at=("nanmedian", "Tensor.nanmedian"), kinds={"dim": "int?", "out": "any"})
 def nanmedian_of(F, input, dim=None, keepdim=False, *, out=None):
     """Median as `median` gives it, of the elements that are not NaN.
 

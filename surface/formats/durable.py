@@ -46,6 +46,9 @@ def replacing(path):
 
 def _created(name):
     """Return the path of a temporary file and the file, open and locked."""
+    folder = os.path.dirname(name)
+    if folder and not os.path.isdir(folder):
+        raise RuntimeError(f"Parent directory {folder} does not exist.")
     while True:
         temporary = f"{name}.{os.urandom(6).hex()}.tmp"
         file = open(temporary, "xb")
