@@ -239,6 +239,8 @@ class Optimizer(Hooked):
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        if "params" not in param_group:
+            raise KeyError(f"a group of parameters is {{'params': [...], ...}}; this one has {sorted(param_group)}")
         names, params = _split_names(param_group["params"])
         for p in params:
             self._check_param(p)

@@ -35,6 +35,9 @@ class Independent(Distribution):
         yield base, 1
 
     def __init__(self, base_distribution, reinterpreted_batch_ndims, validate_args=None):
+        if not isinstance(base_distribution, Distribution):
+            what = type(base_distribution).__name__
+            raise AttributeError(f"Independent(): base_distribution is a Distribution, not {what}")
         batch = base_distribution.batch_shape
         if reinterpreted_batch_ndims > len(batch):
             raise ValueError(

@@ -41,6 +41,8 @@ def calculate_gain(nonlinearity, param=None):
 
 def fans(tensor) -> tuple[int, int]:
     """Return (inputs per output, outputs per input) of a weight (out, in, *kernel)."""
+    if not hasattr(tensor, "ndim"):
+        raise AttributeError(f"an initialiser fills a tensor, not {type(tensor).__name__}: write layer.weight")
     if tensor.ndim < 2:
         raise ValueError(
             "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions: this one has shape "

@@ -264,6 +264,9 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
     >>> bool((layer.weight == layer.weight.T).all()), list(layer.state_dict())
     (True, ['bias', 'parametrizations.weight.original'])
     """
+    if not isinstance(parametrization, Module):
+        what = type(parametrization).__name__
+        raise AttributeError(f"register_parametrization(): a parametrization is a Module, not {what}")
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
         if not unsafe:

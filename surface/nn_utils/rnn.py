@@ -234,6 +234,9 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
     (tensor([[1, 2],
             [3, 0]]), tensor([2, 1]))
     """
+    if not hasattr(sequence, "batch_sizes"):
+        what = type(sequence).__name__
+        raise AttributeError(f"pad_packed_sequence() takes a PackedSequence, as pack_sequence() makes it, not {what}")
     sizes = sequence.batch_sizes.tolist()
     steps = len(sizes)
     if total_length is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from copy import deepcopy
 from itertools import chain
 
@@ -44,6 +45,9 @@ def load_state_dict(self, state_dict: dict):
     differ, or where names that both sides know stand in other positions and others are missing; then
     nothing has been changed.
     """
+    if not isinstance(state_dict, Mapping):
+        what = f"an optimizer's state is a dict, which state_dict() returns, not {type(state_dict).__name__}"
+        raise AttributeError(f"load_state_dict(): {what}")
     state_dict = state_dict.copy()
     if not {"state", "param_groups"} <= state_dict.keys():
         first = ", ".join(map(repr, [*state_dict][:3]))
@@ -55,6 +59,8 @@ def load_state_dict(self, state_dict: dict):
         replaced = hook(self, state_dict)
         if replaced is not None:
             state_dict = replaced
+    if not isinstance(state_dict["state"], Mapping):
+        raise AttributeError(f"load_state_dict(): 'state' is a dict by parameter, not {state_dict['state']!r}")
     saved_groups = [
         {key: value if key == "params" else deepcopy(value) for key, value in group.items()}
         for group in state_dict["param_groups"]
