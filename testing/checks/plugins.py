@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from plugrad import registry
 from plugrad.registry import third_parties
+from plugrad.registry.third_parties.commands import commands_of
 
 
 def checks(plugin) -> dict:
@@ -18,8 +19,6 @@ def _hooks_of(plugin) -> list:
 
 def brings_commands(plugin, device):
     """The hook `plugrad_cli` returns functions and typer applications, with a command for each promised name."""
-    from plugrad.registry.third_parties.commands import commands_of  # typer takes long to import
-
     hooks = _hooks_of(plugin)
     promised = {dotted.removeprefix("cli.") for kind, dotted in plugin.promised if kind == "cli"}
     assert hooks, f"its entry points promise the command {' and '.join(sorted(promised))}, but it has no plugrad_cli"

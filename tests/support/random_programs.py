@@ -21,7 +21,7 @@ import textwrap
 import time
 import warnings
 
-from support import program_listed, program_modules, program_ops  # noqa: F401  their kinds and statements
+from support import program_areas, program_listed, program_modules, program_ops  # noqa: F401  kinds and statements
 from support.program_kinds import listed
 from support.program_runs import SEEN, SEEN_OF_VARIABLES, Run, ambiguous, difference, held, shrink
 from support.program_statements import KINDS, WEIGHTS
