@@ -25,10 +25,6 @@ class Onnx(Format):
             raise CheckpointError("an ONNX file is loaded to one device: map_location is a device, or None")
         return plugrad.onnx.ONNXModule(plugrad.onnx.reading.read(source), place)
 
-    def save(self, obj, file):
-        """Refuse: a graph takes an example."""
-        raise TypeError("a model becomes ONNX with an example of its inputs: plugrad.onnx.export(model, args, path)")
-
     def describe(self, source):
         """Return the constants, and what the model takes and gives."""
         model = plugrad.onnx.reading.read(source)
