@@ -8,7 +8,7 @@ from plugrad.formats import CheckpointError, Format
 
 
 class Onnx(Format):
-    """ONNX: a model of operators; loaded it is a Module, `plugrad.onnx.export` writes it."""
+    """ONNX: a model as a Module; `plugrad.onnx.export` writes such files."""
 
     name, suffixes = "onnx", (".onnx",)
 
