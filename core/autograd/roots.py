@@ -8,7 +8,7 @@ import numpy
 
 from plugrad.autograd.engine import CarefulWalk, Walk
 from plugrad.graph import numpy_writes, rare
-from plugrad.graph.modes import LEAF, levels, mode, other_walks, special
+from plugrad.graph.modes import LEAF, levels, mode, other_walks, queued, special
 from plugrad.tensor.tensor import Tensor, make
 
 _RECORDING, _PAUSING = {"pausing": False}, {"pausing": True}
@@ -55,6 +55,8 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
             careful = CarefulWalk(retain, on_tensors, targets)
             careful.run(roots)
             captured = careful.captured
+    if queued:
+        rare.run_queued(flag)
     mode.thread.states()  # so that the calls that follow need not ask whether they are in that block
     return captured
 

@@ -20,6 +20,7 @@ declare("walk", None, other_walks)  # what walks in place of them: f(roots, reta
 declare("anomaly", False, special, other_walks)
 declare("check_nan", True)
 declare("saved_hooks", (), special)
+queued: list = []  # callbacks for the ends of walks in progress, in any thread
 levels: set = set()  # forward derivatives in progress, in any thread
 declare("function_modes", (), watched, special, elsewhere)
 declare("dispatch_modes", (), watched, special, elsewhere)

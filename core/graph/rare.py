@@ -12,7 +12,8 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "subclasses": "call_of_dispatching detached item_of ones_like write_of_dispatching",
     "autograd.graph.edges": "stand_in", "autograd.graph.multi_grad": "other_walk", "autograd.graph.saved": "raw_saved",
     "autograd.rare.anomaly": "check_nan explain note_stack watching_walks",
-    "autograd.rare.explanations": "stale", "autograd.rare.forward_again": "run_forward_again",
+    "autograd.rare.callbacks": "run_queued", "autograd.rare.explanations": "stale",
+    "autograd.rare.forward_again": "run_forward_again",
     "autograd.rare.batched_grads": "batched_grad", "autograd.rare.function_mistakes":
     "check_marked check_returned gradients_of_nested refuse_changed_gradient refuse_gradient the_vjp "
     "warn_of_old_style with_defaults",

@@ -3,11 +3,14 @@
 import contextlib
 import enum
 import types
+import weakref
 
 import plugrad
 from plugrad import Generator, Tensor, amp, dtype, is_grad_enabled
+from plugrad.autograd import Function, forward_ad
 from plugrad.autograd.graph import saved
 from plugrad.extend import choose_memory, chosen_memory
+from plugrad.graph.nodes import AccumulateGrad
 from plugrad.nn import Parameter
 from plugrad.overrides import DisableTorchFunctionSubclass
 
@@ -52,6 +55,43 @@ def _ExcludeDispatchKeyGuard(keys):
 _autograd = types.SimpleNamespace(
     SavedTensor=saved.SavedTensor, _saved_tensors_hooks_is_enabled=saved._saved_tensors_hooks_is_enabled
 )
+
+
+class _WeakTensorRef:
+    """A reference to a tensor that does not keep it."""
+
+    def __init__(self, tensor):
+        self._tensor = weakref.ref(tensor)
+
+    def expired(self) -> bool:
+        """Whether the tensor is gone."""
+        return self._tensor() is None
+
+
+class _UndefinedGrad(Function):
+    """The tensor itself, through which no gradient comes back."""
+
+    @staticmethod
+    def forward(ctx, tensor):
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(ctx, g):
+        return None
+
+
+class _functions:
+    """Nodes that PyTorch has in its C++ part."""
+
+    AccumulateGrad = AccumulateGrad
+
+    @staticmethod
+    def UndefinedGrad():
+        """Return a function that gives its argument back and hands no gradient on."""
+        return _UndefinedGrad.apply
+
+
+_set_fwd_grad_enabled = forward_ad._set_enabled
 
 
 def _log_api_usage_once(event) -> None:

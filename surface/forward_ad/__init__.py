@@ -156,6 +156,11 @@ class _set_fwd_grad_enabled(ModeContext):
         return type(self)(self._enabled)
 
 
+def _set_enabled(enabled) -> None:
+    """Say whether results get tangents from now on, in this thread."""
+    mode.forward_paused = not enabled
+
+
 def _is_fwd_grad_enabled() -> bool:
     """Whether results get tangents."""
     return not mode.forward_paused

@@ -24,6 +24,7 @@ from plugrad import (
 )
 from plugrad import bool as bool_
 from plugrad.autograd import Function
+from plugrad.autograd.rare import callbacks
 from plugrad.queries import is_storage
 
 _DATA = (Tensor, Size, numpy.ndarray)
@@ -190,6 +191,8 @@ class Variable(metaclass=_VariableMeta):
     >>> isinstance(torch.ones(2), Variable)
     True
     """
+
+    _execution_engine = callbacks.ExecutionEngine()
 
     def __new__(cls, data=None, requires_grad=False, volatile=None):
         if volatile is not None:

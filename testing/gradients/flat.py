@@ -204,11 +204,11 @@ class FlatFunction:
             if leaf.memory is not None:
                 leaf.write(point[leaf.span])
             else:
-                fresh[id(leaf.tensor)] = like(leaf.tensor, point[leaf.span])
+                fresh[id(leaf.tensor)] = like(leaf.tensor, point[leaf.span]).requires_grad_()
         arguments = self.inputs
         if fresh:
             arguments = map_tensors(self.inputs, lambda t: fresh.get(id(t), t))
-        with plugrad.no_grad():
+        with plugrad.enable_grad():  # the function may ask for gradients itself
             results = tensors_in(self.func(*arguments))
         outputs = [results[i] for i in self.outputs]
         return numpy.concatenate([reals(y) for y in outputs] or [numpy.zeros(0)]), [y.dtype for y in outputs]

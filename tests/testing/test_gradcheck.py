@@ -436,3 +436,12 @@ def test_a_function_without_tensors_is_no_pass(result):
     x = torch.ones(2, dtype=torch.float64, requires_grad=True)
     with pytest.raises(TypeError, match="func must return a tensor"):
         torch.autograd.gradcheck(lambda a: result, (x,))
+
+
+def test_a_function_may_ask_for_gradients_itself():
+    x = torch.tensor([0.5, 1.5, 2.0], dtype=torch.float64, requires_grad=True)
+
+    def slope(x):
+        return torch.autograd.grad((x**3).sum(), x, create_graph=True)[0]
+
+    assert torch.autograd.gradcheck(slope, (x,)) and torch.autograd.gradgradcheck(slope, (x * 1,))
