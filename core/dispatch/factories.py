@@ -11,7 +11,7 @@ from plugrad.dispatch import interception, interpreter
 from plugrad.errors import flag
 from plugrad.graph import modes, rare
 from plugrad.tensor.creation import dtype_argument, new, require_grad
-from plugrad.tensor.layouts import factories, strided
+from plugrad.tensor.layouts import strided
 from plugrad.tensor.tensor import Tensor, write_out
 
 
@@ -21,9 +21,7 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, insid
     `inside` is that of `interpreter.apply`.
     """
     if layout is not None and layout is not strided:
-        if out is not None and layout is not out.layout:
-            raise RuntimeError(f"layout {layout} does not match layout of out parameter ({out.layout})")
-        return _of_layout(layout, op)(values, dtype, place, requires_grad, layout)
+        return rare.factory_of_layout(layout, op, out)(values, dtype, place, requires_grad, layout)
     if modes.watched and not inside:
         options = {"dtype": dtype, "device": place, "requires_grad": requires_grad, "out": out}
         return interception.factory(
@@ -52,7 +50,7 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, insid
     if "dtype" in op.index:
         raw[op.index["dtype"]] = None if dtype is None else dtype.numpy
     if "size" in op.index:
-        _check_size(op, raw)
+        rare.check_size(op, raw)
     backend = home.backend
     if backend.symbolic and op.meta_function is not None:
         n = len(op.positional)
@@ -78,28 +76,8 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, insid
     return require_grad(tensor, requires_grad)
 
 
-def _of_layout(given, op):
-    if op.name.startswith("signal_"):
-        raise ValueError(f"{op.names[0]} makes strided tensors only, got layout={given}")
-    if not isinstance(given, type(strided)):
-        raise TypeError(f"{op.name}(): argument 'layout' must be torch.layout, not {type(given).__name__}")
-    if op.name in factories:
-        return factories[op.name]
-    raise NotImplementedError(f"{op.name} makes strided tensors only, got layout={given}; write x.to_sparse() after it")
-
-
 def failed(op, values, raw, error):
     """Return what stands in place of the result of a kernel that raised, else raise the error, or what explains it."""
     if "size" in op.index and op.wrong(values) is None:
-        _check_size(op, list(values))
+        rare.check_size(op, list(values))
     return interpreter.failed(op, _device("cpu").tensor_type(numpy.dtype("float32")), raw, error, values)
-
-
-def _check_size(op, raw):
-    position = op.index["size"]
-    size = raw[position]
-    size = (size,) if isinstance(size, int) else size
-    for n in size:
-        if not isinstance(n, Tensor) and n < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(size)}")
-    raw[position] = tuple(int(n) for n in size)

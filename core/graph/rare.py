@@ -20,7 +20,7 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.gradients_of_roots": "fitting_gradient", "autograd.rare.operands": "check_outs narrow",
     "autograd.rare.fresh_threads": "in_fresh_thread",
     "autograd.rare.data_mistakes": "check_data", "autograd.rare.overwritten": "overwriting",
-    "autograd.rare.progressions": "laid_as",
+    "autograd.rare.factories": "check_size factory_of_layout laid_as",
     "autograd.rare.older_forms": "older_form", "autograd.rare.reshaped": "follow_shape unlock",
-    "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad",
+    "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad warn_of_scalar",
 })  # fmt: skip

@@ -188,11 +188,12 @@ class Description:
     def storage_offset(self) -> int:
         """Return where in its storage the first element is, in elements."""
         storage = self._type.backend.storage(lay_out(self)._data)
-        return (self.data_ptr() - _address(storage)) // self._data.itemsize
+        return (_address(lay_out(self)._data) - _address(storage)) // self._data.itemsize
 
     def data_ptr(self) -> int:
-        """Return the address of the first element."""
-        return _address(lay_out(self)._data)
+        """Return the address of the first element; 0 where there is none."""
+        data = lay_out(self)._data
+        return _address(data) if data.size else 0
 
     def is_contiguous(self, memory_format=None) -> bool:
         """Whether the elements lie in memory in row-major order, or in that of a memory format."""

@@ -25,6 +25,7 @@ from plugrad import (
 from plugrad import bool as bool_
 from plugrad.autograd import Function
 from plugrad.autograd.rare import callbacks
+from plugrad.backends import warn_once
 from plugrad.queries import is_storage
 
 _DATA = (Tensor, Size, numpy.ndarray)
@@ -137,6 +138,11 @@ def set_default_tensor_type(t) -> None:
     torch.float64
     >>> torch.set_default_tensor_type("torch.FloatTensor")
     """
+    warn_once(
+        "set_default_tensor_type",
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+        "torch.set_default_device() as alternatives.",
+    )
     chosen = type_named(t) if isinstance(t, str) else t
     if type(chosen) is not _TypedMeta:
         raise TypeError(f"invalid type object: {t!r}; write torch.FloatTensor or its name")

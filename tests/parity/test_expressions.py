@@ -115,6 +115,11 @@ T.arange(24).reshape(2,3,4).permute(2,0,1).resize_(3,4).stride()
 T.bernoulli(T.ones(2),out=T.zeros(2,dtype=T.int64))
 T.bernoulli(T.ones(2),out=T.zeros(2,dtype=T.bool))
 T.ones(2).bernoulli(1.0)
+T.empty(2,2)[0:0].view(0,1).data_ptr()
+T.empty(0).data_ptr()
+T.empty(2,2)[1:].storage_offset()
+T.empty(3)[3:].is_set_to(T.empty(3)[3:])
+(lambda x: x[1:].is_set_to(x[1:]))(T.ones(3))
 """.strip()
 
 ERRORS = """

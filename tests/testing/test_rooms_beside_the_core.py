@@ -23,6 +23,7 @@ PRIVATE = {
     "plugrad._C -> plugrad.graph.nodes",
     "plugrad.autograd.rare.callbacks -> plugrad.autograd.roots",
     "plugrad.autograd.rare.callbacks -> plugrad.graph.modes",
+    "plugrad.autograd.rare.factories -> plugrad.tensor.layouts",
     "plugrad.subclasses.arrays -> plugrad.devices.device",
     "plugrad.subclasses.arrays -> plugrad.tensor.layouts",
     "plugrad.subclasses.arrays -> plugrad.tensor.overriding",
