@@ -132,11 +132,12 @@ def set_default_tensor_type(t) -> None:
     The class is such as `torch.DoubleTensor`, or its name. `set_default_dtype` and `set_default_device` are preferred.
     Raises TypeError for types of integers.
 
-    >>> import plugrad as torch
-    >>> torch.set_default_tensor_type(torch.DoubleTensor)
-    >>> torch.ones(1).dtype
+    >>> import warnings, plugrad as torch
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     torch.set_default_tensor_type(torch.DoubleTensor)
+    ...     torch.ones(1).dtype
+    ...     torch.set_default_tensor_type("torch.FloatTensor")
     torch.float64
-    >>> torch.set_default_tensor_type("torch.FloatTensor")
     """
     warn_once(
         "set_default_tensor_type",
