@@ -91,7 +91,7 @@ registry.declare_kind("trackers", home="trackers", base="Tracker", named_by="nam
 # What stands beside the core, imported when it is first used; all other names are the registry's.
 _look_up, __dir__ = _lazy_names(globals(), "", {
     "testing": "", "extend": "", "distributions": "", "cpu": "", "library": "", "utils": "", "overrides": "", "_C": "",
-    "formats": "", "trackers": "", "array_api": "", "onnx": "", "cuda": "AcceleratorError OutOfMemoryError",
+    "formats": "", "trackers": "", "fx": "", "array_api": "", "onnx": "", "cuda": "AcceleratorError OutOfMemoryError",
     "amp": "autocast autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_dtype "
     "is_autocast_cache_enabled is_autocast_enabled set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled",
     "serialization": "save load",

@@ -103,8 +103,15 @@ def _are_functorch_transforms_active() -> bool:
     return False
 
 
-class _nn:
-    """Functions of modules."""
+class _Functional(type):
+    """The type of a class that has the functions of `nn.functional`, too."""
+
+    def __getattr__(cls, name):
+        return getattr(plugrad.nn.functional, name)
+
+
+class _nn(metaclass=_Functional):
+    """Functions of modules, and those that graphs show as PyTorch's C++ functions."""
 
     @staticmethod
     def _parse_to(*args, **kwargs) -> tuple:

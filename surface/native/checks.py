@@ -6,6 +6,7 @@ from functools import partial
 
 import plugrad
 from plugrad import Tensor
+from plugrad.overrides import handle_torch_function, has_torch_function
 
 __all__ = [
     "_assert", "_assert_async", "_check", "_check_index", "_check_is_size", "_check_not_implemented",
@@ -50,10 +51,13 @@ def _check_tensor_all_with(error_type, cond, message=None) -> None:
 _check_tensor_all = partial(_check_tensor_all_with, RuntimeError)
 
 
-def _assert(condition, message) -> None:
-    """Raise AssertionError with the message unless the condition holds."""
+def _assert(condition, message):
+    """Raise AssertionError with the message unless the condition holds; a class with overrides is asked."""
+    if type(condition) is not Tensor and has_torch_function((condition,)):
+        return handle_torch_function(_assert, (condition,), condition, message)
     if not condition:
         raise AssertionError(message)
+    return None
 
 
 def _assert_async(input, assert_msg="") -> None:

@@ -13,10 +13,12 @@ import functools
 from plugrad import Tensor, absent
 from plugrad.dispatch import interception
 from plugrad.graph.modes import Exit, Region, mode, region
+from plugrad.tensor.overriding import watch_classes
 
 __all__ = [
     "DisableTorchFunctionSubclass", "TorchDispatchMode", "TorchFunctionMode", "handle_torch_function",
-    "has_torch_function", "is_tensor_like", "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
+    "has_torch_function", "is_tensor_like", "is_tensor_method_or_property", "resolve_name", "watch_classes",
+    "wrap_torch_function",
 ]  # fmt: skip
 
 

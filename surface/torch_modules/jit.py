@@ -37,6 +37,11 @@ class Error(RuntimeError):
 class TracerWarning(Warning):
     """A traced function does not do the same each time that it is called."""
 
+    @classmethod
+    def ignore_lib_warnings(cls) -> None:
+        """Ignore such warnings where they come from libraries."""
+        warnings.filterwarnings("ignore", category=cls, module="torch.(?!jit)")
+
 
 class ScriptModule(nn.Module):
     """A Module whose methods would be compiled; here an ordinary one."""

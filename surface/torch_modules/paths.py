@@ -6,7 +6,7 @@ from __future__ import annotations
 ALIASES = {
     "nn.modules.container": "nn.container", "nn.modules.lazy": "nn.lazy", "nn.modules.module": "nn.module",
     **{name: f"torch_modules.{name}" for name in (
-        "accelerator", "distributed", "futures", "fx", "hub", "jit", "multiprocessing", "profiler",
+        "accelerator", "distributed", "futures", "hub", "jit", "multiprocessing", "profiler",
         "quasirandom", "torch_version", "types", "version",
     )},
     **{f"nn.parallel.{name}": "nn.parallel" for name in ("distributed", "scatter_gather", "comm")},
@@ -15,7 +15,6 @@ ALIASES = {
     "jit.annotations": "torch_modules.jit_annotations", "nn.attention.flex_attention": "torch_modules.flex_attention",
     "profiler.profiler": "torch_modules.profiler",
     "autograd.profiler": "torch_modules.profiler", "autograd.profiler_util": "torch_modules.profiler_events",
-    "fx._symbolic_trace": "torch_modules.fx",
     "__config__": "torch_modules.config", "__future__": "torch_modules.future",
     "_jit_internal": "torch_modules.jit", "_six": "torch_modules.utils", "_utils": "torch_modules.utils",
     "nn._reduction": "torch_modules.reduction", "nn.modules.utils": "torch_modules.utils",

@@ -86,6 +86,7 @@ PRIVATE = {
     "plugrad.random.forks -> plugrad.interrupts",
     "plugrad.random.forks -> plugrad.tensor.random",
     "plugrad.overrides -> plugrad.graph.modes",
+    "plugrad.overrides -> plugrad.tensor.overriding",
     "plugrad.process_state.settings -> plugrad.devices.device",
     "plugrad.process_state.settings -> plugrad.graph.modes",
     "plugrad.process_state.settings -> plugrad.tensor.random",
