@@ -7,13 +7,13 @@ import copy
 from plugrad import nn
 from plugrad.fx._symbolic_trace import symbolic_trace
 from plugrad.fx.graph_module import GraphModule
-from plugrad.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
+from plugrad.nn.utils import fusion
 
 __all__ = ["fuse", "remove_dropout"]
 
 _FUSED = {
-    nn.Conv1d: (nn.BatchNorm1d, fuse_conv_bn_eval), nn.Conv2d: (nn.BatchNorm2d, fuse_conv_bn_eval),
-    nn.Conv3d: (nn.BatchNorm3d, fuse_conv_bn_eval), nn.Linear: (nn.BatchNorm1d, fuse_linear_bn_eval),
+    nn.Conv1d: (nn.BatchNorm1d, fusion.fuse_conv_bn_eval), nn.Conv2d: (nn.BatchNorm2d, fusion.fuse_conv_bn_eval),
+    nn.Conv3d: (nn.BatchNorm3d, fusion.fuse_conv_bn_eval), nn.Linear: (nn.BatchNorm1d, fusion.fuse_linear_bn_eval),
 }  # fmt: skip
 
 
