@@ -121,7 +121,7 @@ class DistributedDataParallel(Module):
         device_ids, output_device, dim: as in DataParallel, for one device at most.
         options: those of PyTorch that concern how processes exchange gradients have no effect with one.
 
-    Raises NotImplementedError when there are more processes: in a process group, or by the variable WORLD_SIZE.
+    Raises NotImplementedError when there are more processes, by the variable WORLD_SIZE.
 
     >>> import plugrad as torch
     >>> list(torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1)).state_dict())
@@ -134,9 +134,10 @@ class DistributedDataParallel(Module):
         if unknown:
             raise TypeError(f"DistributedDataParallel() got an unexpected keyword argument {min(unknown)!r}")
         world = os.environ.get("WORLD_SIZE", "1")
-        if process_group is not None or world != "1":
+        alone = process_group is None or getattr(process_group, "size", int)() == 1
+        if not alone or world != "1":
             raise NotImplementedError(
-                "DistributedDataParallel can't exchange gradients between processes: plugrad has no process groups "
+                "DistributedDataParallel can't exchange gradients between processes: groups have one process here "
                 f"(WORLD_SIZE is {world}). Start one process, or average the gradients yourself after backward()"
             )
         if not any(parameter.requires_grad for parameter in module.parameters()):
