@@ -13,7 +13,7 @@ def disabled(func, types, args=(), kwargs=None):
 
 
 def watch_classes(dispatches=False) -> None:
-    """Note that a tensor of an overriding class exists: from now on composite ops ask for overrides, too.
+    """Have composite ops ask for overrides from now on: a class with some exists.
 
     `dispatches` says that it is one of those that have a `__torch_dispatch__`.
     """
