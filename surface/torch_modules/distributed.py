@@ -21,8 +21,8 @@ _BACKENDS = ("gloo", "mpi", "nccl", "ucc", "xccl")
 
 
 def is_available() -> bool:
-    """Always True: there are groups of one process."""
-    return True
+    """Whether there is a group: no other process could be reached before, and none is now."""
+    return is_initialized()
 
 
 is_gloo_available = is_available

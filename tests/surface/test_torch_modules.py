@@ -153,7 +153,7 @@ def test_names_without_counterpart_say_so_when_they_are_used(name):
 
 def test_what_programs_ask_before_they_use_it():
     distributed = plugrad.distributed
-    assert distributed.is_available() and not distributed.is_initialized() and distributed.ReduceOp.SUM is not None
+    assert not distributed.is_available() and not distributed.is_initialized() and distributed.ReduceOp.SUM is not None
     assert not distributed.rpc.is_available() and distributed.group.WORLD is None
     assert not plugrad.onnx.is_in_onnx_export() and not plugrad.fx._symbolic_trace.is_fx_tracing()
 
