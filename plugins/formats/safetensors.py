@@ -12,7 +12,7 @@ import numpy
 
 from plugrad.extend import collect, hookimpl
 from plugrad.formats import CheckpointError, Format, Options, Placer, Source, damaged, dtype_of, shown
-from plugrad.formats.writing import named_arrays
+from plugrad.formats.writing import as_bytes, named_arrays, parts_of, write_shards
 from plugrad.serialization.description import DTYPES
 
 _LIMIT = 100_000_000  # bytes of a header, as the safetensors package has it
@@ -58,11 +58,7 @@ class SafeTensors(Format):
         if sys.byteorder != "little":
             raise NotImplementedError("safetensors files are little-endian, and this machine is not")
         arrays = named_arrays(obj, "a safetensors file")
-        for name, array in arrays.items():
-            if array.dtype.name not in _CODES:
-                raise TypeError(f"a safetensors file holds no {array.dtype}, of which {name!r} is")
-            if name == "__metadata__":
-                raise TypeError("a safetensors file holds no tensor with the name '__metadata__'")
+        _refuse(arrays)
         # Large elements first: each then begins at a multiple of its size, and can be mapped.
         names, places, end = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name)), {}, 0
         for name in names:
@@ -82,6 +78,15 @@ class SafeTensors(Format):
             array = numpy.ascontiguousarray(arrays[name], arrays[name].dtype.newbyteorder("="))
             file.write(array.reshape(-1).view(numpy.uint8))
 
+    def save_shards(self, obj, path, max_shard_size):
+        """Write several files and the index of them, as Hugging Face's libraries do; one file where that is enough."""
+        arrays = named_arrays(obj, "a safetensors file")
+        sizes = {name: array.nbytes for name, array in arrays.items()}
+        groups = parts_of(sizes, as_bytes(max_shard_size))
+        _refuse(arrays)
+        parts = [{name: obj[name] for name in group} for group in groups]
+        write_shards(path, ".safetensors", parts, sum(sizes.values()), self.save)
+
     def describe(self, source):
         """Return names, dtypes and shapes, and the metadata."""
         if _is_index(source):
@@ -96,6 +101,14 @@ class SafeTensors(Format):
             for name, (element, shape, _, _) in entries.items()
         ]
         return {"tensors": rows, "metadata": metadata}
+
+
+def _refuse(arrays) -> None:
+    for name, array in arrays.items():
+        if array.dtype.name not in _CODES:
+            raise TypeError(f"a safetensors file holds no {array.dtype}, of which {name!r} is")
+        if name == "__metadata__":
+            raise TypeError("a safetensors file holds no tensor with the name '__metadata__'")
 
 
 def _length(head) -> int:

@@ -81,6 +81,10 @@ class Format:
         """Write an object to a file that is open for writing; TypeError for what the format can't hold."""
         raise NotImplementedError(f"the format {self.name!r} can't be written here, only read")
 
+    def save_shards(self, obj, path, max_shard_size) -> None:
+        """Write an object as several files of at most so many bytes, and what leads to them."""
+        raise NotImplementedError(f"the format {self.name!r} is written to one file: leave max_shard_size out")
+
     def describe(self, source: Source) -> dict:
         """Return what the file says of itself: "tensors", a list of dicts with name, shape, dtype and bytes..."""
         raise NotImplementedError(f"the format {self.name!r} does not describe its files: load it")

@@ -17,6 +17,7 @@ from functools import cached_property
 
 import numpy
 
+from plugrad.formats.checksums import crc32
 from plugrad.formats.errors import CheckpointError, damaged
 
 _CHUNK = 1 << 20
@@ -208,7 +209,7 @@ class Members:
             self.source.file.seek(info.header_offset + 26)  # the lengths of name and extra field in that header
             start = info.header_offset + 30 + sum(struct.unpack("<HH", self.source.file.read(4)))
             data = self.source.array(start, info.file_size, name, mapped)
-            if verify and self.has_checksums and zlib.crc32(data) != info.CRC:
+            if verify and self.has_checksums and crc32(data) != info.CRC:
                 raise damaged(name, "its checksum is wrong")
         return data
 

@@ -10,6 +10,10 @@ from collections.abc import Mapping
 import numpy
 
 from plugrad import Tensor, device, strided
+from plugrad.formats.shards import as_bytes, parts_of
+from plugrad.formats.shards import write as write_shards
+
+__all__ = ["Memory", "aligned_member", "as_bytes", "named_arrays", "parts_of", "write_shards"]
 
 _NUMERIC = "biufc"  # the kinds of NumPy's dtypes that .npy files hold
 

@@ -63,6 +63,7 @@ def save(
     _disable_byteorder_record=False,
     *,
     format=None,
+    max_shard_size=None,
 ) -> None:
     """Write an object to a file: `save(model.state_dict(), "model.pt")`.
 
@@ -73,6 +74,8 @@ def save(
         _use_new_zipfile_serialization, _disable_byteorder_record: PyTorch's, without meaning here.
         format: "torch" writes a file that PyTorch loads; "safetensors" and "npz" hold dicts of tensors; others come
             from plugins, see `plugrad.formats`. None is plugrad's own.
+        max_shard_size: bytes, or a text such as "5GB": with format="safetensors", what is larger goes into several
+            files `NAME-00001-of-00003.safetensors` and an index of them, `NAME.safetensors.index.json`.
 
     Raises RuntimeError for tensors that were computed from others inside pickled objects, TypeError for what a format
     can't hold, ValueError for a format that is not there, and what pickle raises.
@@ -85,6 +88,11 @@ def save(
     {'weight': tensor([1., 1.]), 'epoch': 3}
     """
     raise_failed()
+    if max_shard_size is not None:
+        if hasattr(f, "write"):
+            raise ValueError("max_shard_size writes several files: pass a path, not an open file")
+        formats.get(format or "plugrad").save_shards(obj, os.fspath(f), max_shard_size)
+        return
     if format is None or format == "plugrad":
         writer = Writer(pickle_module, pickle_protocol)
         write = functools.partial(writer.write, header=writer.header(obj))

@@ -1,7 +1,11 @@
 """Saving: the old file stays whole until the new one is, whatever happens; in the background as well."""
 
+import errno
+import io
+import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 
@@ -191,3 +195,63 @@ def test_a_format_that_takes_half_a_file_fails_its_checks():
     finally:
         del Lines.samples
         plugrad.extend.unregister(Lines)
+
+
+# ------------------------------------------------------------------------------------------------ several files
+
+
+def state(scale=1.0):
+    return {name: plugrad.full((n,), scale * n) for name, n in {"a": 30, "b": 20, "c": 100, "d": 1}.items()}
+
+
+def loads(path, expected):
+    loaded = plugrad.load(path)
+    return [*loaded] == [*expected] and all(plugrad.equal(loaded[name], value) for name, value in expected.items())
+
+
+def test_several_files_of_a_size_and_their_index(tmp_path):
+    path, index = tmp_path / "model.safetensors", tmp_path / "model.safetensors.index.json"
+    plugrad.save(state(), path, format="safetensors")
+    plugrad.save(state(), path, format="safetensors", max_shard_size="0.2kB")
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        *(f"model-0000{n}-of-00003.safetensors" for n in (1, 2, 3)), "model.safetensors.index.json",
+    ]  # fmt: skip
+    described = json.loads(index.read_text())
+    assert described["metadata"] == {"total_size": 604} and loads(index, state())
+    assert described["weight_map"] == {
+        name: f"model-0000{n}-of-00003.safetensors" for name, n in {"a": 1, "b": 1, "c": 2, "d": 3}.items()
+    }
+    plugrad.save(state(2.0), index, format="safetensors", max_shard_size=200)
+    assert loads(index, state(2.0)) and len([*tmp_path.iterdir()]) == 4
+    plugrad.save(state(3.0), path, format="safetensors", max_shard_size="1GB")
+    assert [*tmp_path.iterdir()] == [path] and loads(path, state(3.0))
+
+
+@pytest.mark.parametrize("failing", range(4))
+def test_files_that_are_not_all_written_leave_the_old_ones(failing, tmp_path, monkeypatch):
+    path, index = tmp_path / "model.safetensors", tmp_path / "model.safetensors.index.json"
+    plugrad.save(state(), path, format="safetensors", max_shard_size=200)
+    before = sorted(file.name for file in tmp_path.iterdir())
+    done = iter(range(10))
+
+    def flush(number):
+        if next(done) == failing:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", lambda number: None if stat.S_ISDIR(os.fstat(number).st_mode) else flush(number))
+    with pytest.raises(OSError, match="No space left"):
+        plugrad.save(state(2.0), path, format="safetensors", max_shard_size=200)
+    assert sorted(file.name for file in tmp_path.iterdir()) == before and loads(index, state())
+
+
+def test_sizes_and_formats_that_files_can_not_have(tmp_path):
+    for size in ("5 apples", 0, -1, 1.5, True, "", "-5GB"):
+        with pytest.raises(ValueError, match="max_shard_size is a number of bytes"):
+            plugrad.save(state(), tmp_path / "x.safetensors", format="safetensors", max_shard_size=size)
+    with pytest.raises(NotImplementedError, match="'torch' is written to one file"):
+        plugrad.save(state(), tmp_path / "x.pt", format="torch", max_shard_size=10)
+    with pytest.raises(ValueError, match="pass a path"):
+        plugrad.save(state(), io.BytesIO(), format="safetensors", max_shard_size=10)
+    with pytest.raises(TypeError, match="'z' is int"):
+        plugrad.save({**state(), "z": 1}, tmp_path / "x.safetensors", format="safetensors", max_shard_size=10)
+    assert not [*tmp_path.iterdir()]

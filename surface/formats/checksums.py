@@ -1,0 +1,69 @@
+"""The checksum of zip files, CRC-32, of much memory at once: its pieces are computed in threads and put together."""
+
+from __future__ import annotations
+
+import os
+import threading
+import zlib
+
+PIECE = 1 << 20  # bytes for which a thread is worth its start
+_MOST = 4
+_POLYNOMIAL = 0xEDB88320  # its coefficients, that of the highest power last
+_ONE = 1 << 31
+
+
+def crc32(data) -> int:
+    """Return the CRC-32 of an array of uint8, in as many threads as there are processors, up to four.
+
+    >>> import numpy
+    >>> data = numpy.arange(5 * PIECE // 2).astype(numpy.uint8)
+    >>> crc32(data) == zlib.crc32(data)
+    True
+    """
+    count = min(_MOST, _processors(), len(data) // PIECE)
+    if count < 2:
+        return zlib.crc32(data)
+    step = -(-len(data) // count)
+    pieces = [data[start : start + step] for start in range(0, len(data), step)]
+    sums = [0] * count
+
+    def add(number):
+        sums[number] = zlib.crc32(pieces[number])
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(1, count)]
+    for thread in threads:
+        thread.start()
+    try:
+        add(0)
+    finally:
+        for thread in threads:
+            thread.join()
+    total = sums[0]
+    for piece, own in zip(pieces[1:], sums[1:]):
+        total = _times(_shift(len(piece)), total) ^ own
+    return total
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _times(a, b) -> int:
+    """Return the product of two polynomials over the integers modulo 2, modulo that of the checksum."""
+    product = 0
+    while a:
+        if a & _ONE:
+            product ^= b
+        a = a << 1 & 0xFFFFFFFF
+        b = b >> 1 ^ (_POLYNOMIAL if b & 1 else 0)
+    return product
+
+
+def _shift(size) -> int:
+    """Return the power of x by which a checksum is multiplied when so many bytes of zeros follow."""
+    power, square = _ONE, _ONE >> 8
+    while size:
+        if size & 1:
+            power = _times(square, power)
+        square, size = _times(square, square), size >> 1
+    return power
