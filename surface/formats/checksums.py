@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import zlib
 
-PIECE = 1 << 20  # bytes for which a thread is worth its start
+PIECE = 1 << 22  # bytes for which a thread is worth its start
 _MOST = 4
 _POLYNOMIAL = 0xEDB88320  # its coefficients, that of the highest power last
 _ONE = 1 << 31
@@ -59,6 +60,7 @@ def _times(a, b) -> int:
     return product
 
 
+@functools.lru_cache(16)
 def _shift(size) -> int:
     """Return the power of x by which a checksum is multiplied when so many bytes of zeros follow."""
     power, square = _ONE, _ONE >> 8

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import gzip
 import json
 import os
+import sys
 import threading
 import time
 
@@ -85,12 +87,10 @@ def schedule(*, wait, warmup, active, repeat=0, skip_first=0, skip_first_wait=0)
 
 def tensorboard_trace_handler(dir_name, worker_name=None, use_gzip=False):
     """Return a function for `on_trace_ready` that writes a Chrome trace into a folder."""
-    if use_gzip:
-        raise NotImplementedError("traces are written as plain JSON: leave use_gzip out")
     os.makedirs(dir_name, exist_ok=True)
 
     def handler(prof) -> None:
-        name = f"{worker_name or f'plugrad_{os.getpid()}'}.{time.time_ns()}.pt.trace.json"
+        name = f"{worker_name or f'plugrad_{os.getpid()}'}.{time.time_ns()}.pt.trace.json{'.gz' if use_gzip else ''}"
         prof.export_chrome_trace(os.path.join(dir_name, name))
 
     return handler
@@ -125,10 +125,11 @@ class profile(contextlib.ContextDecorator):
         on_trace_ready: called with the profile after the last kept step of a cycle, or at the end.
         record_shapes: whether to keep the shapes of inputs.
         profile_memory: whether to keep the bytes of results.
+        with_stack: whether to keep the program's calls that lead to each; it makes everything slower.
         acc_events: whether to keep the events of all cycles.
         enabled: False makes it do nothing.
 
-    `with_stack`, `with_flops`, `with_modules`, `use_cuda` and the like are accepted, and add nothing.
+    `with_flops`, `with_modules`, `use_cuda` and the like are accepted, and add nothing.
 
     >>> import plugrad as torch
     >>> with torch.profiler.profile() as prof:
@@ -148,6 +149,7 @@ class profile(contextlib.ContextDecorator):
         self.activities = {ProfilerActivity.CPU} if isinstance(activities, bool) else set(activities or ())
         self.schedule, self.on_trace_ready = schedule, on_trace_ready
         self.record_shapes, self.profile_memory, self.acc_events = record_shapes, profile_memory, acc_events
+        self.with_stack = with_stack
         self.step_num, self._events, self._observer = 0, [], _Observer(self)
         self._here, self._observing = threading.local(), False
         self.current_action = self._planned()
@@ -162,7 +164,8 @@ class profile(contextlib.ContextDecorator):
 
     def _open(self, name, what, inputs=()):
         shapes = _shapes(inputs) if self.record_shapes else []
-        self._stack().append((what, FunctionEvent(name, threading.get_ident(), shapes, time.perf_counter_ns())))
+        calls = _calls() if self.with_stack else []
+        self._stack().append((what, FunctionEvent(name, threading.get_ident(), shapes, time.perf_counter_ns(), calls)))
 
     def _close(self, what, result=()):
         stack, end = self._stack(), time.perf_counter_ns()
@@ -235,8 +238,11 @@ class profile(contextlib.ContextDecorator):
         return self.events()
 
     def key_averages(self, group_by_input_shape=False, group_by_stack_n=0) -> EventList:
-        """Return sums by name, on request by name and shapes of inputs; `.table()` of it is a text."""
-        return self.events().key_averages(group_by_input_shape)
+        """Return sums by name; on request by shapes of inputs, and by so many of the innermost calls, as well.
+
+        `.table()` of it is a text.
+        """
+        return self.events().key_averages(group_by_input_shape, group_by_stack_n)
 
     def total_average(self):
         """Return the sum of everything."""
@@ -254,14 +260,25 @@ class profile(contextlib.ContextDecorator):
     __str__ = table
 
     def export_chrome_trace(self, path) -> None:
-        """Write what was observed as a trace for Chrome's `chrome://tracing` or Perfetto."""
+        """Write what was observed as a trace for Chrome's `chrome://tracing` or Perfetto; "....gz" is compressed."""
         rows = [event.chrome() for event in self.events()]
-        with open(path, "w") as file:
+        opened = gzip.open if str(path).endswith(".gz") else open
+        with opened(path, "wt", encoding="utf-8") as file:
             json.dump({"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": rows}, file)
 
     def export_stacks(self, path, metric="self_cpu_time_total") -> None:
-        """Raise NotImplementedError: stacks of Python are not observed; `python -m cProfile` does that."""
-        raise NotImplementedError("the profile keeps no stacks of Python's calls; `python -m cProfile` does")
+        """Write a line for each stack of calls, "outer;inner;op TIME", in microseconds, as flame graphs are drawn from.
+
+        Needs `with_stack`; `metric` is "self_cpu_time_total" or another attribute of events.
+        """
+        if not self.with_stack:
+            raise ValueError("there are no stacks to write: begin the profile with with_stack=True")
+        times: dict = {}
+        for event in self.events():
+            line = ";".join(call.replace(" ", "_").replace(";", ",") for call in [*event.stack[::-1], event.name])
+            times[line] = times.get(line, 0) + getattr(event, metric)
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(f"{line} {int(total)}\n" for line, total in times.items() if int(total) > 0)
 
     def add_metadata(self, key, value) -> None:
         """Accepted: traces hold ops alone."""
@@ -294,6 +311,17 @@ class record_function(contextlib.ContextDecorator):
         for one in profiles:
             if one._observing:
                 one._close(what)
+
+
+def _calls() -> list[str]:
+    """Return the program's own calls, "FILE(LINE): FUNCTION", the innermost first, without those in plugrad."""
+    frame, calls = sys._getframe(2), []
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] != "plugrad":
+            code = frame.f_code
+            calls.append(f"{code.co_filename}({frame.f_lineno}): {code.co_name}")
+        frame = frame.f_back
+    return calls
 
 
 def _shapes(inputs) -> list:

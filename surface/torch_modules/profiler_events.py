@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg"]
 
 
-class FunctionEvent:
+class Interval(NamedTuple):
+    """A range of time, in microseconds."""
+
+    start: float
+    end: float
+
+    def elapsed_us(self) -> float:
+        """Return how long it is."""
+        return self.end - self.start
+
+
+class _Times:
+    """The times of an event, or of a sum of them, as texts."""
+
+    cpu_time_str = property(lambda self: _time(self.cpu_time), doc="The mean time of one.")
+    cpu_time_total_str = property(lambda self: _time(self.cpu_time_total), doc="The time of all.")
+    self_cpu_time_total_str = property(lambda self: _time(self.self_cpu_time_total), doc="The time without others.")
+
+
+class FunctionEvent(_Times):
     """One range of time: a call of an op, its backward, or what `record_function` names. Times are in microseconds."""
 
-    def __init__(self, name, thread, input_shapes, start_ns):
+    def __init__(self, name, thread, input_shapes, start_ns, stack=()):
+        self.stack = list(stack)
         self.name = self.key = name
         self.thread, self.input_shapes, self.start_ns, self.end_ns = thread, input_shapes, start_ns, start_ns
         self.cpu_children, self.cpu_parent, self.count, self.cpu_memory_usage = [], None, 1, 0
@@ -30,6 +52,11 @@ class FunctionEvent:
     cpu_time = cpu_time_total
 
     @property
+    def time_range(self) -> Interval:
+        """When it began and ended, in microseconds of a clock of its own."""
+        return Interval(self.start_ns / 1000, self.end_ns / 1000)
+
+    @property
     def self_cpu_time_total(self) -> float:
         """The time that is not that of ranges in it."""
         return self.cpu_time_total - sum(event.cpu_time_total for event in self.cpu_children)
@@ -43,18 +70,19 @@ class FunctionEvent:
         """Return the event as Chrome's traces have it."""
         return {
             "name": self.name, "ph": "X", "cat": "cpu_op", "ts": self.start_ns / 1000, "dur": self.cpu_time_total,
-            "pid": 0, "tid": self.thread, "args": {"Input Dims": self.input_shapes},
+            "pid": 0, "tid": self.thread,
+            "args": {"Input Dims": self.input_shapes} | ({"Call stack": ";".join(self.stack)} if self.stack else {}),
         }  # fmt: skip
 
     def __repr__(self):
         return f"<FunctionEvent name={self.name} cpu_time={_time(self.cpu_time_total)} thread={self.thread}>"
 
 
-class FunctionEventAvg:
+class FunctionEventAvg(_Times):
     """The sums of events of one name."""
 
-    def __init__(self, key, input_shapes=()):
-        self.key, self.input_shapes, self.count = key, input_shapes, 0
+    def __init__(self, key, input_shapes=(), stack=()):
+        self.key, self.input_shapes, self.stack, self.count = key, input_shapes, list(stack), 0
         self.cpu_time_total = self.self_cpu_time_total = 0.0
         self.cpu_memory_usage = self.self_cpu_memory_usage = 0
 
@@ -84,11 +112,12 @@ class EventList(list):
     """A list of events, or of their sums."""
 
     def key_averages(self, group_by_input_shapes=False, group_by_stack_n=0) -> EventList:
-        """Return sums by name, on request by name and shapes of inputs."""
+        """Return sums by name; on request by shapes of inputs, and by so many of the innermost calls, as well."""
         sums: dict = {}
         for event in self:
-            shapes = event.input_shapes if group_by_input_shapes else ""
-            sums.setdefault((event.key, str(shapes)), FunctionEventAvg(event.key, shapes)).add(event)
+            shapes, stack = event.input_shapes if group_by_input_shapes else "", event.stack[:group_by_stack_n]
+            key = event.key, str(shapes), tuple(stack)
+            sums.setdefault(key, FunctionEventAvg(event.key, shapes, stack)).add(event)
         return EventList(sums.values())
 
     def total_average(self) -> FunctionEventAvg:
@@ -123,9 +152,10 @@ class EventList(list):
         memory = any(event.cpu_memory_usage for event in self)
         shapes = any(event.input_shapes for event in self)
         titles = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls"]
-        titles += ["CPU Mem", "Self CPU Mem"] * memory + ["Input Shapes"] * shapes
+        stacks = max_src_column_width if any(event.stack for event in self) else 0
+        titles += ["CPU Mem", "Self CPU Mem"] * memory + ["Input Shapes"] * shapes + ["Source Location"] * (stacks > 0)
         shown = rows if row_limit < 0 else rows[:row_limit]
-        cells = [titles, *(_cells(event, total, memory, shapes) for event in shown)]
+        cells = [titles, *(_cells(event, total, memory, shapes, stacks) for event in shown)]
         widths = [max(len(row[column]) for row in cells) for column in range(len(titles))]
         widths[0] = min(widths[0], max_name_column_width)
         rule = "  ".join("-" * width for width in widths)
@@ -136,14 +166,15 @@ class EventList(list):
     __str__ = table
 
 
-def _cells(event, total, memory, shapes) -> list[str]:
+def _cells(event, total, memory, shapes, stacks) -> list[str]:
     cells = [
         event.key, f"{100 * event.self_cpu_time_total / total:.2f}%", _time(event.self_cpu_time_total),
         f"{100 * event.cpu_time_total / total:.2f}%", _time(event.cpu_time_total),
         _time(event.cpu_time_total / event.count), str(event.count),
     ]  # fmt: skip
     cells += [_memory(event.cpu_memory_usage), _memory(event.self_cpu_memory_usage)] if memory else []
-    return [*cells, str(event.input_shapes)] if shapes else cells
+    cells += [str(event.input_shapes)] if shapes else []
+    return [*cells, event.stack[0][-stacks:] if event.stack else ""] if stacks else cells
 
 
 def _time(microseconds) -> str:

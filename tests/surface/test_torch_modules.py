@@ -1,5 +1,6 @@
 """PyTorch's module paths and the modules that programs merely touch: profiler, jit, hub, what refuses and why."""
 
+import gzip
 import importlib
 import io
 import json
@@ -251,6 +252,33 @@ def test_a_schedule_keeps_the_active_steps():
             plugrad.ones(1).exp()
             prof.step()
     assert ready == [(5, 4), (9, 4)]
+
+
+def test_a_profile_knows_which_calls_led_to_an_op(tmp_path):
+    def inner(x):
+        return x * 2
+
+    def outer(x):
+        return inner(x) + inner(x)
+
+    with plugrad.profiler.profile(with_stack=True) as prof:
+        outer(plugrad.ones(3))
+    mul = next(event for event in prof.events() if event.name == "aten::mul")
+    assert [call.rpartition(" ")[2] for call in mul.stack[:2]] == ["inner", "outer"] and __file__ in mul.stack[0]
+    assert mul.time_range.elapsed_us() == pytest.approx(mul.cpu_time_total, abs=1e-3) and mul.cpu_time_str.endswith("s")
+    counts = {event.stack[0].rpartition(" ")[2]: event.count for event in prof.key_averages(group_by_stack_n=1)
+              if event.key == "aten::mul"}  # fmt: skip
+    assert counts == {"inner": 2} and "inner" in prof.key_averages(group_by_stack_n=1).table()
+    mul.end_ns = mul.start_ns + 10**9
+    prof.export_stacks(tmp_path / "stacks.txt")
+    lines = [line.rsplit(" ", 1) for line in (tmp_path / "stacks.txt").read_text().splitlines()]
+    ((path, microseconds),) = [line for line in lines if line[0].endswith("_inner;aten::mul")]
+    assert int(microseconds) >= 10**6 and "_outer;" in path
+    prof.export_chrome_trace(tmp_path / "trace.json.gz")
+    with gzip.open(tmp_path / "trace.json.gz", "rt") as file:
+        assert any("inner" in row["args"]["Call stack"] for row in json.load(file)["traceEvents"])
+    with plugrad.profiler.profile() as prof, pytest.raises(ValueError, match="with_stack=True"):
+        prof.export_stacks(tmp_path / "stacks.txt")
 
 
 def test_ops_that_raise_and_profiles_that_are_off():
