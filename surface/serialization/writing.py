@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import pickle
 import sys
 import zipfile
 from collections import OrderedDict
@@ -25,6 +26,8 @@ from plugrad.serialization.description import (
     is_slice,
 )
 
+_REFUSALS = (pickle.PicklingError, TypeError, AttributeError)  # of what can't be pickled
+
 
 class Writer:
     """Turns an object into a JSON tree, and collects the tensors and the objects that are not data."""
@@ -42,7 +45,10 @@ class Writer:
         """Return the description of the whole file."""
         root = self.tree(obj)
         if self.objects:
-            self.pickled = self._pickle_objects()
+            try:
+                self.pickled = self._pickle_objects()
+            except _REFUSALS as error:
+                raise self._refused(obj, error) from error
         self.memory.settle()
         used = {p.distribution: p.version for p in registry.plugins.values() if p.status == "loaded" and not p.builtin}
         return {
@@ -132,7 +138,7 @@ class Writer:
             self.memory.place(entry, array, backend)
         return number
 
-    def _pickle_objects(self) -> bytes:
+    def _pickle_objects(self, objects=None) -> bytes:
         number = self._number_in_pickle
 
         class Pickler(self.pickle.Pickler):  # since Python 3.13 the method can't be set on an instance
@@ -140,8 +146,20 @@ class Writer:
                 return number(value)
 
         buffer = io.BytesIO()
-        Pickler(buffer, self.protocol).dump(self.objects)
+        Pickler(buffer, self.protocol).dump(self.objects if objects is None else objects)
         return buffer.getvalue()
+
+    def _refused(self, obj, error):
+        """Return the error of the pickle machine with the place of what it refuses."""
+        for each in self.objects:
+            try:
+                self._pickle_objects([each])
+            except _REFUSALS:
+                path = _path_of(each, obj)
+                where = f"the object at {path!r}" if path else "the object"
+                message = f"can't save {where}, of type {_class_name(type(each))}, which is no data: {error}"
+                return (type(error) if type(error) in _REFUSALS else RuntimeError)(message)
+        return error
 
     def _number_in_pickle(self, value):
         """Return the number under which a tensor is data of the file, or None for what is pickled as a whole."""
@@ -150,6 +168,24 @@ class Writer:
         if id(value) not in self.numbers and attributes_of(value):  # of any class: the list of objects is closed now
             return None
         return self.number(value)
+
+
+def _path_of(wanted, obj) -> str:
+    """Return the keys that lead to an object in nested containers, such as "model.0._extra_state"; "" for itself."""
+    pending, seen = [(obj, "")], set()
+    while pending:
+        value, path = pending.pop()
+        if value is wanted:
+            return path
+        items = value.items() if isinstance(value, dict) else enumerate(value) if _is_list(value) else ()
+        if id(value) not in seen:
+            seen.add(id(value))
+            pending += [(item, f"{path}.{key}" if path else str(key)) for key, item in items]
+    return ""
+
+
+def _is_list(value) -> bool:
+    return isinstance(value, (list, tuple, set))
 
 
 def attributes_of(tensor) -> dict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import importlib.util
@@ -133,7 +134,7 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True) -> None:
         url: of the file.
         dst: where it is put.
         hash_prefix: the first digits of the SHA-256 sum that it must have.
-        progress: accepted; nothing is shown.
+        progress: whether to show a bar; one is shown on a terminal only.
 
     Raises RuntimeError where the sum is another one, and what `urllib` raises.
     """
@@ -141,13 +142,24 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True) -> None:
     with tempfile.NamedTemporaryFile(dir=folder, suffix=".partial", delete=False) as file:
         try:
             with urllib.request.urlopen(urllib.request.Request(url, headers={"User-Agent": "plugrad.hub"})) as source:
-                shutil.copyfileobj(source, file)
+                with _watched(source, os.path.basename(dst), progress) as content:
+                    shutil.copyfileobj(content, file)
             file.flush()
             _check_sum(file.name, hash_prefix)
             os.replace(file.name, os.path.expanduser(dst))
         except BaseException:
             os.unlink(file.name)
             raise
+
+
+def _watched(source, name, progress):
+    """Return a context that gives a file to read from, with a bar on stderr if that is a terminal."""
+    if not progress or not sys.stderr.isatty():
+        return contextlib.nullcontext(source)
+    rich = importlib.import_module("rich.progress")
+    console = importlib.import_module("rich.console").Console(stderr=True)
+    size = int(source.headers.get("Content-Length") or 0)
+    return rich.wrap_file(source, total=size, description=name, console=console, transient=True)
 
 
 def _check_sum(path, prefix) -> None:

@@ -29,6 +29,10 @@ from support import checkpoints
 plugrad.load(io.BytesIO(checkpoints.written([plugrad.ones(3)])))  # what loading imports is there now
 for name in plugrad.formats.names():
     plugrad.formats.get(name)
+try:
+    plugrad.load(io.BytesIO(b"of no format: each is asked"))
+except plugrad.serialization.CheckpointError:
+    pass
 plugrad.set_rng_state(plugrad.get_rng_state())
 files = {**checkpoints.hostile(), **checkpoints.archives()}
 states = {name: numpy.frombuffer(content, numpy.uint8).copy() for name, content in checkpoints.pickles().items()}

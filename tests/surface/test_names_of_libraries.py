@@ -1,6 +1,7 @@
 """What libraries import from PyTorch beside its documented names, and rooms that only they use."""
 
 import hashlib
+import io
 import sys
 import threading
 
@@ -371,3 +372,22 @@ def test_weights_by_url_may_be_pytorch_s_and_run_nothing(tmp_path, torch):
     assert state["w"].tolist() == [0.0, 1.0, 2.0]
     with pytest.raises(plugrad.serialization.CheckpointError):
         hub.load_state_dict_from_url(bad.as_uri(), model_dir=str(tmp_path / "cache"), progress=False)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_download_shows_a_bar_on_a_terminal_only(terminal, tmp_path, monkeypatch):
+    class Stream(io.StringIO):
+        def isatty(self):
+            return terminal
+
+    source, there = tmp_path / "weights.bin", tmp_path / "there.bin"
+    source.write_bytes(bytes(range(256)) * 1000)
+    shown = Stream()
+    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setenv("TERM", "xterm")
+    for progress in (True, False):
+        hub.download_url_to_file(source.as_uri(), str(there), progress=progress)
+        assert there.read_bytes() == source.read_bytes()
+        assert ("there.bin" in shown.getvalue()) == (terminal and progress)
+        shown.seek(0)
+        shown.truncate()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import pickle
 import types
 import zipfile
@@ -306,3 +307,17 @@ def test_picklers_whose_instances_are_closed():
     module = types.SimpleNamespace(Pickler=closed(pickle.Pickler), Unpickler=closed(pickle.Unpickler))
     file = written(Net(), pickle_module=module)
     assert torch.load(file, weights_only=False, pickle_module=module).notes == {"epoch": 3}
+
+
+@pytest.mark.parametrize("form", [None, "torch"])
+def test_what_can_not_be_encoded_is_refused_with_its_place(form, tmp_path):
+    class Odd(torch.nn.Module):
+        def get_extra_state(self):
+            return {"names": ["a", lambda: 0]}
+
+    state = torch.nn.Sequential(torch.nn.Linear(1, 1), Odd()).state_dict()
+    with pytest.raises((TypeError, pickle.PicklingError, AttributeError), match=r"'1\._extra_state\.names\.1'"):
+        torch.save(state, tmp_path / "x.pt", format=form)
+    with pytest.raises(TypeError, match="'model.file'"), open(os.devnull) as file:
+        torch.save({"model": {"weight": torch.ones(2), "file": file}}, tmp_path / "x.pt", format=form)
+    assert not [*tmp_path.iterdir()]
