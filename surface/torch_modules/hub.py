@@ -156,10 +156,11 @@ def _watched(source, name, progress):
     """Return a context that gives a file to read from, with a bar on stderr if that is a terminal."""
     if not progress or not sys.stderr.isatty():
         return contextlib.nullcontext(source)
-    rich = importlib.import_module("rich.progress")
-    console = importlib.import_module("rich.console").Console(stderr=True)
+    from rich.console import Console
+    from rich.progress import wrap_file
+
     size = int(source.headers.get("Content-Length") or 0)
-    return rich.wrap_file(source, total=size, description=name, console=console, transient=True)
+    return wrap_file(source, total=size, description=name, console=Console(stderr=True), transient=True)
 
 
 def _check_sum(path, prefix) -> None:

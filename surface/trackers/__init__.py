@@ -177,6 +177,10 @@ def get(name: str) -> type[Tracker]:
 
 def as_array(values) -> numpy.ndarray:
     """Return a tensor, array or number as an array on the CPU, bfloat16 and float8 as float32."""
+    if isinstance(values, (int, float, numpy.generic, numpy.ndarray)):
+        array = numpy.asarray(values)
+        if array.dtype.kind in "biuf":
+            return array
     tensor = values if isinstance(values, plugrad.Tensor) else plugrad.as_tensor(values)
     tensor = tensor.detach().cpu()
     return (tensor.float() if tensor.dtype.name.startswith(("bfloat", "float8")) else tensor).numpy()
