@@ -41,7 +41,8 @@ def promote(one, other):
             if width == len(_SIGNED):
                 raise TypeError(f"no integer type holds {unsigned} and {signed}: write astype(x, dtype)")
             return _SIGNED[width]
-    if 1 in (kind_of(one), kind_of(other)):  # an integer beside a bool, a float or a complex number
+    kinds = {kind_of(one), kind_of(other)}
+    if len(kinds) > 1 and 1 in kinds:  # an integer beside a bool, a float or a complex number
         return max(one, other, key=kind_of)
     return torch.promote_types(one, other)
 

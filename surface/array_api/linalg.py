@@ -48,7 +48,7 @@ def outer(x1, x2, /):
 
 def cross(x1, x2, /, *, axis=-1):
     """Cross products of vectors of three elements along an axis."""
-    return torch.linalg.cross(*together(x1, x2), dim=axis)
+    return torch.linalg.cross(*torch.broadcast_tensors(*together(x1, x2)), dim=axis)
 
 
 def cholesky(x, /, *, upper=False):

@@ -76,7 +76,8 @@ def test_what_the_namespace_says_of_itself():
 @pytest.mark.parametrize("one, other, result", [
     ("uint8", "int8", "int16"), ("uint16", "int16", "int32"), ("uint32", "int8", "int64"),
     ("uint8", "uint32", "uint32"), ("uint16", "uint64", "uint64"), ("float32", "complex128", "complex128"),
-    ("float64", "complex64", "complex128"),
+    ("float64", "complex64", "complex128"), ("int8", "int16", "int16"), ("int64", "int32", "int64"),
+    ("bool", "uint16", "uint16"), ("uint32", "float32", "float32"),
 ])  # fmt: skip
 def test_types_promote_by_the_standards_table(one, other, result):
     one, other, result = getattr(xp, one), getattr(xp, other), getattr(xp, result)
