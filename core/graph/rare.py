@@ -22,5 +22,5 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.data_mistakes": "check_data", "autograd.rare.overwritten": "overwriting",
     "autograd.rare.factories": "check_size factory_of_layout laid_as",
     "autograd.rare.older_forms": "older_form", "autograd.rare.reshaped": "follow_shape unlock",
-    "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad warn_of_scalar",
+    "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad",
 })  # fmt: skip

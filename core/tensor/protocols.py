@@ -84,8 +84,6 @@ class Protocols:
                 "only one element tensors can be converted to Python scalars, and this one has "
                 f"{self._data.size} elements; for a list write .tolist()"
             )
-        if self._edge is not None and mode.grad and number is not int:
-            rare.warn_of_scalar()
         value = self.item()
         if number is not complex and isinstance(value, complex):
             if value.imag:

@@ -28,13 +28,3 @@ def warn_of_cycle() -> None:
         "break the cycle and avoid the leak.",
         stacklevel=4,
     )
-
-
-def warn_of_scalar() -> None:
-    """Warn, once, that a number was made of a tensor that requires grad, which has no history."""
-    warn_once(
-        "number of a tensor that requires grad",
-        "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
-        "Consider using tensor.detach() first.",
-        stacklevel=4,
-    )

@@ -16,17 +16,6 @@ with warnings.catch_warnings():
 import plugrad
 
 PROGRAMS = {
-    "a number of what requires grad": """
-        T.set_warn_always(True)
-        x = T.ones((), requires_grad=True)
-        float(x)
-        complex(x * 2)
-        int(x), x.item(), bool(x)
-        with T.no_grad():
-            float(x)
-        float(x.detach())
-        T.set_warn_always(False)
-    """,
     "the old default type": """
         T.set_warn_always(True)
         T.set_default_tensor_type(T.FloatTensor)
