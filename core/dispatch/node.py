@@ -80,7 +80,8 @@ def _pull_source(op, wanted, formulas, saves, sequences, multiple, real) -> tupl
         if formula.function.__code__.co_code == _PASSES_ON and len(formula.inputs) == 1 and not sequences:
             lines.append(f"    g_{formula.inputs[0]} = g")
             continue
-        names[f"formula{number}"] = _real_formula(formula.function) if real else formula.function
+        function = _real_formula(formula.function) if real else formula.function
+        names[f"formula{number}"] = rules.with_kernels(function, formula.kernels) if formula.kernels else function
         names[f"needs{number}"] = tuple(name in wanted for name in formula.inputs)
         asked = [_safe(name) if name != "needs" else f"needs{number}" for name in formula.asks]
         arguments = ", ".join(["F", "g", *asked])

@@ -20,7 +20,7 @@ from plugrad.graph import rare
 class Formula:
     """A gradient formula: the inputs it serves, and the names that it wants from the forward call."""
 
-    __slots__ = ("inputs", "function", "wants", "asks")
+    __slots__ = ("inputs", "function", "wants", "asks", "kernels")
 
     def __init__(self, inputs: tuple, function, kind="vjp"):
         code = function.__code__
@@ -32,6 +32,7 @@ class Formula:
             raise TypeError(f"formula {function.__name__} must take (F, {asked}, ...), {what}")
         self.inputs, self.function, self.asks = inputs, function, names[given:]
         self.wants = tuple(name for name in self.asks if name != "needs")
+        self.kernels: dict = {}  # by backend
 
 
 def _served(op, ttype) -> bool:
@@ -246,10 +247,30 @@ class Op:
         return declare
 
     def kernel(self, backend: str):
-        """Declare a kernel for one backend: `@op.kernel("cuda")`."""
+        """Declare a kernel for one backend: `@op.kernel("cuda")`. None stands for one that is not to be had."""
 
         def declare(function):
-            self.kernels[backend] = function
+            if function is not None:
+                self.kernels[backend] = function
+            return function
+
+        return declare
+
+    def vjp_kernel(self, backend: str, *names):
+        """Declare a kernel for a gradient formula on one backend, of the first parameter, or of the inputs named.
+
+        It takes `xp` in the place of `F`, else what the formula takes, and returns what that returns, or NotImplemented
+        for what it does not serve. Where the walk backward is recorded, the formula itself is carried out.
+        """
+        inputs = names or (self.parameters[0],)
+
+        def declare(function):
+            rule = next((formula for formula in self.formulas if formula.inputs == inputs), None)
+            if rule is None:
+                raise TypeError(f"op {self.name!r} has no gradient formula for {', '.join(inputs)}: declare that first")
+            if function is not None:
+                rule.kernels[backend] = function
+                self.reset()
             return function
 
         return declare

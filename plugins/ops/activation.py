@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, collect, complement, composite, conj, elementwise, hookimpl, is_integer, unary
+from plugrad.extend import Op, collect, complement, composite, conj, elementwise, hookimpl, is_integer, native, unary
 
 from ._checks import BOOL_OR_COMPLEX, COMPLEX, INTEGRAL, NOT_FLOATING, bounded, fitted, refuse
 from .erf import erf
@@ -51,6 +51,12 @@ _zeros: dict = {}
 @relu.vjp
 def relu_vjp(F, g, y):
     return F.where(y != 0, g, 0.0)  # y is never negative, and where it is NaN g goes on, as in PyTorch
+
+
+@relu.vjp_kernel("cpu")
+@native("relu_grad")
+def relu_grad_native(call, xp, g, y):
+    return call(g, y)
 
 
 @unary(promote="same", at=(), fits=("min_val", "max_val"))
@@ -244,9 +250,21 @@ def sigmoid(xp, input):
     return xp.reciprocal(result, out=result)
 
 
+@sigmoid.kernel("cpu")
+@native("sigmoid", otherwise=sigmoid)
+def sigmoid_native(call, xp, input):
+    return call(input)
+
+
 @sigmoid.vjp
 def sigmoid_vjp(F, g, y):
     return g * conj(F, y * complement(F, y))
+
+
+@sigmoid.vjp_kernel("cpu")
+@native("sigmoid_grad")
+def sigmoid_grad_native(call, xp, g, y):
+    return call(g, y)
 
 
 @sigmoid.samples
@@ -363,10 +381,22 @@ def silu(xp, input):
     return input / divisor
 
 
+@silu.kernel("cpu")
+@native("silu", otherwise=silu)
+def silu_native(call, xp, input):
+    return call(input)
+
+
 @silu.vjp
 def silu_vjp(F, g, input):
     gate = F.sigmoid(input)
     return g * conj(F, gate * (input * (1 - gate) + 1))
+
+
+@silu.vjp_kernel("cpu")
+@native("silu_grad")
+def silu_grad_native(call, xp, g, input):
+    return call(g, input)
 
 
 @unary(promote="same", at=())
@@ -403,6 +433,18 @@ def gelu(xp, input, *, approximate="none"):
     return input * ((erf.kernels["*"](xp, input * _ROOT_HALF) + 1) * 0.5)
 
 
+@gelu.kernel("cpu")
+@native("gelu", otherwise=gelu)
+def gelu_native(call, xp, input, *, approximate="none"):
+    return call(input) if approximate == "none" else NotImplemented
+
+
+@gelu.kernel("cpu")
+@native("gelu_tanh", otherwise=gelu)
+def gelu_tanh_native(call, xp, input, *, approximate="none"):
+    return call(input) if approximate == "tanh" else NotImplemented
+
+
 _ROOT_HALF = math.sqrt(0.5)
 _TWO_OVER_ROOT = math.sqrt(2 / math.pi)
 
@@ -416,6 +458,12 @@ def gelu_vjp(F, g, input, approximate):
         return g * 0.5 * (bent + 1 + input * slope)
     density = F.exp(input * input * -0.5) * (1 / math.sqrt(2 * math.pi))
     return g * ((F.erf(input * _ROOT_HALF) + 1) * 0.5 + input * density)
+
+
+@gelu.vjp_kernel("cpu")
+@native("gelu_grad")
+def gelu_grad_native(call, xp, g, input, approximate):
+    return call(g, input) if approximate == "none" else NotImplemented
 
 
 @hookimpl

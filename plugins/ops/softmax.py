@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Op, axes, collect, complement, composite, hookimpl, is_floating, is_single_or_double, op
+from plugrad.extend import (
+    Op,
+    axes,
+    collect,
+    complement,
+    composite,
+    hookimpl,
+    is_floating,
+    is_single_or_double,
+    native,
+    op,
+)
 
 from ._checks import NOT_FLOATING, refuse
 from ._draws import exponential_array
@@ -67,6 +78,16 @@ def softmax_on_cpu(xp, input, dim, dtype=None):
     return softmax.kernels["*"](xp, input, dim, dtype)
 
 
+@softmax.kernel("cpu")
+@native("softmax", otherwise=softmax)
+def softmax_native(call, xp, input, dim, dtype=None):
+    return call(input) if dtype is None and _is_last(dim, input.ndim) else NotImplemented
+
+
+def _is_last(dim, ndim):
+    return dim == ndim - 1 or dim == -1
+
+
 def _same_shape(input, dim, dtype=None):
     axes(dim, input.ndim)
     return input.shape, input.dtype if dtype is None else dtype
@@ -83,6 +104,12 @@ def softmax_vjp(F, g, y, dim):
         return _in_single(F, softmax_vjp, g, y, dim)
     product = g * y
     return product - y * F.sum(product, dim, True)
+
+
+@softmax.vjp_kernel("cpu")
+@native("softmax_grad")
+def softmax_grad_native(call, xp, g, y, dim):
+    return call(g, y) if _is_last(dim, y.ndim) else NotImplemented
 
 
 def _in_single(F, formula, g, y, dim):
@@ -115,6 +142,12 @@ def log_softmax(xp, input, dim, dtype=None):
     return _finish(values, input, dtype)
 
 
+@log_softmax.kernel("cpu")
+@native("log_softmax", otherwise=log_softmax)
+def log_softmax_native(call, xp, input, dim, dtype=None):
+    return call(input) if dtype is None and _is_last(dim, input.ndim) else NotImplemented
+
+
 @log_softmax.meta
 def log_softmax_meta(input, dim, dtype=None):
     return _same_shape(input, dim, dtype)
@@ -125,6 +158,12 @@ def log_softmax_vjp(F, g, y, dim):
     if y.dtype.itemsize == 2:
         return _in_single(F, log_softmax_vjp, g, y, dim)
     return g - F.exp(y) * F.sum(g, dim, True)
+
+
+@log_softmax.vjp_kernel("cpu")
+@native("log_softmax_grad")
+def log_softmax_grad_native(call, xp, g, y, dim):
+    return call(g, y) if _is_last(dim, y.ndim) else NotImplemented
 
 
 @log_softmax.samples

@@ -1,0 +1,3 @@
+/* Kernels for every processor: SSE2 on x86-64, NEON on ARM. */
+#define LEVEL base
+#include "level.inc"

@@ -1,0 +1,13 @@
+/* Kernels for x86-64 processors of level v4 and above. */
+#if defined(__x86_64__)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("arch=x86-64-v4"))), apply_to = function)
+#else
+#pragma GCC target("arch=x86-64-v4,prefer-vector-width=512")
+#endif
+#define LEVEL v4
+#include "level.inc"
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+#endif

@@ -1,0 +1,38 @@
+"""The optional extension `plugrad._native`; all else is in pyproject.toml. Read native/README.md.
+
+PLUGRAD_NATIVE=0 leaves it out; with PLUGRAD_REQUIRE_NATIVE=1 a build that fails is an error. Else plugrad is installed
+without it, and computes by NumPy alone.
+"""
+
+import os
+import platform
+
+from setuptools import Extension, setup
+
+SOURCES = ["module.c", "pool.c", "levels.c", "level_base.c", "level_v3.c", "level_v4.c"]
+# Sums may be reordered where a loop says so, nowhere else; denormals, infinities and NaN stay what they are.
+FLAGS = ["-O3", "-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
+
+
+def extensions():
+    """Return the extension, or nothing where the user or the compiler's kind says so."""
+    if os.environ.get("PLUGRAD_NATIVE") == "0":
+        return []
+    import numpy
+
+    libraries = [] if platform.system() == "Windows" else ["m", "pthread"]
+    return [
+        Extension(
+            "plugrad._native",
+            sources=[f"native/{name}" for name in SOURCES],
+            depends=["native/kernels", "native/kernels.inc", "native/level.inc", "native/parts.inc", "native/templates.inc"],
+            include_dirs=["native", numpy.get_include()],
+            extra_compile_args=FLAGS,
+            libraries=libraries,
+            py_limited_api=True,
+            optional=os.environ.get("PLUGRAD_REQUIRE_NATIVE") != "1",
+        )
+    ]
+
+
+setup(ext_modules=extensions(), options={"bdist_wheel": {"py_limited_api": "cp311"}})

@@ -1,0 +1,44 @@
+"""A function in C, and how a call of an op becomes a call of it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+
+import plugrad.kernels as kernels
+
+
+def native(name: str, otherwise=None):
+    """Make a kernel of a function in C and of one in Python that says how to call it.
+
+    What is decorated gets the C function first, then what a kernel or a formula's kernel gets. It returns the result,
+    or NotImplemented for calls that the C function does not serve: those go to the kernel that the op `otherwise` has,
+    or for a formula to the formula. Where there is no extension the result is None, which `@op.kernel` and
+    `@op.vjp_kernel` take for no kernel.
+    """
+
+    def join(adapter):
+        call = kernels.function(name)
+        if call is None:
+            return None
+        if otherwise is None:
+            kernel = functools.partial(adapter, call)
+            functools.update_wrapper(kernel, adapter)
+        else:
+            kernel = _with_fallback(adapter, call, otherwise.kernels.get("cpu") or otherwise.kernels["*"])
+        kernel.native = name
+        return kernel
+
+    return join
+
+
+def _with_fallback(adapter, call, other):
+    @functools.wraps(adapter)
+    def kernel(xp, *args, **kwargs):
+        result = adapter(call, xp, *args, **kwargs)
+        return other(xp, *args, **kwargs) if result is NotImplemented else result
+
+    names = list(inspect.signature(adapter).parameters.values())[1:]
+    kernel.__signature__ = inspect.Signature(names)
+    kernel.otherwise = other
+    return kernel
