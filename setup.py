@@ -4,6 +4,7 @@ PLUGRAD_NATIVE=0 leaves it out; with PLUGRAD_REQUIRE_NATIVE=1 a build that fails
 without it, and computes by NumPy alone.
 """
 
+import glob
 import os
 import platform
 
@@ -25,7 +26,7 @@ def extensions():
         Extension(
             "plugrad._native",
             sources=[f"native/{name}" for name in SOURCES],
-            depends=["native/kernels", "native/kernels.inc", "native/level.inc", "native/parts.inc", "native/templates.inc"],
+            depends=[*glob.glob("native/*.inc"), *glob.glob("native/*.h"), *glob.glob("native/kernels/*.inc")],
             include_dirs=["native", numpy.get_include()],
             extra_compile_args=FLAGS,
             libraries=libraries,

@@ -436,13 +436,7 @@ def gelu(xp, input, *, approximate="none"):
 @gelu.kernel("cpu")
 @native("gelu", otherwise=gelu)
 def gelu_native(call, xp, input, *, approximate="none"):
-    return call(input) if approximate == "none" else NotImplemented
-
-
-@gelu.kernel("cpu")
-@native("gelu_tanh", otherwise=gelu)
-def gelu_tanh_native(call, xp, input, *, approximate="none"):
-    return call(input) if approximate == "tanh" else NotImplemented
+    return call(input, approximate == "tanh") if approximate in ("none", "tanh") else NotImplemented
 
 
 _ROOT_HALF = math.sqrt(0.5)
@@ -463,7 +457,7 @@ def gelu_vjp(F, g, input, approximate):
 @gelu.vjp_kernel("cpu")
 @native("gelu_grad")
 def gelu_grad_native(call, xp, g, input, approximate):
-    return call(g, input) if approximate == "none" else NotImplemented
+    return call(g, input, approximate == "tanh")
 
 
 @hookimpl

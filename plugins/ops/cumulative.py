@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, axes, collect, composite, hookimpl, multilinear, op, reduction
+from plugrad.extend import Op, axes, collect, composite, hookimpl, multilinear, native, op, reduction
 
 from ._checks import COMPLEX, INTEGRAL, refuse, refuse_arrays
 from .reduction import cast, shift
@@ -49,6 +49,13 @@ def _running(function, input, dim):
     return function(input, axis=dim)
 
 
+@cumsum.kernel("cpu")
+@native("cumsum", otherwise=cumsum)
+def cumsum_native(call, xp, input, dim, *, dtype=None):
+    last = dtype is None and dim in (-1, input.ndim - 1)
+    return call(input, False) if last else NotImplemented
+
+
 cumsum.meta(_same_shape)
 
 
@@ -58,6 +65,12 @@ multilinear(cumsum, "input")
 @cumsum.vjp
 def cumsum_vjp(F, g, dim):
     return reverse(F, F.cumsum, g, dim)
+
+
+@cumsum.vjp_kernel("cpu")
+@native("cumsum")
+def cumsum_grad_native(call, xp, g, dim):
+    return call(g, True) if dim in (-1, g.ndim - 1) else NotImplemented
 
 
 @cumsum.samples

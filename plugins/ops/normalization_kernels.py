@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import nan, prod
 
-from plugrad.extend import Op, collect, hookimpl, is_half, op
+from plugrad.extend import Op, collect, hookimpl, is_half, native, op
 
 from .shape import sum_to_shape
 
@@ -38,6 +38,29 @@ def normalize_affine(xp, input, weight, bias, dims, shape, eps, layout=None):
     return (result if dtype is input.dtype else result.astype(input.dtype)), mean, variance
 
 
+def _layout(values, dims, *parts):
+    """Return whether channels are brought to mean 0, or rows (False); None for what is neither of (N, C, *), (*, n)."""
+    if dims == (*range(values.ndim - len(dims), values.ndim),):
+        wide = values.shape[values.ndim - len(dims) :]
+        return False if all([part is None or part.shape == wide for part in parts]) else None
+    if values.ndim > 1 and dims == (0, *range(2, values.ndim)):
+        return True if all([part is None or part.size == values.shape[1] for part in parts]) else None
+    return None
+
+
+@normalize_affine.kernel("cpu")
+@native("normalize", otherwise=normalize_affine)
+def normalize_native(call, xp, input, weight, bias, dims, shape, eps, layout=None):
+    by_channel = _layout(input, dims, weight, bias) if layout is None else None
+    if by_channel is None or not input.flags.c_contiguous:
+        return NotImplemented
+    small = tuple([1 if d in dims else n for d, n in enumerate(input.shape)])
+    result, mean, variance = xp.empty_like(input), xp.empty(small, input.dtype), xp.empty(small, input.dtype)
+    parts = [part for part in (weight, bias) if part is not None]
+    done = call(input, result, mean, variance, *parts, eps, weight is not None, bias is not None, by_channel)
+    return (result, mean, variance) if done is None else done
+
+
 @normalize_affine.meta
 def normalize_affine_meta(input, weight, bias, dims, shape, eps, layout=None):
     shape = tuple(1 if i in dims else n for i, n in enumerate(layout or input.shape))
@@ -69,6 +92,26 @@ def normalize_affine_vjp(
         result = scaled - shift - centered * along
         grads[0] = result if layout is None else F.reshape(result, input_shape)
     return grads
+
+
+@normalize_affine.vjp_kernel("cpu", "input", "weight", "bias")
+@native("normalize_grad")
+def normalize_grad_native(
+    call, xp, g, y1, y2, input, weight, dims, shape, eps, layout, input_shape, weight_shape, bias_shape, needs
+):
+    g, *of_statistics = g
+    by_channel = _layout(input, dims, weight) if layout is None else None
+    if by_channel is None or any([xp.any(part) for part in of_statistics]):  # those are never far from zero
+        return NotImplemented
+    small = shape if by_channel else input.shape[input.ndim - len(dims) :]
+    result, of_weight, of_bias = xp.empty_like(g), xp.empty(small, g.dtype), xp.empty(small, g.dtype)
+    n, rows = of_weight.size, y1.size
+    partial = xp.empty((min(16, max(1, rows * n // 16384)), 2, 0 if by_channel else n), g.dtype)
+    arrays = [g, input, y1, y2, result, of_weight, of_bias, partial, *([] if weight is None else [weight])]
+    if call(*arrays, eps, needs[0], needs[1] or needs[2], weight is not None, by_channel) is NotImplemented:
+        return NotImplemented
+    of_weight = of_weight.reshape(weight_shape) if needs[1] else None
+    return result if needs[0] else None, of_weight, of_bias.reshape(bias_shape) if needs[2] else None
 
 
 @normalize_affine.samples
