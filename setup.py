@@ -13,6 +13,7 @@ from setuptools import Extension, setup
 SOURCES = ["module.c", "pool.c", "levels.c", "level_base.c", "level_v3.c", "level_v4.c"]
 # Sums may be reordered where a loop says so, nowhere else; denormals, infinities and NaN stay what they are.
 FLAGS = ["-O3", "-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
+HEADER = "surface/kernels/plugrad_native.h"  # in the package, since others' kernels are compiled with it
 
 
 def extensions():
@@ -26,8 +27,9 @@ def extensions():
         Extension(
             "plugrad._native",
             sources=[f"native/{name}" for name in SOURCES],
-            depends=[*glob.glob("native/*.inc"), *glob.glob("native/*.h"), *glob.glob("native/kernels/*.inc")],
-            include_dirs=["native", numpy.get_include()],
+            depends=[*glob.glob("native/**/*.inc", recursive=True), *glob.glob("native/*.h"), HEADER],
+            include_dirs=["native", "surface/kernels", numpy.get_include()],
+            define_macros=[("PG_BUILDING", "1")],
             extra_compile_args=FLAGS,
             libraries=libraries,
             py_limited_api=True,

@@ -135,6 +135,10 @@ static PyObject *levels(PyObject *module, PyObject *nothing) {
     return names;
 }
 
+static PyObject *parallel_address(PyObject *module, PyObject *nothing) {
+    return PyLong_FromUnsignedLongLong((unsigned long long)(uintptr_t)pg_parallel);
+}
+
 static PyObject *get_num_threads(PyObject *module, PyObject *nothing) { return PyLong_FromLong(pg_threads()); }
 
 static PyObject *set_num_threads(PyObject *module, PyObject *number) {
@@ -148,6 +152,7 @@ static PyMethodDef methods[] = {
     {"kernels", kernels, METH_VARARGS, "Return (level, kernels by name) of a level, or of the best that runs here."},
     {"levels", levels, METH_NOARGS, "Return the names of the levels that run here; the best is the last."},
     {"at_address", at_address, METH_VARARGS, "Return a function that calls the kernel at an address."},
+    {"parallel_address", parallel_address, METH_NOARGS, "Return the address of pg_parallel."},
     {"get_num_threads", get_num_threads, METH_NOARGS, "Return how many threads a kernel may use."},
     {"set_num_threads", set_num_threads, METH_O, "Set how many threads a kernel may use."},
     {NULL, NULL, 0, NULL},

@@ -99,9 +99,9 @@ def normalize_affine_vjp(
 def normalize_grad_native(
     call, xp, g, y1, y2, input, weight, dims, shape, eps, layout, input_shape, weight_shape, bias_shape, needs
 ):
-    g, *of_statistics = g
+    g, of_mean, of_variance = g
     by_channel = _layout(input, dims, weight) if layout is None else None
-    if by_channel is None or any([xp.any(part) for part in of_statistics]):  # those are never far from zero
+    if by_channel is None:
         return NotImplemented
     small = shape if by_channel else input.shape[input.ndim - len(dims) :]
     result, of_weight, of_bias = xp.empty_like(g), xp.empty(small, g.dtype), xp.empty(small, g.dtype)
@@ -110,6 +110,8 @@ def normalize_grad_native(
     arrays = [g, input, y1, y2, result, of_weight, of_bias, partial, *([] if weight is None else [weight])]
     if call(*arrays, eps, needs[0], needs[1] or needs[2], weight is not None, by_channel) is NotImplemented:
         return NotImplemented
+    if needs[0] and (xp.any(of_mean) or xp.any(of_variance)):  # which nearly nobody asks for
+        result += (of_mean + 2 * of_variance * (input - y1)) / prod([input.shape[d] for d in dims])
     of_weight = of_weight.reshape(weight_shape) if needs[1] else None
     return result if needs[0] else None, of_weight, of_bias.reshape(bias_shape) if needs[2] else None
 

@@ -35,6 +35,7 @@ from plugrad.nn.parameter import Parameter
 from plugrad.optim.lr_scheduler import LRScheduler
 from plugrad.optim.optimizer import Optimizer
 from plugrad.registry.hookspecs import PLUGRAD_API, hookimpl
+from plugrad.registry.namespaces import lazy_names
 from plugrad.tensor.indices import is_basic_index, tidy_index
 from plugrad.tensor.layouts import is_channels_last
 from plugrad.tensor.random import Generator, generator_of, refusing_random, rng
@@ -52,6 +53,8 @@ __all__ = [
     "refusing_random", "rng", "scipy_of", "tidy_index", "type_of", "unary", "unregister", "view",
     "write_out",
 ]  # fmt: skip
+
+__getattr__, __dir__ = lazy_names(globals(), None, {"kernels.inline": "CompilationError load_inline load_library"})
 
 
 def collect(kind, namespace: dict) -> list:

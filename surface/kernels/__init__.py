@@ -7,24 +7,41 @@ PLUGRAD_NATIVE=base, avx2 or avx512 asks for one level of instructions. See docs
 from __future__ import annotations
 
 import functools
+import importlib
 import os
+import warnings
 
 from plugrad.kernels.joining import native
+from plugrad.registry.namespaces import lazy_names
 
-__all__ = ["extension", "function", "level", "levels", "native", "why_none"]
+__all__ = ["function", "level", "levels", "load_inline", "load_library", "native", "why_none"]
+
+ABI = 1  # of plugrad_native.h
+__getattr__, __dir__ = lazy_names(globals(), None, {"kernels.inline": "CompilationError load_inline load_library"})
+
+
+def module():
+    """Return the extension; RuntimeError, which says why, where there is none."""
+    if why_none() is not None:
+        raise RuntimeError(f"kernels in C can't be used: {why_none()}")
+    return importlib.import_module("plugrad._native")
 
 
 @functools.cache
-def extension() -> tuple:
+def _extension() -> tuple:
     """Return (level of instructions, C functions by name, why there are none)."""
     wanted = os.environ.get("PLUGRAD_NATIVE", "")
     if wanted == "0":
         return None, {}, "PLUGRAD_NATIVE=0 switches them off"
     try:
-        from plugrad import _native
+        extension = importlib.import_module("plugrad._native")
     except ImportError as error:
-        return None, {}, f"the extension plugrad._native is not there, it was built without a C compiler ({error})"
-    return *_native.kernels(*([wanted] if wanted not in ("", "1") else [])), None
+        return None, {}, f"the extension plugrad._native is not there, plugrad was built without a C compiler ({error})"
+    known = extension.levels()
+    if wanted not in ("", "1", *known):
+        warnings.warn(f"PLUGRAD_NATIVE={wanted} is none of 0, 1, {', '.join(known)}: {known[-1]} is taken", stacklevel=2)
+        wanted = ""
+    return *extension.kernels(*([] if wanted in ("", "1") else [wanted])), None
 
 
 def level() -> str | None:
@@ -34,19 +51,17 @@ def level() -> str | None:
     >>> kernels.level() in (None, "base", "avx2", "avx512")
     True
     """
-    return extension()[0]
+    return _extension()[0]
 
 
 def levels() -> list[str]:
     """Return the levels of instructions that this processor has; the best is the last."""
-    from plugrad import _native
-
-    return _native.levels()
+    return module().levels()
 
 
 def why_none() -> str | None:
     """Return why there are no kernels in C, where there are none."""
-    return extension()[2]
+    return _extension()[2]
 
 
 def function(name: str):
@@ -54,5 +69,5 @@ def function(name: str):
 
     It takes arrays and numbers, and returns NotImplemented for what it does not serve.
     """
-    level, functions, _ = extension()
+    level, functions, _ = _extension()
     return None if level is None else functions[name]

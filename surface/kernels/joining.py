@@ -8,17 +8,18 @@ import inspect
 import plugrad.kernels as kernels
 
 
-def native(name: str, otherwise=None):
+def native(name, otherwise=None):
     """Make a kernel of a function in C and of one in Python that says how to call it.
 
-    What is decorated gets the C function first, then what a kernel or a formula's kernel gets. It returns the result,
+    `name` is that of one of plugrad's own C functions, or what `load_inline` returned, or None for one that is not to
+    be had. What is decorated gets the C function first, then what a kernel or a formula's kernel gets. It returns the result,
     or NotImplemented for calls that the C function does not serve: those go to the kernel that the op `otherwise` has,
     or for a formula to the formula. Where there is no extension the result is None, which `@op.kernel` and
     `@op.vjp_kernel` take for no kernel.
     """
 
     def join(adapter):
-        call = kernels.function(name)
+        call = kernels.function(name) if isinstance(name, str) else name
         if call is None:
             return None
         if otherwise is None:
@@ -26,7 +27,7 @@ def native(name: str, otherwise=None):
             functools.update_wrapper(kernel, adapter)
         else:
             kernel = _with_fallback(adapter, call, otherwise.kernels.get("cpu") or otherwise.kernels["*"])
-        kernel.native = name
+        kernel.native, kernel.call = name if isinstance(name, str) else adapter.__name__, call
         return kernel
 
     return join

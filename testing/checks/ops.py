@@ -10,6 +10,7 @@ from plugrad.testing.op_checks import (
     elementwise,
     gradients,
     memory,
+    natives,
     onnx_forms,
     points,
     values,
@@ -64,6 +65,8 @@ def checks(op) -> dict:
         chosen["options"] = variations.options
     if "cpu" in op.kernels:
         chosen["general kernel"] = variations.general_kernel
+    if natives.has_native(op):
+        chosen["kernels in C"] = natives.native
     if op.inplace:
         chosen["in-place"] = values.inplace
     if op.broadcasts and "dim" not in op.parameters:

@@ -30,6 +30,16 @@ typedef int (*pg_kernel)(const pg_array *arrays, const double *numbers);
 /* Call task(context, part) for each part, on several threads where they are free. The parts must not depend on each
    other, and not on who computes them. */
 typedef void (*pg_task)(void *context, int64_t part);
+#ifdef PG_BUILDING
 void pg_parallel(int64_t parts, pg_task task, void *context);
+#else
+/* In a library of your own: plugrad hands the function over when it loads the library. */
+typedef void (*pg_parallel_function)(int64_t parts, pg_task task, void *context);
+static pg_parallel_function pg_parallel;
+#ifdef _WIN32
+__declspec(dllexport)
+#endif
+void pg_connect(pg_parallel_function function) { pg_parallel = function; }
+#endif
 
 #endif

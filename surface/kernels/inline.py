@@ -1,0 +1,116 @@
+"""Kernels in C that a program or a package brings: compiled once by the system's compiler, or loaded from a library."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+
+import plugrad.kernels as kernels
+
+__all__ = ["CompilationError", "load_inline", "load_library"]
+
+FLAGS = ("-O3", "-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd")
+HEADER = pathlib.Path(__file__).with_name("plugrad_native.h")
+
+
+class CompilationError(RuntimeError):
+    """C source that the compiler refuses, or no compiler; the message has the compiler's own words."""
+
+
+def load_inline(*, c: str, name: str, like: int | None = None, strided: bool = False, flags: tuple = ()):
+    """Compile a kernel in C and return it as a function of arrays and numbers.
+
+    Args:
+        c: source that defines ``int NAME(const pg_array *arrays, const double *numbers)``, which returns 0, or another
+            number for what it does not serve. `plugrad_native.h` and <math.h> are included already.
+        name: of that function.
+        like: which array the result has the shape and dtype of; None: the kernel writes into arrays that it is given.
+        strided: whether arrays may have any strides; else only those in C order are served.
+        flags: more options for the compiler.
+
+    The library is kept in PLUGRAD_CACHE, or the user's cache folder, by source, options, compiler and processor.
+    Raises CompilationError, with the lines of `c`, where it can't be compiled or there is no compiler.
+
+    >>> from plugrad.extend import load_inline
+    >>> twice = load_inline(name="twice", like=0, c='''
+    ... int twice(const pg_array *a, const double *s) {
+    ...     if (a[0].type != PG_FLOAT64) return 1;
+    ...     const double *x = a[0].data;
+    ...     double *y = a[1].data;
+    ...     for (int64_t i = 0; i < a[0].size; i++) y[i] = 2 * x[i];
+    ...     return 0;
+    ... }''')  # doctest: +SKIP
+    >>> twice(numpy.ones(3))  # doctest: +SKIP
+    array([2., 2., 2.])
+    """
+    compiler, version = _compiler()
+    text = f'#include <math.h>\n#include "plugrad_native.h"\n#line 1 "{name}.c"\n{c}\n'
+    options = (*FLAGS, "-shared", "-fPIC", *flags)
+    parts = (HEADER.read_text(), text, " ".join(options), version, platform.machine(), str(kernels.ABI))
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    library = _cache() / f"{name}-{key}{sysconfig.get_config_var('SHLIB_SUFFIX') or '.so'}"
+    if not library.exists():
+        _compile(compiler, options, text, library, name)
+    return load_library(library, name, like=like, strided=strided)
+
+
+def load_library(path, name: str, *, like: int | None = None, strided: bool = False):
+    """Load a kernel from a library that was compiled before; arguments are those of `load_inline`.
+
+    Raises OSError for a file that is no library, AttributeError where it has no function `name`.
+    """
+    extension = kernels.module()
+    library = _library(os.fspath(path))
+    try:
+        address = ctypes.cast(library[name], ctypes.c_void_p).value
+    except AttributeError:
+        raise AttributeError(f"{path} has no function {name!r}") from None
+    if hasattr(library, "pg_connect"):
+        library.pg_connect(ctypes.c_void_p(extension.parallel_address()))
+    return extension.at_address(address, -1 if like is None else like, strided)
+
+
+@functools.cache
+def _library(path: str):
+    return ctypes.CDLL(path)  # kept for good: functions of it may be called at any time
+
+
+@functools.cache
+def _compiler() -> tuple[str, str]:
+    """Return (the compiler, what it says of its version)."""
+    wanted = os.environ.get("CC")
+    for command in (wanted, "cc", "gcc", "clang"):
+        path = shutil.which(command) if command else None
+        if path is not None:
+            told = subprocess.run([path, "--version"], capture_output=True, text=True)
+            return path, told.stdout
+    raise CompilationError("there is no C compiler: install gcc or clang, or set CC to the command of one")
+
+
+def _cache() -> pathlib.Path:
+    base = os.environ.get("PLUGRAD_CACHE")
+    if base is None:
+        base = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "plugrad")
+    folder = pathlib.Path(base) / "kernels"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
+
+
+def _compile(compiler, options, text, library, name) -> None:
+    """Compile into a temporary file, then rename: of two processes that do it at once either result is whole."""
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+        source, result = pathlib.Path(folder) / f"{name}.c", pathlib.Path(folder) / library.name
+        source.write_text(text)
+        command = [compiler, *options, f"-I{HEADER.parent}", str(source), "-o", str(result), "-lm"]
+        told = subprocess.run(command, capture_output=True, text=True)
+        if told.returncode:
+            raise CompilationError(f"{name} does not compile ({' '.join(command[:1])}):\n{told.stderr}")
+        os.replace(result, library)

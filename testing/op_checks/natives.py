@@ -1,0 +1,138 @@
+"""Kernels in C against those in Python: values, gradients, infinities and NaN, strides, and that they ran at all."""
+
+from __future__ import annotations
+
+import contextlib
+
+import plugrad
+from plugrad.testing.calls import Skip, call, gradients, graded, is_random, kernel_replaced
+from plugrad.testing.checks.kernels import close
+from plugrad.testing.samples import samples_of
+from plugrad.testing.tensors import is_float, tensors_in
+
+DTYPES = ("float64", "float32")
+
+
+def has_native(op) -> bool:
+    """Whether an op has a kernel in C, or one of its formulas has."""
+    return any(hasattr(kernel, "native") for kernel in _kernels(op))
+
+
+def native(op, device):
+    """Kernels in C give what the op's others give, for all samples in several guises, and serve at least one."""
+    if is_random(op, next(iter(samples_of(op)))):
+        raise Skip("its results are random")
+    served = dict.fromkeys([kernel.native for kernel in _kernels(op) if hasattr(kernel, "native")], 0)
+    for dtype in DTYPES:
+        for number, sample in enumerate(samples_of(op, dtype=getattr(plugrad, dtype))):
+            for guise, change in GUISES.items():
+                label = f"{dtype}, sample {number} {sample}, {guise}"
+                with _counted(op, served):
+                    actual = _everything(op, sample.map(change))
+                with _without(op):
+                    expected = _everything(op, sample.map(change))
+                for (what, one), (_, other) in zip(actual, expected, strict=True):
+                    close(one, other, f"{label}: {what} of {' and '.join(served)} in C against that in Python")
+    idle = [name for name, times in served.items() if not times]
+    assert not idle, f"{' and '.join(idle)} served no sample: add one that the C function takes, a contiguous one"
+
+
+def _kernels(op) -> list:
+    return [op.kernels.get("cpu"), *(formula.kernels.get("cpu") for formula in op.formulas)]
+
+
+def _everything(op, sample) -> list:
+    results = tensors_in(call(op, sample))
+    named = [(f"result {i}", result) for i, result in enumerate(results)]
+    if graded(op, sample):
+        named += [(f"gradient {i}", g) for i, g in enumerate(gradients(op, sample)) if g is not None]
+    return named
+
+
+@contextlib.contextmanager
+def _without(op):
+    """Let an op run by its other kernels and its formulas alone."""
+    formulas = [formula for formula in op.formulas if formula.kernels]
+    before = [dict(formula.kernels) for formula in formulas]
+    kernel = op.kernels.get("cpu")
+    with contextlib.ExitStack() as stack:
+        for formula in formulas:
+            formula.kernels.clear()
+        if hasattr(kernel, "native"):
+            stack.enter_context(kernel_replaced(op, "cpu", kernel.otherwise))
+        op.reset()
+        try:
+            yield
+        finally:
+            for formula, kernels in zip(formulas, before, strict=True):
+                formula.kernels.update(kernels)
+            op.reset()
+
+
+@contextlib.contextmanager
+def _counted(op, served: dict):
+    """Count, by name, the calls that C functions served."""
+
+    def counting(kernel):
+        def counted(xp, *args, **kwargs):
+            result = kernel.__wrapped__(kernel.call, xp, *args, **kwargs)
+            served[kernel.native] += result is not NotImplemented
+            return kernel.otherwise(xp, *args, **kwargs) if result is NotImplemented and otherwise else result
+
+        otherwise = hasattr(kernel, "otherwise")
+        return counted
+
+    formulas = [formula for formula in op.formulas if hasattr(formula.kernels.get("cpu"), "native")]
+    before = [formula.kernels["cpu"] for formula in formulas]
+    kernel = op.kernels.get("cpu")
+    with contextlib.ExitStack() as stack:
+        for formula in formulas:
+            formula.kernels["cpu"] = counting(formula.kernels["cpu"])
+        if hasattr(kernel, "native"):
+            stack.enter_context(kernel_replaced(op, "cpu", counting(kernel)))
+        op.reset()
+        try:
+            yield
+        finally:
+            for formula, own in zip(formulas, before, strict=True):
+                formula.kernels["cpu"] = own
+            op.reset()
+
+
+def _fresh(tensor, change):
+    """Return a changed copy of a float tensor, a leaf of its own; others as they are."""
+    if not is_float(tensor):
+        return tensor
+    with plugrad.no_grad():
+        copy = change(tensor.detach().clone())
+    return copy.requires_grad_(tensor.requires_grad)
+
+
+def _strided(tensor):
+    wide = plugrad.stack([tensor, tensor], -1)
+    return wide[..., 0]
+
+
+def _special(*values):
+    def put(tensor):
+        flat = tensor.reshape(-1)
+        for i, value in enumerate(values):
+            if i < flat.numel():
+                flat[(i * 7) % flat.numel()] = value
+        return flat.reshape(tensor.shape)
+
+    return put
+
+
+GUISES = {
+    name: lambda tensor, change=change: _fresh(tensor, change)
+    for name, change in {
+        "contiguous": lambda t: t,
+        "strided": _strided,
+        "with infinity": _special(float("inf")),
+        "with minus infinity and 0": _special(-float("inf"), 0.0, -0.0),
+        "with NaN": _special(float("nan")),
+        "tiny": lambda t: t * 1e-30,
+        "large": lambda t: t * 1e3,
+    }.items()
+}
