@@ -66,6 +66,7 @@ def _of_batches(op) -> str:
 
 
 def _place(function) -> str:
+    function = inspect.unwrap(function)  # how a kernel in C is called, where it is one
     code = function.__code__
     return f"{function.__module__}:{code.co_firstlineno} ({os.path.basename(code.co_filename)})"
 

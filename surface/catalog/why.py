@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plugrad import errors, registry
+from plugrad import kernels as in_c
 from plugrad.backends import cpu_fallback
 from plugrad.registry import kernels, preferences
 
@@ -121,6 +122,18 @@ def _about_device(device) -> list[str]:
     return [f"device {device}: brought by {chosen.id}{why}; {state}"]
 
 
+def _in_c(op) -> list[str]:
+    """Say which kernels in C an op has, or why there are none at all."""
+    if in_c.why_none() is not None:
+        return [f"    no kernels in C: {in_c.why_none()}"]
+    parts = [("it", op.kernels.get("cpu")), *((f.function.__name__, f.kernels.get("cpu")) for f in op.formulas)]
+    return [
+        f"    {what} calls the C function {kernel.native!r} ({in_c.level()}), and computes in Python what that refuses"
+        for what, kernel in parts
+        if hasattr(kernel, "native")
+    ]
+
+
 def _about_kernel(op, device) -> list[str]:
     head = f"op {op.qualname} of {op.provider.id} on {device}: "
     if op.runs_on == "tensors":
@@ -143,7 +156,9 @@ def _about_kernel(op, device) -> list[str]:
     for plugin in registry.plugins.values():
         if dotted in plugin.hidden:
             lines.append(f"    {plugin.id} brings a kernel, too, but {plugin.hidden[dotted]}")
-    if device != "cpu":
+    if device == "cpu":
+        lines += _in_c(op)
+    else:
         permitted, who = cpu_fallback.allowed(op)
         does = "it would run on the CPU" if permitted else "that would be an error, no silent run on the CPU"
         lines.append(f"    if the backend lacks what the kernel uses, {does} ({who})")

@@ -39,7 +39,8 @@ def _extension() -> tuple:
         return None, {}, f"the extension plugrad._native is not there, plugrad was built without a C compiler ({error})"
     known = extension.levels()
     if wanted not in ("", "1", *known):
-        warnings.warn(f"PLUGRAD_NATIVE={wanted} is none of 0, 1, {', '.join(known)}: {known[-1]} is taken", stacklevel=2)
+        told = f"PLUGRAD_NATIVE={wanted} is none of 0, 1, {', '.join(known)}: {known[-1]} is taken"
+        warnings.warn(told, stacklevel=2)
         wanted = ""
     return *extension.kernels(*([] if wanted in ("", "1") else [wanted])), None
 

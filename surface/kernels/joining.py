@@ -12,10 +12,10 @@ def native(name, otherwise=None):
     """Make a kernel of a function in C and of one in Python that says how to call it.
 
     `name` is that of one of plugrad's own C functions, or what `load_inline` returned, or None for one that is not to
-    be had. What is decorated gets the C function first, then what a kernel or a formula's kernel gets. It returns the result,
-    or NotImplemented for calls that the C function does not serve: those go to the kernel that the op `otherwise` has,
-    or for a formula to the formula. Where there is no extension the result is None, which `@op.kernel` and
-    `@op.vjp_kernel` take for no kernel.
+    be had. What is decorated gets the C function first, then what a kernel or a formula's kernel gets. It returns the
+    result, or NotImplemented for calls that the C function does not serve: those go to the kernel that the op
+    `otherwise` has, or for a formula to the formula. Where there is no extension the result is None, which
+    `@op.kernel` and `@op.vjp_kernel` take for no kernel.
     """
 
     def join(adapter):

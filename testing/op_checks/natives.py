@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import plugrad
-from plugrad.testing.calls import Skip, call, gradients, graded, is_random, kernel_replaced
+from plugrad.testing.calls import Skip, call, graded, gradients, is_random, kernel_replaced
 from plugrad.testing.checks.kernels import close
 from plugrad.testing.samples import samples_of
 from plugrad.testing.tensors import is_float, tensors_in

@@ -44,6 +44,7 @@ AROUND = {
     ),
     ("random_numbers.md", 0): ("", "torch.manual_seed(0); assert abs(torch.rand(2)[0].item() - 0.4963) < 1e-4"),
     ("mixed_precision.md", 0): ("", "assert scaler.get_scale() in (2.0**15, 2.0**16) and loss.dtype is torch.float32"),
+    ("native.md", 0): ("", "assert abs(torch.softcap(torch.ones(1), 1.0).item() - 0.7616) < 1e-4"),
     ("pictures.md", 1): ("", "assert 'cross' in picture.dot().lower() or 'nll' in picture.dot().lower()"),
     ("programs.md", 0): ("", "assert torch is plugrad and 'plugrad' in torch.__version__"),
     ("plugins.md", 0): ("", "assert plugrad.backends.fallbacks() == {}"),
@@ -78,7 +79,7 @@ FAILING = {
 }
 PAGES = (
     "README.md", "architecture.md", "check.md", "checkpoints.md", "formats.md", "interception.md", "interop.md",
-    "mixed_precision.md", "pictures.md", "plugins.md", "programs.md", "random_numbers.md", "safety.md",
+    "mixed_precision.md", "native.md", "pictures.md", "plugins.md", "programs.md", "random_numbers.md", "safety.md",
 )  # fmt: skip
 
 

@@ -1,0 +1,267 @@
+"""Kernels in C: exact, the same on every processor and with any number of threads, and never missed where absent."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+
+import numpy
+import pytest
+import scipy.special
+
+import plugrad as torch
+from plugrad import kernels
+from plugrad.extend import load_inline, native, op, register, unregister
+
+pytestmark = pytest.mark.skipif(kernels.level() is None, reason=f"no kernels in C: {kernels.why_none()}")
+FLOATS = (numpy.float32, numpy.float64)
+
+
+def functions(level):
+    return kernels.module().kernels(level)[1]
+
+
+def units(actual, exact):
+    """Return the largest error in units in the last place of the exact value, which is given in float64 or longer."""
+    place = numpy.spacing(numpy.abs(exact.astype(actual.dtype)))
+    return float(numpy.max(numpy.abs(actual.astype(exact.dtype) - exact) / place))
+
+
+# ---------------------------------------------------------------------------------------------------- exactness
+
+
+def long_sigmoid(x):
+    return 1 / (1 + numpy.exp(-x))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("level", kernels.levels() if kernels.level() else [])
+def test_functions_are_within_units_of_the_exact_value(level, dtype):
+    random = numpy.random.default_rng(0)
+    x = numpy.concatenate([random.uniform(-80, 80, 20000), random.normal(size=20000), [0.0, -0.0, 1e-30, -1e-30]])
+    x = x.astype(dtype)
+    long = x.astype(numpy.longdouble)
+    call = functions(level)
+    assert units(call["sigmoid"](x), long_sigmoid(long)) <= 2.25
+    assert units(call["silu"](x), long * long_sigmoid(long)) <= 2.75
+    near = x[abs(x) < 5]
+    exact = near.astype(float) * scipy.special.ndtr(near.astype(float))
+    assert numpy.max(abs(call["gelu"](near, False) - exact)) <= 2 * numpy.finfo(dtype).eps
+    row = random.normal(size=(3, 1001)).astype(dtype) * 5
+    assert numpy.allclose(call["softmax"](row), scipy.special.softmax(row.astype(float), -1), rtol=4e-6, atol=0)
+    assert numpy.allclose(call["log_softmax"](row), scipy.special.log_softmax(row.astype(float), -1), rtol=4e-6)
+
+
+@pytest.mark.parametrize("level", kernels.levels() if kernels.level() else [])
+def test_extremes(level):
+    call, inf, nan = functions(level), numpy.inf, numpy.nan
+    for dtype in FLOATS:
+        tiny = numpy.finfo(dtype).smallest_subnormal
+        x = numpy.array([inf, -inf, nan, tiny, -tiny, 0.0, 800.0, -800.0], dtype)
+        with numpy.errstate(all="ignore"):
+            y = call["sigmoid"](x)
+        assert numpy.array_equal(y[[0, 1, 5, 6]], [1, 0, 0.5, 1]) and numpy.isnan(y[2]) and 0 <= float(y[7]) < 1e-300
+        assert numpy.isnan(call["softmax"](x)).all() and numpy.isnan(call["softmax"](numpy.full(3, -inf, dtype))).all()
+        assert numpy.array_equal(call["softmax"](numpy.array([-inf, 0, 0], dtype)), [0, 0.5, 0.5])
+        assert numpy.array_equal(call["cumsum"](numpy.array([tiny] * 3, dtype), False), tiny * numpy.arange(1, 4))
+    assert numpy.float32(1e-40) * numpy.float32(1) != 0  # subnormal numbers stay what they are in the whole process
+
+
+SHAPES = [(64, 100, 1000), (5, 7, 3), (1, 1, 1), (13, 33, 400), (70, 530, 410), (3, 0, 4), (3, 4, 0)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("level", kernels.levels() if kernels.level() else [])
+def test_products_of_matrices_of_any_layout(level, shape):
+    m, n, k = shape
+    random, call = numpy.random.default_rng(1), functions(level)["product_2d"]
+    for dtype in FLOATS:
+        a, b, bias = (random.normal(size=size).astype(dtype) for size in ((m, k), (k, n), (n,)))
+        for x, y in ((a, b), (numpy.asfortranarray(a), b), (a, numpy.asfortranarray(b)), (a[:, ::-1], b[::-1])):
+            c = numpy.ones((m, n), dtype)
+            assert call(x, y, c, bias, True, True) is None
+            exact = 1 + x.astype(numpy.longdouble) @ y.astype(numpy.longdouble) + bias
+            assert numpy.allclose(c, exact.astype(float), rtol=0, atol=50 * numpy.finfo(dtype).eps * (k + 1) ** 0.5)
+
+
+# ---------------------------------------------------------------------------------------------------- threads
+
+
+@pytest.fixture
+def threads():
+    before = kernels.module().get_num_threads()
+    yield kernels.module().set_num_threads
+    kernels.module().set_num_threads(before)
+
+
+def large_results():
+    random = numpy.random.default_rng(0)
+    x, w = (random.normal(size=size).astype(numpy.float32) for size in ((300, 700), (700, 400)))
+    out = numpy.empty((300, 400), numpy.float32)
+    call = kernels.function
+    call("product_2d")(x, w, out, False, False)
+    return [call("softmax")(x), call("gelu")(x, False), call("cumsum")(x, True), out]
+
+
+def same(left, right):
+    return all(a.tobytes() == b.tobytes() for a, b in zip(left, right, strict=True))
+
+
+def test_results_do_not_depend_on_the_number_of_threads(threads):
+    threads(1)
+    alone = large_results()
+    for number in (2, 3, 8, 1):
+        threads(number)
+        for _ in range(5):
+            assert same(large_results(), alone)
+
+
+def test_several_threads_of_python_at_once(threads):
+    threads(4)
+    expected, wrong = large_results(), []
+
+    def work():
+        for _ in range(10):
+            if not same(large_results(), expected):
+                wrong.append(1)
+
+    running = [threading.Thread(target=work) for _ in range(4)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    assert not wrong
+
+
+def _in_child(queue):
+    queue.put([result.tobytes() for result in large_results()])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of fork in a process with threads, from Python 3.12 on
+def test_a_child_that_is_forked_has_threads_of_its_own(threads):
+    threads(3)
+    expected = [result.tobytes() for result in large_results()]
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_in_child, args=(queue,))
+    child.start()
+    assert queue.get(timeout=60) == expected
+    child.join(60)
+    assert child.exitcode == 0
+
+
+# ---------------------------------------------------------------------------------------------------- calls
+
+
+def test_what_is_not_served_is_declined_and_changes_nothing():
+    call = kernels.function("softmax")
+    x = numpy.ones((4, 6), numpy.float32)
+    for declined in (x.T, x[:, ::2], x.astype(int), x.astype(numpy.float16), x.astype(">f4"), x[:, :0]):
+        assert call(declined) is NotImplemented
+    with pytest.raises(TypeError):
+        call("x")
+    assert kernels.function("adam")(x, x, x, x.astype(float), *[0.1] * 6) is NotImplemented
+    x.flags.writeable = False
+    assert kernels.function("adam")(x, x, x, x, *[0.1] * 6) is NotImplemented
+    with pytest.raises(KeyError):
+        kernels.function("no such kernel")
+
+
+@pytest.mark.parametrize("setting, told", [("0", "None None"), ("base", "base 1.0"), ("1", f"{kernels.level()} 1.0")])
+def test_the_environment_chooses(setting, told):
+    program = (
+        "from plugrad import kernels; import plugrad as torch; assert torch.softmax(torch.ones(4), 0).sum() == 1;"
+        "print(kernels.level(), kernels.function('sigmoid') and 1.0)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PLUGRAD_NATIVE": setting}, capture_output=True, text=True
+    )
+    assert run.stdout.strip() == told, run.stderr
+
+
+def test_a_level_that_does_not_exist_is_told():
+    program = "from plugrad import kernels; print(kernels.level())"
+    run = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PLUGRAD_NATIVE": "v9"}, capture_output=True, text=True
+    )
+    assert "PLUGRAD_NATIVE=v9 is none of 0, 1, base" in run.stderr and run.stdout.strip() == kernels.level()
+
+
+# ---------------------------------------------------------------------------------------------------- of third parties
+
+CAP = """
+int softcap(const pg_array *a, const double *s) {
+    if (a[0].type != PG_FLOAT64) return 1;
+    const double *x = a[0].data;
+    double *y = a[1].data;
+    for (int64_t i = 0; i < a[0].size; i++) y[i] = s[0] * tanh(x[i] / s[0]);
+    return 0;
+}
+"""
+
+
+def test_an_op_with_a_kernel_in_c_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("PLUGRAD_CACHE", str(tmp_path))
+
+    @op(at=("softcap",), like="input")
+    def softcap(xp, input, cap):
+        """Each element, bent so that it stays within `cap`."""
+        return cap * xp.tanh(input / cap)
+
+    @softcap.vjp
+    def softcap_vjp(F, g, y, cap):
+        return g * (1 - (y / cap) * (y / cap))
+
+    @softcap.kernel("cpu")
+    @native(load_inline(c=CAP, name="softcap", like=0), otherwise=softcap)
+    def softcap_native(call, xp, input, cap):
+        served.append(call(input, cap) is not NotImplemented)
+        return call(input, cap)
+
+    @softcap.vjp_kernel("cpu")
+    def softcap_grad(xp, g, y, cap):
+        asked.append(1)
+        return g * (1 - (y / cap) ** 2)
+
+    served, asked = [], []
+    register(softcap)
+    try:
+        x = torch.linspace(-3, 3, 7, dtype=torch.float64, requires_grad=True)
+        y = torch.softcap(x, 2.0)
+        assert torch.allclose(y, 2 * torch.tanh(x / 2)) and served == [True]
+        (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        assert not asked  # a recorded walk carries the formula out
+        torch.softcap(x, 2.0).sum().backward()
+        assert asked and torch.allclose(g, x.grad)
+        served.clear()
+        assert torch.softcap(torch.ones(2), 1.0).dtype is torch.float32 and served == [False]
+        assert torch.autograd.gradcheck(lambda x: torch.softcap(x, 2.0), (x,))
+    finally:
+        unregister(softcap)
+    assert list(tmp_path.rglob("softcap-*"))
+
+
+def test_errors_of_the_compiler_have_the_author_s_lines(tmp_path, monkeypatch):
+    monkeypatch.setenv("PLUGRAD_CACHE", str(tmp_path))
+    with pytest.raises(kernels.CompilationError, match=r"wrong.c:2:\d+: error"):
+        load_inline(name="wrong", c="int wrong(const pg_array *a, const double *s) {\n  return b;\n}")
+    assert not list(tmp_path.rglob("wrong*"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    from plugrad.kernels import inline
+
+    inline._compiler.cache_clear()
+    with pytest.raises(kernels.CompilationError, match="there is no C compiler: install gcc or clang"):
+        load_inline(name="right", c="int right(const pg_array *a, const double *s) { return 0; }")
+    inline._compiler.cache_clear()
+
+
+def test_what_vjp_kernel_refuses():
+    @op(at=())
+    def lonely(xp, input):
+        return input + 1
+
+    with pytest.raises(TypeError, match="op 'lonely' has no gradient formula for input: declare that first"):
+        lonely.vjp_kernel("cpu")(lambda xp, g: g)
