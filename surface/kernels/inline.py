@@ -13,7 +13,7 @@ import subprocess
 import sysconfig
 import tempfile
 
-import plugrad.kernels as kernels
+from plugrad.kernels import loading
 
 __all__ = ["CompilationError", "load_inline", "load_library"]
 
@@ -54,7 +54,7 @@ def load_inline(*, c: str, name: str, like: int | None = None, strided: bool = F
     compiler, version = _compiler()
     text = f'#include <math.h>\n#include "plugrad_native.h"\n#line 1 "{name}.c"\n{c}\n'
     options = (*FLAGS, "-shared", "-fPIC", *flags)
-    parts = (HEADER.read_text(), text, " ".join(options), version, platform.machine(), str(kernels.ABI))
+    parts = (HEADER.read_text(), text, " ".join(options), version, platform.machine(), str(loading.ABI))
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     library = _cache() / f"{name}-{key}{sysconfig.get_config_var('SHLIB_SUFFIX') or '.so'}"
     if not library.exists():
@@ -67,7 +67,7 @@ def load_library(path, name: str, *, like: int | None = None, strided: bool = Fa
 
     Raises OSError for a file that is no library, AttributeError where it has no function `name`.
     """
-    extension = kernels.module()
+    extension = loading.module()
     library = _library(os.fspath(path))
     try:
         address = ctypes.cast(library[name], ctypes.c_void_p).value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 
-import plugrad.kernels as kernels
+from plugrad.kernels.loading import function
 
 
 def native(name, otherwise=None):
@@ -19,7 +19,7 @@ def native(name, otherwise=None):
     """
 
     def join(adapter):
-        call = kernels.function(name) if isinstance(name, str) else name
+        call = function(name) if isinstance(name, str) else name
         if call is None:
             return None
         if otherwise is None:

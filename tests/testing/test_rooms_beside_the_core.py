@@ -98,6 +98,8 @@ PRIVATE = {
 # Functions that import a module by its name, when it is first asked for.
 DOORS = {
     "plugrad.absent: __getattr__": "PyTorch's module paths, which are asked first and stand above it",
+    "plugrad.kernels.loading: _extension": "the extension in C, which may not be there",
+    "plugrad.kernels.loading: module": "the same",
     "plugrad.cli: _load": "the module of a command",
     "plugrad.cli.parity: theirs": "PyTorch, to compare with",
     "plugrad.cli.parity: ours": "a module under the path that PyTorch has",

@@ -1,0 +1,64 @@
+"""plugrad's own extension in C, where there is one, and the level of instructions that it uses."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import warnings
+
+ABI = 1  # of plugrad_native.h
+
+
+def module():
+    """Return the extension; RuntimeError, which says why, where there is none."""
+    if why_none() is not None:
+        raise RuntimeError(f"kernels in C can't be used: {why_none()}")
+    return importlib.import_module("plugrad._native")
+
+
+@functools.cache
+def _extension() -> tuple:
+    """Return (level of instructions, C functions by name, why there are none)."""
+    wanted = os.environ.get("PLUGRAD_NATIVE", "")
+    if wanted == "0":
+        return None, {}, "PLUGRAD_NATIVE=0 switches them off"
+    try:
+        extension = importlib.import_module("plugrad._native")
+    except ImportError as error:
+        return None, {}, f"the extension plugrad._native is not there, plugrad was built without a C compiler ({error})"
+    known = extension.levels()
+    if wanted not in ("", "1", *known):
+        told = f"PLUGRAD_NATIVE={wanted} is none of 0, 1, {', '.join(known)}: {known[-1]} is taken"
+        warnings.warn(told, stacklevel=2)
+        wanted = ""
+    return *extension.kernels(*([] if wanted in ("", "1") else [wanted])), None
+
+
+def level() -> str | None:
+    """Return the level of instructions that the kernels in C use: "avx2", say; None where there are none.
+
+    >>> from plugrad import kernels
+    >>> kernels.level() in (None, "base", "avx2", "avx512")
+    True
+    """
+    return _extension()[0]
+
+
+def levels() -> list[str]:
+    """Return the levels of instructions that this processor has; the best is the last."""
+    return module().levels()
+
+
+def why_none() -> str | None:
+    """Return why there are no kernels in C, where there are none."""
+    return _extension()[2]
+
+
+def function(name: str):
+    """Return a C function by its name; None where there is no extension, KeyError where it has no such function.
+
+    It takes arrays and numbers, and returns NotImplemented for what it does not serve.
+    """
+    level, functions, _ = _extension()
+    return None if level is None else functions[name]
