@@ -22,7 +22,7 @@ HEADER = pathlib.Path(__file__).with_name("plugrad_native.h")
 
 
 class CompilationError(RuntimeError):
-    """C source that the compiler refuses, or no compiler; the message has the compiler's own words."""
+    """C source that the compiler refuses, in its own words, or no compiler."""
 
 
 def load_inline(*, c: str, name: str, like: int | None = None, strided: bool = False, flags: tuple = ()):
@@ -63,9 +63,9 @@ def load_inline(*, c: str, name: str, like: int | None = None, strided: bool = F
 
 
 def load_library(path, name: str, *, like: int | None = None, strided: bool = False):
-    """Load a kernel from a library that was compiled before; arguments are those of `load_inline`.
+    """Load a kernel in C from a library that was compiled before.
 
-    Raises OSError for a file that is no library, AttributeError where it has no function `name`.
+    `path` is that of the library, the other arguments are those of `load_inline`. Raises OSError for a file that is no library, AttributeError where it has no function `name`.
     """
     extension = loading.module()
     library = _library(os.fspath(path))

@@ -9,7 +9,7 @@ from plugrad.kernels.loading import function
 
 
 def native(name, otherwise=None):
-    """Make a kernel of a function in C and of one in Python that says how to call it.
+    """Make a kernel of a function in C and of one in Python that calls it.
 
     `name` is that of one of plugrad's own C functions, or what `load_inline` returned, or None for one that is not to
     be had. What is decorated gets the C function first, then what a kernel or a formula's kernel gets. It returns the

@@ -36,7 +36,9 @@ def _extension() -> tuple:
 
 
 def level() -> str | None:
-    """Return the level of instructions that the kernels in C use: "avx2", say; None where there are none.
+    """Return the level of instructions of the kernels in C: "avx2", say.
+
+    None where there are none.
 
     >>> from plugrad import kernels
     >>> kernels.level() in (None, "base", "avx2", "avx512")
@@ -46,7 +48,7 @@ def level() -> str | None:
 
 
 def levels() -> list[str]:
-    """Return the levels of instructions that this processor has; the best is the last."""
+    """Return the levels of instructions that there are here, the best at last."""
     return module().levels()
 
 
@@ -56,9 +58,9 @@ def why_none() -> str | None:
 
 
 def function(name: str):
-    """Return a C function by its name; None where there is no extension, KeyError where it has no such function.
+    """Return one of plugrad's C functions; None where there is no extension.
 
-    It takes arrays and numbers, and returns NotImplemented for what it does not serve.
+    Raises KeyError for a name that none has. It takes arrays and numbers, and returns NotImplemented for what it does not serve.
     """
     level, functions, _ = _extension()
     return None if level is None else functions[name]
