@@ -65,7 +65,8 @@ def load_inline(*, c: str, name: str, like: int | None = None, strided: bool = F
 def load_library(path, name: str, *, like: int | None = None, strided: bool = False):
     """Load a kernel in C from a library that was compiled before.
 
-    `path` is that of the library, the other arguments are those of `load_inline`. Raises OSError for a file that is no library, AttributeError where it has no function `name`.
+    `path` is that of the library, the other arguments are those of `load_inline`. Raises OSError for a file that is no
+    library, AttributeError where it has no function `name`.
     """
     extension = loading.module()
     library = _library(os.fspath(path))
