@@ -7,7 +7,7 @@
 typedef struct {
     const char *name;
     pg_kernel kernel;
-    int like, strided;
+    int arrays, numbers, like, strided;
 } pg_entry;
 
 typedef struct {

@@ -21,6 +21,8 @@
 
 typedef struct {
     pg_kernel kernel;
+    int arrays;  /* how many it needs at least: what is a NumPy scalar in the place of an array is declined */
+    int numbers;
     int like;    /* the array whose shape and type the result has; -1: no result, the kernel writes into arrays given */
     int strided; /* whether arrays may have any strides */
 } bound;
@@ -53,12 +55,14 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n) {
             if (na == ARRAYS || !describe(arrays + na, (PyArrayObject *)value, b->strided)) Py_RETURN_NOTIMPLEMENTED;
             size += arrays[na++].size;
         } else {
+            if (PyArray_CheckScalar(value) || PyArray_Check(value)) Py_RETURN_NOTIMPLEMENTED;
             double number = PyFloat_AsDouble(value);
             if (number == -1.0 && PyErr_Occurred()) return NULL;
             if (nn == NUMBERS) Py_RETURN_NOTIMPLEMENTED;
             numbers[nn++] = number;
         }
     }
+    if (na < b->arrays || nn < b->numbers) Py_RETURN_NOTIMPLEMENTED;
     PyObject *result = NULL;
     if (b->like >= 0) {
         if (b->like >= na) Py_RETURN_NOTIMPLEMENTED;
@@ -85,10 +89,10 @@ static PyMethodDef call_method = {"kernel", (PyCFunction)(void (*)(void))call, M
 
 static void release(PyObject *capsule) { free(PyCapsule_GetPointer(capsule, NAME)); }
 
-static PyObject *bind(pg_kernel kernel, int like, int strided) {
+static PyObject *bind(pg_kernel kernel, int arrays, int numbers, int like, int strided) {
     bound *b = malloc(sizeof *b);
     if (!b) return PyErr_NoMemory();
-    *b = (bound){kernel, like, strided};
+    *b = (bound){kernel, arrays, numbers, like, strided};
     PyObject *capsule = PyCapsule_New(b, NAME, release);
     if (!capsule) {
         free(b);
@@ -101,9 +105,9 @@ static PyObject *bind(pg_kernel kernel, int like, int strided) {
 
 static PyObject *at_address(PyObject *module, PyObject *args) {
     unsigned long long address;
-    int like = -1, strided = 0;
-    if (!PyArg_ParseTuple(args, "K|ip", &address, &like, &strided)) return NULL;
-    return bind((pg_kernel)(uintptr_t)address, like, strided);
+    int arrays, numbers, like, strided;
+    if (!PyArg_ParseTuple(args, "Kiiip", &address, &arrays, &numbers, &like, &strided)) return NULL;
+    return bind((pg_kernel)(uintptr_t)address, arrays, numbers, like, strided);
 }
 
 static PyObject *kernels(PyObject *module, PyObject *args) {
@@ -115,7 +119,7 @@ static PyObject *kernels(PyObject *module, PyObject *args) {
     if (!level) return PyErr_Format(PyExc_ValueError, "this processor can't run kernels of level %s", name);
     PyObject *functions = PyDict_New();
     for (const pg_entry *entry = level->entries; functions && entry->name; entry++) {
-        PyObject *function = bind(entry->kernel, entry->like, entry->strided);
+        PyObject *function = bind(entry->kernel, entry->arrays, entry->numbers, entry->like, entry->strided);
         int failed = !function || PyDict_SetItemString(functions, entry->name, function);
         Py_XDECREF(function);
         if (failed) Py_CLEAR(functions);

@@ -38,11 +38,11 @@ def normalize_affine(xp, input, weight, bias, dims, shape, eps, layout=None):
     return (result if dtype is input.dtype else result.astype(input.dtype)), mean, variance
 
 
-def _layout(values, dims, *parts):
+def _layout(values, dims, shape, *parts):
     """Return whether channels are brought to mean 0, or rows (False); None for what is neither of (N, C, *), (*, n)."""
+    wide = values.shape[values.ndim - len(dims) :]
     if dims == (*range(values.ndim - len(dims), values.ndim),):
-        wide = values.shape[values.ndim - len(dims) :]
-        return False if all([part is None or part.shape == wide for part in parts]) else None
+        return False if shape == wide and all([part is None or part.shape == wide for part in parts]) else None
     if values.ndim > 1 and dims == (0, *range(2, values.ndim)):
         return True if all([part is None or part.size == values.shape[1] for part in parts]) else None
     return None
@@ -51,7 +51,7 @@ def _layout(values, dims, *parts):
 @normalize_affine.kernel("cpu")
 @native("normalize", otherwise=normalize_affine)
 def normalize_native(call, xp, input, weight, bias, dims, shape, eps, layout=None):
-    by_channel = _layout(input, dims, weight, bias) if layout is None else None
+    by_channel = _layout(input, dims, shape, weight, bias) if layout is None else None
     if by_channel is None or not input.flags.c_contiguous:
         return NotImplemented
     small = tuple([1 if d in dims else n for d, n in enumerate(input.shape)])
@@ -100,7 +100,7 @@ def normalize_grad_native(
     call, xp, g, y1, y2, input, weight, dims, shape, eps, layout, input_shape, weight_shape, bias_shape, needs
 ):
     g, of_mean, of_variance = g
-    by_channel = _layout(input, dims, weight) if layout is None else None
+    by_channel = _layout(input, dims, shape, weight) if layout is None else None
     if by_channel is None:
         return NotImplemented
     small = shape if by_channel else input.shape[input.ndim - len(dims) :]
@@ -121,6 +121,7 @@ def normalize_affine_samples(make):
     yield make.args(make(3, 4), make(4), make(4), (1,), (4,), 1e-5)
     yield make.args(make(2, 3, 4), make(3), None, (0, 2), (1, 3, 1), 1e-5)
     yield make.args(make(2, 4, 3), make(4), make(4), (2, 3), (1, 2, 2, 1), 1e-5, (2, 2, 2, 3))
+    yield make.args(make(3, 3, 3), make(3), make(3), (2,), (1, 3, 1), 1e-5)
 
 
 @op(at=(), node="NativeBatchNormBackward0", like="input", any_order=True)

@@ -25,13 +25,23 @@ class CompilationError(RuntimeError):
     """C source that the compiler refuses, in its own words, or no compiler."""
 
 
-def load_inline(*, c: str, name: str, like: int | None = None, strided: bool = False, flags: tuple = ()):
+def load_inline(
+    *,
+    c: str,
+    name: str,
+    arrays: int,
+    numbers: int = 0,
+    like: int | None = None,
+    strided: bool = False,
+    flags: tuple = (),
+):
     """Compile a kernel in C and return it as a function of arrays and numbers.
 
     Args:
         c: source that defines ``int NAME(const pg_array *arrays, const double *numbers)``, which returns 0, or another
             number for what it does not serve. `plugrad_native.h` and <math.h> are included already.
         name: of that function.
+        arrays, numbers: how many of each it needs; calls with fewer are declined.
         like: which array the result has the shape and dtype of; None: the kernel writes into arrays that it is given.
         strided: whether arrays may have any strides; else only those in C order are served.
         flags: more options for the compiler.
@@ -40,7 +50,7 @@ def load_inline(*, c: str, name: str, like: int | None = None, strided: bool = F
     Raises CompilationError, with the lines of `c`, where it can't be compiled or there is no compiler.
 
     >>> from plugrad.extend import load_inline
-    >>> twice = load_inline(name="twice", like=0, c='''
+    >>> twice = load_inline(name="twice", arrays=1, like=0, c='''
     ... int twice(const pg_array *a, const double *s) {
     ...     if (a[0].type != PG_FLOAT64) return 1;
     ...     const double *x = a[0].data;
@@ -59,10 +69,10 @@ def load_inline(*, c: str, name: str, like: int | None = None, strided: bool = F
     library = _cache() / f"{name}-{key}{sysconfig.get_config_var('SHLIB_SUFFIX') or '.so'}"
     if not library.exists():
         _compile(compiler, options, text, library, name)
-    return load_library(library, name, like=like, strided=strided)
+    return load_library(library, name, arrays=arrays, numbers=numbers, like=like, strided=strided)
 
 
-def load_library(path, name: str, *, like: int | None = None, strided: bool = False):
+def load_library(path, name: str, *, arrays: int, numbers: int = 0, like: int | None = None, strided: bool = False):
     """Load a kernel in C from a library that was compiled before.
 
     `path` is that of the library, the other arguments are those of `load_inline`. Raises OSError for a file that is no
@@ -76,7 +86,7 @@ def load_library(path, name: str, *, like: int | None = None, strided: bool = Fa
         raise AttributeError(f"{path} has no function {name!r}") from None
     if hasattr(library, "pg_connect"):
         library.pg_connect(ctypes.c_void_p(extension.parallel_address()))
-    return extension.at_address(address, -1 if like is None else like, strided)
+    return extension.at_address(address, arrays, numbers, -1 if like is None else like, strided)
 
 
 @functools.cache

@@ -163,6 +163,10 @@ def test_what_is_not_served_is_declined_and_changes_nothing():
         assert call(declined) is NotImplemented
     with pytest.raises(TypeError):
         call("x")
+    grad = kernels.function("sigmoid_grad")
+    for scalar in (numpy.float32(1), numpy.float64(1), 1.0, 1):  # reductions of NumPy give scalars for 0-d arrays
+        assert grad(scalar, numpy.ones((), numpy.float32)) is NotImplemented
+    assert call() is NotImplemented and kernels.function("gelu")(x) is NotImplemented
     assert kernels.function("adam")(x, x, x, x.astype(float), *[0.1] * 6) is NotImplemented
     x.flags.writeable = False
     assert kernels.function("adam")(x, x, x, x, *[0.1] * 6) is NotImplemented
@@ -216,7 +220,7 @@ def test_an_op_with_a_kernel_in_c_of_its_own(tmp_path, monkeypatch):
         return g * (1 - (y / cap) * (y / cap))
 
     @softcap.kernel("cpu")
-    @native(load_inline(c=CAP, name="softcap", like=0), otherwise=softcap)
+    @native(load_inline(c=CAP, name="softcap", arrays=1, numbers=1, like=0), otherwise=softcap)
     def softcap_native(call, xp, input, cap):
         served.append(call(input, cap) is not NotImplemented)
         return call(input, cap)
@@ -247,7 +251,7 @@ def test_an_op_with_a_kernel_in_c_of_its_own(tmp_path, monkeypatch):
 def test_errors_of_the_compiler_have_the_author_s_lines(tmp_path, monkeypatch):
     monkeypatch.setenv("PLUGRAD_CACHE", str(tmp_path))
     with pytest.raises(kernels.CompilationError, match=r"wrong.c:2:\d+: error"):
-        load_inline(name="wrong", c="int wrong(const pg_array *a, const double *s) {\n  return b;\n}")
+        load_inline(name="wrong", arrays=1, c="int wrong(const pg_array *a, const double *s) {\n  return b;\n}")
     assert not list(tmp_path.rglob("wrong*"))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
@@ -255,7 +259,7 @@ def test_errors_of_the_compiler_have_the_author_s_lines(tmp_path, monkeypatch):
 
     inline._compiler.cache_clear()
     with pytest.raises(kernels.CompilationError, match="there is no C compiler: install gcc or clang"):
-        load_inline(name="right", c="int right(const pg_array *a, const double *s) { return 0; }")
+        load_inline(name="right", arrays=1, c="int right(const pg_array *a, const double *s) { return 0; }")
     inline._compiler.cache_clear()
 
 
