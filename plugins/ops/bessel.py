@@ -23,7 +23,7 @@ def i0_vjp(F, g, input):
     return g * F.i1(input)
 
 
-@unary(at=("special.i0e",), inplace=False, complex=False, ref="scipy.special.i0e")
+@unary(at=("special.i0e",), inplace=False, node="SpecialI0EBackward0", complex=False, ref="scipy.special.i0e")
 def i0e(xp, input):
     """`i0` times `exp(-abs(input))`.
 
@@ -39,7 +39,7 @@ def i0e_vjp(F, g, input, y):
     return g * (F.i1e(input) - F.sgn(input) * y)
 
 
-@unary(at=("special.i1",), inplace=False, complex=False, ref="scipy.special.i1")
+@unary(at=("special.i1",), inplace=False, node="SpecialI1Backward0", complex=False, ref="scipy.special.i1")
 def i1(xp, input):
     """Modified Bessel function of the first kind, order 1.
 
@@ -56,7 +56,7 @@ def i1_vjp(F, g, input, y):
     return g * F.where(zero, 0.5, F.i0(input) - y / F.where(zero, 1.0, input))
 
 
-@unary(at=("special.i1e",), inplace=False, complex=False, ref="scipy.special.i1e")
+@unary(at=("special.i1e",), inplace=False, node="SpecialI1EBackward0", complex=False, ref="scipy.special.i1e")
 def i1e(xp, input):
     """`i1` times `exp(-abs(input))`.
 

@@ -69,7 +69,7 @@ def erfc_vjp(F, g, input):
     return g * (F.exp(-(input * input)) * -_TWO_OVER_ROOT_PI)
 
 
-@unary(at=("special.erfcx",), inplace=False, complex=False, ref="scipy.special.erfcx")
+@unary(at=("special.erfcx",), inplace=False, node="SpecialErfcxBackward0", complex=False, ref="scipy.special.erfcx")
 def erfcx(xp, input):
     """Scaled complementary error function `exp(x^2) erfc(x)`.
 
@@ -124,7 +124,9 @@ def ndtr_vjp(F, g, input):
     return g * (F.exp(input * input * -0.5) * (1 / _ROOT_TWO_PI))
 
 
-@unary(at=("special.log_ndtr",), inplace=False, complex=False, ref="scipy.special.log_ndtr")
+@unary(
+    at=("special.log_ndtr",), inplace=False, node="SpecialLogNdtrBackward0", complex=False, ref="scipy.special.log_ndtr"
+)
 def log_ndtr(xp, input):
     """Logarithm of the normal distribution function, without underflow.
 
@@ -140,7 +142,10 @@ def log_ndtr_vjp(F, g, input):
     return g * (math.sqrt(2 / math.pi) / F.erfcx(input * -_ROOT_HALF))
 
 
-@unary(at=("special.ndtri",), inplace=False, complex=False, domain=(0, 1), ref="scipy.special.ndtri")
+@unary(
+    at=("special.ndtri",), inplace=False,
+    node="SpecialNdtriBackward0", complex=False, domain=(0, 1), ref="scipy.special.ndtri",
+)
 def ndtri(xp, input):
     """Inverse of the normal distribution function; NaN outside of [0, 1].
 
@@ -156,7 +161,10 @@ def ndtri_vjp(F, g, y):
     return g * (F.exp(y * y * 0.5) * _ROOT_TWO_PI)
 
 
-@unary(at=("special.entr",), inplace=False, complex=False, domain=(0, None), ref="scipy.special.entr")
+@unary(
+    at=("special.entr",), inplace=False,
+    node="SpecialEntrBackward0", complex=False, domain=(0, None), ref="scipy.special.entr",
+)
 def entr(xp, input):
     """Entropy `-x log(x)`; zero at zero, -inf below.
 

@@ -204,7 +204,10 @@ def xlogy_samples(make):
     yield make(3, 4), make(4, low=0.1, high=3)
 
 
-@binary(promote="float", at=("special.xlog1py",), inplace=False, complex=False, numbers="both")
+@binary(
+    promote="float", at=("special.xlog1py",), inplace=False,
+    node="SpecialXlog1PyBackward0", complex=False, numbers="both",
+)
 def xlog1py(xp, input, other):
     """`input * log1p(other)`, zero where `input` is zero.
 

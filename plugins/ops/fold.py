@@ -82,6 +82,8 @@ def _numbers(function, kernel_size, dilation, padding, stride):
         (padding, "padding", 0),
         (stride, "stride", 1),
     ):
+        if isinstance(value, (tuple, list)) and len(value) != 2:
+            raise RuntimeError(f"It is expected {name} equals to 2 numbers, but got size {len(value)}")
         value = per_axis(value, 2, name, function)
         if min(value) < least:
             wanted = "non-negative" if least == 0 else "greater than zero"
@@ -138,6 +140,8 @@ def fold(F, input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     tensor([[[[1., 2., 1.]]]])
     """
     kernel, dilation, padding, stride = _numbers("fold", kernel_size, dilation, padding, stride)
+    if isinstance(output_size, (tuple, list)) and len(output_size) != 2:
+        raise RuntimeError(f"It is expected output_size equals to 2 numbers, but got size {len(output_size)}")
     output_size = per_axis(output_size, 2, "output_size", "fold")
     if input.ndim not in (2, 3) or 0 in input.shape[-2:]:
         raise RuntimeError(

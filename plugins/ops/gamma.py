@@ -89,7 +89,10 @@ def digamma_vjp(F, g, input):
     return g * F.polygamma(1, input)
 
 
-@binary(promote="float", at=("special.zeta",), inplace=False, ref="scipy.special.zeta", numbers="both")
+@binary(
+    promote="float", at=("special.zeta",), inplace=False,
+    node="SpecialZetaBackward0", ref="scipy.special.zeta", numbers="both",
+)
 def zeta(xp, input, other):
     """Hurwitz's zeta function: the sum of `(other + k) ** -input`.
 

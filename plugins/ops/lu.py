@@ -272,6 +272,11 @@ def linalg_lu_solve(F, LU, pivots, B, *, left=True, adjoint=False, out=None):
             f"{name}: Expected LU and B to have the same dtype, but found LU of type {LU.dtype} and B "
             f"of type {B.dtype} instead"
         )
+    if LU.shape[:-1] != pivots.shape:
+        raise RuntimeError(
+            f"{name}: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
+            f"{list(pivots.shape)} instead"
+        )
     if LU.shape[-1] != B.shape[-2 if left else -1]:
         raise RuntimeError(
             f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "

@@ -1,4 +1,7 @@
-"""Statements about whole areas: Fourier transforms, linear algebra, special functions, densities, attention, halves."""
+"""Statements about whole areas: Fourier transforms, linear algebra, special functions, densities, attention, halves.
+
+A number is added to what they give: rounding of what would be 0 or 0.5 is no difference that later ops may enlarge.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def fourier(w):
     if x is None or not w.shape(x):
         return None
     d, norm = w.dim(x), w.some("", ", norm='ortho'", ", norm='forward'")
-    return f"{w.new()} = T.fft." + w.some(
+    return f"{w.new()} = 0.317 + T.fft." + w.some(
         f"fft({x}, dim={d}{norm}).real", f"rfft({x}, dim={d}{norm}).abs()", f"ifft({x}, dim={d}{norm}).imag",
         f"irfft(T.fft.rfft({x}, dim={d}), n={w.shape(x)[-1]}, dim={d})", f"fftn({x}).abs()", f"fftshift({x})",
         f"hfft({x}, n=4, dim={d}{norm})", f"ihfft({x}, dim={d}).real", f"rfft({x}, n=3, dim={d}).imag",
@@ -39,7 +42,7 @@ def algebra(w):
         return None
     m = matrices(w, x)
     b = f"{x}.reshape({w.shape(x)[0] if w.shape(x) else 1}, -1)"
-    return f"{w.new()} = T.linalg." + w.some(
+    return f"{w.new()} = 0.317 + T.linalg." + w.some(
         f"inv({m})", f"det({m})", f"slogdet({m})[1]", f"solve({m}, {b})", f"cholesky({m})", f"eigvalsh({m})",
         f"svdvals({b})", f"qr({m})[1].abs()", f"matrix_norm({m})", f"matrix_power({m}, 2)", f"pinv({m})",
         f"lstsq({m}, {b})[0]", f"vecdot({x}, {x})" if w.shape(x) else f"det({m})", f"multi_dot([{m}, {b}])",
@@ -53,7 +56,7 @@ def special(w):
     if x is None:
         return None
     y = partner(w, x, same_dtype=True)
-    return f"{w.new()} = " + w.some(
+    return f"{w.new()} = 0.317 + " + w.some(
         f"T.special.erfcx({x})", f"T.special.ndtr({x})", f"T.special.i0e({x})", f"T.special.i1({x})", f"{x}.erf()",
         f"T.special.log_ndtr({x})", f"T.special.entr({x}.abs())", f"T.special.xlog1py({x}, {y}.abs())", f"{x}.lgamma()",
         f"{x}.digamma()", f"T.special.expit({x})", f"{x}.erfinv()", f"T.polygamma(1, {x}.abs() + 1)", f"{x}.i0()",
@@ -70,7 +73,7 @@ def density(w):
         return None
     y, d = partner(w, x, same_dtype=True), "T.distributions."
     scale = f"{y}.abs() + 0.5"
-    return f"{w.new()} = {d}" + w.some(
+    return f"{w.new()} = 0.317 + {d}" + w.some(
         f"Normal({x}, {scale}).log_prob({y})", f"Normal({x}, {scale}).cdf({y})", f"Laplace({x}, {scale}).log_prob({y})",
         f"Gamma({x}.abs() + 1, {scale}).log_prob({y}.abs() + 0.1)", f"Bernoulli(logits={x}).entropy()",
         f"Bernoulli({x}.sigmoid()).log_prob(({y} > 0).to({x}.dtype))", f"Cauchy({x}, {scale}).icdf({y}.sigmoid())",
@@ -89,7 +92,7 @@ def attention(w):
     if x is None:
         return None
     rows, f = f"{x}.reshape(1, -1, 1)", "T.nn.functional."
-    return f"{w.new()} = {f}" + w.some(
+    return f"{w.new()} = 0.317 + {f}" + w.some(
         f"scaled_dot_product_attention({rows}, {rows}, {rows})", f"softmax({rows} @ {rows}.mT, -1) @ {rows}",
         f"scaled_dot_product_attention({rows}, {rows}, {rows}, is_causal=True)",
         f"scaled_dot_product_attention({rows}, {rows}.detach(), {rows}, scale=0.5)",

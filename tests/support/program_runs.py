@@ -21,7 +21,7 @@ SAME_NODES = {
     "AddmmBackward ViewBackward", "BmmBackward ViewBackward", "CloneBackward CopyBackwards",
     "MeanBackward VarMeanBackward",
     "CopyBackward CopyBackwards", "ConjPhysicalBackward CopyBackward", "CopyBackwards CopySlices",
-    "CopySlices FillBackward",
+    "CloneBackward MmBackward", "CopySlices FillBackward",
     "CopySlices IndexPutBackward", "DivBackward MulBackward", "DotBackward MmBackward", "ImagBackward SelectBackward",
     "MmBackward UnsafeViewBackward", "RsubBackward SubBackward", "SumBackward TraceBackward",
     "UnsafeViewBackward ViewBackward", "VarBackward VarMeanBackward", "SliceBackward UnsqueezeBackward",
