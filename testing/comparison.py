@@ -296,7 +296,7 @@ def make_tensor(
 
     Args:
         shape: the sizes, or one sequence of them.
-        dtype, device: of the tensor.
+        dtype, device: of the tensor; device None is the default one.
         low, high: bounds, cut to what the dtype can hold; by default [-9, 9), integers [-9, 10), unsigned
             ones [0, 10), bools both values. Complex numbers have both parts in them.
         requires_grad: for float and complex dtypes.
@@ -349,6 +349,7 @@ def make_tensor(
         )
     if exclude_zero:
         values = numpy.where(values == 0, plugrad.finfo(dtype).tiny if floating else 1, values)
+    device = plugrad.get_default_device() if device is None else device
     result = plugrad.from_numpy(numpy.asarray(values)).to(dtype).to(device)
     if noncontiguous:
         result = result[..., 1::2]

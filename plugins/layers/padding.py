@@ -57,6 +57,11 @@ class _ReplicationPadNd(_Pad):
 class _CircularPadNd(_Pad):
     mode = "circular"
 
+    def forward(self, input):
+        if input.ndim not in (self.n + 1, self.n + 2):
+            raise ValueError(f"expected {self.n + 1}D or {self.n + 2}D input (got {input.ndim}D input)")
+        return super().forward(input)
+
 
 _FIRST_LINE = {
     "ConstantPad": "Add elements of one value to both sides of the last",

@@ -19,6 +19,7 @@ _LABELS = {
     "float32": "Float",
     "float64": "Double",
     "float16": "Half",
+    "bfloat16": "BFloat16",
 }
 
 
@@ -155,6 +156,18 @@ def nll_grad_samples(make):
     yield make(), make.ints(3, low=0, high=4), make(4, low=1, high=2, requires_grad=False), 1, "mean", (3, 4)
 
 
+def _type_name(dtype):
+    name = str(dtype).rpartition(".")[2]
+    return _LABELS.get(name, name)
+
+
+def _check_label_type(target):
+    if target.dtype is not plugrad.int64 and target.dtype is not plugrad.uint8:
+        raise RuntimeError(
+            f"expected target dtype to be Long or Byte, but got {_type_name(target.dtype)}; convert with target.long()"
+        )
+
+
 def _checked_labels(input, target, weight):
     """Return the labels, of one example as a number; raise PyTorch's errors for shapes and dtypes that do not fit."""
     shape, given = input.shape, target.shape
@@ -163,33 +176,39 @@ def _checked_labels(input, target, weight):
         return target
     if input.ndim == 0:
         raise ValueError("Expected 1 or more dimensions (got 0)")
-    name = str(target.dtype).rpartition(".")[2]
-    if name not in ("int64", "uint8"):
-        raise RuntimeError(
-            f"expected target dtype to be Long or Byte, but got {_LABELS.get(name, name)}; convert with target.long()"
-        )
-    if input.ndim == 1 and target.ndim == 1 and target.shape[0] != 1:
-        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}")
-    if input.ndim <= 2 and target.ndim > 1:
-        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
-    if input.ndim > 1:
-        if target.ndim == 0 or input.shape[0] != target.shape[0]:
-            got = target.shape[0] if target.ndim else 1
-            raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({got}).")
-        if target.ndim != input.ndim - 1:
+    if input.ndim > 1 and (target.ndim == 0 or shape[0] != given[0]):
+        got = given[0] if target.ndim else 0
+        raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({got}).")
+    if input.ndim <= 2:
+        if target.ndim > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+        _check_label_type(target)
+        if input.ndim == 1 == target.ndim and given[0] != 1:
+            raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {given[0]}")
+    else:
+        wanted = (shape[0], *shape[2:])
+        if input.ndim == 4:
+            if target.ndim != 3:
+                raise RuntimeError(
+                    f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {target.ndim}"
+                )
+            _check_label_type(target)
+        if tuple(given) != wanted:
+            which = f"size mismatch (got input: {list(shape)} , target: {list(given)}). " if input.ndim == 4 else ""
+            raise RuntimeError(f"{which}Expected target size {list(wanted)}, got {list(given)}")
+        _check_label_type(target)
+    classes = shape[1 if input.ndim > 1 else 0]
+    if weight is not None:
+        if tuple(weight.shape) != (classes,):
             raise RuntimeError(
-                f"only batches of spatial targets supported ({input.ndim - 1}D tensors) but got targets of dimension: "
-                f"{target.ndim}"
+                f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor "
+                f"of shape: {list(weight.shape)}"
             )
-        wanted = (input.shape[0], *input.shape[2:])
-        if tuple(target.shape) != wanted:
-            raise RuntimeError(f"Expected target size {list(wanted)}, got {list(target.shape)}")
-    classes = input.shape[1 if input.ndim > 1 else 0]
-    if weight is not None and tuple(weight.shape) != (classes,):
-        raise RuntimeError(
-            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
-            f"shape: {list(weight.shape)}"
-        )
+        if weight.dtype is not input.dtype:
+            raise RuntimeError(
+                f"expected scalar type {_type_name(input.dtype)} but found {_type_name(weight.dtype)}: weights of "
+                f"classes have the input's type; write weight.to({input.dtype})"
+            )
     return target.reshape(()) if input.ndim == 1 == target.ndim else target
 
 

@@ -103,11 +103,13 @@ def _numbers(function, n, value, name):
 
 def check_input(function, n, shape):
     """Raise RuntimeError unless the shape is (C, *S) or (N, C, *S) with elements in C and S."""
+    expected = f"{n + 1}D or {n + 2}D (batch mode) tensor"
+    if len(shape) not in (n + 1, n + 2) and n > 1:
+        raise RuntimeError(f"{function}: non-empty {expected} expected for input, but got: {list(shape)}")
     if len(shape) not in (n + 1, n + 2) or 0 in shape[-n - 1 :]:
         raise RuntimeError(
-            f"{function}: Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input "
-            f"(a non-empty {n + 1}D or {n + 2}D tensor), but got: {list(shape)}. Expected input's non-batch dimensions "
-            "to have positive length"
+            f"{function}: Expected {expected} with optional 0 dim batch size for input, but got:{list(shape)}. "
+            "Expected input's non-batch dimensions to have positive length"
         )
 
 

@@ -80,8 +80,10 @@ def _loss_class(op, name, forward, buffers, options):
         for option, value in values.items():
             kind = op.known_kinds.get(option)
             if kind is not None and not kind.fits(value):
-                what = type(value).__name__
-                raise TypeError(f"{name}.__init__(): argument '{option}' must be {kind.words}, not {what}")
+                what, number = type(value), kind.words == "float"
+                told = f"{option} must be a float or int, got: {what}" if number else ""
+                told = told or f"argument '{option}' must be {kind.words}, not {what.__name__}"
+                raise TypeError(f"{name}.__init__(): {told}")
             if option in buffers:
                 self.register_buffer(option, value)
             else:
