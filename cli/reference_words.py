@@ -63,6 +63,8 @@ OPTIONS = {  # keyword of a decorator: what it says
     "tensors": 'the parameters that are operands, `("input", "weight")`: they broadcast',
     "same": "those of the operands that are promoted to one dtype; by default all of them",
     "takes_half": "True: its kernel computes in float16 itself, instead of in float32 with one rounding at the end",
+    "fits": "numbers that an element of the result must be able to hold; others are refused",
+    "exact": "operands whose Python numbers are not rounded to half precision before the kernel meets them",
     "meet": "a function of the operands' dtypes that raises the error for those that must not meet",
     "wraps": (
         "False: a number that the operands' integer dtype can't hold is refused, instead of wrapped around; None: the "

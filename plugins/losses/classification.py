@@ -190,7 +190,8 @@ def _checked_labels(input, target, weight):
         if input.ndim == 4:
             if target.ndim != 3:
                 raise RuntimeError(
-                    f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {target.ndim}"
+                    "only batches of spatial targets supported (3D tensors) but got targets of dimension: "
+                    f"{target.ndim}"
                 )
             _check_label_type(target)
         if tuple(given) != wanted:
