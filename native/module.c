@@ -70,7 +70,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n) {
         result = PyArray_SimpleNew((int)like->ndim, (npy_intp *)like->shape, like->type);
         if (!result) return NULL;
         describe(arrays + na, (PyArrayObject *)result, 0);
-    }
+    } else arrays[na].data = NULL; /* so a kernel sees how many there are */
     int refused;
     if (size > MUCH) {
         PyThreadState *state = PyEval_SaveThread();

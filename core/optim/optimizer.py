@@ -139,6 +139,23 @@ class Optimizer(Hooked):
         """
         raise NotImplementedError(f"{type(self).__name__} defines neither `update` nor `step`; give it one of them")
 
+    kernels = {}  # by backend: the `update` that it stands for, and the function
+
+    @classmethod
+    def kernel(cls, backend: str) -> Callable:
+        """Give `update` in another form for one backend, in C say: a decorator.
+
+        Its function takes `xp, p, g, state, group`, and returns NotImplemented, with nothing written, for what it does
+        not serve. A class with another `update` does without it.
+        """
+
+        def give(function):
+            if function is not None:
+                cls.kernels = {**cls.kernels, backend: (cls.update, function)}
+            return function
+
+        return give
+
     @staticmethod
     def zeros(xp, p):
         """Make a state array of zeros for the parameter `p`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Optimizer, collect, hookimpl
+from plugrad.extend import Optimizer, collect, hookimpl, native
 
 from ._common import regularized
 
@@ -69,6 +69,13 @@ class Adagrad(Optimizer):
         s[rows] += g * g
         rate = group["lr"] / (1 + (state["step"] - 1) * group["lr_decay"])
         p[rows] -= rate * g / (xp.sqrt(s[rows]) + group["eps"])
+
+
+@Adagrad.kernel("cpu")
+@native("scaled")
+def adagrad_in_c(call, xp, p, g, state, group):
+    rate = group["lr"] / (1 + (state["step"] - 1) * group["lr_decay"])
+    return call(p, g, state["sum"], rate, group["weight_decay"], group["eps"], 1, 1)
 
 
 @hookimpl

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Optimizer, collect, hookimpl
+from plugrad.extend import Optimizer, collect, hookimpl, native
 
 from ._common import average, average_square, decayed, fractions
 
@@ -79,6 +79,18 @@ class Adam(Optimizer):
         xp.divide(m, t, t)
         t *= state["rate"]
         p -= t
+
+
+@Adam.kernel("cpu")
+@native("adam")
+def adam_in_c(call, xp, p, g, state, group):
+    if group["amsgrad"]:
+        return NotImplemented
+    beta1, beta2 = group["betas"]
+    penalty = group["weight_decay"]
+    decay, l2 = (group["lr"] * penalty, 0.0) if group["decoupled_weight_decay"] else (0.0, penalty)
+    m, v = state["exp_avg"], state["exp_avg_sq"]
+    return call(p, g, m, v, beta1, beta2, state["rate"], state["eps"], 1 - decay, l2)
 
 
 @hookimpl

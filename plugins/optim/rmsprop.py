@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Optimizer, collect, hookimpl
+from plugrad.extend import Optimizer, collect, hookimpl, native
 
 from ._common import average, average_square, regularized
 
@@ -75,6 +75,15 @@ class RMSprop(Optimizer):
             t[...] = b
         t *= group["lr"]
         p -= t
+
+
+@RMSprop.kernel("cpu")
+@native("scaled")
+def rmsprop_in_c(call, xp, p, g, state, group):
+    if group["centered"] or group["momentum"] > 0:
+        return NotImplemented
+    alpha = group["alpha"]
+    return call(p, g, state["square_avg"], group["lr"], group["weight_decay"], group["eps"], alpha, 1 - alpha)
 
 
 @hookimpl

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Optimizer, collect, hookimpl
+from plugrad.extend import Optimizer, collect, hookimpl, native
 
 from ._common import regularized
 
@@ -80,6 +80,16 @@ class SGD(Optimizer):
             p -= lr * (momentum * b if group["nesterov"] else b)
         if not momentum or group["nesterov"]:
             p[rows] -= lr * g
+
+
+@SGD.kernel("cpu")
+@native("sgd")
+def sgd_in_c(call, xp, p, g, state, group):
+    lr, l2, momentum = group["lr"], group["weight_decay"], group["momentum"]
+    if not momentum:
+        return call(p, g, lr, l2)
+    kept, share = (0, 1) if state["fresh"] else (momentum, 1 - group["dampening"])
+    return call(p, g, state["momentum_buffer"], lr, l2, kept, share, momentum if group["nesterov"] else 0)
 
 
 @hookimpl

@@ -124,18 +124,36 @@ def check_sparse(optimizer) -> None:
         )
 
 
+def flattened(arrays):
+    """Return flat views of arrays that lie in memory in one and the same order, whichever; else None."""
+    if not arrays[0].flags.c_contiguous:
+        strides = arrays[0].strides
+        order = sorted(range(len(strides)), key=lambda dim: -strides[dim])
+        arrays = [a.transpose(order) for a in arrays]
+    return [a.reshape(-1) for a in arrays] if all([a.flags.c_contiguous for a in arrays]) else None
+
+
 class _Round:
     """Updates of parameters that go together. `begun`: it may have written; `done`: how many are finished."""
 
-    begun, done, names = False, 0, ()
+    begun, done, names, kernel = False, 0, (), None
+
+    def on(self, backend):
+        """Take the kernel that the optimizer has on a backend for its `update`, if any."""
+        form, kernel = self.optimizer.kernels.get(backend.name, (None, None))
+        self.xp, self.kernel = backend.xp, kernel if form is type(self.optimizer).update else None
 
     def update(self, g, arrays):
-        xp, optimizer, options, state = self.xp, self.optimizer, self.options, self.state
+        if self.kernel is None or self.updated(self.kernel, g, arrays) is NotImplemented:
+            self.updated(self.optimizer.update, g, arrays)
+
+    def updated(self, function, g, arrays):
+        xp, options, state = self.xp, self.options, self.state
         if options.get("maximize"):
-            g = xp.negative(g, optimizer.scratch(xp, g, "negated"))
+            g = xp.negative(g, self.optimizer.scratch(xp, g, "negated"))
         if len(arrays) > 1:
             state.update(zip(self.names, arrays[1:], strict=True))
-        optimizer.update(xp, arrays[0], g, state, options)
+        return function(xp, arrays[0], g, state, options)
 
     def sparse(self, job):
         """Update a parameter whose gradient is sparse."""
@@ -150,6 +168,8 @@ class _Round:
         size = g.size
         if size <= BLOCK or self.xp is not numpy:
             return self.update(g, arrays)
+        if self.kernel is not None and self.updated(self.kernel, g, arrays) is not NotImplemented:
+            return
         block = -(-size // -(-size // BLOCK))  # blocks of equal size, so that none is a short remainder
         for start in range(0, size, block):
             part = slice(start, start + block)
@@ -159,12 +179,11 @@ class _Round:
         _, g, arrays = job
         if g.dtype.kind == "c":  # an elementwise update takes the parts of complex numbers as real ones
             g, *arrays = [a[..., None].view(a.real.dtype) for a in (g, *arrays)]
-        flats = []
-        for a in arrays:
-            if not a.flags.c_contiguous:  # there is no flat view: update in the shapes that the arrays have
-                return self.update(g, arrays)
-            flats.append(a.reshape(-1))
-        self.flat(g.reshape(-1), flats)
+        flats = flattened([g, *arrays])
+        if flats is None:  # there are no flat views: update in the shapes that the arrays have
+            self.update(g, arrays)
+        else:
+            self.flat(flats[0], flats[1:])
 
 
 class _Few(_Round):
@@ -185,7 +204,7 @@ class _Few(_Round):
             if grad is not None:
                 touch(p)
                 data = p._data
-                self.xp = p._type.xp
+                self.on(p._type.backend)
                 if grad.is_sparse:
                     check_sparse(optimizer)
                     self.sparse((p, grad._data, (data,)))
@@ -208,7 +227,7 @@ class _Run(_Round):
         self.jobs, self.counters = jobs, counters
         self.state = dict(zip(scalars, values, strict=True))
         self.state["fresh"] = fresh
-        self.xp = jobs[0][0]._type.xp
+        self.on(jobs[0][0]._type.backend)
         if is_sparse or not optimizer.elementwise:
             update = self.sparse if is_sparse else self.whole
         elif len(jobs) > 1 and jobs[0][1].dtype.kind != "c":

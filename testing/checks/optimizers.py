@@ -37,6 +37,8 @@ def checks(cls) -> dict:
             chosen.pop(name, None)
     elif cls.update is Optimizer.update:
         chosen.pop("batching")  # it steps on tensors: nothing is joined
+    if not any(form is cls.update for form, _ in cls.kernels.values()):
+        chosen.pop("kernels")
     return chosen
 
 
@@ -168,6 +170,31 @@ def batching(cls, device):
         for _ in range(4):
             steps(one, first, 1), steps(other, second, 1)
         assert_equal(first, second, f"options {given}, joined or in blocks against alone")
+
+
+def kernels(cls, device):
+    """A kernel for one backend moves parameters as `update` does, and serves at least once."""
+    form, kernel = cls.kernels.get(plugrad.device(device).type, (None, None))
+    if form is not cls.update:
+        raise Skip(f"it has no kernel for {device!r}")
+    served = []
+
+    def counted(*args):
+        result = kernel(*args)
+        served.append(result is not NotImplemented)
+        return result
+
+    with_it = type(cls.__name__, (cls,), {"kernels": {plugrad.device(device).type: (form, counted)}})
+    without = type(cls.__name__, (cls,), {"kernels": {}})
+    for given, dtype in itertools.product(each(cls), (plugrad.float64, plugrad.float32)):
+        wide = parameters(device, _with_large(cls))
+        first, second = ([t.detach().to(dtype, copy=True).requires_grad_() for t in wide] for _ in range(2))
+        one, other = build(with_it, given, first), build(without, given, second)
+        for _ in range(4):
+            steps(one, first, 1), steps(other, second, 1)
+        tolerance = {} if dtype is plugrad.float64 else {"rtol": 1e-5, "atol": 1e-6}
+        assert_equal(first, second, f"options {given}, {dtype}: kernel {kernel.__name__} against update", **tolerance)
+    assert any(served), f"kernel {kernel.__name__} served no step: declare options that it takes among the samples"
 
 
 def maximize(cls, device):
@@ -369,6 +396,7 @@ CHECKS = {
     "descent": descent,
     "resume": resume,
     "batching": batching,
+    "kernels": kernels,
     "maximize": maximize,
     "weight decay": weight_decay,
     "parameter groups": groups,
