@@ -247,7 +247,7 @@ class Op:
         return declare
 
     def kernel(self, backend: str):
-        """Declare a kernel for one backend: `@op.kernel("cuda")`. None stands for one that is not to be had."""
+        """Declare a kernel for one backend: `@op.kernel("cuda")`; None is for none."""
 
         def declare(function):
             if function is not None:
@@ -257,7 +257,7 @@ class Op:
         return declare
 
     def vjp_kernel(self, backend: str, *names):
-        """Declare a kernel for a gradient formula on one backend, of the first parameter, or of the inputs named.
+        """Declare a kernel for the gradient formula of inputs, by default the first.
 
         It takes `xp` in the place of `F`, else what the formula takes, and returns what that returns, or NotImplemented
         for what it does not serve. Where the walk backward is recorded, the formula itself is carried out.

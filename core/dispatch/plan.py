@@ -149,7 +149,7 @@ class CallPlan:
         count = sum(argument.role in ("lead", "operand", "partner") for argument in self.arguments)
         try:
             if op.meet is not None:
-                op.meet(*[ttype.dtype] * count)
+                op.meet(*[(ttype.dtype, "dim")] * count)
             result = getattr(numpy, self.direct)(*[numpy.ones(1, dtype)] * count).dtype
         except Exception:  # the interpreter says what is wrong
             return False

@@ -92,9 +92,21 @@ def leaky_relu(xp, input, negative_slope=0.01):
     return input.clip(0, math.inf) + input.clip(-math.inf, 0) * negative_slope
 
 
+@leaky_relu.kernel("cpu")
+@native("leaky_relu", otherwise=leaky_relu)
+def leaky_relu_native(call, xp, input, negative_slope=0.01):
+    return call(input, negative_slope)
+
+
 @leaky_relu.vjp
 def leaky_relu_vjp(F, g, input, negative_slope):
     return F.where(input > 0, g, g * negative_slope)
+
+
+@leaky_relu.vjp_kernel("cpu")
+@native("leaky_relu_grad")
+def leaky_relu_grad_native(call, xp, g, input, negative_slope):
+    return call(g, input, negative_slope)
 
 
 @unary(promote="same", at=(), kinds={"threshold": "number", "value": "number"}, fits=("value",))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, op
+from plugrad.extend import Op, collect, composite, hookimpl, native, op
 
 from . import _index as ix
 
@@ -101,6 +101,17 @@ def embedding_grad(xp, grad, indices, rows, padding_idx, scale_grad_by_freq):
     return table if table.dtype == dtype else table.astype(dtype)
 
 
+@embedding_grad.kernel("cpu")
+@native("add_slices", otherwise=embedding_grad)
+def embedding_grad_in_c(call, xp, grad, indices, rows, padding_idx, scale_grad_by_freq):
+    if scale_grad_by_freq:
+        return NotImplemented
+    width = grad.shape[-1]
+    table = xp.zeros((rows, width), grad.dtype)
+    done = call(table, indices.reshape(-1), grad.reshape(indices.size, width), 0, padding_idx, False)
+    return table if done is None else NotImplemented
+
+
 @embedding_grad.meta
 def embedding_grad_meta(grad, indices, rows, padding_idx, scale_grad_by_freq):
     return (rows, grad.shape[-1]), grad.dtype
@@ -114,6 +125,7 @@ def embedding_grad_vjp(F, g, indices, rows, padding_idx, scale_grad_by_freq):
 @embedding_grad.samples
 def embedding_grad_samples(make):
     yield make(2, 4, 3), make.ints(2, 4, low=0, high=5), 5, 1, True
+    yield make(4, 3), make.ints(4, low=0, high=5), 5, 1, False
 
 
 @op(at=())

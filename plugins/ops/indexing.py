@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, is_basic_index, op, tidy_index, view
+from plugrad.extend import Op, collect, composite, hookimpl, is_basic_index, native, op, tidy_index, view
 
 from . import _index as ix
 from ._checks import converted, fitted
@@ -142,6 +142,17 @@ def add_at(xp, input, shape, index):
     out = xp.zeros(shape, input.dtype)
     accumulate(xp, out, index, input)
     return out
+
+
+@add_at.kernel("cpu")
+@native("add_slices", otherwise=add_at)
+def add_at_in_c(call, xp, input, shape, index):
+    rows = index[0]
+    if len(index) != 1 or getattr(rows, "ndim", 0) < 1 or input.shape != (*rows.shape, *shape[1:]):
+        return NotImplemented
+    out = xp.zeros(shape, input.dtype)
+    done = call(out, rows.reshape(-1), input.reshape(rows.size, *shape[1:]), 0, -1, True)
+    return out if done is None else NotImplemented
 
 
 @add_at.meta

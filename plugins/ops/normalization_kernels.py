@@ -61,6 +61,14 @@ def normalize_native(call, xp, input, weight, bias, dims, shape, eps, layout=Non
     return (result, mean, variance) if done is None else done
 
 
+@normalize_affine.samples
+def normalize_affine_samples(make):
+    yield make.args(make(3, 4), make(4), make(4), (1,), (4,), 1e-5)
+    yield make.args(make(2, 3, 4), make(3), None, (0, 2), (1, 3, 1), 1e-5)
+    yield make.args(make(2, 4, 3), make(4), make(4), (2, 3), (1, 2, 2, 1), 1e-5, (2, 2, 2, 3))
+    yield make.args(make(3, 3, 3), make(3), make(3), (2,), (1, 3, 1), 1e-5)
+
+
 @normalize_affine.meta
 def normalize_affine_meta(input, weight, bias, dims, shape, eps, layout=None):
     shape = tuple(1 if i in dims else n for i, n in enumerate(layout or input.shape))
@@ -114,14 +122,6 @@ def normalize_grad_native(
         result += (of_mean + 2 * of_variance * (input - y1)) / prod([input.shape[d] for d in dims])
     of_weight = of_weight.reshape(weight_shape) if needs[1] else None
     return result if needs[0] else None, of_weight, of_bias.reshape(bias_shape) if needs[2] else None
-
-
-@normalize_affine.samples
-def normalize_affine_samples(make):
-    yield make.args(make(3, 4), make(4), make(4), (1,), (4,), 1e-5)
-    yield make.args(make(2, 3, 4), make(3), None, (0, 2), (1, 3, 1), 1e-5)
-    yield make.args(make(2, 4, 3), make(4), make(4), (2, 3), (1, 2, 2, 1), 1e-5, (2, 2, 2, 3))
-    yield make.args(make(3, 3, 3), make(3), make(3), (2,), (1, 3, 1), 1e-5)
 
 
 @op(at=(), node="NativeBatchNormBackward0", like="input", any_order=True)

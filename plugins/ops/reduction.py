@@ -14,6 +14,7 @@ from plugrad.extend import (
     is_single_or_double,
     keep_dims,
     multilinear,
+    native,
     reduction,
 )
 
@@ -115,6 +116,28 @@ def sum_(xp, input, dim=None, keepdim=False, *, dtype=None):
     return cast(total(xp, input, dim, keepdim), dtype)
 
 
+@sum_.kernel("cpu")
+@native("sums", otherwise=sum_)
+def sum_in_c(call, xp, input, dim=None, keepdim=False, *, dtype=None):
+    return NotImplemented if dtype is not None else summed_in_c(call, xp, input, dim, keepdim, 1)
+
+
+def summed_in_c(call, xp, input, dim, keepdim, scale):
+    """Sum over neighbouring dimensions, divided by `scale`; NotImplemented for what is not served."""
+    ndim = input.ndim
+    if dim.__class__ is int:
+        first, last = dim, dim + 1
+    elif dim is None or not dim:
+        first, last = 0, ndim
+    else:
+        first, last = min(dim), max(dim) + 1
+        if last - first != len(dim):
+            return NotImplemented
+    shape = input.shape
+    out = xp.empty(shape[:first] + (1,) * (keepdim and last - first) + shape[last:], input.dtype)
+    return out if call(input, out, first, last, scale) is None else NotImplemented
+
+
 multilinear(sum_, "input")
 
 
@@ -157,6 +180,14 @@ def mean(xp, input, dim=None, keepdim=False, *, dtype=None):
             f"Got: {dtype_word(input.dtype)}; write input.float().mean() or give dtype="
         )
     return total(xp, input, dim, keepdim) / input.dtype.type(count_of(input.shape, dim))
+
+
+@mean.kernel("cpu")
+@native("sums", otherwise=mean)
+def mean_in_c(call, xp, input, dim=None, keepdim=False, *, dtype=None):
+    if dtype is not None:
+        return NotImplemented
+    return summed_in_c(call, xp, input, dim, keepdim, count_of(input.shape, dim))
 
 
 multilinear(mean, "input")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, hookimpl, is_floating, is_integer, op
+from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, hookimpl, is_floating, is_integer, native, op
 
 from . import _index as ix
 from ._checks import element
@@ -80,6 +80,15 @@ def gather(xp, input, dim, index, *, sparse_grad=False):
     if array.flags.c_contiguous:
         return array.reshape(-1).take(flat_places(xp, at, dim, array.shape)).reshape(index.shape)
     return array[places(xp, at, dim)].reshape(index.shape)
+
+
+@gather.kernel("cpu")
+@native("gather", otherwise=gather)
+def gather_in_c(call, xp, input, dim, index, *, sparse_grad=False):
+    if not index.size:
+        return NotImplemented
+    out = xp.empty(index.shape, input.dtype)
+    return out if call(input, index, out, axes(dim, input.ndim)) is None else NotImplemented
 
 
 @gather.meta
@@ -188,6 +197,15 @@ def scatter_add(xp, input, dim, index, src):
     tensor([ 0.,  0., 12.])
     """
     return scatter_reduced(xp, input, dim, index, src, "sum", True)
+
+
+@scatter_add.kernel("cpu")
+@native("scatter_add", otherwise=scatter_add)
+def scatter_add_in_c(call, xp, input, dim, index, src):
+    if not index.size:
+        return NotImplemented
+    out = xp.array(input, order="C", copy=True)
+    return out if call(out, index, src, axes(dim, input.ndim)) is None else NotImplemented
 
 
 @scatter_add.vjp("input")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, axes, collect, hookimpl, op
+from plugrad.extend import Op, axes, collect, hookimpl, native, op
 
 from . import _index as ix
 from ._checks import element, fitted
@@ -102,6 +102,15 @@ def index_add(xp, input, dim, index, source, *, alpha=1):
         slices = source if alpha == 1 else (source * fitted(out.dtype, alpha)).astype(out.dtype)
         ix.add_slices(xp, out.reshape(before, out.shape[dim], -1), index, slices)
     return out
+
+
+@index_add.kernel("cpu")
+@native("add_slices", otherwise=index_add)
+def index_add_in_c(call, xp, input, dim, index, source, *, alpha=1):
+    if alpha != 1 or index.ndim != 1 or not input.ndim:
+        return NotImplemented
+    out = xp.array(input, order="C", copy=True)
+    return out if call(out, index, source, axes(dim, input.ndim), -1, False) is None else NotImplemented
 
 
 @index_add.vjp("input")

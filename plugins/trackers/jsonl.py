@@ -14,7 +14,7 @@ from plugrad.trackers import Tracker
 
 
 class JsonLines(Tracker):
-    """Write lines of JSON to `metrics.jsonl` in the run's folder, after those that are there.
+    """Write lines of JSON to `metrics.jsonl` in the run's folder.
 
     Each has "time" in seconds since the epoch, "kind", "tag", "step" and "value". What is not finite is a text,
     "nan", "inf" or "-inf", which JSON has no number for. Images are not kept.

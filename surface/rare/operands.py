@@ -21,7 +21,7 @@ def narrow(op, raw, half) -> None:
             if value.dtype != half.numpy and (value.ndim or not exact):
                 raw[position] = value.astype(half.numpy)
             continue
-        value = value.item() if hasattr(value, "dtype") and not value.ndim else value
+        value = value.item() if hasattr(value, "item") and not value.ndim else value
         if not isinstance(value, (int, float)) or value.__class__ is bool:
             continue
         if position in op.fits and _LARGEST[half.name] < abs(value) < float("inf"):

@@ -244,7 +244,7 @@ def _must_not_meet(op, tensors):
     if getattr(op, "meet", None) is None:
         return False
     try:
-        op.meet(*[tensor.dtype for tensor in tensors])
+        op.meet(*[(tensor.dtype, "dim" if tensor.ndim else "zero") for tensor in tensors])
     except RuntimeError:
         return True
     return False

@@ -12,7 +12,7 @@ from support.distribution_builder import output
 CORE = pathlib.Path(__file__).parents[2] / "core"
 # Methods of these are called in the core as well; what is called on a tensor can't be told from it by its name.
 OTHERS = {name for cls in (numpy.ndarray, str, list, dict, set, numpy.dtype) for name in dir(cls)}
-MODULES = ("F", "numpy", "stride_tricks", "xp", "math", "re", "heapq")  # whose functions have names of ops, too
+MODULES = ("F", "numpy", "rare", "stride_tricks", "xp", "math", "re", "heapq")  # whose functions have names of ops, too
 
 
 def is_method(name) -> bool:
@@ -32,6 +32,8 @@ def calls():
                 continue
             called = ast.unparse(node.func)
             literal = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+            if called == "_matrix_property":
+                yield node.args[1].value, "_op_property", where
             if called in ("registry.op", "registry.resolve", "registry.method_op", "needs.op", "_op_property"):
                 if literal is not None:
                     yield literal, called, where

@@ -76,6 +76,7 @@ KNOWN = {
     **dict.fromkeys(("std.dim", "std_mean.dim", "var.dim", "var_mean.dim"), "`var(True)` means `var(unbiased=True)`"),
     "randint.high": "`randint(high, size)` hands the size over in its place",
     "norm.p": "the function of Python takes 'fro' and 'nuc'",
+    "roll.dims": "its parser takes None for an empty tuple",
     "scatter.src": "the number is PyTorch's overload with `value`",
 }
 

@@ -110,7 +110,8 @@ def test_an_op_on_the_whole_batch_is_the_loop(dtype, monkeypatch):
                 results = tensors_in(vmap(op.function, dims)(*arguments, **sample.kwargs))
                 compared += whole[-1] is not None
                 for result, right in zip(results, expected, strict=True):
-                    assert_close(result, right, rtol=1e-12, atol=1e-15, equal_nan=True, msg=name)
+                    rtol = 1e-12 if right.dtype != torch.float32 else 1e-6
+                    assert_close(result, right, rtol=rtol, atol=1e-15, equal_nan=True, msg=name)
     assert compared > 500
 
 
