@@ -111,5 +111,6 @@ for _name in METHODS:
 events.on_public_names.append(_on_public_names)
 events.on_promise.append(_on_promise)
 events.on_ops.append(_on_ops)
+events.on_written.append(lambda names: [install_inplace(name) for name in names])
 events.on_forget.append(_on_forget)
 registry.reserve("Tensor", CORE_NAMES)

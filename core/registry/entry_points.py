@@ -7,6 +7,7 @@ module behind it is imported when that name is first used.
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import warnings
@@ -16,7 +17,7 @@ from plugrad.interrupts import process_lock
 from plugrad.registry import distributions, events, preferences
 from plugrad.registry.kinds import HOMES, PLACES, is_name, no_place
 from plugrad.registry.preferences import normalise
-from plugrad.registry.store import Table, backends, claims, plugins
+from plugrad.registry.store import Table, backends, claims, ops, plugins, public
 
 GROUP = "plugrad"
 
@@ -30,12 +31,12 @@ class Plugin:
 
     __slots__ = (
         "distribution", "version", "name", "value", "kinds", "promised", "claimed", "builtin", "status", "stage",
-        "error", "traceback", "seconds", "brought", "module", "reason", "hidden", "lock",
+        "error", "traceback", "seconds", "brought", "module", "reason", "hidden", "lock", "indexed",
     )  # fmt: skip
 
     def __init__(self, distribution, version, name, value, builtin):
         self.distribution, self.version, self.name, self.value = distribution, version, name, value
-        self.builtin = builtin
+        self.builtin, self.indexed = builtin, False  # indexed: of ours, and what it brings is known beforehand
         self.kinds, self.promised, self.claimed, self.brought, self.hidden = set(), [], [], Table(), {}
         self.status, self.stage, self.error, self.traceback, self.seconds = "not loaded", None, None, None, 0.0
         self.module = self.reason = None
@@ -56,7 +57,7 @@ class Plugin:
     @property
     def lazy(self) -> bool:
         """Whether it is loaded when a name that it promises is used, rather than with plugrad."""
-        return "plugin" not in self.kinds
+        return "plugin" not in self.kinds or self.indexed
 
     def _loads_nowhere(self) -> None:
         if self.status == "loading":
@@ -209,6 +210,8 @@ def discover() -> None:
 def _note(one, group, name, value) -> None:
     """Enter one entry point: make its plugin known, and claim the names it promises."""
     kind = "plugin" if group == GROUP else group.removeprefix(f"{GROUP}.")
+    if kind == "index" and one.name == "plugrad":
+        return _take_index(importlib.import_module(value).BRINGS)
     plugin = _by_value.get((one.name, value)) or _add(one, kind, name, value)
     plugin.kinds.add(kind)
     if kind != "plugin":
@@ -233,6 +236,18 @@ def _note(one, group, name, value) -> None:
             if kind == "backends":
                 backends.setdefault(name, None)
             events.publish(events.on_promise, dotted)
+
+
+def _take_index(brings) -> None:
+    """Note what plugins of ours bring, {module: (ops, public names, names with in-place forms)}: nothing is loaded."""
+    for value, parts in brings.items():
+        plugin, (records, names, written) = _by_value.get(("plugrad", value)), map(str.split, parts)
+        if plugin is not None:
+            plugin.indexed = True
+            ops.promised.update(dict.fromkeys(records, plugin))
+            public.promised.update(dict.fromkeys(names, plugin))
+            events.publish(events.on_public_names, names)
+            events.publish(events.on_written, written)
 
 
 def _wrong_name(kind, name) -> str | None:

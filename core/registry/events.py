@@ -9,6 +9,7 @@ from __future__ import annotations
 on_public_names: list = []  # f(names): a plugin brought public names, such as "Tensor.relu" and "nn.Linear"
 on_promise: list = []  # f(dotted): a manifest promises a public name, whose plugin is loaded at first use
 on_ops: list = []  # f(records): a plugin brought ops
+on_written: list = []  # f(names): ops of these names, or methods, have in-place forms
 on_forget: list = []  # f(dotted): something else may stand behind a public name from now on
 
 on_needed: list = []  # f(plugin, quiet): a name is used that the plugin promises; quiet: its failure is a warning

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 import time
 import traceback
 import types
@@ -35,14 +34,6 @@ def strict() -> bool:
     if setting not in ("", "0", "1", "false", "true", "no", "yes", "off", "on"):
         warn(f"PLUGRAD_STRICT must be 1 or 0, not {setting!r}; it is taken for 1")
     return setting not in ("", "0", "false", "no", "off")
-
-
-def comparing() -> bool:
-    """Whether this process is `plugrad plugins lock` or `verify`, which must not run what they look at."""
-    words = sys.orig_argv[1:]
-    script = os.path.basename(words[0]).partition(".")[0] if words else ""
-    called = words[:2] == ["-m", "plugrad.cli"] or script == "plugrad"
-    return called and any(words[i : i + 2] in (["plugins", "lock"], ["plugins", "verify"]) for i in (1, 2))
 
 
 def _load_ours(plugin) -> None:
@@ -74,9 +65,9 @@ def load_eager() -> None:
             continue
         if plugin.builtin:
             _load_ours(plugin)
-        elif comparing():
+        elif _room().comparing():
             continue
-        elif _importing_here(plugin):  # the program imports that package itself, and it imports plugrad
+        elif _room().is_importing(plugin):  # the program imports that package itself, and it imports plugrad
             _deferred.append(plugin)
         else:
             try:
@@ -92,7 +83,7 @@ def load_eager() -> None:
 
 def load_deferred() -> bool:
     """Load the plugins that were being imported when plugrad was; return whether there were any."""
-    ready = [plugin for plugin in _deferred if not _importing_here(plugin)]
+    ready = [plugin for plugin in _deferred if not _room().is_importing(plugin)]
     for plugin in ready:
         _deferred.remove(plugin)
         load_or_warn(plugin)
@@ -109,21 +100,6 @@ def load_or_warn(plugin) -> None:
         warn(str(error))
 
 
-def _importing_here(plugin) -> bool:
-    """Whether the plugin's module, or a package that it is in, is being imported further up in this thread."""
-    name = plugin.value.partition(":")[0]
-    while name:
-        module = sys.modules.get(name)
-        if getattr(getattr(module, "__spec__", None), "_initializing", False):
-            frame = sys._getframe(1)
-            while frame is not None:
-                if frame.f_globals is vars(module):
-                    return True
-                frame = frame.f_back
-        name = name.rpartition(".")[0]
-    return False
-
-
 def load(plugin: Plugin) -> None:
     """Import a plugin, call its hooks, and commit what they return: all of it or nothing.
 
@@ -132,7 +108,7 @@ def load(plugin: Plugin) -> None:
     if plugin.status == "loaded":
         return
     # Asked before the lock is taken: another thread may hold that, and wait for the module that this one imports.
-    if plugin.status != "failed" and not plugin.builtin and _importing_here(plugin):
+    if plugin.status != "failed" and not plugin.builtin and _room().is_importing(plugin):
         raise PluginLoadError(f"plugin {plugin.id} uses a name of its own while it is being imported")
     with plugin.lock:
         if plugin.status == "loaded":

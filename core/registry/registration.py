@@ -30,7 +30,7 @@ def commit(provider, given: dict) -> list[str]:
     planned_kernels = kernels.plan(given.get("kernels", ()), provider, [entry.value for entry in new_ops.values()])
     with lock:
         changing = () if own else (ops, public, claims, backends, provider.brought, provider.hidden, *tables.values())
-        before = [(table, dict(table)) for table in changing]
+        before = [(table, dict.copy(table)) for table in changing]
         try:
             if not own:
                 planned = _without_hidden(provider, planned, new_ops)
@@ -39,7 +39,8 @@ def commit(provider, given: dict) -> list[str]:
             ops.update(records)
             for dotted, entry in planned:
                 _enter(dotted, entry, own)
-            events.publish(events.on_public_names, [dotted for dotted, _ in planned])
+            if not provider.indexed:
+                events.publish(events.on_public_names, [dotted for dotted, _ in planned])
             for record in records.values():
                 record.provider = provider
                 if not own:
@@ -48,7 +49,10 @@ def commit(provider, given: dict) -> list[str]:
                 if dotted not in provider.brought and dotted in claims:
                     discard(dotted, provider)
                     events.publish(events.on_forget, dotted)
-            events.publish(events.on_ops, records.values())
+            if not provider.indexed:
+                events.publish(events.on_ops, records.values())
+            for table in (ops, public):
+                table.promised = {key: plugin for key, plugin in table.promised.items() if plugin is not provider}
             return kernels.enter(planned_kernels, provider)
         except BaseException:  # a subscriber's, or for want of memory or frames: here is no call that needs any
             for table, entries in before:
@@ -61,7 +65,7 @@ def commit(provider, given: dict) -> list[str]:
 def _plan_op(record, provider, own, new_ops, planned):
     """Check one op record and plan its names; a third party's op also gets a name under its namespace."""
     key = record.name if own else f"{provider.namespace}.{record.name}"
-    if key in new_ops or key in ops:
+    if key in new_ops or ops.get(key) is not None:
         first = new_ops[key].value if key in new_ops else ops[key]
         raise ValueError(f"op {key!r} is declared twice: in {first.module} and {record.module}")
     owner = record.provider or (provider if own else entry_points.owner_of(record.module))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from plugrad.interrupts import process_lock
+from plugrad.registry import events
 
 
 class Table(dict):
@@ -22,9 +23,51 @@ class Table(dict):
         return list(super().items())
 
 
+class Promising(Table):
+    """A table some of whose values come when they are asked for: the plugin of ours that promises them is loaded."""
+
+    __slots__ = ("promised",)
+
+    def __init__(self):
+        self.promised = {}  # name -> plugin
+
+    def _fetch(self, key):
+        plugin = self.promised.get(key)
+        if plugin is not None and not plugin.lock._is_owned():
+            events.publish(events.on_needed, plugin, False)
+
+    def __missing__(self, key):
+        self._fetch(key)
+        if key in super().keys():
+            return self[key]
+        raise KeyError(key)
+
+    def get(self, key, default=None):
+        if key in self.promised:
+            self._fetch(key)
+        return super().get(key, default)
+
+    def __contains__(self, key):
+        return super().__contains__(key) or key in self.promised
+
+    def __len__(self):
+        return len(self.keys())
+
+    def keys(self):
+        return {**dict.fromkeys(super().keys()), **self.promised}.keys() if self.promised else super().keys()
+
+    def values(self):
+        return [value for _, value in self.items()]
+
+    def items(self):
+        for key in list(self.promised):
+            self._fetch(key)
+        return super().items()
+
+
 lock = process_lock()
-ops: dict = Table()  # primary name ("relu"; a third party's: "namespace.swish") -> Op
-public: dict = Table()  # dotted public name ("nn.functional.relu", "optim.SGD", "backends.cpu") -> Entry
+ops: dict = Promising()  # primary name ("relu"; a third party's: "namespace.swish") -> Op
+public: dict = Promising()  # dotted public name ("nn.functional.relu", "optim.SGD", "backends.cpu") -> Entry
 tables: dict[str, dict] = {}  # kind -> name -> Entry
 backends: dict = Table()  # device type -> its backend; None until the device is first used
 claims: dict = Table()  # dotted public name -> plugins that promise or bring it, besides that of the public entry

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from plugrad.process_state import Contained
 from plugrad.registry import loader
 from plugrad.registry.claims import choose
@@ -10,7 +13,7 @@ from plugrad.registry.store import claims, loading, plugins
 from plugrad.registry.third_parties.checks import check_hooks, check_promises
 from plugrad.registry.third_parties.versions import adapted, negotiate
 
-__all__ = ["cli_hooks", "hint", "load", "negotiate", "prepare"]
+__all__ = ["cli_hooks", "comparing", "hint", "is_importing", "load", "negotiate", "prepare"]
 
 
 def load(plugin, gather, commit) -> list[str]:
@@ -21,6 +24,29 @@ def load(plugin, gather, commit) -> list[str]:
         plugin.stage = "registration"
         check_promises(plugin, given)
         return commit(plugin, given)
+
+
+def comparing() -> bool:
+    """Whether this process is `plugrad plugins lock` or `verify`, which must not run what they look at."""
+    words = sys.orig_argv[1:]
+    script = os.path.basename(words[0]).partition(".")[0] if words else ""
+    called = words[:2] == ["-m", "plugrad.cli"] or script == "plugrad"
+    return called and any(words[i : i + 2] in (["plugins", "lock"], ["plugins", "verify"]) for i in (1, 2))
+
+
+def is_importing(plugin) -> bool:
+    """Whether the plugin's module, or a package that it is in, is being imported further up in this thread."""
+    name = plugin.value.partition(":")[0]
+    while name:
+        module = sys.modules.get(name)
+        if getattr(getattr(module, "__spec__", None), "_initializing", False):
+            frame = sys._getframe(1)
+            while frame is not None:
+                if frame.f_globals is vars(module):
+                    return True
+                frame = frame.f_back
+        name = name.rpartition(".")[0]
+    return False
 
 
 def prepare(plugin, hooks: dict, version: int) -> None:
