@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Op, collect, hookimpl, is_half, op
+from plugrad.extend import Op, collect, hookimpl, is_half, native, op
 
 _SINGLE = plugrad.float32.numpy
 
@@ -45,7 +45,16 @@ def lstm_sequence(xp, gates, hidden, cell, weight):
     return outputs, cells
 
 
-lstm_sequence_kernel = lstm_sequence.kernel_for("cpu")
+lstm_sequence_kernel = lstm_sequence.kernel_for("*")
+
+
+@lstm_sequence.kernel("cpu")
+@native("lstm", otherwise=lstm_sequence)
+def lstm_in_c(call, xp, gates, hidden, cell, weight):
+    outputs = xp.empty((len(gates), *cell.shape), cell.dtype)
+    cells = xp.empty_like(outputs)
+    done = call(*map(xp.ascontiguousarray, (gates, hidden, cell, weight)), outputs, cells)
+    return (outputs, cells) if done is None else done
 
 
 @lstm_sequence.vjp("gates", "hidden", "cell", "weight")
@@ -74,6 +83,14 @@ def lstm_sequence_vjp(F, grads, y, gates, hidden, cell, weight):
     to_gates = F.stack(to_gates[::-1], 0)
     rows = F.transpose(F.reshape(before, (-1, weight.shape[0])), 0, 1)
     return to_gates, to_hidden, to_cell, F.matmul(rows, F.reshape(to_gates, (-1, 4 * n)))
+
+
+@lstm_sequence.vjp_kernel("cpu", "gates", "hidden", "cell", "weight")
+@native("lstm_grad")
+def lstm_grad_in_c(call, xp, grads, y, gates, hidden, cell, weight):
+    values = [xp.ascontiguousarray(value) for value in (*grads, *y, gates, hidden, cell, weight)]
+    results = [xp.empty_like(value) for value in values[4:]]
+    return results if call(*values, *results) is None else NotImplemented
 
 
 @lstm_sequence.meta
