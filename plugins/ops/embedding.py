@@ -108,7 +108,8 @@ def embedding_grad_in_c(call, xp, grad, indices, rows, padding_idx, scale_grad_b
         return NotImplemented
     width = grad.shape[-1]
     table = xp.zeros((rows, width), grad.dtype)
-    done = call(table, indices.reshape(-1), grad.reshape(indices.size, width), 0, padding_idx, False)
+    values = xp.ascontiguousarray(grad).reshape(indices.size, width)
+    done = call(table, indices.reshape(-1), values, 0, padding_idx, False)
     return table if done is None else NotImplemented
 
 

@@ -151,7 +151,7 @@ def add_at_in_c(call, xp, input, shape, index):
     if len(index) != 1 or getattr(rows, "ndim", 0) < 1 or input.shape != (*rows.shape, *shape[1:]):
         return NotImplemented
     out = xp.zeros(shape, input.dtype)
-    done = call(out, rows.reshape(-1), input.reshape(rows.size, *shape[1:]), 0, -1, True)
+    done = call(out, rows.reshape(-1), xp.ascontiguousarray(input).reshape(rows.size, *shape[1:]), 0, -1, True)
     return out if done is None else NotImplemented
 
 

@@ -205,7 +205,7 @@ def scatter_add_in_c(call, xp, input, dim, index, src):
     if not index.size:
         return NotImplemented
     out = xp.array(input, order="C", copy=True)
-    return out if call(out, index, src, axes(dim, input.ndim)) is None else NotImplemented
+    return out if call(out, index, xp.ascontiguousarray(src), axes(dim, input.ndim)) is None else NotImplemented
 
 
 @scatter_add.vjp("input")

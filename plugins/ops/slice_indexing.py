@@ -110,7 +110,8 @@ def index_add_in_c(call, xp, input, dim, index, source, *, alpha=1):
     if alpha != 1 or index.ndim != 1 or not input.ndim:
         return NotImplemented
     out = xp.array(input, order="C", copy=True)
-    return out if call(out, index, source, axes(dim, input.ndim), -1, False) is None else NotImplemented
+    done = call(out, index, xp.ascontiguousarray(source), axes(dim, input.ndim), -1, False)
+    return out if done is None else NotImplemented
 
 
 @index_add.vjp("input")

@@ -1,0 +1,219 @@
+"""Single ops, with and without backward, and steps of models: plugrad's time over PyTorch's, in alternation.
+
+    python benchmarks/kernels.py [--threads 2] [--rounds 9] [--only softmax] [--json FILE]
+
+A cell runs the same code on both libraries in turn and shows the median of the rounds' ratios: below 1 plugrad is
+faster. With one thread the processor's time of that thread is taken, which other programs disturb little; with more the
+clock's. At the end: the geometric mean, and how many cells are slower than PyTorch by more than 5 % and by half.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import time
+
+SIZES = (1_000, 100_000)
+
+# x, y: (n / 100, 100); row: (100,); m: a mask like x; at: rows; along: indices like x; t: a label for each row.
+OPS = """
+F.softmax(x, -1) | F.log_softmax(x, -1) | F.layer_norm(x, (100,)) | F.gelu(x) | F.silu(x) | x.sigmoid()
+x.tanh() | x.relu() | F.leaky_relu(x) | F.elu(x) | F.softplus(x) | x.exp() | x ** 2 | x * y | x + row
+x.clamp(-1, 1) | T.where(m, x, y) | x.masked_fill(m, 0.5) | x[m] | F.dropout(x, 0.5) | x.sum(0) | x.sum(1)
+x.mean() | x.var(1) | x.amax(1) | x.norm(dim=1) | x.logsumexp(1) | x.cumsum(1) | x.sort(1)[0] | x.topk(5, 1)[0]
+x.gather(1, along) | y.scatter_add(1, along, x) | x.index_select(0, at) | y.index_add(0, at, x) | x[at]
+F.embedding(at, x) | F.cross_entropy(x, t) | F.mse_loss(x, y)
+F.binary_cross_entropy_with_logits(x, y.sigmoid()) | T.cat([x, y]) | x.t().contiguous() | x @ row
+"""
+
+
+def arguments(T, n):
+    """Return the names that an expression may use, equal for both libraries but for the random numbers' bits."""
+    T.manual_seed(0)
+    rows = n // 100
+    leaf = {name: T.randn(rows, 100, requires_grad=True) for name in "xy"}
+    index = {"at": T.randint(0, rows, (rows,)), "t": T.randint(0, 100, (rows,))}
+    index["along"], mask = T.randint(0, 100, (rows, 100)), T.randn(rows, 100) > 0
+    return {**leaf, **index, "row": T.randn(100, requires_grad=True), "m": mask}
+
+
+def op_step(T, code, n, backward):
+    """Return the step that computes an expression on n elements, and its gradients if asked for."""
+    names = arguments(T, n)
+    step = eval(f"lambda: {code}", {**names, "T": T, "F": T.nn.functional})
+    if not backward:
+
+        def forward():
+            with T.no_grad():
+                step()
+
+        return forward
+    leaves, g = [value for value in names.values() if value.requires_grad], T.ones_like(step().detach())
+
+    def both():
+        for leaf in leaves:
+            leaf.grad = None
+        step().backward(g)
+
+    return both
+
+
+def training(T, model, *inputs):
+    """Return the step that takes the gradients of a model's output."""
+    inputs = [value.requires_grad_() if value.is_floating_point() else value for value in inputs]
+
+    def step():
+        for value in (*inputs, *model.parameters()):
+            value.grad = None
+        result = model(*inputs)
+        (result[0] if isinstance(result, tuple) else result).sum().backward()
+
+    return step
+
+
+def block(T, channels, groups):
+    """Return a block of two convolutions with normalisation."""
+    nn = T.nn
+    conv = [nn.Conv2d(channels, channels, 3, padding=1, groups=groups, bias=False) for _ in "12"]
+    return nn.Sequential(conv[0], nn.BatchNorm2d(channels), nn.ReLU(), conv[1], nn.BatchNorm2d(channels))
+
+
+def digits(T):
+    """Return a small convolutional network for 28 x 28 images."""
+    nn = T.nn
+    first = nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2)
+    return nn.Sequential(*first, nn.Flatten(), nn.Linear(800, 64), nn.ReLU(), nn.Linear(64, 10))
+
+
+def attention(T):
+    """Return the gradients' step of causal attention with 4 heads."""
+    q, k, v = (T.randn(4, 4, 64, 32, requires_grad=True) for _ in "qkv")
+
+    def step():
+        q.grad = k.grad = v.grad = None
+        T.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()
+
+    return step
+
+
+def own_function(T, n):
+    """Return the step of a function with a gradient of its own, as the tutorials write it."""
+
+    class Clamp(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.clamp(min=0)
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            g = g.clone()
+            g[x < 0] = 0
+            return g
+
+    x, g = T.randn(n, requires_grad=True), T.ones(n)
+
+    def step():
+        x.grad = None
+        Clamp.apply(x).backward(g)
+
+    return step
+
+
+def descent(T, name, **options):
+    """Return the step of an optimizer on 20 parameters of 10,000 elements."""
+    parameters = [T.randn(100, 100, requires_grad=True) for _ in range(20)]
+    for p in parameters:
+        p.grad = T.randn(100, 100)
+    return getattr(T.optim, name)(parameters, **options).step
+
+
+MODELS = {
+    "perceptron 784-256-10, 64": lambda T: training(
+        T, T.nn.Sequential(T.nn.Linear(784, 256), T.nn.ReLU(), T.nn.Linear(256, 10)), T.randn(64, 784)
+    ),
+    "digits CNN, 32": lambda T: training(T, digits(T), T.randn(32, 1, 28, 28)),
+    "residual block 32 x 16 x 16, 16": lambda T: training(T, block(T, 32, 1), T.randn(16, 32, 16, 16)),
+    "depthwise block 32 x 16 x 16, 16": lambda T: training(T, block(T, 32, 32), T.randn(16, 32, 16, 16)),
+    "LSTM 32-64, 16 x 30": lambda T: training(T, T.nn.LSTM(32, 64, batch_first=True), T.randn(16, 30, 32)),
+    "GRU 32-64, 16 x 30": lambda T: training(T, T.nn.GRU(32, 64, batch_first=True), T.randn(16, 30, 32)),
+    "RNN 32-64, 16 x 30": lambda T: training(T, T.nn.RNN(32, 64, batch_first=True), T.randn(16, 30, 32)),
+    "encoder layer 128, 8 x 64": lambda T: training(
+        T, T.nn.TransformerEncoderLayer(128, 4, 512, dropout=0.0, batch_first=True), T.randn(8, 64, 128)
+    ),
+    "causal attention 4 x 4 x 64 x 32": attention,
+    "embedding 1000 x 64, 1600": lambda T: training(T, T.nn.Embedding(1000, 64), T.randint(0, 1000, (1600,))),
+    "Function of 10": lambda T: own_function(T, 10),
+    "Function of 100,000": lambda T: own_function(T, 100_000),
+    "Adam": lambda T: descent(T, "Adam"),
+    "Adam, PyTorch's fused": lambda T: descent(T, "Adam", **({} if T.__name__ == "plugrad" else {"fused": True})),
+    "SGD with momentum": lambda T: descent(T, "SGD", lr=1e-3, momentum=0.9),
+    "RMSprop": lambda T: descent(T, "RMSprop"),
+}
+
+
+def cells() -> dict:
+    """Return {name: function of the library that returns the step}."""
+    chosen = {}
+    for code in [part.strip() for line in OPS.strip().splitlines() for part in line.split("|")]:
+        for n in SIZES:
+            for backward in (False, True):
+                label = f"{code}, {n:,}{' with backward' if backward else ''}"
+                chosen[label] = lambda T, code=code, n=n, backward=backward: op_step(T, code, n, backward)
+    return {**chosen, **MODELS}
+
+
+def compare(build, libraries, rounds, clock) -> tuple:
+    """Return (median ratio, least time of the first library's step, of the second's) in seconds."""
+    steps = [build(library) for library in libraries]
+
+    def timed(step, repeats):
+        start = clock()
+        for _ in range(repeats):
+            step()
+        return (clock() - start) / repeats
+
+    for step in steps:
+        timed(step, 3)
+    repeats = max(1, int(0.01 / max(timed(steps[1], 3), 1e-7)))
+    times = [[timed(step, repeats) for step in steps] for _ in range(rounds)]
+    return statistics.median(ours / theirs for ours, theirs in times), *map(min, zip(*times, strict=True))
+
+
+def main():
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", default="", help="cells whose names contain this")
+    parser.add_argument("--json", help="write the rows to this file")
+    options = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = str(options.threads)
+    import torch
+
+    import plugrad
+
+    torch.set_num_threads(options.threads)
+    clock = time.thread_time if options.threads == 1 else time.perf_counter
+    rows = {}
+    print("| cell | plugrad us | PyTorch us | ratio |\n|---|---|---|---|")
+    for name, build in cells().items():
+        if options.only in name:
+            ratio, ours, theirs = rows[name] = compare(build, (plugrad, torch), options.rounds, clock)
+            print(f"| {name} | {ours * 1e6:.1f} | {theirs * 1e6:.1f} | {ratio:.2f} |", flush=True)
+    ratios = [ratio for ratio, _, _ in rows.values()]
+    if ratios:
+        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        above = [sum(ratio > limit for ratio in ratios) for limit in (1.05, 1.5)]
+        print(f"\n{len(ratios)} cells, geometric mean {mean:.2f}; above 1.05: {above[0]}, above 1.5: {above[1]}")
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
