@@ -110,6 +110,9 @@ class Node:
     def pull(self, F, g, saved, retain):
         raise NotImplementedError(f"{type(self).__name__} has no gradient formula")
 
+    def __call__(self, *grads, **options):
+        return rare.call_node(self, grads, options)
+
     def __repr__(self):
         return f"<{type(self).__name__} object at {id(self):#x}>"
 

@@ -200,7 +200,7 @@ class Module(HookedCall, StateDict, Conversion):
         Raises KeyError for a name that is taken, empty or has a dot, and TypeError for anything but a tensor.
         """
         self._check_name("buffer", name, self._buffers)
-        if not (tensor is None or isinstance(tensor, Tensor)):
+        if not (tensor is None or isinstance(tensor, Tensor) or hasattr(tensor, "__torch_function__")):
             raise TypeError(
                 f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )

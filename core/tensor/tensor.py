@@ -411,7 +411,7 @@ def write_out(op, result, out, resized=True):
 lazy_methods(Tensor, {
     "tensor_methods": "_typed_storage apply_ as_subclass const_data_ptr dim_order eig hpu ipu is_distributed is_pinned "
     "is_set_to is_shared lstsq map2_ map_ module_load mtia new pin_memory reinforce resize resize_as set_ "
-    "share_memory_ solve storage storage_type symeig untyped_storage xpu",
+    "__dir__ share_memory_ solve storage storage_type symeig untyped_storage xpu",
     "absent": "dequantize index int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points "
     "q_scale q_zero_point qscheme record_stream slice_inverse to_mkldnn to_padded_tensor",
     "sparse.methods": "_indices _nnz _values ccol_indices coalesce col_indices crow_indices dense_dim hspmm indices "

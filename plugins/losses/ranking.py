@@ -317,12 +317,12 @@ def multilabel_margin_loss(F, input, target, size_average=None, reduce=None, red
     check_reduction(reduction)
     if str(target.dtype) != "torch.int64":
         raise RuntimeError(f"expected scalar type Long but found {target.dtype}; convert the target with .long()")
-    if input.shape != target.shape:
-        raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     if input.ndim > 2 or not (input.shape[-1] if input.ndim else 1):
         raise RuntimeError(
             f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
         )
+    if input.shape != target.shape:
+        raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     rows = F.reshape(input, (-1, input.shape[-1] if input.ndim else 1))
     if not target.is_meta and target.numel() and not -1 <= int(target.min()) <= int(target.max()) < rows.shape[1]:
         raise RuntimeError(

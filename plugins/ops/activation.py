@@ -6,7 +6,7 @@ import math
 
 from plugrad.extend import Op, collect, complement, composite, conj, elementwise, hookimpl, is_integer, native, unary
 
-from ._checks import BOOL_OR_COMPLEX, COMPLEX, INTEGRAL, NOT_FLOATING, bounded, fitted, refuse
+from ._checks import BOOL_OR_COMPLEX, COMPLEX, INTEGRAL, NOT_FLOATING, bounded, dtype_word, fitted, refuse
 from .erf import erf
 
 SELU_ALPHA = 1.6732632423543772
@@ -168,19 +168,21 @@ def hardshrink_vjp(F, g, input, lambd):
     return F.where((input < -lambd) | (input > lambd), g, 0.0)
 
 
-@unary(promote="same", inplace=False, at=("nn.functional.softshrink",))
+@unary(promote="same", inplace=False, at=("nn.functional.softshrink",), fits=("lambd",))
 def softshrink(xp, input, lambd=0.5):
     """Each element brought nearer to zero by `lambd`, zero within `[-lambd, lambd]`.
 
-    Errors: `RuntimeError` for a negative `lambd`.
+    Errors: `RuntimeError` for a `lambd` that is negative or more than the dtype holds.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.softshrink(torch.tensor([-1., 0.3]))
     tensor([-0.5000,  0.0000])
     """
     refuse(NOT_FLOATING, "softshrink_check", input)
-    if lambd < 0:
-        raise RuntimeError(f"lambda must be in range [0, inf) for input dtype {input.dtype}, but found {lambd:g}.")
+    most = xp.finfo(input.dtype).max if input.dtype.kind == "f" else math.inf
+    if not 0 <= lambd <= most:
+        kind = dtype_word(input.dtype)
+        raise RuntimeError(f"lambda must be in range [0, {most:g}] for input dtype {kind}, but found {lambd:g}")
     rest = input - input.clip(-lambd, lambd)
     return xp.copysign(rest, input) if rest.dtype.kind == "f" else rest  # -0.0 where it was negative
 

@@ -15,7 +15,10 @@ def _places(kernel, dilation, stride, size):
         yield tuple(slice(k * d, k * d + (s - 1) * t + 1, t) for k, d, t, s in zip(tap, dilation, stride, size))
 
 
-@op(at=(), node="Im2ColBackward0")
+_SIZES = dict.fromkeys(("kernel", "dilation", "padding", "stride"), "ints")
+
+
+@op(at=(), node="Im2ColBackward0", kinds=_SIZES)
 def im2col(xp, input, kernel, dilation, padding, stride):
     """Gather blocks of images (N, C, H, W) as columns (N, C * KH * KW, blocks)."""
     size = window_count(input.shape[2:], kernel, stride, dilation, padding, padding)
@@ -44,7 +47,7 @@ def im2col_samples(make):
     yield make(1, 2, 4, 5), (2, 2), (1, 2), (1, 0), (1, 1)
 
 
-@op(at=(), node="Col2ImBackward0")
+@op(at=(), node="Col2ImBackward0", kinds={"output_size": "ints", **_SIZES})
 def col2im(xp, input, output_size, kernel, dilation, padding, stride):
     """Add columns up at their places in images: the adjoint of `im2col`.
 

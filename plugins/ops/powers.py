@@ -200,13 +200,14 @@ def pow_vjp_input(F, g, input, exponent):
 def pow_vjp_exponent(F, g, input, exponent, y):
     flat = F.real(exponent) >= 0
     if is_number(input):
-        return g * conj(F, y * _log_number(input)) if input != 0 else F.where(flat, 0.0, g * y * -math.inf)
+        return g * conj(F, y * _log_number(input, exponent)) if input != 0 else F.where(flat, 0.0, g * y * -math.inf)
     flat = (input == 0) & flat
     return F.where(flat, 0.0, g * F.where(flat, 0.0, conj(F, y * F.log(input))))
 
 
-def _log_number(number):
-    if isinstance(number, complex):
+def _log_number(number, exponent):
+    dtype = exponent.dtype
+    if isinstance(number, complex) or (dtype.is_complex if isinstance(dtype, plugrad.dtype) else dtype.kind == "c"):
         return cmath.log(number)
     return math.log(number) if number > 0 else math.nan
 

@@ -80,7 +80,7 @@ def _column(xp, weight, like, after):
     return xp.asarray(weight, like.dtype).reshape(-1, *(1,) * after)
 
 
-@op(at=(), node="UpsampleBackward0", any_order=True)
+@op(at=(), node="UpsampleBackward0", any_order=True, kinds={"size": "ints", "scales": "floats", "mode": "str"})
 def resample(xp, input, size, scales, mode):
     """Bring the last axes of `input` to `size`.
 
@@ -119,7 +119,7 @@ def resample_samples(make):
     yield make(1, 2, 3, 4), (5, 3), (0.6, 4 / 3), "linear"
 
 
-@op(at=())
+@op(at=(), kinds={"shape": "ints", "scales": "floats", "mode": "str"})
 def resample_grad(xp, input, shape, scales, mode):
     """Give every output back to the inputs it is made of: `resample`'s adjoint."""
     dtype, values = input.dtype, input

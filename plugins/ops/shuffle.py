@@ -28,7 +28,7 @@ def pixel_shuffle(F, input, upscale_factor):
     """Turn r * r channels into images r times as large.
 
     (*, C * r * r, H, W) becomes (*, C, H * r, W * r).     Raises RuntimeError when the channels do not
-    divide. W. Shi et al., arXiv:1609.05158.
+    divide, ValueError for a factor whose square has more than 63 bits. W. Shi et al., arXiv:1609.05158.
 
     >>> import plugrad as torch
     >>> torch.pixel_shuffle(torch.arange(4.).reshape(4, 1, 1), 2)
@@ -39,6 +39,8 @@ def pixel_shuffle(F, input, upscale_factor):
     r = upscale_factor
     if r <= 0:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
+    if r * r >= 1 << 63:
+        raise ValueError(f"upscale factor is too large, (upscale_factor)^2 overflowed: upscale_factor={r}")
     *lead, channels, height, width = input.shape
     if channels % (r * r):
         raise RuntimeError(

@@ -63,10 +63,15 @@ def is_number(value) -> bool:
 
 
 def is_ints(value) -> bool:
-    """Whether PyTorch takes a value for a tuple of ints: bools pass after the first element."""
+    """Whether PyTorch takes a value for a tuple of ints: bools pass after the first element, and arrays of one int."""
     if not isinstance(value, (tuple, list)):
         return False
-    return all([is_int(item) or i > 0 and isinstance(item, bool) for i, item in enumerate(value)])
+    fits = [is_int(item) or i > 0 and isinstance(item, bool) or _is_array_of_int(item) for i, item in enumerate(value)]
+    return all(fits)
+
+
+def _is_array_of_int(value) -> bool:
+    return isinstance(value, numpy.ndarray) and not value.ndim and value.dtype.kind in "iu"
 
 
 def is_some_ints(value) -> bool:

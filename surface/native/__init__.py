@@ -106,23 +106,34 @@ def conv_tbc(input, weight, bias, pad=0):
 # ---------------------------------------------------------------------------------------------------- recurrent layers
 
 
-def _gates(input, hx, w_ih, w_hh, b_ih, b_hh):
+def _gates(gates, input, hx, w_ih, w_hh, b_ih, b_hh):
+    """Return what input and state contribute to the gates of a cell, after a look at their sizes."""
+    hidden = hx.shape[-1]
+    if input.shape[-1] != w_ih.shape[-1]:
+        raise RuntimeError(f"input has inconsistent input_size: got {input.shape[-1]} expected {w_ih.shape[-1]}")
+    if input.shape[0] != hx.shape[0]:
+        raise RuntimeError(f"Input batch size {input.shape[0]} doesn't match hidden0 batch size {hx.shape[0]}")
+    for name, weight in (("weight_ih", w_ih), ("weight_hh", w_hh)):
+        if weight.shape[0] != gates * hidden:
+            raise RuntimeError(
+                f"{name} first dim must be {gates} * hidden_size = {gates * hidden}, but got {weight.shape[0]}"
+            )
     return F.linear(input, w_ih, b_ih), F.linear(hx, w_hh, b_hh)
 
 
 def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of a recurrent layer with tanh."""
-    return sum(_gates(input, hx, w_ih, w_hh, b_ih, b_hh)).tanh()
+    return sum(_gates(1, input, hx, w_ih, w_hh, b_ih, b_hh)).tanh()
 
 
 def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of a recurrent layer with relu."""
-    return sum(_gates(input, hx, w_ih, w_hh, b_ih, b_hh)).relu()
+    return sum(_gates(1, input, hx, w_ih, w_hh, b_ih, b_hh)).relu()
 
 
 def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of a GRU."""
-    of_input, of_state = _gates(input, hx, w_ih, w_hh, b_ih, b_hh)
+    of_input, of_state = _gates(3, input, hx, w_ih, w_hh, b_ih, b_hh)
     (r, z, n), (hr, hz, hn) = of_input.chunk(3, -1), of_state.chunk(3, -1)
     reset, update = (r + hr).sigmoid(), (z + hz).sigmoid()
     new = (n + reset * hn).tanh()
@@ -132,7 +143,7 @@ def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
 def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of an LSTM; `hx` and the result are (hidden state, cell state)."""
     hidden, cell = hx
-    i, f, g, o = sum(_gates(input, hidden, w_ih, w_hh, b_ih, b_hh)).chunk(4, -1)
+    i, f, g, o = sum(_gates(4, input, hidden, w_ih, w_hh, b_ih, b_hh)).chunk(4, -1)
     cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
     return o.sigmoid() * cell.tanh(), cell
 

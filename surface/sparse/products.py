@@ -53,6 +53,18 @@ def product(mat1, mat2):
     return _sparse_dense(transpose(mat2, 0, 1), mat1.t()).t()
 
 
+@rule("linear")
+def linear(input, weight, bias=None):
+    """Return `input @ weight.T + bias`, where the weight (out_features, in_features) is sparse."""
+    if isinstance(input, SparseTensor) or not isinstance(weight, SparseTensor):
+        raise NotImplementedError("linear: only the weight can be sparse; write input.to_dense()")
+    if weight.ndim != 2 or weight.dense_dim():
+        raise RuntimeError(f"linear: a sparse weight must be a matrix, but got one of shape {list(weight.shape)}")
+    rows = input.reshape(-1, input.shape[-1])
+    result = product(rows, transpose(weight, 0, 1)).reshape(*input.shape[:-1], weight.shape[0])
+    return result if bias is None else result + bias
+
+
 @rule("bmm")
 def bmm(input, mat2):
     """Products of the matrices of two batches, the first of which is sparse."""

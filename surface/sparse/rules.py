@@ -81,6 +81,8 @@ def to(sparse, *args, **kwargs):
 
 @rule("zeros_like", "empty_like")
 def zeros_like(sparse, *, dtype=None, layout=None, device=None, requires_grad=False, **others):
+    if others.get("memory_format") is not None and sparse.layout is plugrad.sparse_coo:
+        raise RuntimeError("memory format option is only supported by strided tensors: leave memory_format out")
     dtype = dtype or sparse.dtype
     if layout is plugrad.strided:
         return plugrad.zeros(tuple(sparse.shape), dtype=dtype, requires_grad=requires_grad)

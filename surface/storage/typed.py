@@ -123,6 +123,9 @@ class TypedStorage:
 
     _nbytes = nbytes
 
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
     def element_size(self) -> int:
         """Return the bytes of an element."""
         return self.dtype.itemsize

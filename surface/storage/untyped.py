@@ -99,6 +99,9 @@ class UntypedStorage:
 
     size = __len__ = nbytes
 
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
     def element_size(self) -> int:
         """Return 1: the elements are bytes."""
         return 1
@@ -247,7 +250,7 @@ class UntypedStorage:
 
     def __deepcopy__(self, memo):
         if id(self) not in memo:
-            memo[id(self)] = self.clone()
+            memo[id(self)] = self._of(self._bytes.__deepcopy__(memo))  # shared with tensors that are copied together
         return memo[id(self)]
 
     def to(self, *, device, non_blocking=False):

@@ -15,6 +15,13 @@ from plugrad.storage import TypedStorage, memory_of, storage_class, tensor_over
 from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.tensor import as_class, make
 
+
+def __dir__(self):
+    """Return the names of the attributes; not those of places that nothing was written to."""
+    places = {name for cls in type(self).__mro__ for name in cls.__dict__.get("__slots__", ()) if "__" not in name}
+    return [name for name in object.__dir__(self) if name not in places or hasattr(self, name)]
+
+
 # ---------------------------------------------------------------------------------------------------- storages
 
 

@@ -17,7 +17,7 @@ class _Module(types.ModuleType):
     @fill_uninitialized_memory.setter
     def fill_uninitialized_memory(self, value):
         if not isinstance(value, bool):
-            raise RuntimeError(f"expected a bool, but got {type(value)}; write True or False")
+            raise RuntimeError(f"expected a bool, but got {type(value).__name__}; write True or False")
         choose_memory(fill=value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import sys
 
 import numpy
 import pytest
@@ -196,3 +197,49 @@ def test_a_copied_row_of_a_mapped_file_is_a_row(tmp_path):
     path.write_bytes(bytes(4096))
     tensor = plugrad.from_numpy(numpy.memmap(path, numpy.float32, "r+")[:4])
     assert copy.deepcopy(tensor)._data.base is None
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_storages_that_are_copied_with_tensors_share_their_memory():
+    base = plugrad.arange(6.0)
+    part, table = base[2:], base.view(2, 3).t()
+    untyped, typed, part, table = copy.deepcopy([base.untyped_storage(), part.storage(), part, table])
+    part.add_(1)
+    assert typed.tolist() == [0, 1, 3, 4, 5, 6] and table.tolist() == [[0, 4], [1, 5], [3, 6]]
+    assert typed.data_ptr() == untyped.data_ptr() == table.data_ptr() and table.stride() == (1, 3)
+    assert part.storage_offset() == 2 and base.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_a_storage_tells_its_size_with_its_memory():
+    sizes = [sys.getsizeof(plugrad.empty(n).untyped_storage()) for n in (0, 10, 100)]
+    assert (sizes[1] - sizes[0], sizes[2] - sizes[0]) == (40, 400)
+    typed = [plugrad.empty(n).storage().__sizeof__() for n in (0, 10)]
+    assert typed[1] - typed[0] == 40
+
+
+def test_names_of_attributes_can_all_be_read():
+    for tensor in plugrad.ones(2), plugrad.nn.Parameter(plugrad.ones(2)):
+        names = set(dir(tensor)) - {"imag", "H", "mT", "mH"}  # which this dtype, or shape, has not
+        assert {"shape", "exp", "grad", "tolist"} <= names and all(hasattr(tensor, name) for name in names)
+
+
+def test_sizes_may_be_arrays_of_one_int():
+    size = numpy.array(3), numpy.int64(4)
+    assert plugrad.ones(size).shape == plugrad.ones(*size).shape == plugrad.zeros(12).reshape(*size).shape == (3, 4)
+    for wrong in numpy.array(3.0), numpy.array([3]), numpy.array(True):
+        with pytest.raises(TypeError, match="must be int or tuple of ints"):
+            plugrad.ones((wrong, 2))
+
+
+def test_what_acts_as_a_tensor_may_be_a_buffer():
+    class Like:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return NotImplemented
+
+    model, like = plugrad.nn.Module(), Like()
+    model.register_buffer("like", like)
+    assert model.like is like
+    with pytest.raises(TypeError, match="cannot assign"):
+        model.register_buffer("other", object())

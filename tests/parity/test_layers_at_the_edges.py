@@ -131,6 +131,17 @@ def test_the_row_of_padding_has_no_gradient_even_where_it_is_nan():
         lambda t: t.nn.EmbeddingBag(4, 3, padding_idx=9),
         lambda t: t.nn.Fold((4, 5), (2, 2), dilation=8)(t.ones(1, 12, 12)),
         lambda t: t.channel_shuffle(t.ones(1, 2), 2),
+        lambda t: t.nn.functional.softshrink(t.ones(2), 1e39),
+        lambda t: t.nn.functional.softshrink(t.ones(2), float("nan")),
+        lambda t: t.nn.functional.softshrink(t.ones(2), 3e38),
+        lambda t: t.nn.functional.softshrink(t.ones(2, dtype=t.float16), 65507.0),
+        lambda t: t.nn.functional.softshrink(t.ones(2, dtype=t.float16), 65500.0),
+        lambda t: t.pixel_shuffle(t.ones(1, 16, 1, 1), 545460846592),
+        lambda t: t.nn.functional.multilabel_margin_loss(t.ones(0), t.ones(3, dtype=t.long)),
+        lambda t: t.rnn_tanh_cell(t.ones(2, 3), t.ones(2, 4), t.ones(5, 3), t.ones(4, 4)),
+        lambda t: t.gru_cell(t.ones(2, 3), t.ones(2, 4), t.ones(12, 3), t.ones(13, 4)),
+        lambda t: t.lstm_cell(t.ones(2, 3), (t.ones(3, 4), t.ones(3, 4)), t.ones(16, 3), t.ones(16, 4)),
+        lambda t: t.rnn_relu_cell(t.ones(2, 2), t.ones(2, 4), t.ones(4, 3), t.ones(4, 4)),
     ],
 )
 def test_values_and_errors_at_the_edges(call):

@@ -298,3 +298,65 @@ def test_whether_hooks_on_saved_tensors_are_enabled_can_be_asked():
     with plugrad.autograd.graph.disable_saved_tensors_hooks(""):
         assert not enabled()
     assert enabled()
+
+
+def called_nodes(torch):
+    x, y = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([3.0, 4.0], requires_grad=True)
+    product, spread = x * y, x.expand(3, 2).sum().grad_fn
+    twice = [product.grad_fn(torch.ones(2)) for _ in range(2)]
+    with torch.no_grad():
+        unrecorded = product.grad_fn(torch.ones(2))
+    first, second = x.unbind()[0].grad_fn, torch.linalg.qr(torch.eye(2, requires_grad=True))[0].grad_fn
+    seen = []
+    product.grad_fn.register_prehook(seen.append)
+    leaf = product.grad_fn.next_functions[0][0]
+    nothing = leaf(product.grad_fn(torch.ones(2))[0])
+    (g,) = torch.autograd.grad(twice[0][0].sum(), y)
+    product.sum().backward()
+    return twice, unrecorded, spread(torch.tensor(1.0)), first(torch.tensor(5.0), None), second(torch.eye(2), None), (
+        seen == [(torch.ones(2),)], nothing, g, x.grad
+    )  # fmt: skip
+
+
+def wrongly_called_nodes(torch):
+    x = torch.ones(2, requires_grad=True)
+    node, gone = (x * x).grad_fn, x.exp()
+    gone.sum().backward()
+    return errors(
+        torch, lambda: node(torch.ones(2), torch.ones(2)), lambda: node(), lambda: node(g=torch.ones(2)),
+        lambda: gone.grad_fn(torch.ones(2)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("program", [called_nodes, wrongly_called_nodes])
+def test_nodes_are_functions_of_gradients(program):
+    agree(program)
+
+
+def backward_twice(torch):
+    F, x = torch.nn.functional, torch.arange(16.0).reshape(1, 1, 4, 4).requires_grad_()
+    for again in (
+        *(F.interpolate(x, size=(6, 6), mode=mode) for mode in ("nearest", "nearest-exact", "bilinear", "bicubic")),
+        F.unfold(x, 2), F.fold(x.reshape(1, 4, 4), (3, 3), 2), F.interpolate(x[0], size=3, mode="linear"),
+    ):  # fmt: skip
+        for _ in range(2):
+            again.backward(torch.ones_like(again))
+    return x.grad
+
+
+def test_what_saves_only_sizes_goes_backward_twice():
+    agree(backward_twice)
+
+
+def powers_of_numbers(torch):
+    results = []
+    for base in (-1, -2.5, 3, -1 + 2j):
+        exponent = torch.tensor([0.5 + 1j, -2 - 1j], dtype=torch.complex128, requires_grad=True)
+        y = base**exponent
+        torch.view_as_real(y).sum().backward()
+        results += [y, exponent.grad]
+    return results
+
+
+def test_complex_powers_of_negative_numbers_have_gradients():
+    agree(powers_of_numbers)

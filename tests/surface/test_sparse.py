@@ -48,6 +48,8 @@ T.sparse_compressed_tensor([0, 1, 2], [0, 1], [1.0, 2.0], layout=T.sparse_csr) |
 T.sparse.sampled_addmm(T.eye(2).to_sparse_csr(), T.ones(2, 3), T.ones(3, 2)).to_dense() | s.clone().add_(s)
 s.clone().mul_(2) | T.ones(2, 3).add_(s) | s.clone().zero_() | pickle.loads(pickle.dumps(s))
 pickle.loads(pickle.dumps(c)) | c*2 | c + c | c.sum() | c.abs() | c.sin() | s.cpu() | c.double()
+F.linear(T.ones(2, 3), c, T.ones(2)) | F.linear(T.ones(4, 2, 3), s) | F.linear(T.ones(3), m) | F.linear(s, c)
+F.linear(T.ones(2, 3), c, T.ones(3)) | F.linear(T.ones(2, 2), c) | T.empty_like(s, memory_format=T.preserve_format)
 T.add(s, s, alpha=2) | T.add(D.t(), s, alpha=2) | isinstance(s, T.Tensor)
 """.strip()
 ALL = [expression.strip() for line in EXPRESSIONS.splitlines() for expression in line.split(" | ")]
@@ -56,7 +58,8 @@ ALL = [expression.strip() for line in EXPRESSIONS.splitlines() for expression in
 def names(T):
     pairs = T.tensor([[0, 1, 1], [2, 0, 2]])
     return {
-        "T": T, "copy": copy, "pickle": pickle, "D": T.arange(6.0).reshape(3, 2) - 2.5, "B": T.ones(2, 2),
+        "T": T, "F": T.nn.functional, "copy": copy, "pickle": pickle, "D": T.arange(6.0).reshape(3, 2) - 2.5,
+        "B": T.ones(2, 2),
         "s": T.sparse_coo_tensor(pairs, T.tensor([3.0, 4.0, 5.0]), (2, 3)).coalesce(),
         "m": T.sparse_coo_tensor([[0, 1, 1, 0], [2, 0, 2, 2]], [3.0, 4.0, 5.0, -1.0], (2, 3)),
         "c": T.sparse_csr_tensor([0, 1, 3], [2, 0, 2], [3.0, 4.0, 5.0], (2, 3)),

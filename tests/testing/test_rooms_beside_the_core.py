@@ -50,6 +50,8 @@ PRIVATE = {
     "plugrad.autograd.grad_mode -> plugrad.graph.modes",
     "plugrad.autograd.grad_mode -> plugrad.regions",
     "plugrad.autograd.graph -> plugrad.graph.versions",
+    "plugrad.autograd.graph.calls -> plugrad.autograd.engine",
+    "plugrad.autograd.graph.calls -> plugrad.graph.nodes",
     "plugrad.autograd.graph.edges -> plugrad.graph.modes",
     "plugrad.autograd.graph.edges -> plugrad.graph.nodes",
     "plugrad.autograd.graph.edges -> plugrad.tensor.tensor",
