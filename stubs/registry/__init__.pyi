@@ -26,6 +26,7 @@ class Plugin:
     def fail(self, error: _t.Any, trace: _t.Any = ..., stage: _t.Any = ...) -> None: ...
     hidden: _t.Any
     id: _b.str
+    indexed: _t.Any
     kinds: _t.Any
     lazy: _b.bool
     lock: _t.Any
