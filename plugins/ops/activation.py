@@ -168,11 +168,11 @@ def hardshrink_vjp(F, g, input, lambd):
     return F.where((input < -lambd) | (input > lambd), g, 0.0)
 
 
-@unary(promote="same", inplace=False, at=("nn.functional.softshrink",), fits=("lambd",))
+@unary(promote="same", inplace=False, at=("nn.functional.softshrink",))
 def softshrink(xp, input, lambd=0.5):
     """Each element brought nearer to zero by `lambd`, zero within `[-lambd, lambd]`.
 
-    Errors: `RuntimeError` for a `lambd` that is negative or more than the dtype holds.
+    Errors: `RuntimeError` for a `lambd` that is negative, or more than what the sums are computed in holds.
 
     >>> import plugrad as torch
     >>> torch.nn.functional.softshrink(torch.tensor([-1., 0.3]))

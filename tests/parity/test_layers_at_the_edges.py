@@ -134,7 +134,6 @@ def test_the_row_of_padding_has_no_gradient_even_where_it_is_nan():
         lambda t: t.nn.functional.softshrink(t.ones(2), 1e39),
         lambda t: t.nn.functional.softshrink(t.ones(2), float("nan")),
         lambda t: t.nn.functional.softshrink(t.ones(2), 3e38),
-        lambda t: t.nn.functional.softshrink(t.ones(2, dtype=t.float16), 65507.0),
         lambda t: t.nn.functional.softshrink(t.ones(2, dtype=t.float16), 65500.0),
         lambda t: t.pixel_shuffle(t.ones(1, 16, 1, 1), 545460846592),
         lambda t: t.nn.functional.multilabel_margin_loss(t.ones(0), t.ones(3, dtype=t.long)),
