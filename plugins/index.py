@@ -172,7 +172,7 @@ BRINGS = {
         "",
     ),
     "plugrad.plugins.ops.division": (
-        "addcdiv div div_rounded div_trunc floor_divide fmod rdiv reciprocal remainder",
+        "addcdiv div div_floor div_rounded div_trunc floor_divide fmod rdiv reciprocal remainder",
         "Tensor.__rdiv__ Tensor.addcdiv Tensor.div Tensor.divide Tensor.floor_divide Tensor.fmod "
         "Tensor.reciprocal Tensor.remainder Tensor.true_divide addcdiv div divide floor_divide fmod reciprocal "
         "remainder true_divide",

@@ -184,9 +184,9 @@ if type({name}) not in {self.types(name, '_plain', '_PLAIN')}:
         kind = self.op.known_kinds.get(name)
         several = "" if kind is not None and tuple not in kind.types else f" and type({name}) is not tuple"
         taken = f"""\
-if not {lead}_.ndim or type({name}) is not int{several}:
+if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
     raise _General
-{name}_ = _axes({name}, {lead}_.ndim)"""
+{name}_ = {name} % _d if type({name}) is int and -_d <= {name} < _d else _axes({name}, _d)"""
         if kind is not None and type(None) not in kind.types:
             return taken
         return f"{name}_ = {name}\nif {name} is not None:\n{textwrap.indent(taken, '    ')}"

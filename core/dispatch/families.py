@@ -230,8 +230,8 @@ class Reduction(Op):
         served = ttype.np in _FLOATS or self.promote in _SERVES_INTEGERS.get(ttype.np.kind, ())
         return self.kernel_for(ttype.device.type) if served and not ttype.symbolic else None
 
-    def __init__(self, function, *, promote="same", **options):
-        super().__init__(function, promote=promote, **options)
+    def __init__(self, function, *, promote="same", any_order=True, **options):
+        super().__init__(function, promote=promote, any_order=any_order, **options)
         self.dim_index, self.keepdim_index = self.index.get("dim"), self.index.get("keepdim")
         self.dtype_index = self.index.get("dtype")
 

@@ -60,7 +60,7 @@ def div(F, input, other, *, rounding_mode=None):
     if rounding_mode is None:
         return F.div(input, other)
     if rounding_mode == "floor":
-        return F.floor_divide(input, other)
+        return F.div_floor(input, other)
     if rounding_mode == "trunc":
         return F.div_trunc(input, other)
     raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
@@ -73,9 +73,28 @@ def div_rounded_samples(make):
     yield make(3, 4), make(4, low=0.5, high=3)
 
 
-@binary(node="DivBackward2", numbers="any", exact=("other",))
+def _floored(xp, input, other):
+    refuse(BOOL_OR_COMPLEX, "div_floor_cpu", input, other)
+    _check_divisor(xp, input, other)
+    return xp.floor_divide(input, other)
+
+
+@binary(at=(), inplace=False, node="DivBackward2", numbers="any", exact=("other",))
+def div_floor(xp, input, other):
+    """Quotient of two tensors rounded downwards."""
+    return _floored(xp, input, other)
+
+
+@div_floor.vjp("input", "other")
+def div_floor_vjp(F, g, input, other):  # as in PyTorch both are kept, though steps have no slope
+    return F.zeros_like(g), F.zeros_like(g)
+
+
+@binary(node="NotImplemented", numbers="any", exact=("other",))
 def floor_divide(xp, input, other):
     """Quotient of two tensors rounded downwards; integers stay integers.
+
+    It has no gradient, as in PyTorch; `div(..., rounding_mode="floor")` has one of zeros.
 
     Errors: `RuntimeError` when an integer is divided by zero.
 
@@ -83,14 +102,15 @@ def floor_divide(xp, input, other):
     >>> torch.floor_divide(torch.tensor([-7, 7]), 2)
     tensor([-4,  3])
     """
-    refuse(BOOL_OR_COMPLEX, "div_floor_cpu", input, other)
-    _check_divisor(xp, input, other)
-    return xp.floor_divide(input, other)
+    return _floored(xp, input, other)
 
 
 @floor_divide.vjp("input", "other")
-def floor_divide_vjp(F, g, input, other):  # as in PyTorch both are kept, though steps have no slope
-    return F.zeros_like(g), F.zeros_like(g)
+def floor_divide_vjp(F, g):
+    raise NotImplementedError(
+        "derivative for aten::floor_divide is not implemented, in PyTorch neither: detach() its arguments, or write "
+        'div(input, other, rounding_mode="floor"), whose gradient is zero'
+    )
 
 
 @composite(name="rdiv", at=("Tensor.__rdiv__",), kinds={"other": "any"})
@@ -161,7 +181,7 @@ def remainder_vjp_input(F, g):
 
 @remainder.vjp("other")
 def remainder_vjp_other(F, g, input, other):
-    return -g * F.floor_divide(input, other)
+    return -g * F.div_floor(input, other)
 
 
 @binary()

@@ -97,6 +97,8 @@ def jacfwd(func, argnums=0, has_aux=False, *, chunk_size=None, randomness="error
         chosen, put = select(args, argnums, "jacfwd")
         inputs = [*nest.leaves(chosen)]
         for tensor in inputs:
+            if not isinstance(tensor, plugrad.Tensor):
+                raise ValueError(f"Thing passed to transform API must be Tensor, got {type(tensor)}")
             if not (tensor.is_floating_point() or tensor.is_complex()):
                 raise ValueError(f"Expected primal to be floating point or complex, but got: {tensor.dtype}")
         refuse_complex(inputs, "input", "jacfwd")

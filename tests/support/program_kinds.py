@@ -14,7 +14,9 @@ import warnings
 from support.program_runs import Run
 
 KINDS: list = []
-VIEW_REFUSED = "its base or another view of its base has been modified inplace"
+VIEW_REFUSED = (
+    "its base or another view of its base has been modified inplace", "This view was created inside a custom Function",
+)  # fmt: skip
 HISTORY = ("requires_grad", "is_leaf", "grad_fn")  # the kinds of difference that tell of a tensor's history
 FREED = "backward through the graph a second time"
 EITHER_FIRST = ("setStorage", "too many indices", "out of bounds", "Dimension specified as 0", "single memory location",

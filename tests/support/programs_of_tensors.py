@@ -254,4 +254,15 @@ PROGRAMS = {
         x[T.tensor([0])] = T.tensor(True)
         x[T.tensor([True]), T.tensor([0])] = T.tensor(True)
     """,
+    "division that is rounded down has no gradient, unless it says how it is rounded": """
+        a = T.tensor([3.0, -4.0], requires_grad=True)
+        b = T.tensor([2.0, 3.0], requires_grad=True)
+        c = T.div(a, b, rounding_mode="floor") + a % b
+        c.sum().backward()
+        d = a // b
+        e = 7 // a
+        f = T.floor_divide(a.double(), 2)
+        (d + a).sum().backward()
+        f.sum().backward()
+    """,
 }

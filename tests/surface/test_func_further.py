@@ -134,3 +134,11 @@ def test_views_of_slices_are_one_view_of_the_input(name):
         library.func.vmap(func, **options)(x).sum().backward()
         results[-1] += (x.grad.tolist(),)
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("wrong", [[True, 2], 3, "x", None])
+@pytest.mark.parametrize("name", ["grad", "jacrev", "jacfwd", "hessian", "linearize"])
+def test_transforms_refuse_what_is_no_tensor(name, wrong):
+    transform = getattr(plugrad.func, name)
+    with pytest.raises(ValueError, match="must be Tensor, got <class"):
+        transform(lambda a: a, wrong) if name == "linearize" else transform(lambda a: a)(wrong)

@@ -92,7 +92,7 @@ def remainder_form(g, input, other):
     return g.op("Sub", input, g.op("Mul", g.op("Floor", g.op("Div", input, other)), other))
 
 
-@form("floor_divide")
+@form("floor_divide", "div_floor")
 def floor_divide_form(g, input, other):
     dtype = g.results[0].dtype
     input, other = g.cast(input, dtype), g.cast(other, dtype)
