@@ -21,7 +21,7 @@ from plugrad.tensor.layouts import lay_out, open_type
 from plugrad.tensor.tensor import Tensor, from_raw, make, write_out
 from plugrad.tensor.views import is_view_of, mark_view
 
-OPERANDS = (Tensor, int, float, complex, numpy.ndarray, numpy.generic)
+OPERANDS = (Tensor, int, float, complex, numpy.generic, numpy.ndarray)  # the last: `x += array` is `x = x + array`
 
 
 def apply(op, values: tuple, out=None, inside=False):

@@ -1,7 +1,9 @@
 """Python's numbers beside tensors of small integers, and shapes beside tuples: results and errors are PyTorch's."""
 
+import operator
 import warnings
 
+import numpy
 import pytest
 
 import plugrad
@@ -47,6 +49,27 @@ def outcome(text, module):
 @pytest.mark.parametrize("text", CASES)
 def test_expression_is_as_in_pytorch(text):
     assert outcome(text, plugrad) == outcome(text, torch)
+
+
+ARRAYS = [numpy.array([3], "int16"), numpy.ones(1), numpy.array(2.0), numpy.array([3, 2], "int8"), numpy.float64(2)]
+
+
+@pytest.mark.filterwarnings("ignore:__array_wrap__:DeprecationWarning")  # PyTorch's
+@pytest.mark.parametrize("array", ARRAYS, ids=repr)
+@pytest.mark.parametrize("name", ["iadd", "isub", "imul", "ifloordiv", "imod", "ipow"])
+@pytest.mark.parametrize("dtype", ["int16", "float32"])
+def test_an_array_is_added_out_of_place_and_a_number_in_place(name, array, dtype):
+    """`x += array` gives a new tensor of the type of both; of NumPy's numbers only the array is one."""
+    results = []
+    for library in (plugrad, torch):
+        start = library.tensor([5], dtype=getattr(library, dtype))
+        try:
+            end = getattr(operator, name)(start, array)
+        except RuntimeError:
+            results.append(("RuntimeError", start.tolist()))
+        else:
+            results.append((end is start, start.tolist(), end.tolist(), str(end.dtype).partition(".")[2]))
+    assert results[0] == results[1]
 
 
 def test_a_size_leaves_sums_to_whoever_can_add_it():
