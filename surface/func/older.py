@@ -11,6 +11,7 @@ import warnings
 
 import plugrad
 from plugrad import func, nn
+from plugrad.nn.utils import _calls
 
 __all__ = [
     "FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble", "functionalize", "grad",
@@ -151,13 +152,7 @@ def combine_state_for_ensemble(models):
     Returns (f, params, buffers): to run all, `vmap(f, (0, 0, None))(params, buffers, input)`. The stacked tensors do
     not require grad. Raises RuntimeError for no models, and for models of several classes or modes.
     """
-    models = list(models)
-    if not models:
-        raise RuntimeError("combine_state_for_ensemble: Expected at least one model, got 0.")
-    if len({model.training for model in models}) > 1:
-        raise RuntimeError("combine_state_for_ensemble: Expected all models to have the same training/eval mode.")
-    if len({type(model) for model in models}) > 1:
-        raise RuntimeError("combine_state_for_ensemble: Expected all models to be of the same class.")
+    models = _calls.check_alike("combine_state_for_ensemble", models)
     functions, params, buffers = zip(*map(make_functional_with_buffers.__wrapped__, models), strict=True)
     return functions[0], _stacked(params), _stacked(buffers)
 

@@ -124,12 +124,15 @@ def _check_names(module, values, places) -> None:
 def stack_module_state(models):
     """Return the parameters and the buffers of equal modules, stacked by name.
 
-    For vmap over an ensemble."""
-    models = list(models)
-    if not models:
-        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    For vmap over an ensemble. Raises RuntimeError for no models, and for models of several classes, modes or settings
+    of requires_grad.
+    """
+    models = check_alike("stack_module_state", models)
     parameters = [dict(model.named_parameters()) for model in models]
     buffers = [dict(model.named_buffers()) for model in models]
+    for name, parameter in parameters[0].items():
+        if any(each[name].requires_grad is not parameter.requires_grad for each in parameters):
+            raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
     stacked = {
         name: plugrad.stack([each[name].detach() for each in parameters]).requires_grad_(
             parameters[0][name].requires_grad
@@ -137,3 +140,15 @@ def stack_module_state(models):
         for name in parameters[0]
     }
     return stacked, {name: plugrad.stack([each[name] for each in buffers]) for name in buffers[0]}
+
+
+def check_alike(what, models) -> list:
+    """Return the models as a list; raise RuntimeError if there are none, or if their classes or modes differ."""
+    models = list(models)
+    if not models:
+        raise RuntimeError(f"{what}: Expected at least one model, got 0.")
+    if len({model.training for model in models}) > 1:
+        raise RuntimeError(f"{what}: Expected all models to have the same training/eval mode.")
+    if len({type(model) for model in models}) > 1:
+        raise RuntimeError(f"{what}: Expected all models to be of the same class.")
+    return models

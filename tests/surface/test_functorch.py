@@ -85,6 +85,10 @@ def test_an_ensemble_is_one_function_of_stacked_state():
         (lambda T, functorch: functorch.combine_state_for_ensemble([]), "at least one model"),
         (lambda T, functorch: functorch.combine_state_for_ensemble([net(T), net(T).eval()]), "training/eval"),
         (lambda T, functorch: functorch.combine_state_for_ensemble([net(T), net(T)[0]]), "same class"),
+        (lambda T, functorch: T.func.stack_module_state([]), "at least one model"),
+        (lambda T, functorch: T.func.stack_module_state([net(T), net(T).eval()]), "training/eval"),
+        (lambda T, functorch: T.func.stack_module_state([net(T), net(T)[0]]), "same class"),
+        (lambda T, functorch: T.func.stack_module_state([net(T), net(T).requires_grad_(False)]), "same .requires_grad"),
     ],
 )
 def test_what_it_refuses(call, says):
