@@ -58,10 +58,8 @@ def why_none() -> str | None:
 
 
 def function(name: str):
-    """Return one of plugrad's C functions; None where there is no extension.
+    """Return one of plugrad's C functions; None where there is no extension, or an older one that lacks it.
 
-    It takes arrays and numbers, and returns NotImplemented for what it does not serve. Raises KeyError for a name that
-    none has.
+    It takes arrays and numbers, and returns NotImplemented for what it does not serve.
     """
-    level, functions, _ = _extension()
-    return None if level is None else functions[name]
+    return _extension()[1].get(name)
