@@ -150,8 +150,7 @@ class Optimizer(Hooked):
         """
 
         def give(function):
-            if function is not None:
-                cls.kernels = {**cls.kernels, backend: (cls.update, function)}
+            cls.kernels = cls.kernels if function is None else {**cls.kernels, backend: (cls.update, function)}
             return function
 
         return give

@@ -17,7 +17,7 @@ class Table(dict):
         return iter(list(self.keys()))
 
     def values(self):
-        return list(super().values())
+        return [value for _, value in self.items()]
 
     def items(self):
         return list(super().items())
@@ -55,9 +55,6 @@ class Promising(Table):
 
     def keys(self):
         return {**dict.fromkeys(super().keys()), **self.promised}.keys() if self.promised else super().keys()
-
-    def values(self):
-        return [value for _, value in self.items()]
 
     def items(self):
         for key in list(self.promised):
