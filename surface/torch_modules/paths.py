@@ -20,10 +20,7 @@ ALIASES = {
     "nn._reduction": "torch_modules.reduction", "nn.modules.utils": "torch_modules.utils",
     "utils.tensorboard": "torch_modules.tensorboard",
     "utils.model_zoo": "torch_modules.hub", "_dynamo": "torch_modules.dynamo",
-    "optim._functional": "torch_modules.optimizers", "_higher_order_ops": "torch_modules.control_flow",
-    **{f"_higher_order_ops.{name}": "torch_modules.control_flow" for name in (
-        "associative_scan", "cond", "map", "scan", "while_loop",
-    )},
+    "optim._functional": "torch_modules.optimizers",
     "_dynamo.config": "torch_modules.dynamo_config",
     **{f"_dynamo.{name}": "torch_modules.dynamo" for name in ("decorators", "eval_frame", "exc", "utils")},
 }  # fmt: skip
@@ -62,6 +59,9 @@ VIEWS = {
         "norm|meshgrid|(pca|svd)_lowrank|split|tensordot|unique(_consecutive)?|unravel_index",
     ),
     "_tensor": ("", "Tensor"),
+    **{f"_higher_order_ops{name}": ("torch_modules.control_flow", "[a-z].*") for name in (
+        "", ".associative_scan", ".cond", ".map", ".scan", ".while_loop",
+    )},
     "cuda.random": ("cuda", ".*(seed|rng_state).*"),
     "utils.dlpack": ("", "(from|to)_dlpack"),
     "utils.hooks": ("graph.hooks", "RemovableHandle"),
@@ -86,7 +86,7 @@ NATIVE = frozenset(
 
 # Names that libraries import, most of them private, by where they are here.
 PRIVATE = {
-    "cond": "plugrad._higher_order_ops.cond", "while_loop": "plugrad._higher_order_ops.while_loop",
+    "cond": "plugrad.torch_modules.control_flow.cond", "while_loop": "plugrad.torch_modules.control_flow.while_loop",
     "torch": "plugrad", "_grouped_mm": "plugrad.nn.functional.grouped_mm",
     "Future": "plugrad.futures.Future",
     "jit._script_if_tracing": "plugrad.jit.script_if_tracing",

@@ -1,6 +1,7 @@
 """What libraries import from PyTorch beside its documented names, and rooms that only they use."""
 
 import hashlib
+import importlib
 import io
 import sys
 import threading
@@ -341,6 +342,14 @@ def test_control_flow_as_functions():
     assert plugrad.cond(False, lambda a: a + 1, lambda a: a - 1, (x,))[0].tolist() == [0, 1, 2]
     count, doubled = plugrad.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, 2 * a), (plugrad.tensor(0), x[0]))
     assert count == 3 and doubled.tolist() == [8, 16, 24]
+
+
+def test_modules_of_control_flow_do_not_hide_the_functions():
+    for name in ("cond", "while_loop", "scan", "associative_scan", "map"):
+        module = importlib.import_module(f"plugrad._higher_order_ops.{name}")
+        assert callable(getattr(plugrad._higher_order_ops, name)) and callable(getattr(module, name))
+    assert plugrad._higher_order_ops.cond(True, plugrad.sin, plugrad.cos, (plugrad.zeros(1),)) == 0
+    assert plugrad.cond(True, plugrad.sin, plugrad.cos, (plugrad.zeros(1),)) == 0
 
 
 def test_mistakes_in_control_flow_are_refused():
