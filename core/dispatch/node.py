@@ -6,6 +6,7 @@ import types
 
 import numpy
 
+from plugrad import registry
 from plugrad.devices import dtypes
 from plugrad.dispatch import formulas as rules
 from plugrad.dispatch.formulas import PLAIN, F, conj, output_number
@@ -36,6 +37,8 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
     inputs = op.inputs
     wanted = tuple(name for bit, name in enumerate(inputs) if mask >> bit & 1)
     formulas = [formula for formula in op.formulas if any(name in wanted for name in formula.inputs)]
+    for used in {name for formula in formulas for name in formula.function.__code__.co_names}:
+        registry.ops.get(used)  # which loads it if it is an op: backward as Python ends could not
     saves = tuple(dict.fromkeys(name for formula in formulas for name in formula.wants))
     source, names = _pull_source(op, wanted, formulas, saves, sequences, multiple, real)
     label = f"gradient of {op.qualname} for {', '.join(wanted)}"

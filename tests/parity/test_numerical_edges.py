@@ -228,3 +228,13 @@ def test_next_numbers(dtype):
         ).tolist()
     )
     assert ours == theirs
+
+
+@pytest.mark.parametrize("library", [plugrad, torch])
+def test_division_that_is_rounded_down_has_no_gradient(library):
+    x = library.tensor([3.0, -4.0], requires_grad=True)
+    for quotient in (x // 2, 7 // x, library.floor_divide(x, x)):
+        with pytest.raises(RuntimeError, match="derivative for aten::floor_divide is not implemented"):
+            (quotient + x).sum().backward()
+    library.div(x, 2, rounding_mode="floor").sum().backward()
+    assert x.grad.tolist() == [0, 0]
