@@ -151,7 +151,7 @@ def _withdraw(plugin, entry) -> list[str]:
         names.append(dotted)
     if entry.kind == "ops":
         store.ops.pop(f"{plugin.namespace}.{entry.name}", None)
-        names.append(f"ops.{plugin.namespace}.{entry.name}")
+        names += [f"ops.{plugin.namespace}.{entry.name}", f"Tensor.{entry.name}"]  # whose in-place form Tensor has
     elif entry.kind == "backends" and store.public.get(f"backends.{entry.name}") is None:
         store.backends.pop(entry.name, None)
         names.append(f"backends.{entry.name}")

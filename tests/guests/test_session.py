@@ -212,3 +212,17 @@ def test_an_op_that_is_not_in_place_leaves_no_method_for_that():
     assert "only_out_of_place_" not in dir(torch.Tensor)
     extend.unregister(only_out_of_place)
     assert "only_out_of_place" not in dir(torch.Tensor)
+
+
+def test_an_op_without_a_method_leaves_no_form_in_place():
+    @extend.unary(at=())
+    def hidden_square(xp, input):
+        """The square of each element."""
+        return input * input
+
+    hidden_square.vjp(lambda F, g, input: g * 2 * input)
+    extend.register(hidden_square)
+    x = torch.tensor([3.0])
+    assert x.hidden_square_() is x and x.item() == 9
+    extend.unregister(hidden_square)
+    assert not [name for name in dir(torch.Tensor) if name.startswith("hidden_square")]
