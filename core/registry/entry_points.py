@@ -244,8 +244,9 @@ def _take_index(brings) -> None:
         plugin, (records, names, written) = _by_value.get(("plugrad", value)), map(str.split, parts)
         if plugin is not None:
             plugin.indexed = True
-            ops.promised.update(dict.fromkeys(records, plugin))
-            public.promised.update(dict.fromkeys(names, plugin))
+            for table, promised in ((ops, records), (public, names)):
+                table.promised.update(dict.fromkeys(promised, plugin))
+                table.order.update(dict.fromkeys(promised))
             events.publish(events.on_public_names, names)
             events.publish(events.on_written, written)
 

@@ -24,12 +24,12 @@ class Table(dict):
 
 
 class Promising(Table):
-    """A table some of whose values come when they are asked for: the plugin of ours that promises them is loaded."""
+    """A table that loads what a plugin of ours promises when it is asked for, and lists it in the order of promises."""
 
-    __slots__ = ("promised",)
+    __slots__ = ("promised", "order")
 
     def __init__(self):
-        self.promised = {}  # name -> plugin
+        self.promised, self.order = {}, {}  # name -> plugin; that of all that were ever promised
 
     def _fetch(self, key):
         plugin = self.promised.get(key)
@@ -54,12 +54,13 @@ class Promising(Table):
         return len(self.keys())
 
     def keys(self):
-        return {**dict.fromkeys(super().keys()), **self.promised}.keys() if self.promised else super().keys()
+        return dict.fromkeys([key for key in self.order if key in self] + list(super().keys())).keys()
 
     def items(self):
         for key in list(self.promised):
             self._fetch(key)
-        return super().items()
+        here = dict(super().items())
+        return [(key, here[key]) for key in self.keys() if key in here]
 
 
 lock = process_lock()

@@ -103,3 +103,16 @@ print(torch.relu(torch.tensor([-1.0, 2.0])))
 def test_a_record_is_found_by_its_name_alone():
     assert registry.ops["normalize_affine"] is registry.op("normalize_affine")
     assert registry.ops.get("no_such_op", 5) == 5 and "no_such_op" not in registry.ops
+
+
+def test_the_order_of_ops_and_names_does_not_depend_on_what_was_used_first():
+    program = """
+import plugrad as torch
+{}
+print(*[name for name, _ in torch.registry.ops.items()])
+print(*torch.registry.ops)
+print(*torch.registry.public)
+"""
+    first = run(program.format("torch.ones(2)"))
+    assert first[0] == first[1] and len(first[0].split()) > 700
+    assert run(program.format("torch.fft.fft; torch.tanh; torch.ones(2).sort()")) == first
