@@ -2,7 +2,8 @@
 
    Built against the limited API of CPython 3.11 and NumPy's C API, one file serves every Python and NumPy from there on.
    A function takes arrays and numbers in any order, describes the arrays to the kernel, allocates the result, and lets
-   other threads of Python run while much is computed. It returns NotImplemented for arguments that it does not serve. */
+   other threads of Python run while much is computed. For arguments that it does not serve it returns NotImplemented, or
+   what the function does that it is joined with. */
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
@@ -25,7 +26,11 @@ typedef struct {
     int numbers;
     int like;    /* the array whose shape and type the result has; -1: no result, the kernel writes into arrays given */
     int strided; /* whether arrays may have any strides */
+    PyObject *otherwise; /* what is called, with all arguments, for those that are not served; NULL: NotImplemented */
+    int skipped; /* how many arguments before the kernel's own are for `otherwise` alone */
 } bound;
+
+enum { LARGER = -2 }; /* `like`: the one of the first two arrays with more dimensions, or else more elements */
 
 static const char NAME[] = "plugrad.native";
 
@@ -43,31 +48,50 @@ static int describe(pg_array *d, PyArrayObject *x, int strided) {
     return 1;
 }
 
+static PyObject *declined(const bound *b, PyObject *const *args, Py_ssize_t n) {
+    if (!b->otherwise) Py_RETURN_NOTIMPLEMENTED;
+    PyObject *all = PyTuple_New(n);
+    if (!all) return NULL;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        Py_INCREF(args[i]);
+        PyTuple_SetItem(all, i, args[i]);
+    }
+    PyObject *result = PyObject_Call(b->otherwise, all, NULL);
+    Py_DECREF(all);
+    return result;
+}
+
 static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     const bound *b = PyCapsule_GetPointer(self, NAME);
     pg_array arrays[ARRAYS + 1];
     double numbers[NUMBERS];
-    int na = 0, nn = 0;
+    int na = 0, nn = 0, like = b->like;
     int64_t size = 0;
-    for (Py_ssize_t i = 0; i < n; i++) {
+    for (Py_ssize_t i = b->skipped; i < n; i++) {
         PyObject *value = args[i];
         if (Py_TYPE(value) == &PyArray_Type) {
-            if (na == ARRAYS || !describe(arrays + na, (PyArrayObject *)value, b->strided)) Py_RETURN_NOTIMPLEMENTED;
+            if (na == ARRAYS || !describe(arrays + na, (PyArrayObject *)value, b->strided)) return declined(b, args, n);
             size += arrays[na++].size;
         } else {
-            if (PyArray_CheckScalar(value) || PyArray_Check(value)) Py_RETURN_NOTIMPLEMENTED;
+            if (PyArray_CheckScalar(value) || PyArray_Check(value)) return declined(b, args, n);
             double number = PyFloat_AsDouble(value);
-            if (number == -1.0 && PyErr_Occurred()) return NULL;
-            if (nn == NUMBERS) Py_RETURN_NOTIMPLEMENTED;
+            if (number == -1.0 && PyErr_Occurred()) {
+                if (!b->otherwise) return NULL;
+                PyErr_Clear();
+                return declined(b, args, n);
+            }
+            if (nn == NUMBERS) return declined(b, args, n);
             numbers[nn++] = number;
         }
     }
-    if (na < b->arrays || nn < b->numbers) Py_RETURN_NOTIMPLEMENTED;
+    if (na < b->arrays || nn < b->numbers) return declined(b, args, n);
+    if (like == LARGER)
+        like = arrays[1].ndim != arrays[0].ndim ? arrays[1].ndim > arrays[0].ndim : arrays[1].size > arrays[0].size;
     PyObject *result = NULL;
-    if (b->like >= 0) {
-        if (b->like >= na) Py_RETURN_NOTIMPLEMENTED;
-        const pg_array *like = arrays + b->like;
-        result = PyArray_SimpleNew((int)like->ndim, (npy_intp *)like->shape, like->type);
+    if (like >= 0) {
+        if (like >= na) return declined(b, args, n);
+        const pg_array *model = arrays + like;
+        result = PyArray_SimpleNew((int)model->ndim, (npy_intp *)model->shape, model->type);
         if (!result) return NULL;
         describe(arrays + na, (PyArrayObject *)result, 0);
     } else arrays[na].data = NULL; /* so a kernel sees how many there are */
@@ -79,7 +103,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     } else refused = b->kernel(arrays, numbers);
     if (refused) {
         Py_XDECREF(result);
-        Py_RETURN_NOTIMPLEMENTED;
+        return declined(b, args, n);
     }
     if (result) return result;
     Py_RETURN_NONE;
@@ -87,14 +111,20 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 
 static PyMethodDef call_method = {"kernel", (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL};
 
-static void release(PyObject *capsule) { free(PyCapsule_GetPointer(capsule, NAME)); }
+static void release(PyObject *capsule) {
+    bound *b = PyCapsule_GetPointer(capsule, NAME);
+    Py_XDECREF(b->otherwise);
+    free(b);
+}
 
-static PyObject *bind(pg_kernel kernel, int arrays, int numbers, int like, int strided) {
+static PyObject *bind(bound given) {
     bound *b = malloc(sizeof *b);
     if (!b) return PyErr_NoMemory();
-    *b = (bound){kernel, arrays, numbers, like, strided};
+    *b = given;
+    Py_XINCREF(b->otherwise);
     PyObject *capsule = PyCapsule_New(b, NAME, release);
     if (!capsule) {
+        Py_XDECREF(b->otherwise);
         free(b);
         return NULL;
     }
@@ -107,7 +137,22 @@ static PyObject *at_address(PyObject *module, PyObject *args) {
     unsigned long long address;
     int arrays, numbers, like, strided;
     if (!PyArg_ParseTuple(args, "Kiiip", &address, &arrays, &numbers, &like, &strided)) return NULL;
-    return bind((pg_kernel)(uintptr_t)address, arrays, numbers, like, strided);
+    return bind((bound){(pg_kernel)(uintptr_t)address, arrays, numbers, like, strided, NULL, 0});
+}
+
+/* A function that `kernels` or `at_address` gave, with another one that gets what it does not serve. */
+static PyObject *joined(PyObject *module, PyObject *args) {
+    PyObject *function, *otherwise;
+    int skipped;
+    if (!PyArg_ParseTuple(args, "OOi", &function, &otherwise, &skipped)) return NULL;
+    PyObject *capsule = PyCFunction_Check(function) ? PyCFunction_GetSelf(function) : NULL;
+    if (!capsule || !PyCapsule_IsValid(capsule, NAME)) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "joined() takes a function of this module");
+        return NULL;
+    }
+    bound given = *(const bound *)PyCapsule_GetPointer(capsule, NAME);
+    given.otherwise = otherwise, given.skipped = skipped;
+    return bind(given);
 }
 
 static PyObject *kernels(PyObject *module, PyObject *args) {
@@ -119,7 +164,7 @@ static PyObject *kernels(PyObject *module, PyObject *args) {
     if (!level) return PyErr_Format(PyExc_ValueError, "this processor can't run kernels of level %s", name);
     PyObject *functions = PyDict_New();
     for (const pg_entry *entry = level->entries; functions && entry->name; entry++) {
-        PyObject *function = bind(entry->kernel, entry->arrays, entry->numbers, entry->like, entry->strided);
+        PyObject *function = bind((bound){entry->kernel, entry->arrays, entry->numbers, entry->like, entry->strided, NULL, 0});
         int failed = !function || PyDict_SetItemString(functions, entry->name, function);
         Py_XDECREF(function);
         if (failed) Py_CLEAR(functions);
@@ -156,6 +201,7 @@ static PyMethodDef methods[] = {
     {"kernels", kernels, METH_VARARGS, "Return (level, kernels by name) of a level, or of the best that runs here."},
     {"levels", levels, METH_NOARGS, "Return the names of the levels that run here; the best is the last."},
     {"at_address", at_address, METH_VARARGS, "Return a function that calls the kernel at an address."},
+    {"joined", joined, METH_VARARGS, "Return a function of here with another one that gets what it does not serve."},
     {"parallel_address", parallel_address, METH_NOARGS, "Return the address of pg_parallel."},
     {"get_num_threads", get_num_threads, METH_NOARGS, "Return how many threads a kernel may use."},
     {"set_num_threads", set_num_threads, METH_O, "Set how many threads a kernel may use."},

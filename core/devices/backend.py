@@ -23,6 +23,8 @@ class Backend:
     """The type of its devices, such as "cuda"."""
     xp = None
     """The array module that kernels get: NumPy's functions on these arrays."""
+    functions = None
+    """What ops that are one function of `xp` call instead, by the same names; None for `xp`."""
     array_type: type
     """The class of its arrays; no other backend has the same."""
     symbolic = False

@@ -159,8 +159,8 @@ class TensorType:
     """
 
     __slots__ = (
-        "device", "dtype", "np", "xp", "array_type", "backend", "symbolic", "constants", "plain", "home", "rare",
-        "is_differentiable", "is_limited", "is_open", "_variant", "_opened",
+        "device", "dtype", "np", "xp", "functions", "array_type", "backend", "symbolic", "constants", "plain", "home",
+        "rare", "is_differentiable", "is_limited", "is_open", "_variant", "_opened",
     )  # fmt: skip
 
     def __init__(self, place: device, element: dtypes.dtype, plain: TensorType | None = None, is_open=False):
@@ -169,6 +169,7 @@ class TensorType:
         self.is_open, self._variant, self._opened = is_open, None, None
         self.backend = place.backend
         self.xp, self.array_type, self.symbolic = self.backend.xp, self.backend.array_type, self.backend.symbolic
+        self.functions = self.backend.functions or self.xp
         self.rare = self.symbolic or self.home is self  # whether every call takes the general path
         self.is_differentiable = element.is_floating_point or element.is_complex
         self.is_limited = element.is_complex or element in dtypes.EIGHT_BITS  # whether not every op takes it

@@ -13,8 +13,6 @@ from plugrad.dispatch import source
 from plugrad.dispatch.formulas import output_number
 from plugrad.dispatch.support import globals_of
 
-_INFIX = {"add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "divide": "/"}
-
 
 class NodeMakers(dict):
     """For every mask of inputs that require grad the function that makes the node of a call with many inputs."""
@@ -219,9 +217,7 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
         op, direct = self.op, self.plan.direct
         if direct is not None:
             arrays = [f"{name}_" for name in op.parameters[: op.arity]]
-            if direct in _INFIX:
-                return f"{arrays[0]} {_INFIX[direct]} {arrays[1]}"
-            return f"_t.xp.{direct}({', '.join(arrays)})"
+            return f"_t.functions.{direct}({', '.join(arrays)})"
         constants = self.plan.constants
         arguments = [name if name in constants else f"{name}_" for name in op.positional]
         arguments += [f"{name}={name}{'' if name in constants else '_'}" for name in op.keyword_only]

@@ -52,7 +52,7 @@ class FastKernels(dict):
         kernel = self.op.fast_kernel(ttype) if _served(self.op, ttype) else None
         if kernel is None and self.plan is not None and self.plan.takes_integers(ttype):
             kernel = self.op.kernel_for(ttype.device.type)
-        self[ttype] = kernel
+        self[ttype] = kernel = getattr(kernel, "direct", kernel)  # in C
         return kernel
 
 
@@ -408,7 +408,8 @@ class Op:
 
     def raw(self, ops):
         """Return the op on raw arrays, as formulas call it."""
-        return functools.partial(self.kernel_for(ops._name), ops._xp)
+        kernel = self.kernel_for(ops._name)
+        return functools.partial(getattr(kernel, "direct", kernel), ops._xp)
 
     def __repr__(self):
         return f"<Op {self.qualname} ({self.family})>"

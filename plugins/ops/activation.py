@@ -35,17 +35,9 @@ def relu(xp, input):
 
 
 @relu.kernel("cpu")
-def relu_cpu(xp, input):
-    zero = _zeros.get(input.dtype)
-    if zero is None:
-        if input.dtype.kind != "f":
-            return relu.kernels["*"](xp, input)
-        zero = _zeros[input.dtype] = xp.zeros((), input.dtype)
-    # NumPy's `maximum` with a number has no vectorised loop, its `clip` has; for few elements calls count more.
-    return xp.maximum(zero, input) if input.size < 4096 else input.clip(0, math.inf)  # both leave -0.0 as it is
-
-
-_zeros: dict = {}
+@native("relu", otherwise=relu, plain=True)
+def relu_in_c(call, xp, input):
+    return call(input)
 
 
 @relu.vjp
@@ -93,7 +85,7 @@ def leaky_relu(xp, input, negative_slope=0.01):
 
 
 @leaky_relu.kernel("cpu")
-@native("leaky_relu", otherwise=leaky_relu)
+@native("leaky_relu", otherwise=leaky_relu, plain=True)
 def leaky_relu_native(call, xp, input, negative_slope=0.01):
     return call(input, negative_slope)
 
@@ -265,7 +257,7 @@ def sigmoid(xp, input):
 
 
 @sigmoid.kernel("cpu")
-@native("sigmoid", otherwise=sigmoid)
+@native("sigmoid", otherwise=sigmoid, plain=True)
 def sigmoid_native(call, xp, input):
     return call(input)
 
@@ -323,10 +315,22 @@ def softplus(xp, input, beta=1, threshold=20):
     return xp.where(scaled > threshold, input, smooth if beta == 1 else smooth / beta)
 
 
+@softplus.kernel("cpu")
+@native("softplus", otherwise=softplus, plain=True)
+def softplus_in_c(call, xp, input, beta=1, threshold=20):
+    return call(input, beta, threshold)
+
+
 @softplus.vjp
 def softplus_vjp(F, g, input, beta, threshold):
     scaled = input * beta
     return F.where(scaled > threshold, g, g * F.sigmoid(scaled))
+
+
+@softplus.vjp_kernel("cpu")
+@native("softplus_grad")
+def softplus_grad_in_c(call, xp, g, input, beta, threshold):
+    return call(g, input, beta, threshold)
 
 
 @composite(at=("nn.functional.softsign",))
@@ -376,11 +380,23 @@ def elu(xp, input, alpha=1.0, scale=1.0, input_scale=1.0):
     return result if scale == 1 else result * scale
 
 
+@elu.kernel("cpu")
+@native("elu", otherwise=elu)
+def elu_in_c(call, xp, input, alpha=1.0, scale=1.0, input_scale=1.0):
+    return call(input, alpha, scale, input_scale) if input_scale > 0 else NotImplemented
+
+
 @elu.vjp
 def elu_vjp(F, g, input, alpha, scale, input_scale):
     # The exponential of the negative part only: elsewhere it may overflow, and infinity times zero is NaN.
     slope = F.exp(F.clamp_max(input, 0.0) * input_scale) * (alpha * input_scale * scale)
     return F.where(input <= 0, g * slope, g * scale)
+
+
+@elu.vjp_kernel("cpu")
+@native("elu_grad")
+def elu_grad_in_c(call, xp, g, input, alpha, scale, input_scale):
+    return call(g, input, alpha, scale, input_scale) if input_scale > 0 else NotImplemented
 
 
 # ---------------------------------------------------------------- gated by their own size
@@ -396,7 +412,7 @@ def silu(xp, input):
 
 
 @silu.kernel("cpu")
-@native("silu", otherwise=silu)
+@native("silu", otherwise=silu, plain=True)
 def silu_native(call, xp, input):
     return call(input)
 

@@ -432,6 +432,16 @@ def logsumexp(xp, input, dim, keepdim=False):
     return result if keepdim else result.squeeze(axis)
 
 
+@logsumexp.kernel("cpu")
+@native("logsumexp", otherwise=logsumexp)
+def logsumexp_in_c(call, xp, input, dim, keepdim=False):
+    last = input.ndim - 1
+    if dim != last and dim != (last,):
+        return NotImplemented
+    out = xp.empty(input.shape[:-1] + (1,) * keepdim, input.dtype)
+    return out if call(input, out) is None else NotImplemented
+
+
 @logsumexp.vjp
 def logsumexp_vjp(F, g, y, input, dim, keepdim):
     g, y = keep_dims(F, g, input.shape, dim, keepdim), keep_dims(F, y, input.shape, dim, keepdim)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, binary, collect, composite, elementwise, hookimpl
+from plugrad.extend import Op, binary, collect, composite, elementwise, hookimpl, native
 
 from ._checks import bounded, is_number
 
@@ -47,6 +47,14 @@ def clamp(xp, input, min=None, max=None):
     if min is not None:
         input = xp.maximum(input, min)
     return input if max is None else xp.minimum(input, max)
+
+
+@clamp.kernel("cpu")
+@native("clamp", otherwise=clamp)
+def clamp_in_c(call, xp, input, min=None, max=None):
+    if min is None and max is None:
+        return NotImplemented
+    return call(input, -math.inf if min is None else min, math.inf if max is None else max)
 
 
 @clamp.vjp("input")

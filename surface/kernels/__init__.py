@@ -4,12 +4,13 @@ The extension is optional. Without it, or with PLUGRAD_NATIVE=0 in the environme
 PLUGRAD_NATIVE=base, avx2 or avx512 asks for one level of instructions. See docs/native.md.
 """
 
-from plugrad.kernels.joining import native
+from plugrad.kernels.joining import native, native_function
 from plugrad.kernels.loading import function, level, levels, module, why_none
 from plugrad.registry.namespaces import lazy_names
 
 __all__ = [
-    "CompilationError", "function", "level", "levels", "load_inline", "load_library", "module", "native", "why_none",
+    "CompilationError", "function", "level", "levels", "load_inline", "load_library", "module", "native",
+    "native_function", "why_none",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(globals(), None, {"kernels.inline": "CompilationError load_inline load_library"})

@@ -5,10 +5,24 @@ from __future__ import annotations
 import functools
 import inspect
 
-from plugrad.kernels.loading import function
+from plugrad.kernels.loading import function, module
 
 
-def native(name, otherwise=None):
+def native_function(name, otherwise):
+    """Return one of plugrad's functions in C that calls `otherwise` for what it does not serve.
+
+    It takes arrays and numbers. Where there is no extension this is `otherwise` itself.
+
+    >>> import numpy
+    >>> from plugrad.kernels import native_function
+    >>> native_function("add", numpy.add)(numpy.ones(2), numpy.ones(2))
+    array([2., 2.])
+    """
+    call = function(name)
+    return otherwise if call is None else module().joined(call, otherwise, 0)
+
+
+def native(name, otherwise=None, plain=False):
     """Make a kernel of a function in C and of one in Python that calls it.
 
     `name` is that of one of plugrad's own C functions, or what `load_inline` returned, or None for one that is not to
@@ -16,6 +30,9 @@ def native(name, otherwise=None):
     result, or NotImplemented for calls that the C function does not serve: those go to the kernel that the op
     `otherwise` has, or for a formula to the formula. Where there is no extension the result is None, which
     `@op.kernel` and `@op.vjp_kernel` take for no kernel.
+
+    `plain`: what is decorated does no more than to hand on its arguments, arrays and numbers; so calls of the op are
+    calls of the C function.
     """
 
     def join(adapter):
@@ -28,6 +45,8 @@ def native(name, otherwise=None):
         else:
             kernel = _with_fallback(adapter, call, otherwise.kernels.get("cpu") or otherwise.kernels["*"])
         kernel.native, kernel.call = name if isinstance(name, str) else adapter.__name__, call
+        if plain:
+            kernel.direct = module().joined(call, kernel.otherwise, 1)
         return kernel
 
     return join

@@ -27,6 +27,8 @@ def _extension() -> tuple:
         extension = importlib.import_module("plugrad._native")
     except ImportError as error:
         return None, {}, f"the extension plugrad._native is not there, plugrad was built without a C compiler ({error})"
+    if not hasattr(extension, "joined"):
+        return None, {}, "the extension plugrad._native is of an older build; install plugrad again"
     known = extension.levels()
     if wanted not in ("", "1", *known):
         told = f"PLUGRAD_NATIVE={wanted} is none of 0, 1, {', '.join(known)}: {known[-1]} is taken"

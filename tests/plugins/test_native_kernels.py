@@ -48,6 +48,12 @@ def test_functions_are_within_units_of_the_exact_value(level, dtype):
     call = functions(level)
     assert units(call["sigmoid"](x), long_sigmoid(long)) <= 2.25
     assert units(call["silu"](x), long * long_sigmoid(long)) <= 2.75
+    assert units(call["exp"](x), numpy.exp(long)) <= 1.5
+    assert units(call["softplus"](x, 1, 20), numpy.where(x > 20, long, numpy.log1p(numpy.exp(long)))) <= 3
+    assert units(call["elu"](x, 1, 1, 1), numpy.where(x > 0, long, numpy.expm1(long))) <= 2
+    sums = numpy.empty(100, dtype)
+    assert call["logsumexp"](x[:40000].reshape(100, -1), sums) is None
+    assert units(sums, scipy.special.logsumexp(long[:40000].reshape(100, -1), -1)) <= 2
     near = x[abs(x) < 5]
     exact = near.astype(float) * scipy.special.ndtr(near.astype(float))
     wrong = numpy.max(abs(call["gelu"](near, False) - exact) / numpy.maximum(1, abs(near)))
@@ -70,6 +76,39 @@ def test_extremes(level):
         assert numpy.array_equal(call["softmax"](numpy.array([-inf, 0, 0], dtype)), [0, 0.5, 0.5])
         assert numpy.array_equal(call["cumsum"](numpy.array([tiny] * 3, dtype), False), tiny * numpy.arange(1, 4))
     assert numpy.float32(1e-40) * numpy.float32(1) != 0  # subnormal numbers stay what they are in the whole process
+
+
+SMALLER = [(4, 5, 6), (5, 6), (6,), (), (1,), (1, 1), (1, 5, 6), (1, 6), (4, 1, 6), (4, 5, 1), (0,), (5,)]
+
+
+@pytest.mark.parametrize("level", kernels.levels() if kernels.level() else [])
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide"])
+def test_arithmetic_is_in_the_bits_of_numpy(level, name):
+    random, numpys = numpy.random.default_rng(2), getattr(numpy, name)
+    call = kernels.module().joined(functions(level)[name], numpys, 0)
+    extreme = [0.0, -0.0, 1.0, numpy.inf, -numpy.inf, numpy.nan, 1e-310, 5e307]
+    with numpy.errstate(all="ignore"):
+        for dtype in FLOATS:
+            square = numpy.array(extreme).astype(dtype)
+            pairs = [(square[:, None].repeat(8, 1), square[None].repeat(8, 0))]
+            for shape in SMALLER:
+                large, small = (random.normal(size=size).astype(dtype) for size in ((4, 5, 6), shape))
+                pairs += [(large, small), (small, large)] if shape not in [(0,), (5,)] else []
+            rows = random.normal(size=(700, 100)).astype(dtype)  # in parts that end within a row
+            pairs += [(rows, rows[0]), (rows[0], rows), (rows, rows[0, 0, None]), (rows.T, rows.T), (rows[::-1], rows)]
+            pairs += [(numpy.empty((0, 3), dtype), small[:3]) for small in [rows[0]]]
+            for x, z in pairs:
+                y, expected = call(x, z), numpys(x, z)
+                assert type(y) is numpy.ndarray or expected.ndim == 0
+                assert y.shape == expected.shape and y.dtype == expected.dtype
+                assert numpy.array_equal(y, expected, equal_nan=True)
+                assert numpy.array_equal(numpy.signbit(y[y == 0]), numpy.signbit(expected[expected == 0]))
+    assert call(numpy.arange(3), 2).tolist() == numpys(numpy.arange(3), 2).tolist()  # what it does not serve
+    with pytest.raises(TypeError):
+        call(numpy.ones(2), "two")
+    for shape in [(0,), (5,)]:
+        with pytest.raises(ValueError, match="broadcast"):
+            call(numpy.ones((4, 5, 6)), numpy.ones(shape))
 
 
 SHAPES = [(64, 100, 1000), (5, 7, 3), (1, 1, 1), (13, 33, 400), (70, 530, 410), (3, 0, 4), (3, 4, 0)]
@@ -105,7 +144,8 @@ def large_results():
     out = numpy.empty((300, 400), numpy.float32)
     call = kernels.function
     call("product_2d")(x, w, out, False, False)
-    return [call("softmax")(x), call("gelu")(x, False), call("cumsum")(x, True), out]
+    sums = call("add")(x, x[0])
+    return [call("softmax")(x), call("gelu")(x, False), call("cumsum")(x, True), out, sums]
 
 
 def same(left, right):
