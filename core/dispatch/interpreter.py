@@ -283,9 +283,9 @@ def finish_many(op, values, raw, ttype, results, result_dtype=None):
             item = item.astype(result_dtype)
             dtype = result_dtype
         tensors.append(make(item, ttype if dtype is np else ttype.device.tensor_type(dtype)))
-        if op.any_order and not ttype.symbolic:
+        if op.any_order and not ttype.symbolic and not item.flags.c_contiguous:
             tensors[-1]._type = open_type(tensors[-1]._type, item)
-    if op.formulas and mode.grad:
+    if op.formulas and (not modes.paused or mode.grad):
         node = make_node(op, values, raw, tuple([tensor._data for tensor in tensors]))
         if node is not None:
             node.outputs = tuple([(tensor._data.shape, tensor._type) for tensor in tensors])

@@ -54,6 +54,8 @@ def number(value):
     return value.item() if hasattr(value, "dtype") else value
 
 
+NUMBERS = {bool, int, float}  # that functions in C take
+
 # What `refuse` refuses, as NumPy's letters of dtypes; that of bfloat16, which is not NumPy's own, is V.
 BOOL, INTEGER, COMPLEX = "b", "iu", "c"
 INTEGRAL, DIFFERENTIABLE = "biu", "fcV"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from operator import index
 
-from plugrad.extend import Op, axes, collect, composite, hookimpl, keep_dims, op, reduction
+from plugrad.extend import Op, axes, collect, composite, hookimpl, keep_dims, native, op, reduction
 
 from ._checks import COMPLEX, refuse, refuse_empty
-from .reduction import reduced
+from .reduction import reduced, summed_in_c
 
 
 def one_dim(name, dim) -> None:
@@ -80,6 +80,19 @@ def amin(xp, input, dim=None, keepdim=False):
     refuse(COMPLEX, "min_values_cpu", input)
     refuse_empty("amin", input, dim)
     return extreme(xp, input, "min", dim, keepdim)
+
+
+def extremes_in_c(op, is_min):
+    """Give `amax` or `amin` its kernel in C."""
+
+    @op.kernel("cpu")
+    @native("extremes", otherwise=op)
+    def in_c(call, xp, input, dim=None, keepdim=False):
+        return summed_in_c(call, xp, input, dim, keepdim, is_min) if input.size else NotImplemented
+
+
+extremes_in_c(amax, False)
+extremes_in_c(amin, True)
 
 
 def extreme_vjp(F, g, y, input, dim, keepdim):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, broadcast_shapes, collect, elementwise, hookimpl, op
+from plugrad.extend import Op, broadcast_shapes, collect, elementwise, hookimpl, native, op
 
 from . import _index as ix
-from ._checks import element, fitted
+from ._checks import NUMBERS, element, fitted
 
 
 @op()
@@ -115,6 +115,14 @@ def masked_fill(xp, input, mask, value):
     if getattr(value, "dtype", input.dtype) != input.dtype:
         value = fitted(input.dtype, value.item())
     return xp.where(mask, value, input)
+
+
+@masked_fill.kernel("cpu")
+@native("choose", otherwise=masked_fill)
+def masked_fill_in_c(call, xp, input, mask, value):
+    if value.__class__ in NUMBERS:
+        return call(input, mask, True, True, value)
+    return NotImplemented if value.ndim else call(input, value, mask, True, False)
 
 
 @masked_fill.vjp("input")

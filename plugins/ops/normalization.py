@@ -141,6 +141,8 @@ def instance_norm_samples(make):
 
 def _check_normalized(input, normalized_shape, weight, bias):
     shape = ints(normalized_shape)
+    if len(shape) == 1 and input.shape[-1:] == shape and weight is None and bias is None:
+        return (input.ndim - 1,)
     if not shape:
         raise RuntimeError(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "

@@ -41,7 +41,7 @@ def normalize_affine(xp, input, weight, bias, dims, shape, eps, layout=None):
 def _layout(values, dims, shape, *parts):
     """Return whether channels are brought to mean 0, or rows (False); None for what is neither of (N, C, *), (*, n)."""
     wide = values.shape[values.ndim - len(dims) :]
-    if dims == (*range(values.ndim - len(dims), values.ndim),):
+    if dims[0] == values.ndim - len(dims):
         return False if shape == wide and all([part is None or part.shape == wide for part in parts]) else None
     if values.ndim > 1 and dims == (0, *range(2, values.ndim)):
         return True if all([part is None or part.size == values.shape[1] for part in parts]) else None
@@ -54,8 +54,9 @@ def normalize_native(call, xp, input, weight, bias, dims, shape, eps, layout=Non
     by_channel = _layout(input, dims, shape, weight, bias) if layout is None else None
     if by_channel is None or not input.flags.c_contiguous:
         return NotImplemented
-    small = tuple([1 if d in dims else n for d, n in enumerate(input.shape)])
-    result, mean, variance = xp.empty_like(input), xp.empty(small, input.dtype), xp.empty(small, input.dtype)
+    size, dtype, count = input.shape, input.dtype, len(dims)
+    small = tuple([1 if d in dims else n for d, n in enumerate(size)]) if by_channel else size[:-count] + (1,) * count
+    result, mean, variance = xp.empty(size, dtype), xp.empty(small, dtype), xp.empty(small, dtype)
     parts = [part for part in (weight, bias) if part is not None]
     done = call(input, result, mean, variance, *parts, eps, weight is not None, bias is not None, by_channel)
     return (result, mean, variance) if done is None else done
@@ -118,7 +119,7 @@ def normalize_grad_native(
     arrays = [g, input, y1, y2, result, of_weight, of_bias, partial, *([] if weight is None else [weight])]
     if call(*arrays, eps, needs[0], needs[1] or needs[2], weight is not None, by_channel) is NotImplemented:
         return NotImplemented
-    if needs[0] and (xp.any(of_mean) or xp.any(of_variance)):  # which nearly nobody asks for
+    if needs[0] and (of_mean.any() or of_variance.any()):  # which nearly nobody asks for
         result += (of_mean + 2 * of_variance * (input - y1)) / prod([input.shape[d] for d in dims])
     of_weight = of_weight.reshape(weight_shape) if needs[1] else None
     return result if needs[0] else None, of_weight, of_bias.reshape(bias_shape) if needs[2] else None

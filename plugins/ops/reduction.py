@@ -123,7 +123,10 @@ def sum_in_c(call, xp, input, dim=None, keepdim=False, *, dtype=None):
 
 
 def summed_in_c(call, xp, input, dim, keepdim, scale):
-    """Sum over neighbouring dimensions, divided by `scale`; NotImplemented for what is not served."""
+    """Sum over neighbouring dimensions, divided by `scale`; NotImplemented for what is not served.
+
+    With the function `extremes` the largest elements, and where `scale` is true the smallest.
+    """
     ndim = input.ndim
     if dim.__class__ is int:
         first, last = dim, dim + 1

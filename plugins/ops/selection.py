@@ -6,7 +6,7 @@ import math
 
 from plugrad.extend import Op, binary, collect, composite, elementwise, hookimpl, native
 
-from ._checks import bounded, is_number
+from ._checks import NUMBERS, bounded, is_number
 
 _BITS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
@@ -267,6 +267,18 @@ def where_cpu(xp, condition, input, other):
             input, other = (xp.asarray(value, array.dtype).view(bits) for value in (input, other))
             return (((input ^ other) * condition) ^ other).view(array.dtype)
     return xp.where(condition, input, other)
+
+
+@where.kernel("cpu")
+@native("choose", otherwise=where)
+def where_in_c(call, xp, condition, input, other):
+    if other.__class__ in NUMBERS:
+        return NotImplemented if input.__class__ in NUMBERS else call(input, condition, False, True, other)
+    if input.__class__ in NUMBERS:
+        return call(other, condition, True, True, input)
+    if input.size >= other.size:
+        return call(input, other, condition, False, False)
+    return call(other, input, condition, True, False)
 
 
 @where.vjp("input")

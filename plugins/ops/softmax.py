@@ -180,12 +180,19 @@ def safe_softmax(xp, input, dim, dtype=None):
     return xp.where(nothing, xp.zeros((), values.dtype), values)
 
 
+@safe_softmax.kernel("cpu")
+@native("safe_softmax", otherwise=safe_softmax)
+def safe_softmax_in_c(call, xp, input, dim, dtype=None):
+    return call(input) if dtype is None and _is_last(dim, input.ndim) else NotImplemented
+
+
 @safe_softmax.meta
 def safe_softmax_meta(input, dim, dtype=None):
     return _same_shape(input, dim, dtype)
 
 
 safe_softmax.vjp(softmax_vjp)
+safe_softmax.vjp_kernel("cpu")(softmax_grad_native)
 
 
 def _implicit_dim(name, ndim):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, hookimpl, op
+from plugrad.extend import Op, axes, collect, composite, hookimpl, native, op
 
 
 def order_of(xp, input, dim, descending):
@@ -51,6 +51,22 @@ def sort(xp, input, dim=-1, descending=False, stable=False):
     last = dim == array.ndim - 1
     values = _taken(xp, array, order) if last else xp.take_along_axis(array, order, dim)
     return values.reshape(input.shape), order.astype("int64", copy=False).reshape(input.shape)
+
+
+def ordered_in_c(call, xp, input, k, dim, falling):
+    """The first `k` elements in order along the last dimension, and where they were; NotImplemented for another."""
+    ndim = input.ndim
+    if not ndim or dim not in (-1, ndim - 1):
+        return NotImplemented
+    shape = (*input.shape[:-1], k)
+    values, places = xp.empty(shape, input.dtype), xp.empty(shape, "int64")
+    return (values, places) if call(input, values, places, falling) is None else NotImplemented
+
+
+@sort.kernel("cpu")
+@native("order_of", otherwise=sort)
+def sort_in_c(call, xp, input, dim=-1, descending=False, stable=False):
+    return ordered_in_c(call, xp, input, input.shape[-1], dim, descending) if input.ndim else NotImplemented
 
 
 @sort.meta
@@ -126,6 +142,14 @@ def topk(xp, input, k, dim=-1, largest=True, sorted=True):
         values, order = xp.moveaxis(values, -1, dim), xp.moveaxis(order, -1, dim)
     values, order = xp.ascontiguousarray(values), xp.ascontiguousarray(order, "int64")
     return (values, order) if input.ndim or not k else (values.reshape(()), order.reshape(()))
+
+
+@topk.kernel("cpu")
+@native("order_of", otherwise=topk)
+def topk_in_c(call, xp, input, k, dim=-1, largest=True, sorted=True):
+    if not input.ndim or not 0 < k <= input.shape[-1]:
+        return NotImplemented
+    return ordered_in_c(call, xp, input, k, dim, largest)
 
 
 @topk.meta

@@ -111,6 +111,58 @@ def test_arithmetic_is_in_the_bits_of_numpy(level, name):
             call(numpy.ones((4, 5, 6)), numpy.ones(shape))
 
 
+@pytest.mark.parametrize("level", kernels.levels() if kernels.level() else [])
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 100, 129, 256, 257, 3000])
+def test_rows_are_ordered_as_a_stable_sort_does_it(level, n):
+    random, call = numpy.random.default_rng(n), functions(level)["order_of"]
+    for dtype in FLOATS:
+        x = random.integers(-n // 4, n // 4 + 1, (4, n)).astype(dtype) / 7  # many are equal
+        x[1] = random.choice([0.0, -0.0, numpy.nan, -numpy.nan, numpy.inf, -numpy.inf, 1e-310, -1], n).astype(dtype)
+        x[2] = numpy.nan
+        x[3] = random.normal(size=n)
+        for falling in (False, True):
+            keys = numpy.where(numpy.isnan(x), numpy.inf, x).astype(float)
+            keys = numpy.stack([keys, numpy.isnan(x)]) * (-1 if falling else 1)
+            expected = numpy.lexsort(keys, axis=-1)  # by NaN or not, then by value; stable
+            for k in {1, min(n, 8), min(n, 30), n}:
+                values, places = numpy.empty((4, k), dtype), numpy.empty((4, k), numpy.int64)
+                assert call(x, values, places, falling) is None
+                assert numpy.array_equal(places, expected[:, :k])
+                assert values.tobytes() == numpy.take_along_axis(x, places, 1).tobytes()
+
+
+@pytest.mark.parametrize("level", kernels.levels() if kernels.level() else [])
+def test_extremes_and_choices_are_those_of_numpy(level):
+    random, call = numpy.random.default_rng(4), functions(level)
+    for dtype in FLOATS:
+        for shape in ((3, 100, 7), (1, 1, 1), (2, 16, 5), (5, 33, 1), (40, 3, 5000)):
+            x = random.normal(size=shape).astype(dtype)
+            x[-1, -1, -1] = numpy.nan
+            for first, last in ((0, 1), (1, 2), (2, 3), (0, 2), (1, 3), (0, 3)):
+                axes = tuple(range(first, last))
+                for smallest, numpys in ((False, numpy.max), (True, numpy.min)):
+                    out = numpy.empty(numpy.delete(shape, axes).astype(int), dtype)
+                    assert call["extremes"](x, out, first, last, smallest) is None
+                    assert numpy.array_equal(out, numpys(x, axes), equal_nan=True)
+            z = random.normal(size=shape).astype(dtype)
+            for size in (shape, shape[1:], shape[2:], (), (1,)):
+                mask = numpy.asarray(random.random(size) < 0.5)
+                same = [call["choose"](x, z, mask, False, False), call["choose"](z, x, mask, True, False)]
+                expected = numpy.where(mask, x, z)
+                assert all(numpy.array_equal(one, expected, equal_nan=True) for one in same)
+                for one in (z.ravel()[:1], z.ravel()[:1].reshape(())):
+                    y = call["choose"](x, one, mask, False, False)
+                    assert numpy.array_equal(y, numpy.where(mask, x, one), equal_nan=True)
+                y = call["choose"](x, mask, True, True, 0.5)
+                assert numpy.array_equal(y, numpy.where(mask, dtype(0.5), x), equal_nan=True)
+            assert call["choose"](x, z, numpy.ones((2, *shape), bool), False, False) is NotImplemented
+            if shape[0] > 1:
+                assert call["choose"](x, z[:1], numpy.ones(shape, bool), False, False) is NotImplemented
+        row = numpy.array([[-numpy.inf] * 3, [0, -numpy.inf, 0], [numpy.nan, -numpy.inf, 0]], dtype)
+        y = call["safe_softmax"](row)
+        assert y[:2].tolist() == [[0, 0, 0], [0.5, 0, 0.5]] and numpy.isnan(y[2]).all()
+
+
 SHAPES = [(64, 100, 1000), (5, 7, 3), (1, 1, 1), (13, 33, 400), (70, 530, 410), (3, 0, 4), (3, 4, 0)]
 
 
