@@ -74,6 +74,10 @@ OPTIONS = {  # keyword of a decorator: what it says
         'which operand may be a Python number when the op is called by name: `"other"`, `"both"` or '
         '`"none"`'
     ),
+    "follows": (
+        "True: what has memory of its own stands for a view, as a conjugate does: it is locked, and follows what is "
+        "written to the first argument"
+    ),
     "itself": "True: where the kernel hands its array back, the tensor itself is the result",
 }
 FORMULAS = {  # what a gradient formula may have among its parameters

@@ -26,7 +26,7 @@ ASSIGNMENTS["__setitem__"] = "setitem"
 FUNCTIONS = {
     "adjoint": "Tensor.H and Tensor.mH",
     "basic_index": "item assignment, and what is selected by slices and numbers",
-    "conj": "gradients of complex numbers",
+    "conjugated": "gradients of complex numbers",
     "empty": "Tensor(2, 3), and parameters without data",
     "expand": "gradients of broadcast inputs",
     "imag": "Tensor.imag",

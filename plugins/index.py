@@ -107,7 +107,8 @@ BRINGS = {
         "not_equal",
     ),
     "plugrad.plugins.ops.conjugation": (
-        "angle angle_of_complex angle_of_real conj conj_physical conj_physical_in_place resolve_conj resolve_neg",
+        "angle angle_of_complex angle_of_real conj conj_physical conj_physical_in_place conjugated resolve_conj "
+        "resolve_neg",
         "Tensor.angle Tensor.conj Tensor.conj_physical Tensor.conj_physical_ Tensor.resolve_conj "
         "Tensor.resolve_neg angle conj conj_physical resolve_conj resolve_neg",
         "",

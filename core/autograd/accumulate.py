@@ -25,6 +25,7 @@ from plugrad.graph.modes import LEAF, mode
 from plugrad.graph.versions import touch
 from plugrad.interrupts import process_lock
 from plugrad.tensor.tensor import from_raw, make, tensor_of
+from plugrad.tensor.views import copies
 
 _count = getattr(sys, "getrefcount", None) or (lambda array: sys.maxsize)
 
@@ -32,7 +33,7 @@ _count = getattr(sys, "getrefcount", None) or (lambda array: sys.maxsize)
 def own(arrays: list):
     """Take the last array out of the list that holds it for the caller; return a copy if anybody else holds it."""
     array = arrays.pop()
-    if array.base is None and _count(array) <= _UNSHARED:
+    if array.base is None and _count(array) <= _UNSHARED and id(array) not in copies:
         return array
     return array.copy()
 
@@ -95,7 +96,7 @@ def accumulate(tensor, grads: list, on_tensors=False) -> None:
 
 def writable(g):
     """Return a gradient of a recorded walk, in memory of its own if it is a view or expanded; its history stays."""
-    own_memory = g._type.rare or g._data.base is None or g._edge is LEAF  # a leaf is itself its history
+    own_memory = g._data.base is None and id(g._data) not in copies or g._type.rare or g._edge is LEAF  # its history
     return g if own_memory else make(g._data.copy(), g._type.plain, g._edge)
 
 

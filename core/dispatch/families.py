@@ -322,9 +322,10 @@ class View(Op):
     family = "view"
     is_view = True
 
-    def __init__(self, function, *, itself=False, **options):
+    def __init__(self, function, *, itself=False, follows=False, **options):
         super().__init__(function, **options)
         self.itself = itself  # whether a tensor whose array the kernel hands back is the result itself
+        self.follows = follows  # whether a copy stands for a view
 
     def role(self, name):
         return "lead" if name == self.parameters[0] else "input" if name in self.inputs else "shape"

@@ -33,7 +33,7 @@ def conj(F, value):
     if dtype is None:
         return value.conjugate()
     # Only raw arrays have a dtype with a `kind`; asking it is cheaper than a call that does nothing.
-    return value if getattr(dtype, "kind", "c") != "c" else F.conj(value)
+    return value if getattr(dtype, "kind", "c") != "c" else F.conjugated(value)
 
 
 def with_kernels(formula, kernels: dict):

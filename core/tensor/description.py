@@ -216,14 +216,6 @@ class Description:
         """Whether the dtype can hold negative numbers."""
         return self._type.dtype.is_signed
 
-    def is_conj(self) -> bool:
-        """Always False: conjugation is never delayed."""
-        return False
-
-    def is_neg(self) -> bool:
-        """Always False: negation is never delayed."""
-        return False
-
     def is_nonzero(self) -> bool:
         """Whether the only element is not zero."""
         return bool(self)

@@ -30,6 +30,7 @@ class Protocols:
         return self._host().tolist()
 
     def _host(self) -> numpy.ndarray:
+        self._view is None or self._refresh()
         data = self._type.backend.to_numpy(self._data)
         return data if dtypes.is_native(data.dtype) else data.astype(numpy.float32)
 
@@ -43,7 +44,7 @@ class Protocols:
 
     def _shared(self, force=False):
         if not force:
-            if mode.grad and self._live_edge() is not None:
+            if self._live_edge() is not None and mode.grad:
                 raise RuntimeError(
                     "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
                 )

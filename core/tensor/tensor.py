@@ -29,7 +29,7 @@ from plugrad.tensor.description import Description
 from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.overriding import disabled, watch_classes
 from plugrad.tensor.protocols import Protocols
-from plugrad.tensor.views import Base, View, check_memory
+from plugrad.tensor.views import Base, View, check_memory, copies
 
 _new = object.__new__
 __getattr__, _ = lazy_names(globals(), None, {"legacy": "from_arguments", "tensor.copies": "_rebuild"})
@@ -89,6 +89,8 @@ class Tensor(Description, Protocols):
                 shared_memory.note_use(self, mark)
             if mark.returns:
                 rare.follow_shape(view, mark)
+        if copies:
+            rare.follow_copy(self)
         if view.generation == generation:
             return
         if view.refusal() is not None:
@@ -242,6 +244,7 @@ class Tensor(Description, Protocols):
         result = make(self._data, ttype)
         result._source = weakref.ref(self)  # NumPy's writes through `result` are writes to this tensor
         if self._view is not None:
+            self._refresh()
             shared_memory.inherit(result, self)
         return result
 
@@ -418,7 +421,8 @@ lazy_methods(Tensor, {
     "is_coalesced resize_as_sparse_ row_indices smm sparse_dim sparse_mask sparse_resize_ sparse_resize_and_clear_ "
     "sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr values",
     "interchange.ufuncs": "__array_ufunc__", "array_api": "__array_namespace__ to_device",
-    "interchange.dlpack": "__dlpack__ __dlpack_device__", "subclasses": "_make_wrapper_subclass",
+    "autograd.rare.copied_views": "is_conj is_neg", "interchange.dlpack": "__dlpack__ __dlpack_device__",
+    "subclasses": "_make_wrapper_subclass",
 })  # fmt: skip
 
 # Names that plugins can't take: what the class defines itself, and what `core_method` puts there.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from plugrad.graph import modes, rare
 
 _new = object.__new__
+copies: dict = {}  # by their ids, arrays that stand for views: see `rare.copied_views`
 
 UNRECORDED = (
     "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case "
@@ -84,14 +85,14 @@ class View:
         return result if self.output is None else result[self.output]
 
 
-def is_view_of(array, source, backend) -> bool:
+def is_view_of(array, source, backend, follows=False) -> bool:
     """Return whether what a view op made of a raw array shares its memory, and is not a copy that the layout forced.
 
     That it has a base says nothing: a copying `reshape` of NumPy's returns a view of the copy.
     """
     base = array.base
     if base is None or array is source:
-        return array is source
+        return array is source or follows and rare.stands_for_view(array)
     return base is source or base is source.base or backend.storage(array) is backend.storage(source)
 
 

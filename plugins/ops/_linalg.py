@@ -61,7 +61,7 @@ class Described:
 
 def adjoint(F, input):
     """Conjugate transpose of the last two dimensions, in a formula."""
-    return F.transpose(F.conj(input), -2, -1)
+    return F.transpose(F.conjugated(input), -2, -1)
 
 
 def raw_adjoint(xp, array):

@@ -105,12 +105,12 @@ def addmm_vjp_input(F, g, input_shape, beta):
 
 @addmm.vjp("mat1")
 def addmm_vjp_mat1(F, g, mat2, alpha):
-    return times(F, F.mm(g, F.transpose(F.conj(mat2), 0, 1)), alpha)
+    return times(F, F.mm(g, F.transpose(F.conjugated(mat2), 0, 1)), alpha)
 
 
 @addmm.vjp("mat2")
 def addmm_vjp_mat2(F, g, mat1, alpha):
-    return times(F, F.mm(F.transpose(F.conj(mat1), 0, 1), g), alpha)
+    return times(F, F.mm(F.transpose(F.conjugated(mat1), 0, 1), g), alpha)
 
 
 @addmm.samples

@@ -7,33 +7,42 @@ import math
 from plugrad.extend import Op, collect, composite, hookimpl, unary, view
 
 
-@view(itself=True)
+@view(itself=True, at=(), node="ConjPhysicalBackward0")
+def conjugated(xp, input):
+    """Complex conjugate of each element, in memory of its own; a real tensor is passed on as it is."""
+    return xp.asarray(xp.conjugate(input)) if input.dtype.kind == "c" else input
+
+
+@view(itself=True, follows=True)
 def conj(xp, input):
     """Complex conjugate of each element; a real tensor is passed on as it is.
+
+    The result follows what is written to `input` later; it cannot be written itself, but its `clone()` can.
 
     >>> import plugrad as torch
     >>> torch.conj(torch.tensor([1 + 2j]))
     tensor([1.-2.j])
     """
-    return xp.conjugate(input) if input.dtype.kind == "c" else input
+    return xp.asarray(xp.conjugate(input)) if input.dtype.kind == "c" else input
 
 
 @conj.vjp
+@conjugated.vjp
 def conj_vjp(F, g):
-    return F.conj(g)
+    return F.conjugated(g)
 
 
 @composite()
 def conj_physical(F, input):
     """Complex conjugate of each element; a real tensor is passed on as it is.
 
-    Nothing is left pending.
+    The result has memory of its own.
 
     >>> import plugrad as torch
     >>> torch.conj_physical(torch.tensor([1 + 2j]))
     tensor([1.-2.j])
     """
-    return F.conj(input) if input.is_complex() else input
+    return F.conjugated(input)
 
 
 @composite(name="conj_physical_in_place", at=("Tensor.conj_physical_",))
@@ -44,7 +53,7 @@ def conj_physical_(F, input):
     >>> torch.tensor([1 + 2j]).conj_physical_()
     tensor([1.-2.j])
     """
-    return input.copy_(F.conj(input)) if input.is_complex() or input.requires_grad else input
+    return input.copy_(F.conjugated(input)) if input.is_complex() or input.requires_grad else input
 
 
 @conj_physical_.samples
@@ -54,16 +63,17 @@ def conj_physical_in_place_samples(make):
 
 @composite(kinds={"input": "tensor"})
 def resolve_conj(F, input):
-    """The tensor itself: plugrad never leaves a conjugation pending.
+    """The tensor itself, or a copy of a conjugate that follows another tensor.
 
     >>> import plugrad as torch
     >>> torch.resolve_conj(torch.tensor([1 + 2j]))
     tensor([1.+2.j])
     """
-    return input
+    return input.clone() if input.is_conj() else input
 
 
 @conj.samples
+@conjugated.samples
 @conj_physical.samples
 @resolve_conj.samples
 def conjugation_samples(make):

@@ -259,7 +259,7 @@ def _crop(value, size):
 
 @convolve.vjp("input")
 def convolve_vjp_input(F, g, weight, input_shape, geometry):
-    weight, size = F.conj(weight), input_shape[2:]
+    weight, size = F.conjugated(weight), input_shape[2:]
     if geometry.transposed:
         return _crop(F.convolve(g, weight, None, plain(geometry)), size)
     return F.convolve(g, weight, None, adjoint(geometry, size, g.shape[2:], weight.shape[2:]))
@@ -267,7 +267,7 @@ def convolve_vjp_input(F, g, weight, input_shape, geometry):
 
 @convolve.vjp("weight")
 def convolve_vjp_weight(F, g, input, weight_shape, geometry):
-    small, large = (F.conj(input), g) if geometry.transposed else (g, F.conj(input))
+    small, large = (F.conjugated(input), g) if geometry.transposed else (g, F.conjugated(input))
     return F.convolve_weight_grad(small, large, weight_shape[2:], plain(geometry))
 
 
@@ -315,12 +315,12 @@ def convolve_weight_grad_meta(small, large, kernel, geometry):
 
 @convolve_weight_grad.vjp("small")
 def convolve_weight_grad_vjp_small(F, g, large, small_shape, geometry):
-    return _crop(F.convolve(F.conj(large), g, None, geometry), small_shape[2:])
+    return _crop(F.convolve(F.conjugated(large), g, None, geometry), small_shape[2:])
 
 
 @convolve_weight_grad.vjp("large")
 def convolve_weight_grad_vjp_large(F, g, small, large_shape, kernel, geometry):
-    return F.convolve(F.conj(small), g, None, adjoint(geometry, large_shape[2:], small.shape[2:], kernel))
+    return F.convolve(F.conjugated(small), g, None, adjoint(geometry, large_shape[2:], small.shape[2:], kernel))
 
 
 @convolve_weight_grad.samples

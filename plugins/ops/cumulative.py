@@ -103,7 +103,8 @@ def _carried_back(F, g, factor, dim):
     """Gradient of every y[k] with respect to all that depends on it: h[k] = g[k] + factor[k + 1] * h[k + 1]."""
     if not len(g.shape):
         return g
-    return F.flip(F.affine_scan(F.flip(g, (dim,)), shift(F, F.flip(F.conj(factor), (dim,)), dim, 0.0), dim), (dim,))
+    factor = F.flip(F.conjugated(factor), (dim,))
+    return F.flip(F.affine_scan(F.flip(g, (dim,)), shift(F, factor, dim, 0.0), dim), (dim,))
 
 
 @affine_scan.vjp("input")
@@ -113,7 +114,7 @@ def affine_scan_vjp_input(F, g, factor, dim):
 
 @affine_scan.vjp("factor")
 def affine_scan_vjp_factor(F, g, y, factor, dim):
-    return _carried_back(F, g, factor, dim) * F.conj(shift(F, y, dim, 0.0)) if len(g.shape) else g * 0.0
+    return _carried_back(F, g, factor, dim) * F.conjugated(shift(F, y, dim, 0.0)) if len(g.shape) else g * 0.0
 
 
 @affine_scan.samples
@@ -147,7 +148,7 @@ def cumprod_vjp(F, g, y, input, dim):
         return g
     # The product before element k, times h[k] = g[k] + input[k + 1] * h[k + 1].
     before = shift(F, y, dim, 1.0)
-    return F.conj(before) * _carried_back(F, g, input, dim)
+    return F.conjugated(before) * _carried_back(F, g, input, dim)
 
 
 @cumprod.samples
@@ -217,7 +218,7 @@ def logcumsumexp_vjp(F, g, y, input, dim):
     last = shift(F, y, dim, -math.inf)
     decay = F.exp(F.where(y == last, 0.0, last - y))
     share = F.exp(F.where(y == input, 0.0, input - y))
-    return F.conj(share) * _carried_back(F, g, decay, dim)
+    return F.conjugated(share) * _carried_back(F, g, decay, dim)
 
 
 @logcumsumexp.samples

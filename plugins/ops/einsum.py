@@ -72,13 +72,13 @@ def contract_meta(input, other, labels):
 @contract.vjp("input")
 def contract_vjp_input(F, g, other, labels):
     left, right, result = labels
-    return F.contract(g, F.conj(other), (result, right, left))
+    return F.contract(g, F.conjugated(other), (result, right, left))
 
 
 @contract.vjp("other")
 def contract_vjp_other(F, g, input, labels):
     left, right, result = labels
-    return F.contract(F.conj(input), g, (left, result, right))
+    return F.contract(F.conjugated(input), g, (left, result, right))
 
 
 @contract.samples

@@ -320,7 +320,7 @@ def linalg_householder_product(F, input, tau, *, out=None):
     for j in reversed(range(tau.shape[-1])):
         vector = vectors[..., j : j + 1]
         scale = F.reshape(tau[..., j], (*tau.shape[:-1], 1, 1))
-        result = result - scale * F.matmul(vector, F.matmul(F.transpose(F.conj(vector), -2, -1), result))
+        result = result - scale * F.matmul(vector, F.matmul(F.transpose(F.conjugated(vector), -2, -1), result))
     return result if out is None else write_out(linalg_householder_product, result, out)
 
 

@@ -190,12 +190,12 @@ def _transform(F, name, input, sizes, dims, norm, out):
     scale = _scale(norm, full, forward)
     if to_real:
         input = _resize(F, input, dims, [*full[:-1], full[-1] // 2 + 1])
-        result = F.fft_c2r(F.conj(input) if forward else input, dims, scale, full[-1])
+        result = F.fft_c2r(F.conjugated(input) if forward else input, dims, scale, full[-1])
     else:
         input = _resize(F, input, dims, full)
         result = F.fft_r2c(input, dims, scale) if from_real else F.fft_c2c(input, dims, scale, forward)
         if from_real and not forward:
-            result = F.conj(result)
+            result = F.conjugated(result)
     if out is None:
         return result
     return write_out(next(record for record in _transforms if record.name == name), result, out)

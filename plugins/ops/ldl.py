@@ -172,15 +172,15 @@ def ormqr(F, input, tau, other, left=True, transpose=False, *, out=None):
     _check_ormqr(input, tau, other, left)
     m, k = input.shape[-2:]
     vectors = F.tril(input, -1) + F.eye(m, k, dtype=input.dtype, device=input.device)
-    result = other if left else F.transpose(F.conj(other), -2, -1)
+    result = other if left else F.transpose(F.conjugated(other), -2, -1)
     backwards = transpose != left  # the first of the product is the last to be applied
     conjugated = transpose == left
     for j in reversed(range(tau.shape[-1])) if backwards else range(tau.shape[-1]):
         vector = vectors[..., j : j + 1]
         scale = F.reshape(tau[..., j], (*tau.shape[:-1], 1, 1))
-        scale = F.conj(scale) if conjugated else scale
-        result = result - scale * F.matmul(vector, F.matmul(F.transpose(F.conj(vector), -2, -1), result))
-    result = result if left else F.transpose(F.conj(result), -2, -1)
+        scale = F.conjugated(scale) if conjugated else scale
+        result = result - scale * F.matmul(vector, F.matmul(F.transpose(F.conjugated(vector), -2, -1), result))
+    result = result if left else F.transpose(F.conjugated(result), -2, -1)
     return result if out is None else write_out(ormqr, result, out)
 
 

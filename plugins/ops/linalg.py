@@ -59,7 +59,7 @@ def adjugate(xp, A):
 def adjugate_vjp(F, g, y, A):
     # The product rule on det(A) * inv(A); for invertible matrices.
     inverse, yh = F.linalg_inv_ex(A)[0], adjoint(F, y)
-    along = F.sum(g * F.conj(inverse), (-2, -1), True)
+    along = F.sum(g * F.conjugated(inverse), (-2, -1), True)
     return along * yh - F.matmul(yh, F.matmul(g, adjoint(F, inverse)))
 
 
@@ -93,8 +93,8 @@ def linalg_slogdet_meta(A):
 @linalg_slogdet.vjp
 def linalg_slogdet_vjp(F, g, y0, A):
     # d log det A = tr(A^-1 dA): its real part moves logabsdet, its imaginary part the angle of the sign.
-    turn = F.conj(g[0]) * y0
-    weight = g[1] - (turn - F.conj(turn)) * 0.5
+    turn = F.conjugated(g[0]) * y0
+    weight = g[1] - (turn - F.conjugated(turn)) * 0.5
     return F.reshape(weight, (*weight.shape, 1, 1)) * adjoint(F, F.linalg_inv_ex(A)[0])
 
 
@@ -298,12 +298,12 @@ def linalg_cross_meta(input, other, *, dim=-1):
 
 @linalg_cross.vjp("input")
 def linalg_cross_vjp_input(F, g, other, dim):
-    return F.linalg_cross(F.expand(F.conj(other), g.shape), g, dim=dim)
+    return F.linalg_cross(F.expand(F.conjugated(other), g.shape), g, dim=dim)
 
 
 @linalg_cross.vjp("other")
 def linalg_cross_vjp_other(F, g, input, dim):
-    return F.linalg_cross(g, F.expand(F.conj(input), g.shape), dim=dim)
+    return F.linalg_cross(g, F.expand(F.conjugated(input), g.shape), dim=dim)
 
 
 @linalg_cross.samples
@@ -349,7 +349,7 @@ def linalg_vecdot(F, x, y, *, dim=-1, out=None):
             )
     if x.dtype != y.dtype:
         raise RuntimeError(f"linalg.vecdot: Expected vectors of same type, got {x.dtype} and {y.dtype}")
-    result = F.sum(F.conj(x) * y, dim)
+    result = F.sum(F.conjugated(x) * y, dim)
     return result if out is None else write_out(linalg_vecdot, result, out)
 
 

@@ -283,11 +283,11 @@ def linalg_lu_solve(F, LU, pivots, B, *, left=True, adjoint=False, out=None):
             f"({LU.shape[-2]}x{LU.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
         )
     if not left:  # X A = B is A^H X^H = B^H
-        B, adjoint = F.transpose(F.conj(B), -2, -1), not adjoint
+        B, adjoint = F.transpose(F.conjugated(B), -2, -1), not adjoint
     batch = plugrad.broadcast_shapes(tuple(LU.shape[:-2]), tuple(B.shape[:-2]))
     B = F.expand(B, (*batch, *B.shape[-2:]))
     if adjoint:
-        conjugate = F.transpose(F.conj(LU), -2, -1)
+        conjugate = F.transpose(F.conjugated(LU), -2, -1)
         half = F.triangular_matrices(conjugate, B, False, False)
         result = F.take_rows(
             F.triangular_matrices(conjugate, half, True, True), F.permutation_rows(pivots, LU.shape[-1], True)
@@ -295,7 +295,7 @@ def linalg_lu_solve(F, LU, pivots, B, *, left=True, adjoint=False, out=None):
     else:
         rows = F.take_rows(B, F.permutation_rows(pivots, LU.shape[-1], False))
         result = F.triangular_matrices(LU, F.triangular_matrices(LU, rows, False, True), True, False)
-    result = result if left else F.transpose(F.conj(result), -2, -1)
+    result = result if left else F.transpose(F.conjugated(result), -2, -1)
     return result if out is None else write_out(linalg_lu_solve, result, out)
 
 

@@ -228,7 +228,7 @@ def _spread(F, input, dim, unbiased, correction, keepdim, dtype, mask):
     compute = dtype if dtype.is_floating_point or dtype.is_complex else plugrad.float32
     count = _count(F, input, dim, True, mask)
     away = input - F.masked_sum(input, dim, keepdim=True, dtype=dtype, mask=mask) / count
-    total = F.masked_sum(away * F.conj(away), dim, keepdim=keepdim, dtype=compute, mask=mask)
+    total = F.masked_sum(away * F.conjugated(away), dim, keepdim=keepdim, dtype=compute, mask=mask)
     count = F.reshape(count, tuple(total.shape))
     freedom = F.clamp_min(count.to(compute.to_real()) - correction, 0) if correction else count
     return (total / freedom).to(dtype)

@@ -391,7 +391,7 @@ def vdot(F, input, other):
     >>> torch.vdot(torch.tensor([1j, 2]), torch.tensor([1j, 1]))
     tensor(3.+0.j)
     """
-    return F.dot(F.conj(input), other)
+    return F.dot(F.conjugated(input), other)
 
 
 @vdot.samples

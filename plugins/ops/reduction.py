@@ -249,7 +249,7 @@ def prod_vjp(F, g, input, y, dim, keepdim):
         return g
     if F.all(input != 0):
         g, y = keep_dims(F, g, shape, dim, keepdim), keep_dims(F, y, shape, dim, keepdim)
-        return g * F.conj(y / input)
+        return g * F.conjugated(y / input)
     # Somewhere an element is zero: multiply what stands before and after each element.
     if dim is None:
         input, dim = F.reshape(input, (-1,)), 0
@@ -258,7 +258,7 @@ def prod_vjp(F, g, input, y, dim, keepdim):
         g = keep_dims(F, g, shape, dim, keepdim)
     left = F.cumprod(shift(F, input, dim, 1.0), dim)
     right = F.flip(F.cumprod(shift(F, F.flip(input, (dim,)), dim, 1.0), dim), (dim,))
-    return F.reshape(g * F.conj(left * right), shape)
+    return F.reshape(g * F.conjugated(left * right), shape)
 
 
 @prod.samples
@@ -448,7 +448,7 @@ def logsumexp_in_c(call, xp, input, dim, keepdim=False):
 @logsumexp.vjp
 def logsumexp_vjp(F, g, y, input, dim, keepdim):
     g, y = keep_dims(F, g, input.shape, dim, keepdim), keep_dims(F, y, input.shape, dim, keepdim)
-    return g * F.conj(F.exp(input - y))
+    return g * F.conjugated(F.exp(input - y))
 
 
 @logsumexp.samples

@@ -409,9 +409,9 @@ def cholesky_solve(F, input, L, upper=False):
         if tensor.ndim < 2:
             raise RuntimeError(f"{name} should have at least 2 dimensions, but has {tensor.ndim} dimensions instead")
     _check_equation("cholesky_solve", Described(L), Described(input), True)
-    factor = F.transpose(F.conj(L), -2, -1) if upper else L
+    factor = F.transpose(F.conjugated(L), -2, -1) if upper else L
     half = F.triangular_matrices(factor, input, False, False)
-    return F.triangular_matrices(F.transpose(F.conj(factor), -2, -1), half, True, False)
+    return F.triangular_matrices(F.transpose(F.conjugated(factor), -2, -1), half, True, False)
 
 
 @cholesky_solve.samples

@@ -156,7 +156,7 @@ def svd(F, input, some=True, compute_uv=True):
         like = {"dtype": input.dtype, "device": input.device}
         return svd.returns(F.zeros((*batch, m, m), **like), F.linalg_svdvals(input), F.zeros((*batch, n, n), **like))
     left, values, right = F.linalg_svd(input, not some)
-    return svd.returns(left, values, F.transpose(F.conj(right), -2, -1))
+    return svd.returns(left, values, F.transpose(F.conjugated(right), -2, -1))
 
 
 @svd.samples
@@ -275,7 +275,7 @@ def linalg_eig_vjp(F, g, y):
     vh = adjoint(F, vectors)
     turn = F.matmul(vh, g[1])
     lengths = F.real(F.diagonal(turn, 0, -2, -1))
-    inner = (turn - _times(F, F.matmul(vh, vectors), lengths)) / F.conj(_gaps(F, values))
+    inner = (turn - _times(F, F.matmul(vh, vectors), lengths)) / F.conjugated(_gaps(F, values))
     inner = _without_diagonal(F, inner) + F.diag_embed(g[0])
     return F.solve_matrices(vh, F.matmul(inner, vh))
 

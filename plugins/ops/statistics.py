@@ -43,7 +43,7 @@ def cov(F, input, *, correction=1, fweights=None, aweights=None):
             freedom = total - correction * F.sum(weights * aweights if fweights is None else scale) / total
     away = rows - mean
     weighted = away if weights is None else away * weights
-    result = F.matmul(weighted, F.transpose(F.conj(away), 0, 1))
+    result = F.matmul(weighted, F.transpose(F.conjugated(away), 0, 1))
     freedom = max(freedom, 0) if isinstance(freedom, (int, float)) else F.clamp(freedom, 0)
     result = result / freedom if not isinstance(freedom, (int, float)) or freedom else result * float("inf")
     return F.squeeze(result)

@@ -1,0 +1,131 @@
+"""Conjugates follow what is written to the tensor, as PyTorch's views do; what would be lost is refused."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+
+import pytest
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    torch = pytest.importorskip("torch")
+
+import plugrad
+from plugrad import nn
+
+MADE = {
+    "conj": lambda x: x.conj(),
+    "mH": lambda x: x.mH,
+    "H": lambda x: x.H,
+    "adjoint": lambda x: x.adjoint(),
+    "part": lambda x: x.conj()[0],
+    "turned": lambda x: x.T.conj().T.view(-1),
+    "again": lambda x: x.conj().T.conj(),
+    "real": lambda x: x.conj().real,
+    "imag": lambda x: x.conj().imag,
+    "contiguous": lambda x: x.conj().contiguous(),
+    "of a view": lambda x: x[1:].conj(),
+}
+WRITES = {
+    "mul_": lambda T, v: v.mul_(2),
+    "zero_": lambda T, v: v.zero_(),
+    "copy_": lambda T, v: v.copy_(T.ones(v.shape)),
+    "index": lambda T, v: v.__setitem__(0, 1),
+    "mask": lambda T, v: v.__setitem__(T.ones(v.shape, dtype=T.bool), 1),
+    "view": lambda T, v: v.unsqueeze(0).add_(1),
+    "index_fill_": lambda T, v: v.index_fill_(0, T.tensor([0]), 1),
+    "foreach": lambda T, v: T._foreach_mul_([v], 2.0),
+    "detach": lambda T, v: v.detach().zero_(),
+    "data": lambda T, v: v.data.zero_(),
+    "normal_": lambda T, v: v.normal_(),
+    "out": lambda T, v: T.mul(v.detach().clone(), 2, out=v),
+}
+
+
+def start(T, shape=(2, 2)):
+    return T.arange(4.0).view(2, 2) + 1j * T.tensor([[1.0, -2.0], [0.0, 5.0]])
+
+
+def values(tensor):
+    return tensor.detach().resolve_conj().resolve_neg().tolist()
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_conjugate_follows_what_is_written_to_the_tensor(name, recorded):
+    def program(T):
+        leaf = start(T).requires_grad_(recorded)
+        x = leaf * 1
+        v = MADE[name](x)
+        seen = [values(v), v.is_conj(), v._base is x, v._is_view()]
+        x.mul_(2j)
+        seen += [values(v), values(v + 1)]
+        with T.no_grad():
+            x.view(-1)[1] = 7
+        seen += [values(v), values(v.clone()), v.sum().item()]
+        if recorded:
+            (v * v * 3).sum().abs().backward()
+            seen.append(values(leaf.grad))
+        return seen
+
+    for mine, theirs in zip(program(plugrad), program(torch), strict=True):
+        assert close(mine, theirs)
+
+
+def close(one, other):
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(close, one, other))
+    return one == other or not isinstance(one, (bool, str)) and abs(one - other) < 1e-4 * (1 + abs(other))
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("name", MADE)
+def test_no_write_to_a_conjugate_is_lost(name, write):
+    x = start(plugrad)
+    v, before = MADE[name](x), values(MADE[name](x))
+    with pytest.raises(RuntimeError, match="conjugate"):
+        WRITES[write](plugrad, v)
+    assert values(v) == before and values(x) == values(start(plugrad))
+
+
+def test_a_value_that_was_saved_before_the_tensor_was_written_is_not_replaced():
+    leaf = plugrad.tensor([1 + 2j], requires_grad=True)
+    x = leaf * 1
+    v = x.conj()
+    y = (v * v).real.sum()
+    x.mul_(3)
+    v.tolist()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_what_is_not_a_conjugate_any_more_can_be_written():
+    v = start(plugrad).conj()
+    for own in (v.clone(), v.resolve_conj(), plugrad.conj_physical(v), v + 0, copy.deepcopy(v)):
+        assert not own.is_conj() and not own.zero_().any()
+    assert not pickle.loads(pickle.dumps(v)).zero_().any()
+    assert v.any()
+    real = plugrad.ones(2)
+    assert real.conj() is real and real.resolve_conj() is real
+
+
+def test_gradients_are_ordinary_tensors_whoever_conjugated_them():
+    leaf = nn.Parameter(start(plugrad))
+    leaf.register_hook(lambda g: g.conj())
+    (leaf * 2j).real.sum().backward()
+    (leaf * 2j).real.sum().backward()
+    leaf.grad.zero_()
+    (grad,) = plugrad.autograd.grad((leaf * leaf).real.sum(), leaf, create_graph=True)
+    grad.mul_(2)
+    assert not leaf.grad.any() and not grad.is_conj()
+
+
+def test_nothing_is_kept_of_conjugates_that_are_gone():
+    from plugrad.tensor.views import copies
+
+    before = len(copies)
+    for _ in range(5):
+        start(plugrad).conj().T.sum()
+    assert len(copies) == before
