@@ -11,7 +11,7 @@ from plugrad.graph import numpy_writes, rare
 from plugrad.graph.modes import LEAF, levels, mode, other_walks, queued, special
 from plugrad.tensor.tensor import Tensor, make
 
-_RECORDING, _PAUSING = {"pausing": False}, {"pausing": True}
+_RECORDING, _PAUSING = {"pausing": False, "in_function": True}, {"pausing": True, "in_function": True}
 _DEEP = 30  # blocks of modes, of which each walk is one, that may be open in a thread: frames are not endless
 
 

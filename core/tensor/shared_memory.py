@@ -40,7 +40,7 @@ class _Link(numpy.ndarray):
     and nobody could tell when the last of them is gone; past a base of another class it does not look."""
 
 
-declare("in_function")  # a custom Function is running: arrays handed out there are compared when it is done
+declare("in_function")  # a walk backward or a Function is running: arrays handed out there are compared when it is done
 
 
 def _holders(tensor) -> int:
