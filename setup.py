@@ -10,7 +10,7 @@ import platform
 
 from setuptools import Extension, setup
 
-SOURCES = ["module.c", "pool.c", "levels.c", "level_base.c", "level_v3.c", "level_v4.c"]
+SOURCES = ["module.c", "pool.c", "crc32.c", "levels.c", "level_base.c", "level_v3.c", "level_v4.c"]
 # Sums may be reordered where a loop says so, nowhere else; denormals, infinities and NaN stay what they are.
 FLAGS = ["-O3", "-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
 HEADER = "surface/kernels/plugrad_native.h"  # in the package, since others' kernels are compiled with it

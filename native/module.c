@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crc32.h"
 #include "level.h"
 #include "pool.h"
 
@@ -197,6 +198,17 @@ static PyObject *set_num_threads(PyObject *module, PyObject *number) {
     Py_RETURN_NONE;
 }
 
+static PyObject *crc32(PyObject *module, PyObject *args) {
+    Py_buffer data;
+    unsigned int sum = 0;
+    if (!PyArg_ParseTuple(args, "y*|I", &data, &sum)) return NULL;
+    PyThreadState *state = PyEval_SaveThread();
+    sum = pg_crc32(sum, data.buf, data.len);
+    PyEval_RestoreThread(state);
+    PyBuffer_Release(&data);
+    return PyLong_FromUnsignedLong(sum);
+}
+
 static PyMethodDef methods[] = {
     {"kernels", kernels, METH_VARARGS, "Return (level, kernels by name) of a level, or of the best that runs here."},
     {"levels", levels, METH_NOARGS, "Return the names of the levels that run here; the best is the last."},
@@ -208,11 +220,17 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyMethodDef if_fast[] = {
+    {"crc32", crc32, METH_VARARGS, "Return the CRC-32 of bytes that follow others of a checksum; zlib's is slower."},
+    {NULL, NULL, 0, NULL},
+};
+
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "plugrad._native", NULL, -1, methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__native(void) {
     import_array();
     PyObject *module = PyModule_Create(&definition);
     if (module && PyModule_AddIntConstant(module, "ABI", PG_ABI)) Py_CLEAR(module);
+    if (module && pg_crc32_runs() && PyModule_AddFunctions(module, if_fast)) Py_CLEAR(module);
     return module;
 }
