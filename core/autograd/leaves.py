@@ -26,7 +26,7 @@ def finish_leaves(leaves: list, on_tensors=False, targets=None, captured=None) -
             if leaf in targets:
                 captured[leaf] = g
             continue
-        if leaves[-1] is None or leaf._edge is not LEAF:
+        if leaves[-1] is None or leaf._edge is not LEAF or leaf._view is not None and leaf._live_edge() is not LEAF:
             if leaves.pop() is not None and leaf._edge is not None:
                 raise RuntimeError("leaf variable has been moved into the graph interior")
             continue  # it got none, or requires none any more

@@ -82,7 +82,8 @@ def reshape(op, target, values):
     if modes.levels:
         rare.follow_reshape(target, result)
     if mode.grad:
-        move_retained(target._edge, result._edge)
+        if target.retains_grad:  # the node that it had keeps the gradient, in the shape that it had
+            result._edge._rare().retained = type(None)
         target._edge = result._edge
     if type(target._view) is View:
         target._view = result._view

@@ -10,15 +10,14 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.factories": "check_size factory_of_layout laid_as", "autograd.rare.fresh_threads": "in_fresh_thread",
     "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad", "autograd.rare.forward_again": "run_forward_again",
     "autograd.rare.gradients_of_roots": "fitting_gradient", "autograd.forward_ad.functions": "function_of_duals",
-    "registry.third_parties.op_records": "check_op", "autograd.rare.reshaped": "follow_shape unlock",
-    "autograd.rare.copied_views": "follow_copy stands_for_view",
+    "autograd.rare.reshaped": "follow_shape unlock", "autograd.rare.copied_views": "follow_copy stands_for_view",
     "autograd.rare.batched_grads": "batched_grad", "autograd.rare.operands": "check_outs narrow",
-    "autograd.rare.overwritten": "overwriting", "autograd.forward_ad.rules": "transposed",
-    "autograd.graph.multi_grad": "other_walk", "autograd.rare.older_forms": "older_form",
+    "registry.third_parties.op_records": "check_op", "autograd.rare.overwritten": "overwriting",
+    "autograd.forward_ad.rules": "transposed", "autograd.graph.multi_grad": "other_walk",
+    "autograd.rare.older_forms": "older_form", "autograd.graph.edges": "stand_in",
     "autograd.rare.callbacks": "run_queued", "autograd.rare.explanations": "stale", "autograd.graph.calls": "call_node",
-    "autograd.graph.saved": "raw_saved", "autograd.graph.edges": "stand_in",
-    "autograd.forward_ad.levels": "call_of_duals check_out drop_tangents follow_base follow_reshape follow_write "
-    "lift_saved",
+    "autograd.graph.saved": "raw_saved", "autograd.forward_ad.levels": "call_of_duals check_out drop_tangents "
+    "follow_base follow_reshape follow_write lift_saved",
     "autograd.rare.function_mistakes": "check_marked check_returned gradients_of_nested refuse_changed_gradient "
     "refuse_gradient the_vjp warn_of_old_style with_defaults",
 })  # fmt: skip

@@ -216,7 +216,7 @@ class Tensor(Description, Protocols):
         edge = self._live_edge()
         if edge is None:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-        if edge is not LEAF:
+        if edge is not LEAF and not self.retains_grad:
             edge._rare().retained = weakref.ref(self)
 
     def register_hook(self, hook):

@@ -65,6 +65,10 @@ def prepared(optimizer, group, new) -> list:
         check_capturable(group)
     slots = [(name, initial, callable(initial)) for name, initial in optimizer.slots(options).items()]
     if not slots and len(group["params"]) <= FEW and not optimizer._complex:
+        if not hasattr(optimizer, "update_rows"):
+            for p in group["params"]:
+                if p.grad is not None and p.grad.is_sparse:
+                    check_sparse(optimizer)
         return [_Few(optimizer, options, dict.fromkeys(group["params"]))]
     states = optimizer.state
     batches = {}  # parameters that agree in dtype, device and the scalars of their state
@@ -206,7 +210,6 @@ class _Few(_Round):
                 data = p._data
                 self.on(p._type.backend)
                 if grad.is_sparse:
-                    check_sparse(optimizer)
                     self.sparse((p, grad._data, (data,)))
                 elif data.size <= BLOCK or not optimizer.elementwise:
                     self.update(grad._data, (data,))

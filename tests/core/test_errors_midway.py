@@ -256,6 +256,23 @@ def test_an_update_that_fails_names_how_far_the_step_came_and_the_first_step_of_
     assert params[2].item() == -3.0
 
 
+@pytest.mark.parametrize("number", [3, 9])
+def test_a_gradient_that_an_optimizer_does_not_take_changes_nothing(number):
+    class Plain(torch.optim.Optimizer):
+        def update(self, xp, p, g, state, group):
+            p -= g
+
+    groups = [{"params": [torch.zeros(1, 2, requires_grad=True) for _ in range(number)]} for _ in range(2)]
+    optimizer = Plain(groups, {})
+    params = [p for group in groups for p in group["params"]]
+    for p in params:
+        p.grad = torch.ones(1, 2)
+    params[-1].grad = params[-1].grad.to_sparse()
+    with pytest.raises(RuntimeError, match="does not support sparse gradients") as caught:
+        optimizer.step()
+    assert not any(p.any() for p in params) and not hasattr(caught.value, "__notes__")
+
+
 @pytest.mark.parametrize("name", STEPS)
 def test_no_step_but_the_first_needs_memory(name):
     """So none can be broken off for want of it."""

@@ -41,8 +41,15 @@ def expanded(program, found, oracle, subject, watch):
 
 @kind
 def conjugates(program, found, oracle, subject, watch):
-    """The conjugate of a complex tensor is a copy, not a view."""
-    return matches("complex", program) and matches(r"\.(conj|adjoint)\(", program)
+    """The conjugate of a complex tensor can't be written in place: nothing would reach the tensor."""
+    return strict(found, "the conjugate of a complex tensor can't be written")
+
+
+@kind
+def conjugates_of_views(program, found, oracle, subject, watch):
+    """PyTorch looks for the history of a conjugate anew after a write that is not recorded."""
+    conjugated = matches("complex", program) and matches(r"\.(conj|adjoint)\(", program)
+    return conjugated and found.kind in HISTORY and matches(r"detach_\(", program)
 
 
 @kind
@@ -127,10 +134,8 @@ def views_after_writes(program, found, oracle, subject, watch):
 
 @kind
 def kept_retaining(program, found, oracle, subject, watch):
-    """A tensor whose shape is changed in place retains the gradient of what it is now; PyTorch's has the old shape."""
-    if not matches(r"(t|transpose|swapaxes|unsqueeze|squeeze|detach)_\(", program):
-        return False
-    return found.kind == "retains_grad" or found.kind.startswith("grad") and matches("retain_grad", program)
+    """A tensor that was detached in place retains no gradient; in PyTorch it still says that it does."""
+    return found.kind == "retains_grad" and matches(r"detach_\(", program)
 
 
 @kind

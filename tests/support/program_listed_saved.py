@@ -23,6 +23,7 @@ def unneeded(program, found, oracle, subject, watch):
         return False
     if lenient(found, words) and matches(r"inplace=True|T\.func\.", program):
         return True  # which activations save their result; the test below is none for transforms
+    program = [statement.replace("T.inference_mode()", "T.no_grad()") for statement in program]  # it can't be there
     with oracle.autograd.graph.allow_mutation_on_saved_tensors():
         return difference(program, oracle, subject, watch) is None
 
@@ -206,10 +207,18 @@ def poles(program, found, oracle, subject, watch):
 
 @kind
 def distances_of_none(program, found, oracle, subject, watch):
-    """The second derivative of a distance of zero is NaN in PyTorch; here it is zero, as the first one is."""
-    if not found.kind.endswith("values") or not matches(r"\bdist\(|norm\(", program):
+    """The second derivative of a distance of zero is NaN in PyTorch; here it is zero, as the first one is.
+
+    All other values are the same.
+    """
+    if not found.kind.endswith("values") or not matches("create_graph=True", program):
         return False
-    return matches("create_graph=True", program) and np.isnan(found.expected).all() and not np.any(found.actual)
+    call = r"\b(?:T\.linalg\.|T\.|v\d+\.)(?:dist|(?:vector_)?norm)\((?:[^()]|\([^()]*\))*\)"
+    with after(program, oracle) as run:
+        zero = any(not eval(source, run.names).all() for source in re.findall(call, "\n".join(program)))
+    lost = np.isnan(found.expected) & (found.actual == 0)
+    kept = np.where(lost, 0, found.expected), np.where(lost, 0, found.actual)
+    return bool(zero and lost.any()) and np.allclose(*kept, equal_nan=True)
 
 
 @kind
@@ -309,6 +318,16 @@ def dirty_views(program, found, oracle, subject, watch):
 def inference_leaves(program, found, oracle, subject, watch):
     """Outside of inference mode PyTorch records some ops on parameters that were made there; here all are."""
     return matches(r"inference_mode\(\):\n +m\d+ = ", program)
+
+
+@kind
+def views_of_integers(program, found, oracle, subject, watch):
+    """PyTorch asks how a view of integers was made if what is written there requires grad; they have no history."""
+    written = re.search(r"(v\d+)[.\[][^=]*(?:= |\)$)", program[-1])
+    if written is None or not lenient(found, "A view was created in no_grad mode"):
+        return False
+    with after(program[:-1], subject) as run:
+        return not run.tensors()[written[1]].is_floating_point()
 
 
 @kind

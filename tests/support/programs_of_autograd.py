@@ -79,6 +79,27 @@ PROGRAMS = {
         z.retain_grad()
         z.sum().backward()
     """,
+    "a kept gradient has the shape that the tensor had": """
+        x = T.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]], requires_grad=True)
+        y = x * 2
+        y.retain_grad()
+        y.backward(x.detach(), retain_graph=True)
+        y.t_()
+        y.retain_grad()
+        (y * x.detach()).sum().backward(retain_graph=True)
+        z = x * 3
+        z.retain_grad()
+        z.unsqueeze_(1)
+        z.transpose_(0, 1)
+        z.sin().sum().backward()
+    """,
+    "a view that is a leaf is moved into the graph with its base": """
+        x = T.tensor([1.0, 2.0])
+        y = x.view_as(x)
+        y.requires_grad_()
+        a, b = Dirty.apply(x, y)
+        (x * b).sum().backward()
+    """,
     "a .grad with history is added to in place": """
         x = T.tensor([1.0, 2.0], requires_grad=True)
         (x * x).sum().backward(create_graph=True)
