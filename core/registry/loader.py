@@ -128,13 +128,13 @@ def load(plugin: Plugin) -> None:
             if _manager is not None and _manager.has_plugin(plugin.id):
                 _manager.unregister(name=plugin.id)
             if isinstance(error, KeyboardInterrupt) or (isinstance(error, RecursionError) and stack_is_deep()):
-                plugin.status = "not loaded"  # it may load another time
                 raise
             plugin.fail(error, traceback.format_exc())
             if plugin.builtin:
                 raise
             raise PluginLoadError(describe_failure(plugin)) from error
-        finally:
+        finally:  # where even the handler was broken off, it may load another time
+            plugin.status = "not loaded" if plugin.status == "loading" else plugin.status
             plugin.seconds = time.perf_counter() - started
     for message in messages:
         warn(message)

@@ -1,6 +1,7 @@
 """Out of memory, or of stack, at any point: modes and locks are as before, and what was written is known to be."""
 
 import io
+import subprocess
 import sys
 import threading
 import tracemalloc
@@ -356,6 +357,36 @@ def test_a_walk_near_the_end_of_the_stack_ends_in_an_error_and_nothing_else():
             ends.add(True)
         assert state() == before
     assert ends == {True, False}
+
+
+FIRST_USE = """
+import subprocess
+import sys
+import plugrad
+
+def at_depth(free, function):
+    frame, depth = sys._getframe(), 0
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    dive(sys.getrecursionlimit() - depth - free, function)
+
+def dive(frames, function):
+    return function() if frames <= 1 else dive(frames - 1, function)
+
+x = plugrad.ones(2)
+for free in range(2, 400):
+    try:
+        at_depth(free, lambda: (x.sin(), x.softmax(0), plugrad.fft.fft(x), plugrad.linalg.norm(x)))
+    except RecursionError:
+        pass
+x.sin(), x.softmax(0), plugrad.fft.fft(x), plugrad.linalg.norm(x)
+print("used")
+"""
+
+
+def test_what_failed_at_its_first_use_for_want_of_frames_works_at_the_next():
+    done = subprocess.run([sys.executable, "-c", FIRST_USE], capture_output=True, text=True, timeout=300)
+    assert done.stdout == "used\n", done.stderr
 
 
 # Python swallows what a weak reference's callback raises: an array that another test left may be freed in between.

@@ -41,8 +41,9 @@ def expanded(program, found, oracle, subject, watch):
 
 @kind
 def conjugates(program, found, oracle, subject, watch):
-    """The conjugate of a complex tensor can't be written in place: nothing would reach the tensor."""
-    return strict(found, "the conjugate of a complex tensor can't be written")
+    """The conjugate of a complex tensor is a copy that follows it: it has its own order, and can't be written."""
+    conjugated = matches("complex", program) and matches(r"\.(conj|adjoint)\(", program)
+    return strict(found, "the conjugate of a complex tensor can't be written") or conjugated and found.kind == "strides"
 
 
 @kind

@@ -176,7 +176,15 @@ def no_gradient_arrives(program, found, oracle, subject, watch):
 def results_of_one_transform(program, found, oracle, subject, watch):
     """The results of one transform may be parts of one graph; in PyTorch they are copies."""
     several = matches(r"v\d+, v\d+ = T\.func\.(grad_and_value|jvp|vjp)\(", program)
-    return several and lenient(found, "appears to not have been used in the graph")
+    zeros = found.kind == "values" and matches("materialize_grads=True", program[-1:]) and not np.any(found.expected)
+    return several and (zeros or lenient(found, "appears to not have been used in the graph"))
+
+
+@kind
+def saved_outputs(program, found, oracle, subject, watch):
+    """What was saved of one of several outputs leads to the op, but no gradient is captured for the output there."""
+    several = matches(r"v\d+, v\d+ = Context\.apply\(", program) and matches("create_graph=True", program)
+    return several and (found.kind == "type" and found.actual == "NoneType" or strict(found, "to not have been used"))
 
 
 @kind
