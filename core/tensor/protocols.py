@@ -8,7 +8,7 @@ from plugrad.devices import dtypes
 from plugrad.errors import flag
 from plugrad.graph import rare
 from plugrad.graph.modes import mode
-from plugrad.tensor import shared_memory
+from plugrad.tensor import shared_memory, views
 from plugrad.tensor.layouts import lay_out
 
 
@@ -30,7 +30,7 @@ class Protocols:
         return self._host().tolist()
 
     def _host(self) -> numpy.ndarray:
-        self._view is None or self._refresh()
+        views.copies and rare.follow_copy(self)
         data = self._type.backend.to_numpy(self._data)
         return data if dtypes.is_native(data.dtype) else data.astype(numpy.float32)
 

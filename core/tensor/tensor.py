@@ -243,8 +243,8 @@ class Tensor(Description, Protocols):
             return inference.mark(result) if inference.marked(self) else result
         result = make(self._data, ttype)
         result._source = weakref.ref(self)  # NumPy's writes through `result` are writes to this tensor
+        copies and rare.follow_copy(self)
         if self._view is not None:
-            self._refresh()
             shared_memory.inherit(result, self)
         return result
 

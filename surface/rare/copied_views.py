@@ -63,8 +63,8 @@ def is_neg(self) -> bool:
 
 def follow_copy(tensor) -> None:
     """Bring a view up to date if it sees a copy, and the base was written since that was made."""
-    copy, base = copy_behind(tensor._data), tensor._view.base
-    if copy is None or versions.written_since(base._data, copy.upto) is None:
+    copy, base = copy_behind(tensor._data), tensor._base
+    if copy is None or base is None or versions.written_since(base._data, copy.upto) is None:
         return
     if base._view is not None:
         base._refresh()  # the base may see a copy, too
