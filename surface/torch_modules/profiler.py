@@ -16,7 +16,7 @@ import threading
 import time
 
 from plugrad import absent
-from plugrad.extend import OpHook
+from plugrad.extend import OpCall, OpHook
 from plugrad.torch_modules.profiler_events import EventList, FunctionEvent
 
 __all__ = [
@@ -104,6 +104,9 @@ class _Observer(OpHook):
         self.profile = profile
 
     def before(self, call):
+        outer = self.profile._stack()[-1][0] if call.depth and self.profile._stack() else None
+        if isinstance(outer, OpCall) and outer.name == call.name and outer.op is not call.op:
+            return  # `relu`, say, that `functional.relu` hands its work on to: one call of the program, counted once
         self.profile._open(f"aten::{call.name}", call, call.args)
 
     def after(self, call):

@@ -254,6 +254,24 @@ def test_a_schedule_keeps_the_active_steps():
     assert ready == [(5, 4), (9, 4)]
 
 
+def test_functional_forms_that_hand_on_to_an_op_of_their_name_are_counted_once():
+    x, functional = plugrad.randn(3, 4), plugrad.nn.functional
+    calls = {name: getattr(functional, name) for name in ("relu", "leaky_relu", "sigmoid", "tanh", "gelu", "elu")}
+    calls |= {name: lambda x, name=name: getattr(functional, name)(x, -1) for name in ("softmax", "log_softmax")}
+    for name, call in calls.items():
+        with plugrad.profiler.profile(profile_memory=True) as prof:
+            with pytest.raises(TypeError):
+                functional.relu("no tensor")  # what raised says nothing of what comes after it
+            call(x)
+            call(x)
+            if hasattr(plugrad, name):
+                getattr(plugrad, name)(x, *[-1] * ("softmax" in name))
+        seen = {event.key: event for event in prof.key_averages()}
+        own = seen[f"aten::{name}"]
+        calls_made = 2 + hasattr(plugrad, name)
+        assert (own.count, own.cpu_memory_usage) == (calls_made, 48 * calls_made), name
+
+
 def test_a_profile_knows_which_calls_led_to_an_op(tmp_path):
     def inner(x):
         return x * 2
