@@ -107,7 +107,7 @@ class Hardtanh(Module):
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self):
-        return f"min_val={self.min_val}, max_val={self.max_val}" + ", inplace=True" * self.inplace
+        return f"min_val={self.min_val}, max_val={self.max_val}" + ", inplace=True" * bool(self.inplace)
 
 
 class ReLU6(Hardtanh):
@@ -122,7 +122,7 @@ class ReLU6(Hardtanh):
         super().__init__(0.0, 6.0, inplace)
 
     def extra_repr(self):
-        return "inplace=True" * self.inplace
+        return "inplace=True" * bool(self.inplace)
 
 
 class PReLU(Module):

@@ -51,7 +51,7 @@ class Axis:
 def _spell(value):
     """Return arguments as what can be a key, which 1 and 1.0 and True must not share."""
     if not isinstance(value, (tuple, list)):
-        return value
+        return value.item() if hasattr(value, "item") else value  # NumPy's numbers are compared otherwise
     if value and type(value[0]) is bool or any([type(item) is float for item in value]):
         raise TypeError(f"expected a sequence of ints, but found {list(value)}")
     return tuple(value)

@@ -17,8 +17,8 @@ def cosine_similarity(F, x1, x2, dim=1, eps=1e-8):
     >>> torch.cosine_similarity(torch.tensor([[1., 0.]]), torch.tensor([[1., 1.]]))
     tensor([0.7071])
     """
-    if not (x1.dtype.is_floating_point or x2.dtype.is_floating_point):
-        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {x1.dtype}")
+    if x1.dtype.is_complex or x2.dtype.is_complex or not (x1.dtype.is_floating_point or x2.dtype.is_floating_point):
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {x1.dtype}, {x2.dtype}")
     if eps < 0:
         raise RuntimeError(f"cosine_similarity(): eps must be non-negative, but got {eps}")
     if x1.dtype != x2.dtype:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
 
@@ -258,6 +260,8 @@ def histogramdd(F, input, bins, *, range=None, weight=None, density=False):
     """
     if input.ndim < 2:
         raise RuntimeError(f"torch.histogramdd(): input tensor should have at least 2 dimensions, but got {input.ndim}")
+    if not isinstance(bins, (tuple, list)):
+        bins = operator.index(bins)
     hist, *edges = F.histogram_grid(input, bins, range=range, weight=weight, density=density)
     if not isinstance(bins, int):
         edges = [own if hasattr(own, "dtype") else computed for own, computed in zip(bins, edges)]

@@ -47,7 +47,7 @@ def load_state_dict(self, state_dict: dict):
     """
     if not isinstance(state_dict, Mapping):
         what = f"an optimizer's state is a dict, which state_dict() returns, not {type(state_dict).__name__}"
-        raise AttributeError(f"load_state_dict(): {what}")
+        raise (TypeError if hasattr(state_dict, "copy") else AttributeError)(f"load_state_dict(): {what}")
     state_dict = state_dict.copy()
     if not {"state", "param_groups"} <= state_dict.keys():
         first = ", ".join(map(repr, [*state_dict][:3]))

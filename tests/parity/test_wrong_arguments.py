@@ -218,3 +218,33 @@ def test_names_are_offered_where_they_are_near():
     with pytest.raises(AttributeError) as caught:
         getattr(plugrad, "exporting")  # noqa: B009
     assert "did you mean" not in str(caught.value)
+
+
+NUMBERS_OF_OTHERS = {
+    "pooling by one of NumPy's": lambda T, x: T.nn.AvgPool2d(numpy.int64(2))(x),
+    "a stride of NumPy's": lambda T, x: T.nn.functional.max_pool2d(x, 2, numpy.int64(1)),
+    "bins in a tensor": lambda T, x: T.histogramdd(x[0, 0, :, :2], T.tensor(3)).hist,
+    "bins of NumPy's": lambda T, x: T.histogramdd(x[0, 0, :, :2], numpy.int64(3)).hist,
+    "bins of several dimensions in a tensor": lambda T, x: T.histogramdd(x[0, 0, :, :2], T.tensor([3, 2])).hist,
+    "bins as a float": lambda T, x: T.histogramdd(x[0, 0, :, :2], 3.0).hist,
+    "a mode that is a float": lambda T, x: T.hash_tensor(x, 0, mode=0.0).long(),
+    "several modes": lambda T, x: T.hash_tensor(x, 0, mode=T.tensor([0, 1])).long(),
+    "the cosine of complex numbers": lambda T, x: T.cosine_similarity(x, x.to(T.complex64)),
+    "in place by a number": lambda T, x: repr(T.nn.Hardtanh(-1, 1, 3)) + repr(T.nn.ReLU6(3)),
+    "a state of numbers": lambda T, x: T.optim.SGD([T.nn.Parameter(x)], 0.1).load_state_dict([x, None]),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS_OF_OTHERS)
+def test_numbers_that_are_not_pythons(name):
+    found = []
+    for T in (torch, plugrad):
+        try:
+            value = NUMBERS_OF_OTHERS[name](T, T.linspace(-1, 2, 40, dtype=T.float64).view(1, 2, 5, 4))
+            found.append(value if isinstance(value, str) else value.tolist())
+        except (TypeError, RuntimeError) as error:
+            found.append(type(error))
+    if isinstance(found[0], list):
+        numpy.testing.assert_allclose(found[1], found[0], atol=1e-12)
+    else:
+        assert found[1] == found[0]
