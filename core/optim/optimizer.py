@@ -64,6 +64,8 @@ class Optimizer(Hooked):
     elementwise = False
     """Whether `update` treats each element on its own. It is then called on flat blocks: parts of a large
     parameter, or many small parameters joined to one, which is what makes a step fast."""
+    state_version: int | None = None  # of a class with migrations: which layout its state_dict() has
+    migrations: dict = {}  # {version: f(state_dict) -> that of the next version}; what says no version has 1
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -84,9 +86,7 @@ class Optimizer(Hooked):
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
-        if not isinstance(groups[0], dict):
-            groups = [{"params": groups}]
-        for group in groups:
+        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
 
     def _make_tables(self):

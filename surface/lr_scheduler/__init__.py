@@ -6,6 +6,7 @@ import warnings
 
 from plugrad import Tensor
 from plugrad.interrupts import held_back
+from plugrad.nn.migrations import brought_up
 from plugrad.optim import Optimizer
 from plugrad.registry.namespaces import lazy_names
 
@@ -41,6 +42,8 @@ class LRScheduler:
     [2.0]
     """
 
+    state_version: int | None = None  # of a class with migrations: which layout its state_dict() has
+    migrations: dict = {}  # {version: f(state_dict) -> that of the next version}; what says no version has 1
     _get_lr_called_within_step = False
     _is_initial = False
 
@@ -80,11 +83,16 @@ class LRScheduler:
 
     def state_dict(self) -> dict:
         """Return everything but the optimizer as a dict."""
-        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+        version = {} if self.state_version is None else {"state_version": self.state_version}
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"} | version
 
     def load_state_dict(self, state_dict: dict):
-        """Take over what `state_dict` returned; load the optimizer's own state after this."""
-        self.__dict__.update(state_dict)
+        """Take over what `state_dict` returned; load the optimizer's own state after this.
+
+        A state of an older `state_version` of the class is first brought to its layout by the class's `migrations`.
+        """
+        own = {key: value for key, value in state_dict.items() if key != "state_version"}
+        self.__dict__.update(brought_up(type(self), own, state_dict.get("state_version", 1)))
 
     def get_last_lr(self) -> list:
         """Return the rates that this schedule set last, one for each group."""

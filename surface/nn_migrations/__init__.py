@@ -1,4 +1,4 @@
-"""States of older layouts: the migrations of a module's class, and what loading a state would do."""
+"""States of older layouts: the migrations of a class, and what loading a state into a module would do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Plan", "migrated", "plan"]
+__all__ = ["Plan", "brought_up", "migrated", "plan"]
 
 
 @dataclass
@@ -66,26 +66,41 @@ def migrated(module, state, prefix, version, errors):
 
     Of a state without a version nothing says how old it is: it stays. Complaints go to `errors`.
     """
-    known, name = module.state_version, prefix.removesuffix(".") or type(module).__name__
-    if version is None or version == known:
-        return state
-    if version > known:
-        errors.append(
-            f"{name}: its state has layout {version}, and {type(module).__name__} knows layouts up to {known}: install "
-            "the version of the package that wrote it, or a later one"
-        )
+    if version is None or version == module.state_version:
         return state
     own = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
-    for step in range(version, known):
-        change = module.migrations.get(step)
-        if change is None:
-            errors.append(f"{name}: its state has layout {version}, and no migration leads from {step} to {step + 1}")
-            return state
-        own = change(dict(own))
-        if not isinstance(own, Mapping):
-            raise TypeError(
-                f"the migration of {type(module).__name__} from layout {step} must return the state as a dict, not "
-                f"{type(own).__name__}"
-            )
+    try:
+        own = brought_up(type(module), own, version, prefix.removesuffix("."))
+    except ValueError as error:
+        errors.append(str(error))
+        return state
     others = {key: value for key, value in state.items() if not key.startswith(prefix)}
     return OrderedDict({**others, **{prefix + key: value for key, value in own.items()}})
+
+
+def brought_up(cls, state, version, name=""):
+    """Return a state of a layout in that of a class today, by the class's `migrations`, step by step.
+
+    The layout of a class without `state_version` is 1. ValueError for layouts that are later, or from which no
+    migration leads on, with what the state is called, or else the class.
+    """
+    known = 1 if cls.state_version is None else cls.state_version
+    told = f"{name or cls.__name__}: its state has layout {version!r}"
+    if type(version) is not int:
+        raise ValueError(f"{told}, which is no whole number")
+    if version > known:
+        raise ValueError(
+            f"{told}, and {cls.__name__} knows layouts up to {known}: install the version of the package that wrote "
+            "it, or a later one"
+        )
+    for step in range(version, known):
+        change = cls.migrations.get(step)
+        if change is None:
+            raise ValueError(f"{told}, and no migration leads from {step} to {step + 1}")
+        state = change(dict(state))
+        if not isinstance(state, Mapping):
+            raise TypeError(
+                f"the migration of {cls.__name__} from layout {step} must return the state as a dict, not "
+                f"{type(state).__name__}"
+            )
+    return state

@@ -12,12 +12,16 @@ import numpy
 from plugrad import Tensor
 from plugrad.extend import from_raw
 from plugrad.interrupts import held_back
+from plugrad.nn.migrations import brought_up
 
 __all__ = ["load_state_dict", "state_dict"]
 
 
 def state_dict(self) -> dict:
-    """Return `"state"` by parameter index, and `"param_groups"` with those indices."""
+    """Return `"state"` by parameter index, and `"param_groups"` with those indices.
+
+    With `"state_version"`, if the class has one.
+    """
     for hook in self._optimizer_state_dict_pre_hooks.values():
         hook(self)
     index = {}
@@ -30,6 +34,8 @@ def state_dict(self) -> dict:
         groups.append(packed)
     state = {index[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
     result = {"state": state, "param_groups": groups}
+    if self.state_version is not None:
+        result["state_version"] = self.state_version
     for hook in self._optimizer_state_dict_post_hooks.values():
         replaced = hook(self, result)
         if replaced is not None:
@@ -39,6 +45,9 @@ def state_dict(self) -> dict:
 
 def load_state_dict(self, state_dict: dict):
     """Take over a copy of a state that `state_dict` made, here or in PyTorch.
+
+    A state of an older `state_version` of the class, 1 if it says none, is first brought to its layout by the
+    class's `migrations`; ValueError refuses a later one.
 
     Where both sides name their parameters, and name the same ones, state is matched by name, so that an
     other order does no harm; otherwise it is matched by position. Raises ValueError where groups or shapes
@@ -55,6 +64,7 @@ def load_state_dict(self, state_dict: dict):
             f"'param_groups' and 'state' are what the state of an optimizer holds; this dict has {first or 'nothing'}: "
             "write load_state_dict(other_optimizer.state_dict())"
         )
+    state_dict = _migrated(type(self), state_dict)
     for hook in self._optimizer_load_state_dict_pre_hooks.values():
         replaced = hook(self, state_dict)
         if replaced is not None:
@@ -79,6 +89,16 @@ def load_state_dict(self, state_dict: dict):
         self.__setstate__({"state": state, "param_groups": saved_groups})
     for hook in self._optimizer_load_state_dict_post_hooks.values():
         hook(self)
+
+
+def _migrated(cls, state):
+    """Return a state in the layout of a class today; migrations get dicts of their own, which they may change."""
+    version = state.pop("state_version", 1)
+    if version == 1 and cls.state_version is None:
+        return state
+    entries, groups = state["state"], state["param_groups"]
+    own = {key: dict(value) if isinstance(value, dict) else value for key, value in entries.items()}
+    return brought_up(cls, {**state, "state": own, "param_groups": [dict(group) for group in groups]}, version)
 
 
 def _adopt(optimizer, p, value, key=None):

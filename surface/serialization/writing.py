@@ -56,7 +56,7 @@ class Writer:
             "plugrad": plugrad.__version__,
             "plugins": used,
             "byteorder": sys.byteorder,
-            "objects": sorted({_class_name(o) for o in self.objects}),
+            "objects": sorted({class_name(o) for o in self.objects}),
             "tensors": self.tensors,
             "root": root,
         }
@@ -155,9 +155,9 @@ class Writer:
             try:
                 self._pickle_objects([each])
             except _REFUSALS:
-                path = _path_of(each, obj)
+                path = path_of(each, obj)
                 where = f"the object at {path!r}" if path else "the object"
-                message = f"can't save {where}, of type {_class_name(type(each))}, which is no data: {error}"
+                message = f"can't save {where}, of type {class_name(type(each))}, which is no data: {error}"
                 return (type(error) if type(error) in _REFUSALS else RuntimeError)(message)
         return error
 
@@ -170,7 +170,7 @@ class Writer:
         return self.number(value)
 
 
-def _path_of(wanted, obj) -> str:
+def path_of(wanted, obj) -> str:
     """Return the keys that lead to an object in nested containers, such as "model.0._extra_state"; "" for itself."""
     pending, seen = [(obj, "")], set()
     while pending:
@@ -197,6 +197,6 @@ def _plain(dtype) -> bool:
     return dtype.str in ARRAY_DTYPES and dtype.fields is None
 
 
-def _class_name(value) -> str:
+def class_name(value) -> str:
     cls = value if isinstance(value, type) or hasattr(value, "__qualname__") else type(value)
     return f"{cls.__module__}.{cls.__qualname__}"
