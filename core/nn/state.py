@@ -105,7 +105,7 @@ class StateDict:
         for name, value in self._own_state():
             destination[prefix + name] = value if keep_vars else value.detach()
         if self._defines("get_extra_state"):
-            room("nn.mistakes.extra").save(self, destination, prefix + _EXTRA_STATE_KEY_SUFFIX)
+            room("serialization.extra").save(self, destination, prefix + _EXTRA_STATE_KEY_SUFFIX)
 
     def _own_state(self) -> list:
         hidden = self._non_persistent_buffers_set

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from functools import partial
+from functools import cache, partial
 
 import numpy
 
-from plugrad.extend import is_integral, is_single_or_double, rng
+from plugrad.extend import is_integral, is_single_or_double, native_function, rng
 
 from ._checks import dtype_word
 
@@ -80,23 +80,47 @@ def in_memory_order(array, draw):
     return drawn.transpose([order.index(axis) for axis in range(array.ndim)])
 
 
-def _between(source, size, low, high):
-    """Uniform float32 of [low, high); product and sum are rounded once, as by a processor's fused instruction."""
-    low = _SINGLE.type(low)
-    drawn = (words(source, size) & _BITS_24) * numpy.array(float(_SINGLE.type(high) - low) * 2.0**-24)  # exact
-    drawn += float(low)
-    return drawn.astype(_SINGLE)
+def _between(source, size, dtype, low, high):
+    """Uniform float32 or float64 of [low, high); product and sum are rounded once, as by a fused instruction."""
+    low, high = float(dtype.type(low)), float(dtype.type(high))
+    span = float(dtype.type(high - low))
+    drawn = words(source, size) if dtype is _SINGLE else words(source, (*size, 2))
+    out = numpy.empty(size, dtype)
+    _fill_between(out, drawn, low, span)
+    return out
 
 
-def _doubles_between(source, size, low, high):
-    """Uniform float64 of [low, high); product and sum are rounded once, as by a processor's fused instruction.
-
-    What either rounds off is had exactly, by T. J. Dekker (Numerische Mathematik 18, 1971) and D. Knuth.
-    """
-    drawn, span = doubles(numpy, source, size), float(high) - float(low)
+def _fill_in_numpy(out, drawn, low, span):
+    """Write uniform numbers of [low, low + span) to `out`, from words that were drawn."""
+    out = out.reshape(-1)
+    drawn = drawn.reshape(-1) if out.dtype is _SINGLE else drawn.reshape(-1, 2)
+    if out.dtype is _SINGLE:
+        product = (drawn & _BITS_24) * numpy.array(span * 2.0**-24)  # exact
+        out[...] = _odd_sum(product, low)
+        return
+    numpy.multiply((drawn[:, 0] << 32 | drawn[:, 1]) & _BITS_53, _STEP_53, out)
     if low == 0:
-        return drawn * span
-    flat, (digits, exponent) = drawn.reshape(-1), math.frexp(span)
+        out *= span
+    else:
+        _scale_in_blocks(out, low, span)
+
+
+def _odd_sum(product, low):
+    """Sums in float64 that are right when they are rounded again: what is not exact ends in an odd digit."""
+    total = product + low
+    part = total - product
+    lost = (product - (total - part)) + (low - part)
+    bits = total.view("int64")
+    bits += ((lost != 0) & (bits & 1 == 0)) * numpy.where((lost > 0) == (total > 0), 1, -1)
+    return total
+
+
+def _scale_in_blocks(flat, low, span):
+    """Write flat * span + low to `flat`, rounded once.
+
+    What product and sum round off is had exactly, by T. J. Dekker (Numerische Mathematik 18, 1971) and D. Knuth.
+    """
+    digits, exponent = math.frexp(span)
     coarse = math.ldexp(min(float(_SINGLE.type(digits)), 1 - 2.0**-24), exponent)  # of 24 bits; the rest has 29
     fine = span - coarse
     for start in range(0, flat.size, BLOCK):  # which stays in the cache
@@ -109,7 +133,9 @@ def _doubles_between(source, size, low, high):
         part = total - product
         lost += (product - (total - part)) + (low - part)
         numpy.add(total, lost, out=x)
-    return flat.reshape(numpy.shape(drawn))
+
+
+_fill_between = native_function("uniform_between", _fill_in_numpy)
 
 
 def uniform_array(xp, size, dtype, generator, low=0.0, high=1.0):
@@ -122,7 +148,7 @@ def uniform_array(xp, size, dtype, generator, low=0.0, high=1.0):
         parts = uniform_array(xp, (*size, 2), "float32" if dtype.itemsize == 8 else "float64", generator, low, high)
         return xp.ascontiguousarray(parts).view(dtype)[..., 0]
     if xp is numpy and (low != 0.0 or high != 1.0):
-        drawn = _doubles_between(source, size, low, high) if dtype.itemsize == 8 else _between(source, size, low, high)
+        drawn = _between(source, size, _DOUBLE if dtype.itemsize == 8 else _SINGLE, low, high)
     else:
         drawn = doubles(xp, source, size) if dtype.itemsize == 8 else singles(xp, source, size)
         if low != 0.0 or high != 1.0:
@@ -222,6 +248,13 @@ def normal_array(xp, size, dtype, generator, mean=0.0, std=1.0, dense=True):
     return rounded(xp, drawn.reshape(size), dtype)
 
 
+@cache
+def _largest(name) -> float:
+    """The largest number of a floating point dtype."""
+    return _LARGEST.get(name) or float(numpy.finfo(name).max)
+
+
+@cache
 def highest(dtype) -> int:
     """The end of a dtype's range of integers; for floats where neighbouring ones can no longer be told apart."""
     if dtype.kind == "b":
@@ -244,7 +277,7 @@ def check_bounds(dtype, low, high) -> None:
     """Raise RuntimeError for bounds of uniform numbers that a dtype has not, or whose distance it has not."""
     refuse_integers("check_uniform_bounds", dtype)
     name, part = dtype.name, {"complex64": "float32", "complex128": "float64"}.get(dtype.name, dtype.name)
-    most = _LARGEST.get(part) or float(numpy.finfo(part).max)
+    most = _largest(part)
     for side, bound in (("from", low), ("to", high)):
         if not -most <= bound <= most:
             raise RuntimeError(f"{side} is out of bounds for {_C_NAMES.get(part, part)}")
@@ -276,7 +309,7 @@ def check_range(dtype, low, high) -> None:
         least = int(numpy.iinfo(dtype).min) if dtype.kind != "b" else 0
         most = highest(dtype)
     else:
-        most = _LARGEST.get(dtype.name) or float(numpy.finfo(dtype).max)
+        most = _largest(dtype.name)
         least = -most
     for name, value in (("from", low), ("to - 1", high - 1)):
         if not least <= value <= most:

@@ -16,6 +16,7 @@ import scipy.special
 import plugrad as torch
 from plugrad import kernels
 from plugrad.extend import load_inline, native, op, register, unregister
+from plugrad.plugins.ops import _draws
 
 pytestmark = pytest.mark.skipif(kernels.level() is None, reason=f"no kernels in C: {kernels.why_none()}")
 FLOATS = (numpy.float32, numpy.float64)
@@ -32,6 +33,26 @@ def units(actual, exact):
 
 
 # ---------------------------------------------------------------------------------------------------- exactness
+
+
+@pytest.mark.parametrize("level", kernels.levels() if kernels.level() else [])
+def test_uniform_numbers_are_those_of_the_kernel_in_numpy(level):
+    fill, otherwise = functions(level)["uniform_between"], _draws._fill_in_numpy
+    words = numpy.random.default_rng(0).integers(0, 2**32, 200_002, dtype=numpy.uint64)
+    words[:40:2], words[1:40:2] = numpy.arange(20) % 3, 2**32 - 1
+    for dtype, each in ((numpy.float32, 1), (numpy.float64, 2)):
+        for low, high in ((-0.1, 0.1), (0, 3.3), (1e-30, 1e30), (100, 103.3), (-1, 1e-9), (2, 2)):
+            low, span = float(dtype(low)), float(dtype(float(dtype(high)) - float(dtype(low))))
+            for shape in ((), (0,), (3, 5), (100_001,)):
+                drawn = words[: each * int(numpy.prod(shape, dtype=int))].reshape((*shape, *[2] * (each - 1)))
+                ours, numpys = numpy.empty(shape, dtype), numpy.empty(shape, dtype)
+                assert fill(ours, drawn, low, span) is None and otherwise(numpys, drawn, low, span) is None
+                assert ours.tobytes() == numpys.tobytes(), (dtype, low, shape)
+    out = numpy.empty(4, numpy.float32)
+    for wrong in (words[:3], words[:8], words[:4].view("int64"), words[:4].astype("uint32"), words[:8:2]):
+        assert fill(out, wrong, 0.0, 1.0) is NotImplemented
+    out.flags.writeable = False
+    assert fill(out, words[:4], 0.0, 1.0) is NotImplemented
 
 
 def long_sigmoid(x):
