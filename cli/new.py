@@ -59,6 +59,7 @@ def new(
     name: str = typer.Argument(metavar="NAME", help="The subject: foo becomes the distribution plugrad-foo."),
     op: str = typer.Option(None, help="The op's name, if it differs from the package's."),
     family: Family = typer.Option(None, help="What kind of op: unary by default."),
+    c: bool = typer.Option(False, "--c", help="Bring a unary op that has kernels in C besides."),
     no_op: bool = typer.Option(False, "--no-op", help="Bring no op, only what the other options name."),
     loss: bool = typer.Option(False, "--loss", help="Bring a loss, as function and Module."),
     optimizer: bool = typer.Option(False, "--optimizer", help="Bring an optimizer."),
@@ -75,8 +76,11 @@ def new(
     readme: bool = typer.Option(False, "--readme", help="Only update the table in the README of an existing package."),
 ):
     """Write a package: an op with gradient, samples and documentation, its tests, and what the options add."""
-    if no_op and (op or family):
-        raise typer.BadParameter(f"--no-op leaves out the op that --{'op' if op else 'family'} describes")
+    if no_op and (op or family or c):
+        asked = "op" if op else "family" if family else "c"
+        raise typer.BadParameter(f"--no-op leaves out the op that --{asked} describes")
+    if c and family not in (None, Family.unary):
+        raise typer.BadParameter(f"--c brings a unary op, --family {family.value} another one")
     name = _checked_name(re.sub("^plugrad[-_]", "", name), "NAME").replace("_", "-")
     op = _checked_name(name if op is None else op, "--op").replace("-", "_")
     folder = directory / f"plugrad-{name}"
@@ -93,7 +97,7 @@ def new(
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise typer.BadParameter(f"{folder} exists and is not empty; choose another name or --directory")
-        write(folder, name, op, points, None if no_op else family.value if family else "unary")
+        write(folder, name, op, points, None if no_op else "c" if c else family.value if family else "unary")
     except OSError as error:
         raise typer.BadParameter(f"{folder} can't be written: {error.strerror or error}") from None
     say(f"Wrote {folder}. Next:\n", wrap=False)
@@ -193,7 +197,7 @@ def write(folder: pathlib.Path, name: str, op: str, points: dict, family: str | 
 def _template(part, family) -> str:
     if part == "op":
         return f"op_{family}"
-    return f"{part}_alone" if part in WITH_OP and family != "unary" else part
+    return f"{part}_alone" if part in WITH_OP and family not in ("unary", "c") else part
 
 
 def _write(file, text):

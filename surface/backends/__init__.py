@@ -9,6 +9,7 @@ import contextlib
 import os
 import warnings
 
+from plugrad import kernels
 from plugrad.arguments import checked, is_int
 from plugrad.backends.accelerators import accelerator, set_accelerator
 from plugrad.backends.cpu_fallback import FallbackWarning, MissingKernelError, fallback, fallbacks, no_fallback
@@ -72,17 +73,23 @@ _threads: dict = {}  # what set_num_threads was given last ("now"), and how many
 
 
 def set_num_threads(n):
-    """Set how many threads NumPy's BLAS uses; without threadpoolctl it only warns."""
+    """Set how many threads plugrad's kernels in C use, and NumPy's BLAS.
+
+    The BLAS is told by threadpoolctl; without that this warns, and sets the first number alone.
+    """
     if not is_int(n):
         raise RuntimeError(f"set_num_threads expects an int, but got {type(n).__name__}")
     if not 0 < n < 1 << 31:
         raise RuntimeError(f"set_num_threads expects a positive integer, not {n}")
+    _threads.setdefault("first", get_num_threads())
+    if kernels.level() is not None:
+        kernels.module().set_num_threads(int(n))
     try:
         import threadpoolctl
     except ImportError:
-        warnings.warn("set_num_threads needs `pip install threadpoolctl`; nothing was changed", stacklevel=2)
+        told = "the BLAS of NumPy uses as many threads as before; `pip install threadpoolctl`, by which it is told"
+        warnings.warn(told, stacklevel=2)
         return
-    _threads.setdefault("first", get_num_threads())
     threadpoolctl.threadpool_limits(int(n))
     _threads["now"] = int(n)
 
@@ -90,7 +97,7 @@ def set_num_threads(n):
 def get_num_threads():
     """Return how many threads the BLAS behind NumPy uses.
 
-    Without threadpoolctl that is not known: then it is how many processors there are.
+    Without threadpoolctl that is not known: then it is the number for kernels in C, or that of processors.
     """
     with contextlib.suppress(ImportError):
         import threadpoolctl
@@ -98,6 +105,8 @@ def get_num_threads():
         counts = [one["num_threads"] for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas"]
         if counts:
             return max(counts)
+    if kernels.level() is not None:
+        return kernels.module().get_num_threads()
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 

@@ -18,8 +18,9 @@ KINDS = [part for part in new.PARTS if part != "op"]
 FAMILIES = {"general" if family == "op" else family: family for family in new.FAMILIES if family != "unary"}
 PACKAGES = {  # package: what it brings besides its op
     "op": [], **{kind: [kind] for kind in KINDS}, "all": KINDS, **dict.fromkeys(FAMILIES, ["layer", "init"]),
-    "alone": KINDS,
+    "alone": KINDS, "c": ["layer", "init"],
 }  # fmt: skip
+OPS = {"alone": ["--no-op"], "c": ["--c"]}  # options that say which op a package has
 
 USE = {
     "op": """
@@ -29,6 +30,17 @@ y.sum().backward()
 assert torch.allclose(y, 2 * torch.tanh(x / 2)) and x.grad[1] == 0 and torch.equal(x.detach().made_op(2.0), y)
 assert torch.equal(x.detach().clone().made_op_(2.0), torch.ops.made_op.made_op(x, 2.0))
 assert torch.made_op.__module__ == "plugrad_made_op.op" and "made_op" in dir(torch)
+""",
+    "c": """
+from plugrad import kernels
+x = torch.tensor([0.5, -100.0], requires_grad=True)
+y = torch.made_c(x, limit=2.0)
+y.sum().backward()
+assert torch.allclose(y, 2 * torch.tanh(x / 2)) and x.grad[1] == 0 and x.grad.dtype == torch.float32
+assert torch.allclose(torch.made_c(x.detach().double(), 2.0), 2 * torch.tanh(x.detach().double() / 2))
+if kernels.level() is not None:
+    from plugrad_made_c.op import compiled, made_c
+    assert compiled("forward", 1) is None or hasattr(made_c.kernels["cpu"], "native")
 """,
     "loss": """
 a, b = torch.tensor([1.0, 30.0]), torch.zeros(2)
@@ -210,7 +222,7 @@ def uses(package):
     """Return which programs use what a package brings."""
     others = [f"{kind}_alone" if package in FAMILIES or package == "alone" else kind for kind in PACKAGES[package]]
     others = [name if name in USE else name.removesuffix("_alone") for name in others]
-    return [package, *others] if package in FAMILIES else others or ["op"]
+    return [package, *others] if package in USE and package not in KINDS else others or ["op"]
 
 
 def program(part, op):
@@ -227,7 +239,7 @@ def new_package(*arguments, status=0):
 
 def generate(folder, package, name=None):
     name = name or f"made-{package}"
-    family = ["--family", FAMILIES[package]] if package in FAMILIES else ["--no-op"] * (package == "alone")
+    family = ["--family", FAMILIES[package]] if package in FAMILIES else OPS.get(package, [])
     new_package(name, *family, *(f"--{kind}" for kind in PACKAGES[package]), "--directory", folder)
     return folder / f"plugrad-{name}"
 
@@ -287,7 +299,7 @@ def test_in_an_environment_of_its_own(wheels, tmp_path):
     assert "made" not in fresh_environment.run(["plugrad", "plugins", "--third-party"], variables, folder)
 
 
-@pytest.mark.parametrize("package", ["op", "all", "alone", *FAMILIES])
+@pytest.mark.parametrize("package", ["op", "all", "alone", "c", *FAMILIES])
 def test_what_is_generated_passes_the_linter(package, tmp_path):
     for name in (f"made-{package}", "a" * new.LONGEST):
         folder = generate(tmp_path, package, name)
@@ -338,6 +350,8 @@ def test_one_name_in_three_spellings(tmp_path):
         (["check", "--no-op", "--command"], "plugrad itself has 'check' already"),
         (["alone", "--no-op"], "--no-op leaves nothing: say what to bring instead"),
         (["alone", "--no-op", "--op", "other"], "--no-op leaves out the op that --op describes"),
+        (["alone", "--no-op", "--c"], "--no-op leaves out the op that --c describes"),
+        (["quick", "--c", "--family", "view"], "--c brings a unary op, --family view another one"),
         (["alone", "--no-op", "--family", "view"], "--no-op leaves out the op that --family describes"),
         (["odd", "--family", "odd"], "'odd' is not one of 'unary', 'binary', 'op', 'reduction', 'view', 'composite'"),
         (["gone", "--readme"], "README.md does not exist; without --readme the package is written"),

@@ -6,12 +6,14 @@ import collections
 import importlib
 import itertools
 import math
+import sys
 import warnings
 
 import numpy
 import pytest
 
 import plugrad
+from plugrad import kernels
 from plugrad.process_state import ProcessState
 from support import distribution_builder
 
@@ -436,6 +438,19 @@ def test_a_tensor_of_any_sequence(text):
         assert type(ours) is type(theirs)
     else:
         assert (ours.tolist(), str(ours.dtype)) == (theirs.tolist(), str(theirs.dtype))
+
+
+@pytest.mark.skipif(kernels.level() is None, reason=f"no kernels in C: {kernels.why_none()}")
+def test_the_number_of_threads_of_kernels_in_c(monkeypatch):
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)  # not installed
+    before = kernels.module().get_num_threads()
+    try:
+        for number in (3, 1):
+            with pytest.warns(UserWarning, match="the BLAS of NumPy uses as many threads as before"):
+                plugrad.set_num_threads(number)
+            assert kernels.module().get_num_threads() == plugrad.get_num_threads() == number
+    finally:
+        kernels.module().set_num_threads(before)
 
 
 def test_the_number_of_threads_is_what_was_set_and_part_of_the_process():
