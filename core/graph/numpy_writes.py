@@ -9,6 +9,7 @@ fingerprints of bytes are compared, of two kinds: an *export* is taken when memo
 from __future__ import annotations
 
 import weakref
+from functools import partial
 
 import numpy
 
@@ -94,14 +95,10 @@ class _Uses:
     __slots__ = ("array", "history")
 
     def __init__(self, array):
-        self.array, self.history = weakref.KeyedRef(array, _forget, id(array)), []
+        self.array, self.history = weakref.ref(array, partial(uses.pop, id(array))), []
 
 
 uses: dict[int, _Uses] = {}  # by the id of the array
-
-
-def _forget(reference) -> None:
-    uses.pop(reference.key, None)
 
 
 def note_use(array, last: bool) -> None:

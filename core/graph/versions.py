@@ -8,6 +8,7 @@ write anywhere (`last_write`) needs no look at what it saved.
 from __future__ import annotations
 
 import weakref
+from functools import partial
 
 from plugrad.devices.device import device_of
 from plugrad.graph.modes import tick
@@ -28,15 +29,12 @@ class _Writes:
     __slots__ = ("storage", "count", "last", "before", "last_by_numpy")
 
     def __init__(self, storage):
-        self.storage = weakref.KeyedRef(storage, _forget, id(storage))
+        # What is called when the storage dies is no Python code: Ctrl-C in there would be lost.
+        self.storage = weakref.ref(storage, partial(_writes.pop, id(storage)))
         self.count = self.last = self.before = self.last_by_numpy = 0
 
 
 _writes: dict[int, _Writes] = {}  # by the id of the storage
-
-
-def _forget(reference) -> None:
-    _writes.pop(reference.key, None)
 
 
 def _entry(storage) -> _Writes:

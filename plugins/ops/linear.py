@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, collect, composite, conj, hookimpl, is_half, multilinear, op
+from plugrad.extend import Op, collect, composite, conj, hookimpl, is_half, multilinear, native, op
+
+from .matmul import product_in_c
 
 
 def _check_linear(input, weight, bias):
@@ -69,6 +71,16 @@ def linear(xp, input, weight, bias=None):
     return result if result.dtype == dtype else result.astype(dtype)
 
 
+@linear.kernel("cpu")
+@native("product_2d", otherwise=linear)
+def linear_in_c(call, xp, input, weight, bias=None):
+    if weight.ndim != 2 or input.ndim < 2:
+        return NotImplemented
+    if bias is None:
+        return product_in_c(call, xp, input, weight.T)
+    return product_in_c(call, xp, input, weight.T, bias) if bias.shape == weight.shape[:1] else NotImplemented
+
+
 def _rows(shape):
     rows = 1
     for n in shape[:-1]:
@@ -127,6 +139,7 @@ def linear_samples(make):
     yield make.args(make(3, 4), make(2, 4), make(2))
     yield make.args(make(2, 3, 4), make(5, 4))
     yield make.args(make(4), make(4))
+    yield make.args(make(2, 8, 16), make(16, 16), make(16))
 
 
 @linear.errors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, broadcast_shapes, collect, composite, conj, hookimpl, multilinear, op
+from plugrad.extend import Op, broadcast_shapes, collect, composite, conj, hookimpl, multilinear, native, op
 
 from ._checks import BOOL, dtype_word, refuse
 from .shape import sum_to_shape
@@ -87,6 +87,24 @@ def product(xp, input, other):
         raise _sizes_error(input.shape, other.shape) or error from None
 
 
+_LARGE = 1 << 12  # multiplications from which a product in C repays the way to it
+
+
+def product_in_c(call, xp, input, other, *bias):
+    """`input @ other`, and bias, for rows and a matrix; NotImplemented where that is small."""
+    shape, (inner, columns) = input.shape, other.shape
+    if shape[-1] != inner or input.size * columns < _LARGE or columns < 4 or input.size < 4 * inner:
+        return NotImplemented
+    if len(shape) > 2:
+        if not input.flags.c_contiguous:
+            return NotImplemented
+        input = input.reshape(-1, inner)
+    out = xp.empty((len(input), columns), input.dtype)
+    if call(input, other, out, *bias, False, bool(bias)) is not None:
+        return NotImplemented
+    return out if len(shape) == 2 else out.reshape(*shape[:-1], columns)
+
+
 def product_shape(a, b):
     """Shape of the product of arrays of shapes `a` and `b`."""
     wrong = not a or not b or a[-1] != b[-2:][0]
@@ -114,6 +132,12 @@ def matmul(xp, input, other):
     tensor([3., 7.])
     """
     return product(xp, input, other)
+
+
+@matmul.kernel("cpu")
+@native("product_2d", otherwise=matmul)
+def matmul_in_c(call, xp, input, other):
+    return product_in_c(call, xp, input, other) if other.ndim == 2 <= input.ndim else NotImplemented
 
 
 @matmul.meta
@@ -189,6 +213,7 @@ def matmul_samples(make):
     yield make(2, 1, 3, 4), make(5, 4, 2)
     yield make(2, 3, 4), make(4)
     yield make(4), make(2, 4, 3)
+    yield make(16, 16), make(16, 16)
 
 
 @matmul.errors
@@ -217,6 +242,12 @@ def mm(xp, input, mat2):
         check_matrix("self", input)
         check_matrix("mat2", mat2)
     return product(xp, input, mat2)
+
+
+@mm.kernel("cpu")
+@native("product_2d", otherwise=mm)
+def mm_in_c(call, xp, input, mat2):
+    return product_in_c(call, xp, input, mat2) if mat2.ndim == 2 == input.ndim else NotImplemented
 
 
 @mm.meta
@@ -249,6 +280,7 @@ def mm_vmap(F, info, in_dims, input, mat2):
 @mm.samples
 def mm_samples(make):
     yield make(3, 4), make(4, 2)
+    yield make(16, 16), make(16, 16)
 
 
 def check_batches(input, mat2) -> None:

@@ -9,7 +9,7 @@ from plugrad.kernels.loading import function, module
 
 
 def native_function(name, otherwise):
-    """Return one of plugrad's functions in C that calls `otherwise` for what it does not serve.
+    """Return a function of plugrad in C; what that does not serve `otherwise` does.
 
     It takes arrays and numbers. Where there is no extension this is `otherwise` itself.
 

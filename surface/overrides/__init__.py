@@ -95,7 +95,7 @@ class TorchDispatchMode(_StackMode):
     sum
     reshape
     broadcast_to
-    conj
+    conjugated
     mul
     """
 

@@ -7,6 +7,7 @@ that would take what is written to the other tensor, so the array is locked, and
 from __future__ import annotations
 
 import weakref
+from functools import partial
 
 import numpy
 
@@ -21,11 +22,7 @@ class _Copy:
     __slots__ = ("array", "upto")
 
     def __init__(self, array):
-        self.array, self.upto = weakref.KeyedRef(array, _forget, id(array)), tick()
-
-
-def _forget(reference) -> None:
-    copies.pop(reference.key, None)
+        self.array, self.upto = weakref.ref(array, partial(copies.pop, id(array))), tick()
 
 
 def stands_for_view(array) -> bool:
