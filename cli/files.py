@@ -8,8 +8,9 @@ import pathlib
 import typer
 
 import plugrad
-from plugrad import formats, registry
-from plugrad.cli.output import counted, say, say_json, show
+from plugrad import formats, nest, registry
+from plugrad.cli.output import counted, counting, say, say_json, show
+from plugrad.formats.durable import replacing
 
 COLUMNS = {"name": "name", "kind": "kind", "dtype": "dtype", "shape": "shape", "bytes": "bytes", "device": "device"}
 
@@ -55,17 +56,21 @@ def convert(
 ):
     """Write what a file holds in another format: `plugrad convert model.pt model.safetensors`.
 
-    Nothing in the file is run: a file with other things than data is refused.
+    Nothing in the file is run: a file with other things than data is refused, and so is one whose checksums are wrong.
     """
     form = _target_format(target, to)
     try:
-        obj = plugrad.load(source, map_location="cpu", mmap=True)
+        with formats.opened(source) as file:
+            checked = file.is_zip and file.members.has_checksums
+        obj = plugrad.load(source, map_location="cpu", mmap=True, verify=checked or None)
         if entry is not None:
             if not isinstance(obj, dict) or entry not in obj:
                 there = ", ".join(map(str, obj)) if isinstance(obj, dict) else f"a {type(obj).__name__}"
                 raise typer.BadParameter(f"{source} has no entry {entry!r}: it holds {there}")
             obj = obj[entry]
-        plugrad.save(obj, target, format=form)
+        total = sum(leaf.nbytes for leaf in nest.leaves(obj) if hasattr(leaf, "nbytes"))
+        with replacing(target) as file, counting(file, total, f"writing {target.name}") as counted_file:
+            plugrad.save(obj, counted_file, format=form)
     except (OSError, RuntimeError, TypeError, ValueError, NotImplementedError) as error:
         raise typer.BadParameter(f"{source} can't be converted: {error}") from None
     say(f"{target}: {form}, {target.stat().st_size:,} bytes")

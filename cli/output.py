@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import pathlib
@@ -164,3 +165,33 @@ def progress(results, total, quiet, text="checking"):
     from rich.progress import track
 
     yield from track(results, text, total, console=Console(stderr=True), transient=True)
+
+
+@contextlib.contextmanager
+def counting(file, total, text="writing"):
+    """Give a file with a bar of how much of `total` bytes was written to it, if stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield file
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(text, total=total)
+        yield _Counting(file, lambda size: bar.advance(task, size))
+
+
+class _Counting:
+    """A file that tells how many bytes are written; all else is the file's own."""
+
+    def __init__(self, file, tell):
+        self._file, self._tell_size = file, tell
+
+    def write(self, data):
+        size = self._file.write(data)
+        self._tell_size(size)
+        return size
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)

@@ -1,6 +1,11 @@
 """`plugrad inspect` and `plugrad convert`."""
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -58,3 +63,40 @@ def test_what_can_not_be_converted(file, tmp_path):
         assert code == 2, said
         assert text == "--entry" or text.split()[0] in said
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.pt"]
+
+
+@pytest.mark.parametrize("suffix", [".plugrad", ".pt", ".safetensors", ".npz"])
+def test_convert_shows_its_progress_on_a_terminal_only(tmp_path, suffix):
+    source, target = tmp_path / "big.plugrad", tmp_path / f"out{suffix}"
+    plugrad.save({f"w{n}": plugrad.full((1 << 18,), n) for n in range(8)}, source)
+    command = [sys.executable, "-m", "plugrad.cli", "convert", str(source), str(target)]
+    quiet = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (quiet.returncode, quiet.stderr) == (0, "") and target.name in quiet.stdout
+    whole = plugrad.load(target)
+    target.unlink()
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "TERM": "xterm"}) as shown:
+        os.close(theirs)
+        text = b""
+        with contextlib.suppress(OSError):  # the terminal's end, where nobody writes any more
+            while part := os.read(ours, 4096):
+                text += part
+        assert shown.wait(120) == 0
+    os.close(ours)
+    assert f"writing out{suffix}".encode() in text and b"MB" in text
+    again = plugrad.load(target)
+    assert all(plugrad.equal(whole[name], again[name]) for name in whole) and len(whole) == 8
+
+
+@pytest.mark.parametrize("suffix", [".plugrad", ".pt", ".npz"])
+def test_convert_refuses_what_is_damaged(tmp_path, suffix):
+    """A flipped bit of a tensor must not get a right checksum in the other file."""
+    source, target = tmp_path / f"source{suffix}", tmp_path / "target.safetensors"
+    plugrad.save({"w": plugrad.full((5000,), 2.0)}, source, format={".pt": "torch"}.get(suffix, suffix[1:]))
+    data = bytearray(source.read_bytes())
+    data[len(data) // 2] ^= 1
+    source.write_bytes(data)
+    target.write_bytes(b"what was there")
+    code, said = run("convert", source, target)
+    assert code == 2 and "checksum" in said, said
+    assert target.read_bytes() == b"what was there" and len(list(tmp_path.iterdir())) == 2
