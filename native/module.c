@@ -76,8 +76,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n) {
         } else {
             if (PyArray_CheckScalar(value) || PyArray_Check(value)) return declined(b, args, n);
             double number = PyFloat_AsDouble(value);
-            if (number == -1.0 && PyErr_Occurred()) {
-                if (!b->otherwise) return NULL;
+            if (number == -1.0 && PyErr_Occurred()) { /* no number, or too large a one: whoever computes it has the words */
                 PyErr_Clear();
                 return declined(b, args, n);
             }

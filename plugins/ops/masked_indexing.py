@@ -122,7 +122,7 @@ def masked_fill(xp, input, mask, value):
 def masked_fill_in_c(call, xp, input, mask, value):
     if value.__class__ in NUMBERS:
         return call(input, mask, True, True, value)
-    return NotImplemented if value.ndim else call(input, value, mask, True, False)
+    return NotImplemented if getattr(value, "ndim", 1) else call(input, value, mask, True, False)
 
 
 @masked_fill.vjp("input")

@@ -272,11 +272,14 @@ def where_cpu(xp, condition, input, other):
 @where.kernel("cpu")
 @native("choose", otherwise=where)
 def where_in_c(call, xp, condition, input, other):
-    if other.__class__ in NUMBERS:
-        return NotImplemented if input.__class__ in NUMBERS else call(input, condition, False, True, other)
-    if input.__class__ in NUMBERS:
+    sizes = getattr(input, "size", 0), getattr(other, "size", 0)
+    if sizes[0] and other.__class__ in NUMBERS:
+        return call(input, condition, False, True, other)
+    if sizes[1] and input.__class__ in NUMBERS:
         return call(other, condition, True, True, input)
-    if input.size >= other.size:
+    if not all(sizes):
+        return NotImplemented
+    if sizes[0] >= sizes[1]:
         return call(input, other, condition, False, False)
     return call(other, input, condition, True, False)
 
