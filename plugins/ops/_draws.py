@@ -262,6 +262,11 @@ def highest(dtype) -> int:
     return 2 ** _digits(dtype) if dtype.kind not in "iu" else int(numpy.iinfo(dtype).max)
 
 
+@cache
+def _lowest(dtype) -> int:
+    return int(numpy.iinfo(dtype).min) if dtype.kind != "b" else 0
+
+
 def _digits(dtype) -> int:
     return DIGITS.get(dtype.name) or numpy.finfo(dtype).nmant + 1
 
@@ -270,11 +275,14 @@ _C_NAMES = {
     "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int",
     "int64": "long int", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
 }  # fmt: skip
+_MODEST = 32752  # twice as much is the largest float16
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
 
 
 def check_bounds(dtype, low, high) -> None:
     """Raise RuntimeError for bounds of uniform numbers that a dtype has not, or whose distance it has not."""
+    if dtype.kind == "f" and -_MODEST <= low <= high <= _MODEST:
+        return  # all floats have these; to ask for names and limits takes longer than to draw a few
     refuse_integers("check_uniform_bounds", dtype)
     name, part = dtype.name, {"complex64": "float32", "complex128": "float64"}.get(dtype.name, dtype.name)
     most = _largest(part)
@@ -306,8 +314,7 @@ def check_range(dtype, low, high) -> None:
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     if dtype.kind in "biu":
-        least = int(numpy.iinfo(dtype).min) if dtype.kind != "b" else 0
-        most = highest(dtype)
+        least, most = _lowest(dtype), highest(dtype)
     else:
         most = _largest(dtype.name)
         least = -most
