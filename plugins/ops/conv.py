@@ -81,6 +81,11 @@ def _check_shapes(name, n, input, weight, bias, groups, transposed):
             f"{given}, weight of size {list(weight)}, expected bias to be 1-dimensional with {outputs} elements, but "
             f"got bias of size {list(bias)} instead"
         )
+    if 0 in input[-n:] and 0 not in input[:-n]:
+        raise RuntimeError(
+            f"Only zero batch or zero channel inputs are supported, but got input shape: {list(input)}: there is "
+            "nothing along a dimension that the kernel moves along"
+        )
 
 
 def _shape(part):

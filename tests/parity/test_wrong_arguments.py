@@ -230,6 +230,9 @@ NUMBERS_OF_OTHERS = {
     "a mode that is a float": lambda T, x: T.hash_tensor(x, 0, mode=0.0).long(),
     "several modes": lambda T, x: T.hash_tensor(x, 0, mode=T.tensor([0, 1])).long(),
     "the cosine of complex numbers": lambda T, x: T.cosine_similarity(x, x.to(T.complex64)),
+    "no elements for a kernel to move along": lambda T, x: T.conv1d(x[:, 0, :, :0], T.ones(5, 5, 1), padding=1),
+    "none to move along backwards": lambda T, x: T.conv_transpose2d(x[:, :, :0], T.ones(2, 3, 2, 2, dtype=x.dtype)),
+    "an empty batch": lambda T, x: T.conv_transpose2d(x[:0], T.ones(2, 3, 2, 2, dtype=x.dtype)),
     "in place by a number": lambda T, x: repr(T.nn.Hardtanh(-1, 1, 3)) + repr(T.nn.ReLU6(3)),
     "a state of numbers": lambda T, x: T.optim.SGD([T.nn.Parameter(x)], 0.1).load_state_dict([x, None]),
 }
