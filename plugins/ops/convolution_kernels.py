@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
-from plugrad.extend import Op, collect, hookimpl, is_half, op
+from plugrad.extend import Op, collect, hookimpl, is_half, native, op
 
 from ._geometry import batch_first, batch_last, grid, like_images, window_count
 
@@ -246,6 +246,24 @@ def convolve(xp, input, weight, bias, geometry):
     return _cast(like_images(xp, batch_first(result), *images, any_order=True), dtype)
 
 
+def _is_depthwise(geometry, channels, outputs):
+    """Whether each channel of images has one filter of its own, and goes in steps of one."""
+    return geometry.groups == channels == outputs and geometry.stride == (1, 1)
+
+
+@convolve.kernel("cpu")
+@native("depthwise", otherwise=convolve)
+def depthwise_in_c(call, xp, input, weight, bias, geometry):
+    if weight.shape[1] != 1 or not _is_depthwise(geometry, input.shape[1], len(weight)):
+        return NotImplemented
+    kernel, padding = weight.shape[2:], geometry.padding
+    if geometry.transposed:
+        padding = [d * (k - 1) - p for d, k, p in zip(geometry.dilation, kernel, padding)]
+    out = xp.empty((*input.shape[:2], *geometry.result_size(input.shape[2:], kernel)), input.dtype)
+    arrays = (input, weight, out) if bias is None else (input, weight, out, bias)
+    return out if call(*arrays, *padding, *geometry.dilation, geometry.transposed) is None else NotImplemented
+
+
 @convolve.meta
 def convolve_meta(input, weight, bias, geometry):
     channels = weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0]
@@ -282,6 +300,8 @@ def convolve_samples(make):
         geometry = geometry_of((2,), (1,), (1,), transposed, (0,), 1)
         yield make(2, 3, 7), make(3, 3, 3), make(3), geometry
     yield make(2, 4, 5, 4), make(2, 2, 3, 2), None, geometry_of((1, 1), (1, 0), (1, 2), False, (0, 0), 2)
+    for transposed in (False, True):
+        yield make(2, 2, 5, 4), make(2, 1, 3, 2), make(2), geometry_of((1, 1), (1, 0), (1, 2), transposed, (0, 0), 2)
 
 
 @op(at=())
@@ -308,6 +328,16 @@ def convolve_weight_grad(xp, small, large, kernel, geometry):
     return _cast(total.swapaxes(1, 2).reshape(result), dtype)
 
 
+@convolve_weight_grad.kernel("cpu")
+@native("depthwise_grad", otherwise=convolve_weight_grad)
+def depthwise_grad_in_c(call, xp, small, large, kernel, geometry):
+    if not _is_depthwise(geometry, large.shape[1], small.shape[1]):
+        return NotImplemented
+    out = xp.empty((small.shape[1], 1, *kernel), large.dtype)
+    numbers = *geometry.padding, *geometry.dilation, False
+    return out if call(large, small, out, *numbers) is None else NotImplemented
+
+
 @convolve_weight_grad.meta
 def convolve_weight_grad_meta(small, large, kernel, geometry):
     return (small.shape[1], large.shape[1] // geometry.groups, *kernel), large.dtype
@@ -326,6 +356,7 @@ def convolve_weight_grad_vjp_large(F, g, small, large_shape, kernel, geometry):
 @convolve_weight_grad.samples
 def convolve_weight_grad_samples(make):
     yield make(2, 2, 3), make(2, 3, 5), (3,), geometry_of((1,), (0,), (1,), False, (0,), 1)
+    yield make(2, 2, 3, 3), make(2, 2, 4, 5), (2, 3), geometry_of((1, 1), (0, 0), (1, 1), False, (0, 0), 2)
 
 
 @op(at=())
