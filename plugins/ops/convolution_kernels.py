@@ -251,17 +251,32 @@ def _is_depthwise(geometry, channels, outputs):
     return geometry.groups == channels == outputs and geometry.stride == (1, 1)
 
 
+def _by_steps_of_one(call, xp, input, weight, outputs, bias, geometry, turned):
+    """Convolve in C; transposed that is a plain convolution with more padding, and filters turned round."""
+    kernel, padding = weight.shape[2:], geometry.padding
+    if geometry.transposed:
+        padding = [d * (k - 1) - p for d, k, p in zip(geometry.dilation, kernel, padding)]
+    out = xp.empty((len(input), outputs, *geometry.result_size(input.shape[2:], kernel)), input.dtype)
+    arrays = (input, weight, out) if bias is None else (input, weight, out, bias)
+    return out if call(*arrays, *padding, *geometry.dilation, turned) is None else NotImplemented
+
+
+@convolve.kernel("cpu")
+@native("convolve", otherwise=convolve)
+def convolve_in_c(call, xp, input, weight, bias, geometry):
+    if geometry.groups != 1 or geometry.stride != (1, 1):
+        return NotImplemented
+    if geometry.transposed:
+        weight = xp.ascontiguousarray(weight[:, :, ::-1, ::-1].swapaxes(0, 1))
+    return _by_steps_of_one(call, xp, input, weight, len(weight), bias, geometry, False)
+
+
 @convolve.kernel("cpu")
 @native("depthwise", otherwise=convolve)
 def depthwise_in_c(call, xp, input, weight, bias, geometry):
     if weight.shape[1] != 1 or not _is_depthwise(geometry, input.shape[1], len(weight)):
         return NotImplemented
-    kernel, padding = weight.shape[2:], geometry.padding
-    if geometry.transposed:
-        padding = [d * (k - 1) - p for d, k, p in zip(geometry.dilation, kernel, padding)]
-    out = xp.empty((*input.shape[:2], *geometry.result_size(input.shape[2:], kernel)), input.dtype)
-    arrays = (input, weight, out) if bias is None else (input, weight, out, bias)
-    return out if call(*arrays, *padding, *geometry.dilation, geometry.transposed) is None else NotImplemented
+    return _by_steps_of_one(call, xp, input, weight, len(weight), bias, geometry, geometry.transposed)
 
 
 @convolve.meta
@@ -302,6 +317,7 @@ def convolve_samples(make):
     yield make(2, 4, 5, 4), make(2, 2, 3, 2), None, geometry_of((1, 1), (1, 0), (1, 2), False, (0, 0), 2)
     for transposed in (False, True):
         yield make(2, 2, 5, 4), make(2, 1, 3, 2), make(2), geometry_of((1, 1), (1, 0), (1, 2), transposed, (0, 0), 2)
+        yield make(2, 2, 5, 4), make(2, 2, 3, 2), make(2), geometry_of((1, 1), (1, 0), (1, 2), transposed, (0, 0), 1)
 
 
 @op(at=())
@@ -326,6 +342,16 @@ def convolve_weight_grad(xp, small, large, kernel, geometry):
     if total is None:
         return xp.zeros(result, dtype)
     return _cast(total.swapaxes(1, 2).reshape(result), dtype)
+
+
+@convolve_weight_grad.kernel("cpu")
+@native("convolve_grad", otherwise=convolve_weight_grad)
+def convolve_grad_in_c(call, xp, small, large, kernel, geometry):
+    if geometry.groups != 1 or geometry.stride != (1, 1):
+        return NotImplemented
+    out = xp.empty((small.shape[1], large.shape[1], *kernel), large.dtype)
+    numbers = *geometry.padding, *geometry.dilation, False
+    return out if call(large, small, out, *numbers) is None else NotImplemented
 
 
 @convolve_weight_grad.kernel("cpu")
@@ -357,6 +383,7 @@ def convolve_weight_grad_vjp_large(F, g, small, large_shape, kernel, geometry):
 def convolve_weight_grad_samples(make):
     yield make(2, 2, 3), make(2, 3, 5), (3,), geometry_of((1,), (0,), (1,), False, (0,), 1)
     yield make(2, 2, 3, 3), make(2, 2, 4, 5), (2, 3), geometry_of((1, 1), (0, 0), (1, 1), False, (0, 0), 2)
+    yield make(2, 3, 3, 3), make(2, 2, 4, 5), (2, 3), geometry_of((1, 1), (0, 0), (1, 1), False, (0, 0), 1)
 
 
 @op(at=())
