@@ -9,7 +9,7 @@ from plugrad.extend import Op, collect, composite, hookimpl, unary, view
 
 @view(itself=True, at=(), node="ConjPhysicalBackward0")
 def conjugated(xp, input):
-    """Complex conjugate of each element, in memory of its own; a real tensor is passed on as it is."""
+    """Complex conjugate of each element, in memory of its own; of real ones itself."""
     return xp.asarray(xp.conjugate(input)) if input.dtype.kind == "c" else input
 
 

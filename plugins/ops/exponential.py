@@ -28,6 +28,11 @@ def exp_in_c(call, xp, input):
     return call(input)
 
 
+@exp.writer
+def write_exp(xp, out):
+    out[...] = exp.kernel_for("cpu")(xp, out)  # which on another backend computes by the general kernel
+
+
 @exp.vjp
 def exp_vjp(F, g, y):
     return g * conj(F, y)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from plugrad.extend import Op, broadcast_shapes, collect, elementwise, hookimpl, native, op
 
 from . import _index as ix
@@ -121,7 +123,7 @@ def masked_fill(xp, input, mask, value):
 @native("choose", otherwise=masked_fill)
 def masked_fill_in_c(call, xp, input, mask, value):
     if value.__class__ in NUMBERS:
-        return call(input, mask, True, True, value)
+        return call(input, mask, True, True, value) if abs(value) < 3e38 or abs(value) == inf else NotImplemented
     return NotImplemented if getattr(value, "ndim", 1) else call(input, value, mask, True, False)
 
 

@@ -211,6 +211,9 @@ def _common_view(parts, dim, bases):
     for part in parts:
         if part._base is not first._base or part.requires_grad or (part.shape, part.stride(), part.dtype) != layout:
             return None
+    memory = first._base.untyped_storage().data_ptr()
+    if any(part.untyped_storage().data_ptr() != memory for part in parts):  # conjugates, copies that stand for views
+        return None
     offsets = [part.storage_offset() for part in parts]
     steps = {after - before for before, after in zip(offsets, offsets[1:])} or {0}
     if len(steps) > 1 or min(steps) < 0 or first.dtype is not first._base.dtype:

@@ -91,8 +91,9 @@ class LRScheduler:
 
         A state of an older `state_version` of the class is first brought to its layout by the class's `migrations`.
         """
-        own = {key: value for key, value in state_dict.items() if key != "state_version"}
-        self.__dict__.update(brought_up(type(self), own, state_dict.get("state_version", 1)))
+        own = dict(state_dict)
+        version = own.pop("state_version", 1)
+        self.__dict__.update(brought_up(type(self), own, version))
 
     def get_last_lr(self) -> list:
         """Return the rates that this schedule set last, one for each group."""

@@ -79,7 +79,7 @@ def migrated(module, state, prefix, version, errors):
 
 
 def brought_up(cls, state, version, name=""):
-    """Return a state of a layout in that of a class today, by the class's `migrations`, step by step.
+    """Return a state in the layout of its class today, by `migrations`, step by step.
 
     The layout of a class without `state_version` is 1. ValueError for layouts that are later, or from which no
     migration leads on, with what the state is called, or else the class.

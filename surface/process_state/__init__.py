@@ -146,9 +146,12 @@ def _look_at_records() -> tuple:
 
 
 def _look() -> dict:
-    """Return {module or class of plugrad: a copy of its names}."""
+    """Return {module or class of plugrad: a copy of its names}; without modules that are only being imported."""
     modules = [module for name, module in list(sys.modules.items()) if name == "plugrad" or name[:8] == "plugrad."]
     for module in (*modules, *_OTHERS):
+        if getattr(getattr(module, "__spec__", None), "_initializing", False):
+            _copies.pop(module, None)  # another thread brings names that are nobody's damage
+            continue
         if not _is_same(_copies.get(module, _NOTHING), vars(module)):
             _copy(module)
             for value in _copies[module].values() if module not in _OTHERS else ():

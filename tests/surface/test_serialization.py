@@ -315,7 +315,8 @@ def test_what_can_not_be_encoded_is_refused_with_its_place(form, tmp_path):
         def get_extra_state(self):
             return {"names": ["a", lambda: 0]}
 
-    state = torch.nn.Sequential(torch.nn.Linear(1, 1), Odd()).state_dict()
+    with pytest.warns(UserWarning, match=r"'1\._extra_state\.names\.1' is of type builtins.function"):
+        state = torch.nn.Sequential(torch.nn.Linear(1, 1), Odd()).state_dict()
     with pytest.raises((TypeError, pickle.PicklingError, AttributeError), match=r"'1\._extra_state\.names\.1'"):
         torch.save(state, tmp_path / "x.pt", format=form)
     with pytest.raises(TypeError, match="'model.file'"), open(os.devnull) as file:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import collections
 import importlib
+import importlib.machinery
 import itertools
 import math
 import sys
+import types
 import warnings
 
 import numpy
@@ -466,3 +468,14 @@ def test_the_number_of_threads_is_what_was_set_and_part_of_the_process():
         assert plugrad.get_num_threads() == 2
     finally:
         plugrad.set_num_threads(before)
+
+
+def test_a_module_that_another_thread_is_importing_is_no_damage(monkeypatch):
+    module = types.ModuleType("plugrad.half_imported")
+    module.__spec__ = importlib.machinery.ModuleSpec(module.__name__, None)
+    module.__spec__._initializing = True
+    exec(compile("def __getattr__(name):\n    return TABLE[name]\n", plugrad.nn.__file__, "exec"), vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    state = ProcessState()
+    module.TABLE, module.__spec__._initializing = {}, False
+    assert state.repair() == [] and module.TABLE == {}
