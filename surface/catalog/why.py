@@ -126,6 +126,9 @@ def _in_c(op) -> list[str]:
     """Say which kernels in C an op has, or why there are none at all."""
     if in_c.why_none() is not None:
         return [f"    no kernels in C: {in_c.why_none()}"]
+    direct = op.plan.direct or op.arity == 2 and op.plan.operator(False).direct
+    if direct and in_c.is_native(getattr(registry.backend("cpu").functions, direct, None)):
+        return [f"    plain calls are calls of the C function {direct!r} ({in_c.level()})"]
     parts = [("it", op.kernels.get("cpu")), *((f.function.__name__, f.kernels.get("cpu")) for f in op.formulas)]
     return [
         f"    {what} calls the C function {kernel.native!r} ({in_c.level()}), and computes in Python what that refuses"

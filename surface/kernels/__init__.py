@@ -4,12 +4,12 @@ The extension is optional. Without it, or with PLUGRAD_NATIVE=0 in the environme
 PLUGRAD_NATIVE=base, avx2 or avx512 asks for one level of instructions. See docs/native.md.
 """
 
-from plugrad.kernels.joining import native, native_function
+from plugrad.kernels.joining import is_native, native, native_function
 from plugrad.kernels.loading import function, level, levels, module, why_none
 from plugrad.registry.namespaces import lazy_names
 
 __all__ = [
-    "CompilationError", "function", "level", "levels", "load_inline", "load_library", "module", "native",
+    "CompilationError", "function", "is_native", "level", "levels", "load_inline", "load_library", "module", "native",
     "native_function", "why_none",
 ]  # fmt: skip
 

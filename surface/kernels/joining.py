@@ -22,6 +22,11 @@ def native_function(name, otherwise):
     return otherwise if call is None else module().joined(call, otherwise, 0)
 
 
+def is_native(function) -> bool:
+    """Whether a function is one in C that takes arrays and numbers, as `native_function` gives it."""
+    return type(getattr(function, "__self__", None)).__name__ == "PyCapsule"
+
+
 def native(name, otherwise=None, plain=False):
     """Make a kernel of a function in C and of one in Python that calls it.
 

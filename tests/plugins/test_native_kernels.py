@@ -15,6 +15,7 @@ import scipy.special
 
 import plugrad as torch
 from plugrad import kernels
+from plugrad.catalog import why
 from plugrad.extend import load_inline, native, op, register, unregister
 from plugrad.plugins.ops import _draws
 from plugrad.plugins.ops.convolution_kernels import convolve, convolve_weight_grad, geometry_of
@@ -437,3 +438,16 @@ def test_every_function_that_is_named_is_there():
     assert len(named) > 20
     missing = {name for name in named if kernels.function(name) is None}
     assert not missing
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("mul", "plain calls are calls of the C function 'multiply'"),
+        ("add", "plain calls are calls of the C function 'add'"),
+        ("softmax", "it calls the C function 'softmax'"),
+    ],
+)
+def test_which_c_function_an_op_calls_is_told(name, told):
+    assert any(told in line for line in why.explain(name, "cpu"))
+    assert not any("C function" in line for line in why.explain("sin", "cpu"))
