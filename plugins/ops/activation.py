@@ -35,6 +35,13 @@ def relu(xp, input):
 
 
 @relu.kernel("cpu")
+def relu_on_cpu(xp, input):
+    if input.dtype.kind != "f":
+        return relu.kernels["*"](xp, input)
+    return input.clip(0, math.inf)  # unlike `maximum` it has a vectorised loop for a number, and leaves -0.0 as it is
+
+
+@relu.kernel("cpu")
 @native("relu", otherwise=relu, plain=True)
 def relu_in_c(call, xp, input):
     return call(input)
