@@ -258,7 +258,7 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
         if plan.view:
             rest = "".join(f"{name}, " for name in op.parameters[1:])
             first = op.parameters[0]
-            shares = f"_y.base is {first}_ or _is_view_of(_y, {first}_, _t.backend, {op.follows})"
+            shares = f"_y.base is {first}_ or _is_view_of(_y, {first}_, _t.backend, _op, ({rest}))"
             self.add(1, f"_r._view = _mark_view({first}, _op, ({rest})) if {shares} else None")
         else:
             self.add(1, "_r._view = None")

@@ -62,6 +62,8 @@ def _shallow(tensor, data):
     copied._data, copied._view = data, None
     copied._type = tensor._type if type(tensor) is not Tensor else tensor._type.plain
     copied._edge = LEAF if tensor._edge is not None else None
+    if data is tensor._data:
+        shared_memory.inherit(copied, tensor)
     return copied
 
 

@@ -37,6 +37,8 @@ class Protocols:
     def numpy(self, *, force=False) -> numpy.ndarray:
         """Return the tensor as a NumPy array that shares its memory; with `force` detached and copied to the CPU."""
         array = self._shared(flag("force", force))
+        if views.copies and rare.follow_copy(self):
+            return rare.lent(self, force)
         if array is not self._data:
             return array
         del array  # so that it does not count among those who hold the memory

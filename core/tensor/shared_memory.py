@@ -22,13 +22,13 @@ import weakref
 
 import numpy
 
-from plugrad.graph import numpy_writes
+from plugrad.graph import numpy_writes, rare
 from plugrad.graph.modes import mode
 from plugrad.graph.versions import UNTRACKED
 from plugrad.regions import declare
 from plugrad.registry.namespaces import lazy_names
 from plugrad.tensor.layouts import lay_out
-from plugrad.tensor.views import Base, View
+from plugrad.tensor.views import Base, View, copies
 
 _later, _ = lazy_names({"__name__": __name__}, None, {"arguments.data": "warn_of_read_only"})
 
@@ -133,9 +133,10 @@ def inherit(tensor, source) -> None:
     mark = source._view
     if type(mark) is View:
         mark = mark.base._view
-    if type(mark) is Base and mark.handles is not None:
+    handles = mark.handles if type(mark) is Base else None
+    if handles is not None or copies and rare.follow_copy(source):
         tensor._view = Base(0)
-        tensor._view.handles = mark.handles
+        tensor._view.handles = handles
 
 
 def note_use(tensor, mark) -> None:

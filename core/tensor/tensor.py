@@ -77,20 +77,18 @@ class Tensor(Description, Protocols):
 
     def _refresh(self):
         """Bring the history of a view up to date with in-place writes to its base."""
-        view = self._view
-        if type(view) is not View:
-            if type(view) is Base and view.handles is not None:
-                shared_memory.note_use(self, view)
-            return
-        mark, generation = view.base._view, 0
-        if type(mark) is Base:
-            generation = mark.generation
-            if mark.handles is not None:
-                shared_memory.note_use(self, mark)
-            if mark.returns:
-                rare.follow_shape(view, mark)
+        view = mark = self._view
+        if type(view) is View:
+            mark = view.base._view
+        if type(mark) is Base and mark.handles is not None:
+            shared_memory.note_use(self, mark)
         if copies:
             rare.follow_copy(self)
+        if type(view) is not View:
+            return
+        if type(mark) is Base and mark.returns:
+            rare.follow_shape(view, mark)
+        generation = mark.generation if type(mark) is Base else 0
         if view.generation == generation:
             return
         if view.refusal() is not None:
@@ -243,7 +241,6 @@ class Tensor(Description, Protocols):
             return inference.mark(result) if inference.marked(self) else result
         result = make(self._data, ttype)
         result._source = weakref.ref(self)  # NumPy's writes through `result` are writes to this tensor
-        copies and rare.follow_copy(self)
         if self._view is not None:
             shared_memory.inherit(result, self)
         return result

@@ -85,14 +85,14 @@ class View:
         return result if self.output is None else result[self.output]
 
 
-def is_view_of(array, source, backend, follows=False) -> bool:
+def is_view_of(array, source, backend, op, rest) -> bool:
     """Return whether what a view op made of a raw array shares its memory, and is not a copy that the layout forced.
 
     That it has a base says nothing: a copying `reshape` of NumPy's returns a view of the copy.
     """
     base = array.base
     if base is None or array is source:
-        return array is source or follows and (backend.symbolic or rare.stands_for_view(array))
+        return array is source or op.follows and (backend.symbolic or rare.stands_for_view(array, source, op, rest))
     return base is source or base is source.base or backend.storage(array) is backend.storage(source)
 
 

@@ -85,6 +85,8 @@ def __dlpack__(self, *, stream=-1, max_version=None, dl_device=None, copy=None):
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if self.layout is not plugrad.strided:
         raise BufferError("Can't export tensors with layout other than torch.strided, use tensor.to_dense()")
+    if self.is_conj():
+        raise BufferError("Can't export tensors with the conjugate bit set, use tensor.resolve_conj()")
     if self.is_meta:
         raise BufferError("Cannot pack tensors on meta: they have no data")
     if stream is not None and type(stream) is not int:

@@ -1,7 +1,8 @@
 """Copies that stand for views: conjugates, which follow what is written to the tensor that they were made of.
 
-Such a copy is brought up to date when a tensor that sees it is next used. Nobody may write to it: NumPy has no array
-that would take what is written to the other tensor, so the array is locked, and the write is refused.
+Such a copy is brought up to date when a tensor that sees it is next used: a view, or what `detach()`, `.data` and so on
+made, which is marked as seeing one. Nobody may write to it: NumPy has no array that would take what is written to the
+other tensor, so the array is locked, and the write is refused.
 """
 
 from __future__ import annotations
@@ -11,26 +12,54 @@ from functools import partial
 
 import numpy
 
-from plugrad.graph import versions
+from plugrad.extend import from_raw, type_of
+from plugrad.graph import numpy_writes, versions
 from plugrad.graph.modes import tick
 from plugrad.tensor.views import copies
 
 
 class _Copy:
-    """A locked array, and up to which tick it holds what was written to the tensor that it is a copy of."""
+    """A locked array, what it was made of and by which op with which other arguments, and when it was up to date."""
 
-    __slots__ = ("array", "upto")
+    __slots__ = ("array", "source", "op", "rest", "upto")
 
-    def __init__(self, array):
+    def __init__(self, array, source, op, rest):
         self.array, self.upto = weakref.ref(array, partial(copies.pop, id(array))), tick()
+        self.source, self.op, self.rest = source, op, rest
+
+    def is_conj(self) -> bool:
+        """Whether elements are the conjugates of what the memory of other tensors holds."""
+        behind = copy_behind(self.source)
+        return behind is None or not behind.is_conj()
+
+    def follow(self, unnoticed: bool) -> None:
+        """Compute the copy again if anything may have been written since; `unnoticed` by NumPy."""
+        behind = copy_behind(self.source)
+        if behind is not None:
+            behind.follow(unnoticed)
+        if not unnoticed and not numpy_writes.any_since(self.upto):
+            return
+        locked, now = self.array(), tick()
+        fresh = self.op.compute(type_of(self.source), [self.source, *self.rest])
+        if fresh.tobytes() != locked.tobytes():
+            versions.touch(from_raw(locked))
+            locked.flags.writeable = True
+            try:
+                locked[...] = fresh
+            finally:
+                locked.flags.writeable = False
+        self.upto = now
 
 
-def stands_for_view(array) -> bool:
-    """Lock what an op with `follows=True` has computed; False where the backend's arrays can't be locked."""
+def stands_for_view(array, source, op, rest) -> bool:
+    """Lock what an op with `follows=True` has computed; False where the backend's arrays can't be locked.
+
+    `source` is the array that it was made of, `rest` are the op's other arguments.
+    """
     if type(array) is not numpy.ndarray or array.base is not None:
         return False
     array.flags.writeable = False
-    copies[id(array)] = _Copy(array)
+    copies[id(array)] = _Copy(array, source, op, rest)
     return True
 
 
@@ -46,11 +75,16 @@ def copy_behind(array):
     return copies.get(id(owner(array)))
 
 
+def behind(array):
+    """Return the array itself, or what the copy was made of that it sees."""
+    copy = copy_behind(array)
+    return array if copy is None else behind(copy.source)
+
+
 def is_conj(self) -> bool:
     """Whether this is a conjugate that follows another tensor, and can't be written."""
-    if not self.is_complex() or copy_behind(self._data) is None:
-        return False
-    return not self._is_view() or sum(getattr(step.op, "follows", False) for step in self._view.steps()) % 2 == 1
+    copy = copy_behind(self._data) if self.is_complex() else None
+    return copy is not None and copy.is_conj()
 
 
 def is_neg(self) -> bool:
@@ -58,25 +92,29 @@ def is_neg(self) -> bool:
     return False
 
 
-def follow_copy(tensor) -> None:
-    """Bring a view up to date if it sees a copy, and the base was written since that was made."""
-    copy, base = copy_behind(tensor._data), tensor._base
-    if copy is None or base is None or versions.written_since(base._data, copy.upto) is None:
-        return
-    if base._view is not None:
-        base._refresh()  # the base may see a copy, too
-    locked, current, fresh = copy.array(), base._data, None
-    for step in tensor._view.steps():
-        current = step.step_array(current, base._type.plain)
-        if getattr(step.op, "follows", False):
-            fresh = current
-    copy.upto = tick()
-    versions.touch(tensor)
-    locked.flags.writeable = True
-    try:
-        locked[...] = fresh
-    finally:
-        locked.flags.writeable = False
+def follow_copy(tensor) -> bool:
+    """Bring a tensor that sees a copy up to date with what the copy was made of; return whether it sees one."""
+    copy = copy_behind(tensor._data)
+    if copy is None:
+        return False
+    mark = getattr(tensor._base, "_view", tensor._view)
+    copy.follow(getattr(mark, "handles", None) is not None)
+    return True
+
+
+def lent(tensor, force: bool):
+    """Return what a tensor that sees a copy shows NumPy, whose array does not follow: what it holds now, read-only.
+
+    A conjugate itself is refused, except by `force`.
+    """
+    if tensor.is_conj() and not force:
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that has conjugate bit set, since the array would not follow what is written "
+            "to the tensor. Use tensor.resolve_conj().numpy() instead."
+        )
+    array = tensor._data.copy()
+    array.flags.writeable = force
+    return array
 
 
 def refuse_copy(array) -> None:

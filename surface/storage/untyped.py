@@ -12,6 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 
 import plugrad
 from plugrad import Tensor, no_grad
+from plugrad.autograd.rare import copied_views
 from plugrad.extend import from_raw
 
 _living = weakref.WeakValueDictionary()  # id of the array that owns the memory -> its storage, which keeps the array
@@ -20,7 +21,7 @@ _living = weakref.WeakValueDictionary()  # id of the array that owns the memory 
 def memory_of(tensor) -> UntypedStorage:
     """Return the storage of a tensor; always the same object for the same memory."""
     tensor.data_ptr()  # puts elements whose order was open into the one that counts
-    root = tensor._type.backend.storage(tensor._data)
+    root = tensor._type.backend.storage(copied_views.behind(tensor._data))
     known = _living.get(id(root))
     if known is None:
         known = object.__new__(UntypedStorage)

@@ -79,6 +79,8 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if isinstance(source, Tensor):
         _same(self, source.dtype, source)
         if size is None:
+            if source.is_conj():
+                raise RuntimeError("set_() of a conjugate, which has no memory of its own: write x.resolve_conj()")
             return _become(self, source)
         source = memory_of(source)
     elif source is None:

@@ -6,6 +6,7 @@ import copy
 import pickle
 import warnings
 
+import numpy
 import pytest
 
 with warnings.catch_warnings():
@@ -129,3 +130,78 @@ def test_nothing_is_kept_of_conjugates_that_are_gone():
     for _ in range(5):
         start(plugrad).conj().T.sum()
     assert len(copies) == before
+
+
+SEEN = {
+    "itself": lambda T, v: v,
+    "part": lambda T, v: v[0],
+    "detach": lambda T, v: v.detach(),
+    "data": lambda T, v: v.data,
+    "detached part": lambda T, v: v[:1].detach(),
+    "part of detached": lambda T, v: v.detach().T,
+    "detached twice": lambda T, v: v.data.detach(),
+    "again": lambda T, v: v.detach().conj().detach(),
+    "real": lambda T, v: v.data.imag,
+    "parameter": lambda T, v: T.nn.Parameter(v),
+    "subclass": lambda T, v: v.as_subclass(type("Mine", (T.Tensor,), {})),
+    "data of another": lambda T, v: given_data(T.zeros(v.shape, dtype=v.dtype), v),
+    "copy": lambda T, v: copy.copy(v),
+    "inference": lambda T, v: T.inference_mode()(lambda: v.detach())(),
+}
+WAYS = {
+    "mul_": lambda T, x: x.mul_(2j),
+    "view": lambda T, x: x.T[0].zero_(),
+    "data": lambda T, x: x.data.mul_(2j),
+    "detach": lambda T, x: x.detach().mul_(2j),
+    "numpy": lambda T, x: x.numpy().__setitem__(0, 4j),
+    "numpy that is gone": lambda T, x: x.detach().numpy().fill(4j),
+    "storage": lambda T, x: x.untyped_storage().fill_(0),
+    "foreach": lambda T, x: T._foreach_mul_([x], 2),
+    "shape": lambda T, x: x.t_().mul_(2),
+    "other data": lambda T, x: given_data(x, T.ones(3, dtype=x.dtype)),
+}
+
+
+def given_data(tensor, data):
+    tensor.data = data
+    return tensor
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("seen", SEEN)
+@pytest.mark.parametrize("source", ["own", "view", "NumPy's"])
+def test_whatever_sees_a_conjugate_follows_however_it_is_written(source, seen, way):
+    def program(T):
+        array = numpy.array([[1 + 2j, 3], [4j, 5 - 1j]])
+        x = T.from_numpy(array) if source == "NumPy's" else T.tensor(array)
+        x = x.T if source == "view" else x
+        shown = SEEN[seen](T, x.conj())
+        before = values(shown)
+        held = WAYS[way](T, x)  # noqa: F841  a handle that lives, and one that does not
+        return [before, values(shown), values(shown * 1), values(shown.sum()), shown.is_conj()]
+
+    assert close(program(plugrad), program(torch))
+
+
+def test_the_storage_of_a_conjugate_is_that_of_the_tensor():
+    for T in (torch, plugrad):
+        x = start(T)
+        assert x.conj().T.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+        assert x.conj().detach().untyped_storage().tolist() == x.untyped_storage().tolist()
+
+
+def test_numpy_gets_no_conjugate_that_would_not_follow():
+    for T in (torch, plugrad):
+        v = start(T).conj()
+        for ask in (lambda v=v: v.numpy(), lambda v=v: numpy.asarray(v.detach()), lambda v=v: v.data[0].numpy()):
+            with pytest.raises(RuntimeError, match=r"Can't call numpy\(\) on Tensor that has conjugate bit set"):
+                ask()
+        with pytest.raises(BufferError, match="conjugate bit"):
+            v.__dlpack__()
+        assert v.resolve_conj().numpy().tolist() == v.numpy(force=True).tolist() == v.tolist()
+        assert v.imag.resolve_neg().numpy().tolist() == v.imag.tolist() and v.real.numpy().tolist() == v.real.tolist()
+    array = v.numpy(force=True)
+    array[...] = 0
+    assert v.all() and not v.imag.numpy().flags.writeable
+    with pytest.raises(RuntimeError, match="conjugate"):
+        plugrad.empty(0, dtype=v.dtype).set_(v)

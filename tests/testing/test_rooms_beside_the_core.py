@@ -24,6 +24,7 @@ PRIVATE = {
     "plugrad.autograd.rare.callbacks -> plugrad.autograd.roots",
     "plugrad.autograd.rare.callbacks -> plugrad.graph.modes",
     "plugrad.autograd.rare.copied_views -> plugrad.graph.modes",
+    "plugrad.autograd.rare.copied_views -> plugrad.graph.numpy_writes",
     "plugrad.autograd.rare.copied_views -> plugrad.graph.versions",
     "plugrad.autograd.rare.copied_views -> plugrad.tensor.views",
     "plugrad.autograd.rare.factories -> plugrad.tensor.layouts",
