@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy
 
 from plugrad.devices import dtypes
-from plugrad.dispatch import functions, inplace
+from plugrad.dispatch import inplace
 from plugrad.dispatch.op import Op
 from plugrad.errors import suggestion
 from plugrad.graph import rare
@@ -201,9 +201,6 @@ class Binary(Elementwise):
                     f"{self.name}(): argument '{self.parameters[position]}' (position {position + 1}) must be Tensor, "
                     f"not {type(value).__name__}; write torch.tensor({value!r})"
                 )
-
-    def operator(self, reflected):
-        return functions.operator(self, reflected)
 
     def reflected_operator(self, values):
         dunder = _REFLECTED.get(self.name)

@@ -364,5 +364,7 @@ def operate(op, values):
             if operand is operands[i]:  # the types of tensor and array are promoted as NumPy does, as in PyTorch
                 other = operands[1 - i]
                 joint = numpy.result_type(operand, other._type.np) if other._type.np.kind != "V" else operand.dtype
+                if op.promote == "float":  # integers are divided in float64, say
+                    joint = numpy.divide.resolve_dtypes((joint, joint, None))[-1]
                 operands[i], operands[1 - i] = from_raw(operand.astype(joint)), other.to(dtypes.from_numpy(joint))
     return apply(op, tuple(operands))

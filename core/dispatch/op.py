@@ -15,6 +15,7 @@ from plugrad.dispatch.formulas import forget_ops, output_number
 from plugrad.dispatch.node import node_class
 from plugrad.dispatch.plan import CallPlan
 from plugrad.graph import rare
+from plugrad.needs import REFLECTED
 
 
 class Formula:
@@ -367,8 +368,8 @@ class Op:
 
     def operator(self, reflected: bool):
         """Return the method of Python's operator, with operands exchanged if `reflected`."""
-        function = self.function
-        return (lambda self, other: function(other, self)) if reflected else function
+        two = len(self.parameters) > 1 and (self.broadcasts or self.name in REFLECTED.values())
+        return functions.operator(self, reflected) if two else self.function
 
     def run_in_place(self, target, values, inside=False):
         """Run the op, write its result into `target`; `inside` as in `interpreter.apply`."""

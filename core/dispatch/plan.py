@@ -120,7 +120,7 @@ class CallPlan:
         if reflected:
             first, second = arguments
             arguments = [second._replace(role="lead"), first]
-        arguments[1] = arguments[1]._replace(role="operand")
+        arguments[1] = arguments[1]._replace(role="operand" if op.broadcasts else "input")
         rest = {name: op.defaults[name] for name in op.parameters[2:]}
         return self._variation(
             name=f"__{'r' if reflected else ''}{op.name}__", arguments=tuple(arguments), constants=rest, out=False,

@@ -49,6 +49,14 @@ def ints(values) -> tuple:
     return tuple(map(index, values))
 
 
+def ordered_floats(array):
+    """Return an array whose NaNs NumPy's sorting counts as largest, as it does for its own types only.
+
+    It leaves those of bfloat16 anywhere, and with them what is beside them: in float32 its values have the same order.
+    """
+    return array.astype("float32") if array.dtype.kind == "V" else array
+
+
 def number(value):
     """Return a Python number as it is, and that of a tensor or array without dimensions."""
     return value.item() if hasattr(value, "dtype") else value

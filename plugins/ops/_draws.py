@@ -302,9 +302,8 @@ def check_count(dtype, n) -> None:
     """Raise RuntimeError for more numbers of a permutation than a dtype can tell apart."""
     most = highest(dtype)
     if is_integral(dtype):
-        if n > most:
-            name = _C_NAMES.get(dtype.name, dtype.name) if dtype.name == "bool" else f"{dtype.name}_t"
-            raise RuntimeError(f"value cannot be converted to type {name} without overflow")
+        if n > most + 1:
+            raise RuntimeError(f"value cannot be converted to type {dtype.name}_t without overflow")
     elif n > most + 1:
         raise RuntimeError(f"n cannot be greater than {most + 1} for {dtype_word(dtype)} type.")
 

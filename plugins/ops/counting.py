@@ -7,7 +7,7 @@ import math
 import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, is_floating, is_integer, op
 
-from ._checks import is_number
+from ._checks import is_number, ordered_floats
 
 
 @op(vjp=None, aliases=("argwhere",), at=())
@@ -47,14 +47,13 @@ def nonzero(F, input, *, as_tuple=False, out=None):
 @op(at=(), complex=False, node=lambda input, dim: f"Unique{2 if dim is None else 'Dim'}Backward0")
 def unique_parts(xp, input, dim=None):
     """The distinct elements in rising order, where each went, and their counts."""
-    if dim is None:
-        values, inverse, counts = xp.unique(input.ravel(), return_inverse=True, return_counts=True, equal_nan=False)
-        return values, inverse.reshape(input.shape).astype("int64"), counts.astype("int64")
-    dim = axes(dim, input.ndim)
-    if input.shape[dim] == 0:
+    dim = None if dim is None else axes(dim, input.ndim)
+    if dim is not None and input.shape[dim] == 0:
         return input.copy(), xp.zeros(0, "int64"), xp.zeros(0, "int64")
-    values, inverse, counts = xp.unique(input, return_inverse=True, return_counts=True, axis=dim)
-    return values, inverse.reshape(-1).astype("int64"), counts.astype("int64")
+    asked = {"return_inverse": True, "return_counts": True, "equal_nan": False}
+    values, inverse, counts = xp.unique(ordered_floats(input), axis=dim, **asked)
+    inverse = inverse.reshape(input.shape if dim is None else -1)
+    return values.astype(input.dtype, copy=False), inverse.astype("int64"), counts.astype("int64")
 
 
 @nonzero_rows.samples

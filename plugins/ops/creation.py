@@ -231,7 +231,10 @@ def progression(start, end, step, integral, inclusive=False):
             raise ValueError("step must be nonzero after conversion to an integer dtype")
         steps, rest = divmod(end - start, step)
         return start, step, steps + (1 if inclusive or rest else 0)
-    return start, step, (math.floor((end - start) / step) + 1 if inclusive else math.ceil((end - start) / step))
+    count = (end - start) / step
+    if not count < _LONG:
+        raise RuntimeError("invalid size, possible overflow?")
+    return start, step, (math.floor(count) + 1 if inclusive else math.ceil(count))
 
 
 @factory(at=("range",), promote="float", kinds={"start": "number", "end": "number", "step": "number"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, reduction
 
-from ._checks import BOOL_OR_COMPLEX, COMPLEX, refuse, refuse_empty
+from ._checks import BOOL_OR_COMPLEX, COMPLEX, ordered_floats, refuse, refuse_empty
 from .extremes import along_samples, chosen_vjp, one_dim, overloaded, overloaded_samples, whole_vjp
 
 # ---------------------------------------------------------------- middle elements
@@ -16,7 +16,7 @@ def _middle(xp, input, dim, keepdim, skip_nan):
     one_dim("median", dim)
     refuse(BOOL_OR_COMPLEX, "median_cpu", input)
     refuse_empty("median", input, dim)
-    order = xp.argsort(input, axis=dim, kind="stable")  # NaNs come last
+    order = xp.argsort(ordered_floats(input), axis=dim, kind="stable")  # NaNs come last
     n = input.shape[dim]
     nans = (input != input).sum(axis=dim, keepdims=True)
     rank = xp.maximum((n - nans - 1) // 2, 0)
@@ -109,7 +109,7 @@ def mode(xp, input, dim=-1, keepdim=False):
     if not input.shape[dim]:
         raise IndexError(f"mode(): Expected reduction dim {dim} to have non-zero size.")
     lines = xp.moveaxis(input, dim, -1)
-    ordered, n = xp.sort(lines, axis=-1), input.shape[dim]
+    ordered, n = xp.sort(ordered_floats(lines), axis=-1).astype(input.dtype, copy=False), input.shape[dim]
     # An element that equals the one `k` places before it begins no run shorter than k + 1.
     longest, best = xp.ones(lines.shape[:-1], "int64"), ordered[..., 0]
     for k in range(1, n):

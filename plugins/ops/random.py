@@ -121,6 +121,8 @@ def randperm(xp, n, *, generator=None, dtype=None):
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     source, dtype = rng(xp, generator), xp.dtype("int64" if dtype is None else dtype)
+    if dtype.kind == "b":
+        raise NotImplementedError("\"randperm\" not implemented for 'Bool'; draw int64 and compare")
     if n > 128:
         check_count(dtype, n)
     if xp is numpy:

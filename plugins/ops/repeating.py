@@ -107,7 +107,9 @@ def roll(xp, input, shifts, dims=()):
     dims = (dims,) if isinstance(dims, int) else tuple(dims or ())
     if not dims and len(shifts) == 1:
         return xp.roll(input, shifts[0])
-    if len(shifts) != len(dims) or not shifts:
+    if not shifts:
+        raise RuntimeError("`shifts` required: give one for each of dims")
+    if len(shifts) != len(dims):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     if input.ndim == 0:
         raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")

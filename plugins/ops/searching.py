@@ -7,7 +7,7 @@ import math
 import plugrad
 from plugrad.extend import Op, collect, hookimpl, is_integer, op
 
-from ._checks import is_number
+from ._checks import is_number, ordered_floats
 
 
 @op(at=("searchsorted",), vjp=None, kinds={"input": "tensor|number"})
@@ -42,6 +42,7 @@ def _places(xp, sequence, values, side):
 
     NaN stands at an end of a sequence that was sorted. NumPy counts it as greater than all numbers.
     """
+    sequence, values = ordered_floats(sequence), ordered_floats(values)
     if not sequence.size or not bool((sequence[0] != sequence[0]) | (sequence[-1] != sequence[-1])):
         return xp.searchsorted(sequence, values, side)
     low = xp.zeros(values.shape, "int64")

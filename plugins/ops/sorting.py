@@ -5,11 +5,14 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, native, op
 
+from ._checks import ordered_floats
+
 
 def order_of(xp, input, dim, descending):
     """Indices that sort along `dim`, equal elements in their order; NaN counts as the largest."""
     if input.dtype.kind == "c":
         raise RuntimeError("Sort does not support complex dtypes; sort x.real or x.abs()")
+    input = ordered_floats(input)
     if not descending:
         return xp.argsort(input, axis=dim, kind="stable")
     backwards = [slice(None)] * input.ndim
@@ -130,7 +133,7 @@ def topk(xp, input, k, dim=-1, largest=True, sorted=True):
     last = dim == array.ndim - 1
     array = array if last else xp.moveaxis(array, dim, -1)
     if 0 < 8 * k < n and array.dtype.kind != "c":
-        part = xp.argpartition(array, n - k if largest else k - 1, axis=-1)
+        part = xp.argpartition(ordered_floats(array), n - k if largest else k - 1, axis=-1)
         part = part[..., n - k :] if largest else part[..., :k]
         part = xp.sort(part, axis=-1)  # equal elements keep their order
         picked = order_of(xp, xp.take_along_axis(array, part, -1), -1, largest)
