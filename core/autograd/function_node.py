@@ -15,7 +15,7 @@ from plugrad.dispatch.formulas import F as recorded
 from plugrad.dispatch.node import connect
 from plugrad.graph import modes, numpy_writes, rare
 from plugrad.graph.modes import LEAF, mode, no_grad, tick
-from plugrad.graph.nodes import Node, Outputs, OutputSlot
+from plugrad.graph.nodes import Node, Outputs, slot_of
 from plugrad.graph.saved import FREED, Packed, annotate, check_unchanged
 from plugrad.graph.versions import touch
 from plugrad.tensor import inference
@@ -35,10 +35,7 @@ def tensors_in(value) -> list:
 
 def is_any(tensor, tensors) -> bool:
     """Whether a tensor is the same object as one of some others."""
-    for other in tensors:
-        if tensor is other:
-            return True
-    return False
+    return any([tensor is other for other in tensors])
 
 
 class _Saved:
@@ -68,7 +65,7 @@ class FunctionNode(Node):
     __slots__ = ("attributes", "inputs", "outputs", "counts", "arguments")
 
     user: type
-    pure = False
+    pure, restores = False, True
     asks = True  # backward asks for what was saved, and is told then that it was freed
 
     def __init__(self):
@@ -155,7 +152,7 @@ class FunctionNode(Node):
         return output
 
     def _edge_of(self, number: int):
-        return self if len(self.outputs) == 1 else OutputSlot(self, number)
+        return self if len(self.outputs) == 1 else slot_of(self, number)
 
     def _not_written(self, number: int) -> str:
         """Return why an output that shares memory can't be written: its history would no longer be the Function."""

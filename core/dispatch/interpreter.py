@@ -109,10 +109,7 @@ def _overriding(values) -> bool:
                 return True
             if modes.levels and any([isinstance(item, Tensor) and item._type.rare for item in value]):
                 return True
-        elif isinstance(value, Tensor):
-            if value._type.plain is not value._type:
-                return True
-        elif hasattr(cls, "__torch_function__"):
+        elif value._type.plain is not value._type if isinstance(value, Tensor) else hasattr(cls, "__torch_function__"):
             return True
     return False
 

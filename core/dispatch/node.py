@@ -13,7 +13,7 @@ from plugrad.dispatch.formulas import PLAIN, F, conj, output_number
 from plugrad.dispatch.source import compile_function
 from plugrad.graph import rare
 from plugrad.graph.modes import tick
-from plugrad.graph.nodes import Node, OutputSlot
+from plugrad.graph.nodes import Node, slot_of
 from plugrad.graph.saved import FREED
 from plugrad.tensor.tensor import Tensor, ensure_tensor, from_raw, make
 
@@ -58,6 +58,7 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
     }
     if multiple:
         attributes["materialize"] = _materialize
+        attributes["restores"] = any(output_number(name) is not None and name not in op.index for name in saves)
     return type(name or op.node_name, (OpNode,), attributes)
 
 
@@ -134,9 +135,7 @@ def _materialize(self, g, ops=None):
     for i, (shape, ttype) in enumerate(self.outputs):
         gradient = g.grads.get(i)
         if gradient is None and ttype.is_differentiable:
-            gradient = ttype.zeros(shape)
-            if ops is F:
-                gradient = make(gradient, ttype)
+            gradient = make(ttype.zeros(shape), ttype) if ops is F else ttype.zeros(shape)
         gradients.append(gradient)
     return tuple(gradients)
 
@@ -216,7 +215,7 @@ def _with_edge(array, edge):
 
 def _connect_slot(node, value, number):
     """Return one saved output of several."""
-    return _with_edge(value, OutputSlot(node, number) if dtypes.is_differentiable(value.dtype) else None)
+    return _with_edge(value, slot_of(node, number) if dtypes.is_differentiable(value.dtype) else None)
 
 
 def _plain_tensor(value):

@@ -32,6 +32,7 @@ class Node:
     requires_grad = True  # of what it made: else there would be no node
     saves: tuple = ()  # names of the saved values
     scales = False  # whether its formulas are elementwise, and may multiply the gradient by infinity or NaN
+    restores = False  # whether one of several outputs may be among the saved values
     asks = False  # whether it asks itself for what was saved, when it needs that
     pure = True  # whether it may run twice, pass NaN on, and go without a look for NaN
     positions: tuple = ()  # for each edge, the number of the op's differentiable input it belongs to
@@ -117,6 +118,9 @@ class Node:
         return f"<{type(self).__name__} object at {id(self):#x}>"
 
 
+_slots = weakref.WeakValueDictionary()  # by the id of a node that restores outputs, and their number
+
+
 class OutputSlot(Node):
     """Stands between the tensor that is output number `index` of a multi-output op and the op's node."""
 
@@ -125,6 +129,8 @@ class OutputSlot(Node):
     def __init__(self, node: Node, index: int):
         self.edges, self.saved, self.fit, self.rare, self.seq = (node,), (), None, None, tick()
         self.index = index
+        if node.restores:
+            _slots[id(node), index] = self
 
     def name(self) -> str:
         return self.edges[0].name()
@@ -137,6 +143,11 @@ class OutputSlot(Node):
 
     def pull(self, F, g, saved, retain):
         return (Outputs({self.index: g}),)
+
+
+def slot_of(node: Node, index: int) -> OutputSlot:
+    """Return the edge of an output that a node saved: the one that the tensor has, as long as that is there."""
+    return _slots.get((id(node), index)) or OutputSlot(node, index)
 
 
 class Outputs:

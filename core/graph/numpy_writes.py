@@ -141,9 +141,8 @@ def changed_since(array, when: int) -> bool:
         if before and before[-1] not in (None, _quick_fingerprint(array)):
             return True
     if open_exports and type(array) is numpy.ndarray:
-        for export in open_exports.get(id(device_of(array).backend.storage(array)), ()):
-            if export.since > when and numpy.may_share_memory(export.array, array) and export.changed():
-                return True
+        later = [one for one in open_exports.get(id(device_of(array).backend.storage(array)), ()) if one.since > when]
+        return any([numpy.may_share_memory(one.array, array) and one.changed() for one in later])
     return False
 
 

@@ -62,14 +62,13 @@ def _shallow(tensor, data):
     copied._data, copied._view = data, None
     copied._type = tensor._type if type(tensor) is not Tensor else tensor._type.plain
     copied._edge = LEAF if tensor._edge is not None else None
-    if data is tensor._data:
-        shared_memory.inherit(copied, tensor)
     return copied
 
 
 @core_method("__copy__")
 def _copy(self):
     copied = _shallow(self, lay_out(self)._data)
+    shared_memory.inherit(copied, self)
     copied.__dict__.update(attributes_of(self))
     return copied
 

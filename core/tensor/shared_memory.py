@@ -130,10 +130,7 @@ def shared(tensor):
 
 def inherit(tensor, source) -> None:
     """Mark a new tensor that shares the memory of `source` as the latter is."""
-    mark = source._view
-    if type(mark) is View:
-        mark = mark.base._view
-    handles = mark.handles if type(mark) is Base else None
+    handles = getattr(getattr(source._base, "_view", source._view), "handles", None)
     if handles is not None or copies and rare.follow_copy(source):
         tensor._view = Base(0)
         tensor._view.handles = handles

@@ -77,9 +77,8 @@ class Tensor(Description, Protocols):
 
     def _refresh(self):
         """Bring the history of a view up to date with in-place writes to its base."""
-        view = mark = self._view
-        if type(view) is View:
-            mark = view.base._view
+        view = self._view
+        mark = view.base._view if type(view) is View else view
         if type(mark) is Base and mark.handles is not None:
             shared_memory.note_use(self, mark)
         if copies:
