@@ -51,6 +51,7 @@ class Node:
     def register_hook(self, hook: _t.Any) -> _t.Any: ...
     def register_prehook(self, hook: _t.Any) -> _t.Any: ...
     requires_grad: _b.bool
+    restores: _b.bool
     saved: _t.Any
     saves: _b.tuple[_t.Any, ...]
     scales: _b.bool
