@@ -189,6 +189,20 @@ def lost_hooks(program, found, oracle, subject, watch):
 
 
 @kind
+def edges_of_views(program, found, oracle, subject, watch):
+    """After a write that is not recorded nothing leads to a view of PyTorch's any more; here it keeps its edge.
+
+    The difference goes when the gradient of a leaf is asked for instead.
+    """
+    asked, leaf = re.search(r"autograd\.grad\(.*, \[(v\d+)\]", program[-1]), re.match(r"(v\d+) = ", program[0])
+    if not asked or not leaf or not strict(found, "modified by an inplace operation"):
+        return False
+    other = program[-1].replace(f"[{asked[1]}]", f"[{leaf[1]}]")
+    viewed = _is_view(asked[1], program[:-1], oracle) and _is_view(asked[1], program[:-1], subject)
+    return viewed and difference([*program[:-1], other], oracle, subject, watch) is None
+
+
+@kind
 def hooks_of_none(program, found, oracle, subject, watch):
     """PyTorch calls the hooks of an output without gradient, with None, if another output of the op has one."""
     if found.kind in ("log", "grad.values") and matches(r"(var|std)_mean|T\.func\.|block_diag", program):
