@@ -393,7 +393,7 @@ _n.seq = _tick()
         values = source.values_source(op)
         looks = [look for look in map(self.look, op.known_kinds) if look]
         if looks:
-            self.add(1, f"if {' or '.join(looks)}:\n    _check(_op, {values})")
+            self.add(1, f"if {' or '.join(looks)}:\n    {values} = _check(_op, {values})")
         result = f"_r = {call}" if self.plan.out else f"return {call}"
         self.add(1, f"try:\n    {result}\nexcept Exception as _error:")
         self.add(2, f"_wrong = _op.wrong({values}, _error)\nif _wrong is None:\n    raise\nraise _wrong from None")
@@ -412,7 +412,8 @@ _n.seq = _tick()
         if not kind.plain and name not in self.op.kinds or name == "p":
             return ""  # a probability is compared, which refuses what is no number
         given = f"{name} is not _d_{name} and " if default else ""
-        return f"{given}_type({name}) not in _types_{name}"  # an op may be called `type`
+        far = f" or _type({name}) is _int and not -_FAR <= {name} < _FAR" if {float, int} <= kind.types else ""
+        return f"{given}(_type({name}) not in _types_{name}{far})"  # an op may be called `type`
 
     def write(self) -> str:
         """Return the source of an in-place form: without a temporary where nothing is recorded."""

@@ -15,6 +15,7 @@ import functools
 from functools import partial
 
 from plugrad import nest
+from plugrad.dispatch import arguments as kinds
 from plugrad.dispatch.formulas import of_composites
 from plugrad.graph import modes, rare
 from plugrad.graph.modes import mode, region
@@ -98,9 +99,7 @@ def composite(op, values, out=None):
     args, kwargs = arguments(op, values, out)
 
     def run(values):
-        error = op.wrong(values)
-        if error is not None:
-            raise error
+        values = kinds.right(op, values)
         F, keywords = of_composites[op.scope], dict(zip(op.keyword_only, values[count:]))
         result = op.kernels["*"](F, *values[:count], **keywords)
         return result if out is None else write_out(op, result, out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 
 from plugrad.devices import dtypes
-from plugrad.dispatch import interception, interpreter, source
+from plugrad.dispatch import arguments, interception, interpreter, source
 from plugrad.dispatch.formulas import PLAIN
 from plugrad.graph import modes, rare
 from plugrad.graph.modes import LEAF, mode, tick
@@ -56,11 +56,11 @@ class _BoolTypes(dict):
 
 PLAIN_OR_SEQUENCE = PLAIN | {tuple, list}
 _GLOBALS = {
-    "General": General, "LEAF": LEAF, "INTS": {int}, "SIZES": {tuple, list, Size},
+    "FAR": 1 << 63, "General": General, "LEAF": LEAF, "INTS": {int}, "int": int, "SIZES": {tuple, list, Size},
     "PLAIN": PLAIN, "PLAIN_OR_SEQUENCE": PLAIN_OR_SEQUENCE,
     "Tensor": Tensor, "apply": interpreter.apply, "axes": axes, "bool_type": _BoolTypes(),
-    "check": interpreter.check, "composite": interception.composite, "failed": interpreter.failed,
-    "finish_many": interpreter.finish_many,
+    "check": lambda *call: arguments.right(*call), "composite": interception.composite,
+    "failed": interpreter.failed, "finish_many": interpreter.finish_many,
     "is_view_of": is_view_of, "mark_view": mark_view, "mode": mode, "modes": modes, "named": interpreter.named,
     "narrow": narrow, "new": object.__new__, "older_form": lambda *call: rare.older_form(*call),
     "open_type": open_type, "operate": interpreter.operate, "plain": plain,

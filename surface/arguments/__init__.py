@@ -9,7 +9,9 @@ from plugrad.arguments.conventions import NAMES, declaration
 from plugrad.arguments.foreign import translated
 from plugrad.arguments.kinds import is_int, is_tensor, kind, overflows
 
-__all__ = ["NAMES", "checked", "declaration", "is_int", "kinds_of", "wrong"]
+__all__ = ["NAMES", "checked", "declaration", "is_int", "kinds_of", "right", "wrong"]
+
+_LIMIT = 1 << 63  # of ints of 64 bits
 
 
 def checked(**declarations):
@@ -67,6 +69,8 @@ def wrong(op, values, error=None):
         if "Number" in wanted.words and wanted.plain and _imaginary(value) and _stays_real(op, values):
             said = f"{_place(op, position, name)} is complex, and the tensors are real"
             return RuntimeError(f"value cannot be converted to type double without overflow: {said}")
+        if isinstance(value, int) and not -_LIMIT <= value < 2 * _LIMIT and "Number" in wanted.words:
+            return OverflowError(f"int too big to convert: {_place(op, position, name)}; write a float")
         if "int" in wanted.words and overflows(value):
             return ValueError(f"Overflow when unpacking long long: {_place(op, position, name)} has more than 64 bits")
         if "ints" in wanted.words and isinstance(value, (tuple, list)) and any(map(overflows, value)):
@@ -75,6 +79,19 @@ def wrong(op, values, error=None):
     if told is not None:
         told.__cause__ = error  # shown below it, and what tells it from a refusal
     return told
+
+
+def right(op, values) -> tuple:
+    """Return arguments, with floats in the place of ints of more than 64 bits that stand for floats.
+
+    Raises PyTorch's error for the first argument that is of a wrong kind.
+    """
+    error = wrong(op, values)
+    if error is not None:
+        raise error
+    far = [op.index[name] for name, kind in op.known_kinds.items() if kind.words == "float"]
+    far = [position for position in far if overflows(values[position])]
+    return tuple([float(value) if i in far else value for i, value in enumerate(values)]) if far else tuple(values)
 
 
 def _imaginary(value) -> bool:
