@@ -140,8 +140,8 @@ def fitted(dtype, value, infinite=False):
             refused = abs(value) > _LARGEST_OF_EIGHT_BITS[name] and not (infinite and name == "float8_e5m2")
             if name == "float8_e8m0fnu":
                 refused, value = refused or value < 0, value or 2.0**-127
-        elif not infinite and _LEAST_LARGEST < abs(value) < math.inf:
-            refused = refused or _LARGEST.get(str(dtype), math.inf) < abs(value)
+        elif _LEAST_LARGEST < abs(value) < math.inf and _LARGEST.get(str(dtype), math.inf) < abs(value):
+            refused, value = refused or not infinite, math.copysign(math.inf, value)
     if refused:
         if isinstance(given, int) and not -(1 << 63) <= given < 1 << 64:
             raise OverflowError(f"int too big to convert: it has more than 64 bits, and the elements are {dtype}")

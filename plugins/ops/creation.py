@@ -143,7 +143,8 @@ def scalar_tensor(xp, s, *, dtype):
     >>> torch.scalar_tensor(3)
     tensor(3.)
     """
-    return xp.full((), s, dtype)
+    dtype = xp.dtype(dtype)
+    return xp.full((), fitted(dtype, number("scalar_tensor", s), dtype.itemsize == 2), dtype)
 
 
 @scalar_tensor.samples
@@ -206,7 +207,10 @@ def arange(xp, start=None, end=None, step=1, *, dtype=None):
     dtype = xp.dtype(dtype)
     if dtype.kind == "b":
         raise NotImplementedError("\"arange_cpu\" not implemented for 'Bool'; use dtype=torch.int64 and .bool()")
-    return ramp(xp, *progression(start, end, step, is_integer(dtype)), dtype)
+    first, apart, count = progression(start, end, step, is_integer(dtype))
+    if is_integer(dtype) and dtype != "int64":  # as many as there would be floats
+        count = math.ceil((end - start) / step)
+    return ramp(xp, first, apart, count, dtype)
 
 
 @arange.samples
@@ -270,7 +274,7 @@ def ends(xp, name, start, end, steps, dtype):
             f"torch.{name}(): inferred dtype complex can't be safely cast to passed dtype {xp.dtype(dtype).name}; pass "
             "a complex dtype"
         )
-    return tuple(map(int, both)) if dtype is not None and is_integer(dtype) else both
+    return tuple([int(fitted(xp.dtype(dtype), v)) for v in both]) if dtype is not None and is_integer(dtype) else both
 
 
 def spaced(xp, start, end, steps):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 
 import numpy
@@ -28,7 +29,7 @@ def array_of(data, dtype=None):
     if hasattr(data, "__array__") and not isinstance(data, (int, float, complex)):
         return numpy.array(data)
     kinds: set = set()
-    plain = _plain(data, kinds, ())
+    plain = _plain(data, kinds, (), _number_for(dtype))
     try:
         array = numpy.array(plain)
     except (OverflowError, ValueError):
@@ -93,8 +94,20 @@ def _storage(data, dtype):
     return data._tensor()._data.copy()
 
 
-def _plain(item, kinds, above):
-    """Nested lists of numbers; the types of the numbers, or dtypes, are put into `kinds`."""
+def _number_for(dtype):
+    """Return the function that makes elements of a dtype of what only says how: Decimals, Fractions and the like."""
+    if dtype is None:
+        return None
+    if dtype.is_complex:
+        return complex
+    return float if dtype.is_floating_point else operator.index
+
+
+def _plain(item, kinds, above, number=None):
+    """Nested lists of numbers; the types of the numbers, or dtypes, are put into `kinds`.
+
+    What is none becomes one by `number`, where it can.
+    """
     if isinstance(item, Tensor):
         kinds.add(item.dtype)
         if item.numel() != 1:
@@ -111,10 +124,17 @@ def _plain(item, kinds, above):
     if any(item is outer for outer in above):
         raise TypeError("new(): self-referential lists are incompatible")
     if not _is_sequence(item):
-        return item
+        return number(item) if number is not None and _says(item, number) else item
     if len(above) == 128:  # PyTorch's limit
         raise ValueError(f"too many dimensions '{type(item).__name__}': the data is nested too deeply")
-    return [_plain(part, kinds, (*above, item)) for part in _parts(item)]
+    return [_plain(part, kinds, (*above, item), number) for part in _parts(item)]
+
+
+def _says(item, number) -> bool:
+    """Whether an object says which number it is, to the function that asks."""
+    ways = {complex: ("__complex__", "__float__", "__index__"), float: ("__float__", "__index__")}
+    named = ways.get(number, ("__index__",))
+    return not isinstance(item, (str, bytes, numpy.generic)) and any(hasattr(type(item), way) for way in named)
 
 
 def _is_sequence(item) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy
 import pytest
@@ -24,7 +26,38 @@ T.tensor(2**63, dtype=T.complex64) | T.tensor(1 << 64, dtype=T.float32) | T.ones
 T.tensor(np.array([300]), dtype=T.uint8) | T.tensor(np.int64(300), dtype=T.uint8) | T.as_tensor([300], dtype=T.uint8)
 T.tensor([np.float64(300.0)], dtype=T.uint8) | T.tensor([T.tensor(300)], dtype=T.uint8) | T.ByteTensor([300])
 T.tensor(T.tensor(300), dtype=T.uint8) | T.asarray([300], dtype=T.uint8) | T.scalar_tensor(300, dtype=T.uint8)
+T.scalar_tensor(1j) | T.scalar_tensor(1j, dtype=T.int64) | T.scalar_tensor(float('inf'), dtype=T.int64)
+T.scalar_tensor(float('nan'), dtype=T.uint8) | T.scalar_tensor(-1, dtype=T.uint8) | T.scalar_tensor(1e39)
+T.scalar_tensor(70000.0, dtype=T.float16) | T.full((2,), -70000.0, dtype=T.float16)
+T.full((), 1e39) | T.scalar_tensor(1e39, dtype=T.complex64) | T.linspace(0, -1, 3, dtype=T.uint8)
+T.linspace(0, float('inf'), 3, dtype=T.int32) | T.linspace(float('nan'), 1, 3, dtype=T.uint8)
+T.arange(0, 1.7, dtype=T.int32) | T.arange(0, 1.7, dtype=T.int64) | T.arange(-1.5, 4, 1.5, dtype=T.int16)
+T.arange(0.5, -2.2, -1.5, dtype=T.int8) | T.arange(3, 0.9, -1, dtype=T.uint8)
+T.tensor(Decimal('1.5'), dtype=T.float64) | T.tensor([[Decimal('1.5'), 2]], dtype=T.float32) | T.tensor(Decimal(1))
+T.as_tensor([Fraction(1, 4)], dtype=T.bfloat16) | T.asarray([Fraction(1, 4)], dtype=T.complex64)
+T.ones(1).new_tensor([Decimal('1e400')]) | T.ones(1, dtype=T.float64).new_tensor(Decimal('NaN'))
+T.Tensor([Decimal('1.5')]) | T.FloatTensor([Fraction(3, 2)]) | T.LongTensor([Fraction(3, 2)])
+T.tensor([Fraction(1, 4)]) | T.tensor(Says(), dtype=T.int8)
+T.tensor([Says(), 1], dtype=T.float32) | T.tensor([Says()], dtype=T.bool) | T.tensor(Says(), dtype=T.complex64)
+T.tensor(Decimal(2), dtype=T.int64) | T.tensor(Fraction(2), dtype=T.bool) | T.tensor([np.str_('1')], dtype=T.float32)
+T.tensor(Complex(), dtype=T.complex64) | T.tensor(Complex(), dtype=T.float32) | T.tensor(Says())
 """
+
+
+class Says:
+    """A number that only says which integer it is."""
+
+    def __index__(self):
+        return 3
+
+
+class Complex:
+    """A number that only says which complex one it is."""
+
+    def __complex__(self):
+        return 1 + 2j
+
+
 OPERANDS = """
 b < 128 | b == 257 | b > -(2**33) + 5 | b.byte() > -1 | b.byte() >= 1 << 62 | b.long() > 2**63 | b + 300 | b * 257
 b.clamp(min=300) | b.clamp_(max=-300) | b.clamp_min(300) | b.clamp_max(300) | b.byte().clamp(min=-1)
@@ -121,6 +154,7 @@ def outcome(text, library):
     names = {"T": library, "F": library.nn.functional, "np": numpy, "x": x, "b": x.to(library.int8), "o": out}
     s, v = ([1.0, 3.0, numpy.nan, numpy.nan], [2.0, numpy.nan, 0.0, 4.0])
     names |= {"h": x.half(), "s": library.tensor(s), "v": library.tensor(v)}
+    names |= {one.__name__: one for one in (Decimal, Fraction, Says, Complex)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
