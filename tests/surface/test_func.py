@@ -128,8 +128,26 @@ def test_a_loop_says_once_that_it_is_one(monkeypatch):
         vmap(lambda a: a.sin())(torch.ones(batching.MANY, 2))
 
 
-def test_slices_may_branch_on_values():
-    assert vmap(lambda a: a if a.sum() > 2 else -a)(torch.tensor([[1.0], [3.0]])).tolist() == [[-1.0], [3.0]]
+BRANCHING = {
+    "if": lambda a: a if a.sum() > 2 else -a,
+    "item": lambda a: a * a[0].item(),
+    "tolist": lambda a: a + sum(a.tolist()),
+    "numpy": lambda a: a * torch.from_numpy(a.numpy().copy()),
+    "int": lambda a: a ** int(a[1]),
+    "equal": lambda a: a if torch.equal(a, a.sort().values) else a.flip(0),
+    "mask": lambda a: a[a > a.mean()],
+    "while": lambda a: a * len(range(int(a.max()))),
+}
+
+
+@pytest.mark.parametrize("name", BRANCHING)
+def test_slices_may_branch_on_values(name):
+    function, rows = BRANCHING[name], torch.tensor([[1.0, -2.0], [0.5, 3.0], [4.0, 2.0]])
+    for batch in (rows, rows.flip(0), rows[:1]):
+        assert vmap(function)(batch).tolist() == [function(row).tolist() for row in batch]
+    for dim in (0, 1):
+        nested = vmap(vmap(function, in_dims=0), in_dims=dim)(torch.stack([rows, 2 * rows], dim))
+        assert nested.tolist() == [[function(row).tolist() for row in part] for part in (rows, 2 * rows)]
 
 
 def test_gradients_flow_through_both_paths():
