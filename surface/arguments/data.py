@@ -110,6 +110,9 @@ def _plain(item, kinds, above, number=None):
     """
     if isinstance(item, Tensor):
         kinds.add(item.dtype)
+        if number is operator.index or number is None and dtypes.is_integral(item.dtype.numpy):
+            whole = operator.index(item)
+            return bool(whole) if item.dtype is dtypes.bool else whole
         if item.numel() != 1:
             raise ValueError(
                 "only one element tensors can be converted to Python scalars; write torch.stack([...]) to join tensors"

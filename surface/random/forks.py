@@ -31,8 +31,7 @@ class fork_rng(ModeContext):
         return object.__new__(cls)
 
     def __init__(self, devices=None, enabled=True, device_type=None):
-        self._devices = None if devices is None else [getattr(device, "index", device) or 0 for device in devices]
-        self._enabled, self._type = enabled, device_type
+        self._devices, self._enabled, self._type = devices, enabled, device_type  # looked at when the block begins
 
     def clone(self):
         """Return a fresh context of the same kind."""
@@ -42,8 +41,11 @@ class fork_rng(ModeContext):
         return {}
 
     def __enter__(self):
+        forks = self._enabled and self._type != "meta"
+        if forks and self._devices is not None:
+            self._devices = [getattr(device, "index", device) or 0 for device in self._devices]
         super().__enter__()
-        if self._enabled and self._type != "meta":
+        if forks:
             _Fork(mode.thread.stack[-1].ended, self._is_forked)
 
     def _is_forked(self, device) -> bool:

@@ -198,3 +198,15 @@ def test_the_default_generator_is_an_object(torch):
     assert own.clone_state().get_state().tolist() == state.tolist()
     assert plugrad.rand(2, generator=own).tolist() == expected
     assert plugrad.rand(2).tolist() == expected
+
+
+@pytest.mark.parametrize("devices", [0.0, 10**30, len])
+def test_devices_of_fork_rng_are_looked_at_when_the_block_begins(devices):
+    block = plugrad.random.fork_rng(devices)
+    before = plugrad.get_rng_state()
+    with pytest.raises(TypeError):
+        block.__enter__()
+    assert plugrad.equal(plugrad.get_rng_state(), before) and not plugrad.is_inference_mode_enabled()
+    with plugrad.random.fork_rng([]):
+        plugrad.rand(2)
+    assert plugrad.equal(plugrad.get_rng_state(), before)

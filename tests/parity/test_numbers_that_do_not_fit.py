@@ -39,6 +39,9 @@ T.ones(1).new_tensor([Decimal('1e400')]) | T.ones(1, dtype=T.float64).new_tensor
 T.Tensor([Decimal('1.5')]) | T.FloatTensor([Fraction(3, 2)]) | T.LongTensor([Fraction(3, 2)])
 T.tensor([Fraction(1, 4)]) | T.tensor(Says(), dtype=T.int8)
 T.tensor([Says(), 1], dtype=T.float32) | T.tensor([Says()], dtype=T.bool) | T.tensor(Says(), dtype=T.complex64)
+T.LongTensor([T.tensor(1.5)]) | T.tensor([[T.tensor([1.0]), 3]], dtype=T.uint8) | T.ones(1).int().new_tensor([x])
+T.tensor([T.tensor(0.5)], dtype=T.bool) | T.tensor([i]) | T.tensor([T.tensor(True), T.tensor(3)]) | T.LongTensor([x, 3])
+T.tensor([T.tensor(True)]) | T.tensor([T.tensor(2, dtype=T.int8)], dtype=T.float32) | T.tensor([i > 0, 1])
 T.tensor(Decimal(2), dtype=T.int64) | T.tensor(Fraction(2), dtype=T.bool) | T.tensor([np.str_('1')], dtype=T.float32)
 T.tensor(Complex(), dtype=T.complex64) | T.tensor(Complex(), dtype=T.float32) | T.tensor(Says())
 """
