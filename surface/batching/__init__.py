@@ -150,6 +150,13 @@ class _Round:
     def update(self, g, arrays):
         if self.kernel is None or self.updated(self.kernel, g, arrays) is NotImplemented:
             self.updated(self.optimizer.update, g, arrays)
+            self.keep(arrays)
+
+    def keep(self, arrays):
+        """Take over state that an update bound to new arrays, instead of writing into those that it was given."""
+        for name, array in zip(self.names, arrays[1:]):
+            if self.state[name] is not array:
+                array[...] = self.state[name]
 
     def updated(self, function, g, arrays):
         xp, options, state = self.xp, self.options, self.state
@@ -166,6 +173,7 @@ class _Round:
         g = g.coalesced()
         self.state.update(zip(self.names, arrays[1:], strict=True))
         self.optimizer.update_rows(p._type.xp, arrays[0], tuple(g.indices), sign * g.values, self.state, self.options)
+        self.keep(arrays)
 
     def flat(self, g, arrays):
         """Update flat arrays, on NumPy block by block."""
@@ -252,6 +260,12 @@ class _Run(_Round):
         for update, size, unit in self.units:
             update(unit)
             self.done += size
+        moved = [name for name, value in zip(self.scalars, values) if self.state[name] is not value]
+        if moved:
+            raise RuntimeError(
+                f"{type(self.optimizer).__name__}.update() assigned state[{moved[0]!r}], which several parameters "
+                "share: what moves scalars on is advance(state, group)"
+            )
         for index, value in enumerate(values):
             for row in self.counters:
                 row[index].fill(value)

@@ -68,7 +68,11 @@ def _update(optimizer, p, options, slots):
                 own[name].fill_(state[name])
     target = _Array.of(p)
     gradient = _Array.of(-p.grad if options.get("maximize") else p.grad)
-    type(optimizer).update(_Recorded(optimizer), _Functions(), target, gradient, state | arrays, options)
+    given = state | arrays
+    type(optimizer).update(_Recorded(optimizer), _Functions(), target, gradient, given, options)
+    for name, array in arrays.items():
+        if given[name] is not array:  # bound anew, instead of written into
+            array[...] = given[name]
     for array, tensor in ((target, p), *[(array, own[name]) for name, array in arrays.items()]):
         array.write(tensor)
 
