@@ -76,8 +76,9 @@ def test_results_kept_from_earlier_calls(tmp_path, kept, told):
 
 
 def test_what_couples_parameters_or_follows_a_measure_says_so_and_passes(install):
-    install("plugrad-declared", {"optimizers": [seeded_proofs.Coupled, seeded_proofs.Stepping],
-                                 "schedulers": [seeded_proofs.Patient, seeded_proofs.Halving]})  # fmt: skip
+    schedules = [seeded_proofs.Patient, seeded_proofs.Doubting, seeded_proofs.Halving]
+    optimizers = [seeded_proofs.Coupled, seeded_proofs.Stepping]
+    install("plugrad-declared", {"optimizers": optimizers, "schedulers": schedules})
     checks = checks_of("plugrad-declared")
     assert [case.run() for case in checks].count(None) > 40
     assert not [case for case in checks if case.subject == "optim.Coupled" and case.name == "parameter groups"]

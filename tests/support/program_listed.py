@@ -87,7 +87,8 @@ def layouts(program, found, oracle, subject, watch):
         copied = [re.sub(r"\.contiguous\(", ".clone(", statement) for statement in program]
         return difference(copied, oracle, subject, watch) is None
     if matches(r"linalg\.", program):
-        copied = [re.sub(r"(\.(flatten|ravel|reshape)\([^()]*\))", r"\1.clone()", statement) for statement in program]
+        maybe_views = r"(\.(flatten|ravel|reshape|contiguous)\([^()]*\))"
+        copied = [re.sub(maybe_views, r"\1.clone()", statement) for statement in program]
         if copied != program and difference(copied, oracle, subject, watch) is None:
             return True
     if not matches(r"\.as_strided\(", program):

@@ -181,6 +181,31 @@ class Patient(Halving):
         return [group["lr"] * (0.5 if worse else 1) for group in self.optimizer.param_groups]
 
 
+class Doubting(Halving):
+    """Half the first rate for each time that a measure was worse than all before.
+
+    Args:
+        optimizer: whose rates these are.
+        last_epoch: where to go on.
+    """
+
+    metric = staticmethod(lambda epoch: 1.0 / (1 + epoch) if epoch < 4 else 2.0)
+
+    def __init__(self, optimizer, last_epoch=-1):
+        self.best, self.factor = float("inf"), 1.0
+        super().__init__(optimizer, last_epoch)
+
+    def step(self, measure=None):
+        """Go on by an epoch, which gave this measure; the first time there is none."""
+        if measure is not None:
+            self.factor *= 0.5 if measure > self.best else 1
+            self.best = min(self.best, measure)
+        super().step()
+
+    def get_lr(self):
+        return [base * self.factor for base in self.base_lrs]
+
+
 # ---------------------------------------------------------------------------------------------------- layers
 
 
