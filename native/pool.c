@@ -3,11 +3,12 @@
    Work comes as a fixed number of parts, so results do not depend on the number of threads. The caller takes part after
    part itself; a helper that is awake takes parts as well. A helper that finds no work spins for a few microseconds and
    then sleeps. On a machine that is busy with something else the caller so does all of the work alone, and is as fast
-   as without helpers. A second caller at the same time, from another thread of Python, works alone, too.
+   as without helpers: one that the system woke on the caller's own processor could only be in the way, and sleeps on.
+   A second caller at the same time, from another thread of Python, works alone, too.
 
    A child process has no helpers after fork(): it starts its own at the first use. */
 #ifdef __linux__
-#define _GNU_SOURCE /* sched_getaffinity */
+#define _GNU_SOURCE /* sched_getaffinity, sched_getcpu */
 #endif
 #include "pool.h"
 
@@ -24,6 +25,7 @@ static struct {
     _Alignas(64) _Atomic int64_t next;  /* the next part of it */
     _Alignas(64) _Atomic int users;     /* helpers that may be at work on it */
     _Alignas(64) _Atomic int sleeping;
+    _Atomic int processor; /* on which the caller runs */
     uint64_t last;
     pg_task task;
     void *context;
@@ -39,9 +41,16 @@ static void take_parts(void) {
     while ((part = atomic_fetch_add(&pool.next, 1)) < pool.parts) pool.task(pool.context, part);
 }
 
+static int processor(void); /* the number of the one that runs this, or -1 */
+
+static int is_crowded(void) {
+    int here = processor();
+    return here >= 0 && here == atomic_load(&pool.processor);
+}
+
 static uint64_t next_job(uint64_t seen) {
     uint64_t job;
-    for (long i = 0; (job = atomic_load(&pool.open)) == 0 || job == seen; i++) {
+    for (long i = is_crowded() ? SPINS : 0; (job = atomic_load(&pool.open)) == 0 || job == seen; i++) {
         if (i < SPINS) {
             PG_PAUSE();
             continue;
@@ -61,7 +70,7 @@ static void helper(intptr_t number) {
         uint64_t job = next_job(seen);
         atomic_fetch_add(&pool.users, 1); /* before it asks again: whoever closes the job then waits for this one */
         if (atomic_load(&pool.open) == job) {
-            if (number < atomic_load(&pool.threads)) take_parts();
+            if (number < atomic_load(&pool.threads) && !is_crowded()) take_parts();
             seen = job;
         }
         atomic_fetch_sub(&pool.users, 1);
@@ -78,6 +87,8 @@ static int start(intptr_t number) {
 }
 
 static void watch_forks(void) {}
+
+static int processor(void) { return (int)GetCurrentProcessorNumber(); }
 
 static int processors(void) {
     SYSTEM_INFO info;
@@ -108,6 +119,12 @@ static void watch_forks(void) {
     static int watched;
     if (!watched) watched = !pthread_atfork(NULL, NULL, in_child);
 }
+
+#ifdef __linux__
+static int processor(void) { return sched_getcpu(); }
+#else
+static int processor(void) { return -1; } /* the system does not tell */
+#endif
 
 static int processors(void) {
 #ifdef __linux__
@@ -146,6 +163,7 @@ void pg_parallel(int64_t parts, pg_task task, void *context) {
     }
     pool.task = task, pool.context = context, pool.parts = parts;
     atomic_store(&pool.next, 0);
+    atomic_store(&pool.processor, processor());
     atomic_store(&pool.open, ++pool.last);
     if (atomic_load(&pool.sleeping)) {
         pg_acquire(&pool.lock);

@@ -17,13 +17,13 @@ class Axis:
     `covers` when in addition none is in none.
     """
 
-    __slots__ = ("size", "low", "high", "taps", "counts", "spans", "disjoint", "covers")
+    __slots__ = ("size", "low", "high", "taps", "counts", "spans", "disjoint", "covers", "steps")
 
     @classmethod
     def sliding(cls, length, kernel, stride, padding, dilation, size):
         self = cls()
         last = (size - 1) * stride
-        self.size, self.low = size, padding
+        self.size, self.low, self.steps = size, padding, (kernel, stride, padding, dilation)
         self.high = max(last + dilation * (kernel - 1) + 1 - length - padding, 0)
         self.taps = [slice(k * dilation, k * dilation + last + 1, stride) for k in range(kernel)]
         starts = [i * stride - padding for i in range(size)]
@@ -40,7 +40,7 @@ class Axis:
             return cls.sliding(length, length // size, length // size, 0, 1, size)
         self = cls()
         bounds = [(i * length // size, -(-(i + 1) * length // size)) for i in range(size)]
-        self.size, self.low, self.high = size, 0, 1
+        self.size, self.low, self.high, self.steps = size, 0, 1, None
         self.counts = self.spans = [b - a for a, b in bounds]
         # A shorter window is filled up with the element of padding behind the end.
         self.taps = [[a + k if a + k < b else length for a, b in bounds] for k in range(max(self.counts, default=1))]
@@ -145,6 +145,16 @@ def _adaptive_axes(function, n, shape, output_size):
             f"them, but input has sizes {list(shape)}"
         )
     return tuple(map(Axis.adaptive, shape[-n:], size))
+
+
+def as_images(axes, *arrays):
+    """Return the arrays as (M, H, W) and the geometry as kernels in C take it; None for what they do not serve."""
+    steps = [axis.steps for axis in axes]
+    if len(axes) > 2 or None in steps or not all([array.flags.c_contiguous for array in arrays]):
+        return None
+    (kh, sh, top, dh), (kw, sw, left, dw) = steps if len(axes) == 2 else ((1, 1, 0, 1), steps[0])
+    images = [array.reshape(-1, *array.shape[-2:] if len(axes) == 2 else (1, array.shape[-1])) for array in arrays]
+    return images, (kh, kw, sh, sw, top, left, dh, dw)
 
 
 def check_gradient(axes, shape):

@@ -8,10 +8,10 @@ the geometry as one `Axis` per pooled dimension.
 
 from __future__ import annotations
 
-from plugrad.extend import Op, collect, composite, hookimpl, is_half, is_integer, op
+from plugrad.extend import Op, collect, composite, hookimpl, is_half, is_integer, native, op
 
 from ._geometry import like_images
-from ._pooling_axes import adaptive_axes, check_gradient, cropped, padded_by, pooled_shape, sliding_axes, tapped
+from ._pooling_axes import adaptive_axes, as_images, check_gradient, cropped, padded_by, pooled_shape, sliding_axes, tapped
 
 
 def _lowest(xp, dtype):
@@ -38,6 +38,14 @@ def max_pool(xp, input, axes):
     stages = _maxima(xp, input, axes)
     most = xp.array(stages[-1]) if all(len(axis.taps) == 1 for axis in axes) else stages[-1]
     return like_images(xp, most, input, any_order=True) if len(axes) == 2 else most
+
+
+@max_pool.kernel("cpu")
+@native("max_pool", otherwise=max_pool)
+def max_pool_native(call, xp, input, axes):
+    result = xp.empty(pooled_shape(input.shape, axes), input.dtype)
+    served = as_images(axes, input, result)
+    return NotImplemented if served is None or call(*served[0], *served[1]) is NotImplemented else result
 
 
 @max_pool.meta
@@ -98,6 +106,14 @@ def max_pool_grad(xp, grad, input, axes):
     grad = cropped(grad, axes)
     grad = like_images(xp, grad, input, any_order=True) if len(axes) == 2 else grad
     return grad if grad.dtype == dtype else grad.astype(dtype)
+
+
+@max_pool_grad.kernel("cpu")
+@native("max_pool_grad", otherwise=max_pool_grad)
+def max_pool_grad_native(call, xp, grad, input, axes):
+    result = xp.empty(input.shape, input.dtype)
+    served = as_images(axes, input, grad, result)
+    return NotImplemented if served is None or call(*served[0], *served[1]) is NotImplemented else result
 
 
 @max_pool_grad.meta
@@ -163,6 +179,15 @@ def max_pool_with_indices(xp, input, axes):
     indices = _select(xp, _places(xp, input.shape, axes), input, axes)
     most = max_pool.kernels["*"](xp, input, axes)
     return most, like_images(xp, xp.array(xp.broadcast_to(indices, most.shape), order="C"), input)
+
+
+@max_pool_with_indices.kernel("cpu")
+@native("max_pool", otherwise=max_pool_with_indices)
+def max_pool_with_indices_native(call, xp, input, axes):
+    shape = pooled_shape(input.shape, axes)
+    result, indices = xp.empty(shape, input.dtype), xp.empty(shape, "int64")
+    served = as_images(axes, input, result, indices)
+    return NotImplemented if served is None or call(*served[0], *served[1]) is NotImplemented else (result, indices)
 
 
 @max_pool_with_indices.meta
