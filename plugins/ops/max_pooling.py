@@ -11,7 +11,16 @@ from __future__ import annotations
 from plugrad.extend import Op, collect, composite, hookimpl, is_half, is_integer, native, op
 
 from ._geometry import like_images
-from ._pooling_axes import adaptive_axes, as_images, check_gradient, cropped, padded_by, pooled_shape, sliding_axes, tapped
+from ._pooling_axes import (
+    adaptive_axes,
+    as_images,
+    check_gradient,
+    cropped,
+    padded_by,
+    pooled_shape,
+    sliding_axes,
+    tapped,
+)
 
 
 def _lowest(xp, dtype):
@@ -64,18 +73,35 @@ def max_pool_samples(make):
     yield make(1, 2, 5), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False)
 
 
-def _hand_down(xp, g, finite, values, most, position, axis):
-    """Give the gradient of maxima along one axis to the first element of each window that equals the maximum.
+def _winners(xp, values, position, axis):
+    """The number of the tap that stands for each window along an axis.
 
-    Where gradients are `finite`, products with a mask are right, and quicker than where().
+    It is the first of the largest, but the last NaN before all others, and none of the padding.
+    """
+    first, *others = [tapped(position, tap) for tap in axis.taps]
+    numbers = xp.arange(values.shape[position]).reshape(-1, *(1,) * (-1 - position))
+    inside = (numbers >= axis.low) & (numbers < len(numbers) - axis.high)
+    most, is_inside = values[first], inside[first]
+    winners = xp.zeros(most.shape, "int32")
+    for number, where in enumerate(others, 1):
+        value, inner = values[where], inside[where]
+        more = (value > most) | (value != value) | (inner & ~is_inside)
+        winners, most, is_inside = xp.where(more, number, winners), xp.where(more, value, most), is_inside | inner
+    return winners
+
+
+def _hand_down(xp, g, finite, values, most, position, axis):
+    """Give the gradient of maxima along one axis to the element that stands for each window.
+
+    Where gradients and maxima are `finite`, products with a mask are right, and quicker than where().
     """
     if g.strides != most.strides:  # one memory layout for all operands is worth a copy
         aligned = xp.empty_like(most, dtype=g.dtype)
         aligned[...] = g
         g = aligned
     result = (xp.empty_like if axis.covers and finite else xp.zeros_like)(values, dtype=g.dtype)
-    *others, last = [tapped(position, tap) for tap in axis.taps]
-    rest = g
+    places, rest = [tapped(position, tap) for tap in axis.taps], g
+    *others, last = places
     if axis.disjoint and finite:
         for where in others:
             part = xp.multiply(rest, values[where] == most, out=result[where])
@@ -83,10 +109,13 @@ def _hand_down(xp, g, finite, values, most, position, axis):
         if not others:
             result[last] = g
         return result
-    for where, tap in zip((*others, last), axis.taps):
-        chosen = where is last or values[where] == most
-        part = rest if where is last else rest * chosen if finite else xp.where(chosen, rest, 0)
-        rest = rest - part if finite else xp.where(chosen, 0, rest)
+    winners = None if finite else _winners(xp, values, position, axis)
+    for number, (where, tap) in enumerate(zip(places, axis.taps)):
+        if not finite:
+            part = xp.where(winners == number, g, 0)
+        else:
+            part = rest if where is last else rest * (values[where] == most)
+            rest = rest - part
         if isinstance(tap, slice):
             result[where] += part
         else:
@@ -100,7 +129,8 @@ def max_pool_grad(xp, grad, input, axes):
     dtype = grad.dtype
     if is_half(grad.dtype):
         grad = grad.astype("float32")
-    stages, finite = _maxima(xp, input, axes), bool(xp.isfinite(grad.sum()))
+    stages = _maxima(xp, input, axes)
+    finite = bool(xp.isfinite(grad.sum() + stages[-1].sum(dtype=grad.dtype)))
     for position in range(-len(axes), 0):
         grad = _hand_down(xp, grad, finite, stages[-1 - position], stages[-position], position, axes[position])
     grad = cropped(grad, axes)
@@ -132,13 +162,14 @@ def max_pool_grad_samples(make):
 
 
 def _select(xp, values, input, axes):
-    """Of each window the element of padded `values` where the padded `input` is largest, the first of them."""
+    """Of each window the element of padded `values` at the place that stands for it in the padded `input`."""
     stages = _maxima(xp, input, axes)
     for position in range(-1, -len(axes) - 1, -1):
-        *others, last = [tapped(position, tap) for tap in axes[position].taps]
-        chosen = values[last]
-        for where in reversed(others):
-            chosen = xp.where(stages[-1 - position][where] == stages[-position], values[where], chosen)
+        taps = axes[position].taps
+        winners = _winners(xp, stages[-1 - position], position, axes[position])
+        chosen = values[tapped(position, taps[0])]
+        for number, tap in enumerate(taps[1:], 1):
+            chosen = xp.where(winners == number, values[tapped(position, tap)], chosen)
         values = chosen
     return values
 
