@@ -34,7 +34,7 @@ OPTIONS = {  # keyword of a decorator: what it says
     "promote": (
         'the dtype of the operands: `"same"`, their common one; `"float"`, and integers become floats '
         'first; `"int"`, integers only; `"bool"`, and the result is bool; of reductions also `"int64"` '
-        '(sums of integers) and `"index"` (positions)'
+        '(sums of integers), `"index"` (positions) and `"bits"` (uint64, of the elements as they lie in memory)'
     ),
     "vjp": "None: there is no gradient; a formula that calls such an op can't be differentiated again",
     "returns": 'the fields of a named tuple of results, `("values", "indices")`',

@@ -20,7 +20,8 @@ from plugrad.tensor.tensor import Tensor
 _REFLECTED = {name: dunder for dunder, name in REFLECTED.items()}
 
 _FLOATS = (dtypes.float32.numpy, dtypes.float64.numpy)  # what kernels of the fast path take
-_SERVES_INTEGERS = dict.fromkeys("bi", ("same", "bool", "index", "int64")) | {"u": ("same", "bool", "index")}
+_OF_OTHER_DTYPE = ("bool", "index", "bits")  # than the operand's, whatever that is
+_SERVES_INTEGERS = dict.fromkeys("bi", ("same", "int64", *_OF_OTHER_DTYPE)) | {"u": ("same", *_OF_OTHER_DTYPE)}
 _COMPUTE_IN = {"float16": "float32", "bfloat16": "float32"}  # as PyTorch's kernels on the CPU do
 
 
@@ -256,7 +257,7 @@ class Reduction(Op):
             if dim is not None:
                 dim = axes(dim, array.ndim)
             raw[self.dim_index] = dim
-        return target.numpy if target.name in _COMPUTE_IN and self.promote not in ("bool", "index") else None
+        return target.numpy if target.name in _COMPUTE_IN and self.promote not in _OF_OTHER_DTYPE else None
 
     def compute(self, ttype, raw):
         array = raw[0]

@@ -135,7 +135,7 @@ def lcm(xp, input, other):
     return xp.lcm(input, other)
 
 
-@reduction(promote="index", vjp=None, kinds={"mode": "int"})
+@reduction(promote="bits", vjp=None, kinds={"mode": "int"})
 def hash_tensor(xp, input, dim=None, *, keepdim=False, mode=0):
     """Exclusive or of the bits of the elements, all or along `dim`, as uint64.
 

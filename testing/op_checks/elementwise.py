@@ -127,7 +127,7 @@ def reduced_dtypes(op, device):
                 raise AssertionError(f"dtype {dtype}: {type(error).__name__}: {error}") from error
             continue  # an op may refuse bools, integers, half precision or complex numbers
         counted = {"int64": plugrad.int64, "float": plugrad.get_default_dtype()}.get(op.promote)
-        expected = {"bool": plugrad.bool, "index": plugrad.int64}.get(op.promote, dtype)
+        expected = {"bool": plugrad.bool, "index": plugrad.int64, "bits": plugrad.uint64}.get(op.promote, dtype)
         if counted is not None and not is_float_dtype(dtype):
             expected = counted
         real = dtype.is_complex and result.dtype is dtype.to_real()  # norms: told by the kernel
