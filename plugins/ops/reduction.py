@@ -122,8 +122,10 @@ def sum_in_c(call, xp, input, dim=None, keepdim=False, *, dtype=None):
     return NotImplemented if dtype is not None else summed_in_c(call, xp, input, dim, keepdim, 1)
 
 
-def summed_in_c(call, xp, input, dim, keepdim, scale):
+def summed_in_c(call, xp, input, dim, keepdim, scale, roots=False):
     """Sum over neighbouring dimensions, divided by `scale`; NotImplemented for what is not served.
+
+    With `roots` the square roots of the sums of squares.
 
     With the function `extremes` the largest elements, and where `scale` is true the smallest.
     """
@@ -138,7 +140,7 @@ def summed_in_c(call, xp, input, dim, keepdim, scale):
             return NotImplemented
     shape = input.shape
     out = xp.empty(shape[:first] + (1,) * (keepdim and last - first) + shape[last:], input.dtype)
-    return out if call(input, out, first, last, scale) is None else NotImplemented
+    return out if call(input, out, first, last, scale, roots) is None else NotImplemented
 
 
 multilinear(sum_, "input")

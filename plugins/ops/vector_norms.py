@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, axes, collect, composite, hookimpl, is_integral, keep_dims, reduction, write_out
+from plugrad.extend import Op, axes, collect, composite, hookimpl, is_integral, keep_dims, native, reduction, write_out
 
 from .extremes import shared
-from .reduction import total
+from .reduction import summed_in_c, total
 
 _INF = math.inf
 
@@ -79,6 +79,14 @@ def linalg_vector_norm(xp, input, ord=2, dim=None, keepdim=False, *, dtype=None)
     if abs(ord) == _INF:
         return (size.max if ord > 0 else size.min)(axis=axis, keepdims=keepdim)
     return total(xp, size**ord, axis, keepdim) ** (1 / ord)
+
+
+@linalg_vector_norm.kernel("cpu")
+@native("sums", otherwise=linalg_vector_norm)
+def vector_norm_in_c(call, xp, input, ord=2, dim=None, keepdim=False, *, dtype=None):
+    if ord != 2 or dtype is not None:
+        return NotImplemented
+    return summed_in_c(call, xp, input, dim, keepdim, 1, True)
 
 
 @linalg_vector_norm.vjp
