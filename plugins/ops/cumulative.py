@@ -379,6 +379,7 @@ def _areas(F, y, x, dx, dim, name):
         raise RuntimeError(f"{name}: received a bool input for `x`, but bool is not supported")
     if "bool" in str(y.dtype):
         raise RuntimeError(f"{name}: received a bool input for `y`, but bool is not supported")
+    dim = axes(dim, y.ndim)
     pairs = _part(y, dim, 0, _last(y, dim)) + _part(y, dim, 1, None)
     return pairs * _steps(F, y, x, dx, dim, name) * 0.5
 

@@ -67,8 +67,8 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
             return _place(at_once[0], out_dims, name)
         rule = _own_rule(func) if size else None
         if rule is not None:
-            results, placed = rule(VmapInfo(size, randomness), tuple(nest.rebuild(args, iter(dims))), *args, **kwargs)
-            return _moved(results, placed, size, out_dims, name)
+            pair = rule(VmapInfo(size, randomness), tuple(nest.rebuild(args, iter(dims))), *args, **kwargs)
+            return _moved(*_checked_pair(pair), size, out_dims, name)
         if not size:
             return _nothing(func, args, kwargs, values, dims, out_dims, name)
         if size >= MANY:
@@ -335,6 +335,24 @@ def _own_rule(func):
             "avoid ambiguity."
         )
     return rule
+
+
+def _checked_pair(pair) -> tuple:
+    """Return what a Function's own rule returned; RuntimeError unless it is results and where the batch is in them."""
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        kind = f"a tuple of {len(pair)}" if isinstance(pair, tuple) else f"a {type(pair).__name__}"
+        raise RuntimeError(
+            "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure "
+            f"compatible with the output: `return y, 0`. Got {kind}"
+        )
+    results, placed = pair
+    misfit = RuntimeError(
+        f"The vmap staticmethod returned an incompatible (out_dims, output) tuple: out_dims is {placed}, which does "
+        f"not fit results of type {type(results).__name__}: write a dim (or None) for each"
+    )
+    if type(placed) is tuple and not isinstance(results, (tuple, list, dict)):
+        raise misfit
+    return results, nest.rebuild(results, iter([*_spread(placed, results, misfit)]))
 
 
 def _declared(func, args, kwargs, dims, size, randomness):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import plugrad
 from plugrad import Tensor, enable_grad, is_grad_enabled, nest
-from plugrad.autograd.forward_ad import Level
+from plugrad.autograd.forward_ad import Level, follow_base
 from plugrad.func.recording import Recorded, dependence_of, detached, gradients_of, outside_inference, results_of
 
 
@@ -46,6 +46,9 @@ def forward(func, primals, directions, has_aux, name) -> tuple:
             level.put_on(dual, tuple([tangents[number] for tangents in directions]))
             duals.append(dual)
         value, outputs, aux = results_of(func(*nest.rebuild(primals, iter(duals))), has_aux, name)
+        for output in outputs:  # a view may have got a tangent by a write to its base
+            if output._is_view():
+                follow_base(output)
         return value, outputs, [level.of(output) for output in outputs], aux
 
 
@@ -57,6 +60,8 @@ def _checked_tangents(primals, tangents, name):
             f"{name}: Expected primals and tangents to have the same python structure: there are {len(given)} and "
             f"{len(directions)} tensors in them"
         )
+    if not given:
+        raise RuntimeError(f"{name}: Expected primals to contain at least one Tensor, to differentiate by")
     for number, (tensor, direction) in enumerate(zip(given, directions)):
         if not isinstance(tensor, Tensor):
             kind = type(tensor).__name__

@@ -61,13 +61,15 @@ def from_arguments(args, dtype, place, *, same_dtype=False):
         if not isinstance(data, Size):
             return _of_data(data, dtype or get_default_dtype(), place)
         args = tuple(data)
+    elif not args:
+        args = (0,)
     for position, size in enumerate(args, 1):
         if not hasattr(size, "__index__") or isinstance(size, bool):
             raise TypeError(
                 f"new(): argument 'size' failed to unpack the object at pos {position} with error \"type must be tuple "
                 f'of ints,but got {type(size).__name__}"'
             )
-    return plugrad.empty(args or (0,), dtype=dtype, device=place)
+    return plugrad.empty(args, dtype=dtype, device=place)
 
 
 def _of_data(data, dtype, place):

@@ -57,7 +57,10 @@ T.outer(T.arange(2), T.arange(3)) | T.tril(T.ones(3, 3)) | T.diag(T.ones(2))
 T.nn.functional.one_hot(T.tensor([0, 2])) | T.nn.functional.softmax(T.zeros(2), 0)
 T.nn.functional.relu(T.tensor([-1.0, 2.0])) | T.nn.functional.pad(T.ones(2), (1, 1))
 T.nn.functional.mse_loss(T.ones(2), T.zeros(2)) | T.special.expit(T.zeros(1)) | T.linalg.norm(T.tensor([3.0, 4.0]))
-T.linalg.det(T.eye(2)) | T.randperm(256,dtype=T.uint8).unique().numel() | T.randperm(128,dtype=T.int8).unique().numel()
+T.linalg.det(T.eye(2))
+T.Tensor(T.Size([])).shape | T.ones(2).new(T.tensor(1.0).size()).fill_(7) | T.LongTensor(T.Size([])).shape
+T.Tensor().shape | T.Tensor(()).shape | T.ones(2).new(()).shape | T.Tensor(T.Size([0, 2])).shape
+T.randperm(256,dtype=T.uint8).unique().numel() | T.randperm(128,dtype=T.int8).unique().numel()
 T.isnan(T.tensor([float('nan')])) | T.finfo(T.float32).eps | T.iinfo(T.int8).max
 T.result_type(T.tensor([1]), 1.0) | T.promote_types(T.int32, T.float16) | T.can_cast(T.float64, T.int32)
 T.is_tensor(T.ones(1)) | T.allclose(T.ones(2), T.ones(2) + 1e-9) | T.equal(T.ones(2), T.ones(3))
@@ -156,6 +159,7 @@ T.randperm(3000,out=T.zeros(3,dtype=T.float16))
 T.randperm(3000,dtype=T.int8)
 T.randperm(257,dtype=T.uint8) | T.randperm(129,out=T.zeros(3,dtype=T.int8)) | T.randperm(2,dtype=T.bool)
 T.arange(1.175494351e-38,3.402823466e+38)
+T.cumulative_trapezoid(T.ones(3,3),dim=2) | T.trapezoid(T.ones(3,3),T.ones(3),dim=-3)
 T.arange(6).roll((),(0,)) | T.arange(6).roll((),()) | T.arange(6).roll((1,2),(0,))
 T.nonzero(T.ones(2),as_tuple=True,out=T.zeros(2))
 T.rand([]).index_put([], T.tensor([1.0]), True)
@@ -208,6 +212,7 @@ def test_a_grid_with_nan(mode, padding, align):
     "T.empty(3).uniform_(-3e38, 3e38)", "T.empty(3).uniform_(0, 1e39)", "T.randperm(3000, dtype=T.float16)",
     "T.ones(4).tensor_split(T.tensor([1.0]))", "T.ones(2).resize_((2**31 - 1, 2**31 - 1))",
     "T.rand([]).index_put([], T.tensor([1.0]), True)",
+    "T.arange(1.175494351e-38, 3.402823466e+38)", "T.randperm(257, dtype=T.uint8)",
 ])  # fmt: skip
 def test_refuses_in_the_same_words(expression):
     with pytest.raises(RuntimeError) as theirs:

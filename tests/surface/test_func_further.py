@@ -41,7 +41,46 @@ def without_running_statistics(torch):
     return result is net, net[1][0].running_mean, net[0].track_running_stats, list(net.state_dict()), net[0].eval()(x)
 
 
-@pytest.mark.parametrize("program", [rearranged, wrong_patterns, functionalized, without_running_statistics])
+def written_behind_views(torch):
+    def f(y):
+        x = torch.zeros_like(y)
+        row, corner = x[0], x[1:, 1:]
+        x.copy_(y.exp())
+        return row, corner, x
+
+    y, t = torch.arange(6.0).reshape(2, 3), torch.ones(2, 3)
+    batched = torch.func.vmap(lambda y, t: torch.func.jvp(f, (y,), (t,)))
+    return torch.func.jvp(f, (y,), (t,)), batched(torch.stack([y, -y]), torch.stack([t, 2 * t]))
+
+
+def wrong_returns(torch):
+    def function(results):
+        class Own(torch.autograd.Function):
+            @staticmethod
+            def forward(x):
+                return x * 2
+
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                pass
+
+            @staticmethod
+            def vmap(info, in_dims, x):
+                return results(x * 2)
+
+        return lambda: torch.func.vmap(Own.apply)(torch.ones(2, 3))
+
+    wrong = [
+        lambda y: y, lambda y: (y,), lambda y: [y, 0],
+        lambda y: (y, 0, 0), lambda y: ([y], (0, 0)), lambda y: (y, (0,)),
+    ]  # fmt: skip
+    fine = [function(results)() for results in (lambda y: (y, 0), lambda y: (y[0], None))]
+    return fine, errors(torch, *map(function, wrong), lambda: torch.func.jvp(torch.sin, (), ()))
+
+
+@pytest.mark.parametrize("program", [
+    rearranged, wrong_patterns, functionalized, without_running_statistics, written_behind_views, wrong_returns,
+])  # fmt: skip
 def test_as_pytorch(program):
     agree(program)
 
