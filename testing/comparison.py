@@ -184,7 +184,8 @@ class _Comparison:
             raise TypeError(_at(f"Tensor types do not match: {type(value)} and {type(other)}", where))
         if isinstance(value, plugrad.Tensor):
             return value
-        if isinstance(value, (numpy.ndarray, numpy.generic)):
+        scalar = isinstance(value, numpy.generic) and isinstance(other, plugrad.Tensor)
+        if isinstance(value, (numpy.ndarray, numpy.generic)) and not scalar:
             return plugrad.from_numpy(numpy.array(value))
         raise TypeError(
             _at(

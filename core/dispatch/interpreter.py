@@ -355,7 +355,7 @@ def operate(op, values):
     operands = list(values)
     for i, operand in enumerate(operands[:2]):
         if not isinstance(operand, (Tensor, int, float, complex)):
-            if not isinstance(operand, OPERANDS):
+            if not isinstance(operand, OPERANDS) or operand.dtype.kind in "OUSMm":
                 return NotImplemented  # Python then asks the other operand
             operands[i] = operand.item() if isinstance(operand, numpy.generic) else operand
             if operand is operands[i]:  # the types of tensor and array are promoted as NumPy does, as in PyTorch

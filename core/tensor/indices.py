@@ -23,7 +23,7 @@ def _tidy_item(item):
         if item.step is not None and item.step <= 0:
             raise ValueError("step must be greater than zero; use flip for reversed order")
         return item
-    if hasattr(item, "dtype") and not isinstance(item, numpy.bool_):
+    if hasattr(type(item), "dtype") and not isinstance(item, numpy.bool_):
         name = str(item.dtype).rpartition(".")[2]
         if item.ndim == 0 and "int" in name and (name != "uint8" or isinstance(item, numpy.generic)):
             return int(item)  # a tensor of uint8 is a mask

@@ -192,7 +192,7 @@ class Upsample(Module):
         super().__init__()
         if scale_factor is not None:
             many = isinstance(scale_factor, (tuple, list))
-            scale_factor = tuple(map(float, scale_factor)) if many else float(scale_factor)
+            scale_factor = tuple(map(float, scale_factor)) if many else float(scale_factor) if scale_factor else None
         self.name = type(self).__name__
         self.size, self.scale_factor, self.mode = size, scale_factor, mode
         self.align_corners, self.recompute_scale_factor = align_corners, recompute_scale_factor

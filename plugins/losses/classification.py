@@ -235,6 +235,8 @@ def nll_loss(F, input, target, weight=None, size_average=None, ignore_index=-100
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(size_average, reduce)
     check_reduction(reduction)
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"nll_loss_out_frame\" not implemented for '{input.dtype}': convert it by .float()")
     target = _checked_labels(input, target, weight)
     return F.nll(input, target, weight, ignore_index, reduction)
 

@@ -184,6 +184,7 @@ def conv_tbc(F, input, weight, bias, pad=0):
         raise RuntimeError(
             f"Bias size must equal dim 2 in the weight tensor (output channels): {bias.shape[0]} and {weight.shape[2]}"
         )
+    bias = bias.to(input.dtype)
     signals = F.conv1d(F.permute(input, (1, 2, 0)), F.permute(weight, (2, 1, 0)), bias, padding=pad)
     return F.contiguous(F.permute(signals, (2, 0, 1)))
 

@@ -193,8 +193,8 @@ def _check_ormqr(input, tau, other, left):
         raise RuntimeError(f"torch.ormqr: other.shape[{which}] must be equal to input.shape[-2]")
     if tau.shape[-1] > other.shape[which]:
         raise RuntimeError(f"torch.ormqr: other.shape[{which}] must be greater than or equal to tau.shape[-1]")
-    if tau.shape[-1] > input.shape[-1]:
-        raise RuntimeError("torch.ormqr: tau.shape[-1] must be less than or equal to input.shape[-1]")
+    if tau.shape[-1] != min(other.shape[which], input.shape[-1]):
+        raise RuntimeError(f"torch.ormqr: tau.shape[-1] must be equal to min(other.shape[{which}], input.shape[-1])")
     if input.ndim - tau.ndim != 1 or input.ndim != other.ndim:
         raise RuntimeError(
             "torch.ormqr: Expected tau to have one dimension less than input, and other as many, but they have "

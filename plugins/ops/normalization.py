@@ -72,16 +72,17 @@ def batch_norm(
 def _in_batch(F, input, running_mean, running_var, weight, bias, training, momentum, eps):
     _not_for("batch_norm", input)
     channels = input.shape[1] if input.ndim > 1 else 0
-    if (running_mean is None) != (running_var is None):
-        raise ValueError("running_mean and running_var must either both be None or neither be None")
     named = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     for name, part in named.items():
         if part is not None and part.shape != (channels,):
             raise RuntimeError(f"{name} should contain {channels} elements not {part.numel()}")
         if part is not None and name.startswith("running") and part.requires_grad and is_grad_enabled():
             raise RuntimeError(f"batch_norm is not differentiable with respect to {name}: detach() it")
-    if not training and running_mean is None:
-        raise RuntimeError("running_mean must be defined in evaluation mode")
+    if not training and (running_mean is None or running_var is None):
+        missing = "running_mean" if running_mean is None else "running_var"
+        raise RuntimeError(f"{missing} must be defined in evaluation mode")
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
     shape = _channels(input)
     if not training:
         _check_parts("batch_norm", input, running_mean, running_var, weight, bias)
@@ -120,6 +121,10 @@ def instance_norm(
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
         return F.batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    channels = input.shape[1] if input.ndim > 1 else 0
+    for name, part in (("running_mean", running_mean), ("running_var", running_var)):
+        if part is not None and part.shape != (channels,):
+            raise RuntimeError(f"{name} should contain {channels} elements not {part.numel()}")
     if (running_mean is None) is not (running_var is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
     _not_for("instance_norm", input)
@@ -367,6 +372,14 @@ def native_group_norm(F, input, weight, bias, N, C, HxW, group, eps):
     _not_for("group_norm", input)
     if group <= 0:
         raise RuntimeError(f"Expected num groups to be greater than 0, got {group}")
+    for name, part in (("weight", weight), ("bias", bias)):
+        if part is not None and part.shape != (C,):
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
+                f"shape {list(part.shape)} and {C} channels"
+            )
+    if input.numel() != N * C * HxW:
+        raise RuntimeError(f"Expected X.numel() == N * C * HxW, but {input.numel()} is not {N} * {C} * {HxW}")
     result, mean, variance = _in_groups(F, input, group, weight, bias, eps)
     return _with_statistics(F, result, mean, variance, eps, (N, group), weight, bias)
 

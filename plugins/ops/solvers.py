@@ -129,6 +129,7 @@ def solve_matrices(xp, A, B):
     try:
         return nan_spread(xp, A, xp.linalg.solve(A, B))
     except ValueError:
+        broadcast_shapes(A.shape[:-2], B.shape[:-2])  # which says what is wrong with the shapes, if it was that
         batch, _ = first_failure(zero_pivots(xp, A))
         raise LinAlgError(
             f"torch.linalg.solve: {batch}The solver failed because the input matrix is singular."

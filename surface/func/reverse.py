@@ -99,6 +99,8 @@ def vjp(func, *primals, has_aux=False):
     @outside_inference
     def pull(cotangents, retain_graph=True, create_graph=None):
         weights = [*nest.leaves(cotangents)]
+        if isinstance(value, Tensor) and weights and weights[0] is cotangents and not isinstance(cotangents, Tensor):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(cotangents).__name__}")
         if len(weights) != len(outputs) or isinstance(cotangents, Tensor) != isinstance(value, Tensor):
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy
 import pytest
 
 import plugrad
@@ -26,6 +27,61 @@ WRONG = {
         lambda lib: lib.take_along_dim(lib.ones(2), lib.ones(2).int(), 0),
         "dtype of indices should be Long",
     ),
+    "an index that has any attribute": (lambda lib: lib.ones(2)[lib], "are valid indices"),
+    "batches of no matrices": (
+        lambda lib: lib.linalg.solve_ex(lib.ones(0, 3, 3), lib.ones(2, 2, 3), left=False),
+        "must match the size of tensor b",
+    ),
+    "equations of other batches": (
+        lambda lib: lib.linalg.solve(lib.ones(2, 3, 3), lib.ones(4, 3, 1)),
+        "must match the size",
+    ),
+    "running_mean of another size": (
+        lambda lib: lib.nn.functional.batch_norm(lib.ones(4, 3), lib.ones(6), None, training=True),
+        "running_mean should contain 3 elements not 6",
+    ),
+    "no running_var": (
+        lambda lib: lib.nn.functional.batch_norm(lib.ones(4, 3), lib.ones(3), None),
+        "running_var must be defined in evaluation mode",
+    ),
+    "running_var of another size": (
+        lambda lib: lib.nn.functional.instance_norm(lib.ones(2, 3, 4), None, lib.ones(6)),
+        "running_var should contain",
+    ),
+    "many scales in a tensor": (lambda lib: lib.nn.Upsample(scale_factor=lib.ones(2)), "Boolean value of Tensor"),
+    "no scales in a tensor": (lambda lib: lib.nn.Upsample(scale_factor=lib.ones(0)), "Boolean value of Tensor"),
+    "a cotangent that is no tensor": (
+        lambda lib: lib.func.vjp(lambda a: a * 2, lib.ones(2))[1](lib.int64),
+        "gradients can be either Tensors or None, but got dtype",
+    ),
+    "log probabilities of bools": (
+        lambda lib: lib.nn.functional.nll_loss(lib.ones(2, 3, dtype=lib.bool), lib.tensor([0, 1])),
+        "not implemented for '",
+    ),
+    "log probabilities of ints": (
+        lambda lib: lib.nn.functional.nll_loss(lib.ones(2, 3).long(), lib.tensor([0, 1])),
+        "not implemented for '",
+    ),
+    "a number of NumPy's for a tensor": (
+        lambda lib: lib.testing.assert_close(lib.ones(2), numpy.float32(1)),
+        "No comparison pair was able to handle",
+    ),
+    "groups of other channels": (
+        lambda lib: lib.native_group_norm(lib.ones(2, 4, 3), lib.ones(4), None, 2, 2, 3, 2, 1e-5),
+        "Expected weight to be a vector of size equal to the number of channels",
+    ),
+    "groups of more elements": (
+        lambda lib: lib.native_group_norm(lib.ones(2, 4, 3), None, None, 2, 4, 1 << 40, 2, 1e-5),
+        "HxW",
+    ),
+    "scales of another size": (
+        lambda lib: lib.ormqr(lib.ones(4, 3), lib.ones(2), lib.ones(4, 2)),
+        "must be equal to min",
+    ),
+    "scales of no reflections": (
+        lambda lib: lib.ormqr(lib.ones(4, 3), lib.ones(1), lib.ones(2, 4), False, True),
+        "must be equal to min",
+    ),
     "indices of uint8": (lambda lib: lib.take_along_dim(lib.ones(2), lib.ones(2).byte(), 0), "dtype of indices"),
 }
 
@@ -39,6 +95,24 @@ def test_arguments_that_do_not_fit_are_refused_in_the_same_words(case):
     for library in (torch, plugrad):
         with pytest.raises(theirs, match=words):
             use(library)
+
+
+def test_the_bias_of_conv_tbc_may_be_of_another_type():
+    for dtype in ("uint8", "float64", "int64"):
+        found = [
+            lib.conv_tbc(lib.ones(5, 2, 3), lib.ones(3, 3, 2), lib.tensor([1, 2], dtype=getattr(lib, dtype)), 1)
+            for lib in (torch, plugrad)
+        ]
+        assert found[0].tolist() == found[1].tolist() and str(found[0].dtype) == str(found[1].dtype)
+
+
+def test_arrays_of_other_things_are_no_operands():
+    for array in (numpy.array(["a", "b"]), numpy.array([None, None])):
+        for library in (torch, plugrad):
+            assert not numpy.any(library.ones(2) == array) and numpy.all(library.ones(2) != array)
+    for number in (numpy.datetime64("2020"), numpy.str_("a")):
+        for library in (torch, plugrad):
+            assert (library.ones(2) == number) is False and (library.ones(2) != number) is True
 
 
 @pytest.mark.parametrize("replacement", [False, True])

@@ -78,7 +78,8 @@ def layouts(program, found, oracle, subject, watch):
     viewed = "view size is not compatible"
     if (lenient(found, viewed) or strict(found, viewed)) and matches("autograd", program):
         copied = [*program[:-1], program[-1].replace(".view(", ".reshape(")]
-        return difference(copied, oracle, subject, watch) is None
+        if difference(copied, oracle, subject, watch) is None:
+            return True
     looked = found.kind in ("strides", "grad_fn") or lenient(found, viewed)
     if looked and matches(r"T\.func\.|autograd\.functional\.|linalg\.|T\.fft\.|\.contiguous\(", program):
         return True
@@ -245,6 +246,18 @@ def integers(program, found, oracle, subject, watch):
         return lenient(found, "Autograd not support dtype")
     with after(program, subject) as run:
         return not (run.names[found.name].is_floating_point() or run.names[found.name].is_complex())
+
+
+@kind
+def formulas_not_reached(program, found, oracle, subject, watch):
+    """PyTorch walks to an op without a gradient formula although no gradient arrives there; here nothing is asked.
+
+    The difference goes when what has no formula is detached.
+    """
+    if not lenient(found, "the derivative for '"):
+        return False
+    apart = [re.sub(r"^(v\d+ = )(.*zeta.*)$", r"\1(\2).detach()", statement) for statement in program]
+    return apart != program and difference(apart, oracle, subject, watch) is None
 
 
 @kind
