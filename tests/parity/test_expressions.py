@@ -60,6 +60,11 @@ T.nn.functional.mse_loss(T.ones(2), T.zeros(2)) | T.special.expit(T.zeros(1)) | 
 T.linalg.det(T.eye(2))
 T.Tensor(T.Size([])).shape | T.ones(2).new(T.tensor(1.0).size()).fill_(7) | T.LongTensor(T.Size([])).shape
 T.Tensor().shape | T.Tensor(()).shape | T.ones(2).new(()).shape | T.Tensor(T.Size([0, 2])).shape
+T.isclose(T.tensor([-1, 127, 0, 5], dtype=T.int8), T.tensor([127, -128, -128, 5], dtype=T.int8))
+T.isclose(T.tensor([0, 5], dtype=T.uint8), T.tensor([255, 250], dtype=T.uint8))
+T.allclose(T.tensor(2**62), T.tensor(-2**62))
+T.allclose(T.tensor([100], dtype=T.int8), T.tensor([-100], dtype=T.int8), rtol=0, atol=60)
+T.isclose(T.tensor(-1), T.tensor(1), 2)
 T.randperm(256,dtype=T.uint8).unique().numel() | T.randperm(128,dtype=T.int8).unique().numel()
 T.isnan(T.tensor([float('nan')])) | T.finfo(T.float32).eps | T.iinfo(T.int8).max
 T.result_type(T.tensor([1]), 1.0) | T.promote_types(T.int32, T.float16) | T.can_cast(T.float64, T.int32)
