@@ -38,6 +38,13 @@ class Parts(IterableDataset):
         return iter(range(self.size)) if info is None else iter(range(info.id, self.size, info.num_workers))
 
 
+class Overfull(Parts):
+    """Says that it has three items."""
+
+    def __len__(self):
+        return 3
+
+
 class Workers(Dataset):
     """Items that tell of the worker: its number, seed, and random numbers of three generators."""
 

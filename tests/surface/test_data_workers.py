@@ -13,7 +13,7 @@ import pytest
 import plugrad as torch
 from plugrad.utils.data import DataLoader, DistributedSampler, TensorDataset, get_worker_info
 from plugrad.utils.data._utils import segments
-from support.loaders import Large, Parts, Squares, Workers, exits, fails_to_start, listed, raises, waits
+from support.loaders import Large, Overfull, Parts, Squares, Workers, exits, fails_to_start, listed, raises, waits
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
@@ -113,6 +113,32 @@ def test_an_error_comes_with_the_traceback_of_the_worker():
         indices(DataLoader(Squares(at=raises), 2, num_workers=2))
     text = str(caught.value)
     assert "Caught KeyError in DataLoader worker process 1." in text and "in raises" in text and "the third" in text
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_after_an_error_of_an_item_the_next_batch_comes(workers, persistent):
+    loader = DataLoader(Squares(at=raises), 2, num_workers=workers, persistent_workers=persistent and workers > 0)
+    for _ in range(2):
+        batches, outcomes = iter(loader), []
+        while True:
+            try:
+                outcomes.append(next(batches)[0].tolist())
+            except StopIteration:
+                break
+            except KeyError:
+                outcomes.append("error")
+        assert outcomes == [[0, 1], "error", [4, 5], [6, 7], [8, 9], [10]]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_more_items_than_were_reported_are_warned_of_where_somebody_asked(workers, recwarn):
+    loader = DataLoader(Overfull(), None, num_workers=workers)
+    first = [item for item in iter(loader)]  # a list made of the loader itself asks for its length
+    assert len(first) > len(Overfull()) and not [one for one in recwarn if "was reported to be" in str(one.message)]
+    assert len(loader) == 3
+    with pytest.warns(UserWarning, match="was reported to be 3 .* but 4 samples have been fetched"):
+        assert [*loader] == first
 
 
 def test_errors_of_the_start_and_of_pickling():

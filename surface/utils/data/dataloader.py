@@ -81,6 +81,8 @@ class DataLoader(Resumable):
     _initialized = False
     _iterator = None
 
+    _reported = None
+
     def __init__(
         self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0, collate_fn=None,
         pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None, multiprocessing_context=None,
@@ -195,7 +197,7 @@ class DataLoader(Resumable):
     def __len__(self):
         if not self._iterable:
             return len(self._index_sampler)
-        length = self._reported = len(self.dataset)
+        length = self._reported = len(self.dataset)  # as the program was told
         if self.batch_size is None:
             return length
         return length // self.batch_size if self.drop_last else math.ceil(length / self.batch_size)
@@ -220,7 +222,7 @@ _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "per
 
 
 class _Counted(_BaseDataLoaderIter):
-    """Passes batches on, and warns where an IterableDataset gives more than it said."""
+    """Passes batches on, and warns where an IterableDataset gives more than it said when it was asked."""
 
     def __init__(self, loader, iterator):
         self.loader, self.iterator, self.count = loader, iterator, 0
@@ -228,8 +230,7 @@ class _Counted(_BaseDataLoaderIter):
     def __next__(self):
         batch = next(self.iterator)
         self.count += 1
-        length = len(self.loader)
-        if self.count > length:
+        if self.loader._reported is not None and self.count > (length := len(self.loader)):
             more = "" if not self.loader.num_workers else (
                 " For multiprocessing data-loading, this could be caused by not properly configuring the "
                 "IterableDataset replica at each worker."

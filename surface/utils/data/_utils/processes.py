@@ -140,11 +140,14 @@ class MultiProcessIterator(BaseIterator):
         if not self.workers:
             raise StopIteration
         try:
-            return self._next()
+            answer = self._next()
         except BaseException as error:
             if not self.loader.persistent_workers or not isinstance(error, Exception):
                 self.finish()  # of what a signal has cut off nothing can be continued
             raise
+        if isinstance(answer, ExceptionWrapper):
+            answer.reraise()  # the data set's own: who catches it goes on with the next batch
+        return answer
 
     def _next(self):
         while True:
@@ -167,8 +170,6 @@ class MultiProcessIterator(BaseIterator):
                 self._ask()
                 continue
             self._ask()
-            if isinstance(answer, ExceptionWrapper):
-                answer.reraise()
             return answer
 
     def _number_of_next(self):
