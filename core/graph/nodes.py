@@ -10,6 +10,7 @@ comparison of integers.
 from __future__ import annotations
 
 import weakref
+from functools import partial
 
 from plugrad.graph import rare
 from plugrad.graph.hooks import Rare, hooks_of
@@ -118,7 +119,7 @@ class Node:
         return f"<{type(self).__name__} object at {id(self):#x}>"
 
 
-_slots = weakref.WeakValueDictionary()  # by the id of a node that restores outputs, and their number
+_slots: dict = {}  # by the id of a node that restores outputs, and their number, weak references to their edges
 
 
 class OutputSlot(Node):
@@ -130,7 +131,7 @@ class OutputSlot(Node):
         self.edges, self.saved, self.fit, self.rare, self.seq = (node,), (), None, None, tick()
         self.index = index
         if node.restores:
-            _slots[id(node), index] = self
+            _slots[id(node), index] = weakref.ref(self, partial(_slots.pop, (id(node), index)))
 
     def name(self) -> str:
         return self.edges[0].name()
@@ -147,7 +148,7 @@ class OutputSlot(Node):
 
 def slot_of(node: Node, index: int) -> OutputSlot:
     """Return the edge of an output that a node saved: the one that the tensor has, as long as that is there."""
-    return _slots.get((id(node), index)) or OutputSlot(node, index)
+    return _slots.get((id(node), index), lambda: None)() or OutputSlot(node, index)
 
 
 class Outputs:

@@ -89,3 +89,18 @@ def test_hooks_and_kept_gradients_of_a_saved_output_see_the_second_derivative():
 
     for found, expected in zip(program(plugrad), program(torch), strict=True):
         assert found == pytest.approx(expected)
+
+
+def test_nothing_is_kept_of_outputs_that_are_gone():
+    from plugrad.graph.nodes import _slots
+
+    gc.collect()
+    before = len(_slots)
+    for _ in range(5):
+        x = start(plugrad)
+        y, other = function(plugrad)(x)
+        plugrad.autograd.grad(y.sum(), x, create_graph=True)[0].sum().backward()
+        x.grad = None
+    del x, y, other
+    gc.collect()
+    assert len(_slots) == before
