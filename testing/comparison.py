@@ -227,8 +227,8 @@ def _comparable(tensor):
     """Return a tensor as an array in which differences are exact or, for floats, rounded as in its own dtype."""
     tensor = tensor.detach().cpu().to_dense()
     if is_float(tensor):
-        return (tensor.float() if tensor.dtype is plugrad.bfloat16 else tensor).numpy()
-    array = tensor.numpy()
+        return (tensor.float() if tensor.dtype is plugrad.bfloat16 else tensor).numpy(force=True)
+    array = tensor.numpy(force=True)
     if array.dtype == bool:
         return array.astype("int8")
     return array.astype(object if array.dtype.itemsize == 8 and _huge(array) else "int64")

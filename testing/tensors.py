@@ -62,7 +62,7 @@ def to_numpy(tensor):
         flat = tensor.reshape(-1)
         elements = [flat[i].item() for i in range(flat.shape[0])]
         return numpy.array(elements, tensor.dtype.name).reshape(tuple(tensor.shape))
-    return tensor.cpu().numpy()
+    return tensor.numpy(force=True)
 
 
 def reals(tensor):

@@ -111,7 +111,7 @@ def _adopt(optimizer, p, value, key=None):
         if not hasattr(value, "__array__"):
             return value
         # A torch.Tensor, or a NumPy array.
-        value = from_raw(numpy.array(value.detach().cpu().numpy() if hasattr(value, "detach") else value))
+        value = from_raw(numpy.array(value.numpy(force=True) if hasattr(value, "detach") else value))
     if key == "step" or (len(value.shape) == 0 and (len(p.shape) > 0 or _is_scalar(optimizer, key))):
         return value.detach().clone()  # a counter: it keeps its dtype, and stays where reading it is cheap
     if optimizer.elementwise and tuple(value.shape) != tuple(p.shape):

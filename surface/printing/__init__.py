@@ -93,7 +93,7 @@ def tensor_str(t, *, default_dtype_name: str = "float32", before: str = "", cont
     # NumPy has no bfloat16 and no floats of eight bits; every one of their values is a float32.
     shown = t.float() if t.dtype.name.startswith(("bfloat16", "float8")) and not symbolic else t
     text = format_tensor(
-        shown if symbolic else shown.detach().cpu().numpy(),
+        shown if symbolic else shown.numpy(force=True),
         dtype_name=t.dtype.name,
         default_dtype_name=default_dtype_name,
         device=str(t.device),

@@ -183,7 +183,7 @@ def as_array(values) -> numpy.ndarray:
             return array
     tensor = values if isinstance(values, plugrad.Tensor) else plugrad.as_tensor(values)
     tensor = tensor.detach().cpu()
-    return (tensor.float() if tensor.dtype.name.startswith(("bfloat", "float8")) else tensor).numpy()
+    return (tensor.float() if tensor.dtype.name.startswith(("bfloat", "float8")) else tensor).numpy(force=True)
 
 
 def as_pixels(image) -> numpy.ndarray:

@@ -384,11 +384,11 @@ def deepcopy(cls, device):
         tensors = parameters(device, sizes_of(cls))
         optimizer = build(cls, given, tensors)
         steps(optimizer, tensors, 2)
-        before = [numpy.array(t.detach().cpu().numpy()) for t in tensors]
+        before = [numpy.array(t.numpy(force=True)) for t in tensors]
         again, copies = copy.deepcopy((optimizer, tensors))
         steps(again, copies, 2)
         for number, (t, then) in enumerate(zip(tensors, before, strict=True)):
-            assert (t.detach().cpu().numpy() == then).all(), f"options {given}: a copy's steps move parameter {number}"
+            assert (t.numpy(force=True) == then).all(), f"options {given}: a copy's steps move parameter {number}"
 
 
 CHECKS = {

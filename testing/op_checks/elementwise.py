@@ -69,7 +69,7 @@ def shapes(op, device):
         assert tuple(result.shape) == expected, f"{label}: the result has shape {tuple(result.shape)}, not {expected}"
         if 0 in expected:
             continue
-        spread = [numpy.broadcast_to(t.detach().cpu().numpy(), expected) for t in tensors]
+        spread = [numpy.broadcast_to(t.numpy(force=True), expected) for t in tensors]
         for index in numpy.ndindex(expected):
             single = [plugrad.from_numpy(numpy.array(array[index])).to(device) for array in spread]
             alone = call(op, with_tensors(sample, count, single))

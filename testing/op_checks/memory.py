@@ -50,7 +50,7 @@ def _layout(lay):
     """Return the function that lays a tensor's values out anew: `lay` makes the NumPy array."""
 
     def change(tensor):
-        array = tensor.detach().cpu().numpy()
+        array = tensor.numpy(force=True)
         if not array.ndim:
             return tensor
         other = plugrad.from_numpy(lay(array)).to(tensor.device)

@@ -72,5 +72,5 @@ def _run(op, args, kwargs):
             return None
         raise AssertionError(f"onnxruntime refuses what the ONNX form wrote: {error}") from error
     taken = {one.name for one in session.get_inputs()}
-    feeds = {name: one.numpy() for name, one in zip(exported.input_names, given) if name in taken}
+    feeds = {name: one.numpy(force=True) for name, one in zip(exported.input_names, given) if name in taken}
     return [plugrad.from_numpy(one) for one in session.run(None, feeds)]

@@ -72,12 +72,8 @@ class Tensor:
     class _type:
         symbolic = False
 
-    def detach(self):
-        return self
-
-    cpu = detach
-
-    def numpy(self):
+    def numpy(self, *, force):
+        assert force
         return numpy.array([2.5], "float32")
 
 

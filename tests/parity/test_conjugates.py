@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import pickle
 import warnings
 
@@ -205,3 +206,38 @@ def test_numpy_gets_no_conjugate_that_would_not_follow():
     assert v.all() and not v.imag.numpy().flags.writeable
     with pytest.raises(RuntimeError, match="conjugate"):
         plugrad.empty(0, dtype=v.dtype).set_(v)
+
+
+def loaded(value, **options):
+    file = io.BytesIO()
+    plugrad.save({"value": value}, file, **options)
+    file.seek(0)
+    return plugrad.load(file)["value"]
+
+
+SHOWN = {
+    "repr": lambda v: eval(repr(v), {"tensor": plugrad.tensor}),
+    "format": lambda v: eval(f"{v}", {"tensor": plugrad.tensor}),
+    "saved": loaded,
+    "saved for PyTorch": lambda v: loaded(v, format="torch"),
+    "pickle": lambda v: pickle.loads(pickle.dumps(v)),
+    "copy": copy.deepcopy,
+    "tensor": lambda v: plugrad.tensor([row.tolist() for row in v]),
+    "list of elements": lambda v: plugrad.tensor([[v[0, 0], v[0, 1]], [v[1, 0], v[1, 1]]]),
+    "dtype": lambda v: v.to(plugrad.complex128),
+    "by force": lambda v: plugrad.from_numpy(v.numpy(force=True)),
+    "written": lambda v: plugrad.zeros_like(v).copy_(v),
+    "part by part": lambda v: plugrad.stack(list(v)),
+    "vmap": lambda v: plugrad.vmap(lambda row: row * 1)(v),
+    "batch": lambda v: plugrad.utils.data.default_collate([v])[0],
+}
+
+
+@pytest.mark.parametrize("show", SHOWN)
+@pytest.mark.parametrize("seen", ["itself", "detach", "data", "parameter"])
+def test_whatever_shows_a_conjugate_shows_it_up_to_date(seen, show):
+    x = start(plugrad)
+    v = SEEN[seen](plugrad, x.conj()).detach()
+    x.data.mul_(2j)
+    plugrad.testing.assert_close(SHOWN[show](v).to(v.dtype), (start(plugrad) * 2j).conj_physical())
+    plugrad.testing.assert_close(v, (start(plugrad) * 2j).conj())
