@@ -97,6 +97,8 @@ def _resize(F, input, size):
         )
     if min(size, default=0) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
+    if input.is_conj():
+        raise RuntimeError("resize_() of a conjugate, which has no memory of its own: write resolve_conj() first")
     if tuple(input.shape) != tuple(size):
         input.data = F.fit_size(input, tuple(size)) if input.device.type != "cpu" else _in_storage(F, input, size)
     return input

@@ -11,6 +11,7 @@ import warnings
 
 import plugrad
 from plugrad import Tensor, autograd, nest
+from plugrad.autograd.rare.copied_views import copy_behind
 from plugrad.dispatch.formulas import of_composites
 from plugrad.extend import refusing_random
 
@@ -211,8 +212,7 @@ def _common_view(parts, dim, bases):
     for part in parts:
         if part._base is not first._base or part.requires_grad or (part.shape, part.stride(), part.dtype) != layout:
             return None
-    memory = first._base.untyped_storage().data_ptr()
-    if any(part.untyped_storage().data_ptr() != memory for part in parts):  # conjugates, copies that stand for views
+    if any(copy_behind(part._data) is not None for part in parts):  # conjugates, copies that stand for views
         return None
     offsets = [part.storage_offset() for part in parts]
     steps = {after - before for before, after in zip(offsets, offsets[1:])} or {0}

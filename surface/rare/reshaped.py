@@ -18,8 +18,6 @@ def follow_shape(view, mark) -> None:
             step = view.alone()
             step.op, step.rest, step.output, step.error, step.generation = op, rest, None, None, generation
             root.parent = root = step
-    if sum(generation > view.generation for generation, *_ in mark.returns) == mark.generation - view.generation:
-        view.generation = mark.generation
 
 
 def unlock(array) -> None:

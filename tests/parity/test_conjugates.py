@@ -241,3 +241,16 @@ def test_whatever_shows_a_conjugate_shows_it_up_to_date(seen, show):
     x.data.mul_(2j)
     plugrad.testing.assert_close(SHOWN[show](v).to(v.dtype), (start(plugrad) * 2j).conj_physical())
     plugrad.testing.assert_close(v, (start(plugrad) * 2j).conj())
+
+
+def test_what_asks_for_memory_does_not_take_a_conjugate_for_the_tensor():
+    for T in (torch, plugrad):
+        x = start(T)
+        for dim in (0, 1):
+            assert values(T.vmap(lambda row: row.conj(), dim, dim)(x)) == values(x.conj())
+            assert values(T.vmap(lambda row: row[:1].conj(), dim, dim)(x)) == values(x.conj().narrow(1 - dim, 0, 1))
+            assert values(T.vmap(lambda row: row[:1], dim, dim)(x.conj())) == values(x.conj().narrow(1 - dim, 0, 1))
+        assert not x.conj().is_set_to(x) and values(x.conj().T.as_strided((2,), (2,))) == values(x.conj()[:, 0])
+    with pytest.raises(RuntimeError, match="conjugate"):
+        x.conj().detach().resize_(1)
+    assert values(x) == values(start(plugrad))

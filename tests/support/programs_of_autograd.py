@@ -371,4 +371,15 @@ PROGRAMS = {
         z.sum().backward()
         b.sum().backward()
     """,
+    "a view of a base that was reshaped in place": """
+        v1 = T.tensor([0.5, -2.0], dtype=T.float64, requires_grad=True)
+        v2 = v1.exp().sum()
+        v3 = v2.expand_as(v2)
+        v2.squeeze_()
+        v4, = T.autograd.grad(v3, [v2], create_graph=True, materialize_grads=True)
+        v5 = v1 * 2
+        v6 = v5[1:]
+        v5.unsqueeze_(0)
+        v7, v8 = T.autograd.grad(v6.square().sum(), [v5, v1], allow_unused=True)
+    """,
 }
