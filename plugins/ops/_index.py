@@ -166,7 +166,11 @@ def combine_at(xp, function, flat, places, values):
     CuPy adds float, int32 and unsigned numbers only, and has no `multiply.at`. Elsewhere integers are added as unsigned
     ones, which is the same, complex numbers by parts, and all else is combined in rounds of distinct places.
     """
-    if xp.__name__ == "numpy":
+    if flat.dtype.itemsize < 4 and flat.dtype.kind in "fV" and function in (xp.add, xp.multiply):
+        wide = flat.astype("float32")  # rounded once, not after every element
+        combine_at(xp, function, wide, places, values.astype("float32"))
+        flat[...] = wide
+    elif xp.__name__ == "numpy":
         function.at(flat, places, values)
     elif function is xp.add and is_differentiable(flat.dtype) and flat.dtype.name != "bfloat16":
         values = values.astype(flat.dtype)

@@ -68,6 +68,8 @@ def _row_sums(xp, rows):
 
 def total(xp, input, dim=None, keepdim=False):
     """Sum of a raw array over `dim` (None, an int or a tuple), accurate and fast along every dimension."""
+    if input.dtype.itemsize < 4 and input.dtype.kind in "fV":  # a gradient's: the public function widens beforehand
+        return total(xp, input.astype("float32"), dim, keepdim).astype(input.dtype)
     if input.size < _LARGE or not is_single_or_double(input.dtype) or not input.flags.c_contiguous:
         return reduced(input, "sum", dim, keepdim)
     ndim, shape = input.ndim, input.shape

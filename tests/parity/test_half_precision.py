@@ -41,6 +41,51 @@ def test_results_are_rounded_once(name, dtype):
     assert result.dtype is dtype and ulps(result, exact) <= 0.51
 
 
+PLACES = torch.arange(900) % 3
+SUMMED = {
+    "x + w": lambda x, w: x + w,
+    "expanded": lambda x, w: w.expand(900, 6),
+    "linear": lambda x, w: F.linear(x, torch.eye(6, dtype=x.dtype), w),
+    "addmm": lambda x, w: torch.addmm(w, x, torch.eye(6, dtype=x.dtype)),
+    "where": lambda x, w: torch.where(x > 0, w, x),
+    "repeat": lambda x, w: w.repeat(900, 1),
+    "rows": lambda x, w: w[PLACES],
+    "index_select": lambda x, w: w.index_select(0, PLACES),
+    "gather": lambda x, w: w.gather(0, PLACES[:, None].expand(-1, 6)),
+    "embedding": lambda x, w: F.embedding(PLACES, w),
+}
+ADDED = {
+    "index_add": lambda x, w: w.index_add(0, PLACES, x),
+    "index_put": lambda x, w: w.index_put((PLACES,), x, accumulate=True),
+    "scatter_add": lambda x, w: w.scatter_add(0, PLACES[:, None].expand(-1, 6), x),
+    "scatter_reduce": lambda x, w: w.scatter_reduce(0, PLACES[:, None].expand(-1, 6), x, "sum"),
+    "sparse": lambda x, w: torch.sparse_coo_tensor(PLACES[None], x, (3, 6)).to_dense(),
+}
+
+
+def one_of_many(name, dtype):
+    """What a function of a small tensor and a large one adds up to: the gradient of the small one, or the result."""
+    given = torch.Generator().manual_seed(5)
+    x = torch.rand(900, 6, generator=given).add_(0.1).to(dtype)
+    w = torch.ones((6,) if name in [*SUMMED][:6] else (3, 6))
+    results = []
+    for kind in (dtype, torch.float64):
+        big, small = x.to(kind), w.to(kind).requires_grad_(name in SUMMED)
+        if name in ADDED:
+            results.append(ADDED[name](big, small))
+        else:
+            SUMMED[name](big, small).backward(big)
+            results.append(small.grad)
+    return results
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", [*SUMMED, *ADDED])
+def test_what_adds_up_is_rounded_once(name, dtype):
+    result, exact = one_of_many(name, dtype)
+    assert result.dtype is dtype and ulps(result, exact) <= 0.51
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
 def test_recurrent_layers_are_trained_in_half_precision(kind, dtype):
