@@ -62,7 +62,7 @@ class FunctionNode(Node):
     of them runs: it holds the node.
     """
 
-    __slots__ = ("attributes", "inputs", "outputs", "counts", "arguments")
+    __slots__ = ("attributes", "inputs", "outputs", "slots", "counts", "arguments")
 
     user: type
     pure, restores = False, True
@@ -70,7 +70,7 @@ class FunctionNode(Node):
 
     def __init__(self):
         self.edges, self.saved, self.fit, self.rare, self.seq = (), (), None, None, 0
-        self.attributes: dict = {}
+        self.attributes, self.slots = {}, {}
         self.inputs, self.outputs = 0, []  # number of arguments; (shape, tensor type) of each output, None if no tensor
         self.counts = []  # for each argument the number of tensors in it, None if it is one
         self.arguments = None  # (args, kwargs), if forward has to be run again

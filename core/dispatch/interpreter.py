@@ -285,7 +285,7 @@ def finish_many(op, values, raw, ttype, results, result_dtype=None):
     if op.formulas and (not modes.paused or mode.grad):
         node = make_node(op, values, raw, tuple([tensor._data for tensor in tensors]))
         if node is not None:
-            node.outputs = tuple([(tensor._data.shape, tensor._type) for tensor in tensors])
+            node.outputs, node.slots = tuple([(tensor._data.shape, tensor._type) for tensor in tensors]), {}
             for i, tensor in enumerate(tensors):
                 if tensor._type.is_differentiable:
                     tensor._edge = OutputSlot(node, i)

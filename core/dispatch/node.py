@@ -43,7 +43,7 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
     source, names = _pull_source(op, wanted, formulas, saves, sequences, multiple, real)
     label = f"gradient of {op.qualname} for {', '.join(wanted)}"
     attributes = {
-        "__slots__": ("outputs",) if multiple else (),
+        "__slots__": ("outputs", "slots") if multiple else (),
         "__module__": "plugrad.autograd",
         "op": op,
         "pull": compile_function(source, "pull", label, names),

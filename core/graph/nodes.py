@@ -10,7 +10,6 @@ comparison of integers.
 from __future__ import annotations
 
 import weakref
-from functools import partial
 
 from plugrad.graph import rare
 from plugrad.graph.hooks import Rare, hooks_of
@@ -119,9 +118,6 @@ class Node:
         return f"<{type(self).__name__} object at {id(self):#x}>"
 
 
-_slots: dict = {}  # by the id of a node that restores outputs, and their number, weak references to their edges
-
-
 class OutputSlot(Node):
     """Stands between the tensor that is output number `index` of a multi-output op and the op's node."""
 
@@ -130,8 +126,8 @@ class OutputSlot(Node):
     def __init__(self, node: Node, index: int):
         self.edges, self.saved, self.fit, self.rare, self.seq = (node,), (), None, None, tick()
         self.index = index
-        if node.restores:
-            _slots[id(node), index] = weakref.ref(self, partial(_slots.pop, (id(node), index)))
+        if node.restores:  # without a callback, in which Ctrl-C would be lost
+            node.slots[index] = weakref.ref(self)
 
     def name(self) -> str:
         return self.edges[0].name()
@@ -148,7 +144,8 @@ class OutputSlot(Node):
 
 def slot_of(node: Node, index: int) -> OutputSlot:
     """Return the edge of an output that a node saved: the one that the tensor has, as long as that is there."""
-    return _slots.get((id(node), index), lambda: None)() or OutputSlot(node, index)
+    known = node.slots.get(index)
+    return known and known() or OutputSlot(node, index)
 
 
 class Outputs:

@@ -78,8 +78,8 @@ def product(xp, input, other):
         refuse(BOOL, "addmm_impl_cpu_", input)
         return product(xp, input.astype("float32"), other.astype("float32")).astype(dtype)
     try:
-        if input.ndim == 2 == other.ndim:
-            return input.dot(other)  # for two matrices the same as matmul, and twice as fast to call
+        if input.ndim == 2 >= other.ndim > 0:
+            return input.dot(other)  # for a matrix and a vector the same as matmul, and twice as fast to call
         if input.ndim > 2 and other.ndim == 2 and input.flags.c_contiguous and input.size:
             return input.reshape(-1, input.shape[-1]).dot(other).reshape(*input.shape[:-1], other.shape[1])
         return xp.matmul(input, other)
