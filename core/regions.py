@@ -104,7 +104,7 @@ class _Thread:
             self.prepared = before
         if owner is not context:  # `__enter__` was called by hand, or by an ExitStack
             flag = flag or BytesIO()
-            self.by_hand = (*[held for held in self.by_hand if not held[1].closed], (context, flag))
+            self.by_hand = (*[held for held in self.by_hand if not held[1].closed], (context, flag, guard))
         self.begin(flag, modes, guard)
 
     def begin(self, flag: BytesIO, modes: dict, guard=None) -> None:
@@ -153,11 +153,12 @@ class Exit:
     """The `__exit__` of a region, for which a `with` block asks before it enters."""
 
     def __get__(self, context, owner=None):
-        thread = mode.thread
-        if thread.by_hand and any([held is context for held, _ in thread.by_hand]):
+        thread, flag = mode.thread, BytesIO()
+        if any([held is context for held, *_ in thread.by_hand]):
             return partial(_leave, context)
-        flag = BytesIO()
-        leave = partial(_leave) if context is None else flag.__exit__
+        # Asked of the class: by who is about to enter, as an ExitStack is, or by who leaves what was entered before.
+        is_inside = context is None and any([isinstance(one, owner) and not at.closed for one, at, _ in thread.by_hand])
+        leave = partial(_leave) if is_inside else flag.__exit__
         before = thread.prepared  # not nothing where a signal's handler or a `__del__` came before a block's entry
         while before[1] is not None and before[1].closed:
             before = before[3]

@@ -99,7 +99,7 @@ def test_finalizers():
 
 def test_handlers_while_no_region_is_left_open():
     """What was asked for its `__exit__` and never entered changes nothing."""
-    left_open = [flag for _, flag in modes.mode.thread.by_hand if not flag.closed]
+    left_open = [flag for _, flag, _ in modes.mode.thread.by_hand if not flag.closed]
     context = torch.no_grad()
     for _ in range(3):
         assert hasattr(context, "__exit__") and hasattr(type(context), "__exit__")
@@ -110,7 +110,7 @@ def test_handlers_while_no_region_is_left_open():
         assert not torch.is_grad_enabled()
     leave(None, None, None)
     assert torch.is_grad_enabled()
-    assert [flag for _, flag in modes.mode.thread.by_hand if not flag.closed] == left_open
+    assert [flag for _, flag, _ in modes.mode.thread.by_hand if not flag.closed] == left_open
 
 
 # ------------------------------------------------------------------------------------------ suspended regions

@@ -52,6 +52,7 @@ class Tracer:
 
     def __init__(self, stop=None, error=None):
         self.count, self.stop, self.where, self.error = 0, stop, None, error
+        self.codes = []  # whose bytecodes were counted
 
     def __call__(self, frame, event, arg):
         if event == "call":
@@ -70,6 +71,7 @@ class Tracer:
 
     def _count(self, code, line):
         self.count += 1
+        self.codes.append(code)
         if self.count - 1 == self.stop:
             self.where = f"{code.co_filename.removeprefix(ROOT)}:{line} {code.co_name}"
             _tell(None)
@@ -133,6 +135,7 @@ def interrupted(program, prepare=lambda: None, most=400, seed=0, error=None):
     points = range(counter.count)
     if counter.count > most:
         points = sorted(random.Random(seed).sample(points, most))
+    reached = set()
     for point in points:
         tracer, prepared, was = Tracer(point, error), prepare(), False
         try:
@@ -143,4 +146,7 @@ def interrupted(program, prepare=lambda: None, most=400, seed=0, error=None):
             if error is None:
                 raise
             was = True
+        reached.add(tracer.codes[-1])
         yield tracer.where, prepared, was
+    wanted = {counter.codes[point] for point in points}  # what one run leaves must not stop the next ones early
+    assert 2 * len(reached) >= len(wanted), f"{len(reached)} functions were stopped instead of {len(wanted)}: {reached}"
