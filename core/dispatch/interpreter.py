@@ -285,7 +285,7 @@ def finish_many(op, values, raw, ttype, results, result_dtype=None):
     if op.formulas and (not modes.paused or mode.grad):
         node = make_node(op, values, raw, tuple([tensor._data for tensor in tensors]))
         if node is not None:
-            node.outputs, node.slots = tuple([(tensor._data.shape, tensor._type) for tensor in tensors]), {}
+            node.outputs = tuple([(tensor._data.shape, tensor._type) for tensor in tensors])
             for i, tensor in enumerate(tensors):
                 if tensor._type.is_differentiable:
                     tensor._edge = OutputSlot(node, i)
@@ -332,6 +332,8 @@ def make_node(op, values, raw, y):
         inference.check_saved(op, cls, values)
     node = cls()
     node.edges, node.fit, node.rare, node.seq = tuple(edges), tuple(fits), None, tick()
+    if type(y) is tuple:
+        node.slots = {}
     given = [*raw, y]  # so -1 is the position of the output
     node.saved = tuple([
         given[position] if what is None else what(given[position], values[position]) for position, what in cls.savers

@@ -139,10 +139,8 @@ def share_memory_(self):
 
 def is_set_to(self, other) -> bool:
     """Whether the other tensor is the same memory, seen in the same way."""
-    if self.is_conj() != other.is_conj():
-        return False
     same = self.is_same_size(other) and self.stride() == other.stride() and memory_of(self) is memory_of(other)
-    return same and self.storage_offset() == other.storage_offset()
+    return same and self.storage_offset() == other.storage_offset() and self.is_conj() == other.is_conj()
 
 
 # ---------------------------------------------------------------------------------------------------- elements

@@ -239,3 +239,8 @@ def test_a_violation_would_be_found(monkeypatch, finder, module, source, violati
     for name, value in changed.items():
         monkeypatch.setitem(globals(), name, value)
     assert violation in finder()
+
+
+def test_the_core_stays_small():
+    """What is not tensors, autograd, dispatch, registry, or the bases of nn and optim belongs into a room beside it."""
+    assert sum(len(path.read_text().splitlines()) for path in CORE.rglob("*.py")) <= 12_000
