@@ -16,7 +16,7 @@ BRINGS = {'''
 
 
 def rows() -> dict:
-    """Return {module: (names of its ops, public names, names with in-place forms)}."""
+    """Return {module: (names of its ops, public names[, names with in-place forms])}, each as one string."""
     result = {}
     registry.ops.values()  # which loads all of them
     for plugin in registry.plugins.values():
@@ -27,7 +27,8 @@ def rows() -> dict:
             for record in records:
                 if record.inplace and record.inplace != "items":
                     written |= {record.name, *(name[7:] for name in record.names if name.startswith("Tensor."))}
-            result[plugin.value] = [record.name for record in records], plugin.brought, written
+            names = ([record.name for record in records], plugin.brought, *([written] if written else []))
+            result[plugin.value] = tuple(" ".join(sorted(part)) for part in names)
     return dict(sorted(result.items()))
 
 
@@ -35,9 +36,13 @@ def page() -> str:
     """Return the source of `plugins/index.py`."""
     lines = [HEAD]
     for module, parts in rows().items():
+        line = f"    {module!r}: ({', '.join(map(repr, parts))}),"
+        if len(line) <= 120:
+            lines.append(line)
+            continue
         lines.append(f"    {module!r}: (")
         for names in parts:
-            *most, last = textwrap.wrap(" ".join(sorted(names)), 104, break_on_hyphens=False) or [""]
+            *most, last = textwrap.wrap(names, 108, break_on_hyphens=False) or [""]
             lines += [*(f'        "{row} "' for row in most), f'        "{last}",']
         lines.append("    ),")
     return "\n".join([*lines, "}", ""]).replace("'", '"')

@@ -154,11 +154,13 @@ class Exit:
 
     def __get__(self, context, owner=None):
         thread, flag = mode.thread, BytesIO()
-        if any([held is context for held, *_ in thread.by_hand]):
-            return partial(_leave, context)
-        # Asked of the class: by who is about to enter, as an ExitStack is, or by who leaves what was entered before.
-        is_inside = context is None and any([isinstance(one, owner) and not at.closed for one, at, _ in thread.by_hand])
-        leave = partial(_leave) if is_inside else flag.__exit__
+        leave = flag.__exit__
+        if thread.by_hand:  # else, as a rule, an ordinary block
+            if any([held is context for held, *_ in thread.by_hand]):
+                return partial(_leave, context)
+            # Asked of the class: by who is about to enter, as an ExitStack is, or by who leaves what it entered before.
+            if context is None and any([isinstance(one, owner) and not at.closed for one, at, _ in thread.by_hand]):
+                leave = partial(_leave)
         before = thread.prepared  # not nothing where a signal's handler or a `__del__` came before a block's entry
         while before[1] is not None and before[1].closed:
             before = before[3]

@@ -239,16 +239,17 @@ def _note(one, group, name, value) -> None:
 
 
 def _take_index(brings) -> None:
-    """Note what plugins of ours bring, {module: (ops, public names, names with in-place forms)}: nothing is loaded."""
+    """Note what plugins of ours bring, {module: (ops, public names[, names with in-place forms])}: nothing is loaded."""
     for value, parts in brings.items():
-        plugin, (records, names, written) = _by_value.get(("plugrad", value)), map(str.split, parts)
+        plugin, (records, names, *written) = _by_value.get(("plugrad", value)), map(str.split, parts)
         if plugin is not None:
             plugin.indexed = True
             for table, promised in ((ops, records), (public, names)):
                 table.promised.update(dict.fromkeys(promised, plugin))
                 table.order.update(dict.fromkeys(promised))
             events.publish(events.on_public_names, names)
-            events.publish(events.on_written, written)
+            for inplace in written:
+                events.publish(events.on_written, inplace)
 
 
 def _wrong_name(kind, name) -> str | None:

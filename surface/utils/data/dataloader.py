@@ -79,9 +79,7 @@ class DataLoader(Resumable):
     """
 
     _initialized = False
-    _iterator = None
-
-    _reported = None
+    _iterator = _reported = None
 
     def __init__(
         self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0, collate_fn=None,
