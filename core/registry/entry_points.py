@@ -239,7 +239,7 @@ def _note(one, group, name, value) -> None:
 
 
 def _take_index(brings) -> None:
-    """Note what plugins of ours bring, {module: (ops, public names[, names with in-place forms])}: nothing is loaded."""
+    """Note what plugins of ours bring, {module: (ops, public names[, names with in-place forms])}, and load none."""
     for value, parts in brings.items():
         plugin, (records, names, *written) = _by_value.get(("plugrad", value)), map(str.split, parts)
         if plugin is not None:
