@@ -225,5 +225,12 @@ class CarefulWalk(Walk):
             return grads
         return [grad if edge in self.leads else None for edge, grad in zip(node.edges, grads)]
 
+    def formulas(self, F, node, g, saved):
+        if self.targets is not None and node.positions:
+            needed = [edge in self.leads for edge in node.edges]
+            if not all(needed):
+                return node.pull_some(F, g, saved, self.retain, needed)
+        return super().formulas(F, node, g, saved)
+
     def finish(self, leaves):
         finish_leaves(leaves, self.on_tensors, self.targets, self.captured)

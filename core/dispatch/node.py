@@ -40,7 +40,7 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
     for used in {name for formula in formulas for name in formula.function.__code__.co_names}:
         registry.ops.get(used)  # which loads it if it is an op: backward as Python ends could not
     saves = tuple(dict.fromkeys(name for formula in formulas for name in formula.wants))
-    source, names = _pull_source(op, wanted, formulas, saves, sequences, multiple, real)
+    source, names, frees = _pull_source(op, wanted, formulas, saves, sequences, multiple, real)
     label = f"gradient of {op.qualname} for {', '.join(wanted)}"
     attributes = {
         "__slots__": ("outputs", "slots") if multiple else (),
@@ -53,6 +53,8 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
         "pure": op.trusted,
         "savers": tuple(_saver(op, name) for name in saves),
         "wanted": wanted,
+        "frees": frees,
+        "narrowed": lambda mask: op.node(mask, sequences, multiple, name, real),
         "positions": () if sequences else tuple(inputs.index(name) for name in wanted),
         "inputs": len(inputs),
     }
@@ -63,7 +65,7 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
 
 
 def _pull_source(op, wanted, formulas, saves, sequences, multiple, real) -> tuple:
-    """Return the source of a node's `pull`, and its globals."""
+    """Return the source of a node's `pull`, its globals, and whether it frees what was saved."""
     arrays = {*op.inputs, *(name for name in saves if name not in op.index and output_number(name) is not None)}
     given = {name for name, kind in op.known_kinds.items() if kind.plain}  # numbers, sizes, flags
     arrays |= {a.name for a in op.plan.arguments if a.role not in _HOLDS_NO_TENSOR and a.name not in op.defaults}
@@ -97,10 +99,11 @@ def _pull_source(op, wanted, formulas, saves, sequences, multiple, real) -> tupl
             count = f" or len(g__) != {len(formula.inputs)}" if len(formula.inputs) > 1 else ""
             lines.append(f"    if g__.__class__ not in (tuple, list){count}:")
             lines.append(f"        raise wrong_count(op, inputs{number}, g__)\n    {targets} = g__")
-    if any(name in arrays for name in saves):
+    frees = any(name in arrays for name in saves)
+    if frees:
         lines += ["    if not retain:", "        self.saved = None"]
-    lines.append(f"    return {''.join(f'*g_{n}, ' if n in sequences else f'g_{n}, ' for n in wanted)}")
-    return "\n".join(lines) + "\n", names
+    lines.append(f"    return ({''.join(f'*g_{n}, ' if n in sequences else f'g_{n}, ' for n in wanted)})")
+    return "\n".join(lines) + "\n", names, frees
 
 
 def _safe(name: str) -> str:
@@ -146,6 +149,15 @@ class OpNode(Node):
     __slots__ = ()
     saves: tuple = ()
     wanted: tuple = ()  # names of the inputs whose gradients are pulled
+
+    def pull_some(self, F, g, saved, retain, needed) -> list:
+        """Return the gradients of those edges that are needed, None for the others."""
+        cls = type(self).narrowed(sum([1 << place for place, is_needed in zip(self.positions, needed) if is_needed]))
+        saved = dict(zip(self.saves, saved))
+        grads = iter(cls.pull(self, F, g, [saved[name] for name in cls.saves], True))
+        if self.frees and not retain:
+            self.saved = None
+        return [next(grads) if is_needed else None for is_needed in needed]
 
     def tensors(self):
         """Return what was saved as Tensors that are connected to the graph again, for a recorded backward."""

@@ -121,7 +121,7 @@ def load(plugin: Plugin) -> None:
             raise PluginLoadError(f"plugin {plugin.id} uses a name of its own while it is being imported")
         plugin.status, started = "loading", time.perf_counter()
         try:
-            messages = _run_stages(plugin)
+            messages = _commit(plugin, _gather(plugin)) if plugin.builtin else _room().load(plugin, _gather, _commit)
         except BaseException as error:
             if plugin.status == "loaded":  # what was held back came when all was done
                 raise
@@ -138,12 +138,6 @@ def load(plugin: Plugin) -> None:
             plugin.seconds = time.perf_counter() - started
     for message in messages:
         warn(message)
-
-
-def _run_stages(plugin) -> list[str]:
-    if plugin.builtin:
-        return _commit(plugin, _gather(plugin))
-    return _room().load(plugin, _gather, _commit)
 
 
 def _room():

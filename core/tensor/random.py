@@ -6,7 +6,7 @@ import numpy
 
 from plugrad.devices.device import backend_of
 from plugrad.devices.device import device as _device
-from plugrad.regions import declare, mode, region
+from plugrad.regions import declare, mode
 from plugrad.registry import events
 from plugrad.registry.namespaces import lazy_methods
 
@@ -93,19 +93,6 @@ def rng(xp, generator: Generator | None = None):
     if default is None:
         default = generator_of(backend_of(xp).name)
     return default.source
-
-
-def refusing_random(why: str) -> region:
-    """Return a context in which this thread's ops that draw raise RuntimeError(why).
-
-    >>> import plugrad as torch
-    >>> from plugrad.extend import refusing_random
-    >>> with refusing_random("no dice"):
-    ...     torch.rand(2)
-    Traceback (most recent call last):
-    RuntimeError: no dice
-    """
-    return region(random_refusal=why)
 
 
 def manual_seed(seed: int) -> Generator:

@@ -26,6 +26,7 @@ from plugrad.extend.derived import layer, legacy_reduction, loss, loss_modules
 from plugrad.extend.formulas import complement, conj, keep_dims, multilinear
 from plugrad.extend.hooks import OpHook
 from plugrad.extend.new_memory import choose_memory, chosen_memory, new_memory
+from plugrad.extend.random_refusal import refusing_random
 from plugrad.extend.scipy_modules import scipy_of
 from plugrad.extend.session import register, unregister
 from plugrad.extend.symbolic import SymbolicBackend
@@ -38,7 +39,7 @@ from plugrad.registry.hookspecs import PLUGRAD_API, hookimpl
 from plugrad.registry.namespaces import lazy_names
 from plugrad.tensor.indices import is_basic_index, tidy_index
 from plugrad.tensor.layouts import is_channels_last
-from plugrad.tensor.random import Generator, generator_of, refusing_random, rng
+from plugrad.tensor.random import Generator, generator_of, rng
 from plugrad.tensor.shapes import axes, broadcast_shapes
 from plugrad.tensor.tensor import from_raw, write_out
 

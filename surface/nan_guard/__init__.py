@@ -183,7 +183,7 @@ class Trial(RepairingWalk):
         if not self.on_tensors:
             self.held += g.size
         if node.rare is None and node.pure:
-            return node.pull(F, g, saved, self.retain)
+            return CarefulWalk.formulas(self, F, node, g, saved)
         return super().formulas(F, node, g, saved)
 
     def finish(self, leaves):

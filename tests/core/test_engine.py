@@ -225,6 +225,39 @@ def test_a_formula_may_ask_for_one_of_several_outputs():
         square.backward()
 
 
+def test_only_the_gradients_that_are_asked_for_are_pulled():
+    """A formula is not run where no target is behind its input; what the node saved is freed all the same."""
+    pulled = []
+
+    @op(at=())
+    def three(xp, a, b, c):
+        return a * b + c, a + c
+
+    @three.vjp("a")
+    def three_vjp_a(F, g, b):
+        raise NotImplementedError("the first input has no derivative")
+
+    @three.vjp("b", "c")
+    def three_vjp_b_c(F, g, a, needs):
+        pulled.append(needs)
+        return g[0] * a if needs[0] else None, g[0] + g[1] if needs[1] else None
+
+    a, b, c = (torch.tensor(value, requires_grad=True) for value in (2.0, 3.0, 5.0))
+    for create_graph in (False, True):
+        y, z = three.apply((a, b, c))
+        (g,) = torch.autograd.grad(y + z, c, create_graph=create_graph, retain_graph=True)
+        assert g.item() == 2.0 and g.requires_grad is False
+        (g,) = torch.autograd.grad(y + z, b, create_graph=create_graph, retain_graph=True)
+        assert g.item() == 2.0 and g.requires_grad is create_graph
+        assert torch.autograd.grad(y, (a * 1, c), allow_unused=True, retain_graph=True)[0] is None
+        (y + z).backward(inputs=[b])
+        with pytest.raises(RuntimeError, match="a second time"):
+            torch.autograd.grad(y + z, c)
+    assert pulled == [(False, True), (True, False), (False, True), (True, False)] * 2 and b.grad.item() == 4.0
+    with pytest.raises(NotImplementedError, match="the first input has no derivative"):
+        three.apply((a, b, c))[0].backward()
+
+
 def test_writes_to_views_reach_the_base_and_its_other_views():
     x = torch.ones(2, 3, requires_grad=True)
     y = x * 1

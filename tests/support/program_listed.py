@@ -88,7 +88,7 @@ def layouts(program, found, oracle, subject, watch):
         copied = [re.sub(r"\.contiguous\(", ".clone(", statement) for statement in program]
         return difference(copied, oracle, subject, watch) is None
     if matches(r"linalg\.", program):
-        maybe_views = r"(\.(flatten|ravel|reshape|contiguous)\([^()]*\))"
+        maybe_views = r"(\.(flatten|ravel|reshape|contiguous|nn\.Flatten\(\d*\))\([^()]*\))"
         copied = [re.sub(maybe_views, r"\1.clone()", statement) for statement in program]
         if copied != program and difference(copied, oracle, subject, watch) is None:
             return True

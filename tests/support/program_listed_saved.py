@@ -264,10 +264,11 @@ def hooks_of_composed_nodes(program, found, oracle, subject, watch):
 
 @kind
 def views_of_layers(program, found, oracle, subject, watch):
-    """Whether what a layer returns is a view is not said; a view that was made under no_grad() is not written."""
+    """Whether layers and einsum return a view is not said; a view that was made under no_grad() is not written."""
     if matches(r"max_pool1d\(", program) and found.kind == "values" and matches("materialize_grads=True", program[-1:]):
         return not np.any(found.expected)  # a view that was written in another place is no part of the graph
-    return lenient(found, "A view was created in no_grad mode") and matches(r"nn\.(Linear|Sequential)\(", program)
+    composed = r"nn\.(Linear|Sequential)\(|T\.(einsum|tensordot|inner|linalg\.multi_dot)\("
+    return lenient(found, "A view was created in no_grad mode") and matches(composed, program)
 
 
 @kind
