@@ -226,7 +226,7 @@ class CarefulWalk(Walk):
         return [grad if edge in self.leads else None for edge, grad in zip(node.edges, grads)]
 
     def formulas(self, F, node, g, saved):
-        if self.targets is not None and node.positions:
+        if self.targets is not None and node.narrowed:
             needed = [edge in self.leads for edge in node.edges]
             if not all(needed):
                 return node.pull_some(F, g, saved, self.retain, needed)

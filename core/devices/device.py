@@ -44,7 +44,7 @@ class device(Region):
             if not -(1 << 63) <= type < 1 << 63:
                 raise ValueError(f"Overflow when unpacking long long: a device has the number {type}")
             type, index = backends_room().accelerator(), type
-        if not isinstance(type, str) or index is not None and not hasattr(index, "__index__"):
+        if not isinstance(type, str) or index is not None and not isinstance(index, (int, numpy.integer)):
             raise TypeError(f"device(): a device is a string such as 'cpu' or 'cuda:0', not {type!r}, {index!r}")
         name, colon, number = type.partition(":")
         if colon and index is not None:

@@ -54,7 +54,7 @@ def node_class(op, mask: int, sequences: tuple, multiple: bool, name: str | None
         "savers": tuple(_saver(op, name) for name in saves),
         "wanted": wanted,
         "frees": frees,
-        "narrowed": lambda mask: op.node(mask, sequences, multiple, name, real),
+        "narrowed": None if sequences else lambda mask: op.node(mask, sequences, multiple, name, real),
         "positions": () if sequences else tuple(inputs.index(name) for name in wanted),
         "inputs": len(inputs),
     }

@@ -28,7 +28,7 @@ class Node:
 
     __slots__ = ("edges", "saved", "fit", "rare", "seq", "__weakref__")
 
-    op = None
+    op = narrowed = None  # narrowed(mask) is the class that pulls fewer gradients
     requires_grad = True  # of what it made: else there would be no node
     saves: tuple = ()  # names of the saved values
     scales = False  # whether its formulas are elementwise, and may multiply the gradient by infinity or NaN

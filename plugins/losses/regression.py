@@ -360,8 +360,9 @@ def kl_div(F, input, target, size_average=None, reduce=None, reduction="mean", l
     >>> torch.nn.functional.kl_div(q.log(), p, reduction="batchmean")
     tensor(0.5108)
     """
-    if not (input.is_floating_point() or input.is_complex()):
-        raise RuntimeError("kl_div: Integral inputs not supported; convert input with .float()")
+    if not input.is_floating_point() or target.is_complex():
+        kind = "Complex" if input.is_complex() or target.is_complex() else "Integral"
+        raise RuntimeError(f"kl_div: {kind} inputs not supported; convert them with .float()")
     per_row = input.shape[0] if reduction == "batchmean" and input.ndim else 1
     if reduction == "batchmean":
         reduction = "sum"

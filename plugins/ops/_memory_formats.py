@@ -12,13 +12,18 @@ def empty(xp, shape, dtype, memory_format=None):
     """An uninitialised array of a shape, row-major unless a channels-last format is asked for."""
     if memory_format is plugrad.preserve_format:
         raise RuntimeError("unsupported memory format option Preserve: there is no tensor to follow; use empty_like")
+    shape, order = laid_out(shape, memory_format)
+    return new_memory(xp.empty(shape, dtype)).transpose(order)
+
+
+def laid_out(shape, memory_format) -> tuple:
+    """Return how a shape lies in memory, and the order in which its dimensions are found there."""
     rank = _RANKS.get(memory_format)
     if rank is None:
-        return new_memory(xp.empty(shape, dtype))
+        return tuple(shape), tuple(range(len(shape)))
     if len(shape) != rank:
         raise RuntimeError(f"required rank {rank} tensor to use {str(memory_format)[6:]} format")
-    last = new_memory(xp.empty((shape[0], *shape[2:], shape[1]), dtype))
-    return last.transpose((0, rank - 1, *range(1, rank - 1)))
+    return (shape[0], *shape[2:], shape[1]), (0, rank - 1, *range(1, rank - 1))
 
 
 def preserves(memory_format) -> bool:

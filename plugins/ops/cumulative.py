@@ -144,7 +144,7 @@ cumprod.meta(_same_shape)
 
 @cumprod.vjp
 def cumprod_vjp(F, g, y, input, dim):
-    if not len(input.shape):
+    if not len(input.shape) or input.shape[dim] == 1:
         return g
     # The product before element k, times h[k] = g[k] + input[k + 1] * h[k + 1].
     before = shift(F, y, dim, 1.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
-from plugrad import is_grad_enabled
+from plugrad import float32, is_grad_enabled
 from plugrad.extend import Op, collect, composite, hookimpl
 
 from ._checks import ints
@@ -21,13 +21,15 @@ def _not_for(name, input):
 
 
 def _check_parts(name, input, *parts):
-    """Raise RuntimeError unless weight and bias have the dtype of the input; only half precision mixes with others."""
+    """Raise RuntimeError unless weight and bias have the dtype of the input, or float32 beside half precision."""
     for part in parts:
-        if part is not None and part.dtype is not input.dtype and input.dtype.itemsize != 2:
-            raise RuntimeError(
-                f"mixed dtype: {name} expects weight and bias to have the dtype of the input, {input.dtype}, but got "
-                f"{part.dtype}"
-            )
+        if part is not None and part.dtype is not input.dtype:
+            if input.dtype.itemsize != 2 or part.dtype is not float32:
+                more = " or torch.float32" if input.dtype.itemsize == 2 else ""
+                raise RuntimeError(
+                    f"mixed dtype: {name} expects weight and bias to have the dtype of the input, {input.dtype}{more}, "
+                    f"but got {part.dtype}"
+                )
 
 
 def _channels(input):
@@ -90,7 +92,7 @@ def _in_batch(F, input, running_mean, running_var, weight, bias, training, momen
     count = input.numel() // channels if channels else 0
     if count == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
-    _check_parts("batch_norm", input, weight, bias)
+    _check_parts("batch_norm", input, running_mean, running_var, weight, bias)
     result, mean, variance = F.normalize_affine(input, weight, bias, (0, *range(2, input.ndim)), shape, eps)
     if running_mean is not None and count:
         _update(running_mean, running_var, mean, variance, count, momentum)
@@ -243,6 +245,7 @@ def rms_norm(F, input, normalized_shape, weight=None, eps=None):
     These are as many as `normalized_shape` has sizes.
     `eps` is added to the mean square (default: the spacing at 1 of the dtype, of half precision that of
     float32). Then multiplied by `weight`.
+    The result has the input's dtype.
     Raises RuntimeError when shapes do not match. B. Zhang, R. Sennrich, arXiv:1910.07467.
 
     >>> import plugrad as torch
@@ -265,7 +268,7 @@ def rms_norm(F, input, normalized_shape, weight=None, eps=None):
     result = input * F.rsqrt(F.mean(input * input, dims, True) + eps)
     if weight is not None:
         result = result * weight
-    return result if result.dtype == dtype or dtype.itemsize != 2 else result.to(dtype)
+    return result if result.dtype == dtype else result.to(dtype)
 
 
 @rms_norm.samples

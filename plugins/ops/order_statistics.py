@@ -178,14 +178,17 @@ def _quantile(F, name, input, q, dim, keepdim, interpolation, skip_nan):
         rank = F.where(nans > 0, n - 1.0, rank)
     if interpolation == "nearest":
         rank = F.round(rank)
+    rank = F.expand(rank, ordered.shape[:-1] + rank.shape[-1:])
+
+    def arranged(values):
+        return F.reshape(F.movedim(values, -1, 0), tuple(q.shape) + kept)
+
     low = F.floor(rank) if interpolation != "higher" else F.ceil(rank)
-    result = F.gather(ordered, -1, F.expand(low, ordered.shape[:-1] + low.shape[-1:]).long())
-    if interpolation in ("linear", "midpoint"):
-        weight = rank - low if interpolation == "linear" else 0.5
-        upper = F.ceil(rank)
-        result = F.lerp(result, F.gather(ordered, -1, F.expand(upper, result.shape).long()), weight)
-    result = F.movedim(result, -1, 0)
-    return F.reshape(result, (tuple(q.shape) + kept))
+    result = arranged(F.gather(ordered, -1, low.long()))
+    if interpolation not in ("linear", "midpoint"):
+        return F.clone(result)  # which is no view
+    upper = arranged(F.gather(ordered, -1, F.ceil(rank).long()))
+    return F.lerp(result, upper, arranged(rank - low) if interpolation == "linear" else 0.5)
 
 
 @composite(kinds={"dim": "int?"}, autocast={"cpu": "float32"})

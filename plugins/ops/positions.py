@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-from plugrad.extend import Op, collect, composite, hookimpl, new_memory, op
+from plugrad import channels_last, channels_last_3d, contiguous_format, preserve_format
+from plugrad.extend import Op, collect, composite, hookimpl, is_channels_last, new_memory, op
+
+from ._memory_formats import laid_out
 
 
 @composite(at=("unravel_index",))
@@ -90,7 +93,7 @@ def fit_size_samples(make):
     yield make.args(make(2, 3), (3,))
 
 
-def _resize(F, input, size):
+def _resize(F, input, size, memory_format):
     if input.requires_grad:
         raise RuntimeError(
             "cannot resize variables that require grad: use reshape, or narrow and torch.nn.functional.pad"
@@ -99,8 +102,10 @@ def _resize(F, input, size):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
     if input.is_conj():
         raise RuntimeError("resize_() of a conjugate, which has no memory of its own: write resolve_conj() first")
-    if tuple(input.shape) != tuple(size):
-        input.data = F.fit_size(input, tuple(size)) if input.device.type != "cpu" else _in_storage(F, input, size)
+    if memory_format is not None or tuple(input.shape) != tuple(size):
+        shape, order = laid_out(size, memory_format)
+        data = F.fit_size(input, shape) if input.device.type != "cpu" else _in_storage(F, input, shape)
+        input.data = data if memory_format is None else F.permute(data, order)
     return input
 
 
@@ -113,7 +118,7 @@ def _in_storage(F, input, size):
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)}")
     if end > whole.shape[0]:
         whole = F.fit_size(whole, (end,))
-    return F.reshape(F.narrow(whole, 0, start, end - start), tuple(size))
+    return F.reshape(F.narrow(whole, 0, start, end - start), size)
 
 
 @composite(name="resize_", at=("Tensor.resize_",), variadic="size")
@@ -121,14 +126,16 @@ def resize_(F, input, size, *, memory_format=None):
     """Give the tensor another size.
 
     It has the elements that follow in its memory, in row-major order. The tensor shares memory with the old one as
-    long as that suffices; else it gets a longer copy, which ends with zeros. Raises `RuntimeError` when it requires
-    grad.
+    long as that suffices; else it gets a longer copy, which ends with zeros. With `memory_format=` they are in the
+    order of that format. Raises `RuntimeError` when it requires grad.
 
     >>> import plugrad as torch
     >>> torch.tensor([[1, 2], [3, 4]]).resize_(3)
     tensor([1, 2, 3])
     """
-    return _resize(F, input, size)
+    if memory_format is preserve_format:
+        raise RuntimeError("Unsupported memory format Preserve: write resize_as_, which follows a tensor")
+    return _resize(F, input, size, memory_format)
 
 
 @resize_.samples
@@ -138,13 +145,16 @@ def resize_samples(make):
 
 @composite(name="resize_as_", at=("Tensor.resize_as_", "resize_as_"))
 def resize_as_(F, input, the_template, *, memory_format=None):
-    """Give the tensor the size of another: `resize_` with its shape.
+    """Give the tensor the size of another: `resize_` with its shape, and its format where that is preserved.
 
     >>> import plugrad as torch
     >>> torch.tensor([[1, 2], [3, 4]]).resize_as_(torch.zeros(1))
     tensor([1])
     """
-    return _resize(F, input, tuple(the_template.shape))
+    if memory_format is preserve_format:
+        last = is_channels_last(the_template.shape, the_template.stride())
+        memory_format = (channels_last if the_template.ndim == 4 else channels_last_3d) if last else contiguous_format
+    return _resize(F, input, the_template.shape, memory_format)
 
 
 @resize_as_.samples

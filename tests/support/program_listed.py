@@ -47,10 +47,15 @@ def conjugates(program, found, oracle, subject, watch):
 
 
 @kind
-def conjugates_of_views(program, found, oracle, subject, watch):
-    """PyTorch looks for the history of a conjugate anew after a write that is not recorded."""
-    conjugated = matches("complex", program) and matches(r"\.(conj|adjoint)\(", program)
-    return conjugated and found.kind in HISTORY and matches(r"detach_\(", program)
+def detached_bases(program, found, oracle, subject, watch):
+    """A view that was written follows its base when that is detached in place; in PyTorch it keeps its history."""
+    if not matches(r"detach_\(", program):
+        return False
+    if found.kind not in HISTORY:
+        return strict(found, "does not require grad", "doesn't require gradient") and matches(r"_\(|\] [-+*/]?= ", program)
+    with after(program, subject) as run:
+        tensor = run.tensors().get(found.name)
+        return tensor is not None and (tensor._is_view() or tensor.is_conj())
 
 
 @kind
@@ -76,7 +81,7 @@ def layouts(program, found, oracle, subject, watch):
     The difference goes when what as_strided looks at is contiguous, and what a factor is reshaped to is copied.
     """
     viewed = "view size is not compatible"
-    if (lenient(found, viewed) or strict(found, viewed)) and matches("autograd", program):
+    if (lenient(found, viewed) or strict(found, viewed)) and matches(r"autograd|T\.fft\.", program):
         copied = [*program[:-1], program[-1].replace(".view(", ".reshape(")]
         if difference(copied, oracle, subject, watch) is None:
             return True
@@ -87,7 +92,7 @@ def layouts(program, found, oracle, subject, watch):
     if found.kind in HISTORY and matches(unrecorded, program):  # it returns what is contiguous as it is, else a copy
         copied = [re.sub(r"\.contiguous\(", ".clone(", statement) for statement in program]
         return difference(copied, oracle, subject, watch) is None
-    if matches(r"linalg\.", program):
+    if matches(r"linalg\.|T\.fft\.", program):
         maybe_views = r"(\.(flatten|ravel|reshape|contiguous|nn\.Flatten\(\d*\))\([^()]*\))"
         copied = [re.sub(maybe_views, r"\1.clone()", statement) for statement in program]
         if copied != program and difference(copied, oracle, subject, watch) is None:

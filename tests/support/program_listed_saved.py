@@ -258,7 +258,7 @@ def hooks_of_composed_nodes(program, found, oracle, subject, watch):
     """What the node of an op that consists of others gets and gives depends on which of them is the last."""
     hooked = [re.search(r"(v\d+)\.grad_fn\.register_", statement) for statement in program]
     names = {match[1] for match in hooked if match}
-    composed = [statement for statement in program if not names_nodes(statement)]
+    composed = [one for one in program if not names_nodes(one) or re.search(r"\[[^]]*None[^]]*\]", one)]
     return found.kind == "log" and any(re.search(rf"\b{name}\b.* = ", one) for name in names for one in composed)
 
 
@@ -360,3 +360,38 @@ def unrecorded_views(program, found, oracle, subject, watch):
         if tensor is None or not tensor._is_view():
             return False
         return not held(tensor) or not tensor.requires_grad and tensor._base.requires_grad
+
+
+@kind
+def near_ties(program, found, oracle, subject, watch):
+    """Of elements that are the same but for rounding, another one is the largest.
+
+    The difference goes when the program rounds what it orders.
+    """
+    ordering = r"(v\d+)\.(amax|amin|max|min|sort|argmax|argmin|topk|cummax|cummin|aminmax)\("
+    if not found.kind.endswith("values") or not matches(ordering, program):
+        return False
+    rounded = [re.sub(ordering, r"(\1 + (\1.detach().round(decimals=9) - \1.detach())).\2(", one) for one in program]
+    return difference(rounded, oracle, subject, watch) is None
+
+
+@kind
+def times_one(program, found, oracle, subject, watch):
+    """PyTorch adds one times a complex number: where that is infinite, NaN comes of it."""
+    if not found.kind.endswith("values") or not np.iscomplexobj(found.expected) or not np.iscomplexobj(found.actual):
+        return False
+    differs = ~np.isclose(found.expected, found.actual, equal_nan=True)
+    return np.isinf(found.actual[differs]).all() and np.isnan(found.expected[differs]).all()
+
+
+@kind
+def converted_in_inference_mode(program, found, oracle, subject, watch):
+    """PyTorch puts new parameters in place of those that are converted in inference mode; here they stay the same."""
+    converted = r"inference_mode\(\):(\n +.*)*\n +m\d+\.(double|float|half|to|bfloat16)\("
+    return found.kind == "inference" and matches(converted, program)
+
+
+@kind
+def nothing_arrives(program, found, oracle, subject, watch):
+    """PyTorch asks what has no derivative for one, also where no gradient arrives; here only what is needed is asked."""
+    return lenient(found, "the derivative for '") and matches(r"(Lazy|Two)\.apply\(|allow_unused", program)

@@ -27,7 +27,8 @@ SAME_NODES = {
     "UnsafeViewBackward ViewBackward", "VarBackward VarMeanBackward", "SliceBackward UnsqueezeBackward",
     "RealBackward SelectBackward", "SelectBackward SliceBackward", "MmBackward SqueezeBackward",
     "MmBackward MvBackward", "AddBackward AddmmBackward", "MmBackward TransposeBackward",
-    "ReshapeAliasBackward ViewBackward", "CloneBackward ToCopyBackward",
+    "ReshapeAliasBackward ViewBackward", "CloneBackward ToCopyBackward", "AddAtBackward IndexPutBackward",
+    "AddAtBackward IndexPutImplBackward",
 }  # fmt: skip
 
 
