@@ -130,6 +130,7 @@ CLASSES = {  # attributes that plugrad and its checks look at: (of what, attribu
         "True: each element is updated by itself, so `update` may get joined or split parameters"
     ),
     ("optimizer", "couples"): "True: a step of one parameter depends on the others, by a norm of all for example",
+    ("optimizer", "goes_back"): "True: a step may go up where the gradient is the same everywhere, as Lookahead's do",
     ("schedule", "samples"): "static method: yields the arguments behind the optimizer",
     ("schedule", "metric"): (
         "static method `metric(epoch)`: what its `step(metric)` is called with in checks. A schedule that "

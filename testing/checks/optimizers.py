@@ -32,6 +32,8 @@ def checks(cls) -> dict:
         return documents.checks(cls)
     if hasattr(cls, "sizes"):
         chosen.pop("shapes")
+    if getattr(cls, "goes_back", False):
+        chosen.pop("constant gradients")
     if getattr(cls, "couples", False):  # a step of one parameter depends on the others
         for name in ("batching", "parameter groups", "later changes", "group options", "missing gradients"):
             chosen.pop(name, None)
@@ -138,6 +140,33 @@ def descent(cls, device):
         for number, (t, then) in enumerate(zip(tensors, before, strict=True)):
             assert not same_bits(t, then), f"options {given}: parameter {number} of shape {tuple(t.shape)} never moves"
         assert all(t.dtype is plugrad.float64 for t in tensors), f"options {given}: a step changes the dtype"
+
+
+def constant_gradients(cls, device):
+    """No step goes up where the gradient is the same everywhere."""
+    for given in each(cls):
+        tensors = [plugrad.zeros_like(t).requires_grad_() for t in parameters(device, sizes_of(cls))]
+        slopes = [plugrad.linspace(-1.0, 1.5, max(t.numel(), 1), dtype=t.dtype, device=device) for t in tensors]
+        slopes = [slope.reshape(t.shape) for slope, t in zip(slopes, tensors, strict=True)]
+
+        def height(tensors=tensors, slopes=slopes):
+            return sum((slope * t).sum() for slope, t in zip(slopes, tensors, strict=True))
+
+        def closure(tensors=tensors, slopes=slopes):
+            for t, slope in zip(tensors, slopes, strict=True):
+                t.grad = slope.clone()
+            return height(tensors, slopes).detach()
+
+        optimizer, before = build(cls, given, tensors), 0.0
+        for step in range(1, 13):
+            optimizer.step(closure)
+            now = height().item()
+            assert now <= before, (
+                f"options {given}: on a linear function step {step} goes up, from {before:.6g} to {now:.6g}; an "
+                "optimizer that goes back at times, as Lookahead does, says so by `goes_back = True`"
+            )
+            before = now
+        assert before < 0, f"options {given}: on a linear function 12 steps lead nowhere"
 
 
 def resume(cls, device):
@@ -394,6 +423,7 @@ def deepcopy(cls, device):
 CHECKS = {
     "samples": has_samples,
     "descent": descent,
+    "constant gradients": constant_gradients,
     "resume": resume,
     "batching": batching,
     "kernels": kernels,

@@ -116,6 +116,25 @@ def test_what_the_bugs_are_seeded_in_is_clean(install):
     assert [case.id for case in cases(seeded_bugs.Scale)] == [case.id for case in checks if case.subject == "nn.Scale"]
 
 
+def test_an_optimizer_that_goes_back_says_so():
+    class Lookahead(seeded_bugs.Counting):
+        """Two steps, and half of the way back: M. Zhang et al., arXiv:1907.08610."""
+
+        def update(self, xp, p, g, state, group):
+            start, count = state["momentum"], state["count"]
+            start[...] = xp.where(count % 2 == 0, p, start)
+            count += 1
+            p -= group["lr"] * (g + group["weight_decay"] * p)
+            p[...] = xp.where(count % 2 == 0, start + 0.25 * (p - start), p)
+
+    checks = {case.id.partition("-")[2]: case for case in cases(Lookahead)}
+    with pytest.raises(AssertionError, match="step 2 goes up"):
+        checks.pop("constant-gradients").run()
+    assert [case.run() for case in checks.values()].count(None) > 10
+    Lookahead.goes_back = True
+    assert len(list(cases(Lookahead))) == len(checks)
+
+
 def test_a_plugin_that_does_not_load_is_a_finding(tmp_path):
     distribution_builder.build(
         tmp_path, "plugrad-torn", {"plugrad.ops": {"torn": "torn_plugin"}}, "3.4", torn_plugin="import nowhere_at_all\n"

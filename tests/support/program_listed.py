@@ -93,7 +93,7 @@ def layouts(program, found, oracle, subject, watch):
         copied = [re.sub(r"\.contiguous\(", ".clone(", statement) for statement in program]
         return difference(copied, oracle, subject, watch) is None
     if matches(r"linalg\.|T\.fft\.", program):
-        maybe_views = r"(\.(flatten|ravel|reshape|contiguous|nn\.Flatten\(\d*\))\([^()]*\))"
+        maybe_views = r"(\.(flatten|ravel|reshape|contiguous|nn\.Flatten\(\d*\))\((?:[^()]|\([^()]*\))*\))"
         copied = [re.sub(maybe_views, r"\1.clone()", statement) for statement in program]
         if copied != program and difference(copied, oracle, subject, watch) is None:
             return True
@@ -119,7 +119,7 @@ def running_statistics(program, found, oracle, subject, watch):
 @kind
 def partly_written(program, found, oracle, subject, watch):
     """What an op, or a walk backward, has written when it raises an error is not said."""
-    seen = found.kind in ("values", "grad", "grad.values") or strict(found, "modified by an inplace operation")
+    seen = found.kind in ("values", "grad", "grad.values", "grad.requires_grad") or strict(found, "modified by an inplace operation")
     return found.raised and seen
 
 
@@ -151,7 +151,7 @@ def late_leaves(program, found, oracle, subject, watch):
     """A view that was made before its base required grad does not follow it."""
     late = matches(r"requires_grad_\(\)|requires_grad = True$", program)
     refused = strict(found, "does not require grad", "doesn't require gradient")
-    return late and (found.kind in HISTORY or refused)
+    return late and (found.kind in (*HISTORY, "grad.values") or refused)
 
 
 @kind

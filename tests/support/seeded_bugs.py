@@ -262,6 +262,25 @@ def an_ascent():
     return optimizer(sign=-1)
 
 
+class Counting(Descent):
+    """A descent that counts its steps, and does something else in the third."""
+
+    def slots(self, group):
+        return {"momentum": self.zeros, "count": self.zeros}
+
+    def update(self, xp, p, g, state, group):
+        m, count = state["momentum"], state["count"]
+        count += 1
+        m *= 0.5
+        m += g
+        p -= group["lr"] * xp.where(count == 3, -0.25, 1.0) * m
+
+
+@bug("constant gradients", kind="optimizers")
+def a_third_step_upwards():
+    return type("Seeded", (Counting,), {"__doc__": "Descent.", "__module__": __name__})
+
+
 @bug("resume", kind="optimizers")
 def state_that_is_not_saved():
     def update(self, xp, p, g, state, group):
