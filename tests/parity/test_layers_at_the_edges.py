@@ -1,5 +1,8 @@
 """Pooling, embeddings, padding and losses beside PyTorch where inputs are empty, wrong, or in another memory format."""
 
+import itertools
+import types
+
 import numpy
 import pytest
 
@@ -161,3 +164,77 @@ def test_ctc_without_time():
 def test_dropout2d_says_how_it_takes_three_dimensions():
     with pytest.warns(UserWarning, match="channel-wise 1D dropout behavior is desired"):
         plugrad.nn.functional.dropout2d(plugrad.ones(2, 3, 4))
+
+
+FORMATS = ("channels_last", "channels_last_3d", "contiguous_format", "preserve_format")
+RESIZED = {
+    "longer": lambda T, like: T.arange(6.0).resize_(like.shape, memory_format=like.format),
+    "images": lambda T, like: T.arange(24.0).reshape(1, 2, 3, 4).resize_(like.shape, memory_format=like.format),
+    "channels last": lambda T, like: T.arange(24.0)
+    .reshape(1, 2, 3, 4)
+    .contiguous(memory_format=T.channels_last)
+    .resize_(like.shape, memory_format=like.format),
+    "as rows": lambda T, like: T.arange(24.0).resize_as_(T.ones(like.shape), memory_format=like.format),
+    "as images": lambda T, like: T.arange(24.0).resize_as_(
+        T.ones(1, 2, 3, 4).contiguous(memory_format=T.channels_last), memory_format=like.format
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RESIZED)
+@pytest.mark.parametrize("memory_format", FORMATS)
+@pytest.mark.parametrize("shape", [(1, 2, 3, 4), (1, 2, 3, 2), (3, 4), (1, 1, 2, 2, 2)])
+def test_what_is_resized_lies_in_the_memory_format(name, memory_format, shape):
+    def call(library):
+        like = types.SimpleNamespace(shape=shape, format=getattr(library, memory_format))
+        try:
+            result = RESIZED[name](library, like)
+        except RuntimeError as error:
+            return "RuntimeError", str(error)[:24]
+        kept = min(result.numel(), 6)  # what is behind the old memory is not filled in PyTorch
+        return result.stride(), tuple(result.shape), result.as_strided((kept,), (1,)).tolist()
+
+    ours, theirs = map(call, BOTH)
+    assert ours == theirs
+
+
+NORMS = {
+    "batch, evaluation": lambda F, x, p: F.batch_norm(x, p, p),
+    "batch, statistics": lambda F, x, p: F.batch_norm(x, p, p, training=True),
+    "batch, weight": lambda F, x, p: F.batch_norm(x, None, None, p, p, training=True),
+    "instance, statistics": lambda F, x, p: F.instance_norm(x, p, p),
+    "instance, weight": lambda F, x, p: F.instance_norm(x, None, None, p, p),
+    "layer": lambda F, x, p: F.layer_norm(x, (4,), p),
+    "group": lambda F, x, p: F.group_norm(x, 2, p, p),
+    "RMS": lambda F, x, p: F.rms_norm(x, (4,), p),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Mismatch dtype")
+@pytest.mark.parametrize("norm", NORMS)
+def test_dtypes_of_what_normalisations_are_given(norm):
+    for input, part in itertools.product(("float16", "bfloat16", "float32", "float64"), repeat=2):
+
+        def dtype_of(library, input=input, part=part):
+            x = library.linspace(-1, 1, 32, dtype=library.float64).reshape(2, 4, 4).to(getattr(library, input))
+            try:
+                return str(NORMS[norm](library.nn.functional, x, library.ones(4, dtype=getattr(library, part))).dtype)
+            except RuntimeError as error:
+                return str(error)[:11]
+
+        ours, theirs = map(dtype_of, BOTH)
+        assert ours == theirs, f"{norm} of {input} with {part}"
+
+
+def test_divergences_and_devices_refuse_what_they_do_not_take():
+    for wrong in (
+        lambda T: T.nn.functional.kl_div(T.ones(2) * 1j, T.ones(2), reduction="sum"),
+        lambda T: T.nn.functional.kl_div(T.ones(2), T.ones(2) * 1j, reduction="sum", log_target=True),
+        lambda T: T.nn.functional.kl_div(T.ones(2, dtype=T.int64), T.ones(2), reduction="sum"),
+        lambda T: T.device("cpu", T.tensor(1.5)),
+        lambda T: T.device("cpu", 1.5),
+        lambda T: T.device("cpu", "1"),
+    ):
+        ours, theirs = (outcome(wrong, library) for library in BOTH)
+        assert ours == theirs and ours in ("RuntimeError", "TypeError")
+    assert plugrad.device("cuda", numpy.int64(1)).index == torch.device("cuda", numpy.int64(1)).index == 1

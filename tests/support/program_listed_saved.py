@@ -393,12 +393,14 @@ def converted_in_inference_mode(program, found, oracle, subject, watch):
 
 @kind
 def nothing_arrives(program, found, oracle, subject, watch):
-    """PyTorch asks what has no derivative for one, also where no gradient arrives; here only what is needed is asked."""
+    """PyTorch asks what has no derivative for one, also where no gradient arrives; here what is needed is asked."""
     return lenient(found, "the derivative for '") and matches(r"(Lazy|Two)\.apply\(|allow_unused", program)
 
 
 @kind
 def values_beside_gradients(program, found, oracle, subject, watch):
-    """The value that a transform returns beside a gradient is a step on the way to that; in PyTorch it stands alone."""
-    beside = matches(r"T\.func\.(grad_and_value|vjp|jvp|linearize)\(", program) and matches(r"autograd\.grad\(", program[-1:])
-    return beside and (found.kind in HISTORY or lenient(found, "not have been used in the graph"))
+    """The value that a transform returns beside a gradient is a step on the way to it; in PyTorch it stands alone."""
+    if not matches(r"T\.func\.(grad_and_value|vjp|jvp|linearize)\(", program):
+        return False
+    seen = found.kind in HISTORY or lenient(found, "not have been used in the graph")
+    return seen and matches(r"autograd\.grad\(", program[-1:])
