@@ -42,6 +42,7 @@ class Node:
     metadata: _b.dict[_t.Any, _t.Any]
     def missing(self) -> _t.Any: ...
     def name(self) -> _b.str: ...
+    narrowed: _t.Any
     next_functions: _t.Any
     op: _t.Any
     positions: _b.tuple[_t.Any, ...]
