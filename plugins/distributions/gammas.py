@@ -147,6 +147,12 @@ class Exponential(Parametric, ExponentialFamily):
         return -plugrad.log(-x)
 
 
+def dirichlet_backward(x, concentration, grad_output):
+    """The gradient of a Dirichlet sample `x` to its concentrations."""
+    total = concentration.sum(-1, True).expand_as(concentration)
+    return plugrad._dirichlet_grad(x, concentration, total) * (grad_output - (x * grad_output).sum(-1, True))
+
+
 class Dirichlet(Parametric, ExponentialFamily):
     """The Dirichlet distribution of shares that add up to 1.
 

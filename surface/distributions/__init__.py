@@ -42,10 +42,25 @@ _MODULES = (
     "relaxed_categorical studentT transformed_distribution uniform von_mises weibull wishart"
 ).split()
 
+# What libraries take from there although it is private: the distribution in whose file it stands here, and its name.
+_PRIVATE = {
+    "_batch_mahalanobis": ("MultivariateNormal", "mahalanobis"),
+    "_batch_mv": ("MultivariateNormal", "times_vector"),
+    "_precision_to_scale_tril": ("MultivariateNormal", "tril_of_precision"),
+    "_Dirichlet_backward": ("Dirichlet", "dirichlet_backward"),
+}
+
+
+def _of_path(attribute: str):
+    if attribute in _PRIVATE:
+        family, name = _PRIVATE[attribute]
+        return getattr(sys.modules[getattr(sys.modules[__name__], family).__module__], name)
+    return getattr(sys.modules[__name__], attribute)
+
 
 def _path(name: str) -> types.ModuleType:
     module = types.ModuleType(f"{__name__}.{name}", f"A path of PyTorch's to what {__name__} has.")
-    module.__getattr__ = lambda attribute: getattr(sys.modules[__name__], attribute)
+    module.__getattr__ = _of_path
     return sys.modules.setdefault(module.__name__, module)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+
+from plugrad.distributions.exp_family import ExponentialFamily
 
 __all__ = ["kl_divergence", "register_kl"]
 
@@ -85,3 +88,13 @@ def kl_divergence(p, q):
             "register_kl adds a rule"
         )
     return rule(p, q)
+
+
+def __getattr__(name):
+    """PyTorch's names of single rules, `_kl_normal_gumbel`: the rule of the classes that are called so."""
+    if name.startswith("_kl_") and sys.modules["plugrad.distributions"].Normal:  # which brings the rules along
+        for (p, q), rule in list(_rules.items()):
+            names = ["expfamily" if one is ExponentialFamily else one.__name__.lower() for one in (p, q)]
+            if name == "_kl_" + "_".join(names):
+                return rule
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
