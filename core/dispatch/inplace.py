@@ -68,7 +68,10 @@ def run(op, target, values, inside=False, may_become_real=True):
         raise RuntimeError(
             f"In-place {op.name} is not supported for complex tensors: the result is real; write x = x.{op.name}()"
         )
-    return store(target, result)
+    try:
+        return store(target, result)
+    except RuntimeError as error:
+        return rare.store_overlapping(error, op, target, values, result)
 
 
 def reshape(op, target, values):

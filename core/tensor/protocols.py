@@ -116,9 +116,7 @@ class Protocols:
     def __contains__(self, element):
         if isinstance(element, (Protocols, int, float, complex, bool)):
             return bool((self == element).any())
-        raise RuntimeError(
-            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
-        )
+        raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
 
     def __delitem__(self, index):
         raise TypeError("Tensor does not support deleting items; write torch.cat(...) of what is to stay")

@@ -99,10 +99,7 @@ def is_view_of(array, source, backend, op, rest) -> bool:
 def check_memory(array) -> None:
     """Raise RuntimeError if elements of a raw array share memory; else let it be written: it may be part of one."""
     if array.size and 0 in array.strides and any([n > 1 and step == 0 for n, step in zip(array.shape, array.strides)]):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-            "Please clone() the tensor before performing the operation."
-        )
+        rare.refuse_overlap()
     if not getattr(array.flags, "writeable", True):
         rare.unlock(array)
 
