@@ -52,7 +52,10 @@ def like_images(xp, result, *sources, any_order=False):
     Else they are row-major, or as they are in the result of an op in `any_order`.
     """
     if not any([is_channels_last(source.shape, source.strides) for source in sources]):
-        return result if any_order else xp.ascontiguousarray(result)
+        # What nobody asked for channels innermost may have them there by chance, as with a batch of one.
+        if any_order and (result.flags.c_contiguous or not is_channels_last(result.shape, result.strides)):
+            return result
+        return xp.ascontiguousarray(result)
     n = result.ndim
     images = result.transpose((0, *range(2, n), 1))
     # Of images of one pixel NumPy takes any strides for contiguous; a copy has those of the order.
