@@ -26,8 +26,8 @@ from plugrad.regions import declare, mode, region
 
 __all__ = [
     "Graph", "OptimizedModule", "TracedCall", "Value", "allow_in_graph", "assume_constant_result", "compile",
-    "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
-    "nested_compile_region", "reset", "set_stance", "substitute_in_graph",
+    "cudagraph_mark_step_begin", "disable", "explain", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
+    "nested_compile_region", "on_arrays", "reset", "set_stance", "substitute_in_graph",
 ]  # fmt: skip
 
 __getattr__ = absent.attributes("compiler")
@@ -124,6 +124,7 @@ class Graph:
     def __init__(self, function):
         self.function = function
         self.example_args, self.example_kwargs = (), {}
+        self.fullgraph = False
 
     def __call__(self, *args, **kwargs):
         return self.function(*args, **kwargs)
@@ -147,7 +148,8 @@ def compile(model=None, *, backend="eager", options=None, disable=False, fullgra
         backend: name of a compiler, see `plugrad compilers`, or a function `(graph, example_inputs) -> callable`.
         options: keyword arguments for the compiler.
         disable: return the model as it is.
-        fullgraph, dynamic, mode: PyTorch's, accepted; compilers here are told nothing but the graph.
+        fullgraph: raise an error for what a compiler of arrays ("numpy") can't capture, instead of running it op by op.
+        dynamic, mode: PyTorch's, accepted; each shape has a program of its own.
 
     A Module comes back inside another one, whose `_orig_mod` it is, as in PyTorch. Raises RuntimeError for an unknown
     compiler, naming the known ones.
@@ -160,7 +162,7 @@ def compile(model=None, *, backend="eager", options=None, disable=False, fullgra
     tensor([2., 2.])
     """
     if model is None:
-        return functools.partial(compile, backend=backend, options=options, disable=disable)
+        return functools.partial(compile, backend=backend, options=options, disable=disable, fullgraph=fullgraph)
     if not callable(model):
         raise TypeError(f"compile() takes a function or a Module, not {type(model).__name__}")
     compiler = _compiler(backend)
@@ -170,9 +172,11 @@ def compile(model=None, *, backend="eager", options=None, disable=False, fullgra
         compiler = functools.partial(compiler, **options)
     name = backend if isinstance(backend, str) else getattr(backend, "__name__", repr(backend))
     if isinstance(model, Module):
-        return OptimizedModule(model, compiler, name)
-    compiled = _Compiled(model, compiler, name)
-    return functools.wraps(model)(lambda *args, **kwargs: compiled.run(*args, **kwargs))
+        return OptimizedModule(model, compiler, name, fullgraph)
+    compiled = _Compiled(model, compiler, name, fullgraph)
+    function = functools.wraps(model)(lambda *args, **kwargs: compiled.run(*args, **kwargs))
+    function._compiled = compiled
+    return function
 
 
 def _compiler(backend):
@@ -202,14 +206,18 @@ def list_backends(exclude_tags=()) -> list:
 class _Compiled:
     """A program and what a compiler made of it, by signature."""
 
-    def __init__(self, function, compiler, name):
+    def __init__(self, function, compiler, name, fullgraph):
         self.graph, self.compiler, self.name = Graph(function), compiler, name
+        self.graph.fullgraph = fullgraph
         self.programs: dict = {}
+        self.arrays = None  # what knows signatures itself
 
     def run(self, *args, **kwargs):
         """Call what the compiler made for such arguments."""
         if mode.uncompiled or mode.stance == "force_eager":
             return self.graph(*args, **kwargs)
+        if self.arrays is not None:
+            return self.arrays(*args, **kwargs)
         leaves = list(nest.leaves((args, kwargs)))
         structure = repr(nest.change(lambda leaf: None, (args, kwargs)))
         key = (is_grad_enabled(), _training(self.graph.function), structure, *map(_described, leaves))
@@ -232,6 +240,7 @@ class _Compiled:
             return self.graph
         examples = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         graph = Graph(self.graph.function)
+        graph.fullgraph = self.graph.fullgraph
         graph.example_args, graph.example_kwargs = args, kwargs
         try:
             with region(compiling=True):
@@ -241,6 +250,7 @@ class _Compiled:
             raise
         finally:
             graph.example_args, graph.example_kwargs = (), {}  # they would live as long as the program
+        self.arrays = compiled if hasattr(compiled, "known") else None
         if not callable(compiled):
             raise TypeError(f"the compiler {self.name!r} must return something callable, it returned {compiled!r}")
         return compiled
@@ -264,11 +274,11 @@ def _described(leaf):
 class OptimizedModule(Module):
     """A Module that runs as a compiler made it; `_orig_mod` is the Module as it was."""
 
-    def __init__(self, module, compiler, name):
+    def __init__(self, module, compiler, name, fullgraph=False):
         super().__init__()
         self._orig_mod = module
         self.training = module.training
-        self.__dict__["_compiled"] = _Compiled(module, compiler, name)
+        self.__dict__["_compiled"] = _Compiled(module, compiler, name, fullgraph)
 
     def forward(self, *args, **kwargs):
         return self._compiled.run(*args, **kwargs)
@@ -292,6 +302,38 @@ def is_compiling() -> bool:
 is_dynamo_compiling = is_compiling
 
 
+def on_arrays(graph, lower, name="arrays"):
+    """Return the program of a graph as an array compiler runs it.
+
+    Args:
+        graph: what the compiler got.
+        lower: a function that takes a `plugrad.compiler.graph.Graph` and returns a function `make(memory)`: memory is
+            a dict from buffers to flat arrays of bytes. What that returns has `parts`, a function for each part of the
+            graph, `give(value, array)` for arguments, `fetch(value)` for results, and `clear()`.
+        name: of the compiler, for messages.
+    """
+    from plugrad.compiler.programs import Programs
+
+    return Programs(graph.function, lower, name, graph.fullgraph)
+
+
+def explain(compiled) -> str:
+    """Return what a compiler of arrays made of a function or Module: steps, memory and source of each program.
+
+    >>> import plugrad as torch
+    >>> double = torch.compile(lambda x: x + x, backend="numpy")
+    >>> _ = double(torch.ones(2))
+    >>> print(torch.compiler.explain(double).splitlines()[0])
+    1 programs by the compiler 'numpy'
+    """
+    arrays = getattr(getattr(compiled, "_compiled", None), "arrays", None)
+    if arrays is None:
+        return "nothing was captured of it"
+    from plugrad.compiler.programs import explain
+
+    return explain(arrays)
+
+
 def disable(fn=None, recursive=True):
     """Return a function in which compiled functions run op by op; a decorator."""
     if fn is None:
@@ -306,4 +348,8 @@ def disable(fn=None, recursive=True):
 
 
 def reset() -> None:
-    """Accepted: what was compiled belongs to its functions, and goes with them."""
+    """Have compilers of arrays forget all programs that they captured."""
+    from plugrad.compiler.programs import everyone
+
+    for programs in list(everyone):
+        programs.reset()

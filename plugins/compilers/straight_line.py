@@ -1,0 +1,170 @@
+"""The compiler that makes a straight line of calls of NumPy, which write into planned memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plugrad.compiler import on_arrays
+from plugrad.compiler.graph import Value
+from plugrad.extend import hookimpl
+
+MOVING = ("fresh", "given")  # kinds of buffers that are elsewhere at each call
+
+
+def numpy(graph, example_inputs):
+    """Run the program as one straight line of NumPy's calls, captured once.
+
+    >>> import plugrad as torch
+    >>> double = torch.compile(lambda x: x + x, backend="numpy")
+    >>> double(torch.ones(2))
+    tensor([2., 2.])
+    """
+    return on_arrays(graph, Line, "numpy")
+
+
+class Line:
+    """A graph as source: `names` of its arrays and other objects, and a code object for each part."""
+
+    def __init__(self, graph):
+        self.arrays: dict = {}  # the key of a value -> (value, name)
+        self.whole: dict = {}  # buffer -> name of the array that is all of it
+        self.objects = {"store": _store, "ndarray": np.ndarray}
+        self.last = {buffer: last for buffer, (_, last) in graph.uses().items()}
+        self.sources = []
+        for number, part in enumerate(graph.parts):
+            self.lines, self.known, self.born = [], set(), set()
+            for index in part:
+                self.step(graph.steps[index])
+                for buffer in [b for b in self.born if self.last[b] == index]:
+                    self.lines += [f"{name} = None" for v, name in self.arrays.values() if v.buffer is buffer]
+                    self.born.discard(buffer)
+            self.sources.append((number, self.lines))
+        self.moving = [name for value, name in self.arrays.values() if value.buffer.kind in MOVING]
+        top = f"    global {', '.join(self.moving)}\n" if self.moving else ""
+        self.source = "\n".join(
+            f"def part{number}():\n{top}" + "".join(f"    {line}\n" for line in [*lines, "return"])
+            for number, lines in self.sources
+        )
+        self.code = compile(self.source, "<compiled by 'numpy'>", "exec")
+
+    def __call__(self, memory):
+        return Bound(self, memory)
+
+    def name(self, item) -> str:
+        """Return how an argument is written in the source."""
+        if isinstance(item, Value):
+            return self.array(item)
+        if type(item) in (int, bool, type(None), str):
+            return repr(item)
+        if type(item) is tuple:
+            return f"({''.join(self.name(one) + ', ' for one in item)})"
+        if type(item) is list:
+            return f"[{', '.join(self.name(one) for one in item)}]"
+        if type(item) is dict:
+            return f"{{{', '.join(f'{self.name(k)}: {self.name(v)}' for k, v in item.items())}}}"
+        if type(item) is slice:
+            return f"slice({self.name(item.start)}, {self.name(item.stop)}, {self.name(item.step)})"
+        key = f"o{len(self.objects)}"
+        self.objects[key] = item
+        return key
+
+    def array(self, value, new=False) -> str:
+        """Return the name of an array; a view of memory that moves is made before it is used in a part."""
+        known = self.arrays.get(value.key)
+        if known is None:
+            itself = value.buffer.kind == "given" and value.is_whole and value.shape == value.buffer.shape
+            name = f"given{value.buffer.index}" if itself else None
+            known = self.arrays[value.key] = (value, name or f"v{len(self.arrays)}")
+        name = known[1]
+        if value.buffer.kind in MOVING and name not in self.known:
+            self.known.add(name)
+            if new:
+                self.whole[value.buffer] = name
+            elif value.buffer.kind == "given":
+                self.whole[value.buffer] = f"given{value.buffer.index}"
+            if self.whole[value.buffer] != name:
+                whole, dtype = self.whole[value.buffer], self.name(value.dtype)
+                self.lines.append(
+                    f"{name} = ndarray({value.shape!r}, {dtype}, {whole}, {value.offset}, {value.strides!r})"
+                )
+        return name
+
+    def step(self, step):
+        """Add the line of a step."""
+        function, objects = step.function, self.objects
+        is_plain = isinstance(function, np.ufunc) and function is getattr(np, step.name, None)
+        label = step.name if is_plain else f"f{len(objects)}"
+        objects.setdefault(label, function)
+        given = [self.name(one) for one in step.args]
+        given += [f"{key}={self.name(value)}" for key, value in step.kwargs.items()]
+        if step.writes or step.kind == "python":
+            self.lines.append(f"{label}({', '.join(given)})")
+            return
+        moves = [value is not None and value.buffer.kind == "fresh" for value in step.results]
+        outs = ["_" if one is None else self.array(one, new) for one, new in zip(step.results, moves)]
+        self.born.update([value.buffer for value, new in zip(step.results, moves) if new])
+        call = f"{label}({', '.join(given)})"
+        if step.takes_out and not moves[0]:
+            self.lines.append(f"{label}({', '.join([*given, f'out={outs[0]}'])})")
+        elif step.several:
+            self.lines.append(f"results = {call}")
+            for number, (value, out, new) in enumerate(zip(step.results, outs, moves)):
+                if value is not None:
+                    self.lines.append(self.kept(value, out, f"results[{number}]", new))
+        else:
+            self.lines.append(call if step.results[0] is None else self.kept(step.results[0], outs[0], call, moves[0]))
+
+    def kept(self, value, out, call, new) -> str:
+        """Return the line that keeps a result: as it is where its memory is new, else a copy."""
+        if not new:
+            return f"store({out}, {call})"
+        self.objects.setdefault("check", _check)
+        return f"{out} = check({call}, {value.shape!r}, {self.name(value.dtype)})"
+
+
+class Bound:
+    """A line that is bound to memory: its `parts`."""
+
+    def __init__(self, line, memory):
+        self.line, self.space = line, dict(line.objects)
+        for value, name in line.arrays.values():
+            self.space[name] = None if value.buffer.kind in MOVING else value.on(memory[value.buffer])
+        exec(line.code, self.space)
+        self.parts = [self.space[f"part{number}"] for number, _ in line.sources]
+
+    def give(self, value, array):
+        """Let an argument be an array."""
+        self.space[f"given{value.buffer.index}"] = array
+
+    def fetch(self, value):
+        """Return the array of a value in memory that moves."""
+        known = self.line.arrays.get(value.key)
+        array = None if known is None else self.space[known[1]]
+        if array is None:
+            whole = self.space[self.line.whole[value.buffer]]
+            array = np.ndarray(value.shape, value.dtype, whole, value.offset, value.strides)
+        return array
+
+    def clear(self):
+        """Let go of all memory that is new at each call."""
+        self.space.update(dict.fromkeys([*self.line.moving, *self.line.whole.values()]))
+
+
+def _check(result, shape, dtype):
+    """Return a result that is as it was in the capture; in row-major order, as what comes after it expects."""
+    if result.shape != shape or result.dtype != dtype:
+        raise RuntimeError(
+            f"a compiled program got a result of shape {list(result.shape)} and {result.dtype}, and before one of "
+            f"{list(shape)} and {dtype}: the size of an op's result depends on values; run it uncompiled"
+        )
+    return result if type(result) is np.ndarray and result.flags.c_contiguous else np.array(result, order="C")
+
+
+def _store(array, result):
+    _check(result, array.shape, array.dtype)
+    array[...] = result
+
+
+@hookimpl
+def plugrad_compilers():
+    return [numpy]

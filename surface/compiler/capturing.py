@@ -1,0 +1,430 @@
+"""Capturing a program: it runs once on arrays that note what NumPy is asked to do."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import random
+import threading
+
+import numpy
+
+from plugrad import Generator, Tensor, autograd, device, nest, registry
+from plugrad import random as random_numbers
+from plugrad.compiler.arrays import Array, Capturing, Recorder
+from plugrad.compiler.graph import CaptureError, Graph, Step, Value, changed, plain
+from plugrad.compiler.world import World
+from plugrad.dispatch.formulas import array_ops
+from plugrad.dispatch.op import Op
+from plugrad.extend import OpHook
+from plugrad.graph.modes import LEAF
+from plugrad.graph.nodes import Outputs
+from plugrad.regions import region
+from plugrad.tensor.layouts import lay_out
+from plugrad.tensor.tensor import make
+from plugrad.tensor.views import View
+
+# Ops whose results have as many elements as values say.
+SHAPED_BY_VALUES = frozenset(
+    "argwhere bincount masked_select nonzero repeat_interleave unique unique_consecutive unique_dim".split()
+)
+
+_here = threading.local()
+_backends: list = []  # the one of captures, once there was a capture
+capturing = threading.RLock()  # while a program is captured its tensors are others: one at a time
+
+
+def current() -> Recorder:
+    """Return the recorder of the capture in this thread."""
+    recorder = getattr(_here, "recorder", None)
+    if recorder is None:
+        raise CaptureError("an array of a capture is used after it")
+    return recorder
+
+
+@contextlib.contextmanager
+def _backend():
+    """Let there be the backend of captures, which nobody else sees; ops get the kernels that they have on it."""
+    if not _backends:
+        _backends.append(Capturing(current))
+    (made,) = _backends
+    _add_kernels(dict.values(registry.ops))  # of the ops that are loaded
+    registry.backends[made.name] = made
+    try:
+        yield device(made.name)
+    finally:
+        registry.backends.pop(made.name, None)
+
+
+def _add_kernels(records) -> None:
+    for op in list(records):
+        if op.runs_on != "tensors":
+            op.kernels.setdefault("capture", _kernel(op))
+        for formula in op.formulas:
+            if "cpu" in formula.kernels:
+                formula.kernels.setdefault("capture", _formula_kernel(op, formula))
+
+
+def _kernel(op):
+    """Return an op's kernel in a capture: the general one, on arrays that note; or one that is noted as a whole.
+
+    The latter are kernels for the CPU, and what looks at values or draws random numbers.
+    """
+
+    def kernel(xp, *args, **kwargs):
+        recorder = current()
+        own = op.kernels.get("cpu")
+        if own is None:
+            mark, first, recorder.drew = len(recorder.steps), len(recorder.buffers), False
+            try:
+                return op.kernels["*"](xp, *args, **kwargs)
+            except (CaptureError, TypeError, AttributeError, NotImplementedError) as error:
+                takes = []
+                changed(lambda item: takes.append(type(item) is Array), (args, kwargs))
+                if getattr(error, "final", False) and any(takes):
+                    raise
+                if any(value.buffer.index < first for step in recorder.steps[mark:] for value in step.writes):
+                    raise
+                del recorder.steps[mark:]
+        drew = recorder.drew or any(isinstance(a, Generator) for a in (*args, *kwargs.values()))
+        recorder.drew = False
+        rule = op.meta_function is not None or type(op).shape_rule is not Op.shape_rule or op.runs_on == "nothing"
+        if op.name in SHAPED_BY_VALUES or not rule:
+            recorder.failure = None
+            raise recorder.refusal("the size of a result depends on values, or no shape rule (@op.meta) says it doesn't")
+        recorder.failure = None
+        own = own or op.kernels["*"]
+        function = functools.partial(getattr(own, "direct", own), numpy)
+        return recorder.call(function, args, kwargs, op.name, "kernel", "random" if drew else None)
+
+    return kernel
+
+
+def _formula_kernel(op, formula):
+    def kernel(xp, g, *values):
+        if isinstance(g, Outputs):
+            return NotImplemented
+        own = formula.kernels["cpu"]
+
+        def function(g, *values):
+            result = own(numpy, g, *values)
+            return formula.function(array_ops(numpy.float32()), g, *values) if result is NotImplemented else result
+
+        return current().call(function, (g, *values), {}, f"{op.name}.vjp", "kernel")
+
+    return kernel
+
+
+class _Silent:
+    """What the program writes to while it is captured: a captured program would write nothing."""
+
+    def write(self, text):
+        raise current().refusal("the program prints")
+
+    def flush(self):
+        """Accept it."""
+
+
+class _Watch(OpHook):
+    """Tells the recorder which op runs, and refuses tensors that nobody knows."""
+
+    def __init__(self, recorder):
+        super().__init__()
+        self.recorder = recorder
+
+    def before(self, call):
+        recorder = self.recorder
+        _add_kernels((call.op,))
+        if call.depth == 0:
+            recorder.op = call.name
+        for leaf in nest.leaves((call.args, call.kwargs)):
+            if isinstance(leaf, Tensor) and type(leaf._data) is not Array:
+                raise recorder.refusal(f"a tensor on {leaf.device} takes part that is neither an argument nor known")
+
+
+class Source:
+    """A tensor that a program reads or writes: argument number `place`, or `tensor`, which the program holds.
+
+    `value` is where its elements are in the capture, `grad` where those of its gradient are if it had one.
+    """
+
+    __slots__ = ("place", "tensor", "value", "grad", "state", "shared", "final", "written", "leads")
+
+    def __init__(self, place, tensor):
+        self.place, self.tensor, self.grad, self.final, self.written = place, tensor, None, None, False
+        self.state = (tensor._data, tensor._type, tensor._edge, tensor._view, getattr(tensor, "_grad", None))
+        self.shared = type(tensor._view) is View
+        self.leads = tensor._edge is not None
+
+    def swap(self, recorder, place):
+        """Let the tensor have an array of the capture."""
+        tensor, array = self.tensor, self.state[0]
+        kind = "bound" if self.place is None else "argument"
+        raw = recorder.array(plain(array), kind)
+        raw.value.buffer.dense = array.flags.c_contiguous
+        self.value = raw.value
+        tensor._data, tensor._type, tensor._view = raw, place.tensor_type(array.dtype), None
+        tensor._edge = None if self.state[2] is None else LEAF
+        grad = self.state[4]
+        if grad is not None:
+            self.grad = Source("grad", grad)
+            self.grad.swap(recorder, place)
+
+    def put_back(self):
+        """Give the tensor what it had."""
+        tensor = self.tensor
+        tensor._data, tensor._type, tensor._edge, tensor._view, grad = self.state
+        if self.grad is not None:
+            self.grad.put_back()
+        if grad is not None or hasattr(tensor, "_grad"):
+            tensor._grad = grad
+
+
+class Captured:
+    """A program that was captured: its graph, where its inputs are, and what its results and effects are."""
+
+    def __init__(self, function, args, kwargs, grad_mode):
+        self.recorder = recorder = Recorder()
+        self.function, self.grad_mode = function, grad_mode
+        self.world = World([function, *[a for a in nest.leaves((args, kwargs)) if not isinstance(a, Tensor)]])
+        self.arguments = _distinct(leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor))
+        known = {id(t) for t in self.arguments}
+        held = [t for t in _distinct(self.world.tensors) if id(t) not in known and _plain(t)]
+        for tensor in self.arguments:
+            if not _plain(tensor):
+                raise CaptureError(f"an argument is a {type(tensor).__name__} on {tensor.device}")
+        self.sources = [Source(i, t) for i, t in enumerate(self.arguments)] + [Source(None, t) for t in held]
+        for source in self.sources:
+            if source.tensor.__dict__.get("_hooks") or source.tensor.__dict__.get("_post_accumulate_grad_hooks"):
+                raise CaptureError("a tensor has hooks")
+        with _backend() as place:
+            self._run(place, args, kwargs)
+        self._finish()
+
+    def _run(self, place, args, kwargs):
+        recorder, states = self.recorder, [(g, g.get_state()) for g in self._generators()]
+        before = random.getstate(), _numpy_state()
+        _here.recorder = recorder
+        try:
+            for source in self.sources:
+                source.swap(recorder, place)
+            with region(compiling=True), place, _Watch(recorder), contextlib.redirect_stdout(_Silent()):
+                with _Steps(self, self.world.optimizers):
+                    outputs = self.function(*args, **kwargs)
+                if recorder.failure is not None:
+                    raise recorder.failure
+                self._differentiate(outputs)
+                self._note_effects()
+        except Exception as error:
+            raise recorder.failure or error from None
+        finally:
+            _here.recorder = None
+            for source in self.sources:
+                source.put_back()
+            for generator, state in states:
+                generator.set_state(state)
+            changed = not self.world.holds()
+            drawn = before[0] != random.getstate() or before[1] != _numpy_state()
+            random.setstate(before[0])
+            numpy.random.set_state(before[1])
+            self.world.restore()
+        if changed:
+            raise CaptureError("the program changes Python objects, which a captured program would not do again")
+        if drawn:
+            raise CaptureError("the program draws numbers from Python's or NumPy's generator")
+
+    def _generators(self):
+        return [random_numbers.default_generator, *self.world.generators]
+
+    def _differentiate(self, outputs):
+        """Note results, and the walk backward from those that require a gradient."""
+        recorder, by_id = self.recorder, {id(s.tensor): s for s in self.sources}
+        self.structure = nest.change(lambda leaf: None, outputs)
+        self.results = []  # per leaf: a source, (value, requires grad, edge's index), or a plain value
+        roots = []
+        for leaf in nest.leaves(outputs):
+            if not isinstance(leaf, Tensor):
+                self.results.append(("plain", leaf))
+            elif id(leaf) in by_id:
+                self.results.append(("source", by_id[id(leaf)]))
+            elif type(leaf._data) is not Array:
+                raise recorder.refusal("a result is a tensor that the capture does not know")
+            else:
+                edge = leaf._live_edge()
+                host = device("cpu").tensor_type(leaf._data.dtype)
+                host = host.opened() if leaf._type.is_open else host
+                self.results.append(("tensor", leaf._data.value, host, -1 if edge is None else len(roots)))
+                if edge is not None:
+                    roots.append(leaf)
+        self.ends = [len(recorder.steps)]
+        self.wanted, self.gradients, self.root_grads, self.spent = [], [], [], None
+        for source in self.sources:  # before the walk, which is no part of the program
+            source.final = getattr(source.tensor, "_grad", None)
+        if not roots:
+            return
+        leaves = [s for s in self.sources if s.tensor._edge is LEAF]
+        if not leaves:
+            raise recorder.refusal("a result requires a gradient that leads to nothing the program was given")
+        self.wanted = leaves
+        ones = [make(recorder.array(numpy.ones_like(r._data.example), "argument"), r._type.plain) for r in roots]
+        try:
+            grads = autograd.grad(roots, [s.tensor for s in leaves], ones, allow_unused=True)
+        except Exception as error:
+            if isinstance(error, CaptureError) or recorder.failure is not None:
+                raise
+            self.spent = error  # who asks for gradients gets it
+            del recorder.steps[self.ends[0] :]
+            return
+        self.root_grads = [g._data.value for g in ones]
+        self.gradients = [None if g is None else g._data.value for g in grads]
+        self.ends.append(len(recorder.steps))
+
+    def _note_effects(self):
+        """Note which sources were written, and what became of gradients."""
+        touched = {value.buffer for step in self.recorder.steps for value in step.writes}
+        read = {value.buffer for step in self.recorder.steps for value in step.reads()}
+        self.touches_grads = False
+        for source in self.sources:
+            source.written = source.value.buffer in touched
+            if source.tensor._data.value.key != source.value.key:
+                raise self.recorder.refusal("a tensor that the program was given gets other memory or another shape")
+            initial = source.grad.tensor if source.grad is not None else None
+            if source.final is initial:
+                source.final = "same"
+                if initial is not None:
+                    source.grad.written = source.grad.value.buffer in touched
+                    self.touches_grads |= source.grad.written or source.grad.value.buffer in read
+            else:
+                source.final = None if source.final is None else source.final._data.value
+                self.touches_grads = True
+        self.reads_grads = any(s.grad is not None and s.grad.value.buffer in read | touched for s in self.sources)
+        written = [s for s in self.sources if s.written]
+        for source in written:
+            if source.shared:
+                raise self.recorder.refusal("a tensor that the program was given is a view, and is written")
+            for other in self.sources:
+                if other is not source and numpy.may_share_memory(source.state[0], other.state[0]):
+                    raise self.recorder.refusal("two tensors share memory that is written")
+
+    def _finish(self):
+        recorder = self.recorder
+        kept = [value for kind, *rest in self.results if kind == "tensor" for value in rest[:1]]
+        owners = [value.buffer for value in kept]
+        if len(set(owners)) < len(owners) or any(b.kind in ("bound", "argument") for b in owners):
+            raise CaptureError("a result is a view of another one, or of what the program was given")
+        kept += [value for value in self.gradients if value is not None]
+        kept += [s.final for s in self.sources if isinstance(s.final, Value)]
+        for value in kept:
+            value.buffer.kept = True
+        self.graph = Graph(recorder.steps, recorder.buffers, self.ends)
+        self.graph.simplify()
+        calls = [step.function for step in self.graph.steps if step.kind == "python"]
+        for call in calls:
+            call.settle(self.graph.steps, self.sources if call is calls[-1] else ())
+        used = {v.buffer for step in self.graph.steps for v in (*step.reads(), *step.made())}
+        used |= {v.buffer for v in kept}
+        self.used = used
+        self.graph.buffers = [b for b in recorder.buffers if b in used]
+        for buffer in recorder.buffers:
+            buffer.holder = None
+            if buffer.kind not in ("constant", "initial"):
+                buffer.owner = None
+        self.recorder = None
+        for source in self.sources:
+            source.state = None
+            if source.place is not None:
+                source.tensor = None
+
+
+class _OptimizerStep:
+    """What a captured program does where it calls `optimizer.step()`: that, with the gradients it has there."""
+
+    def __init__(self, step, params, grads):
+        self.step, self.params, self.grads = step, params, grads
+
+    def settle(self, steps, sources):
+        """Find out which gradients are memory that nobody else has, and which are left to the tensors as they are."""
+        fresh = [g is not None and g.is_whole and g.buffer.kind == "fresh" for g in self.grads]
+        seen: set = set()
+        self.own = [mine and not (g.buffer in seen or seen.add(g.buffer)) for g, mine in zip(self.grads, fresh)]
+        index = next(i for i, step in enumerate(steps) if step.function is self)
+        later = {value.buffer for step in steps[index + 1 :] for value in step.writes}
+        by_id = {id(s.tensor): s for s in sources if s.place is None}
+        for p, g in zip(self.params, self.grads):
+            final = by_id[id(p)].final if id(p) in by_id else None
+            if isinstance(final, Value) and g is not None and final.key == g.key and g.buffer not in later:
+                by_id[id(p)].final = "left"
+
+    def __call__(self, *grads):
+        for p, g, own in zip(self.params, grads, self.own):
+            p._grad = None if g is None else make(g if own else g.copy("K"), p._type.plain)
+        self.step()
+
+
+class _Steps:
+    """In its block `optimizer.step()` is noted as a step of the program, and not carried out."""
+
+    def __init__(self, captured, optimizers):
+        self.captured, self.optimizers = captured, optimizers
+
+    def __enter__(self):
+        self.before = [(o, o.__dict__.get("step")) for o in self.optimizers]
+        for optimizer, own in self.before:
+            optimizer.__dict__["step"] = functools.partial(self.note, optimizer, own)
+        from plugrad.optim.optimizer import register_optimizer_step_pre_hook
+
+        self.handle = register_optimizer_step_pre_hook(self.refuse)
+
+    def __exit__(self, *exception):
+        self.handle.remove()
+        for optimizer, own in self.before:
+            if own is None:
+                optimizer.__dict__.pop("step", None)
+            else:
+                optimizer.__dict__["step"] = own
+
+    def refuse(self, optimizer, args, kwargs):
+        raise current().refusal(f"{type(optimizer).__name__}.step() of an optimizer that is out of the program's reach")
+
+    def note(self, optimizer, own, closure=None):
+        recorder = current()
+        if closure is not None:
+            raise recorder.refusal("optimizer.step() is called with a closure")
+        by_id = {id(s.tensor): s for s in self.captured.sources}
+        params = list(dict.fromkeys(p for group in optimizer.param_groups for p in group["params"]))
+        if any(id(p) not in by_id or by_id[id(p)].place is not None for p in params):
+            raise recorder.refusal("an optimizer has a parameter that is an argument, or none that the program reaches")
+        grads = []
+        for p in params:
+            source, grad = by_id[id(p)], p.grad
+            if source.grad is not None and grad is source.grad.tensor:
+                raise recorder.refusal("gradients from before the call are used by an optimizer: call zero_grad() first")
+            grads.append(None if grad is None else grad._data.value)
+        step = own or functools.partial(type(optimizer).step, optimizer)
+        function = _OptimizerStep(step, params, grads)
+        recorder.note(Step("python", "optimizer.step", function, tuple(grads), {}, (), (), "python"))
+
+
+def capture(function, args, kwargs, grad_mode) -> Captured:
+    """Return a captured program. What a capture loads is there from its beginning the second time."""
+    while True:
+        loaded = dict.__len__(registry.ops)
+        try:
+            return Captured(function, args, kwargs, grad_mode)
+        except Exception:
+            if dict.__len__(registry.ops) == loaded:
+                raise
+
+
+def _distinct(tensors) -> list:
+    return list({id(t): t for t in tensors}.values())
+
+
+def _plain(tensor) -> bool:
+    lay_out(tensor)
+    return tensor._type.device.type == "cpu" and tensor._type.plain is tensor._type and type(tensor._data) is numpy.ndarray
+
+
+def _numpy_state() -> tuple:
+    name, keys, *rest = numpy.random.get_state()
+    return name, keys.tobytes(), *rest

@@ -1,0 +1,235 @@
+"""What an array compiler gets: the calls of NumPy that a program comes down to, over buffers of memory.
+
+A `Graph` is a list of steps. A step calls a function with arguments; arrays among them are `Value`s, each a view
+(shape, strides, offset) of a `Buffer`. There are no nodes for views: memory is where it is. A step either has `results`,
+arrays that its function returns and whose memory is new, or `writes`, values that it writes into. `Graph.parts` are the
+ranges of steps that are called one after another: all of the program, or forward and backward.
+
+    kind      what the step is                                            effects
+    array     a function of NumPy, a method of its arrays or setitem      writes what `writes` says
+    kernel    an op's own kernel on NumPy's arrays, or a formula's        "random": it draws numbers, and always runs
+    python    something of the program's to be called: optimizer.step()   any: it sees all memory that is bound
+
+    buffer    what its memory is
+    temporary planned: it lives between the first step and the last one that use it
+    fresh     new at each call: what the function of a step returned, as `fetch` gives it; it may become a result
+    constant  the same at each call; `owner` has it
+    initial   the same at the beginning of each call, and then written
+    given     an argument's own memory, which `give` names before its part is called
+    argument  a copy of an argument that is written, or whose elements are in another order than row-major
+    bound     the memory of a tensor that the program holds, a parameter: steps read and write it where it is
+"""
+
+from __future__ import annotations
+
+import numpy
+
+ALIGNMENT = 64
+TAKE_OUT = frozenset("matmul dot concatenate stack cumsum cumprod sum prod amax amin max min clip".split())
+
+
+class CaptureError(RuntimeError):
+    """A program can't be captured: `reason` says why, `op` in which op it was.
+
+    `final`: the op can't be noted as a whole either.
+    """
+
+    def __init__(self, reason, op=None, final=False):
+        super().__init__(reason if op is None else f"{reason}, in {op}")
+        self.reason, self.op, self.final = reason, op, final
+
+
+class Buffer:
+    """Memory of `nbytes` bytes; `owner` is the array that had it in the capture, of that `shape`."""
+
+    __slots__ = ("index", "owner", "nbytes", "kind", "holder", "kept", "shape", "dense")
+
+    def __init__(self, index, owner, kind):
+        self.index, self.owner, self.nbytes, self.kind = index, owner, owner.nbytes, kind
+        self.shape, self.dense = owner.shape, owner.flags.c_contiguous
+        self.holder, self.kept = None, False  # kept: it is looked at after the last step
+
+    def __repr__(self):
+        return f"{self.kind}{self.index}"
+
+
+class Value:
+    """An array that steps compute with: a view of a buffer, which begins `offset` bytes after its start."""
+
+    __slots__ = ("buffer", "shape", "strides", "offset", "dtype", "key", "is_whole")
+
+    def __init__(self, buffer, shape, strides, offset, dtype):
+        self.buffer, self.shape, self.strides, self.offset, self.dtype = buffer, shape, strides, offset, dtype
+        self.key = buffer.index, shape, strides, offset, dtype.str  # of values that are the same array it is the same
+        step, dense = dtype.itemsize, offset == 0
+        for n, stride in zip(shape[::-1], strides[::-1]):
+            dense = dense and (n == 1 or stride == step)
+            step *= n
+        self.is_whole = dense and step == buffer.nbytes and step > 0  # all of its buffer, in row-major order
+
+    def on(self, memory):
+        """Return the array in the memory of the buffer, a flat array of bytes."""
+        return numpy.ndarray(self.shape, self.dtype, memory, self.offset, self.strides)
+
+    def __repr__(self):
+        return f"{self.buffer!r}[{self.dtype}{list(self.shape)}]"
+
+
+class Step:
+    """One call: `function(*args, **kwargs)`, its arrays replaced by values. `op` is the op in whose call it was made."""
+
+    __slots__ = ("kind", "name", "function", "args", "kwargs", "results", "writes", "effect", "several", "op")
+
+    def __init__(self, kind, name, function, args, kwargs, results, writes, effect, several=False):
+        self.kind, self.name, self.function, self.args, self.kwargs = kind, name, function, args, kwargs
+        self.results, self.writes, self.effect, self.several, self.op = results, writes, effect, several, None
+
+    def reads(self) -> list:
+        """Return the values among the arguments; one that is only written into may be among them."""
+        found: list = []
+        changed(lambda item: found.append(item) if isinstance(item, Value) else None, (self.args, self.kwargs))
+        return found
+
+    def made(self) -> list:
+        """Return the values that it returns or writes."""
+        return [value for value in (*self.results, *self.writes) if value is not None]
+
+    @property
+    def takes_out(self) -> bool:
+        """Whether the function writes its result into the array that it gets as `out`."""
+        if self.kind != "array" or self.several or "where" in self.kwargs or None in self.results:
+            return False
+        function = self.function
+        if isinstance(getattr(function, "__self__", None), numpy.ufunc):
+            return function.__name__ in ("reduce", "accumulate")
+        return isinstance(function, numpy.ufunc) or self.name in TAKE_OUT
+
+    def __repr__(self):
+        made = ", ".join(map(repr, self.made()))
+        given = ", ".join([*map(repr, self.args), *(f"{k}={v!r}" for k, v in self.kwargs.items() if k != "out")])
+        return f"{made} = {self.name}({given})" if made else f"{self.name}({given})"
+
+
+class Graph:
+    """A captured program: `steps` over `buffers`, in `parts`, ranges of steps that are called one after another."""
+
+    def __init__(self, steps, buffers, ends):
+        self.steps, self.buffers = steps, buffers
+        self.parts = [range(a, b) for a, b in zip((0, *ends[:-1]), ends)]
+
+    def simplify(self) -> None:
+        """Fold what is constant, and drop what nobody needs. Compilers get graphs for which this was done."""
+        written: dict = {}
+        for step in self.steps:
+            for value in step.made():
+                written[value.buffer] = written.get(value.buffer, 0) + 1
+        for buffer in self.buffers:
+            if buffer.kind == "constant" and written.get(buffer):
+                buffer.kind = "initial"  # a constant's memory that steps write: filled anew at each call
+        kept = [not self._folds(step, written) for step in self.steps]
+        needed = {buffer for buffer in self.buffers if buffer.kept or buffer.kind in ("bound", "argument")}
+        for index in range(len(self.steps) - 1, -1, -1):
+            step = self.steps[index]
+            if not kept[index]:
+                continue
+            if step.kind != "python" and not step.effect and not any(v.buffer in needed for v in step.made()):
+                kept[index] = False
+                continue
+            needed.update([value.buffer for value in step.reads()])
+        ends = [sum(kept[: part.stop]) for part in self.parts]
+        self.steps = [step for step, keep in zip(self.steps, kept) if keep]
+        self.parts = [range(a, b) for a, b in zip((0, *ends[:-1]), ends)]
+        self._place()
+
+    def _place(self) -> None:
+        """Say of which buffers the memory is new at each call, and which are arguments' own."""
+        touched: set = set()
+        for step in self.steps:
+            for value in step.results:
+                if value is not None and value.is_whole and value.buffer.kind == "temporary":
+                    if value.buffer not in touched and (value.buffer.kept or not step.takes_out):
+                        value.buffer.kind = "fresh"
+            touched.update([value.buffer for value in (*step.reads(), *step.made())])
+        written = {value.buffer for step in self.steps for value in step.writes}
+        for buffer in self.buffers:
+            if buffer.kind == "argument" and buffer not in written and buffer.dense:
+                buffer.kind = "given"
+
+    def _folds(self, step, written) -> bool:
+        """Whether a step always has the same results, which its buffers' owners have already."""
+        if step.kind != "array" or step.effect or step.writes or not all(step.results):
+            return False
+        if any(written[value.buffer] > 1 for value in step.results):
+            return False
+        if any(value.buffer.kind != "constant" for value in step.reads()):
+            return False
+        for value in step.results:
+            value.buffer.kind = "constant"
+        return True
+
+    def uses(self) -> dict:
+        """Return for each buffer the first and the last step that use it."""
+        last = len(self.steps)
+        spans = {buffer: (0, last) for buffer in self.buffers if buffer.kind in ("argument", "initial")}
+        for index, step in enumerate(self.steps):
+            for value in (*step.reads(), *step.made()):
+                first = spans.get(value.buffer, (index, 0))[0]
+                spans[value.buffer] = (first, max(index, spans.get(value.buffer, (0, 0))[1]))
+        for buffer in self.buffers:
+            if buffer.kept:
+                spans[buffer] = (spans.get(buffer, (0, 0))[0], last)
+        return spans
+
+    def layout(self) -> tuple:
+        """Return (places, size): where in one piece of memory each buffer that is planned begins, and its size.
+
+        Buffers that are not in use at the same step share memory: the largest are placed first, each as low as it goes.
+        """
+        spans = self.uses()
+        planned = [b for b in spans if b.kind in ("temporary", "argument", "initial")]
+        placed: list = []
+        places, total = {}, 0
+        for buffer in sorted(planned, key=lambda b: -b.nbytes):
+            first, last = spans[buffer]
+            start = 0
+            for at, end, other_first, other_last in placed:
+                if other_first <= last and first <= other_last and start < end and at < start + buffer.nbytes:
+                    start = max(start, end)
+            size = -(-max(buffer.nbytes, 1) // ALIGNMENT) * ALIGNMENT
+            places[buffer] = start
+            placed.append((start, start + size, first, last))
+            placed.sort()
+            total = max(total, start + size)
+        return places, total
+
+    def __str__(self):
+        lines = []
+        for number, part in enumerate(self.parts):
+            lines += [f"part {number}:", *(f"  {self.steps[index]!r}" for index in part)]
+        return "\n".join(lines)
+
+
+def changed(function, item):
+    """Return arguments with `function` applied to what is no tuple, list or dict in them."""
+    cls = item.__class__
+    if cls is tuple:
+        return tuple([changed(function, one) for one in item])
+    if cls is list:
+        return [changed(function, one) for one in item]
+    if cls is dict:
+        return {key: changed(function, one) for key, one in item.items()}
+    if cls is slice:
+        return slice(changed(function, item.start), changed(function, item.stop), changed(function, item.step))
+    return function(item)
+
+
+def plain(array) -> numpy.ndarray:
+    """Return a copy of an array in memory of its own, with the same strides."""
+    low, high = numpy.lib.array_utils.byte_bounds(array) if array.size else (0, 0)
+    if array.size == 0 or high - low == array.nbytes and array.flags.forc:
+        return array.copy("K")
+    memory = numpy.zeros(high - low, "uint8")
+    start = array.__array_interface__["data"][0] - low
+    copy = numpy.ndarray(array.shape, array.dtype, memory, start, array.strides)
+    copy[...] = array
+    return copy

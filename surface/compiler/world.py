@@ -1,0 +1,207 @@
+"""What a program can reach: its tensors, and the plain Python values that decide what it does.
+
+A captured program is right as long as all of these are as they were. `World` follows a function's globals, closure and
+defaults, bound objects, Modules, containers and other objects. A thing that it can't watch is a reason not to capture.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from itertools import chain
+from operator import is_
+
+import numpy
+
+from plugrad import Generator, Tensor
+from plugrad.compiler.graph import CaptureError
+from plugrad.nn import Module
+from plugrad.optim import Optimizer
+
+PLAIN = (int, float, bool, str, bytes, complex, type(None), type(Ellipsis), numpy.generic, numpy.dtype, range, slice)
+LIMIT = 20_000  # objects that are followed
+_OURS = ("plugrad", "numpy", "scipy")
+
+
+class World:
+    """All that `roots` lead to: `tensors`, `optimizers`, `generators`, and containers with what was in them."""
+
+    def __init__(self, roots):
+        self.tensors: list = []
+        self.optimizers: list = []
+        self.generators: list = []
+        self.tables: list = []  # (dict, a copy of it, names that count or None for all)
+        self.lists: list = []  # (list, set or deque; a copy)
+        self.cells: list = []  # (cell, content)
+        self.arrays: list = []  # (array of NumPy, its bytes)
+        self.seen: dict = {}
+        stack = list(roots)
+        while stack:
+            item = stack.pop()
+            if isinstance(item, PLAIN) or id(item) in self.seen:
+                continue
+            self.seen[id(item)] = item
+            if len(self.seen) > LIMIT:
+                raise CaptureError("the program can reach too many objects to watch")
+            stack.extend(self._follow(item))
+        self._prepare()
+
+    # ---- following
+
+    def _follow(self, item):
+        """Note an object and return what it leads to."""
+        if isinstance(item, Tensor):
+            self.tensors.append(item)
+            return self._table(item.__dict__)
+        if isinstance(item, Optimizer):
+            self.optimizers.append(item)
+            return [p for group in item.param_groups for p in group["params"]]
+        if type(item).__module__.startswith("plugrad.compiler"):  # it changes when it is called; what counts is inside
+            return [vars(item).get(name) for name in ("graph", "function")] + list(vars(item).get("_modules", {}).values())
+        if isinstance(item, Generator):
+            self.generators.append(item)
+            return ()
+        if isinstance(item, dict):
+            return self._table(item)
+        if isinstance(item, (list, tuple, set, frozenset)):
+            if not isinstance(item, (tuple, frozenset)):
+                self.lists.append((item, item.copy()))
+            return item
+        if isinstance(item, numpy.ndarray):
+            if item.nbytes > 1 << 16 or item.dtype.hasobject:
+                raise CaptureError("the program reads an array of NumPy, whose writes can't be noticed")
+            self.arrays.append((item, item.tobytes()))
+            return ()
+        if isinstance(item, types.FunctionType):
+            return () if _ours(item.__module__) else self._function(item)
+        if isinstance(item, types.MethodType):
+            return (item.__self__, item.__func__)
+        if isinstance(item, functools.partial):
+            return (item.func, item.args, item.keywords)
+        if isinstance(item, type):
+            return () if _foreign(item.__module__) else self._class(item)
+        if isinstance(item, (types.ModuleType, types.BuiltinFunctionType)):
+            return ()
+        if hasattr(item, "__next__"):
+            raise CaptureError(f"the program can reach an iterator ({type(item).__name__}), which moves with each call")
+        if isinstance(item, Module):
+            hooks = [name for name, value in item.__dict__.items() if name.endswith("_hooks") and value]
+            if hooks:
+                raise CaptureError(f"a {type(item).__name__} has hooks ({hooks[0]})")
+        state = getattr(item, "__dict__", None)
+        found = self._table(state) if isinstance(state, dict) else []
+        return [*found, type(item)]
+
+    def _table(self, table, names=None):
+        self.tables.append((table, dict(table) if names is None else {name: table[name] for name in names}, names))
+        return list(self.tables[-1][1].values())
+
+    def _function(self, function):
+        names, code = set(), [function.__code__]
+        for one in code:
+            names.update(one.co_names)
+            code += [const for const in one.co_consts if isinstance(const, types.CodeType)]
+        if "param_groups" in names:
+            raise CaptureError(f"{function.__name__} asks for options of an optimizer, which may change")
+        table = function.__globals__
+        found = self._table(table, [name for name in sorted(names) if name in table])
+        for module in [item for item in found if isinstance(item, types.ModuleType) and not _foreign(item.__name__)]:
+            found += self._table(module.__dict__, [name for name in sorted(names) if name in module.__dict__])
+        for cell in function.__closure__ or ():
+            try:
+                self.cells.append((cell, cell.cell_contents))
+            except ValueError:  # empty still
+                raise CaptureError(f"{function.__name__} uses a variable that has no value yet") from None
+            found.append(cell.cell_contents)
+        return [*found, function.__defaults__, function.__kwdefaults__, function.__dict__.get("__wrapped__")]
+
+    def _class(self, cls):
+        found = list(cls.__bases__)
+        plain = []
+        for name, value in vars(cls).items():
+            value = getattr(value, "__func__", value)
+            if isinstance(value, property):
+                found += [one for one in (value.fget, value.fset) if one is not None]
+            elif isinstance(value, (types.FunctionType, Tensor, list, dict, set, numpy.ndarray)):
+                found.append(value)
+            elif isinstance(value, PLAIN) and name[:2] != "__":
+                plain.append(name)
+        if plain:
+            self.tables.append((vars(cls), {name: vars(cls)[name] for name in plain}, plain))
+        return found
+
+    # ---- comparing
+
+    def _prepare(self):
+        whole = [table for table, _, names in self.tables if names is None]
+        self._whole = [*[table.values for table in whole]]
+        self._some = [(table, name) for table, _, names in self.tables for name in names or ()]
+        self._snapshot = self._now()
+
+    def _now(self) -> list:
+        return [
+            *chain.from_iterable([values() for values in self._whole]),
+            *[table.get(name) for table, name in self._some],
+            *[_content(cell) for cell, _ in self.cells],
+            *chain.from_iterable([items for items, _ in self.lists]),
+        ]
+
+    def holds(self) -> bool:
+        """Whether everything is as it was, tensors' values aside."""
+        now, before = self._now(), self._snapshot
+        if len(now) != len(before):
+            return False
+        if not all(map(is_, now, before)) and not all(map(_same, now, before)):
+            return False
+        return not self.arrays or all(array.tobytes() == content for array, content in self.arrays)
+
+    def restore(self) -> None:
+        """Put everything back as it was: a capture that fails has not happened."""
+        for table, before, names in self.tables:
+            if names is None and not isinstance(table, types.MappingProxyType):
+                if len(table) != len(before) or not all(map(is_, table.values(), before.values())):
+                    table.clear()
+                    table.update(before)
+            elif names is not None and not isinstance(table, types.MappingProxyType):
+                for name, value in before.items():
+                    if table.get(name) is not value:
+                        table[name] = value
+        for items, before in self.lists:
+            if isinstance(items, list):
+                items[:] = before
+            elif items != before:
+                items.clear()
+                items.update(before)
+        for cell, before in self.cells:
+            cell.cell_contents = before
+        for array, content in self.arrays:
+            if array.tobytes() != content:
+                array[...] = numpy.frombuffer(content, array.dtype).reshape(array.shape)
+
+
+_MISSING = object()
+
+
+def _content(cell):
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _MISSING
+
+
+def _same(one, other) -> bool:
+    if one is other:
+        return True
+    if type(one) is not type(other) or not isinstance(one, PLAIN):
+        return False
+    return repr(one) == repr(other) if isinstance(one, (float, complex, numpy.generic)) else one == other
+
+
+def _ours(module) -> bool:
+    return (module or "").partition(".")[0] in _OURS
+
+
+def _foreign(module) -> bool:
+    """Whether a module is ours or Python's, whose values programs do not change."""
+    return _ours(module) or (module or "").partition(".")[0] in sys.stdlib_module_names - {"__main__"}
