@@ -50,20 +50,20 @@ class Line:
     def __call__(self, memory):
         return Bound(self, memory)
 
-    def name(self, item) -> str:
+    def word(self, item) -> str:
         """Return how an argument is written in the source."""
         if isinstance(item, Value):
             return self.array(item)
         if type(item) in (int, bool, type(None), str):
             return repr(item)
         if type(item) is tuple:
-            return f"({''.join(self.name(one) + ', ' for one in item)})"
+            return f"({''.join(self.word(one) + ', ' for one in item)})"
         if type(item) is list:
-            return f"[{', '.join(self.name(one) for one in item)}]"
+            return f"[{', '.join(self.word(one) for one in item)}]"
         if type(item) is dict:
-            return f"{{{', '.join(f'{self.name(k)}: {self.name(v)}' for k, v in item.items())}}}"
+            return f"{{{', '.join(f'{self.word(k)}: {self.word(v)}' for k, v in item.items())}}}"
         if type(item) is slice:
-            return f"slice({self.name(item.start)}, {self.name(item.stop)}, {self.name(item.step)})"
+            return f"slice({self.word(item.start)}, {self.word(item.stop)}, {self.word(item.step)})"
         key = f"o{len(self.objects)}"
         self.objects[key] = item
         return key
@@ -83,7 +83,7 @@ class Line:
             elif value.buffer.kind == "given":
                 self.whole[value.buffer] = f"given{value.buffer.index}"
             if self.whole[value.buffer] != name:
-                whole, dtype = self.whole[value.buffer], self.name(value.dtype)
+                whole, dtype = self.whole[value.buffer], self.word(value.dtype)
                 self.lines.append(
                     f"{name} = ndarray({value.shape!r}, {dtype}, {whole}, {value.offset}, {value.strides!r})"
                 )
@@ -95,8 +95,8 @@ class Line:
         is_plain = isinstance(function, np.ufunc) and function is getattr(np, step.name, None)
         label = step.name if is_plain else f"f{len(objects)}"
         objects.setdefault(label, function)
-        given = [self.name(one) for one in step.args]
-        given += [f"{key}={self.name(value)}" for key, value in step.kwargs.items()]
+        given = [self.word(one) for one in step.args]
+        given += [f"{key}={self.word(value)}" for key, value in step.kwargs.items()]
         if step.writes or step.kind == "python":
             self.lines.append(f"{label}({', '.join(given)})")
             return
@@ -119,7 +119,7 @@ class Line:
         if not new:
             return f"store({out}, {call})"
         self.objects.setdefault("check", _check)
-        return f"{out} = check({call}, {value.shape!r}, {self.name(value.dtype)})"
+        return f"{out} = check({call}, {value.shape!r}, {self.word(value.dtype)})"
 
 
 class Bound:

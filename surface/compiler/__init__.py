@@ -20,14 +20,15 @@ from plugrad.compiler.marks import (
     set_stance,
     substitute_in_graph,
 )
+from plugrad.compiler.programs import Programs, described, everyone
 from plugrad.extend import OpHook
 from plugrad.nn import Module
 from plugrad.regions import declare, mode, region
 
 __all__ = [
     "Graph", "OptimizedModule", "TracedCall", "Value", "allow_in_graph", "assume_constant_result", "compile",
-    "cudagraph_mark_step_begin", "disable", "explain", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
-    "nested_compile_region", "on_arrays", "reset", "set_stance", "substitute_in_graph",
+    "cudagraph_mark_step_begin", "disable", "explain", "is_compiling", "is_dynamo_compiling", "is_exporting",
+    "list_backends", "nested_compile_region", "on_arrays", "reset", "set_stance", "substitute_in_graph",
 ]  # fmt: skip
 
 __getattr__ = absent.attributes("compiler")
@@ -212,6 +213,9 @@ class _Compiled:
         self.programs: dict = {}
         self.arrays = None  # what knows signatures itself
 
+    def __reduce__(self):  # a copy compiles anew
+        return _Compiled, (self.graph.function, self.compiler, self.name, self.graph.fullgraph)
+
     def run(self, *args, **kwargs):
         """Call what the compiler made for such arguments."""
         if mode.uncompiled or mode.stance == "force_eager":
@@ -312,8 +316,6 @@ def on_arrays(graph, lower, name="arrays"):
             graph, `give(value, array)` for arguments, `fetch(value)` for results, and `clear()`.
         name: of the compiler, for messages.
     """
-    from plugrad.compiler.programs import Programs
-
     return Programs(graph.function, lower, name, graph.fullgraph)
 
 
@@ -329,9 +331,7 @@ def explain(compiled) -> str:
     arrays = getattr(getattr(compiled, "_compiled", None), "arrays", None)
     if arrays is None:
         return "nothing was captured of it"
-    from plugrad.compiler.programs import explain
-
-    return explain(arrays)
+    return described(arrays)
 
 
 def disable(fn=None, recursive=True):
@@ -349,7 +349,5 @@ def disable(fn=None, recursive=True):
 
 def reset() -> None:
     """Have compilers of arrays forget all programs that they captured."""
-    from plugrad.compiler.programs import everyone
-
     for programs in list(everyone):
         programs.reset()

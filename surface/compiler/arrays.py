@@ -19,18 +19,19 @@ from plugrad.extend import Backend
 # Functions of NumPy whose results have a shape that follows from the shapes of arrays, and which do nothing but return
 # them. Universal functions are such, too.
 PURE = frozenset(
-    "all amax amin any append apply_along_axis arange argmax argmin argpartition argsort around array asarray "
-    "ascontiguousarray asfortranarray atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_to clip concatenate "
-    "conj convolve copy corrcoef count_nonzero cov cross cumprod cumsum cumulative_prod cumulative_sum diag diagflat "
-    "diagonal diff dot dstack einsum empty empty_like expand_dims eye flip fliplr flipud full full_like gradient hstack "
-    "hypot identity imag indices inner interp isclose iscomplex isneginf isposinf isreal kron linspace logspace matmul "
-    "matrix_transpose max maximum mean median meshgrid min minimum moveaxis nan_to_num nanmax nanmean nanmin nanprod "
-    "nansum ones ones_like outer pad partition percentile permute_dims prod ptp quantile ravel real repeat reshape roll "
-    "rollaxis rot90 searchsorted sliding_window_view as_strided sort split array_split squeeze stack std sum swapaxes "
-    "take take_along_axis tensordot tile trace transpose trapezoid tri tril tril_indices triu triu_indices unpackbits "
-    "unravel_index unstack unwrap vander var vdot vstack where zeros zeros_like sinc i0 bartlett blackman hamming "
-    "hanning kaiser ldexp frexp ix_ histogram_bin_edges nanargmax nanargmin bitwise_count astype cumulative_sum".split()
-)  # fmt: skip
+    "all amax amin any append apply_along_axis arange argmax argmin argpartition argsort around array array_split "
+    "as_strided asarray ascontiguousarray asfortranarray astype atleast_1d atleast_2d atleast_3d bartlett "
+    "bitwise_count blackman broadcast_arrays broadcast_to clip concatenate conj convolve copy corrcoef "
+    "count_nonzero cov cross cumprod cumsum cumulative_prod cumulative_sum diag diagflat diagonal diff dot dstack "
+    "einsum empty empty_like expand_dims eye flip fliplr flipud frexp full full_like gradient hamming hanning "
+    "histogram_bin_edges hstack hypot i0 identity imag indices inner interp isclose iscomplex isneginf isposinf "
+    "isreal ix_ kaiser kron ldexp linspace logspace matmul matrix_transpose max maximum mean median meshgrid min "
+    "minimum moveaxis nan_to_num nanargmax nanargmin nanmax nanmean nanmin nanprod nansum ones ones_like outer pad "
+    "partition percentile permute_dims prod ptp quantile ravel real repeat reshape roll rollaxis rot90 searchsorted "
+    "sinc sliding_window_view sort split squeeze stack std sum swapaxes take take_along_axis tensordot tile trace "
+    "transpose trapezoid tri tril tril_indices triu triu_indices unpackbits unravel_index unstack unwrap vander var "
+    "vdot vstack where zeros zeros_like".split()
+)
 SHAPED_BY_VALUES = frozenset(
     "argwhere compress extract flatnonzero intersect1d nonzero setdiff1d setxor1d trim_zeros union1d unique unique_all "
     "unique_counts unique_inverse unique_values".split()
@@ -87,7 +88,8 @@ class Array(numpy.lib.mixins.NDArrayOperatorsMixin):
         raise self.recorder.refusal("its values are looked at by NumPy")
 
     def __getitem__(self, index):
-        if any(getattr(i, "dtype", None) == bool and i.ndim for i in (index if isinstance(index, tuple) else (index,))):
+        parts = index if isinstance(index, tuple) else (index,)
+        if any(getattr(part, "dtype", "") == "bool" and part.ndim for part in parts):
             raise self.recorder.refusal("a result has as many elements as a mask selects", final=True)
         return self.recorder.call(operator.getitem, (self, index), {}, "getitem")
 
@@ -157,11 +159,11 @@ class Recorder:
 
     def buffer(self, owner, kind="temporary") -> Buffer:
         """Return the buffer for memory that an array of NumPy owns, made if it is not known."""
-        found = self.known.get(id(owner))
-        if found is None:
-            found = self.known[id(owner)] = Buffer(len(self.buffers), owner, kind)
-            self.buffers.append(found)
-        return found
+        known = self.known.get(id(owner))
+        if known is None:
+            known = self.known[id(owner)] = Buffer(len(self.buffers), owner, kind)
+            self.buffers.append(known)
+        return known
 
     def value(self, example, kind="temporary") -> Value:
         owner = owner_of(example)

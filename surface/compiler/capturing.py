@@ -9,16 +9,27 @@ import threading
 
 import numpy
 
-from plugrad import Generator, Tensor, autograd, device, nest, registry
+from plugrad import (
+    Generator,
+    Tensor,
+    autograd,
+    device,
+    dtype,
+    get_default_dtype,
+    is_grad_enabled,
+    nest,
+    registry,
+)
 from plugrad import random as random_numbers
 from plugrad.compiler.arrays import Array, Capturing, Recorder
 from plugrad.compiler.graph import CaptureError, Graph, Step, Value, changed, plain
-from plugrad.compiler.world import World
-from plugrad.dispatch.formulas import array_ops
+from plugrad.compiler.world import PLAIN, World
+from plugrad.dispatch.formulas import array_ops, forget_ops
 from plugrad.dispatch.op import Op
-from plugrad.extend import OpHook
+from plugrad.extend import OpHook, rng
 from plugrad.graph.modes import LEAF
 from plugrad.graph.nodes import Outputs
+from plugrad.optim.optimizer import register_optimizer_step_pre_hook
 from plugrad.regions import region
 from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.tensor import make
@@ -47,22 +58,25 @@ def _backend():
     """Let there be the backend of captures, which nobody else sees; ops get the kernels that they have on it."""
     if not _backends:
         _backends.append(Capturing(current))
-    (made,) = _backends
+    (backend,) = _backends
     _add_kernels(dict.values(registry.ops))  # of the ops that are loaded
-    registry.backends[made.name] = made
+    registry.backends[backend.name] = backend
     try:
-        yield device(made.name)
+        yield device(backend.name)
     finally:
-        registry.backends.pop(made.name, None)
+        registry.backends.pop(backend.name, None)
 
 
 def _add_kernels(records) -> None:
+    new = False
     for op in list(records):
-        if op.runs_on != "tensors":
-            op.kernels.setdefault("capture", _kernel(op))
+        if op.runs_on != "tensors" and "capture" not in op.kernels:
+            op.kernels["capture"], new = _kernel(op), True
         for formula in op.formulas:
-            if "cpu" in formula.kernels:
-                formula.kernels.setdefault("capture", _formula_kernel(op, formula))
+            if "cpu" in formula.kernels and "capture" not in formula.kernels:
+                formula.kernels["capture"] = _formula_kernel(op, formula)
+    if new:
+        forget_ops()
 
 
 def _kernel(op):
@@ -91,7 +105,7 @@ def _kernel(op):
         rule = op.meta_function is not None or type(op).shape_rule is not Op.shape_rule or op.runs_on == "nothing"
         if op.name in SHAPED_BY_VALUES or not rule:
             recorder.failure = None
-            raise recorder.refusal("the size of a result depends on values, or no shape rule (@op.meta) says it doesn't")
+            raise recorder.refusal("the size of a result depends on values: no shape rule (@op.meta) says it doesn't")
         recorder.failure = None
         own = own or op.kernels["*"]
         function = functools.partial(getattr(own, "direct", own), numpy)
@@ -184,14 +198,14 @@ class Captured:
     """A program that was captured: its graph, where its inputs are, and what its results and effects are."""
 
     def __init__(self, function, args, kwargs, grad_mode):
-        self.recorder = recorder = Recorder()
+        self.recorder = Recorder()
         self.function, self.grad_mode = function, grad_mode
         self.world = World([function, *[a for a in nest.leaves((args, kwargs)) if not isinstance(a, Tensor)]])
         self.arguments = _distinct(leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor))
         known = {id(t) for t in self.arguments}
-        held = [t for t in _distinct(self.world.tensors) if id(t) not in known and _plain(t)]
+        held = [t for t in _distinct(self.world.tensors) if id(t) not in known and is_plain(t)]
         for tensor in self.arguments:
-            if not _plain(tensor):
+            if not is_plain(tensor):
                 raise CaptureError(f"an argument is a {type(tensor).__name__} on {tensor.device}")
         self.sources = [Source(i, t) for i, t in enumerate(self.arguments)] + [Source(None, t) for t in held]
         for source in self.sources:
@@ -203,7 +217,8 @@ class Captured:
 
     def _run(self, place, args, kwargs):
         recorder, states = self.recorder, [(g, g.get_state()) for g in self._generators()]
-        before = random.getstate(), _numpy_state()
+        before = random.getstate(), numpy.random.get_state()
+        modes = is_grad_enabled(), get_default_dtype(), rng(numpy)
         _here.recorder = recorder
         try:
             for source in self.sources:
@@ -213,6 +228,9 @@ class Captured:
                     outputs = self.function(*args, **kwargs)
                 if recorder.failure is not None:
                     raise recorder.failure
+                now = is_grad_enabled(), get_default_dtype(), rng(numpy)
+                if any(one is not other for one, other in zip(modes, now)):
+                    raise recorder.refusal("the program sets a mode or a seed")
                 self._differentiate(outputs)
                 self._note_effects()
         except Exception as error:
@@ -224,9 +242,10 @@ class Captured:
             for generator, state in states:
                 generator.set_state(state)
             changed = not self.world.holds()
-            drawn = before[0] != random.getstate() or before[1] != _numpy_state()
-            random.setstate(before[0])
-            numpy.random.set_state(before[1])
+            drawn = before[0] != random.getstate() or _differ(before[1], numpy.random.get_state())
+            if drawn:
+                random.setstate(before[0])
+                numpy.random.set_state(before[1])
             self.world.restore()
         if changed:
             raise CaptureError("the program changes Python objects, which a captured program would not do again")
@@ -244,6 +263,8 @@ class Captured:
         roots = []
         for leaf in nest.leaves(outputs):
             if not isinstance(leaf, Tensor):
+                if not isinstance(leaf, (*PLAIN, dtype, device)) and id(leaf) not in self.world.seen:
+                    raise recorder.refusal(f"a result is a {type(leaf).__name__}, which is new at each call")
                 self.results.append(("plain", leaf))
             elif id(leaf) in by_id:
                 self.results.append(("source", by_id[id(leaf)]))
@@ -281,13 +302,18 @@ class Captured:
 
     def _note_effects(self):
         """Note which sources were written, and what became of gradients."""
+        recorder = self.recorder
         touched = {value.buffer for step in self.recorder.steps for value in step.writes}
         read = {value.buffer for step in self.recorder.steps for value in step.reads()}
         self.touches_grads = False
         for source in self.sources:
             source.written = source.value.buffer in touched
             if source.tensor._data.value.key != source.value.key:
-                raise self.recorder.refusal("a tensor that the program was given gets other memory or another shape")
+                raise recorder.refusal("a tensor that the program was given gets other memory or another shape")
+            if source.tensor._edge is not (LEAF if source.leads else None):
+                raise recorder.refusal("a tensor that the program was given requires a gradient from now on, or none")
+            if source.place is not None and source.tensor.__dict__:
+                raise recorder.refusal("a tensor that the program was given gets an attribute")
             initial = source.grad.tensor if source.grad is not None else None
             if source.final is initial:
                 source.final = "same"
@@ -321,7 +347,7 @@ class Captured:
         calls = [step.function for step in self.graph.steps if step.kind == "python"]
         for call in calls:
             call.settle(self.graph.steps, self.sources if call is calls[-1] else ())
-        used = {v.buffer for step in self.graph.steps for v in (*step.reads(), *step.made())}
+        used = {v.buffer for step in self.graph.steps for v in (*step.reads(), *step.values())}
         used |= {v.buffer for v in kept}
         self.used = used
         self.graph.buffers = [b for b in recorder.buffers if b in used]
@@ -371,8 +397,6 @@ class _Steps:
         self.before = [(o, o.__dict__.get("step")) for o in self.optimizers]
         for optimizer, own in self.before:
             optimizer.__dict__["step"] = functools.partial(self.note, optimizer, own)
-        from plugrad.optim.optimizer import register_optimizer_step_pre_hook
-
         self.handle = register_optimizer_step_pre_hook(self.refuse)
 
     def __exit__(self, *exception):
@@ -398,7 +422,7 @@ class _Steps:
         for p in params:
             source, grad = by_id[id(p)], p.grad
             if source.grad is not None and grad is source.grad.tensor:
-                raise recorder.refusal("gradients from before the call are used by an optimizer: call zero_grad() first")
+                raise recorder.refusal("an optimizer uses gradients from before the call: call zero_grad() first")
             grads.append(None if grad is None else grad._data.value)
         step = own or functools.partial(type(optimizer).step, optimizer)
         function = _OptimizerStep(step, params, grads)
@@ -420,11 +444,13 @@ def _distinct(tensors) -> list:
     return list({id(t): t for t in tensors}.values())
 
 
-def _plain(tensor) -> bool:
+def is_plain(tensor) -> bool:
+    """Whether a tensor is of the CPU, and has nothing rare about it."""
     lay_out(tensor)
-    return tensor._type.device.type == "cpu" and tensor._type.plain is tensor._type and type(tensor._data) is numpy.ndarray
+    ttype = tensor._type
+    return ttype.device.type == "cpu" and ttype.plain is ttype and type(tensor._data) is numpy.ndarray
 
 
-def _numpy_state() -> tuple:
-    name, keys, *rest = numpy.random.get_state()
-    return name, keys.tobytes(), *rest
+def _differ(one, other) -> bool:
+    """Whether two states of NumPy's generator differ."""
+    return one[2:] != other[2:] or not numpy.array_equal(one[1], other[1])

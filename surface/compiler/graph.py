@@ -1,9 +1,9 @@
 """What an array compiler gets: the calls of NumPy that a program comes down to, over buffers of memory.
 
 A `Graph` is a list of steps. A step calls a function with arguments; arrays among them are `Value`s, each a view
-(shape, strides, offset) of a `Buffer`. There are no nodes for views: memory is where it is. A step either has `results`,
-arrays that its function returns and whose memory is new, or `writes`, values that it writes into. `Graph.parts` are the
-ranges of steps that are called one after another: all of the program, or forward and backward.
+(shape, strides, offset) of a `Buffer`. There are no nodes for views: memory is where it is. A step either has
+`results`, arrays that its function returns and whose memory is new, or `writes`, values that it writes into.
+`Graph.parts` are the ranges of steps that are called one after another: all of the program, or forward and backward.
 
     kind      what the step is                                            effects
     array     a function of NumPy, a method of its arrays or setitem      writes what `writes` says
@@ -76,7 +76,7 @@ class Value:
 
 
 class Step:
-    """One call: `function(*args, **kwargs)`, its arrays replaced by values. `op` is the op in whose call it was made."""
+    """One call, `function(*args, **kwargs)`, its arrays replaced by values; `op` is the op that made it."""
 
     __slots__ = ("kind", "name", "function", "args", "kwargs", "results", "writes", "effect", "several", "op")
 
@@ -86,11 +86,11 @@ class Step:
 
     def reads(self) -> list:
         """Return the values among the arguments; one that is only written into may be among them."""
-        found: list = []
-        changed(lambda item: found.append(item) if isinstance(item, Value) else None, (self.args, self.kwargs))
-        return found
+        values: list = []
+        changed(lambda item: values.append(item) if isinstance(item, Value) else None, (self.args, self.kwargs))
+        return values
 
-    def made(self) -> list:
+    def values(self) -> list:
         """Return the values that it returns or writes."""
         return [value for value in (*self.results, *self.writes) if value is not None]
 
@@ -105,9 +105,9 @@ class Step:
         return isinstance(function, numpy.ufunc) or self.name in TAKE_OUT
 
     def __repr__(self):
-        made = ", ".join(map(repr, self.made()))
+        results = ", ".join(map(repr, self.values()))
         given = ", ".join([*map(repr, self.args), *(f"{k}={v!r}" for k, v in self.kwargs.items() if k != "out")])
-        return f"{made} = {self.name}({given})" if made else f"{self.name}({given})"
+        return f"{results} = {self.name}({given})" if results else f"{self.name}({given})"
 
 
 class Graph:
@@ -121,7 +121,7 @@ class Graph:
         """Fold what is constant, and drop what nobody needs. Compilers get graphs for which this was done."""
         written: dict = {}
         for step in self.steps:
-            for value in step.made():
+            for value in step.values():
                 written[value.buffer] = written.get(value.buffer, 0) + 1
         for buffer in self.buffers:
             if buffer.kind == "constant" and written.get(buffer):
@@ -132,7 +132,7 @@ class Graph:
             step = self.steps[index]
             if not kept[index]:
                 continue
-            if step.kind != "python" and not step.effect and not any(v.buffer in needed for v in step.made()):
+            if step.kind != "python" and not step.effect and not any(v.buffer in needed for v in step.values()):
                 kept[index] = False
                 continue
             needed.update([value.buffer for value in step.reads()])
@@ -149,7 +149,7 @@ class Graph:
                 if value is not None and value.is_whole and value.buffer.kind == "temporary":
                     if value.buffer not in touched and (value.buffer.kept or not step.takes_out):
                         value.buffer.kind = "fresh"
-            touched.update([value.buffer for value in (*step.reads(), *step.made())])
+            touched.update([value.buffer for value in (*step.reads(), *step.values())])
         written = {value.buffer for step in self.steps for value in step.writes}
         for buffer in self.buffers:
             if buffer.kind == "argument" and buffer not in written and buffer.dense:
@@ -172,7 +172,7 @@ class Graph:
         last = len(self.steps)
         spans = {buffer: (0, last) for buffer in self.buffers if buffer.kind in ("argument", "initial")}
         for index, step in enumerate(self.steps):
-            for value in (*step.reads(), *step.made()):
+            for value in (*step.reads(), *step.values()):
                 first = spans.get(value.buffer, (index, 0))[0]
                 spans[value.buffer] = (first, max(index, spans.get(value.buffer, (0, 0))[1]))
         for buffer in self.buffers:

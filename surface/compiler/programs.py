@@ -9,10 +9,10 @@ from operator import is_
 
 import numpy
 
-from plugrad import Tensor, autograd, enable_grad, is_grad_enabled, nest
-from plugrad.compiler.capturing import Captured, capture, capturing
+from plugrad import Tensor, autograd, enable_grad, get_default_dtype, is_grad_enabled, nest
+from plugrad.compiler.capturing import Captured, capture, capturing, is_plain
 from plugrad.compiler.graph import CaptureError, Value
-from plugrad.graph.modes import LEAF, mode, special, tick, watched
+from plugrad.graph.modes import LEAF, elsewhere, mode, special, tick, watched
 from plugrad.graph.nodes import Node, Outputs, OutputSlot
 from plugrad.graph.saved import FREED
 from plugrad.graph.versions import touch
@@ -20,6 +20,7 @@ from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.tensor import make
 
 SIGNATURES = 8  # for more of them than this a program is not captured again
+busy: list = []  # who is captured now
 everyone: weakref.WeakSet = weakref.WeakSet()
 
 
@@ -31,14 +32,20 @@ class Programs:
         self.reset()
         everyone.add(self)
 
+    def __reduce__(self):
+        return Programs, (self.function, self.lower, self.name, self.fullgraph)
+
     def reset(self):
         """Forget all programs."""
         self.known: list[Program] = []
         self.refused = None
 
     def __call__(self, *args, **kwargs):
-        if special or watched:  # modes and hooks that see or change calls
+        if special or watched or elsewhere:  # modes and hooks that see or change calls
             return self.function(*args, **kwargs)
+        if busy:  # another thread captures: its tensors are others meanwhile
+            with capturing:
+                pass
         tensors = [leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         tensors = list({id(t): t for t in tensors}.values())
         for program in self.known:
@@ -46,13 +53,17 @@ class Programs:
                 if program is not self.known[0]:
                     self.known = [program, *[one for one in self.known if one is not program]]
                 return program.run(tensors, args, kwargs)
-        if self.refused is not None or mode.stance == "eager_on_recompile":
+        if self.refused is not None or not all(map(is_plain, tensors)) or mode.stance == "eager_on_recompile":
             return self.function(*args, **kwargs)
         if mode.stance == "fail_on_recompile":
             raise RuntimeError("a compiled function got a new signature while the stance is fail_on_recompile")
         try:
             with capturing:
-                program = self._captured(args, kwargs)
+                busy.append(self)
+                try:
+                    program = self._captured(args, kwargs)
+                finally:
+                    busy.pop()
         except Exception as error:
             if self.fullgraph:
                 raise
@@ -83,25 +94,25 @@ def shape_of(args, kwargs):
         return len(args)
     known: dict = {}
 
-    def described(item):
+    def key_of(item):
         if isinstance(item, Tensor):
             return "tensor", known.setdefault(id(item), len(known))
         if isinstance(item, (float, complex)):
             return type(item), repr(item)
         if isinstance(item, (list, tuple)):
-            return type(item), *map(described, item)
+            return type(item), *map(key_of, item)
         if isinstance(item, dict):
-            return type(item), *[(key, described(value)) for key, value in item.items()]
+            return type(item), *[(key, key_of(value)) for key, value in item.items()]
         try:
             hash(item)
         except TypeError:
             return type(item), id(item)
         return type(item), item
 
-    return described(args), described(kwargs)
+    return key_of(args), key_of(kwargs)
 
 
-def explain(programs) -> str:
+def described(programs) -> str:
     """Return what was captured of a program: steps, memory and source, or why it runs op by op."""
     lines = [f"{len(programs.known)} programs by the compiler {programs.name!r}"]
     if programs.refused is not None:
@@ -138,6 +149,7 @@ class Program:
         self.types = [(s.value.shape, s.value.strides, s.value.dtype, s.leads) for s in self.given]
         self.edges = [s.leads for s in self.held]
         self.arguments = [(s.place, s.value) for s in self.given if s.value.buffer in captured.used]
+        self.dtype = get_default_dtype()
         self.grad_mode, self.touches_grads = captured.grad_mode, captured.touches_grads
         self.had_grads = [s.grad is not None for s in (*self.given, *self.held)]
         self.written = [s for s in (*self.given, *self.held) if s.written]
@@ -168,6 +180,10 @@ class Program:
         everybody = (*tensors, *self.tensors)
         return [everybody[n] for n in self.late if (*self.given, *self.held)[n].value.buffer.kind != "argument"]
 
+    def run(self, tensors, args, kwargs):
+        """Return the results of a call for which it `serves`."""
+        return _run(self, tensors, args, kwargs)
+
     # ---- guards
 
     def serves(self, tensors, args, kwargs) -> bool:
@@ -175,6 +191,8 @@ class Program:
         if not self._same_plain(args, kwargs):
             return False
         if len(tensors) != len(self.given) or is_grad_enabled() is not self.grad_mode:
+            return False
+        if get_default_dtype() is not self.dtype:
             return False
         for tensor, (shape, strides, dtype, leads) in zip(tensors, self.types):
             if tensor._type.plain is not tensor._type:
@@ -336,9 +354,6 @@ def _run(program, tensors, args, kwargs):
     return nest.rebuild(captured.structure, iter(results))
 
 
-Program.run = _run
-
-
 def _write_back(program, instance, tensors):
     """Let everybody know what was written; arguments were written in a copy."""
     for source in program.written:
@@ -404,7 +419,7 @@ class Compiled(Node):
         with numpy.errstate(all="ignore"):
             instance.parts[1]()
         taken: set = set()
-        found = [None if value is None else instance.out(value, taken) for value in program.captured.gradients]
+        gradients = [None if value is None else instance.out(value, taken) for value in program.captured.gradients]
         if retain:
             instance.arena[...] = before
         else:
@@ -412,7 +427,7 @@ class Compiled(Node):
             instance.code.clear()
             program.lent[:] = [pair for pair in program.lent if pair[1] is not instance]
             program.free.append(instance)
-        return found
+        return gradients
 
     def _again(self, grads):
         """Return gradients that are recorded: the program runs again, op by op."""

@@ -58,7 +58,8 @@ class World:
             self.optimizers.append(item)
             return [p for group in item.param_groups for p in group["params"]]
         if type(item).__module__.startswith("plugrad.compiler"):  # it changes when it is called; what counts is inside
-            return [vars(item).get(name) for name in ("graph", "function")] + list(vars(item).get("_modules", {}).values())
+            inner = vars(item)
+            return [inner.get("graph"), inner.get("function"), *inner.get("_modules", {}).values()]
         if isinstance(item, Generator):
             self.generators.append(item)
             return ()
@@ -90,8 +91,8 @@ class World:
             if hooks:
                 raise CaptureError(f"a {type(item).__name__} has hooks ({hooks[0]})")
         state = getattr(item, "__dict__", None)
-        found = self._table(state) if isinstance(state, dict) else []
-        return [*found, type(item)]
+        led_to = self._table(state) if isinstance(state, dict) else []
+        return [*led_to, type(item)]
 
     def _table(self, table, names=None):
         self.tables.append((table, dict(table) if names is None else {name: table[name] for name in names}, names))
@@ -105,31 +106,31 @@ class World:
         if "param_groups" in names:
             raise CaptureError(f"{function.__name__} asks for options of an optimizer, which may change")
         table = function.__globals__
-        found = self._table(table, [name for name in sorted(names) if name in table])
-        for module in [item for item in found if isinstance(item, types.ModuleType) and not _foreign(item.__name__)]:
-            found += self._table(module.__dict__, [name for name in sorted(names) if name in module.__dict__])
+        led_to = self._table(table, [name for name in sorted(names) if name in table])
+        for module in [item for item in led_to if isinstance(item, types.ModuleType) and not _foreign(item.__name__)]:
+            led_to += self._table(module.__dict__, [name for name in sorted(names) if name in module.__dict__])
         for cell in function.__closure__ or ():
             try:
                 self.cells.append((cell, cell.cell_contents))
             except ValueError:  # empty still
                 raise CaptureError(f"{function.__name__} uses a variable that has no value yet") from None
-            found.append(cell.cell_contents)
-        return [*found, function.__defaults__, function.__kwdefaults__, function.__dict__.get("__wrapped__")]
+            led_to.append(cell.cell_contents)
+        return [*led_to, function.__defaults__, function.__kwdefaults__, function.__dict__.get("__wrapped__")]
 
     def _class(self, cls):
-        found = list(cls.__bases__)
+        led_to = list(cls.__bases__)
         plain = []
         for name, value in vars(cls).items():
             value = getattr(value, "__func__", value)
             if isinstance(value, property):
-                found += [one for one in (value.fget, value.fset) if one is not None]
+                led_to += [one for one in (value.fget, value.fset) if one is not None]
             elif isinstance(value, (types.FunctionType, Tensor, list, dict, set, numpy.ndarray)):
-                found.append(value)
+                led_to.append(value)
             elif isinstance(value, PLAIN) and name[:2] != "__":
                 plain.append(name)
         if plain:
             self.tables.append((vars(cls), {name: vars(cls)[name] for name in plain}, plain))
-        return found
+        return led_to
 
     # ---- comparing
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 
 import plugrad
 from plugrad.testing.calls import agree
@@ -66,6 +67,7 @@ def _check_of(name):
     def check(compiler, device):
         """Results and gradients are those of the model, for each input, of this shape or another."""
         plugrad.manual_seed(0)
+        warnings.filterwarnings("ignore", "the compiler .* runs a program op by op")  # as it may, if it says so
         model = MODELS[name]()
         twin = copy.deepcopy(model)  # statistics move with each call
         compiled = plugrad.compile(twin, backend=compiler.__name__)

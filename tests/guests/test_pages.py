@@ -78,8 +78,9 @@ FAILING = {
     ("safety.md", 1): (RuntimeError, "saved by ExpBackward0"),
 }
 PAGES = (
-    "README.md", "architecture.md", "check.md", "checkpoints.md", "formats.md", "interception.md", "interop.md",
-    "mixed_precision.md", "native.md", "pictures.md", "plugins.md", "programs.md", "random_numbers.md", "safety.md",
+    "README.md", "architecture.md", "check.md", "checkpoints.md", "compile.md", "formats.md", "interception.md",
+    "interop.md", "mixed_precision.md",
+    "native.md", "pictures.md", "plugins.md", "programs.md", "random_numbers.md", "safety.md",
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from support.distribution_builder import ROOT
 
 PUBLIC = {"plugrad", "plugrad.nn", "plugrad.nn.functional", "plugrad.extend", "plugrad.optim"}
 PUBLIC |= {"plugrad.distributions", "plugrad.distributions.utils", "plugrad.errors", "plugrad.formats"}
+PUBLIC |= {"plugrad.compiler", "plugrad.compiler.graph"}
 PUBLIC |= {"plugrad.formats.writing", "plugrad.trackers", "plugrad.utils.tensorboard"}
 # What reads and writes plugrad's own format is the room of `save` and `load`, and shares what may be trusted with it.
 ROOMS = ("archive", "description", "reading", "safe_globals", "writing")

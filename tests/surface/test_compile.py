@@ -314,7 +314,7 @@ def test_decisions_by_values_run_op_by_op_or_are_errors():
     assert torch.equal(call(-torch.ones(2)), torch.full((2,), -3.0))
     with pytest.raises(RuntimeError, match="looked at|Python number"):
         compiled(function, fullgraph=True)(torch.ones(2))
-    for shaped in (lambda x: x[x > 0], lambda x: x.nonzero(), lambda x: x.unique(), lambda x: torch.masked_select(x, x > 0)):
+    for shaped in (lambda x: x[x > 0], torch.nonzero, torch.unique, lambda x: torch.masked_select(x, x > 0)):
         with pytest.raises(RuntimeError):
             compiled(shaped, fullgraph=True)(torch.randn(4))
 
@@ -397,7 +397,7 @@ def test_modes_and_layouts_have_programs_of_their_own():
     w = torch.randn(3, 3, requires_grad=True)
     call, x = compiled(lambda x: torch.relu(x @ w)), torch.randn(3, 3)
     for given in (x, x.t(), x[:, ::2].t().contiguous(), x.flip(0)[1:], x.double()[:, :3].float(), x[::2]):
-        for number in range(2):
+        for _ in range(2):
             given = given if given.shape[1] == 3 else given.t()
             agree(call(given), torch.relu(given @ w), "layout")
             with torch.no_grad():
@@ -456,6 +456,77 @@ def test_threads_and_calls_within_calls():
     threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
     [t.start() for t in threads], [t.join() for t in threads]
     assert not failures
+
+
+def test_modes_seeds_and_flags_that_a_program_sets_are_refused():
+    w = torch.ones(2, requires_grad=True)
+
+    def seeding(x):
+        torch.manual_seed(3)
+        return x + torch.rand(2)
+
+    def freezing(x):
+        w.requires_grad_(False)
+        return x * w
+
+    def recording(x):
+        x.mul_(w)
+        return x.sum()
+
+    def generating(x):
+        return (x * n for n in range(3))
+
+    def noting(x):
+        x.note = 1
+        return x * 2
+
+    for function in (seeding, freezing, recording, generating, noting):
+        with pytest.raises(RuntimeError):
+            compiled(function, fullgraph=True)(torch.ones(2))
+    assert w.requires_grad
+    with pytest.warns(UserWarning, match="op by op"):
+        x = torch.ones(2)
+        compiled(recording)(x).backward()
+    assert torch.equal(w.grad, torch.ones(2)) and x.requires_grad
+    call = compiled(lambda: torch.zeros(2) + 0.5)
+    assert call().dtype is torch.float32
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert call().dtype is torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_random_numbers_are_those_of_the_programs():
+    def function(x):
+        return F.dropout(x, 0.5) + torch.rand_like(x) + torch.randn(3)
+
+    call, x = compiled(function), torch.ones(3)
+    for number in range(3):
+        torch.manual_seed(number)
+        expected, after = function(x), torch.rand(1)
+        torch.manual_seed(number)
+        assert torch.equal(call(x), expected) and torch.equal(torch.rand(1), after)
+    assert len(programs(call)) == 1
+
+
+def test_copies_of_a_compiled_module_are_compiled_on_their_own():
+    call, x = compiled(nn.Linear(2, 2)), torch.ones(1, 2)
+    before = call(x)
+    other = copy.deepcopy(call)
+    with torch.no_grad():
+        other._orig_mod.weight.zero_()
+        other._orig_mod.bias.zero_()
+    assert torch.equal(other(x), torch.zeros(1, 2)) and torch.equal(call(x), before)
+
+
+def test_tensors_that_are_not_plain_run_op_by_op_without_an_end():
+    call = compiled(lambda x: x * 2)
+    assert call(torch.ones(2, device="meta")).device.type == "meta"
+    assert torch.equal(call(torch.ones(2)), torch.full((2,), 2.0)) and len(programs(call)) == 1
+    value, tangent = torch.func.jvp(call, (torch.ones(2),), (torch.ones(2),))
+    assert torch.equal(tangent, torch.full((2,), 2.0))
+    assert torch.equal(torch.vmap(call)(torch.ones(3, 2)), torch.full((3, 2), 2.0))
 
 
 def test_explain_shows_steps_memory_and_source():
