@@ -6,8 +6,10 @@ import numpy as np
 
 from plugrad.compiler import on_arrays
 from plugrad.compiler.graph import Value
-from plugrad.extend import hookimpl
+from plugrad.extend import hookimpl, native_function
 
+IN_C = ("add", "subtract", "multiply", "divide", "negative", "square", "sqrt")
+SMALL = 1 << 15  # bytes
 MOVING = ("fresh", "given")  # kinds of buffers that are elsewhere at each call
 
 
@@ -30,7 +32,13 @@ class Line:
         self.whole: dict = {}  # buffer -> name of the array that is all of it
         self.objects = {"store": _store, "ndarray": np.ndarray}
         self.last = {buffer: last for buffer, (_, last) in graph.uses().items()}
-        self.sources = []
+        self.views: dict = {}  # buffer -> keys of the values that steps use of it, and how often one makes it
+        for step in graph.steps:
+            for value in step.reads():
+                self.views.setdefault(value.buffer, set()).add(value.key)
+            for number, value in enumerate(step.values()):
+                self.views.setdefault(value.buffer, set()).update([value.key, (id(step), number)])
+        self.sources, self.local = [], set()
         for number, part in enumerate(graph.parts):
             self.lines, self.known, self.born = [], set(), set()
             for index in part:
@@ -40,6 +48,7 @@ class Line:
                     self.born.discard(buffer)
             self.sources.append((number, self.lines))
         self.moving = [name for value, name in self.arrays.values() if value.buffer.kind in MOVING]
+        self.moving += sorted(self.local)
         top = f"    global {', '.join(self.moving)}\n" if self.moving else ""
         self.source = "\n".join(
             f"def part{number}():\n{top}" + "".join(f"    {line}\n" for line in [*lines, "return"])
@@ -92,6 +101,8 @@ class Line:
     def step(self, step):
         """Add the line of a step."""
         function, objects = step.function, self.objects
+        if isinstance(function, np.ufunc) and self.quick(step):
+            return
         is_plain = isinstance(function, np.ufunc) and function is getattr(np, step.name, None)
         label = step.name if is_plain else f"f{len(objects)}"
         objects.setdefault(label, function)
@@ -112,12 +123,35 @@ class Line:
                 if value is not None:
                     self.lines.append(self.kept(value, out, f"results[{number}]", new))
         else:
-            self.lines.append(call if step.results[0] is None else self.kept(step.results[0], outs[0], call, moves[0]))
+            (value,) = step.results
+            self.lines.append(call if value is None else self.kept(value, outs[0], call, moves[0], step.takes_out))
 
-    def kept(self, value, out, call, new) -> str:
+    def quick(self, step) -> bool:
+        """Add a step of arithmetic on few elements as a call in C, which allocates sooner than NumPy writes."""
+        if step.name not in IN_C or len(step.results) != 1 or any(key != "out" for key in step.kwargs):
+            return False
+        (result,) = step.results
+        if result.shape == () or result.buffer.nbytes > SMALL or result.dtype.kind != "f" or not result.is_whole:
+            return False
+        moves = result.buffer.kind == "fresh"
+        if not moves and (result.buffer.kind != "temporary" or len(self.views[result.buffer]) > 2):
+            return False
+        label = f"quick_{step.name}"
+        self.objects.setdefault(label, native_function(step.name, getattr(np, step.name)))
+        given = [self.word(np.array(a, result.dtype) if type(a) in (int, float) else a) for a in step.args]
+        self.lines.append(f"{self.array(result, moves)} = {label}({', '.join(given)})")
+        if moves:
+            self.born.add(result.buffer)
+        else:
+            self.local.add(self.array(result))
+        return True
+
+    def kept(self, value, out, call, new, takes_out=False) -> str:
         """Return the line that keeps a result: as it is where its memory is new, else a copy."""
         if not new:
             return f"store({out}, {call})"
+        if takes_out and value.shape:
+            return f"{out} = {call}"
         self.objects.setdefault("check", _check)
         return f"{out} = check({call}, {value.shape!r}, {self.word(value.dtype)})"
 

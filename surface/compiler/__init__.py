@@ -320,7 +320,9 @@ def on_arrays(graph, lower, name="arrays"):
 
 
 def explain(compiled) -> str:
-    """Return what a compiler of arrays made of a function or Module: steps, memory and source of each program.
+    """Return what was captured of a function or Module, as text.
+
+    For each program there are its steps, its memory, and what the compiler tells of its source.
 
     >>> import plugrad as torch
     >>> double = torch.compile(lambda x: x + x, backend="numpy")

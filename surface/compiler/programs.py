@@ -113,7 +113,7 @@ def shape_of(args, kwargs):
 
 
 def described(programs) -> str:
-    """Return what was captured of a program: steps, memory and source, or why it runs op by op."""
+    """Return as text what was captured, or why a program runs op by op."""
     lines = [f"{len(programs.known)} programs by the compiler {programs.name!r}"]
     if programs.refused is not None:
         lines.append(f"further calls run op by op: {programs.refused}")
