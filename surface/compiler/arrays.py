@@ -206,6 +206,8 @@ class Recorder:
     def call(self, function, args, kwargs, name, kind="array", effect=None):
         """Carry out a call; note it if there is more to it than another view of known memory."""
         out = kwargs.get("out")
+        if out is not None:
+            self.about_to_write(out)
         mark = len(self.buffers)
         result = function(*changed(_example, args), **changed(_example, kwargs))
         if out is not None:
@@ -235,8 +237,16 @@ class Recorder:
         """Carry out a call that writes into an array."""
         if not isinstance(target, Array):
             raise self.refusal("an array of NumPy's own is written")
+        self.about_to_write(target)
         function(*changed(_example, args), **changed(_example, kwargs))
         self.note(Step("array", name, function, self.plain(args), self.plain(kwargs), (), (target.value,), None))
+
+    def about_to_write(self, targets) -> None:
+        """Keep what constants are before they are written."""
+        for one in targets if isinstance(targets, tuple) else (targets,):
+            buffer = one.value.buffer if isinstance(one, Array) else None
+            if buffer is not None and buffer.kind == "constant" and buffer.original is None:
+                buffer.original = buffer.owner.copy("K")
 
     def plain(self, args):
         return changed(lambda item: _constant(self, item), args)

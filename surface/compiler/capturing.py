@@ -88,7 +88,8 @@ def _kernel(op):
     def kernel(xp, *args, **kwargs):
         recorder = current()
         own = op.kernels.get("cpu")
-        if own is None:
+        given = any(isinstance(a, Generator) for a in (*args, *kwargs.values()))
+        if own is None and not given:
             mark, first, recorder.drew = len(recorder.steps), len(recorder.buffers), False
             try:
                 return op.kernels["*"](xp, *args, **kwargs)
@@ -100,7 +101,7 @@ def _kernel(op):
                 if any(value.buffer.index < first for step in recorder.steps[mark:] for value in step.writes):
                     raise
                 del recorder.steps[mark:]
-        drew = recorder.drew or any(isinstance(a, Generator) for a in (*args, *kwargs.values()))
+        drew = recorder.drew or given
         recorder.drew = False
         rule = op.meta_function is not None or type(op).shape_rule is not Op.shape_rule or op.runs_on == "nothing"
         if op.name in SHAPED_BY_VALUES or not rule:
@@ -241,13 +242,13 @@ class Captured:
                 source.put_back()
             for generator, state in states:
                 generator.set_state(state)
-            changed = not self.world.holds()
+            differs = not self.world.holds() or self.world.changed_options()
             drawn = before[0] != random.getstate() or _differ(before[1], numpy.random.get_state())
             if drawn:
                 random.setstate(before[0])
                 numpy.random.set_state(before[1])
             self.world.restore()
-        if changed:
+        if differs:
             raise CaptureError("the program changes Python objects, which a captured program would not do again")
         if drawn:
             raise CaptureError("the program draws numbers from Python's or NumPy's generator")
@@ -258,14 +259,15 @@ class Captured:
     def _differentiate(self, outputs):
         """Note results, and the walk backward from those that require a gradient."""
         recorder, by_id = self.recorder, {id(s.tensor): s for s in self.sources}
-        self.structure = nest.change(lambda leaf: None, outputs)
+        self.structure = nest.change(lambda leaf: 0, outputs)
         self.results = []  # per leaf: a source, (value, requires grad, edge's index), or a plain value
         roots = []
         for leaf in nest.leaves(outputs):
             if not isinstance(leaf, Tensor):
                 if not isinstance(leaf, (*PLAIN, dtype, device)) and id(leaf) not in self.world.seen:
                     raise recorder.refusal(f"a result is a {type(leaf).__name__}, which is new at each call")
-                self.results.append(("plain", leaf))
+                here = isinstance(leaf, device) and leaf.type == Capturing.name
+                self.results.append(("plain", device("cpu") if here else leaf))
             elif id(leaf) in by_id:
                 self.results.append(("source", by_id[id(leaf)]))
             elif type(leaf._data) is not Array:
@@ -323,7 +325,6 @@ class Captured:
             else:
                 source.final = None if source.final is None else source.final._data.value
                 self.touches_grads = True
-        self.reads_grads = any(s.grad is not None and s.grad.value.buffer in read | touched for s in self.sources)
         written = [s for s in self.sources if s.written]
         for source in written:
             if source.shared:
@@ -352,7 +353,7 @@ class Captured:
         self.used = used
         self.graph.buffers = [b for b in recorder.buffers if b in used]
         for buffer in recorder.buffers:
-            buffer.holder = None
+            buffer.holder = buffer.original = None
             if buffer.kind not in ("constant", "initial"):
                 buffer.owner = None
         self.recorder = None
@@ -396,12 +397,17 @@ class _Steps:
     def __enter__(self):
         self.before = [(o, o.__dict__.get("step")) for o in self.optimizers]
         for optimizer, own in self.before:
-            optimizer.__dict__["step"] = functools.partial(self.note, optimizer, own)
+            stand_in = functools.partial(self.note, optimizer, own)
+            optimizer.__dict__["step"] = stand_in
+            if own is not None and optimizer.__dict__.get("_scheduled_step") is own:  # what schedules compare it with
+                optimizer.__dict__["_scheduled_step"] = stand_in
         self.handle = register_optimizer_step_pre_hook(self.refuse)
 
     def __exit__(self, *exception):
         self.handle.remove()
         for optimizer, own in self.before:
+            if optimizer.__dict__.get("_scheduled_step") is optimizer.__dict__["step"]:
+                optimizer.__dict__["_scheduled_step"] = own
             if own is None:
                 optimizer.__dict__.pop("step", None)
             else:

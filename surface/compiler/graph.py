@@ -42,12 +42,12 @@ class CaptureError(RuntimeError):
 class Buffer:
     """Memory of `nbytes` bytes; `owner` is the array that had it in the capture, of that `shape`."""
 
-    __slots__ = ("index", "owner", "nbytes", "kind", "holder", "kept", "shape", "dense")
+    __slots__ = ("index", "owner", "nbytes", "kind", "holder", "kept", "shape", "dense", "original")
 
     def __init__(self, index, owner, kind):
         self.index, self.owner, self.nbytes, self.kind = index, owner, owner.nbytes, kind
         self.shape, self.dense = owner.shape, owner.flags.c_contiguous
-        self.holder, self.kept = None, False  # kept: it is looked at after the last step
+        self.holder, self.kept, self.original = None, False, None  # kept: it is looked at after the last step
 
     def __repr__(self):
         return f"{self.kind}{self.index}"
@@ -125,7 +125,7 @@ class Graph:
                 written[value.buffer] = written.get(value.buffer, 0) + 1
         for buffer in self.buffers:
             if buffer.kind == "constant" and written.get(buffer):
-                buffer.kind = "initial"  # a constant's memory that steps write: filled anew at each call
+                buffer.kind, buffer.owner = "initial", buffer.original  # filled anew at each call
         kept = [not self._folds(step, written) for step in self.steps]
         needed = {buffer for buffer in self.buffers if buffer.kept or buffer.kind in ("bound", "argument")}
         for index in range(len(self.steps) - 1, -1, -1):

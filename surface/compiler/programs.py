@@ -163,6 +163,8 @@ class Program:
         ]
         self.read_late = self._read_late()
         self.late = [n for n, s in enumerate((*self.given, *self.held)) if s.value.buffer in self.read_late]
+        calls = [step.function for step in self.graph.steps if step.kind == "python"]
+        self.taken = {g.buffer for call in calls for g, own in zip(call.grads, call.own) if own}  # tensors have them
         self.random = any(step.effect for step in self.graph.steps)
 
     def _matters(self, source) -> bool:
@@ -208,9 +210,7 @@ class Program:
             return False
         if self.touches_grads:
             have = [getattr(t, "_grad", None) is not None for t in (*tensors, *self.tensors)]
-            if have != self.had_grads and self.captured.reads_grads | (True not in self.had_grads):
-                return False
-            if have != self.had_grads and False in have:
+            if have != self.had_grads:
                 return False
         if not self.world.holds():
             return False
@@ -245,6 +245,12 @@ class Program:
                 del self.lent[index]
                 return instance
         return _Instance(self)
+
+    def give_back(self, instance) -> None:
+        """Take back memory that a call had; what is bound to arrays that tensors have no more is dropped."""
+        instance.code.clear()
+        if instance.keep is self.bound:
+            self.free.append(instance)
 
 
 class _Instance:
@@ -323,7 +329,7 @@ def _run(program, tensors, args, kwargs):
             instance.parts[0]()
         finally:
             _write_back(program, instance, tensors)
-        taken: set = set()
+        taken = set(program.taken)
         if program.touches_grads:
             _leave_gradients(program, instance, everybody, taken)
     results, node = [], None
@@ -345,11 +351,10 @@ def _run(program, tensors, args, kwargs):
                 tensor._edge = OutputSlot(node, entry[3]) if several else node
             results.append(tensor)
     if node is None or captured.spent is not None:
-        instance.code.clear()
-        program.free.append(instance)
+        program.give_back(instance)
     else:
         node.saved += tuple(saved)
-    if len(results) == 1 and captured.structure is None:
+    if type(captured.structure) is int:
         return results[0]
     return nest.rebuild(captured.structure, iter(results))
 
@@ -376,7 +381,7 @@ def _leave_gradients(program, instance, everybody, taken):
 
 def _node(program, instance, tensors, args, kwargs):
     captured = program.captured
-    node = Compiled()
+    node = CompiledFunctionBackward()
     targets = [s.tensor if s.place is None else tensors[s.place] for s in captured.wanted]
     node.edges = tuple([t if t._edge is LEAF else t._edge for t in targets])
     node.saved = None if captured.spent is not None else tuple([t._data for t in program.saved(tensors)])
@@ -388,7 +393,7 @@ def _node(program, instance, tensors, args, kwargs):
     return node
 
 
-class Compiled(Node):
+class CompiledFunctionBackward(Node):
     """A call of a compiled program; its walk backward was captured with it."""
 
     __slots__ = ("work",)
@@ -424,9 +429,8 @@ class Compiled(Node):
             instance.arena[...] = before
         else:
             self.saved = self.work = None
-            instance.code.clear()
-            program.lent[:] = [pair for pair in program.lent if pair[1] is not instance]
-            program.free.append(instance)
+            program.lent = [pair for pair in program.lent if pair[1] is not instance]
+            program.give_back(instance)
         return gradients
 
     def _again(self, grads):

@@ -34,6 +34,8 @@ class World:
         self.tables: list = []  # (dict, a copy of it, names that count or None for all)
         self.lists: list = []  # (list, set or deque; a copy)
         self.cells: list = []  # (cell, content)
+        self.options: list = []  # (group of an optimizer, a copy): they may change between calls, not in one
+        self.slots: list = []  # (object, name of a slot, content)
         self.arrays: list = []  # (array of NumPy, its bytes)
         self.seen: dict = {}
         stack = list(roots)
@@ -56,6 +58,9 @@ class World:
             return self._table(item.__dict__)
         if isinstance(item, Optimizer):
             self.optimizers.append(item)
+            self.options += [(group, dict(group)) for group in item.param_groups]
+            for items in (item.param_groups, *[group["params"] for group in item.param_groups]):
+                self.lists.append((items, items.copy()))
             return [p for group in item.param_groups for p in group["params"]]
         if type(item).__module__.startswith("plugrad.compiler"):  # it changes when it is called; what counts is inside
             inner = vars(item)
@@ -92,6 +97,13 @@ class World:
                 raise CaptureError(f"a {type(item).__name__} has hooks ({hooks[0]})")
         state = getattr(item, "__dict__", None)
         led_to = self._table(state) if isinstance(state, dict) else []
+        if not _foreign(type(item).__module__):
+            for cls in type(item).__mro__:
+                names = vars(cls).get("__slots__", ())
+                for name in [names] if isinstance(names, str) else names:
+                    if name[:2] != "__" and hasattr(item, name):
+                        self.slots.append((item, name, getattr(item, name)))
+                        led_to.append(getattr(item, name))
         return [*led_to, type(item)]
 
     def _table(self, table, names=None):
@@ -107,8 +119,12 @@ class World:
             raise CaptureError(f"{function.__name__} asks for options of an optimizer, which may change")
         table = function.__globals__
         led_to = self._table(table, [name for name in sorted(names) if name in table])
-        for module in [item for item in led_to if isinstance(item, types.ModuleType) and not _foreign(item.__name__)]:
-            led_to += self._table(module.__dict__, [name for name in sorted(names) if name in module.__dict__])
+        led_to += [sys.modules[name] for name in names if name not in table and name in sys.modules]  # imported inside
+        for module in led_to:  # which grows: of a module counts what the function names
+            if isinstance(module, types.ModuleType) and not _foreign(module.__name__):
+                if (id(module), function) not in self.seen:
+                    self.seen[id(module), function] = module
+                    led_to += self._table(module.__dict__, [name for name in sorted(names) if name in module.__dict__])
         for cell in function.__closure__ or ():
             try:
                 self.cells.append((cell, cell.cell_contents))
@@ -145,6 +161,7 @@ class World:
             *chain.from_iterable([values() for values in self._whole]),
             *[table.get(name) for table, name in self._some],
             *[_content(cell) for cell, _ in self.cells],
+            *[getattr(item, name, _MISSING) for item, name, _ in self.slots],
             *chain.from_iterable([items for items, _ in self.lists]),
         ]
 
@@ -156,6 +173,10 @@ class World:
         if not all(map(is_, now, before)) and not all(map(_same, now, before)):
             return False
         return not self.arrays or all(array.tobytes() == content for array, content in self.arrays)
+
+    def changed_options(self) -> bool:
+        """Whether options of an optimizer changed."""
+        return any(not all(map(_same, group.values(), before.values())) for group, before in self.options)
 
     def restore(self) -> None:
         """Put everything back as it was: a capture that fails has not happened."""
@@ -174,8 +195,12 @@ class World:
             elif items != before:
                 items.clear()
                 items.update(before)
+        for group, before in self.options:
+            group.update(before)
         for cell, before in self.cells:
             cell.cell_contents = before
+        for item, name, before in self.slots:
+            setattr(item, name, before)
         for array, content in self.arrays:
             if array.tobytes() != content:
                 array[...] = numpy.frombuffer(content, array.dtype).reshape(array.shape)

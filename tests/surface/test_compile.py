@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import random
+import sys
 import threading
+import types
 import warnings
 
 import numpy
@@ -527,6 +529,106 @@ def test_tensors_that_are_not_plain_run_op_by_op_without_an_end():
     value, tangent = torch.func.jvp(call, (torch.ones(2),), (torch.ones(2),))
     assert torch.equal(tangent, torch.full((2,), 2.0))
     assert torch.equal(torch.vmap(call)(torch.ones(3, 2)), torch.full((3, 2), 2.0))
+
+
+def test_constants_that_a_program_writes_are_new_at_each_call():
+    def function(x):
+        y = torch.tensor([1.0, 2.0, 3.0])
+        y[0] = x.sum()
+        y += 1
+        z = torch.zeros(3)
+        z[1:] = y[:2]
+        return y * z
+
+    call = compiled(function)
+    for n in range(3):
+        assert torch.equal(call(torch.full((2,), float(n))), function(torch.full((2,), float(n))))
+    assert len(programs(call)) == 1
+
+
+def test_memory_of_a_call_whose_tensors_got_other_arrays_is_not_used_again():
+    w, q = torch.ones(2), torch.ones(2, requires_grad=True)
+    call, x = compiled(lambda x: x * w * q), torch.ones(2)
+    y = call(x)
+    w.data = torch.full((2,), 3.0)
+    call(x)
+    y.sum().backward()
+    assert torch.equal(call(x), torch.full((2,), 3.0)) and torch.equal(call(x), torch.full((2,), 3.0))
+
+
+def test_generators_that_are_given_draw_at_each_call():
+    g = torch.Generator().manual_seed(1)
+    call = compiled(lambda x: x + torch.rand(3, generator=g))
+    first, second = call(torch.zeros(3)), call(torch.zeros(3))
+    g.manual_seed(1)
+    assert torch.equal(first, torch.rand(3, generator=g)) and torch.equal(second, torch.rand(3, generator=g))
+
+
+def test_gradients_that_are_there_or_not_or_shared():
+    p, q = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+
+    def add(x):
+        loss = ((p + q) * x).sum()
+        loss.backward()
+        return loss.detach()
+
+    call, x = compiled(add), torch.ones(2)
+    call(x)
+    q.grad = None
+    call(x)
+    assert p.grad.tolist() == [2, 2] and q.grad.tolist() == [1, 1]
+    p.grad = None
+    call(x)
+    assert p.grad.tolist() == [1, 1] and q.grad.tolist() == [2, 2]
+    p.grad.zero_()
+    assert q.grad.tolist() == [2, 2]
+    r = torch.zeros(2, requires_grad=True)
+    optimizer = torch.optim.SGD([p, q], lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        r.grad = None
+        ((p + q + r) * x).sum().backward()
+        optimizer.step()
+
+    call = compiled(step)
+    for _ in range(3):
+        call(x)
+        r.grad.zero_()
+        assert p.grad.tolist() == q.grad.tolist() == [1, 1]
+    agree(p, torch.full((2,), 0.7), "three steps")
+    optimizer.add_param_group({"params": [r]})
+    call(x)
+    agree(r, torch.full((2,), -0.1), "of another group")
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    call = compiled(lambda x: (step(x), schedule.step()))
+    with pytest.warns(UserWarning, match="changes Python objects"):
+        call(x)
+    call(x)
+    agree(torch.tensor(optimizer.param_groups[0]["lr"]), torch.tensor(0.001), "two steps of the schedule")
+
+
+class Slots:
+    __slots__ = ("factor",)
+
+
+def test_numbers_in_modules_and_slots_are_watched(monkeypatch):
+    options, inner, slots = types.ModuleType("options_x"), types.ModuleType("options_x.inner"), Slots()
+    options.inner, inner.factor, slots.factor = inner, 2.0, 3.0
+    monkeypatch.setitem(sys.modules, "options_x", options)
+
+    def outside(x):
+        return x * options.inner.factor * slots.factor
+
+    def inside(x):
+        import options_x
+
+        return x * options_x.inner.factor
+
+    one, other, x = compiled(outside), compiled(inside), torch.ones(2)
+    assert one(x)[0] == 6 and other(x)[0] == 2
+    inner.factor, slots.factor = 5.0, 4.0
+    assert one(x)[0] == 20 and other(x)[0] == 5
 
 
 def test_explain_shows_steps_memory_and_source():
