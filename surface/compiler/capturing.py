@@ -399,7 +399,7 @@ class _Steps:
         for optimizer, own in self.before:
             stand_in = functools.partial(self.note, optimizer, own)
             optimizer.__dict__["step"] = stand_in
-            if own is not None and optimizer.__dict__.get("_scheduled_step") is own:  # what schedules compare it with
+            if optimizer.__dict__.get("_scheduled_step", self) is own:  # what schedules compare it with
                 optimizer.__dict__["_scheduled_step"] = stand_in
         self.handle = register_optimizer_step_pre_hook(self.refuse)
 
