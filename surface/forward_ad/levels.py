@@ -12,7 +12,9 @@ it is zero.
 
 from __future__ import annotations
 
+import gc
 import itertools
+import sys
 import weakref
 
 from plugrad import Tensor, nest
@@ -23,6 +25,8 @@ from plugrad.graph.nodes import OutputSlot
 from plugrad.regions import declare
 from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.overriding import disabled
+
+_MARKS = "plugrad.tensor.views"
 
 declare("forward_paused", False)  # whether results get no tangents
 
@@ -179,10 +183,29 @@ def _begin(target, level) -> tuple:
     own = level.of(target)
     if base is None or own is not None:
         level.put_on(target, _filled(target, own, level))
+        base = target
     else:
         level.put_on(base, _filled(base, level.of(base), level))
         level.put_on(target, _through(target, level.of(base)))
+    for view in _views_of(base, 1 + (base is not target)):
+        follow_base(view)
     return level.of(target)
+
+
+def _views_of(base, known: int) -> list:
+    """Return the tensors that are views of `base`: nobody keeps them, since that would cost every view something.
+
+    They are searched for only if more than `known` arrays hold the memory.
+    """
+    owner = base._data
+    while type(getattr(owner, "base", None)) is type(owner):
+        owner = owner.base
+    if sys.getrefcount(owner) <= known + 2:  # this function and its call of `getrefcount` hold it, too
+        return []
+    marks = [one for one in gc.get_referrers(base) if type(one).__module__ == _MARKS]
+    marks = [mark for mark in marks if getattr(mark, "base", None) is base]
+    found = gc.get_referrers(*marks) if marks else ()
+    return [one for one in found if isinstance(one, Tensor) and any([one._view is mark for mark in marks])]
 
 
 def _filled(tensor, tangents, level) -> tuple:
