@@ -53,6 +53,13 @@ def has(input, memory_format) -> bool:
     return last and input.ndim == _RANKS[memory_format] if memory_format in _RANKS else not last
 
 
+def is_in_order(input, memory_format) -> bool:
+    """Whether random numbers like `input` may be drawn row by row: PyTorch draws them in the order of the memory."""
+    if not isinstance(input, plugrad.Tensor):
+        return True
+    return input.is_contiguous() and memory_format not in _RANKS or memory_format is plugrad.contiguous_format
+
+
 def like(F, result, input, memory_format, requires_grad):
     """A new row-major tensor brought into the order of `input`, or into a format; raw arrays stay as they are."""
     if not isinstance(input, plugrad.Tensor):

@@ -16,12 +16,12 @@ SELU_FLOOR = -1.7580993408473766
 @op(at=(), vjp=None)
 def dropout_mask(xp, input, shape, p):
     """1 with probability 1 - p, else 0, in the dtype of `input`."""
-    mask = coin_flips(xp, shape, 1 - p, None).astype(input.dtype)
-    if mask.shape != input.shape or input.flags.c_contiguous:
-        return mask
-    arranged = empty_in_order(xp, input, input.dtype)  # so that the result is in the order of the input
-    arranged[...] = mask
-    return arranged
+    if tuple(shape) != input.shape or input.flags.c_contiguous:
+        return coin_flips(xp, shape, 1 - p, None).astype(input.dtype)
+    mask = empty_in_order(xp, input, input.dtype)  # in the order of the input, in which they are drawn, too
+    inside = mask.transpose(sorted(range(mask.ndim), key=lambda d: -mask.strides[d]))
+    inside[...] = coin_flips(xp, inside.shape, 1 - p, None)
+    return mask
 
 
 @dropout_mask.meta

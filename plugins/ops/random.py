@@ -21,7 +21,7 @@ from ._draws import (
     refuse_integers,
     uniform_array,
 )
-from ._memory_formats import like
+from ._memory_formats import is_in_order, like
 from .creation import options
 
 
@@ -145,8 +145,11 @@ def rand_like(
     >>> torch.rand_like(torch.zeros(2, 3)).shape
     torch.Size([2, 3])
     """
-    result = F.rand(input.shape, generator=generator, **options(input, dtype, device, False, layout))
-    return like(F, result, input, memory_format, requires_grad)
+    settings = options(input, dtype, device, False, layout)
+    if is_in_order(input, memory_format):
+        return like(F, F.rand(input.shape, generator=generator, **settings), input, memory_format, requires_grad)
+    result = F.empty_like(input, memory_format=memory_format, **settings).uniform_(generator=generator)
+    return result.requires_grad_(requires_grad)
 
 
 @composite(at=("randn_like",))
@@ -159,8 +162,11 @@ def randn_like(
     >>> torch.randn_like(torch.zeros(2, 3)).shape
     torch.Size([2, 3])
     """
-    result = F.randn(input.shape, generator=generator, **options(input, dtype, device, False, layout))
-    return like(F, result, input, memory_format, requires_grad)
+    settings = options(input, dtype, device, False, layout)
+    if is_in_order(input, memory_format):
+        return like(F, F.randn(input.shape, generator=generator, **settings), input, memory_format, requires_grad)
+    result = F.empty_like(input, memory_format=memory_format, **settings).normal_(generator=generator)
+    return result.requires_grad_(requires_grad)
 
 
 @rand_like.samples
@@ -196,8 +202,12 @@ def randint_like(
     if low is None and high is None:
         raise TypeError("randint_like() lacks the end of the range: write randint_like(input, 10)")
     low, high = (0, low) if high is None else (low or 0, high)
-    result = F.randint(low, high, input.shape, generator=generator, **options(input, dtype, device, False, layout))
-    return like(F, result, input, memory_format, requires_grad)
+    settings = options(input, dtype, device, False, layout)
+    if is_in_order(input, memory_format):
+        result = F.randint(low, high, input.shape, generator=generator, **settings)
+        return like(F, result, input, memory_format, requires_grad)
+    result = F.empty_like(input, memory_format=memory_format, **settings)
+    return result.random_(low, high, generator=generator).requires_grad_(requires_grad)
 
 
 @randint_like.samples

@@ -204,8 +204,8 @@ def _views_of(base, known: int) -> list:
         return []
     marks = [one for one in gc.get_referrers(base) if type(one).__module__ == _MARKS]
     marks = [mark for mark in marks if getattr(mark, "base", None) is base]
-    found = gc.get_referrers(*marks) if marks else ()
-    return [one for one in found if isinstance(one, Tensor) and any([one._view is mark for mark in marks])]
+    holders = gc.get_referrers(*marks) if marks else ()
+    return [one for one in holders if isinstance(one, Tensor) and any([one._view is mark for mark in marks])]
 
 
 def _filled(tensor, tangents, level) -> tuple:
