@@ -9,10 +9,11 @@ from operator import is_
 
 import numpy
 
-from plugrad import Tensor, autograd, enable_grad, get_default_dtype, is_grad_enabled, nest
+from plugrad import Tensor, autograd, enable_grad, get_default_device, get_default_dtype, is_grad_enabled, nest
 from plugrad.compiler.capturing import Captured, capture, capturing, is_plain
 from plugrad.compiler.graph import CaptureError, Value
-from plugrad.graph.modes import LEAF, elsewhere, mode, special, tick, watched
+from plugrad.graph import modes
+from plugrad.graph.modes import LEAF, elsewhere, levels, mode, special, tick, watched
 from plugrad.graph.nodes import Node, Outputs, OutputSlot
 from plugrad.graph.saved import FREED
 from plugrad.graph.versions import touch
@@ -41,7 +42,7 @@ class Programs:
         self.refused = None
 
     def __call__(self, *args, **kwargs):
-        if special or watched or elsewhere:  # modes and hooks that see or change calls
+        if (special or watched or elsewhere or levels) and _modes_act():
             return self.function(*args, **kwargs)
         if busy:  # another thread captures: its tensors are others meanwhile
             with capturing:
@@ -86,6 +87,13 @@ class Programs:
         place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
         reason = error if isinstance(error, CaptureError) else f"{type(error).__name__}: {error}"
         warnings.warn(f"the compiler {self.name!r} runs a program op by op{place}: {reason}", stacklevel=3)
+
+
+def _modes_act() -> bool:
+    """Whether modes or hooks of this thread see or change calls, or change where tensors are made."""
+    one = mode.function_modes or mode.dispatch_modes or mode.op_hooks or modes.installed_hooks or mode.saved_hooks
+    other = mode.inference or mode.anomaly or mode.autocast is not None or levels
+    return bool(one or other) or get_default_device().type != "cpu"
 
 
 def shape_of(args, kwargs):

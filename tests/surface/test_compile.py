@@ -522,6 +522,28 @@ def test_copies_of_a_compiled_module_are_compiled_on_their_own():
     assert torch.equal(other(x), torch.zeros(1, 2)) and torch.equal(call(x), before)
 
 
+def test_classes_that_override_ops_somewhere_do_not_keep_others_from_being_compiled():
+    class Loud(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            calls.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    calls = []
+    loud = torch.ones(2).as_subclass(Loud) * 2
+    assert type(loud) is Loud
+    call = compiled(lambda x: x * 2)
+    call(torch.ones(2))
+    assert len(programs(call)) == 1
+    before = len(calls)
+    assert type(call(loud)) is Loud and len(calls) > before
+    with torch.autocast("cpu"):
+        w = torch.ones(2, 2)
+        product = compiled(lambda x: x @ w)
+        assert product(torch.ones(2, 2)).dtype is torch.bfloat16
+    assert product(torch.ones(2, 2)).dtype is torch.float32
+
+
 def test_tensors_that_are_not_plain_run_op_by_op_without_an_end():
     call = compiled(lambda x: x * 2)
     assert call(torch.ones(2, device="meta")).device.type == "meta"
