@@ -346,6 +346,9 @@ def tensordot(F, a, b, dims=2, *, out=None):
                 f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and "
                 f"second has size {b.shape[j]} in dim {j}"
             )
+        if a.shape[i] != b.shape[j]:  # in its own type: a sum of small integers would be int64
+            a = F.sum(a, i, True, dtype=a.dtype) if b.shape[j] == 1 else a
+            b = F.sum(b, j, True, dtype=b.dtype) if b.shape[j] != 1 else b
         right[j] = left[i]
     gone = {left[i] for i in first}
     kept = [c for c in left + right if c not in gone]
