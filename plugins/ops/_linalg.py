@@ -70,6 +70,40 @@ def raw_adjoint(xp, array):
     return xp.conjugate(array) if array.dtype.kind == "c" else array
 
 
+def decomposed(xp, name, function, A, **options):
+    """Call a decomposition of `xp.linalg`; for matrices that are not finite all that it returns is NaN.
+
+    LAPACK may never come back from those: OpenBLAS' singular values of a matrix with an infinity do not.
+    """
+    finite = xp.isfinite(A).all(axis=(-2, -1))
+    whole = bool(finite.all())
+    try:
+        results = function(A if whole else xp.where(finite[..., None, None], A, A.dtype.type(0)), **options)
+    except ValueError as error:
+        raise LinAlgError(
+            f"{name}: The algorithm failed to converge because the input matrix is ill-conditioned ({error})"
+        ) from None
+    if whole:
+        return results if hasattr(results, "dtype") else tuple(results)
+    parts = [results] if hasattr(results, "dtype") else results
+    spread = [
+        xp.where(finite.reshape(finite.shape + (1,) * (part.ndim - finite.ndim)), part, part.dtype.type(math.nan))
+        for part in parts
+    ]
+    return spread[0] if hasattr(results, "dtype") else tuple(spread)
+
+
+def checked_svd(xp, A, **options):
+    """`xp.linalg.svd`; as in PyTorch a NaN raises LinAlgError, and infinities come to NaN."""
+    broken = xp.isnan(A).any(axis=(-2, -1))
+    if broken.any():
+        place = first_failure(broken)[0]
+        raise LinAlgError(
+            f"linalg.svd: {place}The algorithm failed to converge because the input matrix contained non-finite values."
+        )
+    return decomposed(xp, "linalg.svd", xp.linalg.svd, A, **options)
+
+
 def first_failure(info) -> tuple[str, int]:
     """PyTorch's "(Batch element 1): ", or nothing for a single matrix, for the first `info` that is not 0; and that."""
     numbers = info.reshape(-1).tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
-from ._linalg import Described, adjoint, check_float, check_matrix, check_square, raw_adjoint
+from ._linalg import Described, adjoint, check_float, check_matrix, check_square, checked_svd, decomposed, raw_adjoint
 
 
 def cutoff(xp, values, shape, atol, rtol):
@@ -43,10 +43,10 @@ def linalg_pinv(xp, A, rcond=None, hermitian=False, *, atol=None, rtol=None):
         return xp.zeros(A.shape[:-2] + A.shape[:-3:-1], A.dtype)
     if hermitian:
         check_square("linalg.pinv", A)
-        values, right = xp.linalg.eigh(A)
+        values, right = decomposed(xp, "linalg.pinv", xp.linalg.eigh, A)
         left, size = raw_adjoint(xp, right), abs(values)
     else:
-        left, values, right = xp.linalg.svd(A, full_matrices=False)
+        left, values, right = checked_svd(xp, A, full_matrices=False)
         left, right, size = raw_adjoint(xp, left), raw_adjoint(xp, right), values
     kept = size > cutoff(xp, size, A.shape, atol, rtol)
     inverse = xp.where(kept, 1 / xp.where(kept, values, values.dtype.type(1)), values.dtype.type(0))

@@ -8,7 +8,7 @@ import plugrad
 from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, elementwise, hookimpl, op, write_out
 
 from ._checks import BOOL, refuse
-from ._linalg import Described, adjoint, check_square, raw_adjoint
+from ._linalg import Described, adjoint, check_square, decomposed, raw_adjoint
 from .solvers import square_samples
 
 # ---------------------------------------------------------------- determinants
@@ -49,7 +49,7 @@ def adjugate(xp, A):
     n = A.shape[-1]
     if not A.size:
         return A.copy()
-    left, values, right = xp.linalg.svd(A)
+    left, values, right = decomposed(xp, "adjugate", xp.linalg.svd, A)
     others = xp.where(xp.eye(n, dtype=bool), values.dtype.type(1), values[..., None, :]).prod(axis=-1)
     turn = xp.linalg.det(left) * xp.linalg.det(right)
     return xp.matmul(raw_adjoint(xp, right) * (others * turn[..., None])[..., None, :], raw_adjoint(xp, left))

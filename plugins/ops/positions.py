@@ -145,7 +145,7 @@ def resize_samples(make):
 
 @composite(name="resize_as_", at=("Tensor.resize_as_", "resize_as_"))
 def resize_as_(F, input, the_template, *, memory_format=None):
-    """Give the tensor the size of another: `resize_` with its shape, and its format where that is preserved.
+    """Give the tensor the size of another; its format too if that is preserved.
 
     >>> import plugrad as torch
     >>> torch.tensor([[1, 2], [3, 4]]).resize_as_(torch.zeros(1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
-from ._linalg import LinAlgError, adjoint, check_matrix, check_square
+from ._linalg import adjoint, check_matrix, check_square, checked_svd, decomposed
 from .least_squares import cutoff
 
 _REAL = {"complex64": "float32", "complex128": "float64"}
@@ -27,16 +27,6 @@ def _gaps(F, values):
 
 def _without_diagonal(F, matrix):
     return F.triu(matrix, 1) + F.tril(matrix, -1)
-
-
-def _converged(xp, name, function, *args, **kwargs):
-    try:
-        return function(*args, **kwargs)
-    except ValueError as error:
-        raise LinAlgError(
-            f"{name}: The algorithm failed to converge because the input matrix is ill-conditioned or "
-            f"has elements that are not finite ({error})"
-        ) from None
 
 
 # ---------------------------------------------------------------- singular values
@@ -63,7 +53,7 @@ def linalg_svd(xp, A, full_matrices=True, *, driver=None):
         raise RuntimeError(
             "linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
         )
-    left, values, right = _converged(xp, "linalg.svd", xp.linalg.svd, A, full_matrices=full_matrices)
+    left, values, right = checked_svd(xp, A, full_matrices=full_matrices)
     return left, values, right
 
 
@@ -116,7 +106,7 @@ def linalg_svdvals(xp, A, *, driver=None):
     tensor([4., 3.])
     """
     check_matrix("linalg.svdvals", A)
-    return _converged(xp, "linalg.svd", xp.linalg.svd, A, compute_uv=False)
+    return checked_svd(xp, A, compute_uv=False)
 
 
 @linalg_svdvals.meta
@@ -188,7 +178,7 @@ def linalg_eigh(xp, A, UPLO="L"):
     tensor([1., 3.])
     """
     check_square("linalg.eigh", A)
-    values, vectors = _converged(xp, "linalg.eigh", xp.linalg.eigh, A, UPLO=_triangle(UPLO))
+    values, vectors = decomposed(xp, "linalg.eigh", xp.linalg.eigh, A, UPLO=_triangle(UPLO))
     return values, vectors
 
 
@@ -222,7 +212,7 @@ def linalg_eigvalsh(xp, A, UPLO="L"):
     tensor([1., 3.])
     """
     check_square("linalg.eigvalsh", A)
-    return _converged(xp, "linalg.eigh", xp.linalg.eigvalsh, A, UPLO=_triangle(UPLO))
+    return decomposed(xp, "linalg.eigh", xp.linalg.eigvalsh, A, UPLO=_triangle(UPLO))
 
 
 @linalg_eigvalsh.meta
@@ -256,7 +246,7 @@ def linalg_eig(xp, A):
     check_square("linalg.eig", A)
     if not bool(xp.isfinite(A).all()):
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
-    values, vectors = _converged(xp, "linalg.eig", xp.linalg.eig, A)
+    values, vectors = decomposed(xp, "linalg.eig", xp.linalg.eig, A)
     dtype = _COMPLEX.get(str(A.dtype), A.dtype)
     return values.astype(dtype), vectors.astype(dtype)
 
@@ -296,7 +286,7 @@ def linalg_eigvals(xp, A):
     check_square("linalg.eigvals", A)
     if not bool(xp.isfinite(A).all()):
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
-    return _converged(xp, "linalg.eig", xp.linalg.eigvals, A).astype(_COMPLEX.get(str(A.dtype), A.dtype))
+    return decomposed(xp, "linalg.eig", xp.linalg.eigvals, A).astype(_COMPLEX.get(str(A.dtype), A.dtype))
 
 
 @linalg_eigvals.meta
@@ -344,9 +334,9 @@ def linalg_matrix_rank(xp, A, tol=None, hermitian=False, *, atol=None, rtol=None
             raise RuntimeError(f"{name}: tol, atol and rtol tensors of complex type are not supported.")
     if hermitian:
         check_square(name, A, "input")
-        values = abs(xp.linalg.eigvalsh(A))
+        values = abs(decomposed(xp, name, xp.linalg.eigvalsh, A))
     else:
-        values = xp.linalg.svd(A, compute_uv=False) if A.size else xp.zeros(A.shape[:-2] + (0,), _real(A.dtype))
+        values = checked_svd(xp, A, compute_uv=False) if A.size else xp.zeros(A.shape[:-2] + (0,), _real(A.dtype))
     if tol is not None:
         atol, rtol = tol, 0.0
     if not values.shape[-1]:

@@ -41,7 +41,8 @@ def test_a_seeded_bug_is_found_and_named(name, install):
     records, check, argument = seeded_ops.BUGS[name]
     distribution = "plugrad-third-gradient-bug" if check == "third gradient" else "plugrad-seeded"
     install(distribution, records())
-    result = command(distribution, "-k", check.replace(" ", "-"), "--json")
+    only = check.replace(" ", "-") + " and not parity-of" * (check == "parity")
+    result = command(distribution, "-k", only, "--json")
     failures = [row for row in json.loads(result.stdout) if row["status"] == "failed" and row["check"] == check]
     assert result.exit_code == 1 and failures, result.stdout
     row = failures[0]
@@ -112,7 +113,9 @@ def test_what_the_bugs_are_seeded_in_is_clean(install):
     install("plugrad-clean", clean)
     checks = checks_of("plugrad-clean")
     assert {case.kind for case in checks} == {*clean, "plugins"}
-    assert [case.run() for case in checks].count(None) > 80
+    few = ("exp", "getitem", "linalg_qr", "matmul", "maximum", "softmax", "tanh")  # of all ops, on the device
+    ran = [case.run() for case in checks if not case.name.startswith("parity of") or case.name[10:] in few]
+    assert ran.count(None) > 80 and len(checks) > 800
     assert [case.id for case in cases(seeded_bugs.Scale)] == [case.id for case in checks if case.subject == "nn.Scale"]
 
 

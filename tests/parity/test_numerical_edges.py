@@ -238,3 +238,38 @@ def test_division_that_is_rounded_down_has_no_gradient(library):
             (quotient + x).sum().backward()
     library.div(x, 2, rounding_mode="floor").sum().backward()
     assert x.grad.tolist() == [0, 0]
+
+
+DECOMPOSED = {
+    "svd": lambda T, A: T.linalg.svd(A, full_matrices=False).S,
+    "svdvals": lambda T, A: T.linalg.svdvals(A),
+    "largest singular value": lambda T, A: T.linalg.norm(A, 2),
+    "nuclear norm": lambda T, A: T.linalg.norm(A, "nuc"),
+    "cond": lambda T, A: T.linalg.cond(A),
+    "matrix_rank": lambda T, A: T.linalg.matrix_rank(A),
+}
+
+
+@pytest.mark.parametrize("value", [float("inf"), -float("inf"), float("nan")])
+@pytest.mark.parametrize("name", DECOMPOSED)
+def test_decompositions_of_what_is_not_finite_come_to_an_end(name, value):
+    """LAPACK's singular values of a matrix with an infinity may not; NaN is refused where PyTorch refuses it."""
+    for batch in (False, True):
+        results = []
+        for library in (plugrad, torch):
+            A = library.tensor([[1.0, 2.0, 0.0], [2.0, value, 1.0], [0.0, 1.0, 3.0]], dtype=library.float64)
+            A = library.stack([library.eye(3, dtype=library.float64), A]) if batch else A
+            try:
+                results.append(DECOMPOSED[name](library, A).numpy())
+            except RuntimeError as error:
+                results.append(str(error)[:40])
+        if isinstance(results[1], str):
+            assert results[0] == results[1]
+        else:
+            numpy.testing.assert_allclose(*results, rtol=1e-9)
+
+
+def test_the_gradient_of_a_determinant_of_what_is_infinite_is_nan():
+    A = plugrad.tensor([[1.0, 2.0], [float("inf"), 3.0]], requires_grad=True)
+    plugrad.linalg.det(A).backward()
+    assert A.grad.isnan().all() and plugrad.linalg.pinv(A.detach()).isnan().all()

@@ -30,7 +30,8 @@ class Wrapped:
 
     def _wrap(self, result):
         if isinstance(result, (tuple, list)):
-            return type(result)(map(self._wrap, result))
+            items = map(self._wrap, result)
+            return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
         plain = isinstance(result, (numpy.ndarray, numpy.generic))
         return numpy.asarray(result).view(self._array_type) if plain else result
 
@@ -98,6 +99,27 @@ def doubles_become_singles():
 @bug("storage", kind="backends")
 def views_with_a_storage_of_their_own():
     return device("lonely", storage=lambda self, array: array)
+
+
+@bug("parity of maximum", kind="backends")
+def nan_lost_by_the_device():
+    found = device("forgetful")
+    found.xp.maximum = numpy.fmax
+    return found
+
+
+@bug("parity of tanh", kind="backends")
+def infinities_overflow_on_the_device():
+    found = device("naive")
+    found.xp.tanh = lambda x, **options: (numpy.exp(2 * x) - 1) / (numpy.exp(2 * x) + 1)
+    return found
+
+
+@bug("parity of exp", kind="backends")
+def strides_that_the_device_ignores():
+    found = device("flat")
+    found.xp.exp = lambda x, **options: numpy.exp(x.base.ravel()[: x.size].reshape(x.shape) if x.base is not None else x)
+    return found
 
 
 @bug("random numbers", kind="backends")
