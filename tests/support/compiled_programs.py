@@ -1,0 +1,59 @@
+"""Compiled programs and models for the tests of compilers of arrays."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import plugrad as torch
+from plugrad import nn
+
+F = nn.functional
+
+
+@pytest.fixture(autouse=True)
+def loudly():
+    """What runs op by op without the test's asking for it is an error."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="the compiler")
+        yield
+
+
+def compiled(model, **options):
+    return torch.compile(model, backend="numpy", **options)
+
+
+def programs(model):
+    return model._compiled.arrays.known
+
+
+def agree(one, other, label):
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        assert one == other, label
+        return
+    assert one.dtype is other.dtype and one.shape == other.shape, label
+    torch.testing.assert_close(one.detach(), other.detach(), rtol=2e-4, atol=1e-5, equal_nan=True, msg=label)
+
+
+class Convolutional(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.drop = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Dropout(0.3)
+        self.out = nn.Linear(4 * 9, 3)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.norm(self.conv(x))), 2)
+        return self.out(self.drop(x.flatten(1)))
+
+
+def loss_of(model, x, t):
+    y = model(x)
+    return F.cross_entropy(y.reshape(-1, y.shape[-1]), t.reshape(-1))
+
+
+def state_of(model, optimizer=None):
+    state = [*model.state_dict().values(), *[p.grad for p in model.parameters()]]
+    if optimizer is not None:
+        state += [v for own in optimizer.state.values() for v in own.values() if isinstance(v, torch.Tensor)]
+    return state

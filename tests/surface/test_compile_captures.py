@@ -1,0 +1,281 @@
+"""Captures: what is refused, random numbers, memory, what is watched, and compilers of others."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import types
+
+import numpy
+import pytest
+
+import plugrad as torch
+from plugrad import nn
+from plugrad.compiler import explain, on_arrays
+from support.compiled_programs import Convolutional, agree, compiled, loss_of, loudly, programs, state_of  # noqa: F401  a fixture
+
+F = nn.functional
+
+
+def test_modes_seeds_and_flags_that_a_program_sets_are_refused():
+    w = torch.ones(2, requires_grad=True)
+
+    def seeding(x):
+        torch.manual_seed(3)
+        return x + torch.rand(2)
+
+    def freezing(x):
+        w.requires_grad_(False)
+        return x * w
+
+    def recording(x):
+        x.mul_(w)
+        return x.sum()
+
+    def generating(x):
+        return (x * n for n in range(3))
+
+    def noting(x):
+        x.note = 1
+        return x * 2
+
+    for function in (seeding, freezing, recording, generating, noting):
+        with pytest.raises(RuntimeError):
+            compiled(function, fullgraph=True)(torch.ones(2))
+    assert w.requires_grad
+    with pytest.warns(UserWarning, match="op by op"):
+        x = torch.ones(2)
+        compiled(recording)(x).backward()
+    assert torch.equal(w.grad, torch.ones(2)) and x.requires_grad
+    call = compiled(lambda: torch.zeros(2) + 0.5)
+    assert call().dtype is torch.float32
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert call().dtype is torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_random_numbers_are_those_of_the_programs():
+    def function(x):
+        return F.dropout(x, 0.5) + torch.rand_like(x) + torch.randn(3)
+
+    call, x = compiled(function), torch.ones(3)
+    for number in range(3):
+        torch.manual_seed(number)
+        expected, after = function(x), torch.rand(1)
+        torch.manual_seed(number)
+        assert torch.equal(call(x), expected) and torch.equal(torch.rand(1), after)
+    assert len(programs(call)) == 1
+
+
+def test_copies_of_a_compiled_module_are_compiled_on_their_own():
+    call, x = compiled(nn.Linear(2, 2)), torch.ones(1, 2)
+    before = call(x)
+    other = copy.deepcopy(call)
+    with torch.no_grad():
+        other._orig_mod.weight.zero_()
+        other._orig_mod.bias.zero_()
+    assert torch.equal(other(x), torch.zeros(1, 2)) and torch.equal(call(x), before)
+
+
+def test_classes_that_override_ops_somewhere_do_not_keep_others_from_being_compiled():
+    class Loud(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            calls.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    calls = []
+    loud = torch.ones(2).as_subclass(Loud) * 2
+    assert type(loud) is Loud
+    call = compiled(lambda x: x * 2)
+    call(torch.ones(2))
+    assert len(programs(call)) == 1
+    before = len(calls)
+    assert type(call(loud)) is Loud and len(calls) > before
+    with torch.autocast("cpu"):
+        w = torch.ones(2, 2)
+        product = compiled(lambda x: x @ w)
+        assert product(torch.ones(2, 2)).dtype is torch.bfloat16
+    assert product(torch.ones(2, 2)).dtype is torch.float32
+
+
+def test_tensors_that_are_not_plain_run_op_by_op_without_an_end():
+    call = compiled(lambda x: x * 2)
+    assert call(torch.ones(2, device="meta")).device.type == "meta"
+    assert torch.equal(call(torch.ones(2)), torch.full((2,), 2.0)) and len(programs(call)) == 1
+    value, tangent = torch.func.jvp(call, (torch.ones(2),), (torch.ones(2),))
+    assert torch.equal(tangent, torch.full((2,), 2.0))
+    assert torch.equal(torch.vmap(call)(torch.ones(3, 2)), torch.full((3, 2), 2.0))
+
+
+def test_constants_that_a_program_writes_are_new_at_each_call():
+    def function(x):
+        y = torch.tensor([1.0, 2.0, 3.0])
+        y[0] = x.sum()
+        y += 1
+        z = torch.zeros(3)
+        z[1:] = y[:2]
+        return y * z
+
+    call = compiled(function)
+    for n in range(3):
+        assert torch.equal(call(torch.full((2,), float(n))), function(torch.full((2,), float(n))))
+    assert len(programs(call)) == 1
+
+
+def test_memory_of_a_call_whose_tensors_got_other_arrays_is_not_used_again():
+    w, q = torch.ones(2), torch.ones(2, requires_grad=True)
+    call, x = compiled(lambda x: x * w * q), torch.ones(2)
+    y = call(x)
+    w.data = torch.full((2,), 3.0)
+    call(x)
+    y.sum().backward()
+    assert torch.equal(call(x), torch.full((2,), 3.0)) and torch.equal(call(x), torch.full((2,), 3.0))
+
+
+def test_generators_that_are_given_draw_at_each_call():
+    g = torch.Generator().manual_seed(1)
+    call = compiled(lambda x: x + torch.rand(3, generator=g))
+    first, second = call(torch.zeros(3)), call(torch.zeros(3))
+    g.manual_seed(1)
+    assert torch.equal(first, torch.rand(3, generator=g)) and torch.equal(second, torch.rand(3, generator=g))
+
+
+def test_gradients_that_are_there_or_not_or_shared():
+    p, q = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+
+    def add(x):
+        loss = ((p + q) * x).sum()
+        loss.backward()
+        return loss.detach()
+
+    call, x = compiled(add), torch.ones(2)
+    call(x)
+    q.grad = None
+    call(x)
+    assert p.grad.tolist() == [2, 2] and q.grad.tolist() == [1, 1]
+    p.grad = None
+    call(x)
+    assert p.grad.tolist() == [1, 1] and q.grad.tolist() == [2, 2]
+    p.grad.zero_()
+    assert q.grad.tolist() == [2, 2]
+    r = torch.zeros(2, requires_grad=True)
+    optimizer = torch.optim.SGD([p, q], lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        r.grad = None
+        ((p + q + r) * x).sum().backward()
+        optimizer.step()
+
+    call = compiled(step)
+    for _ in range(3):
+        call(x)
+        r.grad.zero_()
+        assert p.grad.tolist() == q.grad.tolist() == [1, 1]
+    agree(p, torch.full((2,), 0.7), "three steps")
+    optimizer.add_param_group({"params": [r]})
+    call(x)
+    agree(r, torch.full((2,), -0.1), "of another group")
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    call = compiled(lambda x: (step(x), schedule.step()))
+    with pytest.warns(UserWarning, match="changes Python objects"):
+        call(x)
+    call(x)
+    agree(torch.tensor(optimizer.param_groups[0]["lr"]), torch.tensor(0.001), "two steps of the schedule")
+
+
+class Slots:
+    __slots__ = ("factor",)
+
+
+def test_numbers_in_modules_and_slots_are_watched(monkeypatch):
+    options, inner, slots = types.ModuleType("options_x"), types.ModuleType("options_x.inner"), Slots()
+    options.inner, inner.factor, slots.factor = inner, 2.0, 3.0
+    monkeypatch.setitem(sys.modules, "options_x", options)
+
+    def outside(x):
+        return x * options.inner.factor * slots.factor
+
+    def inside(x):
+        import options_x
+
+        return x * options_x.inner.factor
+
+    one, other, x = compiled(outside), compiled(inside), torch.ones(2)
+    assert one(x)[0] == 6 and other(x)[0] == 2
+    inner.factor, slots.factor = 5.0, 4.0
+    assert one(x)[0] == 20 and other(x)[0] == 5
+
+
+def test_explain_shows_steps_memory_and_source():
+    call = compiled(lambda x: torch.tanh(x * 2 + 1))
+    call(torch.ones(3))
+    text = explain(call)
+    assert "tanh" in text and "def part0" in text and "planned" in text
+    constant = compiled(lambda x: x + torch.arange(3) * 2)
+    constant(torch.ones(3))
+    assert len(programs(constant)[0].graph.steps) == 1, explain(constant)  # the rest is folded
+
+
+class Interpreted:
+    """A third party's compiler: it goes over the steps in a loop."""
+
+    def __init__(self, graph, memory):
+        self.graph, self.memory, self.moving = graph, memory, {}
+        self.parts = [lambda part=part: self.run(part) for part in graph.parts]
+
+    def give(self, value, array):
+        self.moving[value.buffer] = array
+
+    def fetch(self, value):
+        return self.array(value)
+
+    def clear(self):
+        self.moving.clear()
+
+    def array(self, item):
+        from plugrad.compiler.graph import Value
+
+        if not isinstance(item, Value):
+            return item
+        moving = self.moving.get(item.buffer)
+        return item.on(self.memory[item.buffer] if moving is None else moving)
+
+    def run(self, part):
+        from plugrad.compiler.graph import changed
+
+        for index in part:
+            step = self.graph.steps[index]
+            result = step.function(*changed(self.array, step.args), **changed(self.array, step.kwargs))
+            for value, one in zip(step.results, result if step.several else (result,)):
+                if value is not None and value.buffer.kind == "fresh":
+                    self.moving[value.buffer] = numpy.array(one, order="C")
+                elif value is not None:
+                    self.array(value)[...] = one
+
+
+def interpreted(graph, example_inputs):
+    return on_arrays(graph, lambda arrays: lambda memory: Interpreted(arrays, memory), "interpreted")
+
+
+def test_a_third_partys_compiler_of_arrays():
+    torch.manual_seed(0)
+    model = Convolutional()
+    twin = copy.deepcopy(model)
+    call = torch.compile(twin, backend=interpreted)
+    for number in range(3):
+        x, t = torch.randn(6, 1, 8, 8), torch.randint(0, 3, (6,))
+        results = []
+        for one in (model, call):
+            torch.manual_seed(number)
+            one.zero_grad()
+            loss = loss_of(one, x, t)
+            loss.backward()
+            results.append(loss.detach())
+        agree(*results, "loss")
+        for a, b in zip(state_of(twin), state_of(model), strict=True):
+            agree(a, b, "state")
+    assert len(call._compiled.arrays.known) >= 1
