@@ -323,6 +323,8 @@ def make_tensor(
         raise TypeError(f"The requested dtype {dtype!r} is not supported by make_tensor(); write torch.float32, ...")
     name = _dtype_name(dtype)
     floating = is_float_dtype(dtype)
+    if not isinstance(requires_grad, bool):
+        raise RuntimeError(f"requires_grad must be a bool, not {type(requires_grad).__name__}")
     if requires_grad and not floating:
         raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype=}")
     low, high = _bounds(dtype, name, low, high)

@@ -47,12 +47,7 @@ def named_tuple(name: str, fields):
 
 def signature_source(op, documented=False, takes_out=None, older=False) -> str:
     """Return the parameter list of the public function; as documented it leaves NumPy's names out."""
-    parts = []
-    for name in op.positional:
-        if name == op.variadic:
-            parts.append(f"*{name}")
-        else:
-            parts.append(parameter_source(op, name))
+    parts = [f"*{name}" if name == op.variadic else parameter_source(op, name) for name in op.positional]
     names = numpy_names(op)
     if names and "dim" in op.positional and "dim" not in op.defaults and not documented:
         parts[op.positional.index("dim")] = "dim=MISSING"
@@ -99,10 +94,13 @@ def settle_source(op) -> str:
     """Return the lines that settle the arguments: packed parameters, and NumPy's names for `dim` and `keepdim`."""
     lines = variadic_lines(op) if op.variadic else []
     for theirs, ours in numpy_names(op).items():
-        lines += [f"    if {theirs} is not MISSING:", f"        {ours} = {theirs}"]
+        default = default_source(op, ours) if ours in op.defaults else "MISSING"
+        lines += [f"    if {theirs} is not MISSING:", f"        if {ours} != {default}:"]  # one argument by two names
+        lines += [f'            raise TypeError("{op.name}() takes {ours} or {theirs}, not both")']
+        lines += [f"        {ours} = {theirs}"]
         if ours == "dim" and "dim" not in op.defaults and "dim" in op.positional:
-            message = f"{op.name}() missing 1 required positional argument: 'dim'"
-            lines += ["    if dim is MISSING:", f"        raise TypeError({message!r})"]
+            absent = f'''raise TypeError("{op.name}() missing 1 required positional argument: 'dim'")'''
+            lines += ["    if dim is MISSING:", f"        {absent}"]
     return "".join(line + "\n" for line in lines)
 
 

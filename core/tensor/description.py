@@ -109,6 +109,8 @@ class Description:
         """Return the shape, or the size of one dimension."""
         if dim is None:
             return _size(self._data.shape)
+        if dim.__class__ is bool:
+            raise TypeError("size(): argument 'dim' (position 1) must be int, not bool")
         if not self._data.ndim:
             axes(dim, 0)
             raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")

@@ -112,7 +112,7 @@ def pdist(F, input, p=2.0):
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     if not input.is_floating_point():
         raise RuntimeError(f"pdist only supports floating-point dtypes, got: {input.dtype}; write input.float()")
-    if p < 0:
+    if not p >= 0:  # NaN, too
         raise RuntimeError("pdist only supports non-negative p values")
     n = input.shape[0]
     one, other = plugrad.triu_indices(n, n, 1, device=input.device)
@@ -131,6 +131,7 @@ def pdist_samples(make):
 @pdist.errors
 def pdist_errors(make):
     yield RuntimeError, "only supports 2D tensors", make.args(make(4))
+    yield RuntimeError, "non-negative p", make.args(make(4, 3), float("nan"))
 
 
 @hookimpl

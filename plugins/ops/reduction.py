@@ -514,10 +514,10 @@ def trace(F, input):
     >>> torch.trace(torch.tensor([[1., 2.], [3., 4.]]))
     tensor(5.)
     """
-    if input.ndim != 2:
-        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     if "bool" in str(input.dtype):
         raise NotImplementedError("\"trace\" not implemented for 'Bool': write input.int()")
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     return F.sum(F.diagonal(input))
 
 

@@ -40,7 +40,7 @@ def sparse_product_samples(make):
     yield make(5), make(3, 2), make.ints(5, low=0, high=4), make.ints(5, low=0, high=3), 4
 
 
-@composite(at=("Tensor.to_dense",))
+@composite(at=("Tensor.to_dense",), kinds={"masked_grad": "bool?"})
 def to_dense(F, input, dtype=None, *, masked_grad=None):
     """The tensor itself; a sparse one as a dense tensor.
 

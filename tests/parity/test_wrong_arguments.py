@@ -101,6 +101,10 @@ F.embedding_bag(i[:, 0], x, i[0, :1], mode='sum', per_sample_weights=x.double()[
 F.huber_loss(i, x.double()) | x.bool().topk(1) | T.renorm(x, 2, 0, float('nan')) | T.histogram(x, True)
 T.nn.RNN(3, True) | T.nn.Bilinear(x, 3, 4)
 F.interpolate(x[None], scale_factor=float('nan'))
+x.sum(0, axis=1) | x.sum(dim=0, axis=1) | x.sum(0, True, keepdims=True) | x.argmax(0, axis=0) | x.cumsum(0, axis=1)
+x.softmax(1, axis=0) | x.squeeze(0, axis=1) | x.size(False) | x.size(True) | T.pdist(x, float('nan'))
+x.to_dense(masked_grad=i) | x.to_dense(masked_grad='a') | T.trace(T.tensor(True)) | T.trace(T.tensor(1.0))
+T.testing.make_tensor((2,), dtype=T.float32, device='cpu', requires_grad=(1,))
 F.batch_norm(x, x[0].clone().requires_grad_(), T.ones(3), training=True)
 """
 CALLS = [text.strip() for text in REFUSED.replace("\n", "|").split("|") if text.strip()]
