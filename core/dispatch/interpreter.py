@@ -255,7 +255,8 @@ def finish(op, values, raw, ttype, result, result_dtype):
         return values[0]
     dtype = result.dtype
     if result_dtype is not None and dtype != result_dtype:
-        result = result.astype(result_dtype)
+        with numpy.errstate(all="ignore"):  # what is too large becomes infinite
+            result = result.astype(result_dtype)
         dtype = result.dtype
     tensor = make(result, ttype if dtype is ttype.np else ttype.device.tensor_type(dtype))
     if op.any_order and not ttype.symbolic:

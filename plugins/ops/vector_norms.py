@@ -98,14 +98,14 @@ def linalg_vector_norm_vjp(F, g, y, input, ord, dim, keepdim):
     if ord == 1:
         return F.sgn(input) * g
     if ord == 2:
-        return input * (g / F.where(y == 0, _INF, y))
+        return input / F.where(y == 0, _INF, y) * g  # no more than g: one over a small norm may overflow
     size = F.abs(input)
     if abs(ord) == _INF:
         return F.sgn(input) * shared(F, g, (size == y) | ((size != size) & (y != y)), dim if len(shape) else None)
     # |x|^(ord - 1) / y^(ord - 1), as one quotient: neither power can overflow alone.
     share = size / F.where(y == 0, _INF, y)
     if ord < 1:
-        share = F.where(size == 0, 1.0, share)
+        share = F.where(size == 0, 1.0, F.where(y == 0, _INF, share))
     return F.sgn(input) * share ** (ord - 1) * g
 
 

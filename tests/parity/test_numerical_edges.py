@@ -273,3 +273,17 @@ def test_the_gradient_of_a_determinant_of_what_is_infinite_is_nan():
     A = plugrad.tensor([[1.0, 2.0], [float("inf"), 3.0]], requires_grad=True)
     plugrad.linalg.det(A).backward()
     assert A.grad.isnan().all() and plugrad.linalg.pinv(A.detach()).isnan().all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("values", [[1e-7, 0.0], [6e-8, 6e-8], [1e-3, 2e-3], [3e4, 3e4], [0.0, 0.0], [math.inf, 1.0]])
+def test_gradients_of_norms_of_tiny_and_large_numbers(dtype, values):
+    """In half precision one over a tiny norm is infinite, though the gradient is not."""
+    for order in (2, 1, 3, 0.5, float("inf"), -1):
+        grads = []
+        for library in (plugrad, torch):
+            x = library.tensor(values, dtype=getattr(library, dtype), requires_grad=True)
+            library.linalg.vector_norm(x, order).backward()
+            grads.append(x.grad.double().numpy())
+        if numpy.isfinite(grads[1]).all() or not numpy.isfinite(grads[0]).all():  # PyTorch's powers may overflow
+            numpy.testing.assert_allclose(*grads, rtol=2e-2, err_msg=f"order {order}")
