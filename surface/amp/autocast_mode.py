@@ -59,6 +59,14 @@ def _state() -> State:
     return State() if mode.autocast is None else mode.autocast
 
 
+def _set(*place, **others) -> State:
+    """Change the state of this thread and return it; one in which nothing is set costs calls nothing."""
+    state = _state().changed(*place, **others)
+    is_set = state or state.nesting or not state.caching or state.dtypes != _DTYPES
+    mode.autocast = state if is_set else None
+    return state
+
+
 def _known(device_type) -> str:
     """Return the name of a device type that autocast can be on; RuntimeError for others."""
     if not isinstance(device_type, str):
@@ -194,7 +202,7 @@ def set_autocast_enabled(device_type, enabled=None) -> None:
     """Switch autocast on or off for a device type; of one argument, for CUDA."""
     if enabled is None:
         device_type, enabled = "cuda", device_type
-    mode.autocast = _state().changed(_known(device_type), flag("enabled", enabled))
+    _set(_known(device_type), flag("enabled", enabled))
 
 
 def get_autocast_dtype(device_type):
@@ -213,7 +221,7 @@ def set_autocast_dtype(device_type, dtype) -> None:
         raise TypeError(
             f"set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not {type(dtype).__name__}"
         )
-    mode.autocast = _state().changed(_known(device_type), dtype=dtype)
+    _set(_known(device_type), dtype=dtype)
 
 
 def is_autocast_cache_enabled() -> bool:
@@ -223,7 +231,7 @@ def is_autocast_cache_enabled() -> bool:
 
 def set_autocast_cache_enabled(enabled) -> None:
     """Choose whether the casts of parameters are kept until the region's end."""
-    mode.autocast = _state().changed(caching=flag("enabled", enabled))
+    _set(caching=flag("enabled", enabled))
 
 
 def clear_autocast_cache() -> None:
@@ -233,14 +241,12 @@ def clear_autocast_cache() -> None:
 
 def autocast_increment_nesting() -> int:
     """Count one more region that holds on to the casts; return the number."""
-    mode.autocast = _state().changed(nesting=_state().nesting + 1)
-    return mode.autocast.nesting
+    return _set(nesting=_state().nesting + 1).nesting
 
 
 def autocast_decrement_nesting() -> int:
     """Count one region less; return the number of those that are left."""
-    mode.autocast = _state().changed(nesting=_state().nesting - 1)
-    return mode.autocast.nesting
+    return _set(nesting=_state().nesting - 1).nesting
 
 
 def _of_device(name, device_type):

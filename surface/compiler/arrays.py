@@ -325,13 +325,13 @@ class _Lib:
 class _NoNumbers:
     """The random generator of captured programs: kernels that ask it run as a whole instead."""
 
-    def __init__(self, backend):
-        self._backend = backend
+    def __init__(self, current):
+        self._current = current
 
     def __getattr__(self, name):
         if name[:2] == "__":
             raise AttributeError(name)
-        recorder = self._backend.current()
+        recorder = self._current()
         recorder.drew = True
         raise CaptureError("random numbers are drawn", recorder.op)
 
@@ -354,4 +354,4 @@ class Capturing(Backend):
         raise self.current().refusal("its values are looked at")
 
     def generator(self, seed):
-        return _NoNumbers(self)
+        return _NoNumbers(self.current)

@@ -32,6 +32,7 @@ from plugrad.graph.nodes import Outputs
 from plugrad.optim.optimizer import register_optimizer_step_pre_hook
 from plugrad.regions import region
 from plugrad.tensor.layouts import lay_out
+from plugrad.tensor.random import _default as generators
 from plugrad.tensor.tensor import make
 from plugrad.tensor.views import View
 
@@ -65,6 +66,7 @@ def _backend():
         yield device(backend.name)
     finally:
         registry.backends.pop(backend.name, None)
+        generators.pop(backend.name, None)
 
 
 def _add_kernels(records) -> None:

@@ -92,7 +92,7 @@ class Programs:
 def _modes_act() -> bool:
     """Whether modes or hooks of this thread see or change calls, or change where tensors are made."""
     one = mode.function_modes or mode.dispatch_modes or mode.op_hooks or modes.installed_hooks or mode.saved_hooks
-    other = mode.inference or mode.anomaly or mode.autocast is not None or levels
+    other = mode.inference or mode.anomaly or mode.autocast or levels
     return bool(one or other) or get_default_device().type != "cpu"
 
 

@@ -9,6 +9,7 @@ import pytest
 import plugrad as torch
 from plugrad.amp import policies
 from plugrad.extend import binary, composite, register, unary, unregister
+from plugrad.graph.modes import mode
 from plugrad.utils.checkpoint import checkpoint
 
 A, W = torch.randn(3, 3), torch.randn(3, 3, requires_grad=True)
@@ -75,6 +76,7 @@ def test_setting_the_state_by_hand():
         torch.set_autocast_dtype("cpu", torch.bfloat16)
     assert (A @ A).dtype is torch.float32 and torch.get_autocast_cpu_dtype() is torch.bfloat16
     assert torch.get_autocast_gpu_dtype() is torch.float16
+    assert mode.autocast is None  # so that calls cost as much as before, and programs are compiled
 
 
 def test_a_parameter_is_cast_once_and_again_after_it_was_written():

@@ -12,6 +12,7 @@ import pytest
 import plugrad as torch
 from plugrad import nn
 from plugrad.compiler import explain, on_arrays
+from plugrad.tensor.random import _default as generators
 from support.compiled_programs import Convolutional, agree, compiled, loss_of, loudly, programs, state_of  # noqa: F401  a fixture
 
 F = nn.functional
@@ -279,3 +280,11 @@ def test_a_third_partys_compiler_of_arrays():
         for a, b in zip(state_of(twin), state_of(model), strict=True):
             agree(a, b, "state")
     assert len(call._compiled.arrays.known) >= 1
+
+
+def test_the_device_of_captures_has_no_generator_after_them():
+    call = compiled(lambda x: torch.nn.functional.dropout(x, 0.5) + torch.rand(2))
+    call(torch.ones(2)), call(torch.ones(2))
+    with torch.random.fork_rng():
+        torch.rand(1)
+    assert "capture" not in {torch.device(place).type for place in generators}

@@ -111,6 +111,7 @@ PRIVATE = {
     "plugrad.process_state.settings -> plugrad.devices.device",
     "plugrad.process_state.settings -> plugrad.graph.modes",
     "plugrad.process_state.settings -> plugrad.tensor.random",
+    "plugrad.compiler.capturing -> plugrad.tensor.random",
     "plugrad.func.batching -> plugrad.dispatch.formulas",
     "plugrad.formats.durable -> plugrad.interrupts",
     "plugrad.registry.third_parties.op_records -> plugrad.graph.rare",
