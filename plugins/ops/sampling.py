@@ -53,6 +53,8 @@ def check_weights(xp, input, num_samples, replacement):
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > input.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    if input.shape[-1] > 1 << 24:
+        raise RuntimeError("number of categories cannot exceed 2^24; draw the number of a group of them first")
     if not bool(xp.all(xp.isfinite(input) & (input >= 0))):
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if not bool(xp.all(input.sum(-1) > 0)):

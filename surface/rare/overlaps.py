@@ -11,27 +11,22 @@ _ALLOWED = {
     "masked_fill": True, "index_fill": True, "index_put": True, "setitem": True,
     "fill_diagonal": False, "tril": False, "triu": False, "nan_to_num": False,
 }  # fmt: skip
-
-
-class OverlapError(RuntimeError):
-    """A write into memory that overlaps itself."""
+_REFUSAL = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+    "Please clone() the tensor before performing the operation."
+)
 
 
 def refuse_overlap():
     """Raise the error of a write into memory that overlaps itself."""
-    raise OverlapError(
-        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-        "Please clone() the tensor before performing the operation."
-    )
+    raise RuntimeError(_REFUSAL)
 
 
 def store_overlapping(error, op, target, values, result):
     """Write what an op of PyTorch's few changed of an expanded tensor; raise the error if it is none of them."""
     basic = op.name == "setitem" and values[1] == (Ellipsis,)
     refused = basic or op.name == "nan_to_num" and target.is_floating_point() or target._edge or result._edge
-    if not isinstance(error, OverlapError) or op.name not in _ALLOWED or refused:
-        if isinstance(error, OverlapError):
-            raise RuntimeError(*error.args) from None
+    if error.args != (_REFUSAL,) or op.name not in _ALLOWED or refused:
         raise error
     if _ALLOWED[op.name]:
         name = "index_put" if op.name == "setitem" and isinstance(values[2], type(target)) else op.name

@@ -122,6 +122,13 @@ def test_multinomial_of_no_rows_gives_no_rows(replacement):
         assert tuple(drawn.shape) == (0, 2) and drawn.dtype is library.int64
 
 
+@pytest.mark.parametrize("replacement", [True, False])
+def test_multinomial_of_more_categories_than_a_float_can_count(replacement):
+    for library in (torch, plugrad):
+        with pytest.raises(RuntimeError, match="number of categories cannot exceed"):
+            library.multinomial(library.zeros(1).expand(2**24 + 1), 3, replacement)
+
+
 def test_new_takes_its_size_by_name():
     for library in (torch, plugrad):
         tensor = library.ones(2).double().new(size=(2, 3))

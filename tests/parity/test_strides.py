@@ -40,8 +40,6 @@ KNOWN = {
         shifted_chebyshev_polynomial_w"""),
     "the result has the order of the input, as that of other elementwise ops": (STRIDED, """
         angle logsigmoid masked_fill mvlgamma renorm"""),
-    "one image whose result happens to have the channels innermost counts as channels last": (STRIDED, """
-        adaptive_avg_pool2d adaptive_max_pool2d adaptive_max_pool2d_with_indices"""),
     "volumes stay channels last, for which PyTorch has no kernel in double precision": (IMAGES, """
         adaptive_max_pool3d_with_indices avg_pool3d conv3d lp_pool3d"""),
 }  # fmt: skip
