@@ -154,18 +154,20 @@ def threads(op, device):
             raise Skip("the result is random, and threads share the generator")
         samples.append(own + _large(op, device, seed))
         expected.append([outcome(op, sample) for sample in samples[-1]])
-    outcomes, barrier = [None] * THREADS, threading.Barrier(THREADS)
+    outcomes, barrier, tracing = [None] * THREADS, threading.Barrier(THREADS), threading.Lock()
     files = {op.kernels["*"].__code__.co_filename, *(f.function.__code__.co_filename for f in op.formulas)}
 
     def work(number):
         barrier.wait()
-        sys.settrace(_turn_at_lines_of(files))
+        with tracing:  # CPython lets one thread install a function at a time, and refuses others
+            sys.settrace(_turn_at_lines_of(files))
         try:
             outcomes[number] = [outcome(op, sample) for sample in samples[number]]
         except Exception as error:
             outcomes[number] = error
         finally:
-            sys.settrace(None)
+            with tracing:
+                sys.settrace(None)
 
     _run_together(work)
     for got, right in zip(outcomes, expected, strict=True):
