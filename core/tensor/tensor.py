@@ -91,7 +91,7 @@ class Tensor(Description, Protocols):
         if view.generation == generation:
             return
         if view.refusal() is not None:
-            if mode.grad:
+            if mode.grad and (self._edge is not None or view.base._edge is not None):
                 raise RuntimeError(view.refusal())
             return
         with inference_mode(False), enable_grad():

@@ -98,6 +98,12 @@ PROGRAMS = {
         z = x[0:1, [2, 1], 0].view(-1)
         w = x.sum()[None][[0]].view(-1)
     """,
+    "a part of what has another shape by now": """
+        x = T.ones(1, 3)
+        y, *_ = x.split(1, 1)
+        x.squeeze_()
+        y.mul_(2.0)
+    """,
     "out= that is expanded": """
         x = T.zeros(2).expand(3, 2)
         T.add(T.ones(3, 2), 1, out=x)
