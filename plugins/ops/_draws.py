@@ -199,28 +199,37 @@ def _many_half_normals(source, n):
     return out
 
 
+def _fill_pairs_in_numpy(out, drawn):
+    """Write pairs of standard normal float64 to `out`, from four words each: of the angle, and of the radius."""
+    u = ((drawn[::2] << 32 | drawn[1::2]) & _BITS_53) * _STEP_53
+    if out.size < LOOP // 10:  # Python's own numbers take less than calls for arrays
+        numbers = u.tolist()
+        for i, (second, first) in enumerate(zip(numbers[::2], numbers[1::2])):
+            radius, angle = math.sqrt(-2 * math.log1p(-first)), 2 * math.pi * second
+            out[2 * i], out[2 * i + 1] = radius * math.cos(angle), radius * math.sin(angle)
+        return
+    radius, angle = numpy.sqrt(-2 * numpy.log1p(-u[1::2])), 2 * math.pi * u[::2]
+    numpy.multiply(radius, numpy.cos(angle), out[::2])
+    numpy.multiply(radius, numpy.sin(angle), out[1::2])
+
+
+_fill_pairs = native_function("normal_pairs", _fill_pairs_in_numpy)
+
+
 def normals_one_by_one(source, n):
     """`n` standard normal float64 of pairs; the second of a pair that is not used waits in the source."""
     bits = source.bit_generator
     spare = getattr(bits, "spare", None)
     if n == 0:
         return numpy.empty(0)
-    wanted = n - (spare is not None)
-    u = doubles(numpy, source, (-(-wanted // 2), 2))
-    if n < LOOP // 10:  # Python's own numbers take less than calls for arrays
-        drawn = [] if spare is None else [spare]
-        for second, first in u.tolist():
-            radius, angle = math.sqrt(-2 * math.log1p(-first)), 2 * math.pi * second
-            drawn += radius * math.cos(angle), radius * math.sin(angle)
-        rest, drawn = drawn[n:], numpy.array(drawn[:n])
-    else:
-        radius, angle = numpy.sqrt(-2 * numpy.log1p(-u[:, 1])), 2 * math.pi * u[:, 0]
-        drawn = numpy.stack((radius * numpy.cos(angle), radius * numpy.sin(angle)), 1).reshape(-1)
-        drawn = drawn if spare is None else numpy.concatenate(([spare], drawn))
-        rest, drawn = drawn[n:].tolist(), drawn[:n]
+    taken = int(spare is not None)
+    drawn = numpy.empty(taken + (n - taken + 1) // 2 * 2)
+    if taken:
+        drawn[0] = spare
+    _fill_pairs(drawn[taken:], words(source, 2 * (drawn.size - taken)))
     if hasattr(bits, "spare"):
-        bits.spare = rest[0] if rest else None
-    return drawn
+        bits.spare = float(drawn[n]) if drawn.size > n else None
+    return drawn if drawn.size == n else drawn[:n].copy()
 
 
 def normal_array(xp, size, dtype, generator, mean=0.0, std=1.0, dense=True):
@@ -359,10 +368,18 @@ def permutation(source, n):
     """0 ... n - 1 in random order, as int64, by R. Durstenfeld's algorithm (CACM 7, 1964)."""
     if n < 2:
         return numpy.arange(n)
-    draw = words if n < (2**32 - 1) // 20 else long_words
-    steps = draw(source, n - 1)
-    steps = (steps % numpy.arange(n, 1, -1, dtype=steps.dtype)).view("int64")
-    return _swapped(steps) if n < LOOP else _swapped_at_once(steps)
+    out = numpy.empty(n)  # a float's memory holds an integer of 64 bits: functions in C are chosen by floating dtypes
+    _permute(out, (words if n < (2**32 - 1) // 20 else long_words)(source, n - 1))
+    return out.view("int64")
+
+
+def _permute_in_numpy(out, drawn):
+    """Write a permutation, as int64, to the memory of `out`, from words that were drawn."""
+    steps = (drawn % numpy.arange(out.size, 1, -1, dtype=drawn.dtype)).view("int64")
+    out.view("int64")[...] = _swapped(steps) if out.size < LOOP else _swapped_at_once(steps)
+
+
+_permute = native_function("permute", _permute_in_numpy)
 
 
 def _swapped(steps):

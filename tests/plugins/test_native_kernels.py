@@ -57,6 +57,30 @@ def test_uniform_numbers_are_those_of_the_kernel_in_numpy(level):
     assert fill(out, words[:4], 0.0, 1.0) is NotImplemented
 
 
+@pytest.mark.parametrize("level", kernels.levels() if kernels.level() else [])
+def test_normal_numbers_and_permutations_are_those_of_the_kernels_in_numpy(level):
+    pairs, permute = functions(level)["normal_pairs"], functions(level)["permute"]
+    words = numpy.random.default_rng(0).integers(0, 2**32, 40_000, dtype=numpy.uint64)
+    words[:8] = [0, 0, 0, 0, 2**32 - 1, 2**32 - 1, 2**32 - 1, 2**32 - 1]
+    for n in (0, 2, 28, 10_000):
+        ours, numpys = numpy.empty(n), numpy.empty(n)
+        assert pairs(ours, words[: 2 * n]) is None
+        _draws._fill_pairs_in_numpy(numpys, words[: 2 * n])
+        if n < 30:
+            assert ours.tobytes() == numpys.tobytes()
+        assert numpy.allclose(ours, numpys, rtol=1e-14, atol=1e-14)
+    for n in (2, 3, 299, 300, 40_001):
+        for drawn in (words[: n - 1], words[: n - 1] << 32 | words[: n - 1]):
+            ours, numpys = numpy.empty(n), numpy.empty(n)
+            assert permute(ours, drawn) is None
+            _draws._permute_in_numpy(numpys, drawn)
+            assert ours.tobytes() == numpys.tobytes() and sorted(ours.view("int64").tolist()) == list(range(n))
+    refused = (pairs, words[:4]), (pairs, words[:8].view("int64")), (permute, words[:4]), (permute, words[:6:2])
+    for call, wrong in refused:
+        assert call(numpy.empty(4), wrong) is NotImplemented
+        assert call(numpy.empty(4, "float32"), words[:8] if call is pairs else words[:3]) is NotImplemented
+
+
 def long_sigmoid(x):
     return 1 / (1 + numpy.exp(-x))
 
