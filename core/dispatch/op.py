@@ -36,9 +36,10 @@ class Formula:
         self.kernels: dict = {}  # by backend
 
 
-def _served(op, ttype) -> bool:
-    """Whether the fast paths of an op may serve a tensor type."""
-    return ttype.plain is ttype or ttype.is_open and op.keeps_order
+def _served(op, ttype, function=False) -> bool:
+    """Whether the fast paths of an op, or those that only call an array function, may serve a tensor type."""
+    own = function and ttype.device.type in op.kernels
+    return not own and (ttype.plain is ttype or ttype.is_open and op.keeps_order)
 
 
 class FastKernels(dict):
@@ -50,9 +51,10 @@ class FastKernels(dict):
         self.op, self.plan = op, plan  # a plan that is no more than an array function may take integers, too
 
     def __missing__(self, ttype):
-        kernel = self.op.fast_kernel(ttype) if _served(self.op, ttype) else None
-        if kernel is None and self.plan is not None and self.plan.takes_integers(ttype):
-            kernel = self.op.kernel_for(ttype.device.type)
+        op, direct = self.op, self.plan is not None
+        kernel = op.fast_kernel(ttype) if _served(op, ttype, direct) else None
+        if direct and kernel is None and ttype.device.type not in op.kernels and self.plan.takes_integers(ttype):
+            kernel = op.kernel_for(ttype.device.type)
         self[ttype] = kernel = getattr(kernel, "direct", kernel)  # in C
         return kernel
 
@@ -64,7 +66,7 @@ class FastWrites(FastKernels):
 
     def __missing__(self, ttype):
         op = self.op
-        served = _served(op, ttype) and not ttype.symbolic
+        served = _served(op, ttype, op.write_function is None) and not ttype.symbolic
         if op.write_function is None:  # written by an array function
             served = served and (op.fast_kernel(ttype) is not None or op.plan.in_place().takes_integers(ttype))
         self[ttype] = answer = True if served else None

@@ -58,16 +58,15 @@ class _Operand:
 
 
 def array_function(op, arity: int, **known) -> str | None:
-    """Return NAME if the kernel, with default options, is just `xp.NAME(*operands)`; else None."""
+    """Return NAME if the general kernel, with default options, is just `xp.NAME(*operands)`; None for others."""
     probe, operands = _Probe(), tuple(_Operand(**known) for _ in range(arity))
     options = {name: op.defaults[name] for name in op.parameters[arity:] if name in op.defaults}
     try:
         result = op.kernels["*"](probe, *operands, **options)
     except Exception:  # it looks at its operands, so it is more than one call
         return None
-    if result is probe.calls and len(probe.calls) == 1 and probe.calls[0][1] == operands and len(op.kernels) == 1:
-        return probe.calls[0][0]
-    return None
+    is_one = result is probe.calls and len(probe.calls) == 1 and probe.calls[0][1] == operands
+    return probe.calls[0][0] if is_one and "cpu" not in op.kernels else None
 
 
 class CallPlan:
@@ -98,8 +97,7 @@ class CallPlan:
         self.inputs = tuple((1 << bit, name, op.index[name]) for bit, name in enumerate(op.inputs))
         bits = {name: bit for bit, name, _ in self.inputs}
         arguments = [Argument(name, op.role(name), bits.get(name, 0)) for name in op.parameters]
-        arguments.sort(key=lambda argument: argument.role not in ("lead", "leads"))
-        self.arguments = tuple(arguments)
+        self.arguments = tuple(sorted(arguments, key=lambda argument: argument.role not in ("lead", "leads")))
         self.level, self.result, self.several, self.view = op.runs_on, op.result_type, op.returns_several, op.is_view
         self.direct = array_function(op, op.arity) if op.arity and len(op.parameters) == op.arity else None
         self.out = op.has_out

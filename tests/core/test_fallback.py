@@ -328,3 +328,25 @@ def test_a_formula_can_not_tell_a_parameter_y_from_the_output():
 
     with pytest.raises(TypeError, match="'y', which is the output, and its parameter 'y'"):
         product.vjp("x", "y")(lambda F, g, x, y: (g * y, g * x))
+
+
+def test_a_kernel_of_one_device_is_neither_passed_over_nor_in_the_way_of_the_others(fake):
+    """The general kernel is no more than an array function, which plain calls on other devices are."""
+    ran = []
+
+    @unary(promote="same")
+    def opposite(xp, input):
+        return xp.negative(input)
+
+    @opposite.kernel("fake")
+    def on_the_fake(xp, input):
+        ran.append(input.dtype)
+        return xp.negative(input)
+
+    for dtype in (torch.float32, torch.int64):
+        x = torch.ones(2, dtype=dtype)
+        assert opposite(x).tolist() == [-1, -1] and not ran and opposite.plan.direct == "negative"
+        assert opposite(x.to(fake)).tolist() == [-1, -1] and ran
+        ran.clear()
+        assert opposite.in_place(x.to(fake)).tolist() == [-1, -1] and ran
+        ran.clear()

@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 import plugrad as torch
-from plugrad import nn
+from plugrad import nn, registry
 from plugrad.compiler import explain, on_arrays
 from plugrad.tensor.random import _default as generators
 from support.compiled_programs import Convolutional, agree, compiled, loss_of, loudly, programs, state_of  # noqa: F401  a fixture
@@ -288,3 +288,13 @@ def test_the_device_of_captures_has_no_generator_after_them():
     with torch.random.fork_rng():
         torch.rand(1)
     assert "capture" not in {torch.device(place).type for place in generators}
+
+
+def test_a_capture_leaves_the_calls_of_the_cpu_as_direct_as_they_were():
+    x = torch.ones(3)
+    add, sub = (registry.op(name) for name in ("add", "sub"))
+    before = add.plan.operator(False).direct, sub.plan.operator(False).direct
+    program = torch.compile(lambda x: (x + x) - 3 * x, backend="numpy", fullgraph=True)
+    assert program(x).tolist() == [-1.0] * 3
+    assert before == (add.plan.operator(False).direct, sub.plan.operator(False).direct) == ("add", "subtract")
+    assert add.fast[x._type] is not None
