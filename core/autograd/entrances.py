@@ -18,11 +18,9 @@ def _flags(create_graph, retain_graph) -> tuple:
 
 
 def _tuple(value) -> tuple:
-    if value is None:
-        return ()
-    if isinstance(value, Tensor) or hasattr(value, "ownership_token"):  # a GradientEdge
-        return (value,)
-    return tuple(value) if hasattr(value, "__iter__") else (value,)
+    # What has an ownership token is a GradientEdge, which is a tuple itself.
+    one = isinstance(value, Tensor) or hasattr(value, "ownership_token") or not hasattr(value, "__iter__")
+    return () if value is None else (value,) if one else tuple(value)
 
 
 def backward(
@@ -91,6 +89,8 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     index(0 if allow_unused is None else allow_unused)  # TypeError for what is no flag
+    if outputs is None or inputs is None:
+        raise TypeError("grad(): outputs and inputs must be Tensors or sequences of Tensors, not NoneType")
     outputs = _tuple(outputs)
     given = _tuple(inputs)
     inputs = _targets(given, outputs)

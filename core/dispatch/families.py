@@ -228,8 +228,9 @@ class Reduction(Op):
         served = ttype.np in _FLOATS or self.promote in _SERVES_INTEGERS.get(ttype.np.kind, ())
         return self.kernel_for(ttype.device.type) if served and not ttype.symbolic else None
 
-    def __init__(self, function, *, promote="same", any_order=True, **options):
+    def __init__(self, function, *, promote="same", any_order=True, meet=None, **options):
         super().__init__(function, promote=promote, any_order=any_order, **options)
+        self.meet = meet  # called with the input's dtype and the one asked for, it raises the error for those refused
         self.dim_index, self.keepdim_index = self.index.get("dim"), self.index.get("keepdim")
         self.dtype_index = self.index.get("dtype")
 
@@ -240,6 +241,8 @@ class Reduction(Op):
         result = None
         if asked is not None:
             result = dtypes.from_numpy(asked)
+            if self.meet is not None:
+                self.meet(dtype, result)
         elif self.promote == "int64" and not (dtype.is_floating_point or dtype.is_complex):
             result = dtypes.int64
         elif self.promote == "float" and not (dtype.is_floating_point or dtype.is_complex):
@@ -252,11 +255,8 @@ class Reduction(Op):
             raw[self.dtype_index] = compute.numpy
         if self.dim_index is not None:
             dim = raw[self.dim_index]
-            if isinstance(dim, list):
-                dim = tuple(dim)
             if dim is not None:
-                dim = axes(dim, array.ndim)
-            raw[self.dim_index] = dim
+                raw[self.dim_index] = axes(tuple(dim) if isinstance(dim, list) else dim, array.ndim)
         return target.numpy if target.name in _COMPUTE_IN and self.promote not in _OF_OTHER_DTYPE else None
 
     def compute(self, ttype, raw):

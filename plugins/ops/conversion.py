@@ -39,23 +39,38 @@ def to_copy_samples(make):
 
 
 def _parse(args, dtype, device):
-    """Sort the positional arguments of `to`: a dtype, a device, or a tensor whose both are meant."""
-    flags = []
-    for value in args:
-        if isinstance(value, plugrad.dtype) or any([value is one for one in (float, int, bool, complex)]):
-            dtype = plugrad.empty(0, dtype=value).dtype
-        elif isinstance(value, plugrad.Tensor):
-            dtype, device = value.dtype, value.device
-        elif isinstance(value, bool):
-            flags.append(value)
-        elif isinstance(value, (str, int, plugrad.device)) and value is args[0]:
-            device = value
-        elif value is not None:
-            raise TypeError(
-                f"to() received an invalid combination of arguments - got ({type(value).__name__}), which is neither "
-                "a dtype, a device nor a Tensor"
-            )
-    return dtype, device, flags
+    """Read the positional arguments of `to`: a dtype, a tensor whose both are meant, or a device and a dtype; flags."""
+    first, flags = args[0], args[1:]
+    if isinstance(first, plugrad.Tensor):
+        given = {"dtype": first.dtype, "device": first.device}
+    elif _is_dtype(first):
+        given = {"dtype": plugrad.empty(0, dtype=first).dtype, "device": None}
+    else:
+        given = {"device": first}
+        if flags and dtype is None:
+            given["dtype"], flags = flags[0], flags[1:]
+            _check(args, given["dtype"] is None or _is_dtype(given["dtype"]))
+            if given["dtype"] is not None:
+                given["dtype"] = plugrad.empty(0, dtype=given["dtype"]).dtype
+        _check(args, first is None or isinstance(first, (str, int, plugrad.device)) and not isinstance(first, bool))
+    named = {"dtype": dtype, "device": device}
+    _check(args, not any([named[name] is not None for name in given]))
+    _check(args, len(flags) <= 2 and all([isinstance(flag, bool) for flag in flags]))
+    named.update(given)
+    return named["dtype"], named["device"], flags
+
+
+def _is_dtype(value):
+    return isinstance(value, plugrad.dtype) or any([value is one for one in (float, int, bool, complex)])
+
+
+def _check(args, right):
+    if not right:
+        got = ", ".join(type(one).__name__ for one in args)
+        raise TypeError(
+            f"to() received an invalid combination of arguments - got ({got}): write to(dtype), to(other) or "
+            "to(device, dtype), then non_blocking and copy; what is given so is not named again"
+        )
 
 
 @composite(at=("Tensor.to",), variadic="args")
@@ -71,14 +86,9 @@ def to(F, input, args, *, dtype=None, device=None, non_blocking=False, copy=Fals
     args = args if isinstance(args, (tuple, list)) else (args,)
     if len(args) == 1 and args[0] is input.dtype and dtype is None and device is None and memory_format is None:
         return F.clone(input) if copy else input
-    if args and isinstance(args[0], bool):
-        raise TypeError("to() received an invalid combination of arguments: a dtype, a device or a Tensor comes first")
-    if device is not None and args and isinstance(args[0], plugrad.dtype):
-        raise TypeError(
-            "to() received an invalid combination of arguments: write to(device, dtype), or name both of them"
-        )
-    dtype, device, flags = _parse(args, dtype, device)
-    copy = copy or len(flags) > 1 and flags[1]
+    if args:
+        dtype, device, flags = _parse(args, dtype, device)
+        copy = copy or len(flags) > 1 and flags[1]
     result = input
     if device is not None:
         place = plugrad.device(device)

@@ -39,14 +39,17 @@ def cumsum(xp, input, dim, *, dtype=None):
     >>> torch.cumsum(torch.tensor([1, 2, 3]), 0)
     tensor([1, 3, 6])
     """
-    return cast(_running(xp.cumsum, input, dim), dtype)
+    return _running("cumsum", xp, input, dim, dtype)
 
 
-def _running(function, input, dim):
+def _running(name, xp, input, dim, dtype):
     """Running sums or products, of float32 computed in float64: the error of every step would stay."""
+    function = getattr(xp, name)
+    if dtype is not None and input.dtype == "bool" and input.ndim and input.size:
+        raise NotImplementedError(f"\"{name}\" not implemented for 'Bool': leave out dtype=, and add up as int64")
     if input.dtype == "float32":
-        return function(input, axis=dim, dtype="float64").astype("float32")
-    return function(input, axis=dim)
+        return cast(function(input, axis=dim, dtype="float64").astype("float32"), dtype)
+    return cast(function(input, axis=dim), dtype)
 
 
 @cumsum.kernel("cpu")
@@ -136,7 +139,7 @@ def cumprod(xp, input, dim, *, dtype=None):
     >>> torch.cumprod(torch.tensor([1, 2, 3]), 0)
     tensor([1, 2, 6])
     """
-    return cast(_running(xp.cumprod, input, dim), dtype)
+    return _running("cumprod", xp, input, dim, dtype)
 
 
 cumprod.meta(_same_shape)

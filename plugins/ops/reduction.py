@@ -153,7 +153,17 @@ def sum_vjp(F, g, input_shape, dim, keepdim):
     return F.expand(keep_dims(F, g, input_shape, dim, keepdim), input_shape)
 
 
-@reduction(promote="int64")
+def _nansum_dtypes(dtype, asked):
+    if dtype.is_complex:
+        raise RuntimeError(_NANSUM_COMPLEX)
+    if asked.is_complex and dtype.is_floating_point:
+        raise NotImplementedError(f"\"nansum\" not implemented for '{asked._label}': write nansum(input).to(dtype)")
+
+
+_NANSUM_COMPLEX = "nansum does not support complex inputs: write input.nan_to_num(0).sum()"
+
+
+@reduction(promote="int64", meet=_nansum_dtypes)
 def nansum(xp, input, dim=None, keepdim=False, *, dtype=None):
     """Sum of the elements that are not NaN.
 
@@ -161,8 +171,8 @@ def nansum(xp, input, dim=None, keepdim=False, *, dtype=None):
     >>> torch.nansum(torch.tensor([1., float("nan"), 2.]))
     tensor(3.)
     """
-    if input.dtype.kind == "c":
-        raise RuntimeError("nansum does not support complex inputs: write input.nan_to_num(0).sum()")
+    if input.dtype.kind == "c" and dtype is None:
+        raise RuntimeError(_NANSUM_COMPLEX)
     return cast(total(xp, xp.where(input == input, input, input.dtype.type(0)), dim, keepdim), dtype)
 
 

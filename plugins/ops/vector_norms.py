@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
-from plugrad.extend import Op, axes, collect, composite, hookimpl, is_integral, keep_dims, native, reduction, write_out
+import plugrad
+from plugrad.extend import Op, axes, collect, composite, dtype_of, hookimpl, keep_dims, native, reduction, write_out
 
 from .extremes import shared
 from .reduction import summed_in_c, total
@@ -44,7 +46,30 @@ def _check_empty(shape, dim, ord) -> None:
             )
 
 
-@reduction(at=("linalg.vector_norm",), kinds={"ord": "number"}, autocast={"cuda": "set_dtype"})
+def _check_dtypes(name, dtype, asked) -> None:
+    """Raise RuntimeError where a norm cannot be taken of `dtype`, or not after conversion to the dtype `asked` for."""
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(
+            f"{name}: Expected a floating point or complex tensor as input. Got {dtype._label}; write input.float()"
+        )
+    if asked is None or asked is dtype:
+        return
+    if not (asked.is_floating_point or asked.is_complex):
+        raise RuntimeError(f"{name}: dtype should be floating point or complex, but got {asked._label}")
+    if asked.is_complex != dtype.is_complex:
+        kind = "complex" if dtype.is_complex else "real"
+        raise RuntimeError(f"{name}: dtype should be {kind} for {kind} inputs, but got {asked._label}")
+    if plugrad.promote_types(dtype, asked) is not asked:
+        raise RuntimeError(
+            f"{name}: the dtype of the input ({dtype._label}) should be convertible without narrowing to the "
+            f"specified dtype ({asked._label}); convert the input yourself: input.to({asked})"
+        )
+
+
+@reduction(
+    at=("linalg.vector_norm",), kinds={"ord": "number"}, autocast={"cuda": "set_dtype"},
+    meet=functools.partial(_check_dtypes, "linalg.vector_norm"),
+)
 def linalg_vector_norm(xp, input, ord=2, dim=None, keepdim=False, *, dtype=None):
     """Norm of all elements taken as a vector, or along `dim`: (sum |x|^ord)^(1/ord).
 
@@ -61,11 +86,7 @@ def linalg_vector_norm(xp, input, ord=2, dim=None, keepdim=False, *, dtype=None)
     >>> torch.linalg.vector_norm(torch.tensor([3., -4.])), torch.linalg.vector_norm(torch.tensor([3., -4.]), 1)
     (tensor(5.), tensor(7.))
     """
-    if is_integral(input.dtype):
-        raise RuntimeError(
-            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
-            f"{input.dtype}; write input.float()"
-        )
+    _check_dtypes("linalg.vector_norm", dtype_of(input.dtype), None)
     ord, axis = _order(ord), None if dim == () else dim
     _check_empty(input.shape, dim, ord)
     if ord == 2:
@@ -143,12 +164,11 @@ def linalg_matrix_norm(F, A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=No
         raise RuntimeError(f"{check_name}: dim must be a 2-tuple. Got {dim}")
     if A.ndim < 2:
         raise RuntimeError(f"{check_name}: The input tensor A must have at least 2 dimensions.")
-    if not (A.is_floating_point() or A.is_complex()):
-        raise RuntimeError(f"{check_name}: Expected a floating point or complex tensor as input. Got {A.dtype}")
+    given, A = A.dtype, A if dtype is None else A.to(dtype)
+    _check_dtypes(check_name, given, A.dtype)
     first, second = axes(dim[0], A.ndim), axes(dim[1], A.ndim)
     if first == second:
         raise RuntimeError(f"{check_name}: dims must be different. Got ({dim[0]}, {dim[1]})")
-    A = A if dtype is None else A.to(dtype)
     if ord == "fro":
         return F.linalg_vector_norm(A, 2, (first, second), keepdim)
     if ord in ("nuc", 2, -2):

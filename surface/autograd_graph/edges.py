@@ -66,6 +66,8 @@ def stand_in(edge, given):
     if isinstance(edge, Tensor):
         return edge
     if not isinstance(edge, GradientEdge):
+        if isinstance(given, tuple):
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(edge).__name__}")
         raise TypeError(f"expected Tensors or GradientEdges, got {type(edge).__name__}")
     if isinstance(edge.node, AccumulateGrad):
         return edge.node.variable
