@@ -18,9 +18,11 @@ def _flags(create_graph, retain_graph) -> tuple:
 
 
 def _tuple(value) -> tuple:
-    # What has an ownership token is a GradientEdge, which is a tuple itself.
-    one = isinstance(value, Tensor) or hasattr(value, "ownership_token") or not hasattr(value, "__iter__")
-    return () if value is None else (value,) if one else tuple(value)
+    if isinstance(value, Tensor) or hasattr(value, "ownership_token"):  # a GradientEdge, which is a tuple itself
+        return (value,)
+    if not hasattr(value, "__iter__"):
+        raise TypeError(f"expected Tensors or GradientEdges, got {type(value).__name__}")
+    return tuple(value)
 
 
 def backward(
@@ -39,7 +41,8 @@ def backward(
     tensor([2., 4.])
     """
     tensors = _tuple(tensors)
-    gradients = _tuple(grad_tensors if grad_variables is None else grad_variables) or (None,) * len(tensors)
+    gradients = grad_tensors if grad_variables is None else grad_variables
+    gradients = (None,) * len(tensors) if gradients is None else _tuple(gradients)
     if len(gradients) != len(tensors):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(gradients)} gradients")
     create_graph, retain = _flags(create_graph, retain_graph)
@@ -89,14 +92,12 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     index(0 if allow_unused is None else allow_unused)  # TypeError for what is no flag
-    if outputs is None or inputs is None:
-        raise TypeError("grad(): outputs and inputs must be Tensors or sequences of Tensors, not NoneType")
     outputs = _tuple(outputs)
     given = _tuple(inputs)
     inputs = _targets(given, outputs)
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
-    gradients = _tuple(grad_outputs) or (None,) * len(outputs)
+    gradients = (None,) * len(outputs) if grad_outputs is None else _tuple(grad_outputs)
     if len(gradients) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} outputs and {len(gradients)} grad_outputs")
     if materialize_grads and not all([isinstance(one, Tensor) for one in given]):
@@ -104,9 +105,8 @@ def grad(
     targets = lambda: dict.fromkeys(map(_target, inputs), False)  # noqa: E731
     create_graph, retain = _flags(create_graph, retain_graph)
     captured = walk(outputs, gradients, retain=retain, create=create_graph, targets=targets)
-    arrived = [captured.get(_target(tensor)) for tensor in inputs]
+    arrived = [captured.get(_target(tensor)) for tensor in reversed(inputs)]
     del captured
-    arrived.reverse()
     results = []
     for position, tensor in enumerate(inputs):
         if arrived[-1] is not None:
