@@ -51,12 +51,6 @@ def enter(planned, provider) -> list[str]:
     return list(filter(None, messages))
 
 
-def withdraw(dotted: str, entry) -> None:
-    """Take a kernel back: the next in line runs again."""
-    brought[dotted].remove(entry)
-    settle(dotted, ops[dotted.split(".", 2)[2]])
-
-
 def choose(dotted: str) -> tuple:
     """Return (entry, why) of the plugin's kernel that runs under a dotted name; the entry is None if none does."""
     rivals, own = brought.get(dotted, []), _own.get(dotted)

@@ -147,12 +147,11 @@ def find(dotted: str):
         return entry
     while True:
         with lock:  # in which a name that is only replaced may be gone for a moment
-            chosen = settle(dotted)
+            chosen, entry = settle(dotted), public.get(dotted)
         if chosen is None:
             break
         # Outside of the lock: importing waits for other threads, which may wait for it.
         events.publish(events.on_needed, chosen, False)
-    entry = public.get(dotted)
     if entry is not None and entry.kind == "ops":
         load_kernels(entry.name)
     return entry

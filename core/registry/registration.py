@@ -28,9 +28,11 @@ def commit(provider, given: dict) -> list[str]:
                 planned.append((f"{KINDS[kind].home}.{name}", Entry(kind, name, item, provider)))
     _check_twice(planned)
     planned_kernels = kernels.plan(given.get("kernels", ()), provider, [entry.value for entry in new_ops.values()])
+    for dotted, _ in planned:  # loads what has a name already: with the registry locked nothing may be loaded
+        public.get(dotted)
     with lock:
         changing = () if own else (ops, public, claims, backends, provider.brought, provider.hidden, *tables.values())
-        before = [(table, dict.copy(table)) for table in changing]
+        before = [(table, dict(dict.items(table))) for table in changing]
         try:
             if not own:
                 planned = _without_hidden(provider, planned, new_ops)
@@ -56,7 +58,7 @@ def commit(provider, given: dict) -> list[str]:
             return kernels.enter(planned_kernels, provider)
         except BaseException:  # a subscriber's, or for want of memory or frames: here is no call that needs any
             for table, entries in before:
-                for name in table.keys() - entries.keys():
+                for name in dict.keys(table) - entries.keys():
                     del table[name]
                 table.update(entries)
             raise

@@ -54,6 +54,7 @@ def register(*given, **by_kind):
     for kind, items in groups.items():
         for item in items:
             KINDS[kind].check(item)
+    _load_rivals(groups)
     with held_back(), store.lock:
         plugin = _session()
         replaced = [entry for entry in dict.fromkeys(plugin.brought.values()) if _is_among(entry, groups)]
@@ -101,6 +102,21 @@ def kind_of(item) -> str:
     )
 
 
+def _load_rivals(groups) -> None:
+    """Load what else has the names of records, since with the registry locked nothing may be loaded.
+
+    Who loads a plugin holds that one's lock and waits for the registry's.
+    """
+    for kind, items in groups.items():
+        for item in items:
+            if kind == "kernels":
+                store.ops.get(item.op_name)
+                continue
+            names = item.names if kind == "ops" else [f"{KINDS[kind].home}.{KINDS[kind].name_of(item)}"]
+            for dotted in names:
+                store.public.get(dotted)
+
+
 def _session():
     """Return the plugin that stands for the program itself."""
     global _plugin
@@ -140,7 +156,8 @@ def _withdraw(plugin, entry) -> list[str]:
     for dotted in [dotted for dotted, one in plugin.brought.items() if one is entry]:
         if entry.kind == "kernels":
             del plugin.brought[dotted]
-            kernels.withdraw(dotted, entry)
+            kernels.brought[dotted].remove(entry)
+            kernels.settle(dotted, store.ops[dotted.split(".", 2)[2]])  # the next in line runs again
             continue
         forget(dotted)
         del plugin.brought[dotted]

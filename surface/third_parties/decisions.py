@@ -5,7 +5,7 @@ from __future__ import annotations
 from plugrad.errors import warn
 from plugrad.registry import kernels, preferences
 from plugrad.registry.claims import forget
-from plugrad.registry.store import backends, claims, loading_here, lock, ops
+from plugrad.registry.store import backends, claims, loading_here, lock, ops, public
 
 
 def prefer(name: str, distribution: str | None) -> None:
@@ -27,10 +27,12 @@ def prefer(name: str, distribution: str | None) -> None:
         if f"backends.{last}" in claims:
             raise RuntimeError(f"device {last!r} is in use already: say which backend you prefer before its first use")
     preferences.set_preference(name, distribution)
+    meant = [dotted for dotted in claims if name in (dotted, dotted.rpartition(".")[2])]
+    for dotted in meant:  # loads what has the name: with the registry locked nothing may be loaded
+        public.get(dotted)
     with lock:  # forget which function stands behind the name
-        for dotted in list(claims):
-            if name in (dotted, dotted.rpartition(".")[2]):
-                forget(dotted)
+        for dotted in meant:
+            forget(dotted)
         message = kernels.settle(name, ops[name.split(".", 2)[2]]) if name in kernels.brought else None
         if message is not None:
             warn(message)

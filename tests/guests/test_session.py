@@ -46,6 +46,46 @@ assert g.item() == 5
     output(SETUP + program, DISTRIBUTIONS)
 
 
+def test_nothing_is_loaded_while_the_registry_is_locked(tmp_path):
+    """Who loads a plugin holds its lock and waits for the registry's: the other way round two threads wait for ever."""
+    both = {"plugrad.ops": {"cosh": "their_cosh", "their_own": "their_cosh"}}
+    build(tmp_path, "plugrad-theirs", both, their_cosh=op_module("cosh") + op_module("their_own"))
+    program = """
+warnings.simplefilter("ignore")
+from plugrad.registry import events, store
+
+loaded = []
+
+def seen(plugin, quiet):
+    assert not store.lock._is_owned(), f"{plugin.id} is loaded with the registry locked"
+    loaded.append(plugin.id)
+
+events.on_needed.insert(0, seen)
+register(times(2, "new"))
+register(times(3, "new"))
+assert not loaded, f"a new name needs no other plugin, but {loaded} came"
+
+class Linear(Module):
+    pass
+
+@kernel_for("sinh", "cpu")
+def sinh_cpu(xp, input):
+    return xp.sinh(input)
+
+def zeros_(tensor):
+    return tensor
+
+rivals = times(4, "tanh"), Linear, sinh_cpu
+register(*rivals, inits=[zeros_])
+torch.registry.prefer("cosh", "plugrad-theirs")
+torch.registry.prefer("tanh", "session")
+assert torch.their_own(one) == 2
+torch.extend.unregister(*rivals, zeros_)
+assert "plugrad:ops-trigonometry" in loaded
+"""
+    output(SETUP + program, tmp_path)
+
+
 def test_an_invalid_record_leaves_the_one_before():
     program = """
 register(times(2))
