@@ -100,14 +100,10 @@ class Writer:
         """Return the global with the types that pass for a parameter: its own, or that for unknown kinds."""
         return f"{known}_{name}" if name in self.op.known_kinds else otherwise
 
-    def edge(self, argument) -> bool:
-        """Whether the edge of an argument is needed."""
-        return bool(argument.bit) and self.op.result_type != "bool"
-
     def take_lead(self, argument) -> str:
         name = argument.name
         lines = f"if {name}._view is not None:\n    {name}._refresh()\n{name}_ = {name}._data"
-        return lines + (f"\n{name}_e = {name}._edge" if self.edge(argument) else "")
+        return lines + (f"\n{name}_e = {name}._edge" if argument.bit else "")
 
     def take_leads(self, argument) -> str:
         name = argument.name
@@ -125,7 +121,7 @@ for _x in {name}:
     {name}_.append(_x._data)"""
 
     def take_operand(self, argument) -> str:
-        name, edge = argument.name, self.edge(argument)
+        name, edge = argument.name, argument.bit
         number = f"{name}_ = {name}"
         if self.plan.direct is not None:  # an array function computes faster with a 0-d array than with a number
             number = f"{name}_ = _t.constants.get({name})"
@@ -164,7 +160,8 @@ if type({name}) not in {self.types(name, '_plain', '_PLAIN')}:
     def take_value(self, argument) -> str:
         name = argument.name
         types, others = self.types(name, "_plain", "_PLAIN"), self.types(name, "_types", "None")
-        return f"{name}_ = {name} if type({name}) in {types} else _plain({name}, _t, {others})"
+        sizes = "" if name in self.op.known_kinds else f" or type({name}) is tuple and _all_plain(map(type, {name}))"
+        return f"{name}_ = {name} if type({name}) in {types}{sizes} else _plain({name}, _t, {others})"
 
     def take_plain(self, argument) -> str:
         name = argument.name
@@ -239,13 +236,14 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
     def wrap(self) -> None:
         """Write how the result becomes a Tensor."""
         plan, op = self.plan, self.op
+        recorded = " or ".join(f"{name}_e is not None" for _, name, _ in plan.inputs) or "False"
+        many = f"return _finish_many(_op, {source.values_source(op)}, {self.raw()}, _t, %s, None, {recorded})"
         self.add(1, "if type(_y) is not _t.array_type:")
         if plan.several or not op.trusted:
-            self.add(2, "if type(_y) is tuple:")
-            self.add(3, f"return _finish_many(_op, {source.values_source(op)}, {self.raw()}, _t, _y)")
+            self.add(2, f"if type(_y) is tuple:\n    {many % '_y'}")
         self.add(2, "_y = _t.wrap(_y)" if op.trusted else "_y = _wrapped(_op, _t, _y)")
         if op.returns is not None and not op.trusted:  # an error: it says that there are several
-            self.add(1, f"return _finish_many(_op, {source.values_source(op)}, {self.raw()}, _t, (_y,))")
+            self.add(1, many % "(_y,)")
         if plan.result == "lead" and not op.trusted:
             self.add(1, "if _y.dtype is not _t.np:\n    _y = _y.astype(_t.np)")
         if plan.view and op.itself:
@@ -267,7 +265,7 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
 
     def history(self) -> None:
         """Write how the call becomes a node, if any input requires grad."""
-        inputs = [name for _, name, _ in self.plan.inputs] if self.op.result_type != "bool" else []
+        inputs = [name for _, name, _ in self.plan.inputs]
         if not inputs:
             self.add(1, "_r._edge = None\nreturn _r")
             return

@@ -21,6 +21,8 @@ from plugrad.tensor.layouts import lay_out, open_type
 from plugrad.tensor.tensor import Tensor, from_raw, make, write_out
 from plugrad.tensor.views import is_view_of, mark_view
 
+_new = object.__new__
+
 OPERANDS = (Tensor, int, float, complex, numpy.generic, numpy.ndarray)  # the last: `x += array` is `x = x + array`
 
 
@@ -268,9 +270,9 @@ def finish(op, values, raw, ttype, result, result_dtype):
     return tensor
 
 
-def finish_many(op, values, raw, ttype, results, result_dtype=None):
+def finish_many(op, values, raw, ttype, results, result_dtype=None, recorded=True):
     """Return the results of a kernel as a tuple of Tensors, with their history and what they are views of."""
-    tensors, array_type, np = [], ttype.array_type, ttype.np
+    tensors, array_type, np, looked_at = [], ttype.array_type, ttype.np, op.any_order and not ttype.symbolic
     # bfloat16, of NumPy's kind V, is computed in float32; indices beside the values keep their dtype.
     computed = None if result_dtype is None else "f" if result_dtype.kind == "V" else result_dtype.kind
     for item in results:
@@ -280,10 +282,12 @@ def finish_many(op, values, raw, ttype, results, result_dtype=None):
         if result_dtype is not None and dtype != result_dtype and dtype.kind == computed:
             item = item.astype(result_dtype)
             dtype = result_dtype
-        tensors.append(make(item, ttype if dtype is np else ttype.device.tensor_type(dtype)))
-        if op.any_order and not ttype.symbolic and not item.flags.c_contiguous:
-            tensors[-1]._type = open_type(tensors[-1]._type, item)
-    if op.formulas and (not modes.paused or mode.grad):
+        tensors.append(tensor := _new(Tensor))  # as `make` does
+        tensor._data, tensor._type = item, ttype if dtype is np else ttype.device.tensor_type(dtype)
+        tensor._edge = tensor._view = None
+        if looked_at and not item.flags.c_contiguous:
+            tensor._type = open_type(tensor._type, item)
+    if recorded and op.formulas and (not modes.paused or mode.grad):
         node = make_node(op, values, raw, tuple([tensor._data for tensor in tensors]))
         if node is not None:
             node.outputs = tuple([(tensor._data.shape, tensor._type) for tensor in tensors])

@@ -94,7 +94,8 @@ class CallPlan:
 
     def __init__(self, op):
         self.op, self.name, self.target, self.is_operator, self.constants = op, op.name, None, False, {}
-        self.inputs = tuple((1 << bit, name, op.index[name]) for bit, name in enumerate(op.inputs))
+        inputs = op.inputs if op.result_type != "bool" else ()
+        self.inputs = tuple((1 << bit, name, op.index[name]) for bit, name in enumerate(inputs))
         bits = {name: bit for bit, name, _ in self.inputs}
         arguments = [Argument(name, op.role(name), bits.get(name, 0)) for name in op.parameters]
         self.arguments = tuple(sorted(arguments, key=lambda argument: argument.role not in ("lead", "leads")))

@@ -57,7 +57,7 @@ class _BoolTypes(dict):
 PLAIN_OR_SEQUENCE = PLAIN | {tuple, list}
 _GLOBALS = {
     "FAR": 1 << 63, "General": General, "LEAF": LEAF, "INTS": {int}, "int": int, "SIZES": {tuple, list, Size},
-    "PLAIN": PLAIN, "PLAIN_OR_SEQUENCE": PLAIN_OR_SEQUENCE,
+    "PLAIN": PLAIN, "PLAIN_OR_SEQUENCE": PLAIN_OR_SEQUENCE, "all_plain": PLAIN.issuperset,
     "Tensor": Tensor, "apply": interpreter.apply, "axes": axes, "bool_type": _BoolTypes(),
     "check": lambda *call: arguments.right(*call), "composite": interception.composite,
     "failed": interpreter.failed, "finish_many": interpreter.finish_many,

@@ -52,14 +52,13 @@ def cat(xp, tensors, dim=0):
     try:
         first = tensors[0].dtype
         for tensor in tensors:
-            if tensor.dtype is not first or not tensor.size:
+            if tensor.dtype is not first:
                 break
         else:
             return xp.concatenate(tensors, dim)
     except (ValueError, IndexError, AttributeError, TypeError):
-        check_joinable(tensors, dim)  # says what is wrong in PyTorch's words
-        raise
-    kept, dim = check_joinable(tensors, dim)
+        pass  # an empty tensor of one dimension, which fits everywhere; or a mistake, which is said below
+    kept, dim = check_joinable(tensors, dim)  # says what is wrong in PyTorch's words
     dtype = common_dtype(tensors)
     return xp.concatenate([t.astype(dtype, copy=False) for t in kept], dim)
 

@@ -147,26 +147,34 @@ def instance_norm_samples(make):
 
 
 def _check_normalized(input, normalized_shape, weight, bias):
-    shape = ints(normalized_shape)
-    if len(shape) == 1 and input.shape[-1:] == shape and weight is None and bias is None:
-        return (input.ndim - 1,)
+    """Return `normalized_shape` as a tuple, and the dimensions that it is of."""
+    shape, size = ints(normalized_shape), (*input.shape,)  # slices of a Size are made in Python
     if not shape:
         raise RuntimeError(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
             "normalized_shape = []"
         )
-    for name, part in (("weight", weight), ("bias", bias)):
-        if part is not None and part.shape != shape:
-            raise RuntimeError(
-                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
-                f"{list(part.shape)} and normalized_shape = {list(shape)}"
-            )
-    if tuple(input.shape[-len(shape) :]) != shape:
+    if weight is not None or bias is not None:
+        for name, part in (("weight", weight), ("bias", bias)):
+            if part is not None and part.shape != shape:
+                raise RuntimeError(
+                    f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                    f"{list(part.shape)} and normalized_shape = {list(shape)}"
+                )
+    if size[-len(shape) :] != shape:
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but "
-            f"got input of size{list(input.shape)}"
+            f"got input of size{list(size)}"
         )
-    return tuple(range(input.ndim - len(shape), input.ndim))
+    return shape, tuple(range(len(size) - len(shape), len(size)))
+
+
+def _in_rows(F, input, normalized_shape, weight, bias, eps):
+    """Result, means and variances of a layer normalization."""
+    shape, dims = _check_normalized(input, normalized_shape, weight, bias)
+    _not_for("layer_norm", input)
+    _check_parts("layer_norm", input, weight, bias)
+    return F.normalize_affine(input, weight, bias, dims, shape, eps)
 
 
 @composite(at=("nn.functional.layer_norm", "layer_norm"), autocast={"cuda": "float32"})
@@ -180,10 +188,7 @@ def layer_norm(F, input, normalized_shape, weight=None, bias=None, eps=1e-05):
     >>> torch.nn.functional.layer_norm(torch.tensor([[1., 3.]]), (2,), eps=0)
     tensor([[-1.,  1.]])
     """
-    dims = _check_normalized(input, normalized_shape, weight, bias)
-    _not_for("layer_norm", input)
-    _check_parts("layer_norm", input, weight, bias)
-    return F.normalize_affine(input, weight, bias, dims, tuple(normalized_shape), eps)[0]
+    return _in_rows(F, input, normalized_shape, weight, bias, eps)[0]
 
 
 @layer_norm.samples
@@ -256,7 +261,7 @@ def rms_norm(F, input, normalized_shape, weight=None, eps=None):
         raise ValueError(
             f"Input tensor must have at least {len(normalized_shape)} dimensions, but got {input.ndim}"
         )
-    dims = _check_normalized(input, normalized_shape, weight, None)
+    _, dims = _check_normalized(input, normalized_shape, weight, None)
     if not (input.dtype.is_floating_point or input.dtype.is_complex):
         raise NotImplementedError(f"\"rms_norm\" not implemented for '{input.dtype}': convert the input with .float()")
     dtype = input.dtype
@@ -348,10 +353,7 @@ def native_layer_norm(F, input, normalized_shape, weight, bias, eps):
     >>> mean, rstd
     (tensor([[2.]]), tensor([[1.]]))
     """
-    dims = _check_normalized(input, normalized_shape, weight, bias)
-    _not_for("layer_norm", input)
-    _check_parts("layer_norm", input, weight, bias)
-    result, mean, variance = F.normalize_affine(input, weight, bias, dims, tuple(normalized_shape), eps)
+    result, mean, variance = _in_rows(F, input, normalized_shape, weight, bias, eps)
     return _with_statistics(F, result, mean.detach(), variance.detach(), eps, tuple(mean.shape), weight, bias)
 
 

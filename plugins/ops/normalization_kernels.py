@@ -38,24 +38,28 @@ def normalize_affine(xp, input, weight, bias, dims, shape, eps, layout=None):
     return (result if dtype is input.dtype else result.astype(input.dtype)), mean, variance
 
 
-def _layout(values, dims, shape, *parts):
+def _by_channel(size, dims, shape, *parts):
     """Return whether channels are brought to mean 0, or rows (False); None for what is neither of (N, C, *), (*, n)."""
-    wide = values.shape[values.ndim - len(dims) :]
-    if dims[0] == values.ndim - len(dims):
-        return False if shape == wide and all([part is None or part.shape == wide for part in parts]) else None
-    if values.ndim > 1 and dims == (0, *range(2, values.ndim)):
-        return True if all([part is None or part.size == values.shape[1] for part in parts]) else None
+    if dims[0] == len(size) - len(dims):
+        if shape != size[dims[0] :]:
+            return None
+        for part in parts:
+            if part is not None and part.shape != shape:
+                return None
+        return False
+    if len(size) > 1 and dims == (0, *range(2, len(size))):
+        return True if all([part is None or part.size == size[1] for part in parts]) else None
     return None
 
 
 @normalize_affine.kernel("cpu")
 @native("normalize", otherwise=normalize_affine)
 def normalize_native(call, xp, input, weight, bias, dims, shape, eps, layout=None):
-    by_channel = _layout(input, dims, shape, weight, bias) if layout is None else None
+    size, dtype = input.shape, input.dtype
+    by_channel = _by_channel(size, dims, shape, weight, bias) if layout is None else None
     if by_channel is None or not input.flags.c_contiguous:
         return NotImplemented
-    size, dtype, count = input.shape, input.dtype, len(dims)
-    small = tuple([1 if d in dims else n for d, n in enumerate(size)]) if by_channel else size[:-count] + (1,) * count
+    small = tuple([1 if d in dims else n for d, n in enumerate(size)])
     result, mean, variance = xp.empty(size, dtype), xp.empty(small, dtype), xp.empty(small, dtype)
     parts = [part for part in (weight, bias) if part is not None]
     done = call(input, result, mean, variance, *parts, eps, weight is not None, bias is not None, by_channel)
@@ -109,7 +113,7 @@ def normalize_grad_native(
     call, xp, g, y1, y2, input, weight, dims, shape, eps, layout, input_shape, weight_shape, bias_shape, needs
 ):
     g, of_mean, of_variance = g
-    by_channel = _layout(input, dims, shape, weight) if layout is None else None
+    by_channel = _by_channel(input.shape, dims, shape, weight) if layout is None else None
     if by_channel is None:
         return NotImplemented
     small = shape if by_channel else input.shape[input.ndim - len(dims) :]
