@@ -89,7 +89,7 @@ def accumulate(tensor, grads: list, on_tensors=False) -> None:
         elif have is None:
             tensor._grad = owned_tensor(grads, tensor._type.plain)
         elif tensor._edge is LEAF:
-            _add(have, grads.pop())
+            _add(tensor, have, grads.pop())
         else:  # a retained gradient is another tensor each time
             tensor._grad = from_raw(have._data + grads.pop())
 
@@ -110,7 +110,7 @@ def owned_tensor(arrays: list, tensor_type):
     return make(array, tensor_type) if array.dtype == tensor_type.np else from_raw(array)
 
 
-def _add(tensor, g) -> None:
+def _add(leaf, tensor, g) -> None:
     """Add to a `.grad` in place. Others that hold its array, such as nodes that saved it, are told by its version."""
     data = tensor._data
     if data.base is not None or _count(data) > _UNSHARED_DATA:
@@ -118,4 +118,7 @@ def _add(tensor, g) -> None:
     try:
         data += g
     except ValueError:
-        raise RuntimeError(f"a gradient of shape {g.shape} can't be added to a .grad of shape {data.shape}") from None
+        if g.shape != data.shape:
+            what = f"a gradient of shape {g.shape} can't be added to a .grad of shape {data.shape}"
+            raise RuntimeError(what) from None
+        leaf._grad = from_raw(data + g)  # dense, which a sparse `.grad` is not

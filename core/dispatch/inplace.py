@@ -21,7 +21,7 @@ from plugrad.graph.nodes import Node
 from plugrad.graph.versions import UNTRACKED, touch
 from plugrad.tensor import inference
 from plugrad.tensor.indices import is_basic_index, tidy_index
-from plugrad.tensor.tensor import Tensor, from_raw, make
+from plugrad.tensor.tensor import Tensor, from_raw
 from plugrad.tensor.views import View, check_memory, next_generation
 
 
@@ -52,8 +52,8 @@ def run(op, target, values, inside=False, may_become_real=True):
     check_writable(target)
     if op.checks_numbers:
         op.check_numbers(values)
-    if modes.special and mode.saved_hooks:  # what these keep of the old value is not to be written
-        old = make(target._data.copy(), target._type, target._edge)
+    if modes.levels or modes.special and mode.saved_hooks:  # what is kept of the old value is not to be written
+        old = rare.old_value(target)
         values = tuple([old if value is target else value for value in values])
     if op.runs_on == "tensors" or not modes.watched:
         result = op.call(values)

@@ -56,11 +56,7 @@ class Size(tuple):
     __rmul__ = __mul__
 
     def __reduce__(self):
-        return _resized, (tuple(self),)
-
-
-def _resized(sizes):
-    return Size(sizes)
+        return Size, (tuple(self),)
 
 
 _size = partial(tuple.__new__, Size)  # of what is known for ints
@@ -77,10 +73,10 @@ def _matrix_property(name, op, *args, where="matrices or batches of matrices", d
 
     def matrices(self):
         ndim = self._data.ndim
-        if ndim == 1 or not ndim and name == "mT" or ndim > 2 and name == "H":
+        if ndim == 1 or ndim > 2 and name == "H":
             instead = " For batches of matrices, consider using tensor.mH" if ndim > 2 else ""
             raise RuntimeError(f"tensor.{name} is only supported on {where}. Got {ndim}-D tensor.{instead}")
-        return needs.op(op).function(self, *args)
+        return needs.op(op).function(self, *args) if ndim or name != "mT" else self
 
     return property(matrices, doc=doc)
 

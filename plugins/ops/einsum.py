@@ -40,7 +40,10 @@ def _layout(labels):
 
 
 def _autocast(input, other, labels):
-    return "lower" if _layout(labels)[-1] else None  # without sums it is no matrix product
+    """Lower precision for products of matrices: where a sum has more than one term."""
+    left, right, result = labels
+    summed = any([c in right and c not in result and n != 1 for c, n in zip(left, input.shape)])
+    return "lower" if summed else None
 
 
 @op(at=(), node="BmmBackward0", autocast=_autocast, kinds={"input": "tensor", "other": "tensor"})

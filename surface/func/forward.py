@@ -5,7 +5,15 @@ from __future__ import annotations
 import plugrad
 from plugrad import Tensor, enable_grad, is_grad_enabled, nest
 from plugrad.autograd.forward_ad import Level, follow_base
-from plugrad.func.recording import Recorded, dependence_of, detached, gradients_of, outside_inference, results_of
+from plugrad.func.recording import (
+    Recorded,
+    apart,
+    dependence_of,
+    detached,
+    gradients_of,
+    outside_inference,
+    results_of,
+)  # fmt: skip
 
 
 class _Linearized:
@@ -103,7 +111,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
             "with strict=True."
         )
     tangents = [plugrad.zeros_like(y) if given is None else given[0] for y, given in zip(outputs, pushed)]
-    results = value, nest.rebuild(value, iter(tangents))
+    results = value, nest.rebuild(value, iter(apart(tangents, directions)))
     return (*results, aux) if has_aux else results
 
 
@@ -123,6 +131,7 @@ def linearize(func, *primals):
 
     @outside_inference
     def push(*tangents):
-        return nest.rebuild(at.value, iter(at.push(_checked_tangents(primals, tangents, name))))
+        directions = _checked_tangents(primals, tangents, name)
+        return nest.rebuild(at.value, iter(apart(at.push(directions), directions)))
 
     return detached(at.value, at.lasting), push

@@ -149,6 +149,11 @@ def detached(value, lasting):
     return nest.change(lambda leaf: without_history(leaf) if isinstance(leaf, Tensor) else leaf, value)
 
 
+def apart(results, given) -> list:
+    """Return derivatives, copied where one is a direction itself: a write to it must not reach the caller's tensor."""
+    return [one.clone() if any([one is direction for direction in given]) else one for one in results]
+
+
 def outside_inference(function):
     """Have a transform record what it differentiates in inference mode, too; its results can be written later."""
 

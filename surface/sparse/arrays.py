@@ -143,11 +143,10 @@ class SparseArray:
     __radd__ = __add__
 
     def __iadd__(self, other):
-        """Add in place, as to a `.grad`; of a dense array every element becomes an entry."""
+        """Add in place, as to a `.grad`; a sum with a dense array is dense, and no place for it is here."""
+        if not isinstance(other, SparseArray):
+            raise ValueError("a dense array can't be added to a sparse one in place")
         total = self + other
-        if not isinstance(total, SparseArray):
-            rows = numpy.indices(self.shape[: self.sparse_dim]).reshape(self.sparse_dim, -1)
-            total = SparseArray(rows, total[tuple(rows)], self.shape, True)
         self.indices, self.values, self.is_coalesced = total.indices, total.values, total.is_coalesced
         return self
 

@@ -9,7 +9,7 @@ from plugrad.dispatch.interpreter import make_node
 from plugrad.graph.modes import LEAF, mode, region
 from plugrad.graph.nodes import OutputSlot
 from plugrad.subclasses.arrays import WrapperArray, attributes_of
-from plugrad.tensor.tensor import from_raw, make
+from plugrad.tensor.tensor import as_class, from_raw, make
 
 
 def dispatching(values) -> list:
@@ -37,7 +37,7 @@ def detached(value):
     plain = make(value._data, value._type.plain)
     if type(value) is Tensor:
         return plain
-    instance = plain.as_subclass(type(value))
+    instance = as_class(plain, type(value))
     for name, attribute in attributes_of(value).items():
         setattr(instance, name, attribute)
     return instance

@@ -8,6 +8,7 @@ import numpy
 
 import plugrad
 from plugrad import Tensor, no_grad
+from plugrad._C import DisableTorchFunctionSubclass
 from plugrad.autograd.graph import increment_version
 from plugrad.legacy import REMOVED, from_arguments, removed
 from plugrad.queries import is_storage
@@ -262,17 +263,21 @@ def module_load(self, other, assign=False):
 
 
 def as_subclass(self, cls):
-    """Return the tensor as a subclass of Tensor: the same data and history."""
+    """Return a view of all of the tensor as an instance of a subclass of Tensor."""
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(
             "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible: "
             f"as_subclass() got {cls!r}"
         )
-    if isinstance(self, cls) and type(self) is not cls:  # up again, to a class that it derives from
-        plain = make(lay_out(self)._data, self._type.plain, self._live_edge())
-        plain._view = self._view
-        return as_class(plain, cls)
-    return as_class(self, cls)
+    if hasattr(type(self), "__torch_dispatch__") and isinstance(self, cls):  # which the call of an op would ask
+        alias = make(lay_out(self)._data, self._type.plain, self._live_edge())
+        alias._view = self._view
+    elif self._type.symbolic or self.layout is not plugrad.strided:
+        alias = self
+    else:  # a view, so that writes to one of the two reach the other's history
+        with DisableTorchFunctionSubclass():
+            alias = Tensor.view(self, self.shape)
+    return as_class(alias, cls)
 
 
 def is_distributed(self) -> bool:

@@ -21,6 +21,7 @@ import resource
 import select
 import signal
 import sys
+import tempfile
 import warnings
 
 import misuse_calls
@@ -322,6 +323,12 @@ def main():
         "--json", action="store_true", help="print a line of JSON for each case: category, what, detail"
     )
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # some calls write files
+        judge_all(options)
+
+
+def judge_all(options):
+    """Judge the cases that are asked for and print what is to be shown of them."""
     cases = Cases(options.seed, options.only)
     if options.number is not None:
         case = cases.case(options.number)

@@ -94,7 +94,7 @@ def depends_on_nothing(program, found, oracle, subject, watch):
 
     The gradient of what requires grad in one of the two only is zero everywhere.
     """
-    if not matches(r"create_graph=True|T\.func\.|autograd\.functional", program):
+    if not matches(r"create_graph=True|T\.func\.|autograd\.functional|F\.dual_level", program):
         return False
     attribute, statements = "", program
     if found.kind.endswith("requires_grad"):
@@ -337,7 +337,11 @@ def dirty_views(program, found, oracle, subject, watch):
 @kind
 def inference_leaves(program, found, oracle, subject, watch):
     """Outside of inference mode PyTorch records some ops on parameters that were made there; here all are."""
-    return matches(r"inference_mode\(\):\n +m\d+ = ", program)
+    words = "does not require grad", "Inference tensors cannot be saved"
+    if found.kind not in ("requires_grad", "is_leaf", "grad_fn", "grad", "grad.values") and not lenient(found, *words):
+        return False
+    with after(program[:-1] if found.kind == "error" else program, oracle) as run:
+        return any(t.is_inference() and t.requires_grad for t in run.tensors().values())
 
 
 @kind

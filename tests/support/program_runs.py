@@ -16,7 +16,7 @@ import numpy as np
 from support.program_prelude import PRELUDE
 
 # Nodes of ops that consist of other ops in one of the two libraries, or that PyTorch makes anew for views after writes.
-ANY_VIEW = ("AliasBackward", "AsStridedBackward")
+ANY_VIEW = ("AliasBackward", "AsStridedBackward", "CppFunction")
 SAME_NODES = {
     "AddmmBackward ViewBackward", "BmmBackward ViewBackward", "CloneBackward CopyBackwards",
     "MeanBackward VarMeanBackward",
@@ -28,7 +28,7 @@ SAME_NODES = {
     "RealBackward SelectBackward", "SelectBackward SliceBackward", "MmBackward SqueezeBackward",
     "MmBackward MvBackward", "AddBackward AddmmBackward", "MmBackward TransposeBackward",
     "ReshapeAliasBackward ViewBackward", "CloneBackward ToCopyBackward", "AddAtBackward IndexPutBackward",
-    "AddAtBackward IndexPutImplBackward",
+    "AddAtBackward IndexPutImplBackward", "ComplexBackward PolarBackward",
 }  # fmt: skip
 
 
@@ -39,13 +39,14 @@ _loss( entropy( vmap( func. functional. functional_call( checkpoint norm( normal
 eigvalsh( logdet( slogdet( det( inv( cholesky( matrix_power( multi_dot( chain_matmul( tensordot( addmm( baddbmm(
 kron( cov( glu( block_diag( _scatter( std_mean( repeat_interleave( solve( heaviside( trapezoid( vander(
 combinations( cartesian_prod( diff( rot90( tile( nanmean( nansum( quantile( float_power( softmin( atleast_2d(
-take_along_dim( diag( diag_embed(
+take_along_dim( diag( diag_embed( dual_level( bernoulli_( exponential_( cauchy_(
+random_( uniform_( normal_( T.normal( autocast( sparse
 """.split()
 
 
 def names_nodes(statement: str) -> bool:
     """Whether nodes that come of a statement have the same name in both libraries."""
-    return not any(word in statement for word in COMPOSED) and not re.search(r"= m\d+\(", statement)
+    return not any(word in statement for word in COMPOSED) and not re.search(r"= m\d+\(|lambda a: .*\)\(", statement)
 
 
 def same_node(expected, actual, named: bool) -> bool:
@@ -102,11 +103,14 @@ class Run:
 
     def step(self, statement: str) -> str | None:
         """Carry out one statement; return the name of the error's type that it raised, if any."""
+        self.names["noting"] = True  # else looking at tensors is noted, too
         try:
             exec(compiled(statement), self.names)
         except Exception as error:
             self.message = str(error)[:200]
             return type(error).__name__
+        finally:
+            self.names["noting"] = False
         self.message = ""
         return None
 
@@ -114,7 +118,7 @@ class Run:
         """The tensors among the variables of the program, and the parameters and buffers of its modules, by name."""
         tensors = {}
         for name, value in self.names.items():
-            if name in self.before or name == "_":
+            if name in self.before or name.startswith("_"):
                 continue
             if isinstance(value, self.T.Tensor):
                 tensors[name] = value
@@ -138,7 +142,7 @@ def compiled(source: str):
 
 
 def values_of(tensor):
-    return np.array(tensor.tolist())
+    return np.array((tensor.to_dense() if tensor.is_sparse else tensor).tolist())
 
 
 def strides_of(tensor) -> tuple:
@@ -154,7 +158,9 @@ def name_of_node(tensor):
 
 
 SEEN = {
+    "class": lambda t: type(t).__name__.replace("SparseTensor", "Tensor"),
     "dtype": lambda t: str(t.dtype),
+    "layout": lambda t: str(t.layout),
     "shape": lambda t: tuple(t.shape),
     "requires_grad": lambda t: t.requires_grad,
     "is_leaf": lambda t: t.is_leaf,

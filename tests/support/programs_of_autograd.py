@@ -382,4 +382,23 @@ PROGRAMS = {
         v5.unsqueeze_(0)
         v7, v8 = T.autograd.grad(v6.square().sum(), [v5, v1], allow_unused=True)
     """,
+    "writes in forward mode, differentiated backward": """
+        x = T.tensor([[-0.75, 0.5], [0.25, 1.5]], dtype=T.float64, requires_grad=True)
+        with F.dual_level():
+            _a = F.make_dual(x, x * x)
+            _b = _a * 2
+            _b.mul_(_a)
+            _b[:1].mul_(_a[:1])
+            y = F.unpack_dual(_b.sin_())[1]
+        y.sin().sum().backward()
+    """,
+    "a derivative that is its direction is no other name of it": """
+        x = T.tensor([1.5, -1.0], dtype=T.float64, requires_grad=True)
+        y = x * 2
+        a = T.func.jvp(lambda a: a + 0.5, (y,), (x,))[1]
+        c = T.func.linearize(lambda a: a + 0.5, y)[1](x)
+        d = T.autograd.functional.jvp(lambda a: a + 0.5, y, x, create_graph=True)[1]
+        e = T.func.jvp(lambda a: a * 1, (x.detach(),), (x.detach(),))[1]
+        e.add_(1)
+    """,
 }

@@ -269,4 +269,38 @@ PROGRAMS = {
         e = 7 // a
         f = T.floor_divide(a.double(), 2)
     """,
+    "matrices of no dimensions, and pairs of nothing": """
+        x = T.tensor(2.0, requires_grad=True)
+        a = x.mT * 2
+        b = T.view_as_complex(T.stack([T.zeros(0), T.zeros(0)], -1))
+        c = T.view_as_complex(T.zeros(2, 0, 2))
+        a.backward()
+    """,
+    "a sparse gradient becomes dense with the first dense one": """
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        y = T.nn.functional.embedding(T.tensor([0, 0]), x, sparse=True)
+        y.sum().backward(retain_graph=True)
+        y.sum().backward(retain_graph=True)
+        x.sin().sum().backward()
+        y.sum().backward()
+    """,
+    "einsum under autocast is a product of matrices only where something is summed": """
+        x = T.tensor([[1.1], [2.2]])
+        with T.autocast('cpu', dtype=T.bfloat16):
+            a = T.einsum('ij,kj->ik', x, x)
+            b = T.einsum('ij,kj->ik', x.mT, x.mT)
+            c = T.einsum('i,i->', x[0], x[0])
+            d = T.einsum('ij,j->i', x.mT, x[0])
+    """,
+    "a subclass's instance is a view, whose writes and gradients reach the tensor that it was made of": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        a = x.as_subclass(Marked)
+        a.sum().backward()
+        y = x * 2
+        b = y.as_subclass(Marked)
+        b.mul_(3)
+        c = b.as_subclass(T.Tensor)
+        y.add_(1)
+        (y * c).sum().backward()
+    """,
 }

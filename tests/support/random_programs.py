@@ -21,7 +21,14 @@ import textwrap
 import time
 import warnings
 
-from support import program_areas, program_listed, program_modules, program_ops  # noqa: F401  kinds and statements
+from support import (  # noqa: F401
+    program_areas,
+    program_layouts,
+    program_listed,
+    program_modules,
+    program_ops,
+    program_transforms,
+)
 from support.program_kinds import listed
 from support.program_runs import SEEN, SEEN_OF_VARIABLES, Run, ambiguous, difference, held, shrink
 from support.program_statements import KINDS, WEIGHTS
@@ -83,7 +90,8 @@ class Writer:
 
     def ending(self) -> list[str]:
         """Return the last statements: gradients of what requires grad."""
-        names = [name for name, t in self.tensors().items() if held(t) and t.requires_grad and t.is_floating_point()]
+        tensors = [(name, t) for name, t in self.tensors().items() if not t.is_sparse]
+        names = [name for name, t in tensors if held(t) and t.requires_grad and t.is_floating_point()]
         self.random.shuffle(names)
         return [f"{name}.sum().backward(retain_graph=True)" for name in names[:2]]
 
@@ -111,7 +119,8 @@ class Writer:
         names = [
             name
             for name, t in self.tensors().items()
-            if held(t) and t.numel() <= 64 and t.ndim <= 4 and (condition is None or condition(t)) and tame(t)
+            if not t.is_sparse and held(t) and t.numel() <= 64 and t.ndim <= 4 and tame(t)
+            if condition is None or condition(t)
         ]
         if not names:
             return None

@@ -1,0 +1,108 @@
+"""Where plugrad differs from PyTorch on purpose: sparse gradients, subclasses, forward mode, transforms."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from support.program_kinds import after, kind, lenient, matches
+from support.program_runs import difference, values_of
+
+BALANCED = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+
+
+@kind
+def functions_in_transforms(program, found, oracle, subject, watch):
+    """Functions are differentiated forward and mapped by their backward; PyTorch wants a rule of their own for that.
+
+    The difference goes when an op stands in their place.
+    """
+    if not lenient(found, "does not have vmap support", "must implement the jvp function"):
+        return False
+    ops = [statement.replace("Square.apply(", "T.square(") for statement in program]
+    return ops != program and difference(ops, oracle, subject, watch) is None
+
+
+@kind
+def kernels_for_sparse(program, found, oracle, subject, watch):
+    """PyTorch has no kernel for a gradient that is sparse; here it is made dense where one is needed.
+
+    The difference goes when gradients are dense from the start.
+    """
+    if not lenient(found, "from the 'SparseCPU' backend", "SparseTensorImpl", "not implemented for 'Sparse"):
+        return False
+    dense = [statement.replace(", sparse=True", "") for statement in program]
+    return dense != program and difference(dense, oracle, subject, watch) is None
+
+
+@kind
+def layouts_of_gradients(program, found, oracle, subject, watch):
+    """The gradient of what is not looked up itself is dense; PyTorch's ops hand sparse ones on where they can.
+
+    Their values are the same.
+    """
+    if not found.kind.endswith("layout") or "sparse" not in found.expected:
+        return False
+    with after(program, oracle) as one, after(program, subject) as other:
+        pairs = [(run.tensors()[found.name], run) for run in (one, other)]
+        grads = [t.grad if found.kind.startswith("grad.") else t for t, _ in pairs]
+        return np.allclose(*map(values_of, grads))
+
+
+@kind
+def classes_of_derivatives(program, found, oracle, subject, watch):
+    """Gradients are plain tensors and transforms keep subclasses; PyTorch asks the class about grad() and takes it off.
+
+    The difference goes when the tensors are of no subclass.
+    """
+    derived = r"autograd\.|T\.func\.|T\.vmap\(|dual_level|\.apply\(|backward\("
+    if not found.kind.endswith("class") or not matches(derived, program):
+        return False
+    plain = [re.sub(r"\.as_subclass\(\w+\)", "[...]", statement) for statement in program]
+    return difference(plain, oracle, subject, watch) is None
+
+
+@kind
+def views_of_subclasses(program, found, oracle, subject, watch):
+    """PyTorch makes views of what a Function returns to an overriding class, and refuses to write to these.
+
+    The difference goes when the tensors are of no subclass.
+    """
+    if not lenient(found, "is a view and is being modified inplace"):
+        return False
+    plain = [re.sub(r"\.as_subclass\(\w+\)", "[...]", statement) for statement in program]
+    return plain != program and difference(plain, oracle, subject, watch) is None
+
+
+@kind
+def running_logarithms_forward(program, found, oracle, subject, watch):
+    """The derivative of PyTorch's gradient of logcumsumexp is NaN where that is negative; here it is not.
+
+    All other values are the same.
+    """
+    if not found.kind.endswith("values") or not matches(r"logcumsumexp\(", program):
+        return False
+    expected, actual = np.asarray(found.expected), np.asarray(found.actual)
+    lost = np.isnan(expected) & np.isfinite(actual)
+    return bool(lost.any()) and np.allclose(np.where(lost, 0, actual), np.where(lost, 0, expected), equal_nan=True)
+
+
+@kind
+def kinks_met_by_rounding(program, found, oracle, subject, watch):
+    """The slope of the absolute value of what is zero but for rounding is not said.
+
+    The difference goes when it is rounded to nine digits first.
+    """
+    whole = rf"((?:T\.fft\.\w+{BALANCED}|v\d+))\.abs\(\)"
+    if not found.kind.endswith("values") or not matches(whole, program):
+        return False
+    rounded = [re.sub(whole, r"rounded(\1).abs()", statement) for statement in program]
+    return difference(rounded, oracle, subject, watch) is None
+
+
+@kind
+def failing_linearize(program, found, oracle, subject, watch):
+    """PyTorch traces what linearize() is given, and fails where it can't."""
+    words = "Multiple dispatch failed for 'torch._ops", "is being used in an in-place operation"
+    return lenient(found, *words) and matches(r"T\.func\.linearize\(", program[-1:])
