@@ -167,14 +167,14 @@ def _devices_message(op, one, other) -> str:
 
 
 def _other_device(op, values, raw, i, ttype):
-    """Two devices meet: a 0-d CPU tensor may join elementwise ops as a number; everything else is an error."""
+    """Two devices meet: a 0-d CPU tensor may join elementwise ops on another one; everything else is an error."""
     value = values[i]
     if op.broadcasts and value._type.device.type == "cpu" and value._data.ndim == 0:
-        raw[i] = value._data.item()
+        raw[i] = ttype.device.put(value._data)
         return ttype
     first = next(j for j, v in enumerate(values) if getattr(v, "_type", None) is not None)
     if op.broadcasts and ttype.device.type == "cpu" and values[first]._data.ndim == 0:
-        raw[first] = values[first]._data.item()
+        raw[first] = value._type.device.put(values[first]._data)
         return value._type
     raise RuntimeError(_devices_message(op, ttype.device, value._type.device))
 

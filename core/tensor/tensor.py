@@ -53,7 +53,7 @@ class Tensor(Description, Protocols):
     edges = ()  # a leaf ends every walk backward
 
     def __new__(cls, *args, dtype=None, device=None, **kwargs):
-        tensor = __getattr__("from_arguments")(args, dtype, device)
+        tensor = __getattr__("from_arguments")(args, dtype, device, **kwargs)
         return tensor if cls is Tensor else subclass_of(cls, tensor)
 
     @classmethod

@@ -315,6 +315,8 @@ def gaussian_nll_loss(F, input, target, var, full=False, eps=1e-6, reduction="me
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = F.full_like(input, float(var))
+    elif not var.is_floating_point():
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {var.dtype}: var is no float")
     elif not var.is_meta and bool(F.any(var < 0)):
         raise ValueError("var has negative entry/entries")
     if var.shape != input.shape:

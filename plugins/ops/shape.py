@@ -280,8 +280,8 @@ def squeeze(xp, input, dim=None):
     shape = input.shape
     if dim is None:
         return input.reshape([n for n in shape if n != 1]) if 1 in shape else input[...]
-    if dim.__class__ is int:
-        dim = axes(dim, len(shape))
+    if hasattr(dim, "__index__"):
+        dim = axes(dim.__index__(), len(shape))
         return input.reshape(shape[:dim] + shape[dim + 1 :]) if shape and shape[dim] == 1 else input[...]
     drop = axes(tuple(dim), len(shape))
     return input.reshape([n for i, n in enumerate(shape) if n != 1 or i not in drop])

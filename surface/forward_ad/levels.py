@@ -25,7 +25,6 @@ from plugrad.graph.nodes import OutputSlot
 from plugrad.regions import declare
 from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.overriding import disabled
-from plugrad.tensor.tensor import make
 
 _MARKS = "plugrad.tensor.views"
 
@@ -151,7 +150,8 @@ def check_out(op, out) -> None:
 
 def old_value(target):
     """Return a copy of a tensor that is to be written, with copies of its tangents: what nodes may save of it."""
-    old = make(target._data.copy(), target._type.plain, target._edge)
+    old = Tensor._from_raw(target._data.copy())
+    old._edge = target._edge
     for level, tangents in target.__dict__.get("_tangents", {}).items():
         level.put_on(old, tuple([None if one is None else one.clone() for one in tangents]))
     return old

@@ -65,7 +65,7 @@ def _vectors(vectors, like, name, whose="the user-provided function returns"):
         if vector.shape != value.shape:
             entry = "v" if single else f"Entry {position} in v"
             raise RuntimeError(f"{entry} has invalid size: should be {value.shape} but got {vector.shape}.")
-    return tuple([vector.view_as(vector) for vector in vectors])  # a product may be the vector: it is not the caller's
+    return tuple([vector.clone() for vector in vectors])  # a product may be the vector: it is not the caller's
 
 
 _OF_INPUT = "the input to the user-provided function is"

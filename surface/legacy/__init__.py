@@ -31,7 +31,7 @@ from plugrad.queries import is_storage
 _DATA = (Tensor, Size, numpy.ndarray)
 
 
-def from_arguments(args, dtype, place, *, same_dtype=False):
+def from_arguments(args, dtype, place, *, same_dtype=False, **named):
     """Return what `Tensor(*args)` means: sizes give an uninitialised tensor, data a tensor of it.
 
     Args:
@@ -39,7 +39,16 @@ def from_arguments(args, dtype, place, *, same_dtype=False):
         dtype: of the result; None: the default dtype, for a tensor its own.
         place: the device.
         same_dtype: whether a tensor has to have that dtype already.
+        named: `data` in the place of `args`; anything else is an error.
     """
+    if "data" in named and not args:
+        args = (named.pop("data"),)
+    if named:
+        given = ", ".join([type(one).__name__ for one in args] + [f"{k}={type(v).__name__}" for k, v in named.items()])
+        raise TypeError(
+            f"new() received an invalid combination of arguments - got ({given}); write torch.tensor(data, ...), whose "
+            "options are dtype, device and requires_grad"
+        )
     if not same_dtype and place is not None and plugrad.device(place).type != "cpu":
         raise RuntimeError(
             f"legacy constructor expects device type: cpu but device type: {plugrad.device(place).type} was passed; "

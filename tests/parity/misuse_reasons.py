@@ -183,7 +183,8 @@ def more_bits(case, theirs) -> bool:
 
 def arrays(case, theirs) -> bool:
     """Functions made of others may take an array as the tensor that it stands for, or join one on their left."""
-    return isinstance(theirs, TypeError) and bool(re.search(r"not numpy\.|'numpy.ndarray' and|NumPy ar", str(theirs)))
+    words = r"not numpy\.|can't assign a numpy|'numpy.ndarray' and|NumPy ar"
+    return isinstance(theirs, TypeError) and bool(re.search(words, str(theirs)))
 
 
 def fails_inside(case, theirs) -> bool:

@@ -18,6 +18,12 @@ def outcome(use, library):
 
 
 WRONG = {
+    "an option that tensors are not made with": (lambda lib: lib.Tensor([1.0], requires_grad=True), "new"),
+    "another name of sizes": (lambda lib: lib.Tensor(2, 3, unknown=1), "invalid combination of arguments"),
+    "variances that are integers": (
+        lambda lib: lib.nn.functional.gaussian_nll_loss(lib.ones(2), lib.ones(2), lib.ones(2).long()),
+        "can't be cast to the desired output type",
+    ),
     "diff of other sizes": (lambda lib: lib.diff(lib.ones(2, 3), prepend=lib.ones(4, 3)), "differencing dimension"),
     "diff, appended": (lambda lib: lib.diff(lib.ones(2, 3), dim=0, append=lib.ones(2, 4)), r"tensor.size\(1\) = 4"),
     "a storage of another type": (lambda lib: lib.ones(2).set_(lib.arange(2).storage()), "Expected a Storage of type"),

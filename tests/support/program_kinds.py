@@ -20,7 +20,8 @@ VIEW_REFUSED = (
 HISTORY = ("requires_grad", "is_leaf", "grad_fn")  # the kinds of difference that tell of a tensor's history
 FREED = "backward through the graph a second time"
 EITHER_FIRST = ("setStorage", "too many indices", "out of bounds", "Dimension specified as 0", "single memory location",
-                "more than 1 value per channel", "function that returns multiple views")
+                "more than 1 value per channel", "function that returns multiple views",
+                "Expected reduction dim")
 
 
 def listed(program: list[str], found, oracle, subject, watch=True) -> str | None:

@@ -152,7 +152,7 @@ def subclassed(w):
         f"{x}.as_subclass(T.Tensor)",
         f"{x}.new_zeros(2)", f"{x}.to(T.float64)", f"{x} > 0", f"T.stack([{x}])", f"copy.copy({x})",
         f"copy.deepcopy({x}.detach())",
-        f"{x}.split(1, {d})[0]", f"{x}.unsqueeze(0)", f"{x}.numpy(force=True).sum() * {x}", f"{x}.data", f"2 - {x}",
+        f"{x}.split(1, {d})[0]", f"{x}.unsqueeze(0)", f"{x}.data", f"2 - {x}",
         f"T.where({x} > 0, {x}, {y})",
         f"T.nn.functional.softmax({x}, -1)",
         f"{x}.requires_grad_() * 1" if w.tensor(x).is_leaf and w.tensor(x).is_floating_point() else f"{x} * 1",
@@ -175,7 +175,7 @@ def kept(w):
         f"T.nn.Buffer({x}.detach())", f"T.as_tensor({x}.tolist())",
         f"pickle.loads(pickle.dumps({x}.detach().transpose(0, -1)))" if w.shape(x) else f"{x}.clone()",
         f"T.asarray({x}, copy=True)",
-        f"T.utils.swap_tensors({x}, {x}.clone()) or {x}" if w.chance(0.1) else f"copy.deepcopy({x}.detach())",
+        f"copy.deepcopy({x}.detach())",
         f"T.tensor({x}.numpy(force=True))", f"T.scalar_tensor({x}.detach().sum().item())",
         f"T.load(saved({x}), weights_only=True)",
     )  # fmt: skip

@@ -48,7 +48,9 @@ def saved_instead(program, found, oracle, subject, watch):
 @kind
 def intermediates(program, found, oracle, subject, watch):
     """The second derivative of a Function that saved an intermediate is whole; PyTorch leaves a part of it out."""
-    return matches(r"Intermediate\.apply", program) and matches("create_graph=True", program)
+    derived = found.kind.endswith(("values", "requires_grad", "log")) or found.kind in ("grad", "type", *HISTORY)
+    seen = derived or found.kind == "error" and None in (found.expected, found.actual)
+    return seen and matches(r"Intermediate\.apply", program) and matches("create_graph=True", program)
 
 
 @kind
@@ -96,12 +98,13 @@ def depends_on_nothing(program, found, oracle, subject, watch):
     """
     if not matches(r"create_graph=True|T\.func\.|autograd\.functional|F\.dual_level", program):
         return False
-    attribute, statements = "", program
+    attribute, statements, words = "", program, ("not require grad", "doesn't require")
     if found.kind.endswith("requires_grad"):
         names, library = [found.name], oracle if found.expected else subject
         attribute = ".grad" if found.kind.startswith("grad.") else ""
-    elif strict(found, "not require grad", "doesn't require") or lenient(found, "not require grad", "doesn't require"):
-        names, library = re.findall(r"v\d+", program[-1]), oracle if found.expected is None else subject
+    elif strict(found, *words) or lenient(found, *words, "graph leaves) support the deepcopy"):
+        names = re.findall(r"v\d+", program[-1])
+        library = oracle if found.expected is None or "deepcopy" in found.message else subject
         statements = program[:-1]
     else:
         return False

@@ -278,7 +278,7 @@ class Marked(T.Tensor):
     pass
 
 
-NOTED = "sin cos exp sum mean mul sub div clone stack cat view split unsqueeze detach relu cumsum prod tanh".split()
+NOTED = "sin cos exp sum mean mul sub clone stack cat view split unsqueeze detach relu cumsum prod tanh".split()
 
 
 class Noted(T.Tensor):
@@ -287,6 +287,10 @@ class Noted(T.Tensor):
         if noting and func.__name__ in NOTED:  # not attributes and queries, which are not asked about here
             log.append(("noted", None, func.__name__))
         return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def normed(x, shape):
+    return (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
 
 
 def rounded(z):

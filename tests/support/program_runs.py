@@ -103,7 +103,8 @@ class Run:
 
     def step(self, statement: str) -> str | None:
         """Carry out one statement; return the name of the error's type that it raised, if any."""
-        self.names["noting"] = True  # else looking at tensors is noted, too
+        # Looking at tensors is not noted, nor what functions of Python are made of.
+        self.names["noting"] = names_nodes(statement) and not re.search(r"T\.(distributions|nn)\.", statement)
         try:
             exec(compiled(statement), self.names)
         except Exception as error:
@@ -257,18 +258,19 @@ def compare_logs(position, expected: Run, actual: Run, tolerance) -> Difference 
     return None
 
 
-def difference(program: list[str], oracle, subject, watch=True, within=None) -> Difference | None:
+def difference(program, oracle, subject, watch=True, within=None, instead=None) -> Difference | None:
     """Return the first difference between a program's runs on two libraries; None if there is none.
 
     With `watch` the variables are compared after every statement, else at the end only: to look at a tensor brings its
-    history up to date, which may hide what is wrong. `within` is a context in which the oracle runs.
+    history up to date, which may hide what is wrong. `within` is a context in which the oracle runs, `instead` another
+    program of as many statements that it runs.
     """
     tolerance, raised, named = 0.0, False, True
     with warnings.catch_warnings(), Run(oracle) as expected, Run(subject) as actual:
         warnings.simplefilter("ignore")
         for position, statement in enumerate(program):
             with within or contextlib.nullcontext():
-                one = expected.step(statement)
+                one = expected.step(statement if instead is None else instead[position])
             other = actual.step(statement)
             raised = raised or one is not None
             tolerance, named = max(tolerance, tolerance_of(expected)), named and names_nodes(statement)

@@ -292,6 +292,16 @@ PROGRAMS = {
             c = T.einsum('i,i->', x[0], x[0])
             d = T.einsum('ij,j->i', x.mT, x[0])
     """,
+    "a number of no dimensions joins tensors without data with its dtype": """
+        x = T.ones(2, 3, dtype=T.int64, device='meta')
+        c = T.tensor(1.5, dtype=T.float64)
+        a = T.tensor([str((x + c).dtype) == 'torch.float64', str(T.atan2(x, c).dtype) == 'torch.float64'])
+        b = T.tensor([str((x * c.half()).dtype) == 'torch.float16', str((c + x.float()).dtype) == 'torch.float32'])
+    """,
+    "what is squeezed may be said by a tensor": """
+        x = T.ones(1, 2, requires_grad=True)
+        a = x.squeeze(T.tensor(0))
+    """,
     "a subclass's instance is a view, whose writes and gradients reach the tensor that it was made of": """
         x = T.tensor([1.0, 2.0], requires_grad=True)
         a = x.as_subclass(Marked)

@@ -106,7 +106,8 @@ class DataLoader(Resumable):
         elif batch_size is not None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.batch_size, self.batch_sampler = batch_size, batch_sampler
-        self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
+        default = default_collate if self._auto_collation else default_convert
+        self.collate_fn = default if collate_fn is None else collate_fn
         self._initialized = True
         self.check_worker_number_rationality()
 
