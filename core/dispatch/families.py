@@ -131,7 +131,7 @@ def _scalar_dtype(op, position, value):
     if cls is int or isinstance(value, int):
         if not -(1 << 63) <= value < 1 << 64:
             raise OverflowError(f"int too big to convert: {op.name}() computes with ints of 64 bits; write a float")
-        return dtypes.int64
+        return dtypes.int64 if value < 1 << 63 else dtypes.uint64
     if cls is float or isinstance(value, float):
         return dtypes.get_default_dtype()
     if cls is complex:

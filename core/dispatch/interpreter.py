@@ -265,7 +265,7 @@ def finish(op, values, raw, ttype, result, result_dtype):
         tensor._type = open_type(tensor._type, result)
     if op.formulas and mode.grad and tensor._type.is_differentiable and (not op.is_view or op.has_history(values)):
         tensor._edge = make_node(op, values, raw, result)
-    if op.is_view and is_view_of(result, values[0]._data, ttype.backend, op, values[1:]):
+    if op.is_view and op.has_history(values) and is_view_of(result, values[0]._data, ttype.backend, op, values[1:]):
         tensor._view = mark_view(values[0], op, values[1:])
     return tensor
 

@@ -152,7 +152,7 @@ def _cast(name, target):
 
     dtype = getattr(plugrad, target)
 
-    def method(F, input, memory_format=None):
+    def method(F, input, *, memory_format=None):
         if memory_format is None:
             return input if input.dtype is dtype else F.to_copy(input, dtype)
         return input.to(dtype, memory_format=memory_format)
@@ -196,25 +196,25 @@ def type_as_samples(make):
 
 
 @composite(at=("Tensor.cpu",))
-def cpu(F, input, memory_format=None):
+def cpu(F, input, *, memory_format=None):
     """Return the tensor in host memory.
 
     >>> import plugrad as torch
     >>> torch.ones(2).cpu().device
     device(type='cpu')
     """
-    return input.to("cpu")
+    return input.to("cpu", memory_format=memory_format)
 
 
 @composite(at=("Tensor.cuda",))
-def cuda(F, input, device=None, non_blocking=False, memory_format=None):
+def cuda(F, input, device=None, non_blocking=False, *, memory_format=None):
     """Return the tensor on a CUDA device (number, string or None for the first).
 
     >>> import plugrad as torch
     >>> torch.ones(2).cuda().device  # doctest: +SKIP
     device(type='cuda', index=0)
     """
-    return input.to("cuda" if device is None else device)
+    return input.to("cuda" if device is None else device, memory_format=memory_format)
 
 
 cpu.samples(_cast_samples)

@@ -198,7 +198,7 @@ def xlogy(xp, input, other):
     >>> torch.xlogy(torch.tensor([0., 2.]), torch.tensor([0., 1.]))
     tensor([0., 0.])
     """
-    log = float(xp.log(other)) if is_number(other) else xp.log(other)  # NumPy's scalars would widen a float32
+    log = float(xp.log(float(other))) if is_number(other) else xp.log(other)  # NumPy's scalars would widen a float32
     return xp.where((input == 0) & (other == other), 0, input * log)
 
 
@@ -228,7 +228,7 @@ def xlog1py(xp, input, other):
     >>> torch.special.xlog1py(torch.tensor([0., 2.]), torch.tensor([-1., 1.]))
     tensor([0.0000, 1.3863])
     """
-    log = float(xp.log1p(other)) if is_number(other) else xp.log1p(other)
+    log = float(xp.log1p(float(other))) if is_number(other) else xp.log1p(other)
     return xp.where((input == 0) & (other == other), 0, input * log)
 
 

@@ -174,15 +174,14 @@ def _resize(F, input, dims, sizes):
 
 
 def _transform(F, name, input, sizes, dims, norm, out):
-    """One of the public functions, along non-negative `dims`; a size that is None or -1 stays as it is."""
+    """One of the public functions, along non-negative `dims`; a size that is None stays as it is."""
     input = _prepare(name, input)
     transform = name.removesuffix("2").removesuffix("n")
     forward, to_real, from_real = transform in _FORWARD, transform in ("irfft", "hfft"), transform in ("rfft", "ihfft")
     if (to_real or from_real) and not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
-    sizes = [-1 if n is None else n for n in sizes]
-    full = [input.shape[d] if n == -1 else n for d, n in zip(dims, ints(sizes))]
-    if to_real and sizes[-1] in (None, -1):
+    full = [input.shape[d] if n is None else ints((n,))[0] for d, n in zip(dims, sizes)]
+    if to_real and sizes[-1] is None:
         full[-1] = 2 * (full[-1] - 1)
     for n in full:
         if n < 1:
@@ -225,7 +224,7 @@ def _many_axes(input, s, dim):
         dims = tuple([_one_axis(input, d)[0] for d in dims])
         if len(set(dims)) != len(dims):
             raise RuntimeError("FFT dims must be unique")
-    return sizes or (None,) * len(dims), dims
+    return [None if n == -1 else n for n in sizes or (None,) * len(dims)], dims
 
 
 _TITLES = {

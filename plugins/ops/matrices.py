@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
+
+import numpy
 
 import plugrad
 from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, factory, hookimpl, op
@@ -280,9 +283,11 @@ def combinations(F, input, r=2, with_replacement=False):
     if r == 0:
         return F.new_empty(input, (0,))
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    rows = list(choose(range(input.shape[0]), r))
-    picked = plugrad.tensor([i for row in rows for i in row], dtype=plugrad.int64, device=input.device)
-    return F.reshape(F.index_select(input, 0, picked), (len(rows), r))
+    n = input.shape[0]
+    rows = math.comb(n + r - 1, r) if n and with_replacement else math.comb(n, r)
+    # With their number given, too many are refused before the first is made.
+    picked = numpy.fromiter(itertools.chain.from_iterable(choose(range(n), r)), numpy.int64, min(rows * r, 2**59))
+    return F.reshape(F.index_select(input, 0, plugrad.from_numpy(picked).to(input.device)), (rows, r))
 
 
 @combinations.samples

@@ -316,7 +316,7 @@ def arranged_samples(make):
 
 
 @composite(at=("Tensor.contiguous",))
-def contiguous(F, input, memory_format=plugrad.contiguous_format):
+def contiguous(F, input, *, memory_format=plugrad.contiguous_format):
     """The tensor itself if its memory is in order, else a copy that is.
 
     The order is row-major, or that of another `memory_format`.

@@ -25,7 +25,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
         dtype: of the result; None keeps that of the object.
         device: of the result; None keeps that of the object.
         copy: True always copies, False never does (ValueError where it would have to), None where it must.
-        requires_grad: whether the result requires grad, as a leaf; None keeps a tensor's history.
+        requires_grad: whether the result requires grad; False ends a tensor's history, None and True keep it.
 
     >>> import plugrad as torch
     >>> torch.asarray([1.0, 2.0], requires_grad=True)
@@ -42,7 +42,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
         result = result.clone()
     if requires_grad is None:
         return result
-    return (result if result.is_leaf else result.detach()).requires_grad_(requires_grad)
+    return result.requires_grad_(requires_grad) if result.is_leaf or requires_grad else result.detach()
 
 
 def _memory_of(obj, dtype):

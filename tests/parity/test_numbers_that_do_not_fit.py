@@ -63,6 +63,8 @@ class Complex:
 
 OPERANDS = """
 b < 128 | b == 257 | b > -(2**33) + 5 | b.byte() > -1 | b.byte() >= 1 << 62 | b.long() > 2**63 | b + 300 | b * 257
+(b > 0) + 2**63 | (b > 0) > 2**63 | (b > 0) * 2**64 | 2**63 // (b > 0) | b.byte() + 2**63 | x + 2**63 | (b > 0) ^ 2**62
+T.xlogy(2**63, x) | T.special.xlog1py(x, 3) | T.xlogy(x, 2**63)
 b.clamp(min=300) | b.clamp_(max=-300) | b.clamp_min(300) | b.clamp_max(300) | b.byte().clamp(min=-1)
 T.where(b > 0, b, 300) | T.where(b > 0, 300, b) | T.where(b > 0, b, 127) | b.add(1, alpha=300) | b.sub(1, alpha=300)
 T.addcmul(b, b, b, value=300) | F.pad(b, (1, 1), value=300) | F.hardtanh(b, -300, 300) | b.index_add(0, i, b, alpha=300)

@@ -30,7 +30,27 @@ PROGRAMS = {
         c = x.flatten()
         d, e = T.broadcast_tensors(x, T.zeros(2, 1))
         f = T.asarray(x, dtype=x.dtype)
+        g = x.sum_to_size(2)
         a.grad = T.ones(2)
+    """,
+    "an array of what has a history keeps it": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2
+        a = T.asarray(y, requires_grad=True)
+        b = T.asarray(y, requires_grad=False)
+        (a * a).sum().backward()
+    """,
+    "what is seen as another dtype is no view that autograd knows of": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2
+        a, b = y.view(T.float32), y.view(T.int32)
+        c = [a._is_view(), b._is_view()]
+        a.mul_(2)
+        b[:1].mul_(1)
+        d = y.grad_fn.name()
+        (y + 1).sum().backward()
+        x.view(T.float16).mul_(0)
+        (y * y).sum().backward()
     """,
     "views of several outputs, and views of these, are not written": """
         x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
