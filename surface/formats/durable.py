@@ -3,6 +3,9 @@
 The content goes to a temporary file beside it, which is flushed to the medium and then takes the name; the folder is
 flushed as well. A process that was killed leaves its temporary file behind: who next writes a file of that name removes
 it, knowing by a lock, which ends with a process, that nobody writes it any more.
+
+A new content is for nobody else than the old one was: it takes the owner and permissions of the file that it replaces,
+and a file that may not be written is not. Devices and pipes, which have no old content, are written as they are.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 
 from plugrad.interrupts import held_back
 
@@ -24,13 +28,20 @@ _TEMPORARY = re.compile(r"\.[0-9a-f]{12}\.tmp")
 @contextlib.contextmanager
 def replacing(path):
     """Yield a new file, open for writing, that takes the name of a path when the block ends without an error."""
+    old = os.stat(path) if os.path.exists(path) else None
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        with open(path, "wb") as file:
+            yield streamed(file)
+        return
     path = os.path.realpath(path)  # through a link PyTorch writes to what it leads to
     name = os.fsdecode(path)
+    if old is not None:
+        open(name, "ab").close()  # raises PermissionError
     _remove_stale(name)
     temporary = file = None
     try:
         with held_back():
-            temporary, file = _created(name)
+            temporary, file = _created(name, old)
         with file:
             yield file
             file.flush()
@@ -44,17 +55,37 @@ def replacing(path):
                 os.remove(temporary)
 
 
-def _created(name):
-    """Return the path of a temporary file and the file, open and locked."""
+class _Stream:
+    """A file that says nothing of a position."""
+
+    def __init__(self, file):
+        self.write, self.flush = file.write, file.flush
+
+
+def streamed(file):
+    """Return an open file; that of a device, which says that it is always at 0, as one without a position."""
+    try:
+        regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except (AttributeError, TypeError, ValueError, OSError):
+        return file
+    return file if regular else _Stream(file)
+
+
+def _created(name, old):
+    """Return the path of a temporary file and the file, open, locked, and for whom the `old` one was."""
     folder = os.path.dirname(name)
     if folder and not os.path.isdir(folder):
         raise RuntimeError(f"Parent directory {folder} does not exist.")
     while True:
         temporary = f"{name}.{os.urandom(6).hex()}.tmp"
-        file = open(temporary, "xb")
+        file = open(temporary, "xb", opener=lambda path, flags: os.open(path, flags, 0o600 if old else 0o666))
         if fcntl is None:
             return temporary, file
         try:
+            if old is not None:
+                with contextlib.suppress(PermissionError):  # only a superuser gives files away
+                    os.fchown(file.fileno(), old.st_uid, old.st_gid)
+                os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
             with contextlib.suppress(OSError):  # file systems without locks: no other process can lock it either
                 fcntl.flock(file, fcntl.LOCK_EX)
             if os.path.exists(temporary):  # else somebody took it for a stale one before it was locked

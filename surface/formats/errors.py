@@ -25,10 +25,14 @@ class CheckpointError(pickle.UnpicklingError, RuntimeError):
 
 def damaged(where: str, why: object) -> CheckpointError:
     """Return the error for an entry of a checkpoint that can't be read."""
-    why = str(why)  # it may quote the file
-    if len(why) > 300 or not why.isprintable():
-        why = f"{ascii(why[:200])[1:-1]}..."
+    where, why = _quoted(where), _quoted(str(why))
     return CheckpointError(f"the checkpoint is damaged: {where}: {why}")
+
+
+def _quoted(text: str) -> str:
+    """Return what may be quoted from a file, short and printable."""
+    text = text if len(text) <= 300 else f"{text[:200]}..."
+    return text if text.isprintable() else ascii(text)[1:-1]
 
 
 def shown(value) -> str:

@@ -38,7 +38,7 @@ class Dying:
         return self.file.__exit__(*args)
 
 created = durable._created
-durable._created = lambda name: (lambda temporary, file: (temporary, Dying(file)))(*created(name))
+durable._created = lambda *args: (lambda temporary, file: (temporary, Dying(file)))(*created(*args))
 plugrad.save({"w": plugrad.zeros(1000)}, path, format=form)
 """
 
@@ -81,6 +81,45 @@ def test_file_and_folder_are_flushed_around_the_renaming(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="it is locks that tell who still writes")
+@pytest.mark.skipif(not hasattr(os, "fchmod"), reason="the system has no such permissions")
+def test_what_was_secret_stays_secret(tmp_path, monkeypatch):
+    """Nobody may open the new file who could not open the old one, while it is being written neither."""
+    path, seen, flushed = tmp_path / "w", [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda number: (seen.append(os.fstat(number).st_mode), flushed(number)))
+    for mode in (0o600, 0o640):
+        path.touch()
+        path.chmod(mode)
+        plugrad.save(1, path)
+        assert stat.S_IMODE(path.stat().st_mode) == mode and stat.S_IMODE(seen[0]) == mode
+        path.unlink()
+        seen.clear()
+    path.touch()
+    path.chmod(0o444)
+    if os.access(path, os.W_OK):  # a superuser's
+        plugrad.save(1, path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o444
+    else:
+        with pytest.raises(PermissionError):
+            plugrad.save(1, path)
+        assert path.stat().st_size == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes in folders")
+@pytest.mark.parametrize("form", FORMATS)
+def test_pipes_and_devices_are_written_and_not_replaced(form, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    plugrad.save({"w": plugrad.ones(3)}, tmp_path / "pipe", format=form)
+    assert plugrad.load(io.BytesIO(os.read(reader, 2**16)))["w"].tolist() == [1, 1, 1]
+    os.close(reader)
+    assert [stat.S_ISFIFO(one.stat().st_mode) for one in tmp_path.iterdir()] == [True]
+    command = f"import plugrad; plugrad.save({{'w': plugrad.ones(3)}}, '/dev/stdout', format={form!r})"
+    done = subprocess.run([sys.executable, "-c", command], stdout=subprocess.PIPE, timeout=120, check=True)
+    assert plugrad.load(io.BytesIO(done.stdout))["w"].tolist() == [1, 1, 1]
+    with open(os.devnull, "wb") as file:  # where it is does not change
+        plugrad.save({"w": plugrad.ones(3)}, file, format=form)
+
+
 def test_files_that_are_being_written_are_no_stale_ones(tmp_path):
     from plugrad.formats.durable import replacing
 

@@ -122,6 +122,14 @@ def test_several_flipped_bits_with_right_checksums():
         attempt(stream(bytes(changed), ["0"], struct.pack("<q", 4) + bytes(16)))
 
 
+def test_names_of_members_are_quoted():
+    for content in (b"no array", b"\x93NUMPY\x01\x00"):
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as zipped:
+            zipped.writestr("a\xa0\x1b[31m" + "b" * 900 + ".npy", content)
+        assert isinstance(attempt(file.getvalue()), CheckpointError)
+
+
 GADGETS = checkpoints.pickles()
 
 
