@@ -48,6 +48,8 @@ def attempt(data, path=None, **options):
 def counted_memory():
     for name in plugrad.formats.names():
         plugrad.formats.get(name)  # its module is imported now, and not counted
+    with pytest.raises(CheckpointError):
+        plugrad.load(io.BytesIO(b"of no format: each is asked, and imports what it needs for that"))
     tracemalloc.start()
     yield
     tracemalloc.stop()
