@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from plugrad.graph.modes import ModeContext, mode
-from plugrad.interrupts import held_back
+from plugrad.interrupts import held_back, process_lock
 from plugrad.tensor import random
+
+_changing = process_lock()  # the default generators are those of all threads
 
 
 class fork_rng(ModeContext):
@@ -63,6 +65,10 @@ class _Fork:
     __slots__ = ("ended", "aside", "seed")
 
     def __init__(self, ended, is_forked):
+        with held_back(), _changing:
+            self._take_aside(ended, is_forked)
+
+    def _take_aside(self, ended, is_forked) -> None:
         random.generator_of("cpu")  # which puts back what earlier blocks took aside, too
         self.ended, self.seed, self.aside = ended, random._seed, {}
         copies = []
@@ -80,7 +86,7 @@ class _Fork:
 
     def put_back(self) -> None:
         """Have the generators be what they were when the block began, or hand that to the next inner block."""
-        with held_back():
+        with held_back(), _changing:
             if self not in random.forks:  # another thread was first
                 return
             place = random.forks.index(self) + 1

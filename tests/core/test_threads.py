@@ -5,11 +5,13 @@ import pathlib
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
 import plugrad as torch
 from plugrad import extend
+from plugrad.tensor import random
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +40,23 @@ def at_once(work, threads=4):
         thread.join()
     if errors:
         raise errors[0]
+
+
+def test_blocks_of_fork_rng_are_put_back_by_one_thread(monkeypatch):
+    class Slow(list):
+        def index(self, fork):
+            time.sleep(0.01)
+            return super().index(fork)
+
+    monkeypatch.setattr(random, "forks", Slow())
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    for _ in range(3):
+        with torch.random.fork_rng():
+            torch.rand(1)
+        at_once(lambda number: torch.initial_seed())  # whoever asks first puts back
+        assert torch.initial_seed() == 3 and not random.forks
+        assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("promised", [False, True])
