@@ -6,9 +6,13 @@ number of a pair of normal ones, which waits for the next call that draws them o
 
 from __future__ import annotations
 
+import os
+import weakref
+
 import numpy
 
 WORDS = 624
+_locks = weakref.WeakValueDictionary()  # of all bit generators, by their ids
 # The bytes that torch.get_rng_state() returns.
 LAYOUT = numpy.dtype(
     [
@@ -25,6 +29,17 @@ def _is_seeded(words) -> bool:
     return second == (1812433253 * (first ^ first >> 30) + 1) & 0xFFFFFFFF
 
 
+def _free_locks() -> None:
+    """In a child that was forked while another thread drew: nobody else would ever free that generator."""
+    for lock in _locks.values():
+        if not lock._is_owned():
+            lock._at_fork_reinit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_locks)
+
+
 class MersenneTwister(numpy.random.MT19937):
     """NumPy's bit generator with a `spare` normal number, which is a part of its state.
 
@@ -36,6 +51,7 @@ class MersenneTwister(numpy.random.MT19937):
     def __init__(self, seed: int):
         super().__init__()
         self._legacy_seeding(seed & 0xFFFFFFFF)
+        _locks[id(self.lock)] = self.lock
 
     @property
     def state(self):

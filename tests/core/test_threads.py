@@ -268,10 +268,11 @@ def test_a_child_finds_no_lock_that_a_thread_of_its_parent_held():
     from plugrad.autograd.accumulate import _accumulating
     from plugrad.registry import lock
 
-    held, stop = threading.Event(), threading.Event()
+    held, stop, generator = threading.Event(), threading.Event(), torch.Generator()
+    drawing = [one.source.bit_generator.lock for one in (random.generator_of(), generator)]
 
     def hold():
-        with _accumulating, lock:
+        with _accumulating, lock, drawing[0], drawing[1]:
             held.set()
             stop.wait(60)
 
@@ -279,6 +280,7 @@ def test_a_child_finds_no_lock_that_a_thread_of_its_parent_held():
         x = torch.ones(2, requires_grad=True)
         (x * x).sum().backward()
         torch.nn.functional.softsign(x)
+        torch.randn(30), torch.rand(2, generator=generator)
 
     thread = threading.Thread(target=hold)
     thread.start()
