@@ -9,7 +9,7 @@ import zipfile
 import numpy
 
 from plugrad.extend import collect, dtype_of, hookimpl
-from plugrad.formats import CheckpointError, Format, Placer, damaged
+from plugrad.formats import CheckpointError, Format, Placer, behind, damaged
 from plugrad.formats.writing import aligned_member, named_arrays
 
 _HEADER = re.compile(
@@ -89,7 +89,7 @@ def _header(data, member):
 def _tensor(members, member, options, placer):
     data = members.content(member, options.mapped, options.checked)
     dtype, shape, columns, start = _header(data, member)
-    array = data[start:].view(dtype) if data[start:].size else numpy.empty(0, dtype)
+    array = behind(data, start).view(dtype)
     if not dtype.isnative or not array.flags.aligned:
         array = array.astype(dtype.newbyteorder("="))
     array = array.reshape(shape[::-1]).T if columns else array.reshape(shape)

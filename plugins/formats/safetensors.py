@@ -46,11 +46,11 @@ class SafeTensors(Format):
         placer, loaded = Placer(options.map_location), {}
         start, entries, _ = _header(source)
         for name, (element, shape, low, high) in entries.items():
-            data = source.array(start + low, high - low, ascii(name), options.mapped)
-            if data.ctypes.data % element.itemsize:  # a kernel may rely on elements at multiples of their size
+            where = ascii(name)
+            data = source.array(start + low, high - low, where, options.mapped)
+            if options.mapped and (start + low) % element.itemsize:  # kernels rely on elements at multiples of that
                 data = data.copy()
-            steps = [element.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-            loaded[name] = placer.tensor(name, data, element, shape, tuple(steps), 0, "cpu", ascii(name))
+            loaded[name] = placer.tensor(name, data, element, shape, _steps(shape, element.itemsize), 0, "cpu", where)
         return loaded
 
     def save(self, obj, file):
@@ -109,6 +109,15 @@ def _refuse(arrays) -> None:
             raise TypeError(f"a safetensors file holds no {array.dtype}, of which {name!r} is")
         if name == "__metadata__":
             raise TypeError("a safetensors file holds no tensor with the name '__metadata__'")
+
+
+def _steps(shape, step) -> tuple:
+    """Return the strides of rows of elements without gaps, of which each has `step` bytes."""
+    steps = []
+    for size in reversed(shape):
+        steps.append(step)
+        step *= size
+    return tuple(reversed(steps))
 
 
 def _length(head) -> int:

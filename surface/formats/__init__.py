@@ -12,11 +12,11 @@ from typing import ClassVar
 from plugrad import registry
 from plugrad.formats.errors import CheckpointError, damaged, shown
 from plugrad.formats.placing import Placer, dtype_of, inside, view
-from plugrad.formats.sources import Members, Source, opened
+from plugrad.formats.sources import Members, Source, behind, opened
 
 __all__ = [
-    "CheckpointError", "Format", "Members", "Options", "Placer", "Source", "damaged", "dtype_of", "inside", "opened",
-    "shown", "view",
+    "CheckpointError", "Format", "Members", "Options", "Placer", "Source", "behind", "damaged", "dtype_of", "inside",
+    "opened", "shown", "view",
 ]  # fmt: skip
 
 _OURS = ("plugrad", "torch", "safetensors", "npz", "onnx")  # in the order in which they are asked
@@ -97,8 +97,15 @@ def names() -> list[str]:
     >>> plugrad.formats.names()[:4]
     ['plugrad', 'torch', 'safetensors', 'npz']
     """
-    installed = set(registry.names_in("formats"))
-    return [*(name for name in _OURS if name in installed), *sorted(installed - {*_OURS})]
+    return [*_in_order()]
+
+
+def _in_order():
+    """Yield the names of the installed formats, ours first: once one is loaded, no other names are looked through."""
+    for name in _OURS:
+        if f"formats.{name}" in registry.public or name in registry.names_in("formats"):
+            yield name
+    yield from sorted({*registry.names_in("formats")} - {*_OURS})
 
 
 def get(name: str) -> Format:
@@ -118,7 +125,7 @@ def recognised(source: Source) -> Format:
 
     Third parties' formats are asked, and so imported, only where none of ours knows the file.
     """
-    for name in names():
+    for name in _in_order():
         form = get(name)
         if form.recognises(source):
             return form

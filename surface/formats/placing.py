@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy
 from numpy.lib.array_utils import byte_bounds
 
@@ -19,6 +21,7 @@ class Placer:
     def __init__(self, map_location):
         self.map_location = map_location
         self.moved: dict = {}
+        self.usable = functools.cache(usable)
 
     def tensor(self, key, storage, element, shape, strides, offset, saved, where):
         """Return a tensor over a part of a storage.
@@ -40,7 +43,7 @@ class Placer:
             wanted = None
         elif isinstance(wanted, dict):
             wanted = wanted.get(saved)
-        target = usable(saved if wanted is None else wanted)
+        target = self.usable(saved if wanted is None else wanted)
         if target.type == "cpu":
             return tensor
         if min(strides, default=0) < 0:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import mmap
 import os
 import struct
 import zipfile
@@ -87,7 +88,7 @@ class Source:
         if not size:
             return numpy.empty(0, numpy.uint8)
         if mapped:
-            return self._map[start : start + size]
+            return numpy.frombuffer(self._map, numpy.uint8, size, start)  # a storage of its own, not a view of the file
         data = numpy.empty(size, numpy.uint8)
         self.file.seek(self.start + start)
         if hasattr(self.file, "readinto"):
@@ -103,7 +104,7 @@ class Source:
 
     @cached_property
     def _map(self):
-        return numpy.memmap(self.path, numpy.uint8, "c").view(numpy.ndarray)
+        return mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_COPY)
 
     @cached_property
     def is_zip(self) -> bool:
@@ -114,6 +115,11 @@ class Source:
     def members(self):
         """The members of the zip file that it is, see Members; CheckpointError if they are not in order."""
         return Members(self)
+
+
+def behind(data: numpy.ndarray, start: int) -> numpy.ndarray:
+    """Return the bytes from a place on. Tensors in them have no storage but these, as if nothing stood before them."""
+    return numpy.frombuffer(memoryview(data)[start:], numpy.uint8)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import re
 
 import numpy
 
-from plugrad.formats import damaged
+from plugrad.formats import behind, damaged
 from plugrad.serialization.description import HEADER, STORED, parse
 
 _NPY = re.compile(rb"\{'descr': '([<>|=]\w{2,3})', 'fortran_order': False, 'shape': \((\d{1,19}),\), \} *\n")
@@ -32,7 +32,7 @@ class Archive:
         """Return the bytes of a storage, read or as a private map of the file."""
         name = f"data/{number}.npy"
         data = self.members.content(name, mapped, verify)
-        return data[_length_of_npy_header(data, name) :]
+        return behind(data, _length_of_npy_header(data, name))
 
 
 def _length_of_npy_header(data, name: str) -> int:

@@ -322,3 +322,23 @@ def test_what_can_not_be_encoded_is_refused_with_its_place(form, tmp_path):
     with pytest.raises(TypeError, match="'model.file'"), open(os.devnull) as file:
         torch.save({"model": {"weight": torch.ones(2), "file": file}}, tmp_path / "x.pt", format=form)
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize("form", ["plugrad", "torch", "safetensors", "npz"])
+def test_a_loaded_tensor_has_no_memory_but_its_own(form, mmap, tmp_path):
+    """What is mapped is no view of the file: writing one tensor leaves what is saved of another one as it was."""
+    path = tmp_path / "file"
+    torch.save({"a": torch.ones(300), "b": torch.ones(7, 5)}, path, format=form)
+    state = torch.load(path, mmap=mmap)
+    for tensor in state.values():
+        assert tensor.storage_offset() == 0 and tensor.untyped_storage().nbytes() == 4 * tensor.numel()
+    a, b = (tensor.requires_grad_() for tensor in state.values())
+    y = (a * a).sum()
+    with torch.no_grad():
+        b.add_(1)
+    y.backward()
+    assert a.grad.sum() == 600
+    file = io.BytesIO()
+    torch.save([a[:1], a[-1:], b], file)
+    assert len(file.getvalue()) < 3000 + len(path.read_bytes())
