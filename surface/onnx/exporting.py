@@ -119,6 +119,9 @@ def export(
         raise TypeError("the model returned no tensor: there is nothing to export")
     writer = _Writer(model, opset, run, names, axes)
     outputs = _names(output_names, [f"output_{i}" for i in range(len(run.outputs))], len(run.outputs), "output_names")
+    unknown = {*(dynamic_axes or ())} - {*names, *outputs}
+    if unknown:
+        raise ValueError(f"dynamic_axes names {sorted(unknown)}, and the inputs are {names}, the outputs {outputs}")
     program = ONNXProgram(writer.finish(outputs, dict(custom_opsets or {})), names, outputs)
     if verbose:
         print("\n".join(writer.listing))

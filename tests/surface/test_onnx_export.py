@@ -289,6 +289,7 @@ def test_what_no_file_can_say_is_refused(name):
 
 @pytest.mark.parametrize("options, error, text", [
     ({"opset_version": 9}, ValueError, "18 to 22"), ({"dynamic_axes": {"x": {5: "n"}}}, ValueError, "2 axes"),
+    ({"dynamic_axes": {"y": {0: "n"}}}, ValueError, r"names \['y'\], and the inputs are \['x'\]"),
     ({"input_names": ["x", "y"]}, ValueError, "2 names for 1"),
     ({"export_params": False}, NotImplementedError, "params"),
     ({"dynamic_axes": {}, "dynamic_shapes": [None]}, ValueError, "not both"),
