@@ -6,6 +6,8 @@ number of a pair of normal ones, which waits for the next call that draws them o
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
 import weakref
 
@@ -40,6 +42,20 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_free_locks)
 
 
+def _memory(bits) -> numpy.ndarray:
+    """Return the words of NumPy's generator, and how many of them are used, in its own memory: for kernels in C."""
+    return numpy.frombuffer((ctypes.c_uint32 * (WORDS + 1)).from_address(bits.ctypes.state_address), numpy.uint32)
+
+
+@functools.cache
+def _is_laid_out_as_known() -> bool:
+    """Whether this NumPy's generator keeps its state as it did when the kernels were written."""
+    bits = numpy.random.MT19937(0)
+    bits.random_raw(3)
+    memory, state = _memory(bits), bits.state["state"]
+    return numpy.array_equal(memory[:WORDS], state["key"]) and int(memory[WORDS]) == state["pos"] < WORDS
+
+
 class MersenneTwister(numpy.random.MT19937):
     """NumPy's bit generator with a `spare` normal number, which is a part of its state.
 
@@ -47,11 +63,13 @@ class MersenneTwister(numpy.random.MT19937):
     """
 
     spare: float | None = None
+    memory: numpy.ndarray | None
 
     def __init__(self, seed: int):
         super().__init__()
         self._legacy_seeding(seed & 0xFFFFFFFF)
         _locks[id(self.lock)] = self.lock
+        self.memory = _memory(self) if _is_laid_out_as_known() else None
 
     @property
     def state(self):

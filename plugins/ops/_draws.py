@@ -37,9 +37,50 @@ def refuse_integers(name, dtype):
         raise NotImplementedError(f"\"{name}\" not implemented for '{dtype_word(dtype)}'; give a floating point dtype")
 
 
+def _nothing(*_):
+    """Stand for a function in C that is not there, or serves something else: nothing is drawn."""
+    return NotImplemented
+
+
+_fill_with_words, _distributed = native_function("twister_words", _nothing), native_function("distributed", _nothing)
+
+
+def _memory(bits):
+    """Return the state of a bit generator as functions in C take it, or None."""
+    return None if _fill_with_words is _nothing else getattr(bits, "memory", None)
+
+
 def words(source, size):
-    """Words of 32 bits, in a uint64 array: `random_raw` takes a tenth of the time that `integers` takes for few."""
-    return source.bit_generator.random_raw(size)
+    """Words of 32 bits, in a uint64 array."""
+    bits = source.bit_generator
+    memory = _memory(bits)
+    if memory is None:
+        return bits.random_raw(size)
+    drawn = numpy.empty(size)  # a float's memory holds a word of 64 bits: functions in C are chosen by floating dtypes
+    with bits.lock:
+        _fill_with_words(drawn, memory)
+    return drawn.view("uint64")
+
+
+UNIFORM, EXPONENTIAL, GEOMETRIC, CAUCHY = range(4)  # as the function in C numbers them
+
+
+def drawn_by_c(xp, out, generator, kind, a, b=0.0):
+    """Whether a function in C has written numbers of a distribution to an array. Where it did not, none was drawn."""
+    if xp is not numpy or not is_single_or_double(out.dtype) or not out.flags.c_contiguous or not out.flags.writeable:
+        return False
+    if kind != UNIFORM and out.size > LOOP:  # NumPy computes many logarithms faster
+        return False
+    return _written(rng(xp, generator), out, kind, a, b)
+
+
+def _written(source, out, kind, a, b):
+    bits = source.bit_generator
+    memory = _memory(bits)
+    if memory is None:
+        return False
+    with bits.lock:
+        return _distributed(out, memory, kind, a, b) is None
 
 
 def long_words(source, size):
@@ -52,6 +93,9 @@ def doubles(xp, source, size):
     """Uniform float64 of [0, 1), of 53 bits each."""
     if xp is not numpy:
         return source.random(size)
+    out = numpy.empty(size)
+    if _written(source, out, UNIFORM, 0.0, 1.0):
+        return out
     return (long_words(source, size) & _BITS_53) * _STEP_53
 
 
@@ -59,6 +103,9 @@ def singles(xp, source, size):
     """Uniform float32 of [0, 1), of 24 bits each."""
     if xp is not numpy:
         return source.random(size, dtype="float32")
+    out = numpy.empty(size, _SINGLE)
+    if _written(source, out, UNIFORM, 0.0, 1.0):
+        return out
     drawn = (words(source, size) & _BITS_24).astype(_SINGLE)
     drawn *= _STEP_24
     return drawn
@@ -82,12 +129,16 @@ def in_memory_order(array, draw):
 
 def _between(source, size, dtype, low, high):
     """Uniform float32 or float64 of [low, high); product and sum are rounded once, as by a fused instruction."""
-    low, high = float(dtype.type(low)), float(dtype.type(high))
-    span = float(dtype.type(high - low))
-    drawn = words(source, size) if dtype is _SINGLE else words(source, (*size, 2))
-    out = numpy.empty(size, dtype)
-    _fill_between(out, drawn, low, span)
+    out, (low, span) = numpy.empty(size, dtype), low_and_span(dtype, low, high)
+    if not _written(source, out, UNIFORM, low, span):
+        _fill_in_numpy(out, words(source, size) if dtype is _SINGLE else words(source, (*size, 2)), low, span)
     return out
+
+
+def low_and_span(dtype, low, high):
+    """Return where uniform numbers begin and how far they go, as numbers of the dtype."""
+    low, high = float(dtype.type(low)), float(dtype.type(high))
+    return low, float(dtype.type(high - low))
 
 
 def _fill_in_numpy(out, drawn, low, span):
@@ -135,9 +186,6 @@ def _scale_in_blocks(flat, low, span):
         numpy.add(total, lost, out=x)
 
 
-_fill_between = native_function("uniform_between", _fill_in_numpy)
-
-
 def uniform_array(xp, size, dtype, generator, low=0.0, high=1.0):
     """Samples of [low, high); half precision is rounded from float32, and what is rounded to `high` counts as `low`."""
     dtype, source = xp.dtype(dtype), rng(xp, generator)
@@ -168,13 +216,19 @@ def _polar(u1, u2):
 
 
 def _blocks(u):
-    """Normal numbers of uniform ones, whose number is a multiple of 16."""
+    """Put normal numbers in the place of uniform ones, whose number is a multiple of 16; return them."""
+    _make_normal(u)
+    return u
+
+
+def _make_normal_in_numpy(u):
     u = u.reshape(-1, 2, FEW // 2)
-    out = numpy.empty(u.shape, u.dtype)
     radius, angle = _polar(_ONE[u.dtype] - u[:, 0], u[:, 1])
-    numpy.multiply(radius, numpy.cos(angle), out[:, 0])
-    numpy.multiply(radius, numpy.sin(angle), out[:, 1])
-    return out.reshape(-1)
+    numpy.multiply(radius, numpy.cos(angle), u[:, 0])
+    numpy.multiply(radius, numpy.sin(angle), u[:, 1])
+
+
+_make_normal = native_function("normal_blocks", _make_normal_in_numpy)
 
 
 def _many_normals(source, n, wide):

@@ -5,20 +5,26 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from plugrad.extend import Op, collect, composite, hookimpl, op, rng
+from plugrad.extend import Op, collect, composite, hookimpl, is_single_or_double, op, rng
 
 from ._checks import COMPLEX, converted, element, fitted, refuse
 from ._draws import (
+    CAUCHY,
+    EXPONENTIAL,
+    GEOMETRIC,
     QUIET,
+    UNIFORM,
     any_integer_array,
     check_bounds,
     check_range,
     coin_flips,
     doubles,
+    drawn_by_c,
     exponential_array,
     highest,
     in_memory_order,
     integer_array,
+    low_and_span,
     normal_array,
     refuse_integers,
     rounded,
@@ -58,6 +64,16 @@ def uniform(xp, input, from_=0.0, to=1.0, *, generator=None):
     if not (0 <= from_ <= to <= 1):
         check_bounds(input.dtype, from_, to)
     return in_memory_order(input, lambda shape: uniform_array(xp, shape, input.dtype, generator, from_, to))
+
+
+@uniform.writer
+def uniform_write(xp, out, from_=0.0, to=1.0, generator=None):
+    if not (0 <= from_ <= to <= 1):
+        check_bounds(out.dtype, from_, to)
+    drawn = is_single_or_double(out.dtype) and drawn_by_c(
+        xp, out, generator, UNIFORM, *low_and_span(out.dtype, from_, to)
+    )
+    return out if drawn else NotImplemented
 
 
 @op(at=(), like="input")
@@ -135,6 +151,12 @@ def exponential(xp, input, lambd=1.0, *, generator=None):
     return in_memory_order(input, lambda shape: exponential_array(xp, shape, input.dtype, generator, lambd))
 
 
+@exponential.writer
+def exponential_write(xp, out, lambd=1.0, generator=None):
+    drawn = lambd > 0.001 and drawn_by_c(xp, out, generator, EXPONENTIAL, -1.0 / lambd)
+    return out if drawn else NotImplemented
+
+
 log_normal.samples(filled_samples)
 exponential.samples(filled_samples)
 
@@ -157,6 +179,12 @@ def cauchy(xp, input, median=0.0, sigma=1.0, *, generator=None):
         return rounded(xp, median + sigma * xp.tan(xp.pi * (xp.clip(drawn, least, 1 - least) - 0.5)), input.dtype)
 
 
+@cauchy.writer
+def cauchy_write(xp, out, median=0.0, sigma=1.0, generator=None):
+    drawn = sigma > 0 and drawn_by_c(xp, out, generator, CAUCHY, median, sigma)
+    return out if drawn else NotImplemented
+
+
 @op(at=(), inplace=True, like="input", kinds={"p": "float"})
 def geometric(xp, input, p, *, generator=None):
     """Fill with the number of trials up to the first success of probability `p`.
@@ -173,6 +201,12 @@ def geometric(xp, input, p, *, generator=None):
     drawn = in_memory_order(input, partial(doubles, xp, rng(xp, generator)))
     with QUIET():
         return xp.ceil(xp.log(drawn) / math.log1p(-p)).astype(input.dtype)
+
+
+@geometric.writer
+def geometric_write(xp, out, p, generator=None):
+    drawn = 0 < p < 1 and drawn_by_c(xp, out, generator, GEOMETRIC, math.log1p(-p))
+    return out if drawn else NotImplemented
 
 
 _UNTIL = ...  # no `to` was given: then the first number, if there is one, is `to`

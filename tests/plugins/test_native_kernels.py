@@ -17,6 +17,7 @@ import plugrad as torch
 from plugrad import kernels
 from plugrad.catalog import why
 from plugrad.extend import load_inline, native, op, register, unregister
+from plugrad.plugins.backends import _mersenne
 from plugrad.plugins.ops import _draws
 from plugrad.plugins.ops.convolution_kernels import convolve, convolve_weight_grad, geometry_of
 
@@ -37,24 +38,70 @@ def units(actual, exact):
 # ---------------------------------------------------------------------------------------------------- exactness
 
 
+def twisters(seed=7, used=600):
+    """Return two generators in the same state, of which the words are used up soon."""
+    pair = [_mersenne.MersenneTwister(seed) for _ in range(2)]
+    for one in pair:
+        one.random_raw(used)
+    return pair
+
+
 @pytest.mark.parametrize("level", kernels.levels() if kernels.level() else [])
-def test_uniform_numbers_are_those_of_the_kernel_in_numpy(level):
-    fill, otherwise = functions(level)["uniform_between"], _draws._fill_in_numpy
-    words = numpy.random.default_rng(0).integers(0, 2**32, 200_002, dtype=numpy.uint64)
-    words[:40:2], words[1:40:2] = numpy.arange(20) % 3, 2**32 - 1
+def test_the_twister_is_that_of_numpy(level):
+    draw = functions(level)["twister_words"]
+    ours, numpys = twisters(used=0)
+    for n in (0, 1, 623, 2, 24, 625, 1248, 7, 5000):
+        out = numpy.empty(n)
+        assert draw(out, ours.memory) is None
+        assert out.view("uint64").tobytes() == numpys.random_raw(n).tobytes() and ours.state == numpys.state
+    read_only, before = ours.memory.copy(), ours.memory.copy()
+    read_only.flags.writeable = False
+    for wrong in (read_only, before[:624], before[::5]):
+        assert draw(numpy.empty(3), wrong) is NotImplemented
+    before[624] = 625  # no place in the state
+    assert draw(numpy.empty(3), before) is NotImplemented
+    assert draw(numpy.empty(3, "float32"), ours.memory) is NotImplemented and ours.state == numpys.state
+
+
+@pytest.mark.parametrize("level", kernels.levels() if kernels.level() else [])
+def test_numbers_of_distributions_are_those_of_the_kernels_in_numpy(level):
+    draw = functions(level)["distributed"]
     for dtype, each in ((numpy.float32, 1), (numpy.float64, 2)):
-        for low, high in ((-0.1, 0.1), (0, 3.3), (1e-30, 1e30), (100, 103.3), (-1, 1e-9), (2, 2)):
-            low, span = float(dtype(low)), float(dtype(float(dtype(high)) - float(dtype(low))))
+        for low, high in ((-0.1, 0.1), (0, 1), (0, 3.3), (1e-30, 1e30), (100, 103.3), (-1, 1e-9), (2, 2)):
+            low, span = _draws.low_and_span(numpy.dtype(dtype), low, high)
             for shape in ((), (0,), (3, 5), (100_001,)):
-                drawn = words[: each * int(numpy.prod(shape, dtype=int))].reshape((*shape, *[2] * (each - 1)))
-                ours, numpys = numpy.empty(shape, dtype), numpy.empty(shape, dtype)
-                assert fill(ours, drawn, low, span) is None and otherwise(numpys, drawn, low, span) is None
-                assert ours.tobytes() == numpys.tobytes(), (dtype, low, shape)
-    out = numpy.empty(4, numpy.float32)
-    for wrong in (words[:3], words[:8], words[:4].view("int64"), words[:4].astype("uint32"), words[:8:2]):
-        assert fill(out, wrong, 0.0, 1.0) is NotImplemented
+                (first, second), out, expected = twisters(), numpy.empty(shape, dtype), numpy.empty(shape, dtype)
+                assert draw(out, first.memory, _draws.UNIFORM, low, span) is None
+                _draws._fill_in_numpy(expected, second.random_raw(each * out.size), low, span)
+                assert out.tobytes() == expected.tobytes() and first.state == second.state, (dtype, low, shape)
+        for kind, a, b, formula in (
+            (_draws.EXPONENTIAL, -0.5, 0.0, lambda u: numpy.log1p(-u) * -0.5),
+            (_draws.GEOMETRIC, -0.3, 0.0, lambda u: numpy.ceil(numpy.log(u) / -0.3)),
+            (_draws.CAUCHY, 3.0, 2.0, lambda u: 3 + 2 * numpy.tan(numpy.pi * (u - 0.5))),
+        ):
+            (first, second), out, u = twisters(), numpy.empty(3001, dtype), numpy.empty(3001)
+            assert draw(out, first.memory, kind, a, b) is None
+            _draws._fill_in_numpy(u, second.random_raw(2 * u.size), 0.0, 1.0)
+            assert numpy.allclose(out, formula(u).astype(dtype), rtol=2e-7 if dtype is numpy.float32 else 1e-12, atol=0)
+    out = numpy.empty(4)
     out.flags.writeable = False
-    assert fill(out, words[:4], 0.0, 1.0) is NotImplemented
+    assert draw(out, first.memory, _draws.UNIFORM, 0.0, 1.0) is NotImplemented and first.state == second.state
+
+
+@pytest.mark.parametrize("level", kernels.levels() if kernels.level() else [])
+def test_normal_numbers_in_blocks(level):
+    make = functions(level)["normal_blocks"]
+    for dtype, close in ((numpy.float32, 3e-7), (numpy.float64, 1e-15)):
+        u = numpy.random.default_rng(0).random(160_000, dtype)
+        u[:8], u[8:16], u[16:32] = [0, 0.5, 1 - 2.0**-24, 2.0**-24, 0.25, 0.75, 0.1, 0.9], numpy.arange(8) / 8, 0
+        ours, rows = u.copy(), u.astype("longdouble").reshape(-1, 2, 8)
+        assert make(ours) is None
+        radius = numpy.sqrt(-2 * numpy.log(1 - rows[:, 0]))
+        angle = (u.reshape(-1, 2, 8)[:, 1] * dtype(2 * numpy.pi)).astype("longdouble")  # rounded, as PyTorch has it
+        exact = numpy.stack([radius * numpy.cos(angle), radius * numpy.sin(angle)], 1).reshape(-1)
+        assert float(abs(ours - exact).max()) < close * 6
+        assert abs(ours.mean()) < 0.01 and abs(ours.std() - 1) < 0.01
+    assert make(numpy.empty(17)) is NotImplemented and make(numpy.empty(32)[::2]) is NotImplemented
 
 
 @pytest.mark.parametrize("level", kernels.levels() if kernels.level() else [])
