@@ -1,6 +1,6 @@
 """Draw random numbers with plugrad, PyTorch and NumPy in turn, and print the ratios of their times.
 
-    python benchmarks/random_draws.py [--rounds 7] [--large]
+    python benchmarks/random_draws.py [--rounds 7]
 
 A row shows plugrad's quickest time in microseconds, and the medians of the rounds' ratios to PyTorch's time (one
 thread) and to that of NumPy's own generator over the same Mersenne Twister, which draws other numbers. Below 1 plugrad
@@ -17,7 +17,7 @@ import numpy
 
 import plugrad
 
-SIZES = (10, 1000, 100_000)
+SIZES = (10, 1000, 100_000, 1_000_000)
 
 
 def draws(T, n, dtype):
@@ -31,8 +31,13 @@ def draws(T, n, dtype):
         "uniform_": lambda: x.uniform_(-0.1, 0.1),
         "randint": lambda: T.randint(100, (n,)),
         "bernoulli": lambda: T.bernoulli(p),
+        "normal_": lambda: x.normal_(1, 2),
         "exponential_": lambda: x.exponential_(),
-        "dropout": lambda: F.dropout(x, 0.3, True),
+        "geometric_": lambda: x.geometric_(0.3),
+        "cauchy_": lambda: x.cauchy_(),
+        "log_normal_": lambda: x.log_normal_(),
+        "multinomial": lambda: T.multinomial(p, n, True),
+        "dropout": lambda: F.dropout(p, 0.3, True),
         "randperm": lambda: T.randperm(n),
     }
 
@@ -40,13 +45,19 @@ def draws(T, n, dtype):
 def numpy_draws(n, dtype):
     """Return what NumPy draws instead; its Bernoulli numbers are comparisons of uniform ones."""
     source, x = numpy.random.Generator(numpy.random.MT19937(0)), numpy.ones(n, dtype)
+    chances = numpy.full(n, 1 / n)
     return {
         "rand": lambda: source.random(n, dtype=dtype),
         "randn": lambda: source.standard_normal(n, dtype=dtype),
         "uniform_": lambda: source.uniform(-0.1, 0.1, n).astype(dtype, copy=False),
         "randint": lambda: source.integers(0, 100, n),
         "bernoulli": lambda: (source.random(n, dtype=dtype) < 0.3).astype(dtype),
+        "normal_": lambda: source.standard_normal(n, dtype=dtype) * 2 + 1,
         "exponential_": lambda: source.standard_exponential(n, dtype=dtype),
+        "geometric_": lambda: source.geometric(0.3, n).astype(dtype),
+        "cauchy_": lambda: source.standard_cauchy(n).astype(dtype, copy=False),
+        "log_normal_": lambda: source.lognormal(1, 2, n).astype(dtype, copy=False),
+        "multinomial": lambda: source.choice(n, n, p=chances),
         "dropout": lambda: x * ((source.random(n, dtype=dtype) < 0.7) * numpy.dtype(dtype).type(1 / 0.7)),
         "randperm": lambda: source.permutation(n),
     }
@@ -73,11 +84,10 @@ def main():
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--large", action="store_true", help="draw 10 million at a time, too")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     print(f"{'draw':14}{'dtype':9}{'n':>10}{'us':>12}{'/ PyTorch':>11}{'/ NumPy':>10}")
-    for n in (*SIZES, *[10_000_000] * arguments.large):
+    for n in SIZES:
         for dtype in ("float32", "float64"):
             ours, theirs, numpys = draws(plugrad, n, dtype), draws(torch, n, dtype), numpy_draws(n, dtype)
             for name, step in ours.items():

@@ -129,20 +129,16 @@ def in_memory_order(array, draw):
 
 def _between(source, size, dtype, low, high):
     """Uniform float32 or float64 of [low, high); product and sum are rounded once, as by a fused instruction."""
-    out, (low, span) = numpy.empty(size, dtype), low_and_span(dtype, low, high)
-    if not _written(source, out, UNIFORM, low, span):
-        _fill_in_numpy(out, words(source, size) if dtype is _SINGLE else words(source, (*size, 2)), low, span)
+    out = numpy.empty(size, dtype)
+    if not _written(source, out, UNIFORM, low, high):
+        _fill_in_numpy(out, words(source, size) if dtype is _SINGLE else words(source, (*size, 2)), low, high)
     return out
 
 
-def low_and_span(dtype, low, high):
-    """Return where uniform numbers begin and how far they go, as numbers of the dtype."""
-    low, high = float(dtype.type(low)), float(dtype.type(high))
-    return low, float(dtype.type(high - low))
-
-
-def _fill_in_numpy(out, drawn, low, span):
-    """Write uniform numbers of [low, low + span) to `out`, from words that were drawn."""
+def _fill_in_numpy(out, drawn, low, high):
+    """Write uniform numbers of [low, high) to `out`, from words that were drawn."""
+    low, high = float(out.dtype.type(low)), float(out.dtype.type(high))
+    span = float(out.dtype.type(high - low))
     out = out.reshape(-1)
     drawn = drawn.reshape(-1) if out.dtype is _SINGLE else drawn.reshape(-1, 2)
     if out.dtype is _SINGLE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from plugrad.extend import Op, collect, composite, hookimpl, is_single_or_double, op, rng
+from plugrad.extend import Op, collect, composite, hookimpl, op, rng
 
 from ._checks import COMPLEX, converted, element, fitted, refuse
 from ._draws import (
@@ -24,7 +24,6 @@ from ._draws import (
     highest,
     in_memory_order,
     integer_array,
-    low_and_span,
     normal_array,
     refuse_integers,
     rounded,
@@ -70,10 +69,7 @@ def uniform(xp, input, from_=0.0, to=1.0, *, generator=None):
 def uniform_write(xp, out, from_=0.0, to=1.0, generator=None):
     if not (0 <= from_ <= to <= 1):
         check_bounds(out.dtype, from_, to)
-    drawn = is_single_or_double(out.dtype) and drawn_by_c(
-        xp, out, generator, UNIFORM, *low_and_span(out.dtype, from_, to)
-    )
-    return out if drawn else NotImplemented
+    return out if drawn_by_c(xp, out, generator, UNIFORM, from_, to) else NotImplemented
 
 
 @op(at=(), like="input")

@@ -9,6 +9,7 @@ import numpy
 import pytest
 
 import plugrad
+from plugrad import kernels
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("uint8", "int8", "int16", "int32", "int64", "bool")
@@ -56,6 +57,16 @@ def test_uniform_and_normal(torch, name):
         compare(torch, lambda lib: lib.randn(size, dtype=getattr(lib, name)), CLOSE[name])
         compare(torch, lambda lib: lib.empty(size, dtype=getattr(lib, name)).normal_(1, 2), 2 * CLOSE[name])
         compare(torch, lambda lib: lib.normal(1.0, 2.0, size, dtype=getattr(lib, name)), 2 * CLOSE[name])
+
+
+@pytest.mark.skipif(kernels.level() in (None, "base"), reason="PyTorch's own bits depend on the processor, too")
+@pytest.mark.parametrize("name", ["float32", "float64"])
+def test_normal_numbers_bit_for_bit(torch, name):
+    """The functions in C are the polynomials that PyTorch has for floats, and the C library's for doubles."""
+    for size in (*SIZES, (100_003,)):
+        compare(torch, lambda lib: lib.randn(size, dtype=getattr(lib, name)))
+        compare(torch, lambda lib: lib.empty(size, dtype=getattr(lib, name)).normal_())
+        compare(torch, lambda lib: lib.nn.Embedding(5, 7, dtype=getattr(lib, name)).weight)
 
 
 @pytest.mark.parametrize("name", FLOATS)
