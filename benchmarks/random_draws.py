@@ -2,9 +2,9 @@
 
     python benchmarks/random_draws.py [--rounds 7]
 
-A row shows plugrad's quickest time in microseconds, and the medians of the rounds' ratios to PyTorch's time (one
-thread) and to that of NumPy's own generator over the same Mersenne Twister, which draws other numbers. Below 1 plugrad
-is faster. On a busy machine read the ratios, not the times.
+A row shows plugrad's least time of the processor in microseconds, and the medians of the rounds' ratios to PyTorch's
+time (one thread) and to that of NumPy's own generator over the same Mersenne Twister, which draws other numbers. Below
+1 plugrad is faster. The time of the processor is that of all threads; what else runs on a busy machine is not in it.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def numpy_draws(n, dtype):
 
 def seconds(step, calls):
     """Return the time of one call."""
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(calls):
         step()
-    return (time.perf_counter() - start) / calls
+    return (time.process_time() - start) / calls
 
 
 def row(steps, rounds):

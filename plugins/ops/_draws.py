@@ -65,9 +65,14 @@ def words(source, size):
 UNIFORM, EXPONENTIAL, GEOMETRIC, CAUCHY = range(4)  # as the function in C numbers them
 
 
+def is_plain(xp, out):
+    """Whether numbers can be written to an array on the CPU one by one as they are drawn."""
+    return xp is numpy and is_single_or_double(out.dtype) and out.flags.c_contiguous and out.flags.writeable
+
+
 def drawn_by_c(xp, out, generator, kind, a, b=0.0):
     """Whether a function in C has written numbers of a distribution to an array. Where it did not, none was drawn."""
-    if xp is not numpy or not is_single_or_double(out.dtype) or not out.flags.c_contiguous or not out.flags.writeable:
+    if not is_plain(xp, out):
         return False
     if kind != UNIFORM and out.size > LOOP:  # NumPy computes many logarithms faster
         return False

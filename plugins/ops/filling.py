@@ -24,7 +24,9 @@ from ._draws import (
     highest,
     in_memory_order,
     integer_array,
+    is_plain,
     normal_array,
+    normals_one_by_one,
     refuse_integers,
     rounded,
     uniform_array,
@@ -125,6 +127,18 @@ def log_normal(xp, input, mean=1.0, std=2.0, *, generator=None):
     draw = partial(normal_array, xp, dtype="float64", generator=generator, mean=mean, std=std, dense=False)
     with QUIET():
         return rounded(xp, xp.exp(in_memory_order(input, draw)), input.dtype)
+
+
+@log_normal.writer
+def log_normal_write(xp, out, mean=1.0, std=2.0, generator=None):
+    if std <= 0 or not is_plain(xp, out):
+        return NotImplemented
+    drawn = normals_one_by_one(rng(xp, generator), out.size)
+    with QUIET():
+        drawn *= std
+        drawn += mean
+        out.reshape(-1)[...] = xp.exp(drawn, drawn)
+    return out
 
 
 @op(at=(), inplace=True, like="input", kinds={"lambd": "float"})
