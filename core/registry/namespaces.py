@@ -62,7 +62,7 @@ def namespace_module(home: str, doc: str, rooms: dict | None = None) -> types.Mo
     module = sys.modules.get(f"plugrad.{home}")
     if module is None:
         module = sys.modules[f"plugrad.{home}"] = types.ModuleType(f"plugrad.{home}", doc)
-        module.__getattr__, module.__dir__ = lazy_names(vars(module), home, rooms)
+        (module.__getattr__, module.__dir__), module.__path__ = lazy_names(vars(module), home, rooms), []
     return module
 
 

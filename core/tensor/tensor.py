@@ -15,7 +15,6 @@ from collections import OrderedDict
 import numpy
 
 from plugrad import registry
-from plugrad.devices import dtypes
 from plugrad.devices.device import type_of
 from plugrad.errors import flag
 from plugrad.graph import rare
@@ -385,9 +384,8 @@ def write_out(op, result, out, resized=True):
     if mode.grad and (out.requires_grad or result.requires_grad):
         what = "functions with out=... arguments don't support automatic differentiation"
         raise RuntimeError(f"{op.name}(): {what}, but one of the arguments requires grad.")
-    if not dtypes.can_cast(result.dtype, out.dtype):
-        labels = result.dtype._label, out.dtype._label
-        raise RuntimeError("result type {} can't be cast to the desired output type {}".format(*labels))
+    if out.dtype is not result.dtype:
+        rare.check_out_dtype(op, result.dtype, out.dtype)
     if out.device is not result.device:
         raise RuntimeError(f"Expected out tensor to be on {result.device}, it is on {out.device}")
     inference.check_writable(out)

@@ -168,7 +168,6 @@ class Dirichlet(Parametric, ExponentialFamily):
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
     has_rsample = True
-    _mean_carrier_measure = 0
     _parameters = {"concentration": 1}
 
     def __init__(self, concentration, validate_args=None):
@@ -229,7 +228,6 @@ class Beta(Parametric, ExponentialFamily):
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
-    _mean_carrier_measure = 0
     _parameters = {"_dirichlet": 0}
 
     def __init__(self, concentration1, concentration0, validate_args=None):

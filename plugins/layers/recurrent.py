@@ -81,6 +81,14 @@ class RNNBase(Module):
         """The parameters: a list for each layer and direction."""
         return [[getattr(self, name) for name in names] for names in self._weight_names]
 
+    @property
+    def _flat_weights(self) -> list:  # which copies of PyTorch's own layers read
+        return [weight for weights in self.all_weights for weight in weights]
+
+    @property
+    def _flat_weights_names(self) -> list:
+        return [name for names in self._weight_names for name in names]
+
     def flatten_parameters(self) -> None:
         """Do nothing: no library here wants the parameters in one piece of memory."""
 

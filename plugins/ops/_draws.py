@@ -90,7 +90,7 @@ def _written(source, out, kind, a, b):
 
 def long_words(source, size):
     """Words of 64 bits, as uint64: two of 32 bits, the higher one first."""
-    pairs = words(source, (*size, 2) if isinstance(size, tuple) else (size, 2))
+    pairs = words(source, (size, 2) if isinstance(size, int) else (*size, 2))
     return pairs[..., 0] << 32 | pairs[..., 1]
 
 

@@ -154,3 +154,10 @@ __all__ = [
     "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet", "Generator", "TensorBase",
     "_disabled_torch_function_impl", "is_grad_enabled",
 ]  # fmt: skip
+
+
+def __getattr__(name):
+    # `torch` has all public names of this module of PyTorch's, and most of its own.
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(plugrad, name)

@@ -15,7 +15,7 @@ import sys
 from importlib.machinery import ModuleSpec
 
 import plugrad
-from plugrad import nn, registry
+from plugrad import absent, nn, registry
 from plugrad.torch_modules import imported, torch_version
 
 IMPORT_PATH = str(pathlib.Path(__file__).parent / "import_path")
@@ -95,7 +95,9 @@ class _TorchNames:
     def exec_module(module):
         """Put plugrad's module into the place of the empty one."""
         name = module.__spec__.name
-        sys.modules[name] = imported(f"plugrad{name.removeprefix('torch')}")
+        ours = sys.modules[name] = imported(f"plugrad{name.removeprefix('torch')}")
+        if not hasattr(ours, "__getattr__"):  # for what PyTorch's module has because it imports it
+            ours.__getattr__ = absent.attributes(name.removeprefix("torch."))
 
 
 def _exists(module) -> bool:

@@ -43,8 +43,18 @@ def push(op, values, outputs, hidden, directions, state) -> list:
     columns = []
     for number, output in enumerate(outputs):
         column = [tangents[number] if floats[number] else None for tangents in pushed]
-        columns.append(tuple(_fitted(op, tangent, output) for tangent in column))
+        column = [_fitted(op, tangent, output) for tangent in column]
+        if len(outputs) == 1 and floats[0]:  # a gradient of zeros, as random numbers have, is no missing one
+            moved = [_moves(op, tangents) for tangents in along]
+            column = [plugrad.zeros_like(output) if t is None and m else t for t, m in zip(column, moved)]
+        columns.append(tuple(column))
     return columns
+
+
+def _moves(op, tangents) -> bool:
+    """Whether an argument that the op has a gradient for has a tangent."""
+    names = [name for formula in op.formulas for name in formula.inputs]
+    return any(isinstance(tangents[op.index[name]], Tensor) for name in names)
 
 
 def is_float(value) -> bool:

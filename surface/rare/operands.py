@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy
 
 from plugrad import Tensor
+from plugrad.devices import dtypes
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 2.0**128 - 2.0**120}
 
@@ -40,3 +41,25 @@ def check_outs(op, result, out) -> None:
         if isinstance(other, Tensor) and one is not result[0] and whole and other.dtype is not one.dtype:
             what = f"Expected out tensor to have dtype {one.dtype}, but got {other.dtype} instead"
             raise RuntimeError(f"{op.name}(): {what}")
+
+
+# Ops, by public name, whose `out=` must have the dtype of the result; those of all others may have a wider one.
+_EXACT_OUTS = frozenset(
+    "abs addbmm addmm addmv alias_copy all amax amin any argmax argmin baddbmm bitwise_not bmm bucketize ceil "
+    "chain_matmul conj_physical cross detach_copy diag diagonal_copy dot float_power floor frac gather hardshrink "
+    "hash_tensor heaviside histc index_add index_copy index_select inner inverse isin isneginf isposinf lerp "
+    "linalg.cross linalg.det linalg.eigvalsh linalg.inv linalg.matmul linalg.matrix_norm linalg.matrix_power "
+    "linalg.multi_dot linalg.norm linalg.solve linalg.svdvals linalg.vecdot linalg.vector_norm log_softmax "
+    "logcumsumexp masked_select matmul matrix_power mm msort multinomial mv nan_to_num nanquantile neg norm round "
+    "scatter scatter_add searchsorted select_copy sgn sign signbit slice_scatter softmax special.round squeeze_copy "
+    "t_copy take take_along_dim tensordot transpose_copy tril triu trunc unsqueeze_copy vdot view_as_real_copy "
+    "where".split()
+)
+
+
+def check_out_dtype(op, dtype, out) -> None:
+    """Raise RuntimeError if a tensor of the dtype `out` can't take the result of an op, which has another `dtype`."""
+    if op.trusted and not _EXACT_OUTS.isdisjoint(op.names):
+        raise RuntimeError(f"Found dtype {out._label} but expected {dtype._label}: out= of {op.name}() has no other")
+    if not dtypes.can_cast(dtype, out):
+        raise RuntimeError(f"result type {dtype._label} can't be cast to the desired output type {out._label}")

@@ -17,6 +17,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from plugrad import absent
+from plugrad.torch_modules import borrowed
 from plugrad.torch_modules.paths import ALIASES, NATIVE, NO_EXPORTS, PRIVATE, VIEWS
 
 __all__ = ["attribute", "exports", "find_spec", "imported"]
@@ -101,7 +102,7 @@ class View(ModuleType):
             return getattr(self._home, name)  # any of its names: PyTorch's modules import each other's
         except AttributeError:
             inside = self._inside(name)
-            if inside is None:
+            if inside is None and (inside := borrowed.find(self.__name__, name)) is None:
                 raise error from None
             return inside
 
@@ -154,6 +155,8 @@ def attribute(module: str, name: str, error: AttributeError):
         home, _, own = private.rpartition(".")
         return getattr(imported(home), own) if home else imported(own)
     if find_spec(path) is None or name == "__main__":
+        if (value := borrowed.find(module, name)) is not None:
+            return value
         if type(error) is not AttributeError:
             raise error
         return absent.instead(path.removeprefix("plugrad."), error)

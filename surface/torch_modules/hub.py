@@ -190,3 +190,6 @@ def load_state_dict_from_url(
         os.makedirs(os.path.dirname(path), exist_ok=True)
         download_url_to_file(url, path, digits and digits[1], progress)
     return plugrad.load(path, map_location=map_location, weights_only=weights_only)
+
+
+load_url = load_state_dict_from_url  # its name in `torch.utils.model_zoo`

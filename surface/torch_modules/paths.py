@@ -87,7 +87,7 @@ NATIVE = frozenset(
 # Names that libraries import, most of them private, by where they are here.
 PRIVATE = {
     "cond": "plugrad.torch_modules.control_flow.cond", "while_loop": "plugrad.torch_modules.control_flow.while_loop",
-    "torch": "plugrad", "_grouped_mm": "plugrad.nn.functional.grouped_mm",
+    "torch": "plugrad", "_VF": "plugrad", "_grouped_mm": "plugrad.nn.functional.grouped_mm",
     "Future": "plugrad.futures.Future",
     "jit._script_if_tracing": "plugrad.jit.script_if_tracing",
     "autograd.SavedTensor": "plugrad.autograd.graph.saved.SavedTensor",

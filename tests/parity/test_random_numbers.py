@@ -307,3 +307,12 @@ def test_generators_begin_equal(torch):
         for seed in (2**64, -(2**63) - 1):
             with pytest.raises(ValueError, match="Overflow"):
                 library.manual_seed(seed)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("size", [[], [3], [2, 20], [0, 3]], ids=str)
+def test_sizes_are_lists_as_well(torch, dtype, size):
+    compare(torch, lambda t: t.rand(size, dtype=getattr(t, dtype)))
+    compare(torch, lambda t: t.randn(size, dtype=getattr(t, dtype)), CLOSE[dtype])
+    compare(torch, lambda t: t.randint(2**40, size))
+    compare(torch, lambda t: t.normal(0.0, 1.0, size), CLOSE["float32"])

@@ -187,3 +187,12 @@ def test_densities_against_scipy(name):
         assert float(ours.mean) == pytest.approx(other.mean())
         assert float(ours.variance) == pytest.approx(other.var())
     assert stats.kstest(drawn.numpy(), other.cdf).pvalue > 1e-3
+
+
+def test_an_entropy_is_no_bregman_divergence_without_the_mean_of_the_carrier_measure():
+    concentration = plugrad.tensor([0.5, 1.5])
+    for distribution in (distributions.Beta(concentration, concentration), distributions.Dirichlet(concentration)):
+        with pytest.raises(NotImplementedError):
+            distributions.ExponentialFamily.entropy(distribution)
+    gamma = distributions.Gamma(concentration, concentration)
+    assert plugrad.allclose(distributions.ExponentialFamily.entropy(gamma), gamma.entropy())

@@ -371,3 +371,16 @@ def test_tangents_of_ops_are_those_of_two_reverse_passes(name):
         for one, other in zip(forward, push(*tangents), strict=True):
             assert one.shape == other.shape and one.dtype is other.dtype, label
             numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("draw", ["poisson", "bernoulli", "normal", "normal_", "bernoulli_", "rand_like", "zeros_like"])
+def test_random_numbers_have_the_tangents_that_pytorch_gives_them(draw):
+    results = []
+    for library in (plugrad, torch):
+        fw = library.autograd.forward_ad
+        with fw.dual_level():
+            dual = fw.make_dual(library.tensor([0.5, 0.25]), library.ones(2))
+            function = getattr(library, draw, None) or (lambda x, draw=draw: getattr(x, draw)())
+            tangent = fw.unpack_dual(function(*(dual, 1.0)[: 1 + (draw == "normal")])).tangent
+            results.append(None if tangent is None else tangent.tolist())
+    assert results[0] == results[1]

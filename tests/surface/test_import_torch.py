@@ -1,5 +1,6 @@
 """Programs that say `import torch` get plugrad: `plugrad run`, and `install_as_torch` in a process."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -178,3 +179,44 @@ def test_versions_that_are_newer_equal_or_none():
     assert version < "2.13.1" and version < (3,) and version == "2.13" and version <= "2.13.0" and version == (2, 13)
     assert version != "today" and hash(version) == hash("2.13.0") and version.split(".") == ["2", "13", "0"]
     assert plugrad.install_as_torch is as_torch.install_as_torch
+
+
+# What PyTorch's modules have because they import it, or had before.
+FORMER = {"Dict", "Iterator", "Optional", "Sized", "Union", "Any", "warnings", "List", "Callable"}
+BORROWED = """
+_C: Value device
+nn.modules.conv: Tensor F Optional _pair torch
+nn.modules.activation: Tensor Optional warnings
+nn.modules.module: OrderedDict Any Union
+nn.functional: math Callable _pair torch
+nn.init: Tensor math warnings
+distributions.normal: Tensor broadcast_all math
+distributions.categorical: logits_to_probs lazy_property
+optim.lbfgs: Tensor torch
+optim.adamw: Adam Tensor
+autograd.grad_mode: Any torch
+utils.checkpoint: Dict Optional
+utils.data.sampler: Iterator Sized
+utils.data._utils.collate: collate default_collate_fn_map collate_tensor_fn
+utils.model_zoo: load_url
+signal.windows: hann
+""".strip()
+
+
+def test_what_pytorchs_modules_borrow_can_be_imported_from_there():
+    torch_has = pytest.importorskip("torch")
+    lines = []
+    for row in BORROWED.splitlines():
+        module, names = row.split(": ")
+        theirs = importlib.import_module(f"{torch_has.__name__}.{module}")
+        assert all(hasattr(theirs, name) for name in names.split() if name not in FORMER), row
+        lines.append(f"from torch.{module} import {', '.join(names.split())}")
+    program = "\n".join([*lines, "import torch.signal.windows", "from torch import math, _VF", "print(math.gcd(4, 6))"])
+    done = run("-c", program)
+    assert (done.stdout, done.stderr) == ("2\n", "")
+
+
+def test_no_module_borrows_what_pytorch_has_nowhere():
+    for home in (plugrad, plugrad.nn, plugrad.optim, plugrad.nn.modules.conv):
+        assert not hasattr(home, "no_such_name") and not hasattr(home, "pandas")
+    assert not hasattr(plugrad, "Optional")

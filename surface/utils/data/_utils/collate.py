@@ -38,39 +38,86 @@ def default_collate(batch):
     >>> default_collate([{"x": 1.5, "y": "a"}, {"x": 2.5, "y": "b"}])
     {'x': tensor([1.5000, 2.5000], dtype=torch.float64), 'y': ['a', 'b']}
     """
+    return collate(batch, collate_fn_map=default_collate_fn_map)
+
+
+def collate_tensor_fn(batch, *, collate_fn_map=None):
+    """Return a batch of tensors."""
+    if isinstance(batch, plugrad.Tensor):
+        raise TypeError("default_collate(): the batch must be a tuple or list of Tensors, not Tensor")
+    return plugrad.stack(list(batch))
+
+
+def collate_numpy_array_fn(batch, *, collate_fn_map=None):
+    """Return a batch of NumPy arrays as a tensor."""
+    if not dtypes.is_native(batch[0].dtype):
+        raise TypeError(_REFUSED.format(batch[0].dtype))
+    return plugrad.stack([plugrad.as_tensor(item) for item in batch])
+
+
+def collate_numpy_scalar_fn(batch, *, collate_fn_map=None):
+    """Return a batch of NumPy numbers as a tensor."""
+    if not dtypes.is_native(batch[0].dtype):
+        raise TypeError(_REFUSED.format(batch[0].dtype))
+    return plugrad.as_tensor(numpy.asarray(batch))
+
+
+def collate_float_fn(batch, *, collate_fn_map=None):
+    """Return a batch of floats as a tensor of float64."""
+    return plugrad.tensor(batch, dtype=plugrad.float64)
+
+
+def collate_int_fn(batch, *, collate_fn_map=None):
+    """Return a batch of ints, or of bools, as a tensor."""
+    return plugrad.tensor(batch)
+
+
+def collate_str_fn(batch, *, collate_fn_map=None):
+    """Return a batch of strings as it is, in a list unless it is a tuple."""
+    return list(batch) if type(batch) is not tuple else batch
+
+
+# What makes a batch of items of a type; programs add types of their own.
+default_collate_fn_map = {
+    plugrad.Tensor: collate_tensor_fn, numpy.ndarray: collate_numpy_array_fn,
+    (numpy.bool_, numpy.number): collate_numpy_scalar_fn, float: collate_float_fn, int: collate_int_fn,
+    str: collate_str_fn, bytes: collate_str_fn,
+}  # fmt: skip
+
+
+def collate(batch, *, collate_fn_map=None):
+    """Return a batch of items, with the function that `collate_fn_map` has for their type; containers item by item.
+
+    Args:
+        batch: the items.
+        collate_fn_map: {type, or tuple of types: function of `batch` and `collate_fn_map=`}, an exact type first.
+
+    >>> from plugrad.utils.data._utils.collate import collate
+    >>> collate([(1, 5), (2, 6)], collate_fn_map={int: lambda batch, *, collate_fn_map: sum(batch)})
+    [3, 11]
+    """
     first = batch[0]
     cls = type(first)
-    if isinstance(first, plugrad.Tensor):
-        if isinstance(batch, plugrad.Tensor):
-            raise TypeError("default_collate(): the batch must be a tuple or list of Tensors, not Tensor")
-        return plugrad.stack(list(batch))
-    if isinstance(first, numpy.ndarray):
-        if not dtypes.is_native(first.dtype):
-            raise TypeError(_REFUSED.format(first.dtype))
-        return plugrad.stack([plugrad.as_tensor(item) for item in batch])
-    if isinstance(first, numpy.generic) and dtypes.is_native(first.dtype):
-        return plugrad.as_tensor(numpy.asarray(batch))
-    if isinstance(first, float):
-        return plugrad.tensor(batch, dtype=plugrad.float64)
-    if isinstance(first, int):
-        return plugrad.tensor(batch)
-    if isinstance(first, (str, bytes)):
-        return list(batch) if type(batch) is not tuple else batch
+    functions = collate_fn_map or {}
+    if cls in functions:
+        return functions[cls](batch, collate_fn_map=functions)
+    for kind, function in functions.items():
+        if isinstance(first, kind):
+            return function(batch, collate_fn_map=functions)
     if isinstance(first, collections.abc.Mapping):
-        batches = {key: default_collate([item[key] for item in batch]) for key in first}
+        batches = {key: collate([item[key] for item in batch], collate_fn_map=functions) for key in first}
         return batches if cls is dict else _like(cls, batches)
     if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return cls(*(default_collate(parts) for parts in zip(*batch)))
+        return cls(*(collate(parts, collate_fn_map=functions) for parts in zip(*batch)))
     if isinstance(first, collections.abc.Sequence):
         if any(len(item) != len(first) for item in batch):
             raise RuntimeError(
                 "each element in list of batch should be of equal size: items have "
                 f"{', '.join(map(str, sorted({len(item) for item in batch})))} elements; pass a collate_fn"
             )
-        parts = [default_collate(parts) for parts in zip(*batch)]
-        return _like(cls, parts)
+        return _like(cls, [collate(parts, collate_fn_map=functions) for parts in zip(*batch)])
     if hasattr(cls, "__dlpack__"):  # a tensor of another library
-        return default_collate([_from_dlpack(item) for item in batch])
+        return collate([_from_dlpack(item) for item in batch], collate_fn_map=functions)
     raise TypeError(_REFUSED.format(cls))
 
 
