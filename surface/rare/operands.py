@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy
 
-from plugrad import Tensor
-from plugrad.devices import dtypes
+from plugrad import Tensor, can_cast
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 2.0**128 - 2.0**120}
 
@@ -61,5 +60,5 @@ def check_out_dtype(op, dtype, out) -> None:
     """Raise RuntimeError if a tensor of the dtype `out` can't take the result of an op, which has another `dtype`."""
     if op.trusted and not _EXACT_OUTS.isdisjoint(op.names):
         raise RuntimeError(f"Found dtype {out._label} but expected {dtype._label}: out= of {op.name}() has no other")
-    if not dtypes.can_cast(dtype, out):
+    if not can_cast(dtype, out):
         raise RuntimeError(f"result type {dtype._label} can't be cast to the desired output type {out._label}")

@@ -102,7 +102,7 @@ class View(ModuleType):
             return getattr(self._home, name)  # any of its names: PyTorch's modules import each other's
         except AttributeError:
             inside = self._inside(name)
-            if inside is None and (inside := borrowed.find(self.__name__, name)) is None:
+            if inside is None and (inside := borrowed.find(self.__name__, name, imported)) is None:
                 raise error from None
             return inside
 
@@ -155,7 +155,7 @@ def attribute(module: str, name: str, error: AttributeError):
         home, _, own = private.rpartition(".")
         return getattr(imported(home), own) if home else imported(own)
     if find_spec(path) is None or name == "__main__":
-        if (value := borrowed.find(module, name)) is not None:
+        if (value := borrowed.find(module, name, imported)) is not None:
             return value
         if type(error) is not AttributeError:
             raise error

@@ -9,7 +9,6 @@ import collections
 import copy
 import dataclasses
 import functools
-import importlib
 import itertools
 import numbers
 import pathlib
@@ -57,8 +56,8 @@ _OURS = {
 }  # fmt: skip
 
 
-def find(module: str, name: str):
-    """Return what PyTorch's module borrows under a name, None if it is no such name.
+def find(module: str, name: str, imported):
+    """Return what PyTorch's module borrows under a name, None if it is no such name; `imported` imports a module.
 
     >>> import plugrad as torch
     >>> from plugrad.nn.modules.conv import _pair, Optional
@@ -66,12 +65,12 @@ def find(module: str, name: str):
     ((3, 3), 2)
     """
     if name in (_TOP if module == "plugrad" else _MODULES):
-        return importlib.import_module(name)
+        return imported(name)
     if module == "plugrad":
         return None
     if name in typing.__all__:
         return getattr(typing, name)
     if name in _OURS:
         home, _, own = _OURS[name].rpartition(".")
-        return getattr(importlib.import_module(home), own) if home else importlib.import_module(own)
+        return getattr(imported(home), own) if home else imported(own)
     return _OF_PYTHON.get(name)
