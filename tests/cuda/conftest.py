@@ -1,0 +1,45 @@
+"""The tests of the CUDA backend. They run on a GPU where there is one, and by `python tests/cupy_on_cpu` without.
+
+In an ordinary run on a machine without a GPU they are not collected: the stand-in would make one of the process.
+"""
+
+import os
+
+import pytest
+
+import plugrad
+from plugrad import registry
+
+if os.environ.get("CUPY_ON_CPU"):
+    import cupy_on_cpu
+
+    cupy_on_cpu.load()
+elif registry.backend("cuda").available() is not None:
+    collect_ignore_glob = ["test_*.py"]
+
+STAND_IN = "CUPY_ON_CPU" in os.environ
+EVERYTHING = os.environ.get("CUPY_ON_CPU", "all") == "all"
+
+
+@pytest.fixture(scope="session")
+def cupy():
+    return registry.backend("cuda").xp
+
+
+@pytest.fixture(scope="session")
+def stand_in():
+    """The package of the stand-in, for tests that count what it did; skipped on a GPU."""
+    if not STAND_IN:
+        pytest.skip("counts and orders of threads are the stand-in's")
+    return cupy_on_cpu
+
+
+@pytest.fixture(scope="session")
+def everything():
+    """Whether all samples are to be tested, not a part."""
+    return EVERYTHING
+
+
+@pytest.fixture
+def cuda():
+    return plugrad.device("cuda")

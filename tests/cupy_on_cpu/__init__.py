@@ -1,0 +1,71 @@
+"""Real CuPy on a machine without a GPU: its build for HIP on a small runtime of our own, its kernels compiled by g++.
+
+`load()` makes this process one in which `import cupy` finds two devices. CuPy is not changed: what it does with arrays,
+which kernels it generates and launches, what it refuses, is its own. Below it are `runtime/` (memory, launches, streams,
+products of matrices) and `include/` (the device's language in C++). What no such runtime can do is in
+tests/known/cupy_on_cpu.txt. `python tests/cupy_on_cpu` runs the tests of the CUDA backend on it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import sys
+
+from cupy_on_cpu import libraries
+
+WHEEL = "cupy-rocm-7-0"
+VERSION = "14.2"
+
+
+def reason() -> str | None:
+    """Return why the stand-in can't be used here, None where it can."""
+    try:
+        found = importlib.metadata.version(WHEEL)
+    except importlib.metadata.PackageNotFoundError:
+        return f"{WHEEL} is not installed: `pip install '.[cupy_on_cpu]'`"
+    if not found.startswith(VERSION):
+        return f"{WHEEL} {found} is installed, the stand-in is made for {VERSION}"
+    if sys.platform != "linux" or not shutil.which("g++") or not shutil.which("nm"):
+        return "it needs Linux, g++ and nm"
+    return None
+
+
+def load():
+    """Return CuPy on the stand-in; RuntimeError where it can't be used, or CuPy was imported already."""
+    if "cupy_on_cpu.patches" in sys.modules:
+        return sys.modules["cupy"]
+    if (why := reason()) is not None:
+        raise RuntimeError(why)
+    if "cupy" in sys.modules:
+        raise RuntimeError("cupy was imported before the stand-in was loaded")
+    package = importlib.util.find_spec("cupy").submodule_search_locations[0]
+    cache = libraries.cache_folder()
+    os.environ.update(CUPY_ACCELERATORS="", CUPY_CACHE_DIR=str(cache / "cupy"), ROCM_HOME=str(cache))
+    before = sys.getdlopenflags()
+    sys.setdlopenflags(os.RTLD_LAZY | os.RTLD_GLOBAL)
+    try:
+        for library in libraries.build(package):
+            ctypes.CDLL(str(library), os.RTLD_LAZY | os.RTLD_GLOBAL)
+        import cupy
+    finally:
+        sys.setdlopenflags(before)
+    from cupy_on_cpu import patches
+
+    patches.apply()
+    return cupy
+
+
+def counts() -> dict[str, int]:
+    """Return how often kernels were launched, memory allocated, and the host waited or was copied to, so far."""
+    found = (ctypes.c_long * 4)()
+    ctypes.CDLL(None).standin_counts(found)
+    return dict(zip(("launches", "allocations", "waits", "copies_to_host"), found))
+
+
+def set_order(seed: int) -> None:
+    """Choose in which order the threads of a block run where they meet; 0 is the order of their numbers."""
+    ctypes.CDLL(None).standin_order(ctypes.c_uint(seed))

@@ -1,0 +1,77 @@
+"""What of CuPy itself can't run here, and what does instead: compiling, Thrust's sorting, cuRAND's generators."""
+
+from __future__ import annotations
+
+import ctypes
+import pathlib
+
+import cupy
+import numpy
+from cupy.cuda import compiler, function, thrust
+
+from cupy_on_cpu import kernels
+
+INCLUDE = str(pathlib.Path(cupy.__file__).parent / "_core" / "include")
+
+
+def apply() -> None:
+    """Replace these in CuPy's modules."""
+    compiler._compile_with_cache_hip = _module
+    thrust.sort, thrust.argsort, thrust.lexsort = _sort, _argsort, _lexsort
+    cupy.random.default_rng = Generator
+
+
+def _module(source, options, arch, extra_source=None, backend="hiprtc", name_expressions=None, *rest, **others):
+    module, expressions = function.Module(), tuple(name_expressions or ())
+    module.load(str(kernels.compiled(source, options, INCLUDE, expressions)).encode() + b"\0")
+    module._set_mapping({expression: kernels.exported(expression) for expression in expressions})
+    return module
+
+
+def _host(pointer, dtype, shape):
+    """Return the memory at an address as an array."""
+    bytes_ = int(numpy.prod(shape)) * numpy.dtype(dtype).itemsize
+    if not bytes_:
+        return numpy.empty(shape, dtype)
+    return numpy.frombuffer((ctypes.c_char * bytes_).from_address(pointer), dtype).reshape(shape)
+
+
+def _sort(dtype, data, keys, shape):
+    _host(data, dtype, tuple(shape)).sort(-1, kind="stable")
+
+
+def _argsort(dtype, places, data, keys, shape):
+    values = _host(data, dtype, tuple(shape))
+    _host(places, "u8", tuple(shape))[...] = numpy.argsort(values, -1, kind="stable")
+    values.sort(-1, kind="stable")
+
+
+def _lexsort(dtype, places, keys, count, size):
+    _host(places, "u8", (size,))[...] = numpy.lexsort(_host(keys, dtype, (count, size)))
+
+
+class Generator:
+    """CuPy's generator, with NumPy's numbers: cuRAND's kernels come compiled for GPUs."""
+
+    METHODS = (
+        "random", "integers", "standard_exponential", "standard_gamma", "standard_normal", "beta", "binomial", "chisquare",
+        "dirichlet", "exponential", "f", "gamma", "geometric", "hypergeometric", "logseries", "poisson", "power", "uniform",
+    )  # fmt: skip
+
+    def __init__(self, seed=None):
+        self._source = numpy.random.default_rng(seed)
+
+    def __getattr__(self, name):
+        if name not in self.METHODS:
+            raise AttributeError(f"CuPy's Generator has no {name}")
+        draw = getattr(self._source, name)
+
+        def drawn(*args, **kwargs):
+            args = [_plain(value) for value in args]
+            return cupy.asarray(draw(*args, **{key: _plain(value) for key, value in kwargs.items()}))
+
+        return drawn
+
+
+def _plain(value):
+    return value.get() if isinstance(value, cupy.ndarray) else value
