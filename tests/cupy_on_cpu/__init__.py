@@ -1,8 +1,8 @@
 """Real CuPy on a machine without a GPU: its build for HIP on a small runtime of our own, its kernels compiled by g++.
 
-`load()` makes this process one in which `import cupy` finds two devices. CuPy is not changed: what it does with arrays,
-which kernels it generates and launches, what it refuses, is its own. Below it are `runtime/` (memory, launches, streams,
-products of matrices) and `include/` (the device's language in C++). What no such runtime can do is in
+`load()` makes this process one in which `import cupy` finds two devices. CuPy is not changed: what it does with
+arrays, which kernels it generates and launches, what it refuses, is its own. Below it are `runtime/` (memory, launches,
+streams, products of matrices) and `include/` (the device's language in C++). What no such runtime can do is in
 tests/known/cupy_on_cpu.txt. `python tests/cupy_on_cpu` runs the tests of the CUDA backend on it.
 """
 

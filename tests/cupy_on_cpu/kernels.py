@@ -1,4 +1,4 @@
-"""Kernels in CUDA C, as CuPy generates them or a program writes them, compiled by g++ into libraries that stay on disk."""
+"""Kernels in CUDA C, as CuPy generates them or a program writes them: compiled by g++, kept on disk."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def translation(source: str, expressions=()) -> str:
     Where there are instances of templates to be found by name, these are the kernels.
     """
     text = DYNAMIC.sub(r"\1* \2 = (\1*)standin::dynamic_shared;", source)
-    flush = "false" if DOUBLE.search(source) else "true"
+    record = f"standin::{kind_of(source)}, {str(not DOUBLE.search(source)).lower()}"
     for kernel in expressions or dict.fromkeys(NAME.findall(source)):
         name = exported(kernel)
         text += (
             f"\nstatic void body_{name}(void** arguments) {{ standin::apply({kernel}, arguments); }}"
-            f'\nextern "C" const standin::Kernel kernel_{name} = {{body_{name}, standin::{kind_of(source)}, {flush}}};\n'
+            f'\nextern "C" const standin::Kernel kernel_{name} = {{body_{name}, {record}}};\n'
         )
     return text
 

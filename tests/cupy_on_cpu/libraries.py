@@ -52,7 +52,7 @@ def build(package: str) -> list[pathlib.Path]:
             _build_runtime(package, paths[0])
             nothing = folder / "nothing.cpp"
             nothing.write_text("")
-            for path in paths[1:]:  # symbols are looked up in a library by its name, too, and then in what it depends on
+            for path in paths[1:]:  # a symbol that is looked up in one of these is found in what it depends on
                 _link(path, nothing, "-Wl,--no-as-needed", paths[0])
     return paths
 

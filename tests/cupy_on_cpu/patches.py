@@ -54,8 +54,9 @@ class Generator:
     """CuPy's generator, with NumPy's numbers: cuRAND's kernels come compiled for GPUs."""
 
     METHODS = (
-        "random", "integers", "standard_exponential", "standard_gamma", "standard_normal", "beta", "binomial", "chisquare",
-        "dirichlet", "exponential", "f", "gamma", "geometric", "hypergeometric", "logseries", "poisson", "power", "uniform",
+        "random", "integers", "standard_exponential", "standard_gamma", "standard_normal", "beta", "binomial",
+        "chisquare", "dirichlet", "exponential", "f", "gamma", "geometric", "hypergeometric", "logseries", "poisson",
+        "power", "uniform",
     )  # fmt: skip
 
     def __init__(self, seed=None):

@@ -4,8 +4,9 @@ import pathlib
 import subprocess
 import sys
 
-import cupy_on_cpu
 import pytest
+
+import cupy_on_cpu
 
 TESTS = pathlib.Path(__file__).parents[1]
 
