@@ -35,7 +35,12 @@ def apply(op, values: tuple, out=None, inside=False):
         further = lambda values: apply(op, values, out, True)  # noqa: E731
         return interception.call(op, values, out, lambda: interception.cast(op, values, out, further))
     check(op, values)
-    raw, ttype, requires, rare = unwrap(op, values)
+    try:
+        raw, ttype, requires, rare = unwrap(op, values)
+    except RuntimeError:  # of two devices, maybe
+        if op.gathers and (moved := backends_room().gathered(op, values)):
+            return apply(op, moved, out, True)
+        raise
     if ttype.is_limited:
         _check_elements(op, ttype, requires)
     result_dtype = op.prepare(values, raw, ttype)

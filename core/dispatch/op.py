@@ -82,6 +82,7 @@ class Op:
 
     family = "op"
     broadcasts = False
+    gathers: dict = {}  # what may be on another device than the first argument: see plugrad.backends.gathering
     default_inplace = False
     has_out = False
     arity = 0  # how many operands an op of the family has, if that is fixed
@@ -133,20 +134,15 @@ class Op:
         self.defaults.update(function.__kwdefaults__ or {})
         self.positional = positional
         bare = (self.name, f"Tensor.{self.name}") if at is None else tuple(at)
-        more = []
-        for alias in aliases:
-            more += [alias] if "." in alias else [alias, f"Tensor.{alias}"]
+        more = [name for alias in aliases for name in ([alias] if "." in alias else [alias, f"Tensor.{alias}"])]
         self.names = tuple(dict.fromkeys((*bare, *more)))
         self.ref, self.domain, self.promote = ref, domain, promote
         # None: values yes, gradients no, since nobody has said that the formula holds there. Ours hold, by tests.
         self.complex = True if complex is None and (self.is_view or self.runs_on != "arrays") else complex
         self.eight_bits = eight_bits or self.is_view or self.runs_on == "tensors"  # whether it takes such floats
         self.inplace = self.default_inplace if inplace is None else inplace
-        self.node_name = (
-            node
-            if isinstance(node, str)
-            else "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
-        )
+        own_name = "".join([part[:1].upper() + part[1:] for part in self.name.split("_")]) + "Backward0"
+        self.node_name = node if isinstance(node, str) else own_name
         self.name_node = node if callable(node) else None  # PyTorch names some nodes after the arguments
         self.undifferentiable = vjp is None
         if vjp is not None and vjp is not source.MISSING:
@@ -161,8 +157,7 @@ class Op:
         self.autocast = autocast  # one of _AUTOCAST, a dtype, or f(*values) -> one; or these by device
         self.older = older  # keyword-only numbers that may stand before what they scale, too: add(x, alpha, y)
         self.any_order = any_order  # whether results count as row-major in whichever order their elements are
-        if any_order:
-            self.keeps_order = True
+        self.keeps_order = self.keeps_order or any_order
         self.formulas: list[Formula] = []
         self.jvps: list[Formula] = []
         self.batched = None  # the rule for batches

@@ -396,6 +396,9 @@ def copy(xp, input, src, non_blocking=False):
     return out
 
 
+copy.gathers = {"src": "any"}
+
+
 @copy.writer
 def copy_write(xp, out, src, non_blocking=False):
     if getattr(src, "ndim", 0) > out.ndim:

@@ -89,7 +89,9 @@ def advanced_index(xp, input, index):
     """The copy that an index with arrays or masks selects."""
     try:
         basic, arrays = ix.two_steps(xp, input.shape, index)
-        return xp.asarray(input[basic][arrays], order="C")  # NumPy leaves the indexed dimensions in front
+        region = input[basic]
+        ix.check_arrays(xp, region.shape, arrays)
+        return xp.asarray(region[arrays], order="C")  # NumPy leaves the indexed dimensions in front
     except IndexError as error:
         raise ix.reworded(error, input.shape, by_tensors=True) from None
 
@@ -111,6 +113,7 @@ advanced_index.samples(getitem_samples)
 def index_by(xp, input, index):
     """What one index array or mask selects: the short way of `advanced_index`."""
     if index.dtype.char == "l" and input.ndim and input.size:
+        ix.check_arrays(xp, input.shape, (index,))
         try:
             return input.take(index, 0)
         except IndexError as error:
@@ -184,6 +187,7 @@ def accumulate(xp, out, index, values):
         if values.size:
             ix.add_slices(xp, region.reshape(1, n, -1), rows.ravel() % n, values)
     else:
+        ix.check_arrays(xp, region.shape, arrays)
         places = xp.asarray(xp.arange(out.size).reshape(out.shape)[basic][arrays])
         if values.ndim > places.ndim:
             raise RuntimeError(
@@ -218,6 +222,7 @@ def assign(xp, out, index, value):
     try:
         basic, arrays = ix.two_steps(xp, out.shape, index)
         region = out[basic]
+        ix.check_arrays(xp, region.shape, arrays)
         tensors = [part for part in arrays or () if hasattr(part, "dtype")]
         fills = single and len(tensors) == 1 and tensors[0].dtype.kind == "b"  # whatever else the index has
         if arrays and not fills and getattr(value, "dtype", out.dtype) != out.dtype:
@@ -250,8 +255,10 @@ def assign(xp, out, index, value):
 @setitem.writer
 def write_items(xp, out, index, value):
     """Write at a plain index, or one array of indices or mask."""
-    if not ix.is_plain(index) and getattr(getattr(index, "dtype", None), "char", "") not in ("l", "?"):
-        return NotImplemented
+    if not ix.is_plain(index):
+        if getattr(getattr(index, "dtype", None), "char", "") not in ("l", "?"):
+            return NotImplemented
+        ix.check_arrays(xp, out.shape, (index,))
     if out.dtype.kind != "f" and (type(value) is float or out.dtype.kind == "V"):  # which may not fit
         return NotImplemented
     try:
@@ -325,6 +332,11 @@ def index_put_vjp_values(F, g, indices, values_shape):
 def index_put_samples(make):
     yield make(3, 4), (make.ints(5, low=0, high=3),), make(5, 4), True
     yield make(3, 4), (make.bool(3),), make(4)
+
+
+advanced_index.gathers = index_by.gathers = {"index": "cpu"}
+setitem.gathers = {"index": "cpu", "value": "number"}
+index_put.gathers = {"indices": "cpu", "values": "number"}
 
 
 @hookimpl

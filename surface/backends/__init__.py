@@ -13,13 +13,14 @@ from plugrad import kernels
 from plugrad.arguments import checked, is_int
 from plugrad.backends.accelerators import accelerator, set_accelerator
 from plugrad.backends.cpu_fallback import FallbackWarning, MissingKernelError, fallback, fallbacks, no_fallback
+from plugrad.backends.gathering import gathered
 from plugrad.backends.switches import Switches, disable_global_flags, flags_frozen, of_attention
 from plugrad.backends.warned_once import is_warn_always_enabled, set_warn_always, warn_once
 from plugrad.extend import choose_memory
 
 __all__ = [
     "FallbackWarning", "MissingKernelError", "accelerator", "are_deterministic_algorithms_enabled", "cuda", "cudnn",
-    "disable_global_flags", "fallback", "fallbacks", "flags_frozen", "get_float32_matmul_precision",
+    "disable_global_flags", "fallback", "fallbacks", "flags_frozen", "gathered", "get_float32_matmul_precision",
     "get_num_threads", "is_warn_always_enabled", "mkl",
     "mkldnn", "mps", "nnpack", "no_fallback", "openmp", "opt_einsum", "set_accelerator",
     "set_float32_matmul_precision", "set_num_threads", "set_warn_always", "use_deterministic_algorithms", "warn_once",
