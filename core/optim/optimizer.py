@@ -171,7 +171,7 @@ class Optimizer(Hooked):
         return flat if like.ndim == 1 else flat.reshape(like.shape)
 
     def _buffer(self, xp, like, size, slot):
-        key = (slot, like.dtype, like.device)
+        key = (slot, like.dtype, str(like.device))  # CuPy's devices can't be keys
         buffer = self._scratch.get(key)
         if buffer is None or buffer.size < size:
             buffer = self._scratch[key] = xp.empty(size, like.dtype)

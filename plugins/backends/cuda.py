@@ -6,6 +6,10 @@ import importlib
 
 from plugrad.extend import Backend, collect, hookimpl
 
+from ._cupy import kernels_module
+from ._faults import Faults
+from ._philox import Source
+
 try:
     import cupy
 except ImportError as error:
@@ -16,7 +20,8 @@ class CUDA(Backend):
     """NVIDIA GPUs through CuPy."""
 
     name = "cuda"
-    xp = cupy
+    faults = Faults(cupy)
+    xp = None if cupy is None else kernels_module(cupy, faults)
     array_type = cupy.ndarray if cupy is not None else type(None)
 
     def available(self):
@@ -39,13 +44,16 @@ class CUDA(Backend):
             return cupy.asarray(array)
 
     def to_numpy(self, array):
-        return cupy.asnumpy(array)
+        result = cupy.asnumpy(array)
+        self.faults.settle()
+        return result
 
     def synchronize(self, index):
         cupy.cuda.Device(index).synchronize()
+        self.faults.settle()
 
-    def storage(self, array):
-        return array.data.mem
+    def generator(self, seed):
+        return Source(cupy, seed)
 
     def scipy(self, name):
         return importlib.import_module(f"cupyx.scipy.{name}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plugrad import is_grad_enabled, promote_types
-from plugrad.extend import Op, collect, composite, hookimpl, legacy_reduction, loss, op
+from plugrad.extend import Op, collect, composite, hookimpl, legacy_reduction, loss, op, refuse_where
 
 from ._reduce import check_reduction, each, reduce_values, reduced, reduced_shape, refuse_integers
 
@@ -25,8 +25,8 @@ def bce(xp, input, target, weight, reduction):
     """Binary cross entropy of probabilities, reduced."""
     refuse_integers("binary_cross_entropy", input)
     for name, values in {"input": input, "target": target}.items():
-        if values.size and not bool((values.min() >= 0) & (values.max() <= 1)):
-            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
+        text = f"all elements of {name} should be between 0 and 1"
+        refuse_where(xp, ~((values >= 0) & (values <= 1)), lambda text=text: RuntimeError(text))
     # PyTorch bounds the logarithms, so that a confident wrong answer costs much but not infinitely much.
     yes, no = xp.maximum(xp.log(input), -100), xp.maximum(xp.log1p(-input), -100)
     return reduced(xp, _times((target - 1) * no - target * yes, weight), reduction, input.dtype)

@@ -6,7 +6,18 @@ import math
 import warnings
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, is_integral, legacy_reduction, loss, native, op
+from plugrad.extend import (
+    Op,
+    collect,
+    composite,
+    hookimpl,
+    is_integral,
+    legacy_reduction,
+    loss,
+    native,
+    op,
+    refuse_outside,
+)
 
 from ._reduce import check_reduction, reduced_shape
 
@@ -30,13 +41,12 @@ def _labels(xp, target, count, ignore_index):
     """Return the flat labels, safe to index `count` classes with, and which of them count (None: all)."""
     flat = target.reshape(-1).astype("int64", copy=False)
     # Seen as unsigned, a negative label is a huge one: one pass finds both kinds of bad labels.
-    if not 0 <= ignore_index < count and (not flat.size or 0 <= flat[flat.view("uint64").argmax()] < count):
-        return flat, None
+    if xp.__name__ == "numpy" and not 0 <= ignore_index < count:
+        if not flat.size or 0 <= flat[flat.view("uint64").argmax()] < count:
+            return flat, None
     kept = flat != ignore_index
     safe = xp.where(kept, flat, 0)
-    wrong = (safe < 0) | (safe >= count)
-    if bool(wrong.any()):
-        raise IndexError(f"Target {int(safe[wrong][0])} is out of bounds.")
+    refuse_outside(xp, safe, 0, count, lambda worst: IndexError(f"Target {worst} is out of bounds."))
     return safe, kept
 
 

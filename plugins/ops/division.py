@@ -5,15 +5,29 @@ from __future__ import annotations
 import numpy
 
 import plugrad
-from plugrad.extend import Op, binary, collect, composite, conj, elementwise, hookimpl, is_integer, is_integral, unary
+from plugrad.extend import (
+    Op,
+    binary,
+    collect,
+    composite,
+    conj,
+    elementwise,
+    hookimpl,
+    is_integer,
+    is_integral,
+    refuse_where,
+    unary,
+)  # fmt: skip
 
 from ._checks import BOOL_OR_COMPLEX, refuse
 
 
 def _check_divisor(xp, input, other):
     """Integer division by zero is an error; NumPy would answer 0."""
-    array = other if hasattr(other, "dtype") else xp.asarray(input)
-    if is_integer(array.dtype) and not xp.all(other):
+    if hasattr(other, "dtype"):
+        if is_integer(other.dtype):
+            refuse_where(xp, other == 0, lambda: RuntimeError("ZeroDivisionError"))
+    elif not other and is_integer(xp.asarray(input).dtype):
         raise RuntimeError("ZeroDivisionError")
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, native, op
-
-from . import _index as ix
+from plugrad.extend import Op, collect, composite, hookimpl, native, op, refuse_outside
 
 
 def _check_table(weight, indices):
@@ -33,15 +31,14 @@ def embedding(xp, weight, indices, padding_idx=-1, scale_grad_by_freq=False, spa
             [3., 4.]])
     """
     _check_table(weight, indices)
-    if indices.size:
-        low, high = ix.extent(indices)
-        if low < 0 or high >= len(weight):
-            if not len(weight):
-                raise RuntimeError("embedding(): the table has no rows: self indexing axis dim should be positive")
-            raise IndexError(
-                f"index out of range in self: indices must lie between 0 and {len(weight) - 1}, but they go from "
-                f"{low} to {high}"
-            )
+    rows = len(weight)
+    if indices.size and not rows:
+        raise RuntimeError("embedding(): the table has no rows: self indexing axis dim should be positive")
+
+    def outside(worst):
+        return IndexError(f"index out of range in self: indices must lie between 0 and {rows - 1}, but one is {worst}")
+
+    refuse_outside(xp, indices, 0, rows, outside)
     return weight.take(indices, 0)
 
 

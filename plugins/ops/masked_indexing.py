@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from plugrad.extend import Op, broadcast_shapes, collect, elementwise, hookimpl, native, op
+from plugrad.extend import Op, broadcast_shapes, collect, elementwise, hookimpl, native, op, refuse_outside
 
 from . import _index as ix
 from ._checks import NUMBERS, element, fitted
@@ -21,14 +21,15 @@ def take(xp, input, index):
     ix.check_index_dtype("take", index, ("int64",))
     if input.size == 0 and index.size:
         raise IndexError("take(): tried to take from an empty tensor")
-    refuse_positions(index, input.size)
+    refuse_positions(xp, index, input.size)
     return input.reshape(-1)[index] if index.size else xp.empty(index.shape, input.dtype)
 
 
-def refuse_positions(index, size):
-    if index.size and not -size <= int(index.min()) <= int(index.max()) < size:
-        worst = int(index.max()) if int(index.max()) >= size else int(index.min())
-        raise IndexError(f"out of range: tried to access index {worst} on a tensor of {size} elements.")
+def refuse_positions(xp, index, size):
+    def outside(worst):
+        return IndexError(f"out of range: tried to access index {worst} on a tensor of {size} elements.")
+
+    refuse_outside(xp, index, -size, size, outside)
 
 
 @take.meta
@@ -66,7 +67,7 @@ def put(xp, input, index, source, accumulate=False):
             "put_(): Expected source and index to have the same number of elements, but got "
             f"source.numel() = {source.size}, index.numel() = {index.size}"
         )
-    refuse_positions(index, input.size)
+    refuse_positions(xp, index, input.size)
     out = xp.array(input, order="C", copy=True)
     if index.size and accumulate:
         ix.combine_at(xp, xp.add, out.reshape(-1), index.ravel() % input.size, source.ravel())

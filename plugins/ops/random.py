@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy
 
-from plugrad.extend import Op, broadcast_shapes, collect, composite, factory, hookimpl, op, rng, write_out
+from plugrad.extend import Op, broadcast_shapes, collect, composite, factory, hookimpl, op, refuse_where, rng, write_out
 
 from ._checks import ints
 from ._draws import (
@@ -335,10 +335,8 @@ def coins(xp, input, p=None, *, generator=None):
     """Zeros and ones, each one with the probability held by `input` (or `p` for all)."""
     if p is None:
         refuse_integers("bernoulli_tensor_cpu_p_", input.dtype)
-        if input.size and not bool(xp.all((input >= 0) & (input <= 1))):
-            raise RuntimeError(
-                "Expected p_in >= 0 && p_in <= 1 to be true, but got false: every element of the input is a probability"
-            )
+        text = "Expected p_in >= 0 && p_in <= 1 to be true, but got false: every element of the input is a probability"
+        refuse_where(xp, ~((input >= 0) & (input <= 1)), lambda: RuntimeError(text))
         p = input
     return coin_flips(xp, input.shape, p, generator).astype(input.dtype)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, axes, collect, hookimpl, native, op
+from plugrad.extend import Op, axes, collect, hookimpl, native, op, refuse_outside
 
 from . import _index as ix
 from ._checks import element, fitted
@@ -31,13 +31,15 @@ def index_select(xp, input, dim, index):
     if input.ndim == 0 and index.size != 1:
         raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
     if index.size:
-        low, high = ix.extent(index)
         if not array.shape[dim]:
             raise RuntimeError(f"index_select(): self indexing axis dim should be positive: dimension {dim} is empty")
-        if low < 0 or high >= array.shape[dim]:
-            # PyTorch's class of it depends on the dimension.
-            error = RuntimeError if dim and array.shape[dim] else IndexError
-            raise error(f"index out of range in self: it must lie in [0, {array.shape[dim] - 1}]")
+
+
+        def outside(worst):  # PyTorch's class of it depends on the dimension
+            error = RuntimeError if dim else IndexError
+            return error(f"index out of range in self: it must lie in [0, {array.shape[dim] - 1}], and one is {worst}")
+
+        refuse_outside(xp, index, 0, array.shape[dim], outside)
     out = array.take(index, dim)
     return out if input.ndim else out.reshape(())
 

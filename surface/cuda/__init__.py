@@ -63,8 +63,8 @@ def device_count() -> int:
 
 
 def is_bf16_supported(including_emulation=True) -> bool:
-    """Return False: CuPy has no bfloat16."""
-    return False
+    """Whether tensors of bfloat16 can be on the device: with CuPy, always."""
+    return is_available()
 
 
 def is_tf32_supported() -> bool:

@@ -27,6 +27,7 @@ from plugrad.extend.formulas import complement, conj, keep_dims, multilinear
 from plugrad.extend.hooks import OpHook
 from plugrad.extend.new_memory import choose_memory, chosen_memory, new_memory
 from plugrad.extend.random_refusal import refusing_random
+from plugrad.extend.refusals import refuse_outside, refuse_where
 from plugrad.extend.scipy_modules import scipy_of
 from plugrad.extend.session import register, unregister
 from plugrad.extend.symbolic import SymbolicBackend
@@ -50,8 +51,8 @@ __all__ = [
     "generator_of", "get_default_dtype", "hookimpl", "is_basic_index", "is_channels_last", "is_differentiable",
     "is_floating", "is_half", "is_integer", "is_integral", "is_single_or_double", "keep_dims", "kernel_for", "layer",
     "legacy_reduction", "loss", "loss_modules", "multilinear", "native", "native_function", "new_memory", "op",
-    "reduction", "register", "refusing_random", "rng", "scipy_of", "tidy_index", "type_of", "unary", "unregister",
-    "view", "write_out",
+    "reduction", "refuse_outside", "refuse_where", "register", "refusing_random", "rng", "scipy_of", "tidy_index",
+    "type_of", "unary", "unregister", "view", "write_out",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(globals(), None, {"kernels.inline": "CompilationError load_inline load_library"})

@@ -1,4 +1,4 @@
-"""What of CuPy itself can't run here, and what does instead: compiling, Thrust's sorting, cuRAND's generators."""
+"""What of CuPy itself can't run here, and what does instead: compiling, and Thrust's sorting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ def apply() -> None:
     """Replace these in CuPy's modules."""
     compiler._compile_with_cache_hip = _module
     thrust.sort, thrust.argsort, thrust.lexsort = _sort, _argsort, _lexsort
-    cupy.random.default_rng = Generator
 
 
 def _module(source, options, arch, extra_source=None, backend="hiprtc", name_expressions=None, *rest, **others):
@@ -48,31 +47,3 @@ def _argsort(dtype, places, data, keys, shape):
 
 def _lexsort(dtype, places, keys, count, size):
     _host(places, "u8", (size,))[...] = numpy.lexsort(_host(keys, dtype, (count, size)))
-
-
-class Generator:
-    """CuPy's generator, with NumPy's numbers: cuRAND's kernels come compiled for GPUs."""
-
-    METHODS = (
-        "random", "integers", "standard_exponential", "standard_gamma", "standard_normal", "beta", "binomial",
-        "chisquare", "dirichlet", "exponential", "f", "gamma", "geometric", "hypergeometric", "logseries", "poisson",
-        "power", "uniform",
-    )  # fmt: skip
-
-    def __init__(self, seed=None):
-        self._source = numpy.random.default_rng(seed)
-
-    def __getattr__(self, name):
-        if name not in self.METHODS:
-            raise AttributeError(f"CuPy's Generator has no {name}")
-        draw = getattr(self._source, name)
-
-        def drawn(*args, **kwargs):
-            args = [_plain(value) for value in args]
-            return cupy.asarray(draw(*args, **{key: _plain(value) for key, value in kwargs.items()}))
-
-        return drawn
-
-
-def _plain(value):
-    return value.get() if isinstance(value, cupy.ndarray) else value

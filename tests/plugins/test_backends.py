@@ -205,17 +205,6 @@ def test_kernels_use_what_cupyx_scipy_has():
     assert missing == NOT_ON_CUDA
 
 
-def test_the_list_of_cupys_names_is_true_where_cupy_is():
-    cupy = pytest.importorskip("cupy")
-    for name in fake_backend.cupy_names():
-        value = cupy
-        for part in name.split("."):
-            value = getattr(value, part)
-    for name in fake_backend.cupyx_names():
-        module, _, function = name.partition(".")
-        getattr(scipy_of(cupy, module), function)
-
-
 AT_FIRST_USE = """
 import sys
 import numpy, plugrad

@@ -1,0 +1,36 @@
+"""CuPy as kernels get it: with a base under every view, and checks of values that do not wait."""
+
+from __future__ import annotations
+
+import types
+
+
+class ArrayModule(types.ModuleType):
+    """Another array module, of which some names mean something else."""
+
+    def __init__(self, module, **others):
+        super().__init__(module.__name__, module.__doc__)
+        self.__dict__.update(others, _module=module)
+
+    def __getattr__(self, name):
+        value = self.__dict__[name] = getattr(self._module, name)
+        return value
+
+
+def as_strided(x, shape=None, strides=None):
+    """`cupy.lib.stride_tricks.as_strided` whose result has a base.
+
+    CuPy's own looks as if it owned its memory, so that nobody could tell that a write to it changes `x`.
+    """
+    view = x.view()
+    view._set_shape_and_strides(
+        x.shape if shape is None else tuple(shape), x.strides if strides is None else tuple(strides), True, True
+    )
+    return view
+
+
+def kernels_module(cupy, faults):
+    """Return CuPy with these functions, beside or in the place of its own."""
+    tricks = ArrayModule(cupy.lib.stride_tricks, as_strided=as_strided)
+    lib = ArrayModule(cupy.lib, stride_tricks=tricks)
+    return ArrayModule(cupy, lib=lib, refuse_outside=faults.outside, refuse_where=faults.where)
