@@ -30,7 +30,7 @@ class Backend:
     symbolic = False
     """Whether its arrays have no data, so that shape rules run in place of kernels."""
     numbered = True
-    """Whether there may be several devices of this type: its name alone then means number 0."""
+    """Whether there may be several devices of this type: its name alone then means `current_device()`."""
 
     def available(self) -> str | None:
         """Return None when the device works here, else the reason why not."""
@@ -39,6 +39,10 @@ class Backend:
     def device_count(self) -> int:
         """Number of devices of this type."""
         return 1
+
+    def current_device(self) -> int:
+        """Return the number of the device that the type alone means."""
+        return 0
 
     def from_numpy(self, array: numpy.ndarray, index: int):
         """Return the array on device number `index`; raise for a dtype that it lacks."""

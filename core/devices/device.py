@@ -86,7 +86,7 @@ class device(Region):
 
     def put(self, array):
         """Return a NumPy array on this device; TypeError if its backend changes the dtype."""
-        moved = self.backend.from_numpy(array, self.index or 0)
+        moved = self.backend.from_numpy(array, self.backend.current_device() if self.index is None else self.index)
         if moved.dtype != array.dtype:
             raise TypeError(
                 f"device {self.type!r} made {moved.dtype} of {array.dtype}: from_numpy must keep the dtype, or raise"
@@ -97,14 +97,9 @@ class device(Region):
         """Return the interned pair of this device and an element type, a NumPy dtype."""
         ttype = self._types.get(np_dtype)
         if ttype is None:
-            home = self
             if self.index is None and self.backend.numbered:
-                home = device(self.type, 0)
-            ttype = home._types.get(np_dtype) if home is not self else None
-            if ttype is None:
-                ttype = TensorType(home, dtypes.from_numpy(np_dtype))
-                home._types[np_dtype] = ttype
-            self._types[np_dtype] = ttype
+                return device(self.type, self.backend.current_device()).tensor_type(np_dtype)
+            ttype = self._types[np_dtype] = TensorType(self, dtypes.from_numpy(np_dtype))
         return ttype
 
     def __repr__(self):

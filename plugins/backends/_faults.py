@@ -1,8 +1,8 @@
 """Wrong values that only the device knows, such as an index out of range: seen by a kernel, told when somebody waits.
 
 A check costs a kernel, not a wait. It writes its number, and a value, into memory of the host that devices can write
-to; whoever waits for results asks `settle`. With PLUGRAD_CUDA_SYNC=1 every check waits, so that the error comes from the
-op that made it, with its own type.
+to; whoever waits for results asks `settle`. With PLUGRAD_CUDA_SYNC=1 every check waits, so that the error comes from
+the op that made it, with its own type.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from ._philox import Source
 try:
     import cupy
 except ImportError as error:
-    cupy, _missing = None, str(error)
+    cupy, _missing = None, str(error.__cause__ or error)  # CuPy wraps the reason in a page of advice
 
 
 class CUDA(Backend):
@@ -35,6 +35,9 @@ class CUDA(Backend):
 
     def device_count(self):
         return cupy.cuda.runtime.getDeviceCount() if self.available() is None else 0
+
+    def current_device(self):
+        return cupy.cuda.runtime.getDevice()
 
     def owns_index(self, array):
         return array.device.id

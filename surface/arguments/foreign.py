@@ -14,7 +14,9 @@ def translated(op, error):
     """Return the error that PyTorch would raise in the place of one of NumPy's; None if it may stand as it is."""
     text = str(error)
     if isinstance(error, MemoryError) or isinstance(error, ValueError) and text.startswith(_TOO_BIG):
-        return RuntimeError(f"{op.name}(): not enough memory for the result: {text or 'memory is full'}")
+        here = type(error).__module__.startswith(("builtins", "numpy"))  # not the memory of a device
+        kind = RuntimeError if here else plugrad.OutOfMemoryError
+        return kind(f"{op.name}(): not enough memory for the result: {text or 'memory is full'}")
     if isinstance(error, numpy.linalg.LinAlgError):
         return plugrad.linalg.LinAlgError(f"{op.name}(): {text}")
     if isinstance(error, ValueError) and text.startswith(_SHAPES):

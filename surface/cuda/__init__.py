@@ -11,7 +11,7 @@ from collections import OrderedDict
 
 import plugrad
 from plugrad import absent, registry
-from plugrad.cuda import amp
+from plugrad.cuda import amp, pinned
 from plugrad.extend import generator_of
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "set_rng_state_all", "set_stream", "stream", "synchronize",
 ]  # fmt: skip
 
-_current = 0
 has_half, has_magma, default_generators = True, False, ()
 
 
@@ -58,7 +57,7 @@ def is_initialized() -> bool:
 
 
 def device_count() -> int:
-    """Return the number of CUDA devices, 0 when they can't be used."""
+    """Return the number of CUDA devices, 0 when they can't be used; `plugrad doctor` says why."""
     return _backend().device_count() if is_available() else 0
 
 
@@ -85,10 +84,16 @@ def _runtime():
     return _needed().xp.cuda
 
 
+def _on(device):
+    """Return a context on a device, the current one by default."""
+    return _runtime().Device(_index(device))
+
+
 def _index(device) -> int:
     if device is None:
         return current_device()
-    return device if isinstance(device, int) else plugrad.device(device).index or 0
+    number = device if isinstance(device, int) else plugrad.device(device).index
+    return current_device() if number is None else number
 
 
 def init() -> None:
@@ -97,31 +102,40 @@ def init() -> None:
 
 
 def current_device() -> int:
-    """Return the number of the device that "cuda" means."""
-    _needed()
-    return _current
+    """Return the number of the device that "cuda" means in this thread."""
+    return _needed().current_device()
 
 
 def set_device(device) -> None:
-    """Accept device 0, which "cuda" means; say "cuda:1" for others."""
-    if _index(device) > 0:
-        raise NotImplementedError('"cuda" always means device 0 here: name another one where you need it, as "cuda:1"')
+    """Have "cuda" mean a device in this thread; a negative number leaves it as it is.
+
+    Tensors are computed with on the current device, so work on "cuda:1" needs it, or `with torch.cuda.device(1)`.
+    Raises AcceleratorError for a device that does not exist.
+    """
+    number = _index(device)
+    if number >= 0:
+        if number >= device_count():
+            raise AcceleratorError(f"CUDA error: invalid device ordinal: there is no cuda:{number}, of {device_count()}")
+        _runtime().runtime.setDevice(number)
 
 
 class device:
-    """A context in which "cuda" means a device.
+    """A context in which "cuda" means a device, in this thread.
 
-    Only device 0 can be; None or a negative number leave it as it is.
+    None or a negative number leave it as it is.
     """
 
     def __init__(self, device):
         self.idx = -1 if device is None or isinstance(device, int) and device < 0 else _index(device)
+        self.prev_idx = -1
 
     def __enter__(self):
         if self.idx >= 0:
+            self.prev_idx = current_device()
             set_device(self.idx)
 
     def __exit__(self, *exception):
+        set_device(self.prev_idx)
         return False
 
 
@@ -202,8 +216,9 @@ class Stream:
     def __init__(self, device=None, priority=0, **others):
         if not is_available():
             raise RuntimeError("torch.cuda.Stream requires CUDA support: there is no CUDA device here")
-        self._stream = others.get("stream") or _runtime().Stream(non_blocking=True)
         self.device = plugrad.device("cuda", _index(device))
+        with _on(device):
+            self._stream = others.get("stream") or _runtime().Stream(non_blocking=True)
 
     def synchronize(self) -> None:
         """Wait until its work is done."""
@@ -273,7 +288,7 @@ class Event:
 
 def current_stream(device=None):
     """Return the stream that work goes to."""
-    return Stream(device, stream=_runtime().get_current_stream())
+    return Stream(device, stream=_runtime().get_current_stream(_index(device)))
 
 
 def default_stream(device=None):
@@ -375,20 +390,29 @@ def _pool():
     return _needed().xp.get_default_memory_pool()
 
 
+def _bytes(device, what) -> int:
+    if not is_available():
+        return 0
+    with _on(device):  # the pool answers for the current device
+        return int(getattr(_pool(), what)())
+
+
 def empty_cache() -> None:
     """Give memory that is kept for reuse back to the device; does nothing without one."""
     if is_available():
-        _pool().free_all_blocks()
+        for number in range(device_count()):
+            with _on(number):
+                _pool().free_all_blocks()
 
 
 def memory_allocated(device=None) -> int:
     """Return the bytes that arrays hold on the device, 0 without one."""
-    return int(_pool().used_bytes()) if is_available() else 0
+    return _bytes(device, "used_bytes")
 
 
 def memory_reserved(device=None) -> int:
     """Return the bytes that are held or kept for reuse, 0 without a device."""
-    return int(_pool().total_bytes()) if is_available() else 0
+    return _bytes(device, "total_bytes")
 
 
 max_memory_allocated = max_memory_reserved = memory_cached = max_memory_cached = memory_reserved
@@ -410,7 +434,7 @@ def memory_summary(device=None, abbreviated=False) -> str:
 def mem_get_info(device=None) -> tuple:
     """Return the free and the total bytes of a device's memory."""
     _needed()
-    with _runtime().Device(_index(device)):
+    with _on(device):
         return tuple(_runtime().runtime.memGetInfo())
 
 

@@ -117,13 +117,13 @@ def _become(tensor, other):
 
 
 def is_pinned(self, device=None) -> bool:
-    """Always False: host memory is never pinned."""
-    return False
+    """Whether it is in host memory that a CUDA device copies from without the CPU's help."""
+    return plugrad.cuda.pinned.is_pinned(self)
 
 
 def pin_memory(self, device=None):
-    """Return the tensor itself: host memory is never pinned."""
-    return self
+    """Return a copy in pinned host memory, or the tensor itself where it is pinned or there is no CUDA device."""
+    return plugrad.cuda.pinned.pin(self)
 
 
 def is_shared(self) -> bool:

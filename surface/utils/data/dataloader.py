@@ -13,6 +13,7 @@ import plugrad
 from plugrad.utils.data._utils.collate import default_collate, default_convert
 from plugrad.utils.data._utils.fetch import BaseIterator as _BaseDataLoaderIter
 from plugrad.utils.data._utils.fetch import IterableFetcher, MapFetcher, Progress
+from plugrad.utils.data._utils.pin_memory import pin_memory
 from plugrad.utils.data._utils.processes import MultiProcessIterator as _MultiProcessingDataLoaderIter
 from plugrad.utils.data._utils.worker import get_worker_info
 from plugrad.utils.data.dataset import IterableDataset
@@ -61,7 +62,7 @@ class DataLoader(Resumable):
         num_workers: processes that make batches, 0: the program's own does. Each has a copy of the data set. An error
             in one is raised here, with its traceback; none outlives the iterator or the program.
         collate_fn: makes a batch of a list of items; `default_collate` when None.
-        pin_memory, pin_memory_device: accepted; host memory is never pinned.
+        pin_memory: give batches in pinned memory where there is a CUDA device; `pin_memory_device` is accepted.
         drop_last: leave out a last batch that is smaller.
         timeout: seconds to wait for a worker's batch, 0: for ever.
         worker_init_fn: is called with the worker's number at its start.
@@ -191,7 +192,8 @@ class DataLoader(Resumable):
 
     def _counted(self, iterator):
         """Have an iterator of an IterableDataset of known length warn when more comes than that."""
-        return _Counted(self, iterator) if self._iterable and hasattr(self.dataset, "__len__") else iterator
+        iterator = _Counted(self, iterator) if self._iterable and hasattr(self.dataset, "__len__") else iterator
+        return _Pinned(iterator) if self.pin_memory and plugrad.cuda.is_available() else iterator
 
     def __len__(self):
         if not self._iterable:
@@ -218,6 +220,16 @@ class DataLoader(Resumable):
 
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+
+
+class _Pinned(_BaseDataLoaderIter):
+    """Passes batches on in pinned memory."""
+
+    def __init__(self, iterator):
+        self.iterator = iterator
+
+    def __next__(self):
+        return pin_memory(next(self.iterator))
 
 
 class _Counted(_BaseDataLoaderIter):
