@@ -35,6 +35,12 @@ def stand_in():
 
 
 @pytest.fixture(scope="session")
+def on_stand_in():
+    """Whether there is no GPU, but the stand-in."""
+    return STAND_IN
+
+
+@pytest.fixture(scope="session")
 def everything():
     """Whether all samples are to be tested, not a part."""
     return EVERYTHING

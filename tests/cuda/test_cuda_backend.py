@@ -43,10 +43,10 @@ def test_check(name):
 def test_the_lists_of_cupys_names_are_true():
     xp = registry.backend("cuda").xp
     for name in fake_backend.cupy_names():
-        assert functools.reduce(getattr, name.split("."), xp) is not None
+        functools.reduce(getattr, name.split("."), xp)
     for name in fake_backend.cupyx_names():
         module, _, function = name.partition(".")
-        assert getattr(scipy_of(xp, module), function) is not None
+        getattr(scipy_of(xp, module), function)
 
 
 # ---------------------------------------------------------------------------------------------------- memory

@@ -13,15 +13,11 @@ import scipy.special
 import plugrad as torch
 from plugrad import registry
 from plugrad.extend import scipy_of
-from plugrad.testing import assert_close, samples_of
-from plugrad.testing.calls import call, differentiable_outputs, gradients, leaves
-from plugrad.testing.tensors import tensors_in
+from plugrad.testing import samples_of
 from support import distribution_builder, fake_backend, known_failures
+from support.ops_on_devices import HERE, OURS, compare
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OURS = sorted(name for name, op in registry.ops.items() if op.provider.builtin and op.family != "factory")
-HERE = {"cpu", "cuda", "from_numpy", "numpy", "pin_memory"}  # ops that are about the host or one device
-
 
 pytestmark = pytest.mark.usefixtures("fake")
 
@@ -29,37 +25,12 @@ pytestmark = pytest.mark.usefixtures("fake")
 # ---------------------------------------------------------------------------------------------------- the fake device
 
 
-def compare(op, sample):
-    """Assert that an op gives on the fake device what it gives on the CPU, and its gradients too."""
-    expected = call(op, sample)
-    graded = bool(leaves(sample)) and bool(differentiable_outputs(op, sample))
-    moved = sample.map(lambda t: t.detach().to("fake").requires_grad_(t.requires_grad))
-    results = tensors_in(call(op, moved))
-    given = tensors_in((sample.args, sample.kwargs))
-    for result, right in zip(results, tensors_in(expected), strict=True):
-        assert not given or result.device.type == "fake", f"the result is on {result.device}"
-        if op.name not in RANDOM:
-            assert_close(result.detach().cpu(), right.detach(), rtol=1e-10, atol=1e-12, equal_nan=True)
-    if not graded or op.name in RANDOM:
-        return
-    for create_graph in (False, True):
-        pairs = zip(gradients(op, moved, create_graph), gradients(op, sample), strict=True)
-        for g, right in pairs:
-            assert (g is None) == (right is None)
-            if g is not None:
-                assert g.device.type == "fake", f"a gradient is on {g.device}"
-                assert_close(g.detach().cpu(), right, rtol=1e-9, atol=1e-11, equal_nan=True)
-
-
-RANDOM = {"empty_like", "new_empty", "new_empty_strided"}  # whose values are nobody's
-
-
 @pytest.mark.parametrize("name", [name for name in OURS if name not in HERE])
 def test_op_on_the_fake_device(name):
     op, failures = registry.op(name), {}
     for number, sample in enumerate(samples_of(op)):
         try:
-            compare(op, sample)
+            compare(op, sample, "fake")
         except NotImplementedError as error:
             if isinstance(error.__cause__, AttributeError):  # a name that CuPy lacks
                 failures["value"] = f"{name}, sample {number} {sample}: {error}"

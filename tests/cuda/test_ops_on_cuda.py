@@ -1,0 +1,91 @@
+"""Every op on CUDA against the CPU: values, gradients of first and second order, and in other types."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import plugrad as torch
+from plugrad import registry
+from plugrad.testing import samples_of
+from plugrad.testing.calls import call
+from support import known_failures
+from support.ops_on_devices import HERE, OURS, RANDOM, compare, compare_values
+
+# Their numbers are the device's own: the words of another generator.
+DRAWN = RANDOM | {
+    name
+    for name in OURS
+    if name.endswith(("_like", "dropout", "dropout1d", "dropout2d", "dropout3d"))
+    and name.startswith(("rand", "dropout", "alpha", "feature"))
+}
+TYPES = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2, torch.int64: 0, torch.complex64: 1e-4}
+KNOWN = known_failures.read("cupy_on_cpu.txt")
+
+
+def settle(name, failures, stand_in):
+    """The list holds for the stand-in; on a GPU nothing may fail."""
+    if stand_in:
+        known_failures.settle("cupy_on_cpu.txt", name, failures)
+    else:
+        assert not failures, "\n\n".join(failures.values())
+
+
+def attempt(failures, check, label, function):
+    try:
+        function()
+    except Exception as error:
+        failures.setdefault(check, f"{label}: {type(error).__name__}: {error}"[:3000])
+
+
+@pytest.mark.parametrize("name", [name for name in OURS if name not in HERE])
+def test_op_on_cuda(name, everything, on_stand_in):
+    """With all samples, or with the first alone where a part is wanted."""
+    op, failures = registry.op(name), {}
+    if not everything and name in KNOWN:
+        pytest.skip("listed; the full run looks at it")
+    samples = samples_of(op)
+    for number, sample in enumerate(samples if everything else samples[:1]):
+        orders = (False, True) if everything else (False,)
+        attempt(
+            failures, "value", f"{name}, sample {number} {sample}",
+            lambda sample=sample, orders=orders: compare(op, sample, "cuda", orders, random=DRAWN),
+        )  # fmt: skip
+    settle(name, failures, on_stand_in)
+
+
+def cast(tensor, dtype):
+    """Return a tensor of another type, integers and bools as they are."""
+    if not tensor.is_floating_point():
+        return tensor
+    whole = (tensor * 3).round() if dtype is torch.int64 else tensor
+    return whole.detach().to(dtype)
+
+
+@pytest.mark.parametrize("name", [name for name in OURS if name not in HERE])
+def test_op_in_other_types(name, everything, on_stand_in):
+    """What the CPU computes in a type CUDA computes too, and what it refuses CUDA refuses."""
+    if not everything:
+        pytest.skip("a part of the full run")
+    op, failures = registry.op(name), {}
+    for dtype, error in TYPES.items():
+        for sample in samples_of(op)[:2]:
+            given, label = sample.map(lambda t, dtype=dtype: cast(t, dtype)), f"{name} in {dtype} {sample}"
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    call(op, given)
+                except Exception as expected:
+                    def refused(given=given, expected=expected):
+                        with pytest.raises(Exception) as caught:
+                            call(op, given.map(lambda t: t.to("cuda")))
+                        assert issubclass(caught.type, type(expected)), f"{caught.value!r}, not {expected!r}"
+
+                    attempt(failures, "types", label, refused)
+                else:
+                    def agree(given=given, error=error):
+                        compare_values(op, given, "cuda", error, error, DRAWN)
+
+                    attempt(failures, "types", label, agree)
+    settle(name, failures, on_stand_in)

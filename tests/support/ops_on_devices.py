@@ -1,0 +1,52 @@
+"""Comparing what an op gives on a device with what it gives on the CPU."""
+
+from __future__ import annotations
+
+from plugrad import registry
+from plugrad.testing import assert_close
+from plugrad.testing.calls import call, differentiable_outputs, gradients, leaves
+from plugrad.testing.tensors import tensors_in
+
+OURS = sorted(name for name, op in registry.ops.items() if op.provider.builtin and op.family != "factory")
+HERE = {"cpu", "cuda", "from_numpy", "numpy", "pin_memory"}  # ops that are about the host or one device
+RANDOM = {"empty_like", "new_empty", "new_empty_strided"}  # whose values are nobody's
+
+
+def to_device(sample, device):
+    """Return a sample with its tensors on a device, as leaves of their own."""
+    return sample.map(lambda t: t.detach().to(device).requires_grad_(t.requires_grad))
+
+
+def close(one, other, rtol, atol):
+    assert_close(one.detach().cpu(), other.detach(), rtol=rtol, atol=atol, equal_nan=True)
+
+
+def compare_values(op, sample, device, rtol=1e-10, atol=1e-12, random=RANDOM):
+    """Assert that an op's results on the device are those on the CPU; return the sample on the device."""
+    expected = call(op, sample)
+    there = to_device(sample, device)
+    results = tensors_in(call(op, there))
+    given = tensors_in((sample.args, sample.kwargs))
+    for result, right in zip(results, tensors_in(expected), strict=True):
+        assert not given or result.device.type == device, f"the result is on {result.device}"
+        assert result.dtype is right.dtype and result.shape == right.shape, f"{result.dtype}{tuple(result.shape)}"
+        if op.name not in random:
+            close(result, right, rtol, atol)
+    return there
+
+
+def compare(op, sample, device, orders=(False, True), rtol=1e-9, atol=1e-11, random=RANDOM):
+    """Assert that an op gives on the device what it gives on the CPU, and its gradients too.
+
+    `orders` says how these are found: by the plain walk, and by the one that is recorded.
+    """
+    there = compare_values(op, sample, device, rtol / 10, atol / 10, random)
+    if not leaves(sample) or not differentiable_outputs(op, sample) or op.name in random:
+        return
+    for create_graph in orders:
+        pairs = zip(gradients(op, there, create_graph), gradients(op, sample), strict=True)
+        for g, right in pairs:
+            assert (g is None) == (right is None)
+            if g is not None:
+                assert g.device.type == device, f"a gradient is on {g.device}"
+                close(g, right, rtol, atol)
