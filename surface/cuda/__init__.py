@@ -11,7 +11,7 @@ from collections import OrderedDict
 
 import plugrad
 from plugrad import absent, registry
-from plugrad.cuda import amp, pinned
+from plugrad.cuda import _pinned, amp  # noqa: F401 - tensors ask the first
 from plugrad.extend import generator_of
 
 __all__ = [
@@ -115,7 +115,7 @@ def set_device(device) -> None:
     number = _index(device)
     if number >= 0:
         if number >= device_count():
-            raise AcceleratorError(f"CUDA error: invalid device ordinal: there is no cuda:{number}, of {device_count()}")
+            raise AcceleratorError(f"CUDA error: invalid device ordinal: {number}, of {device_count()} devices")
         _runtime().runtime.setDevice(number)
 
 

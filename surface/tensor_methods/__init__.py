@@ -118,12 +118,12 @@ def _become(tensor, other):
 
 def is_pinned(self, device=None) -> bool:
     """Whether it is in host memory that a CUDA device copies from without the CPU's help."""
-    return plugrad.cuda.pinned.is_pinned(self)
+    return plugrad.cuda._pinned.is_pinned(self)
 
 
 def pin_memory(self, device=None):
     """Return a copy in pinned host memory, or the tensor itself where it is pinned or there is no CUDA device."""
-    return plugrad.cuda.pinned.pin(self)
+    return plugrad.cuda._pinned.pin(self)
 
 
 def is_shared(self) -> bool:

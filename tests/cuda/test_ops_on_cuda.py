@@ -11,15 +11,8 @@ from plugrad import registry
 from plugrad.testing import samples_of
 from plugrad.testing.calls import call
 from support import known_failures
-from support.ops_on_devices import HERE, OURS, RANDOM, compare, compare_values
+from support.ops_on_devices import HERE, OURS, compare, compare_values, draws
 
-# Their numbers are the device's own: the words of another generator.
-DRAWN = RANDOM | {
-    name
-    for name in OURS
-    if name.endswith(("_like", "dropout", "dropout1d", "dropout2d", "dropout3d"))
-    and name.startswith(("rand", "dropout", "alpha", "feature"))
-}
 TYPES = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2, torch.int64: 0, torch.complex64: 1e-4}
 KNOWN = known_failures.read("cupy_on_cpu.txt")
 
@@ -50,7 +43,7 @@ def test_op_on_cuda(name, everything, on_stand_in):
         orders = (False, True) if everything else (False,)
         attempt(
             failures, "value", f"{name}, sample {number} {sample}",
-            lambda sample=sample, orders=orders: compare(op, sample, "cuda", orders, random=DRAWN),
+            lambda sample=sample, orders=orders: compare(op, sample, "cuda", orders, random=draws(op, sample)),
         )  # fmt: skip
     settle(name, failures, on_stand_in)
 
@@ -85,7 +78,7 @@ def test_op_in_other_types(name, everything, on_stand_in):
                     attempt(failures, "types", label, refused)
                 else:
                     def agree(given=given, error=error):
-                        compare_values(op, given, "cuda", error, error, DRAWN)
+                        compare_values(op, given, "cuda", error, error, draws(op, given))
 
                     attempt(failures, "types", label, agree)
     settle(name, failures, on_stand_in)

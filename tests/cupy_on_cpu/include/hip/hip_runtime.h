@@ -162,4 +162,16 @@ static inline float erfinvf(float v) { return erfinv(v); }
 static inline double normcdfinv(double v) { return -M_SQRT2 * standin_erfcinv(2 * v); }
 static inline float normcdfinv(float v) { return (float)normcdfinv((double)v); }
 static inline double cyl_bessel_i0(double v) { return std::cyl_bessel_i(0.0, fabs(v)); }
+static inline float cyl_bessel_i0f(float v) { return (float)cyl_bessel_i0((double)v); }
 static inline double cyl_bessel_i1(double v) { double y = std::cyl_bessel_i(1.0, fabs(v)); return v < 0 ? -y : y; }
+static inline float cyl_bessel_i1f(float v) { return (float)cyl_bessel_i1((double)v); }
+
+// exp(v^2) erfc(v); from 10 on by the continued fraction, since the one factor overflows and the other vanishes.
+static inline double erfcx(double v) {
+    if (v < 10) return exp(v * v) * erfc(v);
+    double fraction = 0;
+    for (int k = 30; k > 0; --k) fraction = 0.5 * k / (v + fraction);
+    return 0.5 * M_2_SQRTPI / (v + fraction);
+}
+static inline float erfcxf(float v) { return (float)erfcx((double)v); }
+static inline float erfcx(float v) { return (float)erfcx((double)v); }
