@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pathlib
+import weakref
 
 import numpy
 import pytest
@@ -50,6 +51,30 @@ def test_the_fake_device_is_strict(fake):
         fake.backend.xp.multiply.at(x._data, x.long()._data, 2.0)
     with pytest.raises(TypeError, match=r"CuPy's add\.at does not take int64"):
         fake.backend.xp.add.at(x.long()._data, x.long()._data, 2)
+
+
+def test_the_fake_device_is_adverse(fake):
+    """What CuPy does without a word: its arrays wrap, write in any order, lose the order and saturate."""
+    x = torch.arange(4.0, device=fake)._data
+    places = torch.tensor([5, -7], device=fake)._data
+    assert x[places].tolist() == x.take(places).tolist() == [1, 1]
+    winners = set()
+    for _ in range(50):
+        y = torch.zeros(2, device=fake)._data
+        y[torch.tensor([1, 1, 1], device=fake)._data] = torch.tensor([1.0, 2.0, 3.0], device=fake)._data
+        winners.add(y.tolist()[1])
+    assert winners == {1, 2, 3}
+    turned = torch.zeros(2, 3, device=fake).t()._data
+    assert turned.flags.f_contiguous and (turned + 1).flags.c_contiguous and turned.astype("int64").flags.c_contiguous
+    odd = torch.tensor([float("nan"), float("inf"), -float("inf"), -1.5], device=fake)._data
+    assert odd.astype("int64").tolist() == [0, 2**63 - 1, -(2**63), -1]
+    assert odd.astype("uint64").tolist() == [0, 2**64 - 1, 0, 0]
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(x.device)
+    with pytest.raises(TypeError, match="weak reference"):
+        weakref.ref(x.data)
+    with pytest.raises(IndexError, match="index 5 is out of bounds for dimension 0 with size 4"):
+        torch.arange(4.0, device=fake)[torch.tensor([5], device=fake)]
 
 
 def test_devices_do_not_mix(fake):

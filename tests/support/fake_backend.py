@@ -1,7 +1,10 @@
-"""A strict array backend on NumPy's memory, for running every kernel as if it were on another device.
+"""A strict and adverse array backend on NumPy's memory, for running every kernel as if it were on another device.
 
 Its arrays are of a class of their own, and refuse what CuPy's refuse: to meet plain NumPy arrays, to be converted to
 them unasked, names that CuPy does not have. Like CuPy's, its functions return 0-d arrays where NumPy's return scalars.
+Where CuPy differs from NumPy without a word, they do too: indices out of range wrap, of several values that are written
+to one element any may win, results are row-major whatever the operands' order is, and floats that no integer holds
+become what CUDA makes of them. A device is no key of a dict, and nobody can refer weakly to memory.
 """
 
 from __future__ import annotations
@@ -47,26 +50,116 @@ class FakeArray(numpy.ndarray):
         result = getattr(ufunc, method)(*host(inputs, name), **kwargs)
         if out is not None:
             return out[0] if len(out) == 1 else out
-        return wrapped(result)
+        return wrapped(row_major(result))
 
     @property
     def data(self):
         """Where the memory is, as CuPy says it."""
-        return types.SimpleNamespace(ptr=self.__array_interface__["data"][0])
+        return Memory(self.__array_interface__["data"][0])
 
     def __array_function__(self, function, given_types, args, kwargs):
         raise TypeError(f"numpy.{function.__name__} was called on an array of the fake device; use xp")
 
+    @property
+    def device(self):
+        """A device that can't be a key, as CuPy's."""
+        return DEVICE
+
+    def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
+        plain, target = host(self, "astype"), numpy.dtype(dtype)
+        if plain.dtype == target and not copy:
+            return self
+        if plain.dtype.kind in "fV" and target.kind in "iu":
+            return wrapped(row_major(saturated(plain, target)))
+        return wrapped(row_major(plain.astype(target)))
+
+    def take(self, indices, axis=None, out=None, mode="wrap"):
+        return wrapped(host(self, "take").take(host(indices, "take"), axis, None, "wrap"))
+
     def __getitem__(self, index):
-        return wrapped(host(self, "indexing")[host(index, "an index")])
+        plain = host(self, "indexing")
+        return wrapped(plain[wrapping(plain.shape, host(index, "an index"))])
 
     def __setitem__(self, index, value):
         plain = host(self, "item assignment")
-        index = host(index, "an index")
-        plain[index] = host(value, "item assignment")
+        index = wrapping(plain.shape, host(index, "an index"))
+        write_in_any_order(plain, index, host(value, "item assignment"))
 
     def __iter__(self):
         return (self[i] for i in range(len(self)))
+
+
+class Memory:
+    """Where an array is, without weak references."""
+
+    __slots__ = ("ptr",)
+
+    def __init__(self, ptr):
+        self.ptr = ptr
+
+
+class Device:
+    """What CuPy's arrays say they are on."""
+
+    __hash__ = None
+
+    def __repr__(self):
+        return "<fake device 0>"
+
+
+DEVICE = Device()
+ORDERS = numpy.random.default_rng(0)
+
+
+def row_major(result):
+    """Return the results of a function as CuPy lays them out, which is never in the order of the operands."""
+    if isinstance(result, tuple):
+        return tuple(map(row_major, result))
+    fresh = isinstance(result, numpy.ndarray) and result.base is None
+    return numpy.ascontiguousarray(result).reshape(result.shape) if fresh else result
+
+
+def saturated(plain, target):
+    """Return floats as the integers that CUDA makes of them: the nearest there is, 0 for NaN."""
+    wide, limits = plain.astype("float64"), numpy.iinfo("int32" if target.itemsize < 4 else target)
+    with numpy.errstate(all="ignore"):
+        inside = (wide >= limits.min) & (wide < float(limits.max) + 1)
+        result = numpy.where(inside, wide, 0).astype("uint64" if target == "uint64" else "int64")
+    result[wide >= float(limits.max) + 1] = limits.max
+    result[wide < limits.min] = limits.min
+    return result.astype(target)
+
+
+def wrapping(shape, index):
+    """Return an index whose integer arrays wrap where they are out of range, as CuPy's do."""
+    items = index if isinstance(index, tuple) else (index,)
+    used = sum([1 if not hasattr(i, "dtype") or i.dtype.kind != "b" else i.ndim for i in items if i is not None])
+    used -= sum([item is Ellipsis for item in items])
+    result, dim = [], 0
+    for item in items:
+        if item is Ellipsis:
+            dim += len(shape) - used
+        elif isinstance(item, numpy.ndarray) and item.dtype.kind in "iu" and item.ndim and dim < len(shape):
+            item = item % shape[dim] if shape[dim] else item
+            dim += 1
+        elif item is not None:
+            dim += item.ndim if hasattr(item, "dtype") and item.dtype.kind == "b" else 1
+        result.append(item)
+    return tuple(result) if isinstance(index, tuple) else result[0]
+
+
+def write_in_any_order(plain, index, value):
+    """Write at an index; of several values for one element any may be the last."""
+    plain[index] = value
+    arrays = [item for item in (index if isinstance(index, tuple) else (index,)) if isinstance(item, numpy.ndarray)]
+    if not any([item.dtype.kind in "iu" and item.ndim for item in arrays]) or not plain.size:
+        return
+    places = numpy.arange(plain.size).reshape(plain.shape)[index].ravel()
+    values = numpy.broadcast_to(value, plain[index].shape).ravel()
+    order = ORDERS.permutation(places.size)
+    flat = plain.reshape(-1)  # a copy where it is no view
+    flat[places[order]] = values[order].astype(plain.dtype) if values.dtype != plain.dtype else values[order]
+    plain[...] = flat.reshape(plain.shape)
 
 
 def _method(name):
@@ -97,7 +190,7 @@ def refuse_method(name, inputs):
 
 CONVERTED = (
     "all", "any", "argmax", "argmin", "argsort", "clip", "conj", "cumprod", "cumsum", "diagonal", "dot", "max", "mean",
-    "min", "nonzero", "prod", "repeat", "round", "searchsorted", "sum", "take", "trace", "argpartition",
+    "min", "nonzero", "prod", "repeat", "round", "searchsorted", "sum", "trace", "argpartition",
 )  # fmt: skip
 for _name in CONVERTED:
     setattr(FakeArray, _name, _method(_name))
@@ -179,7 +272,7 @@ class FakeUfunc:
         if out is not None:
             kwargs["out"] = host(out, self.__name__)
         result = self.ufunc(*host(args, f"xp.{self.__name__}"), **kwargs)
-        return out if out is not None else wrapped(result)
+        return out if out is not None else wrapped(row_major(result))
 
     def __getattr__(self, method):
         function, name = getattr(self.ufunc, method), f"{self.__name__}.{method}"
@@ -249,7 +342,7 @@ class Fake(Backend):
             raise NotImplementedError(f"there is no cupyx.scipy.{name}")
         return FakeModule(name, importlib.import_module(f"scipy.{name}"), cupyx_names())
 
-    def storage(self, array):
+    def storage(self, array):  # NumPy gives a view the owner of its memory for a base, which is none of ours
         while array.base is not None:
             array = array.base
         return array
