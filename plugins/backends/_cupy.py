@@ -1,8 +1,11 @@
-"""CuPy as kernels get it: with a base under every view, and checks of values that do not wait."""
+"""CuPy as kernels get it: with a base under every view, checks of values that do not wait, products of halves."""
 
 from __future__ import annotations
 
 import types
+from functools import partial
+
+from ._cublas import product_of_halves
 
 
 class ArrayModule(types.ModuleType):
@@ -33,4 +36,7 @@ def kernels_module(cupy, faults):
     """Return CuPy with these functions, beside or in the place of its own."""
     tricks = ArrayModule(cupy.lib.stride_tricks, as_strided=as_strided)
     lib = ArrayModule(cupy.lib, stride_tricks=tricks)
-    return ArrayModule(cupy, lib=lib, refuse_outside=faults.outside, refuse_where=faults.where)
+    return ArrayModule(
+        cupy, lib=lib, refuse_outside=faults.outside, refuse_where=faults.where,
+        product_of_halves=partial(product_of_halves, cupy),
+    )  # fmt: skip

@@ -76,6 +76,10 @@ def product(xp, input, other):
     dtype = input.dtype
     if dtype.char in _IN_FLOAT32:
         refuse(BOOL, "addmm_impl_cpu_", input)
+        if xp.__name__ == "cupy" and dtype.char != "?" and min(input.ndim, other.ndim) > 1:
+            result = xp.product_of_halves(input, other)
+            if result is not NotImplemented:
+                return result
         return product(xp, input.astype("float32"), other.astype("float32")).astype(dtype)
     try:
         if input.ndim == 2 >= other.ndim > 0:

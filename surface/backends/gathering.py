@@ -14,7 +14,10 @@ TAKES = {
 
 
 def gathered(op, values) -> tuple | None:
-    """Return the arguments of a call, those that may be elsewhere on the device of the first; None if none was."""
+    """Return a call's arguments with those that were elsewhere moved, or None.
+
+    They are moved to the device of the first argument, as far as `op.gathers` lets them be elsewhere.
+    """
     home = values[0].device
     positions = {op.index[name]: TAKES[which] for name, which in op.gathers.items()}
     result = tuple([moved(value, home, positions[i]) if i in positions else value for i, value in enumerate(values)])

@@ -57,7 +57,10 @@ def is_initialized() -> bool:
 
 
 def device_count() -> int:
-    """Return the number of CUDA devices, 0 when they can't be used; `plugrad doctor` says why."""
+    """Return the number of CUDA devices, 0 when they can't be used.
+
+    `plugrad backends` and `plugrad doctor` say why they can't.
+    """
     return _backend().device_count() if is_available() else 0
 
 

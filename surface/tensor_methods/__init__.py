@@ -117,12 +117,15 @@ def _become(tensor, other):
 
 
 def is_pinned(self, device=None) -> bool:
-    """Whether it is in host memory that a CUDA device copies from without the CPU's help."""
+    """Whether the tensor is in pinned host memory: see `pin_memory`."""
     return plugrad.cuda._pinned.is_pinned(self)
 
 
 def pin_memory(self, device=None):
-    """Return a copy in pinned host memory, or the tensor itself where it is pinned or there is no CUDA device."""
+    """Return a copy in pinned host memory, from which CUDA devices copy.
+
+    The tensor itself where it is pinned already, or there is no CUDA device.
+    """
     return plugrad.cuda._pinned.pin(self)
 
 

@@ -294,6 +294,25 @@ def test_half_precision_is_there(cuda):
         assert x.grad.dtype is dtype and x.grad.is_cuda
 
 
+def test_products_of_halves_are_added_up_in_single_precision(cuda):
+    rng = torch.Generator().manual_seed(0)
+    for dtype in (torch.float16, torch.bfloat16):
+        for one, other in (
+            ((3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 5)),
+            ((2, 1, 3, 4), (1, 5, 4, 2)), ((0, 3, 4), (0, 4, 5)), ((2, 3, 0), (2, 0, 5)), ((2, 3, 4), (4,)),
+            ((4,), (2, 4, 3)),
+        ):  # fmt: skip
+            a, b = (torch.randn(shape, generator=rng).to(dtype) for shape in (one, other))
+            found = (a.to(cuda) @ b.to(cuda)).cpu()
+            assert found.dtype is dtype and torch.allclose(found.float(), (a @ b).float(), rtol=1e-2, atol=1e-2)
+            turned = a.to(cuda).transpose(-1, -2).contiguous().transpose(-1, -2) if a.ndim > 1 else a.to(cuda)
+            assert torch.equal((turned @ b.to(cuda)).cpu(), found)
+        ones = torch.ones(1, 1, 4097, device=cuda, dtype=dtype)
+        assert (ones @ ones.transpose(1, 2)).item() == torch.tensor(4097.0).to(dtype).item()
+    with pytest.raises(RuntimeError, match="Expected size for first two dimensions of batch2"):
+        torch.ones(2, 3, 4, device=cuda).half() @ torch.ones(2, 5, 4, device=cuda).half()
+
+
 def test_denormals_are_zero_on_cuda_and_no_gradient_becomes_nan(cuda):
     """CuPy has its kernels compiled with -ftz=true: in single precision a denormal number counts as zero."""
     tiny = torch.tensor([1e-40, 1.0], device=cuda)

@@ -9,26 +9,34 @@ tests/known/cupy_on_cpu.txt. `python tests/cupy_on_cpu` runs the tests of the CU
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import importlib.util
 import os
+import pathlib
 import shutil
+import subprocess
 import sys
 
 from cupy_on_cpu import libraries
 
-WHEEL = "cupy-rocm-7-0"
-VERSION = "14.2"
+WHEEL = "cupy-rocm-7-0==14.2"
+
+
+def folder() -> pathlib.Path:
+    """Return where the wheel is: apart from the environment, in which it would be a CuPy that can't be used."""
+    return libraries.root() / WHEEL.replace("==", "-")
+
+
+def install() -> None:
+    """Install the wheel into its folder, if it is not there."""
+    if not (folder() / "cupy").exists():
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder()), WHEEL]
+        subprocess.run(command, check=True)
 
 
 def reason() -> str | None:
     """Return why the stand-in can't be used here, None where it can."""
-    try:
-        found = importlib.metadata.version(WHEEL)
-    except importlib.metadata.PackageNotFoundError:
-        return f"{WHEEL} is not installed: `pip install '.[cupy_on_cpu]'`"
-    if not found.startswith(VERSION):
-        return f"{WHEEL} {found} is installed, the stand-in is made for {VERSION}"
+    if not (folder() / "cupy").exists():
+        return f"{WHEEL} is not there: `python tests/cupy_on_cpu --install` brings it"
     if sys.platform != "linux" or not shutil.which("g++") or not shutil.which("nm"):
         return "it needs Linux, g++ and nm"
     return None
@@ -42,6 +50,7 @@ def load():
         raise RuntimeError(why)
     if "cupy" in sys.modules:
         raise RuntimeError("cupy was imported before the stand-in was loaded")
+    sys.path.insert(0, str(folder()))
     package = importlib.util.find_spec("cupy").submodule_search_locations[0]
     cache = libraries.cache_folder()
     os.environ.update(CUPY_ACCELERATORS="", CUPY_CACHE_DIR=str(cache / "cupy"), ROCM_HOME=str(cache))

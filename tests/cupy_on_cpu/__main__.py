@@ -1,7 +1,7 @@
-"""Run the tests of the CUDA backend on the stand-in: `python tests/cupy_on_cpu [--all] [arguments of pytest]`.
+"""Run the tests of the CUDA backend on the stand-in: `python tests/cupy_on_cpu [--install] [--all] [for pytest...]`.
 
-Without `--all` a part that takes minutes, for every change; with it all ops with all their samples, types and second
-gradients. By default two processes, and the tests in tests/cuda.
+With `--install` the wheel is brought first, some 75 MB. Without `--all` it is a part that takes minutes, for every
+change; with it all ops with all their samples, types and second gradients. By default in two processes, tests/cuda.
 """
 
 import os
@@ -17,11 +17,13 @@ def main(arguments) -> int:
     import cupy_on_cpu
     from cupy_on_cpu import kernels
 
+    if "--install" in arguments:
+        cupy_on_cpu.install()
     if (why := cupy_on_cpu.reason()) is not None:
         print(f"CuPy can't run on the CPU here: {why}", file=sys.stderr)
         return 2
     everything = "--all" in arguments
-    rest = [argument for argument in arguments if argument != "--all"]
+    rest = [argument for argument in arguments if argument not in ("--all", "--install")]
     os.environ["CUPY_ON_CPU"] = "all" if everything else "part"
     where = [] if any("tests/cuda" in argument for argument in rest) else [str(TESTS / "cuda")]
     status = pytest.main(["-q", "-n", "2", *where, *rest])

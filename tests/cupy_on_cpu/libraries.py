@@ -31,13 +31,17 @@ static int missing(const char* name) {
 """
 
 
+def root() -> pathlib.Path:
+    """Return the folder of all that is kept: `CUPY_ON_CPU_CACHE`, or one in ~/.cache."""
+    return pathlib.Path(os.environ.get("CUPY_ON_CPU_CACHE") or pathlib.Path.home() / ".cache" / "plugrad-cupy-on-cpu")
+
+
 @functools.cache
 def cache_folder() -> pathlib.Path:
-    """Return the folder of what was built from the sources as they are: `CUPY_ON_CPU_CACHE`, or one in ~/.cache."""
+    """Return the folder of what was built from the sources as they are."""
     sources = sorted(file for kind in ("*.cpp", "*.h", "kernels.py") for file in HERE.rglob(kind))
     version = hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()[:16]
-    root = os.environ.get("CUPY_ON_CPU_CACHE") or pathlib.Path.home() / ".cache" / "plugrad-cupy-on-cpu"
-    folder = pathlib.Path(root) / version
+    folder = root() / version
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
