@@ -155,6 +155,8 @@ static PyObject *joined(PyObject *module, PyObject *args) {
     return bind(given);
 }
 
+#include "tape.inc"
+
 static PyObject *kernels(PyObject *module, PyObject *args) {
     const char *name = NULL;
     if (!PyArg_ParseTuple(args, "|s", &name)) return NULL;
@@ -213,6 +215,7 @@ static PyMethodDef methods[] = {
     {"levels", levels, METH_NOARGS, "Return the names of the levels that run here; the best is the last."},
     {"at_address", at_address, METH_VARARGS, "Return a function that calls the kernel at an address."},
     {"joined", joined, METH_VARARGS, "Return a function of here with another one that gets what it does not serve."},
+    {"tape", make_tape, METH_VARARGS, "Return a function that carries out calls of functions of here, one after the other."},
     {"parallel_address", parallel_address, METH_NOARGS, "Return the address of pg_parallel."},
     {"get_num_threads", get_num_threads, METH_NOARGS, "Return how many threads a kernel may use."},
     {"set_num_threads", set_num_threads, METH_O, "Set how many threads a kernel may use."},

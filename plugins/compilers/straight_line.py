@@ -44,25 +44,36 @@ class Line:
             for number, value in enumerate(step.values()):
                 self.views.setdefault(value.buffer, set()).update([value.key, (id(step), number)])
         self.sources, self.local = [], set()
+        self.functions, self.tables = [], []  # (name, lines, what it returns); lines that come after them
         for number, part in enumerate(graph.parts):
             self.lines, self.known, self.born = [], set(), set()
-            for index in part:
-                self.step(graph.steps[index])
-                for buffer in [b for b in self.born if self.last[b] == index]:
-                    self.lines += [f"{name} = None" for v, name in self.arrays.values() if v.buffer is buffer]
-                    self.born.discard(buffer)
+            self.part(graph, part)
             self.sources.append((number, self.lines))
         self.moving = [name for value, name in self.arrays.values() if value.buffer.kind in MOVING]
         self.moving += sorted(self.local)
         top = f"    global {', '.join(self.moving)}\n" if self.moving else ""
+        bodies = [(f"part{number}", lines, "") for number, lines in self.sources] + self.functions
         self.source = "\n".join(
-            f"def part{number}():\n{top}" + "".join(f"    {line}\n" for line in [*lines, "return"])
-            for number, lines in self.sources
+            f"def {name}():\n{top}" + "".join(f"    {line}\n" for line in [*lines, f"return {result}"])
+            for name, lines, result in bodies
         )
+        self.source += "".join(f"\n{line}" for line in self.tables)
         self.code = compile(self.source, "<compiled by 'numpy'>", "exec")
 
     def __call__(self, memory):
         return Bound(self, memory)
+
+    def part(self, graph, part):
+        """Add the lines of a part."""
+        for index in part:
+            self.step(graph.steps[index])
+            self.let_go(index)
+
+    def let_go(self, index):
+        """Add lines that let go of what no step after this one needs."""
+        for buffer in [b for b in self.born if self.last[b] <= index]:
+            self.lines += [f"{name} = None" for v, name in self.arrays.values() if v.buffer is buffer]
+            self.born.discard(buffer)
 
     def word(self, item) -> str:
         """Return how an argument is written in the source."""

@@ -115,10 +115,15 @@ class Array(numpy.lib.mixins.NDArrayOperatorsMixin):
         return (self[i] for i in range(len(self)))
 
     def item(self, *args):
-        """Raise CaptureError: the number is not known yet."""
+        """Raise CaptureError: the number is not known yet. Constants that a kernel in C asks for are."""
+        if self.recorder.expanding and self.recorder.is_settled(self):
+            return self.example.item(*args)
         raise self.recorder.refusal("a Python number is made of one of its values")
 
-    __bool__ = __int__ = __float__ = __index__ = __complex__ = tolist = item
+    def __bool__(self):
+        return bool(self.item())
+
+    __int__ = __float__ = __index__ = __complex__ = tolist = item
 
     def __repr__(self):
         return f"Array({self.value!r})"
@@ -146,7 +151,8 @@ class Recorder:
         self.buffers: list[Buffer] = []
         self.known: dict[int, Buffer] = {}
         self.failure = self.op = None
-        self.drew = False
+        self.drew = self.expanding = False
+        self.settled: set = set()  # buffers that are the same at each call though a step fills them
 
     def refusal(self, why, final=False) -> CaptureError:
         """Return the error for what can't be captured; it is also kept, since what it stops may hide it."""
@@ -220,18 +226,32 @@ class Recorder:
                 return result
             raise self.refusal(f"{name} returned {type(result).__name__}, which is no array")
         examples = [None if one is None else numpy.asarray(one) for one in results]
+        settled = kind == "array" and not effect and self.is_settled((args, kwargs))
+        if self.expanding and settled and any(isinstance(one, Array) for one in args):
+            return self.array(examples[0], "constant")
         arrays = [None if one is None else self.array(one) for one in examples]
         fresh = [a is not None and a.value.buffer.index >= mark for a in arrays]
         if any(fresh) or effect:
             values = [a.value if new else None for a, new in zip(arrays, fresh)]
             if name in ("empty", "empty_like"):
                 return arrays[0]
+            if settled:
+                self.settled.update([value.buffer for value in values if value is not None])
             self.note(
                 Step(kind, name, function, self.plain(args), self.plain(kwargs), tuple(values), (), effect, several)
             )
         if not several:
             return arrays[0]
         return type(result)(*arrays) if hasattr(result, "_fields") else type(result)(arrays)
+
+    def whole(self, function, args, kwargs, name, result, inner):
+        """Note a call of a kernel in C that was carried out already, by its inner steps."""
+        several = type(result) in (tuple, list)
+        values = tuple([None if one is None else one.value for one in (result if several else (result,))])
+        step = Step("kernel", name, function, self.plain(args), self.plain(kwargs), values, (), None, several)
+        step.inner = inner
+        self.note(step)
+        return result
 
     def write(self, function, args, kwargs, name, target):
         """Carry out a call that writes into an array."""
@@ -241,10 +261,17 @@ class Recorder:
         function(*changed(_example, args), **changed(_example, kwargs))
         self.note(Step("array", name, function, self.plain(args), self.plain(kwargs), (), (target.value,), None))
 
+    def is_settled(self, arguments) -> bool:
+        """Whether all arrays in arguments are the same at each call."""
+        known: list = []
+        changed(lambda item: known.append(item.value.buffer) if isinstance(item, Array) else None, arguments)
+        return all(b in self.settled or b.kind == "constant" and b.original is None for b in known)
+
     def about_to_write(self, targets) -> None:
         """Keep what constants are before they are written."""
         for one in targets if isinstance(targets, tuple) else (targets,):
             buffer = one.value.buffer if isinstance(one, Array) else None
+            self.settled.discard(buffer)
             if buffer is not None and buffer.kind == "constant" and buffer.original is None:
                 buffer.original = buffer.owner.copy("K")
 

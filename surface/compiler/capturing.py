@@ -22,6 +22,7 @@ from plugrad import (
 )
 from plugrad import random as random_numbers
 from plugrad.compiler.arrays import Array, Capturing, Recorder
+from plugrad.compiler.expanding import expanded
 from plugrad.compiler.graph import CaptureError, Graph, Step, Value, changed, plain
 from plugrad.compiler.world import PLAIN, World
 from plugrad.dispatch.formulas import array_ops, forget_ops
@@ -112,6 +113,9 @@ def _kernel(op):
         recorder.failure = None
         own = own or op.kernels["*"]
         function = functools.partial(getattr(own, "direct", own), numpy)
+        parts = None if drew else expanded(recorder, own, xp, args, kwargs)
+        if parts is not None:
+            return recorder.whole(function, args, kwargs, op.name, *parts)
         return recorder.call(function, args, kwargs, op.name, "kernel", "random" if drew else None)
 
     return kernel
@@ -127,7 +131,11 @@ def _formula_kernel(op, formula):
             result = own(numpy, g, *values)
             return formula.function(array_ops(numpy.float32()), g, *values) if result is NotImplemented else result
 
-        return current().call(function, (g, *values), {}, f"{op.name}.vjp", "kernel")
+        recorder = current()
+        parts = expanded(recorder, own, xp, (g, *values), {})
+        if parts is not None:
+            return recorder.whole(function, (g, *values), {}, f"{op.name}.vjp", *parts)
+        return recorder.call(function, (g, *values), {}, f"{op.name}.vjp", "kernel")
 
     return kernel
 

@@ -9,6 +9,7 @@ A `Graph` is a list of steps. A step calls a function with arguments; arrays amo
     array     a function of NumPy, a method of its arrays or setitem      writes what `writes` says
     kernel    an op's own kernel on NumPy's arrays, or a formula's        "random": it draws numbers, and always runs
     python    something of the program's to be called: optimizer.step()   any: it sees all memory that is bound
+    native    a call in C, among the `inner` steps of a kernel            writes results and what `writes` says
 
     buffer    what its memory is
     temporary planned: it lives between the first step and the last one that use it
@@ -40,14 +41,18 @@ class CaptureError(RuntimeError):
 
 
 class Buffer:
-    """Memory of `nbytes` bytes; `owner` is the array that had it in the capture, of that `shape`."""
+    """Memory of `nbytes` bytes; `owner` is the array that had it in the capture, of that `shape`.
 
-    __slots__ = ("index", "owner", "nbytes", "kind", "holder", "kept", "shape", "dense", "original")
+    `itself` is the value that is all of it, in row-major order, or None where that array had another order.
+    """
+
+    __slots__ = ("index", "owner", "nbytes", "kind", "holder", "kept", "shape", "dense", "original", "itself")
 
     def __init__(self, index, owner, kind):
         self.index, self.owner, self.nbytes, self.kind = index, owner, owner.nbytes, kind
         self.shape, self.dense = owner.shape, owner.flags.c_contiguous
         self.holder, self.kept, self.original = None, False, None  # kept: it is looked at after the last step
+        self.itself = Value(self, owner.shape, owner.strides, 0, owner.dtype) if self.dense else None
 
     def __repr__(self):
         return f"{self.kind}{self.index}"
@@ -78,11 +83,12 @@ class Value:
 class Step:
     """One call, `function(*args, **kwargs)`, its arrays replaced by values; `op` is the op that made it."""
 
-    __slots__ = ("kind", "name", "function", "args", "kwargs", "results", "writes", "effect", "several", "op")
+    __slots__ = ("kind", "name", "function", "args", "kwargs", "results", "writes", "effect", "several", "op", "inner")
 
     def __init__(self, kind, name, function, args, kwargs, results, writes, effect, several=False):
         self.kind, self.name, self.function, self.args, self.kwargs = kind, name, function, args, kwargs
         self.results, self.writes, self.effect, self.several, self.op = results, writes, effect, several, None
+        self.inner = None
 
     def reads(self) -> list:
         """Return the values among the arguments; one that is only written into may be among them."""

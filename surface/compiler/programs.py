@@ -148,8 +148,8 @@ class Program:
         self.captured, self.graph = captured, captured.graph
         captured.form = shape_of(*form)
         self.function, self.world = captured.function, captured.world
+        self.make = lower(self.graph)  # which may put other steps in the place of these
         self.places, self.size = self.graph.layout()
-        self.make = lower(self.graph)
         sources = captured.sources
         self.given = [s for s in sources if s.place is not None]
         self.held = [s for s in sources if s.place is None and self._matters(s)]

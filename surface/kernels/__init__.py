@@ -9,8 +9,8 @@ from plugrad.kernels.loading import function, level, levels, module, why_none
 from plugrad.registry.namespaces import lazy_names
 
 __all__ = [
-    "CompilationError", "function", "is_native", "level", "levels", "load_inline", "load_library", "module", "native",
-    "native_function", "why_none",
+    "CompilationError", "build_library", "cache_folder", "function", "is_native", "level", "levels", "load_inline",
+    "load_library", "module", "native", "native_function", "why_none",
 ]  # fmt: skip
 
-__getattr__, __dir__ = lazy_names(globals(), None, {"kernels.inline": "CompilationError load_inline load_library"})
+__getattr__, __dir__ = lazy_names(globals(), None, {"kernels.inline": "CompilationError build_library cache_folder load_inline load_library"})

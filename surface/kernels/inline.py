@@ -15,7 +15,7 @@ import tempfile
 
 from plugrad.kernels import loading
 
-__all__ = ["CompilationError", "load_inline", "load_library"]
+__all__ = ["CompilationError", "build_library", "cache_folder", "load_inline", "load_library"]
 
 FLAGS = ("-O3", "-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd")
 HEADER = pathlib.Path(__file__).with_name("plugrad_native.h")
@@ -61,15 +61,24 @@ def load_inline(
     >>> twice(numpy.ones(3))  # doctest: +SKIP
     array([2., 2., 2.])
     """
+    library = build_library(c, name, flags)
+    return load_library(library, name, arrays=arrays, numbers=numbers, like=like, strided=strided)
+
+
+def build_library(c: str, name: str, flags: tuple = ()) -> pathlib.Path:
+    """Return the path of the library that C source becomes, compiled if it is not in the cache.
+
+    Arguments, the cache and errors are those of `load_inline`. One library may have many functions, for `load_library`.
+    """
     compiler, version = _compiler()
     text = f'#include <math.h>\n#include "plugrad_native.h"\n#line 1 "{name}.c"\n{c}\n'
     options = (*FLAGS, "-shared", "-fPIC", *flags)
     parts = (HEADER.read_text(), text, " ".join(options), version, platform.machine(), str(loading.ABI))
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-    library = _cache() / f"{name}-{key}{sysconfig.get_config_var('SHLIB_SUFFIX') or '.so'}"
+    library = cache_folder() / f"{name}-{key}{sysconfig.get_config_var('SHLIB_SUFFIX') or '.so'}"
     if not library.exists():
         _compile(compiler, options, text, library, name)
-    return load_library(library, name, arrays=arrays, numbers=numbers, like=like, strided=strided)
+    return library
 
 
 def load_library(path, name: str, *, arrays: int, numbers: int = 0, like: int | None = None, strided: bool = False):
@@ -106,7 +115,8 @@ def _compiler() -> tuple[str, str]:
     raise CompilationError("there is no C compiler: install gcc or clang, or set CC to the command of one")
 
 
-def _cache() -> pathlib.Path:
+def cache_folder() -> pathlib.Path:
+    """Return the folder of compiled kernels, made if it is not there."""
     base = os.environ.get("PLUGRAD_CACHE")
     if base is None:
         base = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "plugrad")

@@ -49,7 +49,7 @@ def native(name, otherwise=None, plain=False):
             functools.update_wrapper(kernel, adapter)
         else:
             kernel = _with_fallback(adapter, call, otherwise.kernels.get("cpu") or otherwise.kernels["*"])
-        kernel.native, kernel.call = name if isinstance(name, str) else adapter.__name__, call
+        kernel.native, kernel.call, kernel.adapter = name if isinstance(name, str) else adapter.__name__, call, adapter
         if plain:
             kernel.direct = module().joined(call, kernel.otherwise, 1)
         return kernel

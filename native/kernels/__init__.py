@@ -1,0 +1,1 @@
+"""The templates of kernels in C: see README.md above."""

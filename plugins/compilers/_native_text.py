@@ -1,0 +1,240 @@
+"""The C text of groups: each is a kernel of the interface of native/, whose sizes and strides come when it is called."""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import re
+
+import numpy as np
+
+from plugrad import kernels
+from plugrad.compiler.graph import Value
+from plugrad.plugins.compilers._native_forms import TYPES
+
+FLAGS = {"avx512": ("-march=x86-64-v4", "-mprefer-vector-width=512"), "avx2": ("-march=x86-64-v3",)}
+EXACT = ("-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-w")  # the bits of NumPy: products are rounded
+
+PRELUDE = r"""
+#include <stdlib.h>
+#include <string.h>
+#define JOIN_(a, b) a##_##b
+#define JOIN(a, b) JOIN_(a, b)
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#define VECTORIZED _Pragma("omp simd")
+#define HIGHEST(name)
+#define LANES ((int)(64 / sizeof(T)))
+#define AS(T_, x) _Generic((T_)0, float: x##f32, default: x##f64)
+#define ABSOLUTE(x) _Generic((x), float: fabsf, double: fabs, default: absolute)(x)
+#define SQUARE_ROOT(x) _Generic((x), float: sqrtf, default: sqrt)(x)
+#define EXPONENTIAL(x) _Generic((x), float: exp_of_f32, default: exp_of_f64)(x)
+#define TANH(x) tanh_f32(x)
+#define OURS(name, kind, x, z, ...) OURS_##kind(name, x, z, __VA_ARGS__)
+#define OURS_F(name, x, z, ...) name##_at_f32(x, z, (const double[]){__VA_ARGS__})
+#define OURS_D(name, x, z, ...) name##_at_f64(x, z, (const double[]){__VA_ARGS__})
+static ALWAYS_INLINE int64_t absolute(int64_t x) { return x < 0 ? -x : x; }
+
+typedef void (*group)(const pg_array *a, const double *s, int64_t row, int64_t last, int64_t begin, int64_t end);
+typedef struct { const pg_array *a; const double *s; group f; int64_t rows, columns, step; int by_row; } work;
+
+/* Where in memory a row of the loop begins: all dimensions but the last are rows. */
+static ALWAYS_INLINE void *start(const pg_array *a, int64_t row) {
+    char *data = a->data;
+    if (a->ndim == 2) return data + row * a->strides[0];
+    for (int64_t d = a->ndim - 2; d >= 0; d--) {
+        data += row % a->shape[d] * a->strides[d];
+        row /= a->shape[d];
+    }
+    return data;
+}
+
+static void share(void *context, int64_t part) {
+    const work *w = context;
+    const int64_t begin = part * w->step, end = MIN(begin + w->step, w->by_row ? w->rows : w->columns);
+    if (w->by_row) w->f(w->a, w->s, begin, end, 0, w->columns);
+    else w->f(w->a, w->s, 0, w->rows, begin, end);
+}
+
+/* In parts of which there are as many as follow from the sizes; `cost` is that of one element, in nanoseconds or less. */
+static int carry_out(const pg_array *a, const double *s, int64_t cost, group f) {
+    const int64_t columns = a->shape[a->ndim - 1], rows = a->size / columns;
+    if (a->size * cost < 65536) {
+        f(a, s, 0, rows, 0, columns);
+        return 0;
+    }
+    work w = {a, s, f, rows, columns, 0, rows > 4};
+    w.step = MAX(1, 32768 / (cost * (w.by_row ? columns : rows)));
+    if (!w.by_row) w.step = (w.step + 63) / 64 * 64;
+    pg_parallel(((w.by_row ? rows : columns) + w.step - 1) / w.step, share, &w);
+    return 0;
+}
+"""
+OURS_AS_FUNCTIONS = r"""
+#undef MAP
+#undef MAP_BY
+#undef FMA
+#if defined(__FMA__) && IS_SINGLE
+#define FMA(a, b, c) __builtin_fmaf(a, b, c)
+#elif defined(__FMA__)
+#define FMA(a, b, c) __builtin_fma(a, b, c)
+#else
+#define FMA(a, b, c) ((a) * (b) + (c))
+#endif
+#define MAP(name, arrays, weight, expression) MAP_BY(name, arrays, weight, , expression)
+#define MAP_BY(name, arrays, weight, first, expression)                                  \
+    static ALWAYS_INLINE T FN(name##_at)(T x_, T z_, const double *s_) {                   \
+        const struct { const double *s; } c_ = {s_}, *const c = &c_;                       \
+        const T x[1] = {x_}, z[1] = {z_};                                                \
+        enum { i = 0 };                                                                  \
+        first;                                                                           \
+        return expression;                                                               \
+    }                                                                                    \
+    static inline int FN(name)(const pg_array *a, const double *s) { return 1; }
+"""
+
+
+@functools.cache
+def prelude() -> str:
+    """Return what stands before all groups: the functions of native/, once for each type of elements."""
+    folder = importlib.resources.files("plugrad.kernels.templates")
+    math, ours = ((folder / name).read_text() for name in ("math.inc", "elementwise.inc"))
+    math = re.sub(r"\b([pq]) = \1 \* (\w+) ([+-]) ([^;]+);", r"\1 = FMA(\1, \2, \3\4);", math)
+    text = [PRELUDE]
+    for name, kind, single in (("float", "f32", 1), ("double", "f64", 0)):
+        text += [f"#define T {name}\n#define FN(name) JOIN(name, {kind})\n#define IS_SINGLE {single}\n"]
+        text += [OURS_AS_FUNCTIONS, math, ours, "#undef T\n#undef FN\n#undef IS_SINGLE\n"]
+    return "".join(text)
+
+
+class Text:
+    """A group's C function with `NAME` for its name, its `arrays` as (value, shape, strides), and its `numbers`."""
+
+    def __init__(self, group, kept):
+        self.group, self.numbers, self.arrays = group, [], []
+        self.variables: dict = {}  # key of an access -> what stands for the element
+        self.loop, self.rows, self.top = [], [], []
+        stored = {key for _, _, key in group.elements if group.accesses[key].value.buffer in kept}
+        self.sizes, self.strides = self._dimensions(stored)
+        self.places: dict = {}
+        cost = 1
+        for element, reads, target in group.elements:
+            self._element(element, reads, target)
+            cost += element.cost
+        for key in stored:
+            access = group.accesses[key]
+            place = self._pointer(key, "")
+            self.loop.append(f"{self._at(key, place)} = {self._cast(self.variables[key], access.value.dtype)};")
+        self.source = self._function(max(1, cost // 2))
+
+    def _dimensions(self, stored):
+        """Return the sizes of the loop, those of the target last whose elements are neighbours, and strides by access."""
+        accesses, sizes = self.group.accesses, self.group.sizes() or [1]
+        strides = {key: access.cut(sizes) for key, access in accesses.items()}
+        first = next((key for key in accesses if key in stored), next(iter(accesses)))
+        order = sorted(range(len(sizes)), key=lambda d: -abs(strides[first][d]))
+        merged: list = []
+        for d in order:
+            if merged and all(s[merged[-1][-1]] == s[d] * sizes[d] for s in strides.values()):
+                merged[-1].append(d)
+            else:
+                merged.append([d])
+        shape = [int(np.prod([sizes[d] for d in dims])) for dims in merged]
+        return shape, {key: [s[dims[-1]] for dims in merged] for key, s in strides.items()}
+
+    def _pointer(self, key, constness="const "):
+        place = self.places.get(key)
+        if place is None:
+            value = self.group.accesses[key].value
+            place = self.places[key] = len(self.arrays)
+            self.arrays.append((value, tuple(self.sizes), tuple(self.strides[key])))
+            kind = TYPES[value.dtype.char]
+            constness = "" if value.buffer in self.group.writes else "const "
+            self.rows.append(f"{constness}{kind} *restrict p{place} = start(a + {place}, row);")
+        return place
+
+    def _at(self, key, place):
+        stride, dtype = self.strides[key][-1], self.group.accesses[key].value.dtype
+        if stride == dtype.itemsize or self.sizes[-1] == 1:
+            return f"p{place}[i]"
+        if stride == 0:
+            return f"p{place}[0]"
+        step = f"d{place}"
+        line = f"const int64_t {step} = a[{place}].strides[a->ndim - 1] / {dtype.itemsize};"
+        if line not in self.top:
+            self.top.append(line)
+        return f"p{place}[i * {step}]"
+
+    def _element(self, element, reads, target):
+        keys, terms = iter(reads), []
+        for operand, dtype in zip(element.operands, element.types):
+            if isinstance(operand, Value):
+                terms.append(self._cast(self._read(next(keys)), dtype))
+            else:
+                terms.append(self._literal(operand, dtype))
+        kind, name = TYPES[element.result.char], f"v{len(self.loop)}"
+        expression = element.form.format(*terms)
+        value = self.group.accesses[target].value
+        if element.result.char == "?":
+            expression = f"({expression}) != 0"
+        self.loop.append(f"const {kind} {name} = {expression};")
+        self.variables[target] = (name, element.result)
+        if value.dtype != element.result:  # what others read is what the memory would hold
+            other = f"v{len(self.loop)}"
+            self.loop.append(f"const {TYPES[value.dtype.char]} {other} = {self._cast((name, element.result), value.dtype)};")
+            self.variables[target] = (other, value.dtype)
+
+    def _read(self, key):
+        known = self.variables.get(key)
+        if known is None:
+            place = self._pointer(key)
+            value = self.group.accesses[key].value
+            name = f"v{len(self.loop)}"
+            line = f"const {TYPES[value.dtype.char]} {name} = {self._at(key, place)};"
+            self.loop.append(line)
+            known = self.variables[key] = (name, value.dtype)
+        return known
+
+    def _cast(self, variable, dtype):
+        name, source = variable
+        if source == dtype:
+            return name
+        return f"(uint8_t)({name} != 0)" if dtype.char == "?" else f"({TYPES[dtype.char]}){name}"
+
+    def _literal(self, number, dtype):
+        kind = TYPES[dtype.char]
+        if dtype.kind != "f":
+            return f"({kind}){int(number)}{'u' if dtype.kind == 'u' else ''}{'ll' if dtype.itemsize == 8 else ''}"
+        place = len(self.numbers)
+        self.numbers.append(float(number))
+        self.top.append(f"const {kind} n{place} = ({kind})s[{place}];")
+        return f"n{place}"
+
+    def _function(self, cost):
+        lines = [
+            "static void NAME_loop(const pg_array *a, const double *s, int64_t row, int64_t last, int64_t begin, int64_t end) {",
+            *(f"    {line}" for line in self.top),
+            "    for (; row < last; row++) {",
+            *(f"        {line}" for line in self.rows),
+            "        VECTORIZED for (int64_t i = begin; i < end; i++) {",
+            *(f"            {line}" for line in self.loop),
+            "        }",
+            "    }",
+            "}",
+            f"int NAME(const pg_array *a, const double *s) {{ return carry_out(a, s, {cost}, NAME_loop); }}",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def build(sources) -> list:
+    """Return the functions of these sources, in which NAME is the function's name; equal ones are one."""
+    names: dict = {}
+    for source in sources:
+        names.setdefault(source, f"g{len(names)}")
+    if not names:
+        return []
+    text = prelude() + "".join(re.sub(r"\bNAME", name, source) for source, name in names.items())
+    path = kernels.build_library(text, "compiled", (*EXACT, *FLAGS.get(kernels.level(), ())))
+    made = {name: kernels.load_library(path, name, arrays=1) for name in names.values()}
+    return [made[names[source]] for source in sources]

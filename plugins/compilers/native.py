@@ -1,0 +1,264 @@
+"""The compiler that makes loops in C of what is computed element by element, and one call of all that is in C."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from plugrad import kernels
+from plugrad.compiler import on_arrays
+from plugrad.compiler.graph import Step, Value
+from plugrad.extend import hookimpl
+from plugrad.plugins.compilers import _native_text as text
+from plugrad.plugins.compilers._native_forms import elements
+from plugrad.plugins.compilers._native_groups import Group, grouped
+from plugrad.plugins.compilers.straight_line import MOVING, Bound, Line
+
+PRODUCTS = ("matmul", "dot", "mm")
+
+
+def native(graph, example_inputs):
+    """Run the program as loops in C and calls of kernels in C, captured once; without a C compiler as "numpy" does.
+
+    >>> import plugrad as torch
+    >>> double = torch.compile(lambda x: x + x, backend="native")
+    >>> double(torch.ones(2))
+    tensor([2., 2.])
+    """
+    return on_arrays(graph, lower, "native")
+
+
+def lower(graph):
+    """Return what makes the program on memory; see `plugrad.compiler.on_arrays`."""
+    why = kernels.why_none()
+    if why is None:
+        steps, parts = graph.steps, graph.parts
+        kinds = [(buffer, buffer.kind) for buffer in graph.buffers]
+        try:
+            return Native(graph)
+        except kernels.CompilationError as error:
+            why = str(error).splitlines()[0]
+        graph.steps, graph.parts = steps, parts
+        for buffer, kind in kinds:
+            buffer.kind = kind
+        graph.buffers = [buffer for buffer, _ in kinds]
+    line = Line(graph)
+    line.source = f"# calls of NumPy alone: {why}\n{line.source}"
+    return line
+
+
+class Native(Line):
+    """A graph as source, in which runs of calls in C are one."""
+
+    def __init__(self, graph):
+        self.tapes, self.origins, self.sources_in_c = [], {}, []
+        _rewrite(graph, self)
+        super().__init__(graph)
+
+    def __call__(self, memory):
+        return OnTapes(self, memory)
+
+    def quick(self, step):
+        """Leave small arithmetic to groups: memory is planned for it."""
+        return False
+
+    def part(self, graph, part):
+        """Add the lines of a part: runs of calls in C become a tape each."""
+        run: list = []
+        for index in part:
+            step = graph.steps[index]
+            if step.kind == "native":
+                run.append(step)
+                if index + 1 in part and graph.steps[index + 1].kind == "native":
+                    continue
+                self.tape(run)
+                run = []
+            else:
+                self.step(step)
+            self.let_go(index)
+
+    def tape(self, run):
+        """Add the line that carries out calls in C."""
+        number, slots, moving, calls, again = len(self.tapes), {}, {}, [], []
+        for step in run:
+            for value in step.values():
+                if value.buffer.kind == "fresh" and value.buffer not in self.born:
+                    self._make(value.buffer)
+            arrays = [one for one in (*step.args, *step.results) if isinstance(one, Value)]
+            for value in arrays:
+                slots.setdefault(value.buffer, len(slots))
+                if value.buffer.kind in MOVING and value.buffer not in moving:
+                    if value.buffer.kind == "given":
+                        self.whole[value.buffer] = f"given{value.buffer.index}"
+                    moving[value.buffer] = self.whole[value.buffer]
+            numbers = tuple([float(one) for one in step.args if not isinstance(one, Value)])
+            calls.append((step.function, tuple([_described(v, slots) for v in arrays]), numbers))
+            if step in self.origins:
+                again.append((len(calls), self.origins[step]))
+        self.tapes.append((calls, list(slots), tuple([slots[buffer] for buffer in moving])))
+        names = "".join(f", {name}" for name in moving.values())
+        if not again:
+            self.lines.append(f"tape{number}(0{names})")
+            return
+        self.lines += [f"done = tape{number}(0{names})", f"while done != {len(calls)}:"]
+        self.lines.append(f"    done = tape{number}(again{number}[done](){names})")
+        entries = []
+        for after, origin in again:
+            name = f"again{number}_{after - 1}"
+            self.functions.append((name, self._stored(origin), after))
+            entries.append(f"{after - 1}: {name}")
+        self.tables.append(f"again{number} = {{{', '.join(entries)}}}")
+
+    def _make(self, buffer):
+        """Add the line that makes an array for a buffer that is new at each call."""
+        whole = self.made[buffer]
+        name = self.array(whole, True)
+        self.objects.setdefault("empty", np.empty)
+        self.lines.append(f"{name} = empty({whole.shape!r}, {self.word(whole.dtype)})")
+        self.born.add(buffer)
+
+    def _stored(self, step) -> list:
+        """Return the lines that carry out a step by the kernel in Python, into the memory that there is."""
+        lines, known = self.lines, self.known
+        self.lines, self.known = [], set()
+        label = f"f{len(self.objects)}"
+        self.objects[label] = step.function
+        given = [self.word(one) for one in step.args] + [f"{k}={self.word(v)}" for k, v in step.kwargs.items()]
+        self.lines.append(f"results = {label}({', '.join(given)})")
+        results = [f"results[{i}]" for i in range(len(step.results))] if step.several else ["results"]
+        for value, result in zip(step.results, results):
+            if value is not None:
+                self.lines.append(f"store({self.array(value)}, {result})")
+        made, self.lines, self.known = self.lines, lines, known
+        return made
+
+
+def _described(value, slots) -> tuple:
+    """Return an array as a tape takes it: (slot, offset, shape, strides, number of its type, flags)."""
+    step, dense = value.dtype.itemsize, True
+    for n, stride in zip(value.shape[::-1], value.strides[::-1]):
+        dense = dense and (n == 1 or stride == step)
+        step *= n
+    return slots[value.buffer], value.offset, value.shape, value.strides, value.dtype.num, 3 if dense else 2
+
+
+class OnTapes(Bound):
+    """A program that is bound to memory, with tapes for its calls in C."""
+
+    def __init__(self, line, memory):
+        super().__init__(line, memory)
+        for number, (calls, buffers, moving) in enumerate(line.tapes):
+            arrays = [None if buffer.kind in MOVING else memory[buffer] for buffer in buffers]
+            self.space[f"tape{number}"] = kernels.module().tape(calls, arrays, moving)
+
+
+# ---------------------------------------------------------------- from steps to calls in C
+
+
+def _rewrite(graph, line) -> None:
+    """Put calls in C in the place of a graph's steps."""
+    units = [grouped(_expanded(graph.steps[i] for i in part), elements) for part in graph.parts]
+    kept = _kept(graph, units)
+    texts = {id(u.item): text.Text(u.item, kept) for part in units for u in part if isinstance(u.item, Group)}
+    line.groups = [one for one in texts.values() if one.arrays]
+    functions = iter(text.build([one.source for one in line.groups]))
+    steps, ends = [], []
+    for part in units:
+        for unit in part:
+            if not isinstance(unit.item, Group):
+                steps.append(unit.item)
+                if unit.item.kind == "native":
+                    line.origins[unit.item] = unit.origin
+                continue
+            one = texts[id(unit.item)]
+            if one.arrays:
+                steps.append(_call(one, next(functions), unit))
+        ends.append(len(steps))
+    graph.steps = steps
+    graph.parts = [range(a, b) for a, b in zip((0, *ends[:-1]), ends)]
+    _place(graph, line)
+
+
+def _call(one, function, unit) -> Step:
+    """Return the step that calls a group's loop."""
+    values = [Value(v.buffer, shape, strides, v.offset, v.dtype) for v, shape, strides in one.arrays]
+    writes = tuple([v for v in values if v.buffer in unit.writes])
+    return Step("native", "loop", function, (*values, *one.numbers), {}, (), writes, None)
+
+
+def _place(graph, line) -> None:
+    """Find out which buffers are planned: what a call in C fills need not be new at each call, unless it is handed out."""
+    used: dict = {}
+    line.made = {}
+    by_python: set = set()
+    for step in graph.steps:
+        for value in step.results:
+            if value is not None and step.kind != "native":
+                by_python.add(value.buffer)
+        for value in (*step.reads(), *step.values()):
+            used[value.buffer] = None
+    for buffer in used:
+        if buffer.kind in ("temporary", "fresh") and buffer not in by_python:
+            whole = _whole(buffer)
+            line.made[buffer] = whole
+            buffer.kind = "fresh" if buffer.kept and whole is not None else "temporary"
+    graph.buffers = [*graph.buffers, *[b for b in used if b not in set(graph.buffers)]]
+
+
+def _whole(buffer) -> Value | None:
+    """Return the value that is all of a buffer, as the array that had it in the capture."""
+    return buffer.itself
+
+
+def _expanded(steps):
+    """Yield (step, the step that is carried out where the call in C serves not) for all steps."""
+    for step in steps:
+        if step.inner is not None and elements(step) is None and _is_one_call(step.inner):
+            yield from ((one, step if one.kind == "native" else None) for one in step.inner)
+        else:
+            product = _product(step) if step.inner is None and step.name in PRODUCTS else None
+            yield (step, None) if product is None else (product, step)
+
+
+def _is_one_call(inner) -> bool:
+    """Whether what can be declined comes last, and once: then the whole step can be done over."""
+    calls = [number for number, one in enumerate(inner) if elements(one) is None]
+    if not calls:
+        return True
+    return calls == [len(inner) - 1] and inner[-1].kind == "native"
+
+
+def _product(step):
+    """Return the call in C of a product of two matrices, or None."""
+    if step.several or step.effect or len(step.values()) != 1 or len(step.args) != 2 or set(step.kwargs) - {"out"}:
+        return None
+    (target,) = step.values()
+    if target is None or not all(isinstance(one, Value) and len(one.shape) == 2 for one in (*step.args, target)):
+        return None
+    if target.dtype.char not in "fd" or any(one.dtype != target.dtype for one in step.args):
+        return None
+    size = target.dtype.itemsize
+    if target.strides[1] != size or not math.prod(target.shape) or not step.args[0].shape[1]:
+        return None
+    call = kernels.function("product_2d")
+    return Step("native", "product_2d", call, (*step.args, target, False, False), {}, (), (target,), None)
+
+
+def _kept(graph, units) -> set:
+    """Return the buffers that are memory: all but those that one group alone uses."""
+    users: dict = {}
+    for part in units:
+        for unit in part:
+            for buffer in unit.reads | unit.writes:
+                users.setdefault(buffer, set()).add(id(unit))
+    return {
+        buffer
+        for buffer, by in users.items()
+        if buffer.kept or len(by) > 1 or buffer.kind not in ("temporary", "fresh")
+    }
+
+
+@hookimpl
+def plugrad_compilers():
+    return [native]
