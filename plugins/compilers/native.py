@@ -55,6 +55,8 @@ class Native(Line):
         self.tapes, self.origins, self.sources_in_c = [], {}, []
         _rewrite(graph, self)
         super().__init__(graph)
+        texts = dict.fromkeys(one.source.replace("NAME", "loop") for one in self.groups)
+        self.source += "".join(f"\n/* C */\n{one}" for one in texts)
 
     def __call__(self, memory):
         return OnTapes(self, memory)
@@ -184,7 +186,8 @@ def _call(one, function, unit) -> Step:
     """Return the step that calls a group's loop."""
     values = [Value(v.buffer, shape, strides, v.offset, v.dtype) for v, shape, strides in one.arrays]
     writes = tuple([v for v in values if v.buffer in unit.writes])
-    return Step("native", "loop", function, (*values, *one.numbers), {}, (), writes, None)
+    names = "+".join([element.name for element, _, _ in one.group.elements])
+    return Step("native", names, function, (*values, *one.numbers), {}, (), writes, None)
 
 
 def _place(graph, line) -> None:

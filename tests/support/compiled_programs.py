@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 
 import pytest
@@ -21,7 +22,7 @@ def loudly():
 
 
 def compiled(model, **options):
-    return torch.compile(model, backend="numpy", **options)
+    return torch.compile(model, backend=os.environ.get("COMPILER", "numpy"), **options)
 
 
 def programs(model):
