@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import warnings
 import weakref
@@ -47,8 +48,11 @@ class Programs:
         if busy:  # another thread captures: its tensors are others meanwhile
             with capturing:
                 pass
-        tensors = [leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        tensors = list({id(t): t for t in tensors}.values())
+        if not kwargs and all([type(one) is Tensor for one in args]):
+            tensors = args if len(args) < 2 else list({id(t): t for t in args}.values())
+        else:
+            tensors = [leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+            tensors = list({id(t): t for t in tensors}.values())
         for program in self.known:
             if program.serves(tensors, args, kwargs):
                 if program is not self.known[0]:
@@ -174,6 +178,8 @@ class Program:
         calls = [step.function for step in self.graph.steps if step.kind == "python"]
         self.taken = {g.buffer for call in calls for g, own in zip(call.grads, call.own) if own}  # tensors have them
         self.random = any(step.effect for step in self.graph.steps)
+        self.quiet = _quiet if any(step.kind != "native" for step in self.graph.steps) else contextlib.nullcontext
+        self.has_effects = bool(self.written or self.old_grads or self.touches_grads)
 
     def _matters(self, source) -> bool:
         used = self.captured.used
@@ -216,6 +222,8 @@ class Program:
                 return False
         if any([(t._edge is not None) is not leads for t, leads in zip(self.tensors, self.edges)]):
             return False
+        if not self.tensors and not self.touches_grads and not self.written:
+            return self.world.holds()
         if self.touches_grads:
             have = [getattr(t, "_grad", None) is not None for t in (*tensors, *self.tensors)]
             if have != self.had_grads:
@@ -325,21 +333,16 @@ def _run(program, tensors, args, kwargs):
     instance = program.instance()
     if instance is None:
         return captured.function(*args, **kwargs)
-    everybody = (*tensors, *program.tensors)
-    with numpy.errstate(all="ignore"):
-        for place, value in program.arguments:
-            instance.take(value, tensors[place]._data)
-        for array, owner in instance.initial:
-            array[...] = owner
-        for value, number in program.old_grads:
-            instance.take(value, everybody[number]._grad._data)
-        try:
+    taken = set(program.taken)
+    for place, value in program.arguments:
+        instance.take(value, tensors[place]._data)
+    for array, owner in instance.initial:
+        array[...] = owner
+    if program.has_effects:
+        _with_effects(program, instance, tensors, taken)
+    else:
+        with program.quiet():
             instance.parts[0]()
-        finally:
-            _write_back(program, instance, tensors)
-        taken = set(program.taken)
-        if program.touches_grads:
-            _leave_gradients(program, instance, everybody, taken)
     results, node = [], None
     if captured.wanted or captured.spent is not None:
         node = _node(program, instance, tensors, args, kwargs)
@@ -365,6 +368,24 @@ def _run(program, tensors, args, kwargs):
     if type(captured.structure) is int:
         return results[0]
     return nest.rebuild(captured.structure, iter(results))
+
+
+def _quiet():
+    return numpy.errstate(all="ignore")
+
+
+def _with_effects(program, instance, tensors, taken):
+    """Carry out the first part of a program that writes tensors or leaves gradients."""
+    everybody = (*tensors, *program.tensors)
+    with _quiet():
+        for value, number in program.old_grads:
+            instance.take(value, everybody[number]._grad._data)
+        try:
+            instance.parts[0]()
+        finally:
+            _write_back(program, instance, tensors)
+        if program.touches_grads:
+            _leave_gradients(program, instance, everybody, taken)
 
 
 def _write_back(program, instance, tensors):
@@ -429,7 +450,7 @@ class CompiledFunctionBackward(Node):
             if value.buffer in instance.used:
                 array = grads.get(number)
                 instance.take(value, numpy.zeros(value.shape, value.dtype) if array is None else numpy.asarray(array))
-        with numpy.errstate(all="ignore"):
+        with program.quiet():
             instance.parts[1]()
         taken: set = set()
         gradients = [None if value is None else instance.out(value, taken) for value in program.captured.gradients]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 
 import pytest
@@ -13,16 +12,20 @@ from plugrad import nn
 F = nn.functional
 
 
-@pytest.fixture(autouse=True)
-def loudly():
-    """What runs op by op without the test's asking for it is an error."""
+_chosen = ["numpy"]
+
+
+@pytest.fixture(autouse=True, params=["numpy", "native"])
+def loudly(request):
+    """Each test runs with each compiler; what runs op by op without the test's asking for it is an error."""
+    _chosen[0] = request.param
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="the compiler")
-        yield
+        yield request.param
 
 
 def compiled(model, **options):
-    return torch.compile(model, backend=os.environ.get("COMPILER", "numpy"), **options)
+    return torch.compile(model, backend=_chosen[0], **options)
 
 
 def programs(model):

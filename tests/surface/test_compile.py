@@ -35,13 +35,13 @@ def outcome(function, sample):
     return outputs, grads, sample.tensors()
 
 
-def test_all_ops_agree_with_themselves_on_other_inputs():
-    captured = 0
+def test_all_ops_agree_with_themselves_on_other_inputs(loudly):  # noqa: F811
+    captured, most = 0, 3 if loudly == "numpy" else 1  # each program of the other is one more for the C compiler
     for name, op in sorted(registry.ops.items()):
         if not op.provider.builtin or op.name in UNDEFINED:
             continue
         pairs = list(zip(samples_of(op, torch.float32), samples_of(op, torch.float32, seed=1)))
-        for sample, other in pairs[:3]:
+        for sample, other in pairs[:most]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
 
