@@ -114,7 +114,7 @@ class Native(Line):
 
     def _make(self, buffer):
         """Add the line that makes an array for a buffer that is new at each call."""
-        whole = self.made[buffer]
+        whole = buffer.itself
         name = self.array(whole, True)
         self.objects.setdefault("empty", np.empty)
         self.lines.append(f"{name} = empty({whole.shape!r}, {self.word(whole.dtype)})")
@@ -192,26 +192,19 @@ def _call(one, function, unit) -> Step:
 
 def _place(graph, line) -> None:
     """Find out which buffers are planned: what a call in C fills need not be new at each call, unless it is handed out."""
-    used: dict = {}
-    line.made = {}
+    first: dict = {}  # buffer -> the step that uses it first
     by_python: set = set()
     for step in graph.steps:
-        for value in step.results:
-            if value is not None and step.kind != "native":
-                by_python.add(value.buffer)
         for value in (*step.reads(), *step.values()):
-            used[value.buffer] = None
-    for buffer in used:
+            first.setdefault(value.buffer, step)
+        if step.kind != "native":
+            by_python.update([value.buffer for value in step.results if value is not None])
+    for buffer, step in first.items():
         if buffer.kind in ("temporary", "fresh") and buffer not in by_python:
-            whole = _whole(buffer)
-            line.made[buffer] = whole
-            buffer.kind = "fresh" if buffer.kept and whole is not None else "temporary"
-    graph.buffers = [*graph.buffers, *[b for b in used if b not in set(graph.buffers)]]
-
-
-def _whole(buffer) -> Value | None:
-    """Return the value that is all of a buffer, as the array that had it in the capture."""
-    return buffer.itself
+            handed_out = buffer.kept and buffer.itself is not None and step.kind == "native"
+            buffer.kind = "fresh" if handed_out else "temporary"
+    known = set(graph.buffers)
+    graph.buffers = [*graph.buffers, *[buffer for buffer in first if buffer not in known]]
 
 
 def _expanded(steps):
@@ -233,19 +226,34 @@ def _is_one_call(inner) -> bool:
 
 
 def _product(step):
-    """Return the call in C of a product of two matrices, or None."""
+    """Return the call in C of a product of matrices, or of batches of them; None for what it is not made for."""
     if step.several or step.effect or len(step.values()) != 1 or len(step.args) != 2 or set(step.kwargs) - {"out"}:
         return None
     (target,) = step.values()
-    if target is None or not all(isinstance(one, Value) and len(one.shape) == 2 for one in (*step.args, target)):
+    if target is None or not all(isinstance(one, Value) and len(one.shape) >= 2 for one in step.args):
         return None
     if target.dtype.char not in "fd" or any(one.dtype != target.dtype for one in step.args):
         return None
-    size = target.dtype.itemsize
-    if target.strides[1] != size or not math.prod(target.shape) or not step.args[0].shape[1]:
+    one, other = step.args
+    if not math.prod(target.shape) or not one.shape[-1] or target.strides[-1] != target.dtype.itemsize:
         return None
-    call = kernels.function("product_2d")
-    return Step("native", "product_2d", call, (*step.args, target, False, False), {}, (), (target,), None)
+    if len(target.shape) == 2:
+        call, numbers = kernels.function("product_2d"), (False, False)
+    elif step.name == "dot":
+        return None
+    else:
+        call, numbers, batch = kernels.function("product_batch"), (), target.shape[:-2]
+        one, other = _stretched(one, batch), _stretched(other, batch)
+        if len(other.shape) > 2 and not any(other.strides[:-2]) and one.shape[-2] < 32:
+            return None  # one matrix for many: that is a single product
+    return Step("native", "product", call, (one, other, target, *numbers), {}, (), (target,), None)
+
+
+def _stretched(value, batch) -> Value:
+    """Return a value with the leading dimensions of a batch."""
+    lead = len(batch) - (len(value.shape) - 2)
+    strides = [0] * lead + [s if n > 1 else 0 for n, s in zip(value.shape[:-2], value.strides)]
+    return Value(value.buffer, (*batch, *value.shape[-2:]), (*strides, *value.strides[-2:]), value.offset, value.dtype)
 
 
 def _kept(graph, units) -> set:
