@@ -36,6 +36,7 @@ class Line:
         self.arrays: dict = {}  # the key of a value -> (value, name)
         self.whole: dict = {}  # buffer -> name of the array that is all of it
         self.objects = {"store": _store, "ndarray": np.ndarray}
+        self.given = {b: f"given{b.index}" for b in graph.buffers if b.kind == "given"}
         self.last = {buffer: last for buffer, (_, last) in graph.uses().items()}
         self.views: dict = {}  # buffer -> keys of the values that steps use of it, and how often one makes it
         for step in graph.steps:
@@ -181,10 +182,11 @@ class Bound:
             self.space[name] = None if value.buffer.kind in MOVING else value.on(memory[value.buffer])
         exec(line.code, self.space)
         self.parts = [self.space[f"part{number}"] for number, _ in line.sources]
+        self.nothing = dict.fromkeys([*line.moving, *line.whole.values()])
 
     def give(self, value, array):
         """Let an argument be an array."""
-        self.space[f"given{value.buffer.index}"] = array
+        self.space[self.line.given[value.buffer]] = array
 
     def fetch(self, value):
         """Return the array of a value in memory that moves."""
@@ -197,7 +199,7 @@ class Bound:
 
     def clear(self):
         """Let go of all memory that is new at each call."""
-        self.space.update(dict.fromkeys([*self.line.moving, *self.line.whole.values()]))
+        self.space.update(self.nothing)
 
 
 def _check(result, shape, dtype):

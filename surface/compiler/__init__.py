@@ -175,7 +175,7 @@ def compile(model=None, *, backend="eager", options=None, disable=False, fullgra
     if isinstance(model, Module):
         return OptimizedModule(model, compiler, name, fullgraph)
     compiled = _Compiled(model, compiler, name, fullgraph)
-    function = functools.wraps(model)(lambda *args, **kwargs: compiled.run(*args, **kwargs))
+    function = functools.wraps(model)(lambda *args, **kwargs: compiled.run(args, kwargs))
     function._compiled = compiled
     return function
 
@@ -216,7 +216,7 @@ class _Compiled:
     def __reduce__(self):  # a copy compiles anew
         return _Compiled, (self.graph.function, self.compiler, self.name, self.graph.fullgraph)
 
-    def run(self, *args, **kwargs):
+    def run(self, args, kwargs):
         """Call what the compiler made for such arguments."""
         if mode.uncompiled or mode.stance == "force_eager":
             return self.graph(*args, **kwargs)
@@ -285,7 +285,7 @@ class OptimizedModule(Module):
         self.__dict__["_compiled"] = _Compiled(module, compiler, name, fullgraph)
 
     def forward(self, *args, **kwargs):
-        return self._compiled.run(*args, **kwargs)
+        return self._compiled.run(args, kwargs)
 
     def __getattr__(self, name):
         try:

@@ -49,7 +49,9 @@ class Programs:
             with capturing:
                 pass
         if not kwargs and all([type(one) is Tensor for one in args]):
-            tensors = args if len(args) < 2 else list({id(t): t for t in args}.values())
+            tensors = args  # if no two are one: then `args` says what their structure is
+            if len(args) > 1 and len({*map(id, args)}) < len(args):
+                tensors = list({id(t): t for t in args}.values())
         else:
             tensors = [leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)]
             tensors = list({id(t): t for t in tensors}.values())
@@ -150,7 +152,7 @@ class Program:
 
     def __init__(self, captured: Captured, lower, form):
         self.captured, self.graph = captured, captured.graph
-        captured.form = shape_of(*form)
+        captured.form = self.form = shape_of(*form)
         self.function, self.world = captured.function, captured.world
         self.make = lower(self.graph)  # which may put other steps in the place of these
         self.places, self.size = self.graph.layout()
@@ -204,7 +206,7 @@ class Program:
 
     def serves(self, tensors, args, kwargs) -> bool:
         """Whether the program does for these arguments what the function would do."""
-        if not self._same_plain(args, kwargs):
+        if not (self._same_plain(args, kwargs) if tensors is not args else self.form == len(args)):
             return False
         if len(tensors) != len(self.given) or is_grad_enabled() is not self.grad_mode:
             return False
@@ -220,7 +222,7 @@ class Program:
                 tensor._refresh()
             if (tensor._edge is not None) is not leads or tensor.__dict__:
                 return False
-        if any([(t._edge is not None) is not leads for t, leads in zip(self.tensors, self.edges)]):
+        if self.tensors and any([(t._edge is not None) is not leads for t, leads in zip(self.tensors, self.edges)]):
             return False
         if not self.tensors and not self.touches_grads and not self.written:
             return self.world.holds()
@@ -247,6 +249,8 @@ class Program:
 
     def instance(self):
         """Return memory and callables that nobody uses now."""
+        if not self.tensors and self.free:
+            return self.free.pop()
         now = [t._data for t in self.tensors]
         if len(now) != len(self.bound) or not all(map(is_, now, self.bound)):
             for array, source in zip(now, self.held):
@@ -333,9 +337,13 @@ def _run(program, tensors, args, kwargs):
     instance = program.instance()
     if instance is None:
         return captured.function(*args, **kwargs)
-    taken = set(program.taken)
+    taken = set(program.taken) if program.taken else set()
     for place, value in program.arguments:
-        instance.take(value, tensors[place]._data)
+        array = tensors[place]._data
+        if value.buffer.kind == "given" and array.flags.c_contiguous:
+            instance.code.give(value, array)
+        else:
+            instance.take(value, array)
     for array, owner in instance.initial:
         array[...] = owner
     if program.has_effects:
