@@ -22,7 +22,7 @@ KINDS = {  # what plugins bring that has no commands of its own, and where it is
 MODULES = {  # command: the module whose COMMANDS it is among
     "ops": "ops", "check": "check", "gradcheck": "gradcheck", "new": "new", "coverage": "coverage",
     "plugins": "plugins", "why": "plugins", "prefer": "plugins", "doctor": "doctor", "run": "run", "graph": "graph",
-    "migrate": "migrate", "stubs": "stubs", "inspect": "files", "convert": "files",
+    "migrate": "migrate", "stubs": "stubs", "cache": "cache", "inspect": "files", "convert": "files",
     **dict.fromkeys((*(kind.replace("_", "-") for kind in KINDS), "backends"), "listings"),
 }  # fmt: skip
 

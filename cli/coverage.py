@@ -6,10 +6,11 @@ import pathlib
 
 import typer
 
+from plugrad import registry
 from plugrad.catalog.rows import backends_of, ops_of, providers
 from plugrad.cli.coverage_page import page
 from plugrad.cli.output import counted, named_op, progress, refuse_unknown, refuse_unwritable, say, say_json, show
-from plugrad.testing import coverage_report
+from plugrad.testing import compiled_coverage, coverage_report
 from plugrad.testing.coverage import DTYPES, TRIALS
 from plugrad.testing.coverage_report import by_op
 
@@ -29,6 +30,7 @@ def coverage(
     dtype: list[str] = typer.Option(None, "--dtype", help="Only this dtype, such as float16; may be repeated."),
     holes: bool = typer.Option(False, "--holes", help="In the table, show only ops that lack something."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    compiled: str = typer.Option(None, "--compiled", metavar="COMPILER", help="Layers, losses and optimizers, compiled."),
     html: pathlib.Path = typer.Option(None, "--html", help="Write a self-contained page to this file."),
     jobs: int = typer.Option(1, "--jobs", "-j", min=1, help="How many processes to use."),
 ):
@@ -36,8 +38,12 @@ def coverage(
 
     Every cell is an attempt with the op's samples, on each available backend and each dtype.
 
-    Whether results are right is told by `plugrad check`.
+    Whether results are right is told by `plugrad check`. With --compiled the table is of layers, losses and optimizers:
+    whether a compiler ("native", say) captures them, or why not.
     """
+    if compiled is not None:
+        _print_compiled(compiled, names, holes, as_json)
+        return
     chosen, homes = _chosen(names)
     device = device or homes
     dtypes = _of(dtype, DTYPES, "dtype")
@@ -120,6 +126,18 @@ def _print(report, dtypes, devices, holes) -> None:
     for row in report["backends"]:
         if not row["covered"]:
             say(f"not covered: {row['name']}, {row['reason']}")
+
+
+def _print_compiled(compiler, names, holes, as_json) -> None:
+    known = registry.names_in("compilers")
+    if compiler not in known:
+        refuse_unknown(compiler, known, "compiler")
+    rows = [
+        row
+        for row in compiled_coverage.rows(compiler, names)
+        if not holes or row["compiled"] != "works"
+    ]
+    show(rows, {key: key for key in ("name", "kind", "compiled", "why")}, as_json)
 
 
 def _letter(dtype, status) -> str:
