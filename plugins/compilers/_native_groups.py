@@ -9,6 +9,7 @@ import math
 
 from plugrad.compiler.graph import Value
 
+MOST = 96  # what the elements of a group may cost together: a C compiler gives up on longer loops
 LOOK_BACK = 48  # steps that an element may move over to join a group
 ALONE = 4096  # elements; loops over fewer are put together even if they share nothing
 
@@ -63,14 +64,14 @@ class Group:
     """Elements in the order in which a loop computes them. `accesses` are those of values, by key."""
 
     def __init__(self, size):
-        self.size, self.elements, self.accesses, self.cuts = size, [], {}, {size}
+        self.size, self.elements, self.accesses, self.cuts, self.cost = size, [], {}, {size}, 0
         self.reads, self.writes = set(), {}  # buffers; of those written, the key by which
         self.keys: dict = {}  # buffer -> keys of its accesses
 
     def fits(self, read, target) -> bool:
         """Whether an element with these accesses can be the last of the group."""
         cuts = self.cuts.union(*[cuts_of(access.dims) for access in (*read, target)])
-        if not is_chain(cuts) or len(cuts) > 6:
+        if not is_chain(cuts) or len(cuts) > 6 or self.cost > MOST:
             return False
         for access in read:
             known = self.writes.get(access.value.buffer)
@@ -89,6 +90,7 @@ class Group:
             self.cuts |= cuts_of(access.dims)
         self.reads.update([access.value.buffer for access in read])
         self.writes[target.value.buffer] = target.key
+        self.cost += element.cost
         self.elements.append((element, [a.key for a in read], target.key))
 
     def shares(self, read, target) -> bool:

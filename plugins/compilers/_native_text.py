@@ -111,6 +111,7 @@ def prelude() -> str:
     math, ours = ((folder / name).read_text() for name in ("math.inc", "elementwise.inc"))
     for pattern, contracted in CONTRACTED:
         math = re.sub(pattern, contracted, math)
+    math, ours = (re.sub(r"\bstatic inline (?=float|double|T )", "static ALWAYS_INLINE ", one) for one in (math, ours))
     text = [PRELUDE]
     for name, kind, single in (("float", "f32", 1), ("double", "f64", 0)):
         text += [f"#define T {name}\n#define FN(name) JOIN(name, {kind})\n#define IS_SINGLE {single}\n"]
@@ -128,6 +129,7 @@ class Text:
         stored = {key for _, _, key in group.elements if group.accesses[key].value.buffer in kept}
         self.sizes, self.strides = self._dimensions(stored)
         self.places: dict = {}
+        self.literals: dict = {}
         cost = 1
         for element, reads, target in group.elements:
             self._element(element, reads, target)
@@ -216,10 +218,13 @@ class Text:
         kind = TYPES[dtype.char]
         if dtype.kind != "f":
             return f"({kind}){int(number)}{'u' if dtype.kind == 'u' else ''}{'ll' if dtype.itemsize == 8 else ''}"
-        place = len(self.numbers)
-        self.numbers.append(float(number))
-        self.top.append(f"const {kind} n{place} = ({kind})s[{place}];")
-        return f"n{place}"
+        known = self.literals.get((repr(number), kind))
+        if known is None:
+            place = len(self.numbers)
+            known = self.literals[repr(number), kind] = f"n{place}"
+            self.numbers.append(float(number))
+            self.top.append(f"const {kind} {known} = ({kind})s[{place}];")
+        return known
 
     def _function(self, cost):
         lines = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import random
+import tracemalloc
 
 import numpy
 import pytest
@@ -41,3 +42,218 @@ def test_random_programs_have_the_bits_of_numpy(seed):
         for number, (one, other) in enumerate(zip(actual, expected)):
             label = f"seed {seed}, result {number}:\n{torch.compiler.explain(call)}"
             assert same_bits(one.numpy(), other.numpy()), f"{label}\n{one}\n{other}"
+
+
+def test_random_programs_are_loops_in_c():
+    run, arguments = program_of(random.Random(3))
+    if kernels.why_none() is None:
+        call = compiled(run)
+        call(*arguments)
+        assert "static void" in torch.compiler.explain(call)
+
+
+def training(model, optimizer, batch, run=None):
+    """Return the function that takes a step of training."""
+
+    def step(x, t):
+        optimizer.zero_grad()
+        loss = loss_of(model, x, t)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+class Language(nn.Module):
+    """A small GPT."""
+
+    def __init__(self, words=11, width=16, heads=2):
+        super().__init__()
+        self.heads = heads
+        self.words, self.places = nn.Embedding(words, width), nn.Embedding(8, width)
+        self.first, self.second, self.last = nn.LayerNorm(width), nn.LayerNorm(width), nn.Linear(width, words)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+    def forward(self, ids):
+        x = self.words(ids) + self.places.weight[: ids.shape[1]]
+        b, t, width = x.shape
+        q, k, v = self.qkv(self.first(x)).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(b, t, width))
+        return self.last(x + self.down(F.gelu(self.up(self.second(x)), approximate="tanh")))
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0.1, activation="gelu")
+        self.out = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.out(self.layer(x))
+
+
+MODELS = {
+    "perceptron": (
+        lambda: nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, 17), nn.Tanh(), nn.Linear(17, 3)),
+        lambda n: (torch.randn(n, 20), torch.randint(0, 3, (n,))),
+    ),
+    "convolutional": (Convolutional, lambda n: (torch.randn(n, 1, 8, 8), torch.randint(0, 3, (n,)))),
+    "encoder": (Encoder, lambda n: (torch.randn(n, 5, 8), torch.randint(0, 3, (n, 5)))),
+    "language": (Language, lambda n: (torch.randint(0, 11, (n, 6)), torch.randint(0, 11, (n, 6)))),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("optimizer", ["Adam", "SGD", "AdamW"])
+def test_steps_of_training_agree_for_several_sizes_of_batches(name, optimizer):
+    make, batch = MODELS[name]
+    torch.manual_seed(0)
+    model = make()
+    twin = copy.deepcopy(model)
+    options = {"momentum": 0.9} if optimizer == "SGD" else {"weight_decay": 0.1}
+    ours = getattr(torch.optim, optimizer)(twin.parameters(), lr=0.01, **options)
+    theirs = getattr(torch.optim, optimizer)(model.parameters(), lr=0.01, **options)
+    mine, other = compiled(training(twin, ours, batch)), training(model, theirs, batch)
+    for number in range(9):
+        given = batch((7, 3, 16)[number % 3])
+        model.train(number != 4), twin.train(number != 4)
+        torch.manual_seed(number)
+        expected = other(*given)
+        torch.manual_seed(number)
+        agree(mine(*given), expected, f"loss {number}")
+        for a, b in zip(state_of(twin, ours), state_of(model, theirs), strict=True):
+            agree(a, b, f"state after {number}")
+    assert len(mine._compiled.arrays.known) == 5  # three sizes; before there are gradients; in the other mode
+
+
+@needs_c
+def test_other_sizes_need_no_compiler(monkeypatch, tmp_path):
+    monkeypatch.setenv("PLUGRAD_CACHE", str(tmp_path))
+
+    def run(x, y):
+        return (x * y + 1).relu().sum(1) * 2 - y.amax()
+
+    call = compiled(run)
+    call(torch.randn(5, 7), torch.randn(7))
+    kept = len(list((tmp_path / "kernels").iterdir()))
+    monkeypatch.setattr(inline, "_compile", lambda *args: pytest.fail("it is compiled again"))
+    for n, m in ((2, 3), (64, 100), (3, 1000)):
+        x, y = torch.randn(n, m), torch.randn(m)
+        agree(call(x, y), run(x, y), f"{n} x {m}")
+    assert len(list((tmp_path / "kernels").iterdir())) == kept
+
+
+def test_without_a_compiler_numpy_computes_and_explain_says_why(monkeypatch, tmp_path):
+    monkeypatch.setenv("PLUGRAD_CACHE", str(tmp_path))
+    monkeypatch.setattr(inline, "_compiler", lambda: (_ for _ in ()).throw(kernels.CompilationError("there is no C compiler: install one")))
+    model = nn.Sequential(nn.Linear(4, 5), nn.GELU(), nn.Linear(5, 2))
+    call, x = compiled(model), torch.randn(3, 4, requires_grad=True)
+    agree(call(x), model(x), "result")
+    call(x).sum().backward()
+    mine, x.grad = x.grad, None
+    model(x).sum().backward()
+    agree(mine, x.grad, "gradient")
+    text = torch.compiler.explain(call)
+    assert "calls of NumPy alone: " in text
+    assert kernels.why_none() is not None or "there is no C compiler" in text
+
+
+def test_what_the_c_compiler_refuses_is_no_error(monkeypatch, tmp_path):
+    monkeypatch.setenv("PLUGRAD_CACHE", str(tmp_path))
+    monkeypatch.setenv("CC", "false")
+    inline._compiler.cache_clear()
+    try:
+        call = compiled(lambda x: x * 2 + 1)
+        assert call(torch.ones(2)).tolist() == [3.0, 3.0]
+        assert "calls of NumPy alone" in torch.compiler.explain(call)
+        assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    finally:
+        inline._compiler.cache_clear()
+
+
+@needs_c
+def test_results_do_not_depend_on_the_number_of_threads():
+    def run(x, y):
+        return ((x * y).exp() - y.sigmoid()).tanh(), (x + y).sum(0), x.square().mean()
+
+    x, y, call = torch.randn(700, 300), torch.randn(300), compiled(run)
+    before = torch.get_num_threads()
+    try:
+        found = []
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append([one.numpy().tobytes() for one in call(x, y)])
+    finally:
+        torch.set_num_threads(before)
+    assert found[0] == found[1]
+
+
+def test_gradients_pass_gradcheck():
+    weight = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+
+    def run(x, w):
+        y = torch.tanh(x @ w) * torch.sigmoid(x.sum(1, keepdim=True))
+        return F.softmax(y, 1).log() + F.gelu(y) - torch.where(y > 0, y, y.exp())
+
+    x = torch.randn(5, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(compiled(run), (x, weight))
+
+
+def test_labels_out_of_range_raise_what_they_raise_uncompiled():
+    call, x = compiled(F.cross_entropy), torch.randn(4, 3)
+    agree(call(x, torch.tensor([0, 1, 2, 0])), F.cross_entropy(x, torch.tensor([0, 1, 2, 0])), "loss")
+    with pytest.raises(IndexError):
+        call(x, torch.tensor([0, 1, 7, 0]))
+    agree(call(x, torch.tensor([0, 1, 2, 1])), F.cross_entropy(x, torch.tensor([0, 1, 2, 1])), "loss after the error")
+
+
+@pytest.mark.parametrize("make", [nn.GELU, nn.SiLU, nn.Sigmoid, nn.Softplus, nn.ELU, nn.LeakyReLU, nn.Tanh, nn.ReLU6])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_special_values_come_out_as_uncompiled(make, dtype):
+    tiny = torch.finfo(dtype).tiny
+    x = torch.tensor([0.0, -0.0, tiny, -tiny / 4, 1e-3, -1, 3, -20, 88, -88, 800, -800, float("inf"), -float("inf"), float("nan")])
+    x = x.to(dtype).requires_grad_()
+    call, module = compiled(make()), make()
+    for function in (lambda x: x, lambda x: x * 2 + 1):
+        one, other = call(function(x)), module(function(x))
+        torch.testing.assert_close(one, other, rtol=3e-7, atol=0, equal_nan=True)
+        (a,) = torch.autograd.grad(one.sum(), x)
+        (b,) = torch.autograd.grad(other.sum(), x)
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=0, equal_nan=True)
+
+
+def test_planned_memory_is_no_more_than_that_of_an_uncompiled_step():
+    model = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 256), nn.GELU(), nn.Linear(256, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step = training(model, optimizer, None)
+    call = compiled(step)
+    x, t = torch.randn(512, 64), torch.randint(0, 3, (512,))
+    step(x, t), step(x, t)
+    tracemalloc.start()
+    try:
+        step(x, t)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    call(x, t)
+    (program,) = call._compiled.arrays.known
+    assert program.size <= peak * 1.05
+
+
+@needs_c
+def test_the_command_lists_and_empties_the_cache(monkeypatch, tmp_path):
+    from typer.testing import CliRunner
+
+    from plugrad.cli.cache import app
+
+    monkeypatch.setenv("PLUGRAD_CACHE", str(tmp_path))
+    assert "nothing is kept" in CliRunner().invoke(app, ["list"]).output
+    compiled(lambda x: x * 3 + 1)(torch.ones(2))
+    told = CliRunner().invoke(app, ["list"]).output
+    assert "compiled-" in told and "1 file" in told and str(tmp_path) in told.replace("\n", "")
+    assert "deleted 1 file" in CliRunner().invoke(app, ["empty"]).output
+    assert not os.listdir(tmp_path / "kernels")
