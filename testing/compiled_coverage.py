@@ -101,7 +101,7 @@ def _is_optional(function, name) -> bool:
 
 def _steps(cls, given, tensors):
     optimizer = cls(tensors, *given.args, **given.kwargs)
-    weights = [plugrad.linspace(0.5, 1.5, max(t.numel(), 1)).reshape(t.shape) for t in tensors]
+    weights = [plugrad.linspace(0.5, 1.5, max(t.numel(), 1), dtype=t.dtype).reshape(t.shape) for t in tensors]
 
     def step():
         optimizer.zero_grad()
@@ -110,6 +110,7 @@ def _steps(cls, given, tensors):
         optimizer.step()
         return loss.detach()
 
+    step.__module__ = "program"  # a user's: what functions of plugrad hold is not theirs to change, and not watched
     return step
 
 

@@ -141,7 +141,7 @@ class Graph:
         return tracer.calls
 
 
-def compile(model=None, *, backend="eager", options=None, disable=False, fullgraph=False, dynamic=None, mode=None):
+def compile(model=None, *, backend="native", options=None, disable=False, fullgraph=False, dynamic=None, mode=None):
     """Return a function or Module that runs as a compiler makes it.
 
     Args:

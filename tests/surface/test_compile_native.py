@@ -74,7 +74,8 @@ class Language(nn.Module):
         self.heads = heads
         self.words, self.places = nn.Embedding(words, width), nn.Embedding(8, width)
         self.first, self.second, self.last = nn.LayerNorm(width), nn.LayerNorm(width), nn.Linear(width, words)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.out = nn.Linear(width, width)
+        self.qkv = nn.Linear(width, 3 * width, bias=False)  # a key's bias has no gradient but errors of rounding
         self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
 
     def forward(self, ids):
@@ -89,7 +90,7 @@ class Language(nn.Module):
 class Encoder(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0.1, activation="gelu")
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0.1, activation="gelu", bias=False)
         self.out = nn.Linear(8, 3)
 
     def forward(self, x):
