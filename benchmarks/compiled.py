@@ -2,10 +2,10 @@
 
     python benchmarks/compiled.py [--rounds 9] [--only mlp] [--no-torch-compile] [--first] [--json FILE]
 
-One thread, its processor's time; each cell is the median of the rounds' ratios to PyTorch without a compiler. "module" is
-a compiled Module or function whose step is written around it, which is what PyTorch's compiler takes; "step" is the whole
-step compiled, backward and optimizer in it. With --first each program is compiled in a process of its own, with an empty
-cache and again with a full one.
+One thread, its processor's time; each cell is the median of the rounds' ratios to PyTorch without a compiler. "module"
+is a compiled Module or function whose step is written around it, which is what PyTorch's compiler takes; "step" is the
+whole step compiled, backward and optimizer in it. With --first each program is compiled in a process of its own, with an
+empty cache and again with a full one.
 """
 
 from __future__ import annotations
@@ -179,7 +179,8 @@ WORKLOADS = {
 }  # fmt: skip
 for _name, _code in {
     "pointwise": POINTWISE, "gelu": "F.gelu(x)", "softmax": "F.softmax(x, -1)", "layer_norm": "F.layer_norm(x, (100,))",
-    "rms_norm": "x * L.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * row", "scaled softmax": "F.softmax(x * 0.5 + row, -1)",
+    "rms_norm": "x * L.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * row",
+    "scaled softmax": "F.softmax(x * 0.5 + row, -1)",
 }.items():  # fmt: skip
     WORKLOADS[_name] = lambda L, code=_code: function(L, code)
     WORKLOADS[f"{_name} +bwd"] = lambda L, code=_code: function(L, code, backward=True)

@@ -9,7 +9,9 @@ import typer
 from plugrad import kernels
 from plugrad.cli.output import Listing, counted, say, show
 
-app = typer.Typer(name="cache", cls=Listing, help="List what is kept of compiled C, or empty it. Without a command: list.")
+app = typer.Typer(
+    name="cache", cls=Listing, help="List what is kept of compiled C, or empty it. Without a command: list."
+)
 
 
 def _kept() -> list:
@@ -39,7 +41,7 @@ def list_kept(as_json: bool = typer.Option(False, "--json", help="Print JSON."))
 
 @app.command("empty")
 def empty():
-    """Delete all libraries that are kept: they are compiled anew when they are needed. Running processes keep theirs."""
+    """Delete all that is kept: it is compiled anew when it is needed. Processes that run keep theirs."""
     kept = _kept()
     total = sum([path.stat().st_size for path in kept])
     for path in kept:

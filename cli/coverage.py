@@ -30,7 +30,7 @@ def coverage(
     dtype: list[str] = typer.Option(None, "--dtype", help="Only this dtype, such as float16; may be repeated."),
     holes: bool = typer.Option(False, "--holes", help="In the table, show only ops that lack something."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
-    compiled: str = typer.Option(None, "--compiled", metavar="COMPILER", help="Layers, losses and optimizers, compiled."),
+    compiled: str = typer.Option(None, "--compiled", metavar="COMPILER", help="Of layers, losses, optimizers."),
     html: pathlib.Path = typer.Option(None, "--html", help="Write a self-contained page to this file."),
     jobs: int = typer.Option(1, "--jobs", "-j", min=1, help="How many processes to use."),
 ):

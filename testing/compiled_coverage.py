@@ -117,5 +117,3 @@ def _steps(cls, given, tensors):
 def _refusal(compiled):
     arrays = compiled._compiled.arrays
     return "a compiler that captures nothing" if arrays is None else arrays.refused
-
-

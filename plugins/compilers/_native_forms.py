@@ -18,8 +18,7 @@ TYPES = {
 FLOATS, INTEGERS = frozenset("fd"), frozenset("bBhHiIlLqQ")
 REAL, ALL = FLOATS | INTEGERS, FLOATS | INTEGERS | {"?"}
 
-# name of the universal function: (expression, types that it holds for, what it costs). {T} is the type of the loop and FN() gives the
-# function of that type; integers wrap around.
+# name of the universal function: (expression, types that it holds for, what it costs); integers wrap around.
 FORMS = {
     "add": ("{0} + {1}", REAL, 1),
     "subtract": ("{0} - {1}", REAL, 1),
@@ -58,7 +57,8 @@ BOOLEAN = {"add": "{0} | {1}", "multiply": "{0} & {1}", "maximum": "{0} | {1}", 
 OURS = {
     "relu": (1, 1), "relu_grad": (2, 1), "leaky_relu": (1, 1), "leaky_relu_grad": (2, 1), "sigmoid": (1, 4),
     "sigmoid_grad": (2, 1), "tanh_grad": (2, 1), "silu": (1, 4), "silu_grad": (2, 5), "exp": (1, 4), "elu": (1, 4),
-    "elu_grad": (2, 4), "softplus": (1, 8), "softplus_grad": (2, 5), "clamp": (1, 1), "gelu": (1, 6), "gelu_grad": (2, 9),
+    "elu_grad": (2, 4), "softplus": (1, 8), "softplus_grad": (2, 5), "clamp": (1, 1), "gelu": (1, 6),
+    "gelu_grad": (2, 9),
     "negative": (1, 1), "square": (1, 1), "sqrt": (1, 1), "add": (2, 1), "subtract": (2, 1), "multiply": (2, 1),
     "divide": (2, 1),
 }  # fmt: skip
@@ -69,7 +69,8 @@ FILLED = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1}
 class Element:
     """One assignment of each element: `target` = `form` of `operands`, which are values or NumPy's scalars.
 
-    `form` is C with {0}, {1} for the operands, each converted to its type in `types`, and `result` the type of what it gives.
+    `form` is C with {0}, {1} for the operands, each converted to its type in `types`; `result` is the type of what it
+    gives.
     """
 
     __slots__ = ("name", "target", "operands", "types", "form", "result", "cost", "shape")
@@ -213,7 +214,8 @@ def _ours(step, target):
     else:
         marks = ", ".join(f"{{{i}}}" for i in range(count))
         extra = ", ".join(f"{{{count + i}}}" for i in range(len(numbers)))
-        form = f"OURS({name}, {'F' if target.dtype.char == 'f' else 'D'}, {marks}{', {0}' if count == 1 else ''}, {extra or 0})"
+        kind, second = "F" if target.dtype.char == "f" else "D", ", {0}" if count == 1 else ""
+        form = f"OURS({name}, {kind}, {marks}{second}, {extra or 0})"
     operands = [*reads, *[np.float64(number) for number in numbers]]
     types = [target.dtype] * count + [np.dtype(float)] * len(numbers)
     return [Element(name, target, operands, types, form, target.dtype, cost)]
@@ -246,7 +248,9 @@ def part_of(value: Value, index) -> Value | None:
     if not all(one is None or one is Ellipsis or type(one) in (int, slice) for one in indices):
         return None
     memory = np.empty(1, "uint8")
-    array = np.ndarray(value.shape, "uint8", np.broadcast_to(memory, 0) if 0 in value.shape else memory, 0, (0,) * len(value.shape))
+    array = np.ndarray(
+        value.shape, "uint8", np.broadcast_to(memory, 0) if 0 in value.shape else memory, 0, (0,) * len(value.shape)
+    )
     shape = array[index].shape if type(array[index]) is np.ndarray else ()
     starts = [np.arange(n) for n in value.shape]
     offset, strides, at = value.offset, [], 0

@@ -1,6 +1,7 @@
 """Which elements become one loop: a `Group` holds elements that run over equally many elements in the same order.
 
-What an element of a group writes, others of the group read from a register; a buffer that only one group uses is no memory.
+What an element of a group writes, others of the group read from a register; a buffer that only one group uses is no
+memory.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class Group:
 
 
 class Unit:
-    """A step or a group as it is put in order: which buffers it reads and writes. Nothing passes one that is `fixed`."""
+    """A step or a group as it is ordered: which buffers it reads and writes. Nothing passes what is `fixed`."""
 
     def __init__(self, item, reads, writes, fixed=False, origin=None):
         self.item, self.reads, self.writes, self.fixed, self.origin = item, reads, writes, fixed, origin

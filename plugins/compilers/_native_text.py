@@ -1,4 +1,4 @@
-"""The C text of groups: each is a kernel of the interface of native/, whose sizes and strides come when it is called."""
+"""The C text of groups: each is a kernel of the interface of native/, whose sizes and strides come with the call."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ static void share(void *context, int64_t part) {
     else w->f(w->a, w->s, 0, w->rows, begin, end);
 }
 
-/* In parts of which there are as many as follow from the sizes; `cost` is that of one element, in nanoseconds or less. */
+/* In parts of which there are as many as follow from the sizes; `cost` is an element's, in nanoseconds or less. */
 static int carry_out(const pg_array *a, const double *s, int64_t cost, group f) {
     const int64_t columns = a->shape[a->ndim - 1], rows = a->size / columns;
     if (a->size * cost < 65536) {
@@ -141,7 +141,7 @@ class Text:
         self.source = self._function(max(1, cost // 2))
 
     def _dimensions(self, stored):
-        """Return the sizes of the loop, those of the target last whose elements are neighbours, and strides by access."""
+        """Return the sizes of the loop, last those whose elements are neighbours, and strides by access."""
         accesses, sizes = self.group.accesses, self.group.sizes() or [1]
         strides = {key: access.cut(sizes) for key, access in accesses.items()}
         first = next((key for key in accesses if key in stored), next(iter(accesses)))
@@ -194,7 +194,9 @@ class Text:
         self.variables[target] = (name, element.result)
         if value.dtype != element.result:  # what others read is what the memory would hold
             other = f"v{len(self.loop)}"
-            self.loop.append(f"const {TYPES[value.dtype.char]} {other} = {self._cast((name, element.result), value.dtype)};")
+            self.loop.append(
+                f"const {TYPES[value.dtype.char]} {other} = {self._cast((name, element.result), value.dtype)};"
+            )
             self.variables[target] = (other, value.dtype)
 
     def _read(self, key):
@@ -228,7 +230,8 @@ class Text:
 
     def _function(self, cost):
         lines = [
-            "static void NAME_loop(const pg_array *a, const double *s, int64_t row, int64_t last, int64_t begin, int64_t end) {",
+            "static void NAME_loop(const pg_array *a, const double *s, int64_t row, int64_t last,",
+            "                      int64_t begin, int64_t end) {",
             *(f"    {line}" for line in self.top),
             "    for (; row < last; row++) {",
             *(f"        {line}" for line in self.rows),

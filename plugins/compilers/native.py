@@ -191,7 +191,7 @@ def _call(one, function, unit) -> Step:
 
 
 def _place(graph, line) -> None:
-    """Find out which buffers are planned: what a call in C fills need not be new at each call, unless it is handed out."""
+    """Find out which buffers are planned: what C fills need not be new at each call, unless it is handed out."""
     first: dict = {}  # buffer -> the step that uses it first
     by_python: set = set()
     for step in graph.steps:

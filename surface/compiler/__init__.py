@@ -33,6 +33,7 @@ __all__ = [
 
 __getattr__ = absent.attributes("compiler")
 
+BEST_FIRST = ("native", "numpy", "eager")
 SIGNATURES = 8  # for more of them than this a program is not compiled again, as in PyTorch
 
 
@@ -141,15 +142,17 @@ class Graph:
         return tracer.calls
 
 
-def compile(model=None, *, backend="native", options=None, disable=False, fullgraph=False, dynamic=None, mode=None):
+def compile(model=None, *, backend=None, options=None, disable=False, fullgraph=False, dynamic=None, mode=None):
     """Return a function or Module that runs as a compiler makes it.
 
     Args:
         model: a function or Module; without it the result is a decorator.
         backend: name of a compiler, see `plugrad compilers`, or a function `(graph, example_inputs) -> callable`.
+            Without it the best there is: "native", else "numpy", else "eager".
         options: keyword arguments for the compiler.
         disable: return the model as it is.
-        fullgraph: raise an error for what a compiler of arrays ("numpy") can't capture, instead of running it op by op.
+        fullgraph: raise an error for what a compiler of arrays ("native", "numpy") can't capture, instead of running it op
+            by op.
         dynamic, mode: PyTorch's, accepted; each shape has a program of its own.
 
     A Module comes back inside another one, whose `_orig_mod` it is, as in PyTorch. Raises RuntimeError for an unknown
@@ -166,6 +169,8 @@ def compile(model=None, *, backend="native", options=None, disable=False, fullgr
         return functools.partial(compile, backend=backend, options=options, disable=disable, fullgraph=fullgraph)
     if not callable(model):
         raise TypeError(f"compile() takes a function or a Module, not {type(model).__name__}")
+    if backend is None:
+        backend = next(name for name in BEST_FIRST if name in list_backends() or name == BEST_FIRST[-1])
     compiler = _compiler(backend)
     if disable:
         return model

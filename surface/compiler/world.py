@@ -92,7 +92,8 @@ class World:
         if hasattr(item, "__next__"):
             raise CaptureError(f"the program can reach an iterator ({type(item).__name__}), which moves with each call")
         if isinstance(item, Module):
-            hooks = [name for name, value in item.__dict__.items() if name.endswith("_hooks") and isinstance(value, dict) and value]
+            tables = [name for name, value in item.__dict__.items() if isinstance(value, dict) and value]
+            hooks = [name for name in tables if name.endswith("_hooks")]
             if hooks:
                 raise CaptureError(f"a {type(item).__name__} has hooks ({hooks[0]})")
         state = getattr(item, "__dict__", None)

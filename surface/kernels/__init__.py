@@ -13,4 +13,5 @@ __all__ = [
     "load_library", "module", "native", "native_function", "why_none",
 ]  # fmt: skip
 
-__getattr__, __dir__ = lazy_names(globals(), None, {"kernels.inline": "CompilationError build_library cache_folder load_inline load_library"})
+_LATE = "CompilationError build_library cache_folder load_inline load_library"
+__getattr__, __dir__ = lazy_names(globals(), None, {"kernels.inline": _LATE})

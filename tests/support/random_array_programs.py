@@ -22,7 +22,10 @@ def values(rng, shape, dtype):
         numbers = [rng.choice(SPECIAL) if rng.random() < 0.15 else rng.uniform(-3, 3) for _ in range(count)]
     else:
         info = torch.iinfo(dtype)
-        numbers = [rng.choice([info.min, info.max, 0]) if rng.random() < 0.2 else rng.randint(max(-9, info.min), 9) for _ in range(count)]
+        numbers = [
+            rng.choice([info.min, info.max, 0]) if rng.random() < 0.2 else rng.randint(max(-9, info.min), 9)
+            for _ in range(count)
+        ]
     return torch.tensor(numbers, dtype=dtype).reshape(shape)
 
 
@@ -67,7 +70,10 @@ def _broadcast(a, b):
 
 
 def _step(rng, known, made):
-    kind, a = rng.choice(["binary", "number", "unary", "where", "view", "write", "cast", "sum", "cat"]), rng.choice(known)
+    kind, a = (
+        rng.choice(["binary", "number", "unary", "where", "view", "write", "cast", "sum", "cat"]),
+        rng.choice(known),
+    )
     if kind == "binary":
         b = rng.choice(known)
         name = rng.choice(BINARY)
@@ -76,7 +82,9 @@ def _step(rng, known, made):
         return getattr(torch, name)(a, b)
     if kind == "number" and a.dtype is not torch.bool:
         number = rng.choice([2, 3, -1]) if not a.dtype.is_floating_point else rng.choice([0.5, 3, -1.25, 0.1])
-        return rng.choice([lambda: a * number, lambda: a + number, lambda: number - a, lambda: a > number, lambda: a / 4])()
+        return rng.choice(
+            [lambda: a * number, lambda: a + number, lambda: number - a, lambda: a > number, lambda: a / 4]
+        )()
     if kind == "unary" and a.dtype.is_floating_point:
         return getattr(torch, rng.choice(FLOATING))(a)
     if kind == "where":
@@ -84,12 +92,25 @@ def _step(rng, known, made):
         if masks:
             return torch.where(rng.choice(masks), a, rng.choice([torch.zeros((), dtype=a.dtype), a]))
     if kind == "view" and a.ndim > 1:
-        return rng.choice([lambda: a.transpose(0, 1), lambda: a[1:], lambda: a[..., ::2], lambda: a.reshape(-1), lambda: a.unsqueeze(0), lambda: a[:, 0]])()
+        return rng.choice(
+            [
+                lambda: a.transpose(0, 1),
+                lambda: a[1:],
+                lambda: a[..., ::2],
+                lambda: a.reshape(-1),
+                lambda: a.unsqueeze(0),
+                lambda: a[:, 0],
+            ]
+        )()
     if kind == "write" and made:
         target = rng.choice(made)
         if target.ndim and target.shape[0] > 1 and target.dtype == a.dtype:
             part = target[1:] if rng.random() < 0.5 else target[..., :1]
-            if a.ndim <= part.ndim and _broadcast(a, part) and torch.broadcast_shapes(a.shape, part.shape) == part.shape:
+            if (
+                a.ndim <= part.ndim
+                and _broadcast(a, part)
+                and torch.broadcast_shapes(a.shape, part.shape) == part.shape
+            ):
                 part[...] = a * 1 if a.dtype is not torch.bool else a & a
                 return None
     if kind == "cast":

@@ -26,7 +26,11 @@ def compiled(model, **options):
 
 def same_bits(one, other):
     """Whether arrays are the same, whatever NaN."""
-    return one.dtype == other.dtype and one.shape == other.shape and numpy.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+    return (
+        one.dtype == other.dtype
+        and one.shape == other.shape
+        and numpy.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+    )
 
 
 @needs_c
@@ -150,7 +154,11 @@ def test_other_sizes_need_no_compiler(monkeypatch, tmp_path):
 
 def test_without_a_compiler_numpy_computes_and_explain_says_why(monkeypatch, tmp_path):
     monkeypatch.setenv("PLUGRAD_CACHE", str(tmp_path))
-    monkeypatch.setattr(inline, "_compiler", lambda: (_ for _ in ()).throw(kernels.CompilationError("there is no C compiler: install one")))
+    monkeypatch.setattr(
+        inline,
+        "_compiler",
+        lambda: (_ for _ in ()).throw(kernels.CompilationError("there is no C compiler: install one")),
+    )
     model = nn.Sequential(nn.Linear(4, 5), nn.GELU(), nn.Linear(5, 2))
     call, x = compiled(model), torch.randn(3, 4, requires_grad=True)
     agree(call(x), model(x), "result")
@@ -216,7 +224,9 @@ def test_labels_out_of_range_raise_what_they_raise_uncompiled():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_special_values_come_out_as_uncompiled(make, dtype):
     tiny = torch.finfo(dtype).tiny
-    x = torch.tensor([0.0, -0.0, tiny, -tiny / 4, 1e-3, -1, 3, -20, 88, -88, 800, -800, float("inf"), -float("inf"), float("nan")])
+    x = torch.tensor(
+        [0.0, -0.0, tiny, -tiny / 4, 1e-3, -1, 3, -20, 88, -88, 800, -800, float("inf"), -float("inf"), float("nan")]
+    )
     x = x.to(dtype).requires_grad_()
     call, module = compiled(make()), make()
     for function in (lambda x: x, lambda x: x * 2 + 1):
