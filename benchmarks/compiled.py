@@ -4,8 +4,8 @@
 
 One thread, its processor's time; each cell is the median of the rounds' ratios to PyTorch without a compiler. "module"
 is a compiled Module or function whose step is written around it, which is what PyTorch's compiler takes; "step" is the
-whole step compiled, backward and optimizer in it. With --first each program is compiled in a process of its own, with an
-empty cache and again with a full one.
+whole step compiled, backward and optimizer in it. With --first each program is compiled in a process of its own, with
+an empty cache and again with a full one.
 """
 
 from __future__ import annotations
@@ -233,20 +233,21 @@ def measured(steps, rounds):
 
 
 FIRST = """
-import sys, time
+import os, sys
 sys.path.insert(0, {here!r})
 import compiled, {library} as L
 model, step, whole = compiled.WORKLOADS[{name!r}](L)
 call = (lambda: run(*whole[1])) if whole and {whole} else (lambda: step(run))
-start = time.perf_counter()
+spent = lambda: sum(os.times()[:4])
+start = spent()
 run = L.compile(whole[0] if whole and {whole} else model{options})
 call()
-print(time.perf_counter() - start)
+print(spent() - start)
 """
 
 
 def first_calls(name) -> dict:
-    """Return {column: seconds of the first call}, each in a process of its own."""
+    """Return {column: processors' seconds of the first call}, each in a process of its own."""
     found = {}
     with tempfile.TemporaryDirectory() as cache:
         for column in ("cold", "warm"):

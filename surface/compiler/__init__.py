@@ -151,8 +151,8 @@ def compile(model=None, *, backend=None, options=None, disable=False, fullgraph=
             Without it the best there is: "native", else "numpy", else "eager".
         options: keyword arguments for the compiler.
         disable: return the model as it is.
-        fullgraph: raise an error for what a compiler of arrays ("native", "numpy") can't capture, instead of running it op
-            by op.
+        fullgraph: raise an error for what a compiler of arrays ("native", "numpy") can't capture, instead of running it
+            op by op.
         dynamic, mode: PyTorch's, accepted; each shape has a program of its own.
 
     A Module comes back inside another one, whose `_orig_mod` it is, as in PyTorch. Raises RuntimeError for an unknown

@@ -1,8 +1,8 @@
 """What kernels in C come down to, for compilers that call these themselves: a step of such a kernel has `inner` steps.
 
 An op's kernel for the CPU is often a function in Python around one in C: it lays out arguments and makes room for
-results. In a capture that function runs on the capture's arrays, so that what it does is noted, and the call in C as a step of
-kind "native".
+results. In a capture that function runs on the capture's arrays, so that what it does is noted, and the call
+in C as a step of kind "native".
 """
 
 from __future__ import annotations
