@@ -6,7 +6,7 @@ from __future__ import annotations
 ALIASES = {
     "nn.modules.container": "nn.container", "nn.modules.lazy": "nn.lazy", "nn.modules.module": "nn.module",
     **{name: f"torch_modules.{name}" for name in (
-        "accelerator", "distributed", "futures", "hub", "jit", "multiprocessing", "profiler",
+        "accelerator", "distributed", "futures", "hub", "multiprocessing", "profiler",
         "quasirandom", "torch_version", "types", "version",
     )},
     **{f"nn.parallel.{name}": "nn.parallel" for name in ("distributed", "scatter_gather", "comm")},
@@ -16,7 +16,7 @@ ALIASES = {
     "profiler.profiler": "torch_modules.profiler",
     "autograd.profiler": "torch_modules.profiler", "autograd.profiler_util": "torch_modules.profiler_events",
     "__config__": "torch_modules.config", "__future__": "torch_modules.future",
-    "_jit_internal": "torch_modules.jit", "_six": "torch_modules.utils", "_utils": "torch_modules.utils",
+    "_jit_internal": "jit", "_six": "torch_modules.utils", "_utils": "torch_modules.utils",
     "nn._reduction": "torch_modules.reduction", "nn.modules.utils": "torch_modules.utils",
     "utils.tensorboard": "torch_modules.tensorboard",
     "utils.model_zoo": "torch_modules.hub", "_dynamo": "torch_modules.dynamo",

@@ -1,0 +1,39 @@
+"""`torch.jit`: staged programs, which are read from source or traced, kept as data, saved, and run elsewhere.
+
+See docs/staged.md.
+"""
+
+from __future__ import annotations
+
+import typing
+
+from plugrad import absent, nn
+from plugrad.jit.decorators import (
+    Attribute,
+    annotate,
+    enable_onednn_fusion,
+    export,
+    ignore,
+    interface,
+    is_scripting,
+    is_tracing,
+    isinstance,
+    onednn_fusion_enabled,
+    optimized_execution,
+    script_method,
+    set_fusion_strategy,
+    strict_fusion,
+    unused,
+)
+from plugrad.jit.errors import Error
+from plugrad.jit.futures import Future, fork, wait
+from plugrad.jit.modules import (
+    RecursiveScriptModule,
+    ScriptFunction,
+    ScriptModule,
+    TopLevelTracedModule,
+)
+from plugrad.jit.scripting import script, script_if_tracing
+
+Final = typing.Final
+__getattr__ = absent.attributes("jit")

@@ -1,0 +1,73 @@
+"""What `script` raises: refusals that show the line, and errors of programs that run."""
+
+from __future__ import annotations
+
+__all__ = [
+    "OF_PYTHON", "Error", "FrontendError", "NotSupportedError", "UnsupportedNodeError", "failed", "unfinished",
+    "unsupported", "wrong",
+]  # fmt: skip
+
+# What Python raises in a program; TorchScript raises its own error, a RuntimeError, in their place.
+OF_PYTHON = (IndexError, KeyError, ValueError, TypeError, ArithmeticError, AttributeError, UnboundLocalError)
+
+
+class Error(RuntimeError):
+    """What a staged program raises where it says `raise`, or where an `assert` does not hold."""
+
+    __module__ = "plugrad.jit"
+
+
+class FrontendError(Exception):
+    """A program is written in a way that `script` does not take."""
+
+
+class NotSupportedError(FrontendError):
+    """It uses something of Python's that is not part of the staged language."""
+
+
+class UnsupportedNodeError(NotSupportedError):
+    """It has a kind of statement or expression that is not."""
+
+
+class Place:
+    """A piece of a source: (file, its lines, number of the first) and a node of its syntax tree."""
+
+    __slots__ = ("source", "node")
+
+    def __init__(self, source, node):
+        self.source, self.node = source, node
+
+    def __str__(self):
+        line = getattr(self.node, "lineno", 1)
+        lines = self.source.lines
+        text = lines[line - 1] if 0 < line <= len(lines) else ""
+        start = min(getattr(self.node, "col_offset", 0) + self.source.indent, len(text))
+        end = getattr(self.node, "end_col_offset", None) if getattr(self.node, "end_lineno", line) == line else None
+        width = max((len(text) if end is None else end + self.source.indent) - start, 1)
+        where = f'  File "{self.source.file}", line {line + self.source.first - 1}'
+        return f"{where}\n{text}\n{' ' * start}{'~' * width} <--- HERE"
+
+
+def wrong(message: str, place) -> RuntimeError:
+    """Return the error of a program whose types, names or calls do not fit together."""
+    return RuntimeError(f"\n{message}:\n{place}")
+
+
+def unfinished(message: str, place) -> NotImplementedError:
+    """Return the error of what TorchScript has and is not here."""
+    return NotImplementedError(f"\n{message}:\n{place}")
+
+
+def unsupported(message: str, place) -> UnsupportedNodeError:
+    """Return the error of what is not part of the language."""
+    return UnsupportedNodeError(f"{message} aren't supported:\n{place}")
+
+
+def failed(name: str, error: Exception) -> Error:
+    """Return the error of a program in which Python, or an op, raised one."""
+    line = error.__traceback__
+    while line.tb_next is not None and not line.tb_frame.f_code.co_filename.startswith("<plugrad.jit"):
+        line = line.tb_next
+    return Error(
+        f"The following operation failed in the staged program {name}, line {line.tb_lineno}: {type(error).__name__}: {error}"
+    )

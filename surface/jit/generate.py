@@ -1,0 +1,363 @@
+"""From trees of plain data to Python functions.
+
+A tree may come from a file, so nothing in it is taken at its word. There is no text of code anywhere: nodes of Python's
+syntax tree are made one by one, from closed tables. A program can read its own local names, attributes that its module
+declares, a few attributes of tensors, and call what `names.function` gives. It can name no global, no builtin and no
+other attribute, so a hostile file has no way to anything.
+"""
+
+from __future__ import annotations
+
+import ast
+import collections
+import keyword
+
+import plugrad
+from plugrad.jit import names
+from plugrad.jit.primitives import PRIMITIVES
+
+__all__ = ["Malformed", "functions_of", "identifier"]
+
+DEPTH = 150  # how deep trees may be nested
+_BINARY = {"+": ast.Add, "-": ast.Sub, "*": ast.Mult, "/": ast.Div, "//": ast.FloorDiv, "%": ast.Mod, "**": ast.Pow,
+           "@": ast.MatMult, "&": ast.BitAnd, "|": ast.BitOr, "^": ast.BitXor, "<<": ast.LShift,
+           ">>": ast.RShift}  # fmt: skip
+_COMPARE = {"==": ast.Eq, "!=": ast.NotEq, "<": ast.Lt, "<=": ast.LtE, ">": ast.Gt, ">=": ast.GtE, "is": ast.Is,
+            "is not": ast.IsNot, "in": ast.In, "not in": ast.NotIn}  # fmt: skip
+_UNARY = {"-": ast.USub, "+": ast.UAdd, "~": ast.Invert}
+_LITERALS = (int, float, bool, str, complex, type(None), type(Ellipsis))
+_OTHERS = (plugrad.dtype, plugrad.device, plugrad.layout, plugrad.memory_format, plugrad.Tensor)
+_ATTRIBUTES = frozenset({*names.ATTRIBUTES, *names.DEVICE_ATTRIBUTES})
+_MODES = {"no_grad": 0, "enable_grad": 0, "set_grad_enabled": 1, "record_function": 1}
+_OWN = frozenset("forward code graph original_name save schema _staged".split())  # what script modules have
+_RESERVED = "_g"  # names of what a function is given begin with it
+
+
+class Malformed(Exception):
+    """A tree is not one that `script` makes."""
+
+
+def identifier(name) -> str:
+    """Return a name of a program; Malformed if it is none."""
+    if type(name) is not str or not (name.isidentifier() and name.isascii()) or keyword.iskeyword(name):
+        raise Malformed(f"{name!r:.60} is no name")
+    if name.startswith((_RESERVED, "__")):
+        raise Malformed(f"{name!r:.60} is a name of the language's own")
+    return name
+
+
+def attribute(name) -> str:
+    """Return the name of an attribute of a module; Malformed for one that Modules have themselves."""
+    if type(name) is not str or not (name.isidentifier() and name.isascii()) or name.startswith("__"):
+        raise Malformed(f"{name!r:.60} is no name of an attribute")
+    if name != "training" and (hasattr(plugrad.nn.Module, name) or name in _OWN):
+        raise Malformed(f"{name!r:.60} is an attribute of every Module")
+    return name
+
+
+class Generator:
+    """Makes the functions of one unit.
+
+    Args:
+        trees: {name: the tree of a function}.
+        python: {name: function} of those that stay Python's (`@torch.jit.ignore`), of a program that was not loaded.
+        unit: for messages: the name of the class or function.
+        declares: whether the module at a path declares an attribute.
+    """
+
+    def __init__(self, trees, python, unit, declares):
+        self.trees, self.python, self.unit, self.declares = trees, python, unit, declares
+        self.space: dict = {"__builtins__": {}, "__name__": "staged"}
+        self.known: dict = {}
+        self.depth = 0
+
+    def given(self, key, value) -> ast.Name:
+        """Return the global name of something that functions use."""
+        known = self.known.get(key)
+        if known is None:
+            known = self.known[key] = f"{_RESERVED}{len(self.known)}"
+            self.space[known] = value
+        return ast.Name(known, ast.Load())
+
+    def make(self) -> dict:
+        """Return {name: function}."""
+        for name in self.trees:
+            self.given(("function", name), None)
+        for name, tree in self.trees.items():
+            try:
+                code = self._function(name, tree)
+            except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+                raise Malformed(f"the function {name!r:.60}: {type(error).__name__}: {error}") from error
+            except LookupError as error:
+                raise Malformed(f"{error} is nothing that programs call") from error
+            exec(code, self.space)
+            own = self.known["function", name]
+            self.space[own].__qualname__ = f"{self.unit}.{name}"
+        return {name: self.space[self.known["function", name]] for name in self.trees}
+
+    def _function(self, name, tree):
+        own = self.known["function", name]
+        arguments = [ast.arg(identifier(one[0])) for one in tree["arguments"]]
+        if tree["self"]:
+            arguments.insert(0, ast.arg(f"{_RESERVED}self"))
+        defaults, found = [], [one[2] for one in tree["arguments"] if len(one) > 2]
+        for value in found:
+            defaults.append(self._constant(value))
+        if len(tree["arguments"]) and any(len(one) < 3 for one in tree["arguments"][len(tree["arguments"]) - len(found):]):
+            defaults = []  # arguments by name only may have defaults before others; calls from outside are bound anyway
+        body = self.block(tree["body"], 0) or [ast.Pass()]
+        made = ast.FunctionDef(
+            name=own, args=ast.arguments(posonlyargs=[], args=arguments, kwonlyargs=[], kw_defaults=[], defaults=defaults),
+            body=body, decorator_list=[], type_params=[],
+        )  # fmt: skip
+        module = ast.fix_missing_locations(ast.Module([made], []))
+        try:
+            return compile(module, f"<plugrad.jit {self.unit}.{name}>", "exec")
+        except (SyntaxError, RecursionError, MemoryError) as error:
+            raise Malformed(f"the function {name!r:.60}: {error}") from error
+
+    # ---- statements
+
+    def block(self, trees, depth) -> list:
+        """Return the statements of a block."""
+        if depth > 15:
+            raise Malformed("blocks are nested too deeply")
+        made = []
+        for tree in trees:
+            kind, line = tree[0], tree[1]
+            if kind not in _STATEMENTS or type(line) is not int:
+                raise Malformed(f"{kind!r:.60} is no statement")
+            one = _STATEMENTS[kind](self, depth, *tree[2:])
+            one.lineno = one.end_lineno = min(max(line, 1), 1 << 20)
+            one.col_offset = one.end_col_offset = 0
+            made.append(one)
+        return made
+
+    def _inner(self, trees, depth):
+        return self.block(trees, depth + 1) or [ast.Pass()]
+
+    def _assign(self, depth, target, value):
+        return ast.Assign([self.target(target)], self.tree(value))
+
+    def _aug(self, depth, target, sign, value):
+        return ast.AugAssign(self.target(target), _BINARY[sign](), self.tree(value))
+
+    def _do(self, depth, value):
+        return ast.Expr(self.tree(value))
+
+    def _return(self, depth, value):
+        return ast.Return(self.tree(value))
+
+    def _if(self, depth, test, first, second):
+        return ast.If(self.tree(test), self._inner(first, depth), self.block(second, depth + 1))
+
+    def _while(self, depth, test, body):
+        return ast.While(self.tree(test), self._inner(body, depth), [])
+
+    def _for(self, depth, target, over, body):
+        return ast.For(self.target(target), self.tree(over), self._inner(body, depth), [])
+
+    def _assert(self, depth, test, message):
+        failed = self._called("prim.assert", [self.tree(message)])
+        return ast.If(ast.UnaryOp(ast.Not(), self.tree(test)), [ast.Expr(failed)], [])
+
+    def _raise(self, depth, kind, message):
+        return ast.Expr(self._called("prim.raise", [ast.Constant(str(kind)), self.tree(message)]))
+
+    def _with(self, depth, modes, body):
+        items = []
+        for name, *values in modes:
+            if _MODES.get(name) != len(values):
+                raise Malformed(f"{name!r:.60} is no mode")
+            call = self._called("prim.mode", [ast.Constant(name), *map(self.tree, values)])
+            items.append(ast.withitem(call))
+        return ast.With(items, self._inner(body, depth))
+
+    def _del(self, depth, target):
+        made = self.target(target)
+        made.ctx = ast.Del()
+        return ast.Delete([made])
+
+    def _break(self, depth):
+        return ast.Break()
+
+    def _continue(self, depth):
+        return ast.Continue()
+
+    def target(self, tree):
+        """Return the target of an assignment."""
+        kind = tree[0]
+        if kind == "name":
+            return ast.Name(identifier(tree[1]), ast.Store())
+        if kind == "tuple":
+            return ast.Tuple([self.target(one) for one in tree[1]], ast.Store())
+        if kind == "index":
+            return ast.Subscript(self.tree(tree[1]), self.tree(tree[2]), ast.Store())
+        if kind == "self":
+            return self._self(tree[1], tree[2], ast.Store())
+        raise Malformed(f"{kind!r:.60} is no target")
+
+    # ---- expressions
+
+    def tree(self, tree):
+        """Return an expression."""
+        self.depth += 1
+        if self.depth > DEPTH:
+            raise Malformed("expressions are nested too deeply")
+        kind = tree[0]
+        if kind not in _EXPRESSIONS:
+            raise Malformed(f"{kind!r:.60} is no expression")
+        made = _EXPRESSIONS[kind](self, *tree[1:])
+        self.depth -= 1
+        return made
+
+    def _name(self, name):
+        return ast.Name(identifier(name), ast.Load())
+
+    def _constant(self, value):
+        if type(value) in _LITERALS:
+            return ast.Constant(value)
+        if not isinstance(value, _OTHERS):
+            raise Malformed(f"{value!r:.60} is no constant")
+        return self.given(("value", id(value)), value)
+
+    def _called(self, name, args):
+        return ast.Call(self.given(("call", name), names.function(name)), args, [])
+
+    def _arguments(self, args, kwargs):
+        made = [ast.Starred(self.tree(one[1]), ast.Load()) if one[0] == "star" else self.tree(one) for one in args]
+        return made, [ast.keyword(identifier(name), self.tree(one)) for name, one in kwargs.items()]
+
+    def _call(self, name, args, kwargs):
+        if type(name) is not str:
+            raise Malformed("a call names what it calls")
+        function = self.given(("call", name), names.function(name))
+        return ast.Call(function, *self._arguments(args, kwargs))
+
+    def _of_unit(self, name, args, kwargs):
+        if name not in self.trees:
+            raise Malformed(f"there is no function {name!r:.60}")
+        args, keywords = self._arguments(args, kwargs)
+        if self.trees[name]["self"]:
+            args.insert(0, ast.Name(f"{_RESERVED}self", ast.Load()))
+        return ast.Call(self.given(("function", name), None), args, keywords)
+
+    def _python(self, name, args, kwargs):
+        if name not in self.python:
+            raise Malformed(f"{name!r:.60} is a function of Python's, which no file has")
+        args, keywords = self._arguments(args, kwargs)
+        function, is_method = self.python[name]
+        if is_method:
+            args.insert(0, ast.Name(f"{_RESERVED}self", ast.Load()))
+        return ast.Call(self.given(("python", name), function), args, keywords)
+
+    def _module(self, path):
+        made = ast.Name(f"{_RESERVED}self", ast.Load())
+        for one in path:
+            if type(one) is not str:
+                raise Malformed(f"{one!r:.60} is no name of a module")
+            made = ast.Subscript(ast.Attribute(made, "_modules", ast.Load()), ast.Constant(one), ast.Load())
+        return made
+
+    def _method(self, path, name, args, kwargs):
+        args, keywords = self._arguments(args, kwargs)
+        module = self._module(path)
+        if name == "forward":
+            return ast.Call(module, args, keywords)
+        return ast.Call(self.given("method", PRIMITIVES["call"]), [module, ast.Constant(str(name)), *args], keywords)
+
+    def _self(self, path, name, context=None):
+        made = ast.Attribute(self._module(path), attribute(name), context or ast.Load())
+        if not self.declares(path, name):
+            raise Malformed(f"there is no attribute {name!r:.60}")
+        return made
+
+    def _param(self, path, name):
+        return self._of_table("_parameters", path, name)
+
+    def _buffer(self, path, name):
+        return self._of_table("_buffers", path, name)
+
+    def _of_table(self, table, path, name):
+        inner = ast.Attribute(self._module(path), table, ast.Load())
+        if type(name) is not str:
+            raise Malformed(f"{name!r:.60} is no name of a tensor")
+        return ast.Subscript(inner, ast.Constant(name), ast.Load())
+
+    def _binary(self, sign, left, right):
+        return ast.BinOp(self.tree(left), _BINARY[sign](), self.tree(right))
+
+    def _unary(self, sign, value):
+        return ast.UnaryOp(_UNARY[sign](), self.tree(value))
+
+    def _not(self, value):
+        return ast.UnaryOp(ast.Not(), self.tree(value))
+
+    def _compare(self, sign, left, right):
+        return ast.Compare(self.tree(left), [_COMPARE[sign]()], [self.tree(right)])
+
+    def _and(self, values):
+        return ast.BoolOp(ast.And(), [self.tree(one) for one in values])
+
+    def _or(self, values):
+        return ast.BoolOp(ast.Or(), [self.tree(one) for one in values])
+
+    def _ifexp(self, test, first, second):
+        return ast.IfExp(self.tree(test), self.tree(first), self.tree(second))
+
+    def _index(self, base, where):
+        return ast.Subscript(self.tree(base), self.tree(where), ast.Load())
+
+    def _slice(self, *ends):
+        return self._called("prim.slice", [self.tree(one) for one in ends[:3]])
+
+    def _list(self, items):
+        return ast.List([self.tree(one) for one in items], ast.Load())
+
+    def _tuple(self, items):
+        return ast.Tuple([self.tree(one) for one in items], ast.Load())
+
+    def _dict(self, pairs):
+        return ast.Dict([self.tree(key) for key, _ in pairs], [self.tree(value) for _, value in pairs])
+
+    def _attr(self, base, name):
+        if name not in _ATTRIBUTES:
+            raise Malformed(f"{name!r:.60} is no attribute of values")
+        return ast.Attribute(self.tree(base), name, ast.Load())
+
+    def _named(self, name, fields, items):
+        identifier(name)
+        key = ("named", name, tuple(map(identifier, fields)))
+        if key not in self.known:
+            self.given(key, collections.namedtuple(name, fields))
+        return ast.Call(self.given(key, None), [self.tree(one) for one in items], [])
+
+    def _comp(self, parts, target, over, tests):
+        loop = ast.comprehension(self.target(target), self.tree(over), [self.tree(one) for one in tests], 0)
+        if len(parts) == 2:
+            return ast.DictComp(self.tree(parts[0]), self.tree(parts[1]), [loop])
+        (part,) = parts
+        return ast.ListComp(self.tree(part), [loop])
+
+
+_STATEMENTS = {
+    "=": Generator._assign, "aug": Generator._aug, "do": Generator._do, "return": Generator._return, "if": Generator._if,
+    "while": Generator._while, "for": Generator._for, "assert": Generator._assert, "raise": Generator._raise,
+    "with": Generator._with, "del": Generator._del, "break": Generator._break, "continue": Generator._continue,
+}  # fmt: skip
+_EXPRESSIONS = {
+    "name": Generator._name, "const": Generator._constant, "call": Generator._call, "function": Generator._of_unit,
+    "python": Generator._python, "method": Generator._method, "self": Generator._self, "param": Generator._param,
+    "buffer": Generator._buffer, "binary": Generator._binary,
+    "unary": Generator._unary, "not": Generator._not, "compare": Generator._compare, "and": Generator._and,
+    "or": Generator._or, "ifexp": Generator._ifexp, "index": Generator._index, "slice": Generator._slice,
+    "list": Generator._list, "tuple": Generator._tuple, "dict": Generator._dict, "attr": Generator._attr,
+    "comp": Generator._comp, "named": Generator._named,
+}  # fmt: skip
+
+
+def functions_of(trees: dict, python: dict, unit: str, declares=lambda path, name: False) -> dict:
+    """Return {name: Python function} of the trees of a unit; Malformed if they are not such as `script` makes."""
+    return Generator(trees, python, unit, declares).make()
+
+

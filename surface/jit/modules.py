@@ -1,0 +1,262 @@
+"""Script modules and script functions: what `script`, `trace` and `load` return."""
+
+from __future__ import annotations
+
+import copy
+import functools
+
+from plugrad import nn
+from plugrad.jit import printing
+from plugrad.jit.errors import OF_PYTHON, failed
+from plugrad.jit.units import LayerUnit, ModuleUnit, StagedUnit, modifier, public_layer
+
+__all__ = ["RecursiveScriptModule", "ScriptFunction", "ScriptModule", "TopLevelTracedModule", "layer_class", "stage"]
+
+
+class ScriptFunction:
+    """A staged function: `code` and `graph` show it, `save` writes it to a file."""
+
+    __module__ = "plugrad.jit"
+
+    def __init__(self, program, original=None):
+        self._staged = program
+        self._run = program.functions[program.name]
+        self._original = original
+        self._tensors = [value for name, value in self._run.__globals__.items() if hasattr(value, "requires_grad")]
+        self.__name__ = self.__qualname__ = program.name
+        self.__doc__ = getattr(original, "__doc__", None)
+
+    def __call__(self, *args, **kwargs):
+        bound = self._staged.signatures[self._staged.name].bind(args, kwargs)
+        try:
+            return self._run(*bound)
+        except OF_PYTHON as error:
+            raise failed(self.name, error) from error
+
+    def __repr__(self):
+        return f"<plugrad.jit.ScriptFunction {self.name}>"
+
+    def __reduce__(self):
+        raise RuntimeError("a script function is saved by torch.jit.save, not pickled")
+
+    def __deepcopy__(self, memo):
+        return self
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self._staged.name
+
+    @property
+    def signature(self):
+        """The function's arguments and the type of its result."""
+        return self._staged.signatures[self._staged.name]
+
+    @property
+    def schema(self) -> str:
+        """The signature, as TorchScript writes it."""
+        return str(self.signature)
+
+    @property
+    def code(self) -> str:
+        """The function as text, in Python's syntax."""
+        return printing.code(self._staged, self.name)
+
+    @property
+    def graph(self):
+        """The function as a list of nodes."""
+        return printing.Graph(self._staged, self.name)
+
+    inlined_graph = graph
+
+    def save(self, f, _extra_files=None) -> None:
+        """Write the function to a file; see `torch.jit.save`."""
+        from plugrad.jit.files import save
+
+        save(self, f, _extra_files)
+
+
+class ScriptModule(nn.Module):
+    """Base of staged modules: they train and have a state_dict as others, and run without the source of their class.
+
+    `torch.jit.script(module)` makes one.
+    """
+
+    def __init__(self, *args, **kwargs):
+        raise NotImplementedError(
+            "a class of its own does not derive from ScriptModule: derive from nn.Module and call torch.jit.script"
+        )
+
+
+class RecursiveScriptModule(ScriptModule):
+    """A staged module. `original_name` is the name of its class; `code` and `graph` show `forward`."""
+
+    def __init__(self, program):
+        nn.Module.__init__(self)
+        self.__dict__["_staged"] = program
+
+    def forward(self, *args, **kwargs):
+        """Run the program."""
+        return self._call_staged("forward", args, kwargs)
+
+    def _call_staged(self, name, args, kwargs):
+        program = self._staged
+        signature = program.signatures.get(name)
+        if signature is None:
+            raise NotImplementedError(f"Module [{program.name}] is missing the required \"{name}\" function")
+        if name in program.python:
+            return program.python[name][0](self, *args, **kwargs)
+        bound = signature.bind(args, kwargs)
+        try:
+            return program.functions[name](self, *bound)
+        except OF_PYTHON as error:
+            raise failed(f"{program.name}.{name}", error) from error
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            program = self.__dict__.get("_staged")
+            if program is None or name not in program.signatures:
+                raise
+            return functools.partial(self._bound, name)
+
+    def _bound(self, name, *args, **kwargs):
+        return self._call_staged(name, args, kwargs)
+
+    def __deepcopy__(self, memo):
+        made = memo[id(self)] = type(self).__new__(type(self))
+        made.__dict__.update({name: copy.deepcopy(value, memo) for name, value in self.__dict__.items()})
+        return made
+
+    def __copy__(self):
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __reduce_ex__(self, protocol):
+        raise RuntimeError("a script module is saved by torch.jit.save, not pickled; torch.save its state_dict()")
+
+    def _get_name(self):
+        return "RecursiveScriptModule"
+
+    def extra_repr(self):
+        """Return the name of the class that the module was made of."""
+        return f"original_name={self.original_name}"
+
+    __repr__ = nn.Module.__repr__
+
+    def _declares(self, path, name) -> bool:
+        """Whether the module at a path has an attribute, for programs that read or write it."""
+        module = self
+        for one in path:
+            module = module._modules.get(one)
+            if not isinstance(module, RecursiveScriptModule):
+                return False
+        return name in module._staged.attributes or name in module._buffers or name in module._parameters
+
+    @property
+    def original_name(self) -> str:
+        """The name of the class that the module was made of."""
+        return self._staged.name
+
+    @property
+    def code(self) -> str:
+        """`forward` as text, in Python's syntax."""
+        return printing.module_code(self, "forward")
+
+    @property
+    def graph(self):
+        """`forward` as a list of nodes."""
+        return printing.Graph(self._staged, "forward")
+
+    @property
+    def inlined_graph(self):
+        """The same as `graph`: calls of modules stay calls."""
+        return self.graph
+
+    def save(self, f, _extra_files=None) -> None:
+        """Write the module to a file; see `torch.jit.save`."""
+        from plugrad.jit.files import save
+
+        save(self, f, _extra_files)
+
+
+class TopLevelTracedModule(RecursiveScriptModule):
+    """A module that was traced."""
+
+
+@functools.cache
+def layer_class(cls):
+    """Return the class of the staged form of a layer of plugrad's."""
+
+    def _get_name(self):
+        return "RecursiveScriptModule"
+
+    own = {"__doc__": cls.__doc__, "__module__": "plugrad.jit", "_get_name": _get_name, "_layer": cls}
+    if "forward" in dir(cls):
+        own["forward"] = cls.forward
+    return type("RecursiveScriptModule", (RecursiveScriptModule, cls), own)
+
+
+def empty(cls, module):
+    """Return a module of a class with tables that hold what those of another one hold."""
+    made = cls.__new__(cls)
+    nn.Module.__init__(made)
+    made._parameters.update(module._parameters)
+    made._buffers.update(module._buffers)
+    made._non_persistent_buffers_set.update(module._non_persistent_buffers_set)
+    made.__dict__["training"] = module.training
+    return made
+
+
+def stage(module, memo=None):
+    """Return the unit of a module, compiled; its `script` is the script module. Tensors are shared, modules are new."""
+    top = memo is None
+    memo = {} if top else memo
+    known = memo.get(id(module))
+    if known is not None:
+        return known
+    _refuse_hooks(module)
+    children = {
+        name: None if child is None else stage(child, memo) for name, child in module._modules.items()
+    }  # fmt: skip
+    layer = public_layer(module)
+    if isinstance(module, RecursiveScriptModule):
+        unit = StagedUnit(module, children)
+    elif layer is not None:
+        script = empty(layer_class(layer), module)
+        script.__dict__.update({k: v for k, v in module.__dict__.items() if k not in script.__dict__})
+        unit = LayerUnit(module, layer, script, children)
+    else:
+        script = empty(RecursiveScriptModule, module)
+        unit = ModuleUnit(module, script, children)
+        script.__dict__["_staged"] = unit.program
+    memo[id(module)] = unit
+    if unit.script is not module:
+        for name, child in children.items():
+            unit.script._modules[name] = None if child is None else child.script
+    if isinstance(unit, ModuleUnit):
+        _compile(unit)
+    return unit
+
+
+def _compile(unit):
+    cls = type(unit.module)
+    unit.method("forward")
+    for name in dir(cls):
+        function = cls.__dict__.get(name) or next((vars(one)[name] for one in cls.__mro__ if name in vars(one)), None)
+        if callable(function) and modifier(function) in ("export", "ignore"):
+            unit.method(name)
+    unit.finish()
+
+
+def _refuse_hooks(module):
+    hooks = [name for name, value in module.__dict__.items() if name.endswith("hooks") and value]
+    if hooks:
+        raise NotImplementedError(
+            f"a {type(module).__name__} has hooks ({hooks[0].strip('_')}), which are functions of Python's and no part of a "
+            "staged program: remove them, or register them at the script module"
+        )
+
+

@@ -1,0 +1,198 @@
+"""Names of what staged programs call: ops of the registry, methods of tensors, and a closed list of Python's own.
+
+A program, also one of a file, calls nothing that this module does not give it: a name is looked up in namespaces of
+ops, and what is found there must be an op, or stand in a list here.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import math
+
+import plugrad
+from plugrad import Tensor, return_types
+from plugrad.jit.primitives import PRIMITIVES
+from plugrad.jit.types import ANY, BOOL, FLOAT, INT, NUMBER, STR, TENSOR, list_of, optional, tuple_of
+
+__all__ = ["ATTRIBUTES", "function", "name_of", "result_type", "signature"]
+
+HOMES = {
+    "torch": "plugrad", "torch.nn.functional": "plugrad.nn.functional", "torch.linalg": "plugrad.linalg",
+    "torch.fft": "plugrad.fft", "torch.special": "plugrad.special", "torch.nn.init": "plugrad.nn.init",
+}  # fmt: skip
+_FUNCTIONS = frozenset(
+    "as_tensor broadcast_shapes can_cast detach get_default_dtype get_device initial_seed is_complex is_floating_point "
+    "is_grad_enabled is_nonzero is_same_size is_signed is_tensor manual_seed numel promote_types result_type seed "
+    "tensor is_inference is_conj is_neg".split()
+)
+_METHODS = frozenset(
+    "backward coalesce detach dim element_size get_device is_complex is_contiguous is_conj is_floating_point is_inference "
+    "is_neg is_nonzero is_same_size is_signed item ndimension nelement numel requires_grad_ size storage_offset stride "
+    "tolist to_sparse values indices is_coalesced sparse_dim dense_dim dim_order".split()
+)
+_NO_METHODS = frozenset("apply_ map_ map2_ set_ resize_ resize_as_ share_memory_ sparse_resize_ "
+                        "sparse_resize_and_clear_ resize_as_sparse_".split())  # fmt: skip
+ATTRIBUTES = {
+    **dict.fromkeys("T mT H mH data real imag".split(), TENSOR), "grad": optional(TENSOR), "shape": list_of(INT),
+    **dict.fromkeys("ndim itemsize nbytes".split(), INT), "dtype": ANY, "device": ANY, "layout": ANY,
+    **dict.fromkeys("requires_grad is_cuda is_cpu is_sparse is_leaf is_meta is_quantized is_nested is_mps".split(), BOOL),
+}  # fmt: skip
+DEVICE_ATTRIBUTES = {"type": STR, "index": optional(INT)}
+
+_LIST, _DICT = "append extend insert pop remove reverse sort clear copy index count".split(), "keys values items get pop " \
+    "setdefault update clear copy".split()  # fmt: skip
+_STR = (
+    "upper lower split rsplit splitlines strip lstrip rstrip startswith endswith join replace find rfind index count "
+    "isdigit isalpha isalnum isupper islower isspace istitle title capitalize swapcase zfill ljust rjust center "
+    "partition rpartition expandtabs isdecimal isnumeric isidentifier isprintable casefold"
+).split()
+OF_PYTHON = {
+    **{f"list.{name}": getattr(list, name) for name in _LIST},
+    **{f"dict.{name}": getattr(dict, name) for name in _DICT},
+    **{f"str.{name}": getattr(str, name) for name in _STR},
+    **{
+        f"math.{name}": getattr(math, name) for name in dir(math)
+        if callable(getattr(math, name)) and not name.startswith("_")
+    },
+}  # fmt: skip
+_STR_TYPES = {
+    **dict.fromkeys("split rsplit splitlines".split(), list_of(STR)),
+    **dict.fromkeys("find rfind index count".split(), INT),
+    **dict.fromkeys("partition rpartition".split(), tuple_of(STR, STR, STR)),
+}
+_MATH_INT = frozenset("floor ceil gcd factorial isqrt comb perm lcm trunc".split())
+_MATH_BOOL = frozenset("isnan isinf isfinite isclose".split())
+
+
+@functools.lru_cache(maxsize=4096)
+def function(name: str):
+    """Return the function that a name of a program means; LookupError if programs may not call such a thing."""
+    if name in OF_PYTHON:
+        return OF_PYTHON[name]
+    home, _, own = name.rpartition(".")
+    if home == "prim" and own in PRIMITIVES:
+        return PRIMITIVES[own]
+    if own.isidentifier() and own.isascii() and not own.startswith("_"):
+        if home == "Tensor":
+            found = _method(own)
+        elif home in HOMES:
+            found = _function(home, own)
+        else:
+            found = _of_library(home, own)
+        if found is not None:
+            return found
+    raise LookupError(name)
+
+
+def _method(own):
+    found = getattr(Tensor, own, None)
+    if not callable(found) or own in _NO_METHODS or isinstance(found, type) or getattr(found, "_is_absent", False):
+        return None
+    return found if hasattr(found, "__op__") or own in _METHODS or own.endswith("_") else None
+
+
+def _function(home, own):
+    found = getattr(importlib.import_module(HOMES[home]), own, None)
+    if not callable(found) or isinstance(found, type):
+        return None
+    allowed = hasattr(found, "__op__") or home == "torch.nn.init" or home == "torch" and own in _FUNCTIONS
+    if not allowed and own.endswith("_") and home == "torch" and _method(own) is not None:
+        return found
+    return found if allowed else None
+
+
+def _of_library(home, own):
+    """Return an op that a program or package made by `torch.library`: `torch.ops.NAMESPACE.NAME`."""
+    start, _, space = home.rpartition(".")
+    if start != "torch.ops" or not space.isidentifier() or space.startswith("_"):
+        return None
+    found = getattr(getattr(plugrad.ops, space, None), own, None)
+    return found if callable(found) and not isinstance(found, type) else None
+
+
+def name_of(value, module=None, attribute=None) -> str | None:
+    """Return the name of a function of plugrad's, None for what programs can't call by name.
+
+    `module` and `attribute` are where a program found it, if it said so.
+    """
+    homes = {path: name for name, path in HOMES.items()}
+    if module in homes:
+        return _checked(f"{homes[module]}.{attribute}")
+    op = getattr(value, "__op__", None)
+    names = [f"torch.{name}" if not name.startswith("Tensor.") else name for name in getattr(op, "names", ())]
+    own = getattr(value, "__name__", "")
+    home = getattr(value, "__module__", "") or ""
+    if home.partition(".")[0] == "plugrad" or op is not None:
+        names += [f"{name}.{own}" for name in HOMES]
+    if home == "math":
+        names.append(f"math.{own}")
+    for name in names:
+        found = _checked(name)
+        if found is not None and function(found) is value:
+            return found
+    return next((name for name in names if _checked(name)), None) if op is not None else None
+
+
+def _checked(name):
+    try:
+        function(name)
+    except LookupError:
+        return None
+    return name
+
+
+@functools.lru_cache(maxsize=4096)
+def signature(name: str) -> inspect.Signature | None:
+    """Return the signature of the function of a name; None if it has none that can be read."""
+    try:
+        return inspect.signature(function(name))
+    except (TypeError, ValueError):
+        return None
+
+
+_TYPES = {
+    **dict.fromkeys("dim ndimension numel nelement element_size storage_offset get_device sparse_dim dense_dim "
+                    "initial_seed".split(), INT),
+    **dict.fromkeys("is_contiguous is_floating_point is_complex is_signed equal allclose is_nonzero is_same_size "
+                    "is_grad_enabled is_tensor is_conj is_neg is_inference is_coalesced can_cast".split(), BOOL),
+    **dict.fromkeys("chunk split split_with_sizes tensor_split unbind hsplit vsplit dsplit meshgrid broadcast_tensors "
+                    "unsafe_chunk unsafe_split unsafe_split_with_sizes gradient".split(), list_of(TENSOR)),
+    **dict.fromkeys("var_mean std_mean aminmax frexp lu_factor".split(), tuple_of(TENSOR, TENSOR)),
+    "broadcast_shapes": list_of(INT), "dim_order": list_of(INT), "item": NUMBER, "tolist": ANY,
+    **dict.fromkeys("get_default_dtype promote_types result_type".split(), ANY),
+    "multi_head_attention_forward": tuple_of(TENSOR, optional(TENSOR)),
+}  # fmt: skip
+_WITH_DIM = frozenset("max min median nanmedian".split())
+_MAYBE = {"return_inverse": 1, "return_counts": 1, "return_indices": 1}
+
+
+def result_type(name: str, types: list, given: dict):
+    """Return the type of a call's result.
+
+    Args:
+        name: of the function.
+        types: those of the arguments by position, for methods the tensor's first.
+        given: {name: constant value, or None} of the others.
+    """
+    home, _, own = name.rpartition(".")
+    if home == "math":
+        return BOOL if own in _MATH_BOOL else INT if own in _MATH_INT else FLOAT
+    if home == "str":
+        return _STR_TYPES.get(own, BOOL if own.startswith(("is", "starts", "ends")) else STR)
+    if own in ("size", "stride"):
+        return INT if len(types) > 1 or given else list_of(INT)
+    if own == "where" and len(types) + len(given) == 1 or own == "nonzero" and given.get("as_tuple"):
+        return list_of(TENSOR)
+    if own.startswith("atleast_") and types and types[0].name == "List":
+        return list_of(TENSOR)
+    if own in _TYPES:
+        return _TYPES[own]
+    more = sum(count for option, count in _MAYBE.items() if given.get(option))
+    if more:
+        return tuple_of(*[TENSOR] * (1 + more))
+    fields = getattr(getattr(return_types, own, None), "_fields", None)
+    if fields and not (own in _WITH_DIM and "dim" not in given and (len(types) < 2 or types[1] != INT)):
+        return tuple_of(*[TENSOR] * len(fields), fields=fields)
+    return TENSOR

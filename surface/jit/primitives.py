@@ -1,0 +1,97 @@
+"""Python's own functions as staged programs have them: without a way to anything that is not a value of the program."""
+
+from __future__ import annotations
+
+import contextlib
+
+import plugrad
+from plugrad import Tensor
+from plugrad.jit.errors import Error
+from plugrad.jit.futures import Future
+
+__all__ = ["PRIMITIVES"]
+
+
+def formatted(text, *values):
+    """Return a text in which each `{}` is replaced by a value; nothing else in braces is looked at."""
+    parts = text.split("{}")
+    if len(parts) - 1 != len(values):
+        raise RuntimeError(f"format() has {len(parts) - 1} places for {len(values)} values")
+    return parts[0] + "".join(str(value) + part for value, part in zip(values, parts[1:]))
+
+
+def percent(text, values):
+    """Return a text in which %s, %d and their like are replaced."""
+    return text % (tuple(values) if isinstance(values, (tuple, list)) else (values,))
+
+
+def power(a, b):
+    """Return a number to the power of another, a float as in TorchScript."""
+    return a**b if isinstance(a, complex) or isinstance(b, complex) else float(a) ** b
+
+
+def raised(kind, message):
+    """Raise the error of a program's `raise`."""
+    raise Error(f"The following operation failed in the staged program: {kind}: {message}")
+
+
+def failed(message):
+    """Raise the error of an assertion that does not hold."""
+    raised("AssertionError", "" if message is None else message)
+
+
+def is_instance(value, *names):
+    """Whether a value is of one of the types, by their names."""
+    return any(map(lambda name: _is(value, name), names))
+
+
+def _is(value, name):
+    kinds = {"Tensor": Tensor, "int": int, "float": float, "bool": bool, "str": str, "complex": complex, "List": list,
+             "Dict": dict, "Tuple": tuple, "None": type(None)}  # fmt: skip
+    found = isinstance(value, kinds[name])
+    return found and not (name == "int" and isinstance(value, bool))
+
+
+def mode(name, *values):
+    """Return a context manager of plugrad's, by its name."""
+    if name == "no_grad":
+        return plugrad.no_grad()
+    if name == "enable_grad":
+        return plugrad.enable_grad()
+    if name == "set_grad_enabled":
+        return plugrad.set_grad_enabled(*values)
+    if name == "record_function":
+        return contextlib.nullcontext()
+    raise LookupError(name)
+
+
+def called(module, name, *args, **kwargs):
+    """Call a method of a script module that is not `forward`."""
+    return module._staged.functions[name](module, *args, **kwargs)
+
+
+def unused(name):
+    """Raise the error of a method that was marked as unused."""
+    raise Error(f"{name} was marked with @torch.jit.unused, and the program called it")
+
+
+def unwrapped(value):
+    """Return a value that must not be None."""
+    if value is None:
+        raise Error("Unwrapping null optional")
+    return value
+
+
+def waited(future):
+    """Return the result of a future."""
+    return future.wait()
+
+
+PRIMITIVES = {
+    **{one.__name__: one for one in (len, int, float, bool, str, complex, min, max, abs, sum, round, sorted, print, list,
+                                     dict, tuple, range, enumerate, zip, all, any, ord, chr, divmod, reversed, hex, oct,
+                                     bin)},
+    "format": formatted, "percent": percent, "pow": power, "raise": raised, "assert": failed, "isinstance": is_instance,
+    "mode": mode, "call": called, "unused": unused, "unwrap": unwrapped, "wait": waited, "future": Future, "slice": slice,
+    "device": plugrad.device,
+}  # fmt: skip

@@ -1,0 +1,67 @@
+"""`script`: functions and modules read from their source."""
+
+from __future__ import annotations
+
+import functools
+import types
+
+from plugrad import nn
+from plugrad.jit.modules import RecursiveScriptModule, ScriptFunction, stage
+from plugrad.jit.units import FunctionUnit, modifier
+
+__all__ = ["script", "script_if_tracing"]
+
+
+def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
+    """Return the staged form of a function or Module, read from its source.
+
+    Args:
+        obj: a function, or a Module, whose `forward`, what it calls, and methods with `@torch.jit.export` are compiled.
+
+    Its `if`, `while` and `for` stay. What is not in the language is refused with the line: FrontendError for statements
+    and expressions, RuntimeError for types, names and calls that do not fit, NotImplementedError for what TorchScript has
+    and this has not. See docs/staged.md.
+
+    >>> import plugrad as torch
+    >>> model = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU()))
+    >>> model(torch.ones(1, 2)).shape, sorted(model.state_dict())
+    (torch.Size([1, 3]), ['0.bias', '0.weight'])
+    """
+    if isinstance(obj, (RecursiveScriptModule, ScriptFunction)):
+        return obj
+    if isinstance(obj, nn.Module):
+        return stage(obj).script
+    if isinstance(obj, type):
+        if issubclass(obj, nn.Module):
+            raise RuntimeError(f"Type '{obj}' cannot be compiled since it inherits from nn.Module, consider passing an instance")
+        if issubclass(obj, tuple) and hasattr(obj, "_fields"):
+            return obj
+        raise NotImplementedError(
+            f"the class {obj.__name__}: instances of classes are no values of staged programs; use a NamedTuple, or functions "
+            "and tensors"
+        )
+    original = getattr(obj, "__original_fn", obj)
+    if isinstance(original, types.MethodType):
+        raise RuntimeError("a bound method can't be compiled: script the Module, or a function")
+    if not isinstance(original, types.FunctionType):
+        if not callable(original):
+            raise TypeError(f"script() takes a function or Module, not {type(obj).__name__}")
+        raise RuntimeError(f"{original!r} is no function of Python's and has no source that could be compiled")
+    if modifier(original) in ("ignore", "unused"):
+        return obj
+    unit = FunctionUnit(original.__name__)
+    return ScriptFunction(unit.compiled(original), original)
+
+
+def script_if_tracing(fn):
+    """Return a function that is compiled when it is called while tracing, and runs as it is otherwise."""
+
+    @functools.wraps(fn)
+    def wrapper(*args, **kwargs):
+        from plugrad.jit.decorators import is_tracing
+
+        return script(fn)(*args, **kwargs) if is_tracing() else fn(*args, **kwargs)
+
+    setattr(wrapper, "__original_fn", fn)  # noqa: B010 - in a class body Python would change this name
+    wrapper.__script_if_tracing_wrapper = True
+    return wrapper
