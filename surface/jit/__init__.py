@@ -26,6 +26,8 @@ from plugrad.jit.decorators import (
     unused,
 )
 from plugrad.jit.errors import Error
+from plugrad.jit.files import load, save
+from plugrad.jit.freezing import freeze, optimize_for_inference, run_frozen_optimizations
 from plugrad.jit.futures import Future, fork, wait
 from plugrad.jit.modules import (
     RecursiveScriptModule,
@@ -34,6 +36,8 @@ from plugrad.jit.modules import (
     TopLevelTracedModule,
 )
 from plugrad.jit.scripting import script, script_if_tracing
+from plugrad.jit.traced import TracerWarning
+from plugrad.jit.tracing import trace, trace_module
 
 Final = typing.Final
 __getattr__ = absent.attributes("jit")

@@ -75,7 +75,7 @@ class Expressions:
     def _constant(self, node, hint):
         if node.value is Ellipsis or isinstance(node.value, bytes):
             if node.value is Ellipsis:
-                return Value(["const", Ellipsis], ANY, (Ellipsis,))
+                return Value(["ellipsis"], ANY)
             raise unsupported("Constants of bytes", self.source.place(node))
         return constant_of(node.value)
 

@@ -25,8 +25,11 @@ _BINARY = {"+": ast.Add, "-": ast.Sub, "*": ast.Mult, "/": ast.Div, "//": ast.Fl
 _COMPARE = {"==": ast.Eq, "!=": ast.NotEq, "<": ast.Lt, "<=": ast.LtE, ">": ast.Gt, ">=": ast.GtE, "is": ast.Is,
             "is not": ast.IsNot, "in": ast.In, "not in": ast.NotIn}  # fmt: skip
 _UNARY = {"-": ast.USub, "+": ast.UAdd, "~": ast.Invert}
-_LITERALS = (int, float, bool, str, complex, type(None), type(Ellipsis))
-_OTHERS = (plugrad.dtype, plugrad.device, plugrad.layout, plugrad.memory_format, plugrad.Tensor)
+_LITERALS = (int, float, bool, str, complex, type(None))
+_OTHERS = (plugrad.dtype, plugrad.device, plugrad.Tensor)
+_OF_TORCH = frozenset(
+    "strided sparse_coo sparse_csr contiguous_format preserve_format channels_last channels_last_3d".split()
+)
 _ATTRIBUTES = frozenset({*names.ATTRIBUTES, *names.DEVICE_ATTRIBUTES})
 _MODES = {"no_grad": 0, "enable_grad": 0, "set_grad_enabled": 1, "record_function": 1}
 _OWN = frozenset("forward code graph original_name save schema _staged".split())  # what script modules have
@@ -221,6 +224,14 @@ class Generator:
             raise Malformed(f"{value!r:.60} is no constant")
         return self.given(("value", id(value)), value)
 
+    def _torch(self, name):
+        if name not in _OF_TORCH:
+            raise Malformed(f"{name!r:.60} is no layout or memory format")
+        return self.given(("torch", name), getattr(plugrad, name))
+
+    def _ellipsis(self):
+        return ast.Constant(Ellipsis)
+
     def _called(self, name, args):
         return ast.Call(self.given(("call", name), names.function(name)), args, [])
 
@@ -346,7 +357,8 @@ _STATEMENTS = {
     "with": Generator._with, "del": Generator._del, "break": Generator._break, "continue": Generator._continue,
 }  # fmt: skip
 _EXPRESSIONS = {
-    "name": Generator._name, "const": Generator._constant, "call": Generator._call, "function": Generator._of_unit,
+    "name": Generator._name, "const": Generator._constant, "ellipsis": Generator._ellipsis,
+    "torch": Generator._torch, "call": Generator._call, "function": Generator._of_unit,
     "python": Generator._python, "method": Generator._method, "self": Generator._self, "param": Generator._param,
     "buffer": Generator._buffer, "binary": Generator._binary,
     "unary": Generator._unary, "not": Generator._not, "compare": Generator._compare, "and": Generator._and,

@@ -8,7 +8,9 @@ import functools
 from plugrad import nn
 from plugrad.jit import printing
 from plugrad.jit.errors import OF_PYTHON, failed
+from plugrad.jit.traced import current, untraced
 from plugrad.jit.units import LayerUnit, ModuleUnit, StagedUnit, modifier, public_layer
+from plugrad.regions import mode
 
 __all__ = ["RecursiveScriptModule", "ScriptFunction", "ScriptModule", "TopLevelTracedModule", "layer_class", "stage"]
 
@@ -29,9 +31,16 @@ class ScriptFunction:
     def __call__(self, *args, **kwargs):
         bound = self._staged.signatures[self._staged.name].bind(args, kwargs)
         try:
-            return self._run(*bound)
+            return self._run(*bound) if not mode.tracing else self._noted(bound)
         except OF_PYTHON as error:
             raise failed(self.name, error) from error
+
+    def _noted(self, bound):
+        """Run in a trace, which notes the call of the whole function."""
+        tracer = current()
+        with untraced():
+            result = self._run(*bound)
+        return tracer.staged_function(self._staged, bound, result)
 
     def __repr__(self):
         return f"<plugrad.jit.ScriptFunction {self.name}>"
@@ -108,6 +117,11 @@ class RecursiveScriptModule(ScriptModule):
             return program.python[name][0](self, *args, **kwargs)
         bound = signature.bind(args, kwargs)
         try:
+            if mode.tracing:
+                tracer = current()
+                with untraced():
+                    result = program.functions[name](self, *bound)
+                return tracer.staged_method(self, name, bound, result)
             return program.functions[name](self, *bound)
         except OF_PYTHON as error:
             raise failed(f"{program.name}.{name}", error) from error
@@ -193,7 +207,8 @@ def layer_class(cls):
     def _get_name(self):
         return "RecursiveScriptModule"
 
-    own = {"__doc__": cls.__doc__, "__module__": "plugrad.jit", "_get_name": _get_name, "_layer": cls}
+    own = {"__doc__": cls.__doc__, "__module__": "plugrad.jit", "_get_name": _get_name, "_layer": cls,
+           "__getattr__": cls.__getattr__}  # fmt: skip
     if "forward" in dir(cls):
         own["forward"] = cls.forward
     return type("RecursiveScriptModule", (RecursiveScriptModule, cls), own)
@@ -227,6 +242,7 @@ def stage(module, memo=None):
     elif layer is not None:
         script = empty(layer_class(layer), module)
         script.__dict__.update({k: v for k, v in module.__dict__.items() if k not in script.__dict__})
+        script._modules.update({name: child and child.script for name, child in children.items()})
         unit = LayerUnit(module, layer, script, children)
     else:
         script = empty(RecursiveScriptModule, module)

@@ -101,7 +101,7 @@ class Text:
             return f"{int(value)}."
         if isinstance(value, str):
             return '"' + value.encode("unicode_escape").decode().replace('"', '\\"') + '"'
-        return "..." if value is Ellipsis else f"CONSTANTS.{'x'.join(map(str, value.shape))}" if hasattr(value, "shape") else str(value)
+        return f"CONSTANTS.{'x'.join(map(str, value.shape))}" if hasattr(value, "shape") else str(value)
 
     def path(self, path) -> str:
         """Return the text of a module."""
@@ -151,6 +151,12 @@ class Text:
 
     def _const(self, value):
         return self.constant(value)
+
+    def _torch(self, name):
+        return f"torch.{name}"
+
+    def _ellipsis(self):
+        return "..."
 
     def _call(self, name, args, kwargs):
         return self.call(name, args, kwargs)
@@ -335,6 +341,8 @@ class Graph:
             return f"%{rest[0]}"
         if kind == "const":
             return self._add("prim::Constant", [], nodes, f"[value={Text(self._tree).constant(rest[0])}]")
+        if kind in ("ellipsis", "torch"):
+            return self._add("prim::Constant", [], nodes, f"[value={'.'.join(rest) or '...'}]")
         if kind == "module":
             return "%self" if not rest[0] else self._add("prim::GetAttr", ["%self"], nodes, f'[name="{".".join(rest[0])}"]')
         if kind in ("self", "param", "buffer"):

@@ -360,24 +360,25 @@ class LayerUnit(StagedUnit):
         script.__dict__["_staged"] = program
         super().__init__(script, children)
         self.layer = layer
-        program.signatures = {"forward": LayerSignature(layer, self._returns())} if hasattr(layer, "forward") else {}
-
-    def _returns(self) -> Type:
-        name = self.layer.__name__
-        if name in _LAYERS:
-            return _LAYERS[name]
-        if getattr(self.module, "return_indices", False):
-            return tuple_of(TENSOR, TENSOR)
-        if isinstance(self.module, nn.Sequential) and self.children:
-            signatures = [one.method("forward") for one in self.children.values()]
-            return signatures[-1].returns if signatures[-1] is not None else TENSOR
-        return TENSOR
+        program.signatures = {"forward": LayerSignature(layer, layer_returns(script, layer))} if hasattr(layer, "forward") else {}
 
     def attribute(self, name, reference, refuse, node):
         """Return what an attribute is; layers have no methods in programs but `forward`."""
         if name in self.program.attributes or name == "forward":
             return super().attribute(name, reference, refuse, node)
         return None
+
+
+def layer_returns(module, layer) -> Type:
+    """Return the type of the result of a layer, which is a script module already."""
+    if layer.__name__ in _LAYERS:
+        return _LAYERS[layer.__name__]
+    if getattr(module, "return_indices", False):
+        return tuple_of(TENSOR, TENSOR)
+    if layer is nn.Sequential and module._modules:
+        last = list(module._modules.values())[-1]._staged.signatures.get("forward")
+        return TENSOR if last is None else last.returns
+    return TENSOR
 
 
 class LayerSignature(Signature):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import plugrad
 from plugrad.jit.types import ANY, Type, of_value
 
 __all__ = ["Known", "Scope", "Undefined", "Value", "constant_of"]
@@ -65,4 +66,6 @@ class Scope:
 
 def constant_of(value) -> Value:
     """Return the expression of a value that is known."""
+    if isinstance(value, (plugrad.layout, plugrad.memory_format)):
+        return Value(["torch", str(value).removeprefix("torch.")], ANY, (value,))
     return Value(["const", value], of_value(value) or ANY, (value,))
