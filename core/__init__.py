@@ -98,7 +98,7 @@ _look_up, __dir__ = _lazy_names(globals(), "", {
     "sparse": "sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor sparse_compressed_tensor sparse_coo "
     "sparse_coo_tensor sparse_csc sparse_csc_tensor sparse_csr sparse_csr_tensor hspmm smm sspaddmm spmm dsmm hsmm "
     "resize_as_sparse_ saddmm",
-    "as_torch": "install_as_torch", "compiler": "compile", "jit": "",
+    "as_torch": "install_as_torch", "compiler": "compile", "jit": "", "export": "",
     "func": "vmap", "pictures": "draw summary",
     "interchange": "asarray from_dlpack frombuffer",
     "queries": "broadcast_shapes detach detach_ get_device is_complex is_conj is_floating_point is_inference is_neg "

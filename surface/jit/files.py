@@ -22,15 +22,14 @@ from plugrad.jit.program import Program
 from plugrad.jit.signatures import Argument, Signature
 from plugrad.jit.source import MISSING
 from plugrad.jit.types import named
-from plugrad.jit.units import LayerSignature, layer_returns
+from plugrad.jit.units import LayerSignature, layer_returns, own_state
 from plugrad.nn import Parameter
 
-__all__ = ["load", "packed", "save", "unpacked"]
+__all__ = ["load", "packed", "save", "signatures_of", "unpacked"]
 
 FORMAT = 1
 _LAYERS = "plugrad.plugins.layers"
 _LITERALS = (int, float, bool, str, complex, type(None), Tensor, plugrad.dtype, plugrad.device, plugrad.layout)
-_TABLES = ("_parameters", "_buffers", "_modules")
 
 
 def save(m, f, _extra_files=None) -> None:
@@ -128,9 +127,8 @@ class _Writer:
         if layer is not None:
             entry["layer"] = name_of_layer(layer)
             self._need(layer.__module__)
-        for name, value in m.__dict__.items():
-            if name not in (*_TABLES, "_non_persistent_buffers_set", "training", "_staged"):
-                entry["attributes"][name] = self._attribute(value, m, name)
+        for name, value in own_state(m):
+            entry["attributes"][name] = self._attribute(value, m, name)
         return entry
 
     def _attribute(self, value, m, name):
@@ -247,23 +245,10 @@ class _Reader:
                 raise Malformed(f"the function {name!r:.60} is no function")
             program.trees[name] = tree
         if "kind" not in record:
-            program.signatures = self.signatures(program, record["methods"])
+            program.signatures = signatures_of(program, record["methods"])
             program.make()
             program.functions[program.name], program.signatures[program.name]  # noqa: B018 - they must be there
         return program
-
-    @staticmethod
-    def signatures(program, methods) -> dict:
-        """Return the signatures of the functions that are called from outside."""
-        found = {}
-        for name in methods:
-            tree = program.trees[name]
-            arguments = [
-                Argument(identifier(one[0]), named(one[1]), *([_default(one[2])] if len(one) > 2 else []))
-                for one in tree["arguments"]
-            ]
-            found[name] = Signature(name, arguments, named(tree["returns"]))
-        return found
 
     def module(self, number):
         """Return the module of a record."""
@@ -291,7 +276,7 @@ class _Reader:
             if hasattr(layer, "forward"):
                 program.signatures = {"forward": LayerSignature(layer, layer_returns(made, layer))}
         else:
-            program.signatures = self.signatures(program, record["methods"])
+            program.signatures = signatures_of(program, record["methods"])
             program.make(made._declares)
         self.open.discard(number)
         self.made[number] = made
@@ -319,6 +304,19 @@ class _Reader:
                 raise Malformed(f"{kind!r:.60} is no kind of attribute")
             made.__dict__[name] = value
         made.__dict__["training"] = bool(record["training"])
+
+
+def signatures_of(program, methods) -> dict:
+    """Return the signatures of functions that are called from outside, by their trees."""
+    found = {}
+    for name in methods:
+        tree = program.trees[name]
+        arguments = [
+            Argument(identifier(one[0]), named(one[1]), *([_default(one[2])] if len(one) > 2 else []))
+            for one in tree["arguments"]
+        ]
+        found[name] = Signature(name, arguments, named(tree["returns"]))
+    return found
 
 
 def _function(name):

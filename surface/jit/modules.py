@@ -9,7 +9,7 @@ from plugrad import nn
 from plugrad.jit import printing
 from plugrad.jit.errors import OF_PYTHON, failed
 from plugrad.jit.traced import current, untraced
-from plugrad.jit.units import LayerUnit, ModuleUnit, StagedUnit, modifier, public_layer
+from plugrad.jit.units import LayerUnit, ModuleUnit, StagedUnit, modifier, own_state, public_layer
 from plugrad.regions import mode
 
 __all__ = ["RecursiveScriptModule", "ScriptFunction", "ScriptModule", "TopLevelTracedModule", "layer_class", "stage"]
@@ -241,7 +241,7 @@ def stage(module, memo=None):
         unit = StagedUnit(module, children)
     elif layer is not None:
         script = empty(layer_class(layer), module)
-        script.__dict__.update({k: v for k, v in module.__dict__.items() if k not in script.__dict__})
+        script.__dict__.update(own_state(module))
         script._modules.update({name: child and child.script for name, child in children.items()})
         unit = LayerUnit(module, layer, script, children)
     else:

@@ -100,22 +100,13 @@ for _name, _sign in _SIGNS.items():
 Integer.__neg__ = lambda self: Integer(-int(self), ["unary", "-", self.tree])
 
 
-def _warn(what):
-    warnings.warn(
-        f"Converting a tensor to {what} might cause the trace to be incorrect. We can't record the data flow of Python "
-        "values, so this value will be treated as a constant in the future. This means that the trace might not generalize "
-        "to other inputs!",
-        TracerWarning,
-        stacklevel=3,
-    )
-
-
 def _warned(name, what):
     original = getattr(Tensor, name)
 
     def method(self, *args):
-        if current() is not None:
-            _warn(what)
+        tracer = current()
+        if tracer is not None:
+            tracer.looked_at(what)
         return original(self, *args)
 
     return method

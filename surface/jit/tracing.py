@@ -18,7 +18,7 @@ from plugrad.nest import leaves
 from plugrad.overrides import TorchFunctionMode
 from plugrad.regions import region
 
-__all__ = ["trace", "trace_module"]
+__all__ = ["Tracer", "inputs_of", "shell", "state_kept", "trace", "trace_module", "traced"]
 
 
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "div": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
@@ -125,6 +125,16 @@ class Tracer(TorchFunctionMode):
                 f"an op was called with a {type(value).__name__}, which is no value of a staged program: {value!r:.100}"
             )
         return found.tree
+
+    def looked_at(self, what) -> None:
+        """Be told that a value became one of Python's."""
+        warnings.warn(
+            f"Converting a tensor to {what} might cause the trace to be incorrect. We can't record the data flow of Python "
+            "values, so this value will be treated as a constant in the future. This means that the trace might not "
+            "generalize to other inputs!",
+            TracerWarning,
+            stacklevel=4,
+        )
 
     # ---- calls
 
@@ -241,7 +251,7 @@ class Tracer(TorchFunctionMode):
         return found
 
 
-def _inputs(function, args, kwargs):
+def inputs_of(function, args, kwargs):
     """Return [(name, example)] of the arguments."""
     try:
         bound = inspect.signature(function).bind(*args, **kwargs).arguments
@@ -261,9 +271,9 @@ def _inputs(function, args, kwargs):
     return rows
 
 
-def _traced(function, rows, call, root, strict) -> tuple:
+def traced(rows, call, root, strict, tracer=Tracer) -> tuple:
     """Run a program on its example; return (its body, Signature, trees of functions, the result)."""
-    tracer = Tracer(root)
+    tracer = tracer(root)
     arguments = []
     for name, example in rows:
         kind = of_value(example)
@@ -351,15 +361,15 @@ def trace(
         methods = {"forward": (example_inputs, example_kwarg_inputs)}
         return _module(func, methods, check_trace, check_inputs, check_tolerance, strict)
     args, kwargs = _arguments(example_inputs), dict(example_kwarg_inputs or {})
-    rows = _inputs(func, args, kwargs)
+    rows = inputs_of(func, args, kwargs)
     count = len(rows) - len(kwargs)
 
     def call(given):
         values = list(given.values())
         return func(*values[:count], **dict(zip(list(given)[count:], values[count:])))
 
-    with _state_kept(None):
-        body, signature, trees, _ = _traced(func, rows, call, None, strict)
+    with state_kept(None):
+        body, signature, trees, _ = traced(rows, call, None, strict)
     program = Program(_plain_name(func))
     signature.name = program.name
     program.trees = {program.name: tree_of(body, signature, False), **trees}
@@ -401,20 +411,20 @@ def _arguments(inputs) -> tuple:
 
 
 def _module(mod, methods, check_trace, check_inputs, tolerance, strict):
-    made = _shell(mod, {}, TopLevelTracedModule)
+    made = shell(mod, {}, TopLevelTracedModule)
     program = made._staged
     for name, (examples, keywords) in methods.items():
         args, kwargs = _arguments(examples), dict(keywords or {})
         method = mod if name == "forward" else getattr(mod, name)
-        rows = _inputs(mod.forward if name == "forward" else method, args, kwargs)
+        rows = inputs_of(mod.forward if name == "forward" else method, args, kwargs)
         count = len(rows) - len(kwargs)
 
         def call(given, method=method, count=count):
             values = list(given.values())
             return method(*values[:count], **dict(zip(list(given)[count:], values[count:])))
 
-        with _state_kept(mod):
-            body, signature, trees, _ = _traced(method, rows, call, mod, strict)
+        with state_kept(mod):
+            body, signature, trees, _ = traced(rows, call, mod, strict)
         signature.name = name
         program.trees |= {name: tree_of(body, signature, True), **trees}
         program.signatures[name] = signature
@@ -428,7 +438,7 @@ def _module(mod, methods, check_trace, check_inputs, tolerance, strict):
     return made
 
 
-def _shell(module, memo, cls=RecursiveScriptModule):
+def shell(module, memo, cls=RecursiveScriptModule):
     """Return a script module with the tensors and submodules of a Module, and no methods; those that are staged stay."""
     if isinstance(module, RecursiveScriptModule):
         return module
@@ -440,11 +450,11 @@ def _shell(module, memo, cls=RecursiveScriptModule):
         program = made.__dict__["_staged"] = Program(type(module).__name__)
         program.attributes["training"] = BOOL
         for name, child in module._modules.items():
-            made._modules[name] = None if child is None else _shell(child, memo)
+            made._modules[name] = None if child is None else shell(child, memo)
     return made
 
 
-class _state_kept:
+class state_kept:
     """While a program is run to see what it does, its tensors' values and the random numbers stay as they were."""
 
     def __init__(self, module):
@@ -468,12 +478,12 @@ def _check(original, made, examples, tolerance, module):
     """Warn where the trace gives other results than the program."""
     for args, kwargs in examples:
         with plugrad.no_grad():
-            with _state_kept(module):
+            with state_kept(module):
                 first = original(*_fresh(args), **_fresh(kwargs))
-            with _state_kept(module):
+            with state_kept(module):
                 second = original(*_fresh(args), **_fresh(kwargs)) if not _same(first, first, tolerance) else first
                 ours = made(*_fresh(args), **_fresh(kwargs))
-            with _state_kept(module):
+            with state_kept(module):
                 plugrad.rand(1)  # other random numbers
                 again = original(*_fresh(args), **_fresh(kwargs))
         if not _same(first, again, tolerance):

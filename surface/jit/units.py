@@ -15,13 +15,18 @@ from plugrad.jit.statements import Compiler
 from plugrad.jit.types import ANY, NONE, TENSOR, Type, fits, of_annotation, of_value, optional, tuple_of
 from plugrad.jit.values import Known, Value, constant_of
 
-__all__ = ["FunctionUnit", "LayerUnit", "ModuleUnit", "Reference", "StagedUnit", "modifier", "public_layer"]
+__all__ = ["FunctionUnit", "LayerUnit", "ModuleUnit", "Reference", "StagedUnit", "modifier", "own_state", "public_layer"]
 
 _LAYERS = {
     "LSTM": tuple_of(TENSOR, tuple_of(TENSOR, TENSOR)), "GRU": tuple_of(TENSOR, TENSOR), "RNN": tuple_of(TENSOR, TENSOR),
     "LSTMCell": tuple_of(TENSOR, TENSOR), "MultiheadAttention": tuple_of(TENSOR, optional(TENSOR)),
 }  # fmt: skip
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+
+
+def own_state(module) -> list:
+    """Return [(name, value)] of the attributes that a module has for itself: no tables, hooks and others of every Module."""
+    return [(name, value) for name, value in module.__dict__.items() if name != "_staged" and not hasattr(nn.Module, name)]
 
 
 def modifier(function) -> str | None:
@@ -215,13 +220,10 @@ class ModuleUnit(Unit):
         self._note_attributes()
 
     def _note_attributes(self):
-        cls, state = type(self.module), self.module.__dict__
-        annotations = class_annotations(cls)
+        annotations = class_annotations(type(self.module))
         constants = {*getattr(self.module, "__constants__", ())}
         program = self.program
-        for name, value in state.items():
-            if name.startswith("__") or name in _TABLES:
-                continue
+        for name, value in own_state(self.module):
             kind = annotations.get(name)
             if typing.get_origin(kind) is typing.Final or kind is typing.Final:
                 constants.add(name)
@@ -316,9 +318,6 @@ class ModuleUnit(Unit):
         self.program.make(self.script._declares)
 
 
-_TABLES = frozenset("_parameters _buffers _non_persistent_buffers_set _modules training".split())
-
-
 class StagedUnit:
     """A module that is a script module already."""
 
@@ -352,8 +351,8 @@ class LayerUnit(StagedUnit):
 
     def __init__(self, module, layer, script, children):
         program = Program(type(module).__name__)
-        for name, value in module.__dict__.items():
-            kind = None if name in _TABLES else of_value(value)
+        for name, value in own_state(module):
+            kind = of_value(value)
             if kind is not None:
                 program.attributes[name] = kind
         program.attributes["training"] = types.BOOL
