@@ -103,7 +103,8 @@ def axes_of(rows, shapes) -> list:
         if sorted(shapes) != sorted(names):
             raise UserError(
                 f"When `dynamic_shapes` is specified as a dict, its top-level keys must be the arg names {names} of "
-                f"`inputs`, but here they are {list(shapes)}. Alternatively, you could also ignore arg names entirely and "
+                f"`inputs`, but here they are {list(shapes)}. Alternatively, you could also ignore arg names "
+                "entirely and "
                 "specify `dynamic_shapes` as a list/tuple matching `inputs`."
             )
     elif isinstance(shapes, (tuple, list)):

@@ -6,10 +6,9 @@ import operator
 
 import plugrad
 from plugrad import fx
-from plugrad.jit import names
-from plugrad.jit.files import signatures_of
-from plugrad.jit.modules import ScriptFunction
+from plugrad.jit import ScriptFunction, names
 from plugrad.jit.program import Program
+from plugrad.jit.unpacking import signatures_of
 
 __all__ = ["graph_of"]
 
@@ -70,7 +69,9 @@ class _Builder:
         if method is not None:
             return method(*rest)
         if kind in ("binary", "compare"):
-            return self.graph.call_function(getattr(operator, _SIGNS[rest[0]]), (self.value(rest[1]), self.value(rest[2])))
+            return self.graph.call_function(
+                getattr(operator, _SIGNS[rest[0]]), (self.value(rest[1]), self.value(rest[2]))
+            )
         if kind in ("param", "buffer"):
             return self.tensor(kind, ".".join([*rest[0], rest[1]]))
         raise NotImplementedError(f"an exported graph has no {kind!r}")

@@ -15,12 +15,14 @@ from plugrad.export.signature import (
     OutputSpec,
     TensorArgument,
 )
-from plugrad.formats.errors import CheckpointError, damaged
-from plugrad.jit.files import packed, unpacked
-from plugrad.jit.modules import TopLevelTracedModule
+from plugrad.formats import CheckpointError, damaged
+from plugrad.jit import TopLevelTracedModule
+from plugrad.jit.examples import inputs_of, shell, state_kept, traced
+from plugrad.jit.packing import packed
 from plugrad.jit.program import tree_of
-from plugrad.jit.tracing import Tracer, inputs_of, shell, state_kept, traced
-from plugrad.onnx.tracing import vary
+from plugrad.jit.tracer import Tracer
+from plugrad.jit.unpacking import unpacked
+from plugrad.onnx import tracing as onnx_tracing
 from plugrad.torch_modules.dynamo import UserError
 
 __all__ = ["ExportedProgram", "export", "load", "save"]
@@ -72,7 +74,9 @@ class ExportedProgram:
         return ExportGraphSignature(inputs, [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(n.name)) for n in nodes])
 
     def __call__(self, *args, **kwargs):
-        raise RuntimeError("Unable to call ExportedProgram directly. You should use `exported_program.module()` instead.")
+        raise RuntimeError(
+            "Unable to call ExportedProgram directly. You should use `exported_program.module()` instead."
+        )
 
     @property
     def range_constraints(self) -> dict:
@@ -128,7 +132,9 @@ class ExportedProgram:
     def __str__(self):
         code = "\n".join(f"    {line}" for line in self.graph_module.code.strip().splitlines())
         signature = str(self.graph_signature).replace("\n", "\n    ").rstrip()
-        return f"ExportedProgram:\n{code}\n\nGraph signature: {signature}\n\nRange constraints: {self.range_constraints}\n"
+        return (
+            f"ExportedProgram:\n{code}\n\nGraph signature: {signature}\n\nRange constraints: {self.range_constraints}\n"
+        )
 
     __repr__ = __str__
 
@@ -158,7 +164,8 @@ class _Exporter(Tracer):
 
     def looked_at(self, what) -> None:
         raise RuntimeError(
-            f"Could not guard on data-dependent expression: a tensor became {what} while the program was exported. Write it with "
+            f"Could not guard on data-dependent expression: a tensor became {what} while the program was exported. "
+            "Write it with "
             "ops, such as torch.where, or use torch.jit.script, which keeps `if` and `while`"
         )
 
@@ -227,9 +234,14 @@ def _checked(mod, rows, count, axes, made) -> list:
                     axes = [{axis: dim for axis, dim in one.items() if dim.root.__name__ != name} for one in axes]
                     break
                 raise UserError(
-                    f"Constraints violated ({name})! You marked {name} as dynamic but your code specialized it: for a size of "
+                    f"Constraints violated ({name})! You marked {name} as dynamic but your code specialized it: for "
+                    "a size of "
                     f"{other} in the place of {example} it does something else"
-                    + (f": {again}" if isinstance(again, Exception) else ", or uses a number that follows from the size")
+                    + (
+                        f": {again}"
+                        if isinstance(again, Exception)
+                        else ", or uses a number that follows from the size"
+                    )
                 )
     return axes
 
@@ -254,7 +266,7 @@ def _varied(rows, axes, name, more):
         own = {axis: dim for axis, dim in next(numbers).items() if dim.root.__name__ == name}
         for axis, dim in own.items():
             by = more * dim.factor
-            leaf = vary(leaf, {axis: name}, {name: by}) if by > 0 else leaf.narrow(axis, 0, leaf.shape[axis] + by)
+            leaf = onnx_tracing.vary(leaf, {axis: name}, {name: by}) if by > 0 else leaf.narrow(axis, 0, leaf.shape[axis] + by)
         return leaf
 
     return [(one, nest.change(changed, example)) for one, example in rows]
@@ -301,7 +313,9 @@ def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2) -> N
         extra_files: {name: text or bytes} that is stored beside it.
     """
     if not isinstance(ep, ExportedProgram):
-        raise TypeError(f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead.")
+        raise TypeError(
+            f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead."
+        )
     dims = [
         [path, [[one.root.__name__, one.root.min, one.root.max, one.factor, one.offset] if isinstance(one, Dim) else one
                 for one in sizes]]
@@ -334,5 +348,3 @@ def _loaded_size(one):
         raise ValueError("a size is no Dim")
     made = Dim(name, min=low, max=high)
     return made if (factor, offset) == (1, 0) else made._derived(factor, offset)
-
-

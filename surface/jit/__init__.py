@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing
 
-from plugrad import absent, nn
+from plugrad import absent
 from plugrad.jit.decorators import (
     Attribute,
     annotate,
@@ -26,7 +26,7 @@ from plugrad.jit.decorators import (
     unused,
 )
 from plugrad.jit.errors import Error
-from plugrad.jit.files import load, save
+from plugrad.jit.files import load
 from plugrad.jit.freezing import freeze, optimize_for_inference, run_frozen_optimizations
 from plugrad.jit.futures import Future, fork, wait
 from plugrad.jit.modules import (
@@ -38,6 +38,16 @@ from plugrad.jit.modules import (
 from plugrad.jit.scripting import script, script_if_tracing
 from plugrad.jit.traced import TracerWarning
 from plugrad.jit.tracing import trace, trace_module
+from plugrad.jit.writing import save
+
+__all__ = [
+    "Attribute", "Error", "Final", "Future", "RecursiveScriptModule", "ScriptFunction", "ScriptModule",
+    "TopLevelTracedModule", "TracerWarning", "annotate", "enable_onednn_fusion", "export", "fork", "freeze",
+    "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load", "onednn_fusion_enabled",
+    "optimize_for_inference", "optimized_execution", "run_frozen_optimizations", "save", "script",
+    "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "trace", "trace_module",
+    "unused", "wait",
+]  # fmt: skip
 
 Final = typing.Final
 __getattr__ = absent.attributes("jit")

@@ -34,7 +34,9 @@ _SIMPLE = {
 }  # fmt: skip
 _CONTAINERS = ("range", "enumerate", "zip", "reversed", "list", "tuple", "dict", "sorted")
 _OVER = ("max", "min", "sum", "abs", "round", "all", "any", "divmod")
-_SPECIAL = {getattr(builtins, name): name for name in (*_SIMPLE, *_CONTAINERS, *_OVER, "isinstance", "hasattr", "getattr")}
+_SPECIAL = {
+    getattr(builtins, name): name for name in (*_SIMPLE, *_CONTAINERS, *_OVER, "isinstance", "hasattr", "getattr")
+}
 
 
 class Calls:
@@ -100,8 +102,11 @@ class Calls:
         if staged is not None and hasattr(staged, "signature") or is_plain_function(what):
             return self._of_program(what, node)
         raise self.refuse(
-            f"python value of type '{type(what).__name__}' ({getattr(what, '__name__', what)!s:.80}) cannot be called in a "
-            "staged program; mark a function that calls it with @torch.jit.ignore", node)  # fmt: skip
+            f"python value of type '{type(what).__name__}' ({getattr(what, '__name__', what)!s:.80}) cannot be "
+            "called in a "
+            "staged program; mark a function that calls it with @torch.jit.ignore",
+            node,
+        )
 
     def _of_program(self, what, node):
         key, signature = self.unit.function(what, self.refuse, node)
@@ -114,15 +119,20 @@ class Calls:
         fields = getattr(cls, "_fields", None)
         if issubclass(cls, tuple) and fields is not None:
             args, kwargs = self.arguments(node)
-            kinds = [self.source.typed(node, lambda one=one: cls.__annotations__.get(one, plugrad.Tensor)) for one in fields]
+            kinds = [
+                self.source.typed(node, lambda one=one: cls.__annotations__.get(one, plugrad.Tensor)) for one in fields
+            ]
             given = dict(zip(fields, args)) | kwargs
             missing = [one for one in fields if one not in given]
             if missing:
                 raise self.refuse(f"{cls.__name__}() needs a value for {missing[0]!r}", node)
             for one, kind in zip(fields, kinds):
                 if not fits(given[one].type, kind):
-                    raise self.refuse(f"Expected a value of type '{kind}' for argument '{one}' but instead found type "
-                                      f"'{given[one].type}'", node)  # fmt: skip
+                    raise self.refuse(
+                        f"Expected a value of type '{kind}' for argument '{one}' but instead found type "
+                        f"'{given[one].type}'",
+                        node,
+                    )
             tree = ["named", cls.__name__, list(fields), [given[one].tree for one in fields]]
             return Value(tree, tuple_of(*kinds, fields=fields))
         if cls is plugrad.device:
@@ -130,8 +140,8 @@ class Calls:
             return Value(["call", "prim.device", [one.tree for one in args], {}], types.DEVICE)
         if cls is plugrad.Size:
             return self._by_rule("list", node, None)
-        raise unfinished(f"instances of the class {cls.__name__} are no values of staged programs: use a NamedTuple, or "
-                         "functions and tensors", self.source.place(node))  # fmt: skip
+        raise unfinished(f"instances of the class {cls.__name__} are no values of staged programs: use a NamedTuple, "
+                         "or functions and tensors", self.source.place(node))  # fmt: skip
 
     def _named(self, name, args, kwargs, node):
         """Return the call of a function that the registry or Python has."""
@@ -156,10 +166,14 @@ class Calls:
         op = getattr(names.function(name), "__op__", None)
         if op is None or not args or not op.positional or name.startswith("Tensor."):
             return
-        if op.positional[0] in ("input", "self") and (args[0].type in (NONE, STR) or args[0].type.name in ("Optional", "Dict")):
+        if op.positional[0] in ("input", "self") and (
+            args[0].type in (NONE, STR) or args[0].type.name in ("Optional", "Dict")
+        ):
             raise self.refuse(
                 f"Arguments for call are not valid. {name}: Expected a value of type 'Tensor' for argument "
-                f"'{op.positional[0]}' but instead found type '{args[0].type}'", node)  # fmt: skip
+                f"'{op.positional[0]}' but instead found type '{args[0].type}'",
+                node,
+            )
 
     # ---- methods of values
 
@@ -184,7 +198,8 @@ class Calls:
         for one, kind in zip(args, wanted or ()):
             if not fits(one.type, kind):
                 raise self.refuse(
-                    f"Could not match type {one.type} to {kind} in the argument of '{own}' of a {base.type}", node)  # fmt: skip
+                    f"Could not match type {one.type} to {kind} in the argument of '{own}' of a {base.type}", node
+                )
         tree = ["call", name, [base.tree, *[one.tree for one in args]], _trees(kwargs)]
         if own in ("keys", "values", "items"):
             kind = {"keys": inner[0], "values": inner[-1], "items": tuple_of(*inner)}[own]
@@ -261,8 +276,12 @@ class Calls:
         over = self.iterated(node.args[0])
         start = self.value(node.args[1]) if len(node.args) > 1 else constant_of(0)
         if isinstance(over, list):
-            return Known("items", [Known("items", [constant_of(start.constant[0] + i), one]) for i, one in enumerate(over)])
-        return Value(["call", "prim.enumerate", [over.tree, start.tree], {}], Type("Iterator", (tuple_of(INT, *over.type.args),)))
+            return Known(
+                "items", [Known("items", [constant_of(start.constant[0] + i), one]) for i, one in enumerate(over)]
+            )
+        return Value(
+            ["call", "prim.enumerate", [over.tree, start.tree], {}], Type("Iterator", (tuple_of(INT, *over.type.args),))
+        )
 
     def _rule_zip(self, node, hint):
         overs = [self.iterated(one) for one in node.args]
@@ -282,7 +301,9 @@ class Calls:
         over = self.iterated(node.args[0])
         if isinstance(over, list):
             return Known("items", over[::-1])
-        return Value(["call", "prim.reversed", [["call", "prim.list", [over.tree], {}]], {}], Type("Iterator", over.type.args))
+        return Value(
+            ["call", "prim.reversed", [["call", "prim.list", [over.tree], {}]], {}], Type("Iterator", over.type.args)
+        )
 
     def _rule_list(self, node, hint):
         if not node.args:
@@ -370,5 +391,3 @@ for _name in _OVER:
 
 def _trees(kwargs) -> dict:
     return {name: one.tree for name, one in kwargs.items()}
-
-

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 
 from plugrad.jit import types
+from plugrad.jit.signs import COMPARE
 from plugrad.jit.types import ANY, BOOL, NONE, NUMBERS, STR, TENSOR, fits
 from plugrad.jit.values import Known, Value
 
@@ -84,8 +85,6 @@ class Conditions:
         return Condition(Value(tree, BOOL), names if both else {}, {} if both else names)
 
     def _comparison(self, node):
-        from plugrad.jit.expressions import COMPARE
-
         parts = [self._side(one) for one in (node.left, *node.comparators)]
         signs = [COMPARE[type(one)] for one in node.ops]
         if len(signs) == 1 and signs[0] in ("is", "is not"):
@@ -101,8 +100,10 @@ class Conditions:
 
     def _side(self, node):
         found = self.expression(node)
-        if isinstance(found, Known) and found.kind in ("module", "method", "python") and not isinstance(
-            found.what, (int, float, str, list, tuple, dict)
+        if (
+            isinstance(found, Known)
+            and found.kind in ("module", "method", "python")
+            and not isinstance(found.what, (int, float, str, list, tuple, dict))
         ):  # a module or function that is there `is not None`
             return Value(["const", True], types.Type("Module"))
         return found if isinstance(found, Value) else self.value(node)

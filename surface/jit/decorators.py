@@ -10,7 +10,8 @@ from plugrad.regions import declare, mode
 
 __all__ = [
     "Attribute", "annotate", "enable_onednn_fusion", "export", "ignore", "interface", "is_scripting", "is_tracing",
-    "isinstance", "onednn_fusion_enabled", "optimized_execution", "script_method", "set_fusion_strategy", "strict_fusion",
+    "isinstance", "onednn_fusion_enabled", "optimized_execution", "script_method", "set_fusion_strategy",
+    "strict_fusion",
     "unused",
 ]  # fmt: skip
 

@@ -69,5 +69,6 @@ def failed(name: str, error: Exception) -> Error:
     while line.tb_next is not None and not line.tb_frame.f_code.co_filename.startswith("<plugrad.jit"):
         line = line.tb_next
     return Error(
-        f"The following operation failed in the staged program {name}, line {line.tb_lineno}: {type(error).__name__}: {error}"
+        f"The following operation failed in the staged program {name}, line {line.tb_lineno}: "
+        f"{type(error).__name__}: {error}"
     )

@@ -9,6 +9,7 @@ import plugrad
 from plugrad import nn
 from plugrad.jit import names, types
 from plugrad.jit.errors import NotSupportedError, unfinished, unsupported, wrong
+from plugrad.jit.signs import BINARY, UNARY
 from plugrad.jit.source import MISSING
 from plugrad.jit.types import (
     ANY,
@@ -27,12 +28,6 @@ from plugrad.jit.types import (
 )
 from plugrad.jit.values import Known, Undefined, Value, constant_of
 
-BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
-          ast.MatMult: "@", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<",
-          ast.RShift: ">>"}  # fmt: skip
-COMPARE = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Is: "is",
-           ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in"}  # fmt: skip
-UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 _NODES = {ast.Lambda: "Lambda", ast.NamedExpr: "NamedExpr", ast.Yield: "Yield", ast.YieldFrom: "YieldFrom",
           ast.Set: "Set", ast.SetComp: "SetComp", ast.GeneratorExp: "GeneratorExp", ast.Await: "Await"}  # fmt: skip
 
@@ -55,8 +50,11 @@ class Expressions:
         if isinstance(what, (int, float, str, list, tuple, dict, plugrad.Tensor)):
             kind = type(what).__name__
             raise self.refuse(
-                f"python value of type '{kind}' cannot be used as a value. Perhaps it is a closed over global variable? "
-                "If so, please consider passing it in as an argument or use a local variable instead.", node)  # fmt: skip
+                f"python value of type '{kind}' cannot be used as a value. Perhaps it is a closed over global "
+                "variable? "
+                "If so, please consider passing it in as an argument or use a local variable instead.",
+                node,
+            )
         raise self.refuse(f"{_described(found)} cannot be used as a value", node)
 
     def packed(self, items) -> Value:
@@ -98,7 +96,8 @@ class Expressions:
             return constant_of(value)
         if isinstance(value, nn.Module):
             raise self.refuse(
-                "module cannot be used as a value: a program calls the modules that are attributes of its own", node)  # fmt: skip
+                "module cannot be used as a value: a program calls the modules that are attributes of its own", node
+            )
         return Known("python", value, where)
 
     # ---- attributes
@@ -143,7 +142,7 @@ class Expressions:
             names.function(full)
         except LookupError:
             if kind.name == "Optional":
-                hint = f". Optional values have none: ask first whether it `is not None`, as in `if {ast.unparse(node.value)} is not None:`"
+                hint = f". It may be None: ask first, as in `if {ast.unparse(node.value)} is not None:`"
             else:
                 hint = ""
             raise self.refuse(f"'{kind}' object has no attribute or method '{name}'{hint}", node) from None
@@ -178,7 +177,8 @@ class Expressions:
         odd = next((one for one in (a, b) if one.name == "Optional"), None)
         more = f". A value of type '{odd}' may be None: ask first whether it `is not None`" if odd else ""
         raise self.refuse(
-            f"Arguments for call are not valid. '{sign}' is not defined for values of type '{a}' and '{b}'{more}", node)  # fmt: skip
+            f"Arguments for call are not valid. '{sign}' is not defined for values of type '{a}' and '{b}'{more}", node
+        )
 
     def _of_numbers(self, sign, left, right, tree):
         kinds = {left.type, right.type}
@@ -221,7 +221,9 @@ class Expressions:
             return Value(tree, BOOL)
         if TENSOR in (a, b):
             if not all(one == TENSOR or one in NUMBERS or one == ANY for one in (a, b)):
-                raise self.refuse(f"Arguments for call are not valid. '{sign}' is not defined for '{a}' and '{b}'", node)
+                raise self.refuse(
+                    f"Arguments for call are not valid. '{sign}' is not defined for '{a}' and '{b}'", node
+                )
             return Value(tree, TENSOR)
         same = fits(a, b) or fits(b, a) or {a, b} <= NUMBERS
         if not same or sign not in ("==", "!=") and (a not in NUMBERS | {STR, ANY} and a.name not in ("List", "Tuple")):
@@ -239,7 +241,8 @@ class Expressions:
         kind = unified(first.type, second.type)
         if kind is None:
             raise self.refuse(
-                f"if-expression's true branch has type {first.type} but false branch has type {second.type}", node)  # fmt: skip
+                f"if-expression's true branch has type {first.type} but false branch has type {second.type}", node
+            )
         return Value(["ifexp", test.value.tree, first.tree, second.tree], kind)
 
     # ---- containers
@@ -300,11 +303,16 @@ class Expressions:
 
     def _listcomp(self, node, hint):
         inner = hint.args[0] if hint is not None and hint.name == "List" else None
-        return self._comprehension(node, lambda: [self.value(node.elt, inner)], lambda kinds: list_of(inner or kinds[0]))
+        return self._comprehension(
+            node, lambda: [self.value(node.elt, inner)], lambda kinds: list_of(inner or kinds[0])
+        )
 
     def _dictcomp(self, node, hint):
         return self._comprehension(
-            node, lambda: [self.value(node.key), self.value(node.value)], lambda kinds: Type("Dict", tuple(kinds)))  # fmt: skip
+            node,
+            lambda: [self.value(node.key), self.value(node.value)],
+            lambda kinds: Type("Dict", tuple(kinds)),
+        )
 
     def _comprehension(self, node, items, kind):
         if len(node.generators) != 1:
@@ -323,7 +331,9 @@ class Expressions:
         finally:
             self.scope.frames.pop()
         trees = [one.tree for one in parts]
-        return Value(["comp", trees, target, over.tree, [one.value.tree for one in tests]], kind([one.type for one in parts]))
+        return Value(
+            ["comp", trees, target, over.tree, [one.value.tree for one in tests]], kind([one.type for one in parts])
+        )
 
     def _written_out(self, node, loop, over, items, kind):
         """Return a comprehension over modules, which has an item for each."""
@@ -377,7 +387,11 @@ class Expressions:
             parts = [self.index(one, kind) for one in node.elts]
             return Value(["tuple", [one.tree for one in parts]], ANY)
         found = self.value(node)
-        if kind == TENSOR and found.type not in (INT, TENSOR, NONE, BOOL, ANY) and found.type.name not in ("List", "Optional"):
+        if (
+            kind == TENSOR
+            and found.type not in (INT, TENSOR, NONE, BOOL, ANY)
+            and found.type.name not in ("List", "Optional")
+        ):
             raise self.refuse(f"Unsupported index type '{found.type}' of a Tensor", node)
         return found
 
@@ -394,7 +408,9 @@ class Expressions:
             if len(kinds) == 1 and where.type == INT:
                 return Value(["index", base.tree, where.tree], kinds.pop())
             raise self.refuse(
-                f"Cannot index into a {base.type} with a non-integer literal because we cannot resolve the output type", node)  # fmt: skip
+                f"Cannot index into a {base.type} with a non-integer literal because we cannot resolve the output type",
+                node,
+            )
         at = where.constant[0]
         if not -len(base.type.args) <= at < len(base.type.args):
             raise self.refuse(f"Tuple index {at} is out of range for {base.type}", node)
@@ -405,7 +421,10 @@ class Expressions:
             raise self.refuse(f"{_described(base)} is not subscriptable in a staged program", node)
         items = self.children(base, node)
         if isinstance(node.slice, ast.Slice):
-            ends = [None if one is None else self.value(one).constant for one in (node.slice.lower, node.slice.upper, node.slice.step)]
+            ends = [
+                None if one is None else self.value(one).constant
+                for one in (node.slice.lower, node.slice.upper, node.slice.step)
+            ]
             if any(one == () for one in ends):
                 raise self.refuse("Modules are sliced by integer literals", node)
             return Known("items", items[slice(*[None if one is None else one[0] for one in ends])])

@@ -12,14 +12,15 @@ __all__ = ["freeze", "optimize_for_inference", "run_frozen_optimizations"]
 
 
 def freeze(mod, preserved_attrs=None, optimize_numerics=True):
-    """Return a script module without parameters and buffers: they are constants, and branches that can't run are left out.
+    """Return a script module without parameters and buffers: they are constants of the program.
 
     Args:
         mod: a script module in eval mode.
         preserved_attrs: names of further methods, and of attributes, that are kept.
         optimize_numerics: PyTorch's, without meaning here.
 
-    What a program writes stays an attribute. Raises RuntimeError for what is no script module, or is in training.
+    Branches that can't run are left out. What a program writes stays an attribute. Raises RuntimeError for what is no
+    script module, or is in training.
 
     >>> import plugrad as torch
     >>> frozen = torch.jit.freeze(torch.jit.script(torch.nn.Linear(2, 3)).eval())
@@ -28,11 +29,13 @@ def freeze(mod, preserved_attrs=None, optimize_numerics=True):
     """
     if not isinstance(mod, RecursiveScriptModule):
         raise RuntimeError(
-            "Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'."
+            "Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script "
+            "your 'nn.Module'."
         )
     if mod.training:
         raise RuntimeError(
-            "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing."
+            "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module "
+            "before freezing."
         )
     kept = {*(preserved_attrs or ())}
     missing = [name for name in kept if not hasattr(mod, name)]
@@ -157,5 +160,3 @@ def _at(module, path):
     for one in path:
         module = module._modules[one]
     return module
-
-

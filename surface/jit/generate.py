@@ -106,11 +106,14 @@ class Generator:
         defaults, found = [], [one[2] for one in tree["arguments"] if len(one) > 2]
         for value in found:
             defaults.append(self._constant(value))
-        if len(tree["arguments"]) and any(len(one) < 3 for one in tree["arguments"][len(tree["arguments"]) - len(found):]):
+        if len(tree["arguments"]) and any(
+            len(one) < 3 for one in tree["arguments"][len(tree["arguments"]) - len(found) :]
+        ):
             defaults = []  # arguments by name only may have defaults before others; calls from outside are bound anyway
         body = self.block(tree["body"], 0) or [ast.Pass()]
         made = ast.FunctionDef(
-            name=own, args=ast.arguments(posonlyargs=[], args=arguments, kwonlyargs=[], kw_defaults=[], defaults=defaults),
+            name=own,
+            args=ast.arguments(posonlyargs=[], args=arguments, kwonlyargs=[], kw_defaults=[], defaults=defaults),
             body=body, decorator_list=[], type_params=[],
         )  # fmt: skip
         module = ast.fix_missing_locations(ast.Module([made], []))
@@ -352,7 +355,8 @@ class Generator:
 
 
 _STATEMENTS = {
-    "=": Generator._assign, "aug": Generator._aug, "do": Generator._do, "return": Generator._return, "if": Generator._if,
+    "=": Generator._assign, "aug": Generator._aug, "do": Generator._do, "return": Generator._return,
+    "if": Generator._if,
     "while": Generator._while, "for": Generator._for, "assert": Generator._assert, "raise": Generator._raise,
     "with": Generator._with, "del": Generator._del, "break": Generator._break, "continue": Generator._continue,
 }  # fmt: skip
@@ -371,5 +375,3 @@ _EXPRESSIONS = {
 def functions_of(trees: dict, python: dict, unit: str, declares=lambda path, name: False) -> dict:
     """Return {name: Python function} of the trees of a unit; Malformed if they are not such as `script` makes."""
     return Generator(trees, python, unit, declares).make()
-
-

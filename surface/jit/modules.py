@@ -8,8 +8,10 @@ import functools
 from plugrad import nn
 from plugrad.jit import printing
 from plugrad.jit.errors import OF_PYTHON, failed
+from plugrad.jit.graph import Graph
 from plugrad.jit.traced import current, untraced
 from plugrad.jit.units import LayerUnit, ModuleUnit, StagedUnit, modifier, own_state, public_layer
+from plugrad.jit.writing import save
 from plugrad.regions import mode
 
 __all__ = ["RecursiveScriptModule", "ScriptFunction", "ScriptModule", "TopLevelTracedModule", "layer_class", "stage"]
@@ -74,14 +76,12 @@ class ScriptFunction:
     @property
     def graph(self):
         """The function as a list of nodes."""
-        return printing.Graph(self._staged, self.name)
+        return Graph(self._staged, self.name)
 
     inlined_graph = graph
 
     def save(self, f, _extra_files=None) -> None:
         """Write the function to a file; see `torch.jit.save`."""
-        from plugrad.jit.files import save
-
         save(self, f, _extra_files)
 
 
@@ -112,7 +112,7 @@ class RecursiveScriptModule(ScriptModule):
         program = self._staged
         signature = program.signatures.get(name)
         if signature is None:
-            raise NotImplementedError(f"Module [{program.name}] is missing the required \"{name}\" function")
+            raise NotImplementedError(f'Module [{program.name}] is missing the required "{name}" function')
         if name in program.python:
             return program.python[name][0](self, *args, **kwargs)
         bound = signature.bind(args, kwargs)
@@ -182,7 +182,7 @@ class RecursiveScriptModule(ScriptModule):
     @property
     def graph(self):
         """`forward` as a list of nodes."""
-        return printing.Graph(self._staged, "forward")
+        return Graph(self._staged, "forward")
 
     @property
     def inlined_graph(self):
@@ -191,8 +191,6 @@ class RecursiveScriptModule(ScriptModule):
 
     def save(self, f, _extra_files=None) -> None:
         """Write the module to a file; see `torch.jit.save`."""
-        from plugrad.jit.files import save
-
         save(self, f, _extra_files)
 
 
@@ -271,8 +269,7 @@ def _refuse_hooks(module):
     hooks = [name for name, value in module.__dict__.items() if name.endswith("hooks") and value]
     if hooks:
         raise NotImplementedError(
-            f"a {type(module).__name__} has hooks ({hooks[0].strip('_')}), which are functions of Python's and no part of a "
+            f"a {type(module).__name__} has hooks ({hooks[0].strip('_')}), which are functions of Python's and no "
+            "part of a "
             "staged program: remove them, or register them at the script module"
         )
-
-

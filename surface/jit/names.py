@@ -7,28 +7,27 @@ ops, and what is found there must be an op, or stand in a list here.
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import math
 
 import plugrad
-from plugrad import Tensor, return_types
+from plugrad import Tensor
 from plugrad.jit.primitives import PRIMITIVES
 from plugrad.jit.types import ANY, BOOL, FLOAT, INT, NUMBER, STR, TENSOR, list_of, optional, tuple_of
 
 __all__ = ["ATTRIBUTES", "function", "name_of", "result_type", "signature"]
 
-HOMES = {
-    "torch": "plugrad", "torch.nn.functional": "plugrad.nn.functional", "torch.linalg": "plugrad.linalg",
-    "torch.fft": "plugrad.fft", "torch.special": "plugrad.special", "torch.nn.init": "plugrad.nn.init",
-}  # fmt: skip
+HOMES = {  # where names of ops are looked up, and what Python calls these modules
+    f"torch{path}": f"plugrad{path}" for path in ("", ".nn.functional", ".linalg", ".fft", ".special", ".nn.init")
+}
 _FUNCTIONS = frozenset(
     "as_tensor broadcast_shapes can_cast detach get_default_dtype get_device initial_seed is_complex is_floating_point "
     "is_grad_enabled is_nonzero is_same_size is_signed is_tensor manual_seed numel promote_types result_type seed "
     "tensor is_inference is_conj is_neg".split()
 )
 _METHODS = frozenset(
-    "backward coalesce detach dim element_size get_device is_complex is_contiguous is_conj is_floating_point is_inference "
+    "backward coalesce detach dim element_size get_device is_complex is_contiguous is_conj is_floating_point "
+    "is_inference "
     "is_neg is_nonzero is_same_size is_signed item ndimension nelement numel requires_grad_ size storage_offset stride "
     "tolist to_sparse values indices is_coalesced sparse_dim dense_dim dim_order".split()
 )
@@ -37,12 +36,12 @@ _NO_METHODS = frozenset("apply_ map_ map2_ set_ resize_ resize_as_ share_memory_
 ATTRIBUTES = {
     **dict.fromkeys("T mT H mH data real imag".split(), TENSOR), "grad": optional(TENSOR), "shape": list_of(INT),
     **dict.fromkeys("ndim itemsize nbytes".split(), INT), "dtype": ANY, "device": ANY, "layout": ANY,
-    **dict.fromkeys("requires_grad is_cuda is_cpu is_sparse is_leaf is_meta is_quantized is_nested is_mps".split(), BOOL),
+    **dict.fromkeys("requires_grad is_cuda is_cpu is_sparse is_leaf is_meta is_quantized is_nested".split(), BOOL),
 }  # fmt: skip
 DEVICE_ATTRIBUTES = {"type": STR, "index": optional(INT)}
 
-_LIST, _DICT = "append extend insert pop remove reverse sort clear copy index count".split(), "keys values items get pop " \
-    "setdefault update clear copy".split()  # fmt: skip
+_LIST = "append extend insert pop remove reverse sort clear copy index count".split()
+_DICT = "keys values items get pop setdefault update clear copy".split()
 _STR = (
     "upper lower split rsplit splitlines strip lstrip rstrip startswith endswith join replace find rfind index count "
     "isdigit isalpha isalnum isupper islower isspace istitle title capitalize swapcase zfill ljust rjust center "
@@ -94,7 +93,7 @@ def _method(own):
 
 
 def _function(home, own):
-    found = getattr(importlib.import_module(HOMES[home]), own, None)
+    found = getattr(functools.reduce(getattr, home.split(".")[1:], plugrad), own, None)
     if not callable(found) or isinstance(found, type):
         return None
     allowed = hasattr(found, "__op__") or home == "torch.nn.init" or home == "torch" and own in _FUNCTIONS
@@ -192,7 +191,7 @@ def result_type(name: str, types: list, given: dict):
     more = sum(count for option, count in _MAYBE.items() if given.get(option))
     if more:
         return tuple_of(*[TENSOR] * (1 + more))
-    fields = getattr(getattr(return_types, own, None), "_fields", None)
+    fields = getattr(getattr(plugrad.return_types, own, None), "_fields", None)
     if fields and not (own in _WITH_DIM and "dim" not in given and (len(types) < 2 or types[1] != INT)):
         return tuple_of(*[TENSOR] * len(fields), fields=fields)
     return TENSOR

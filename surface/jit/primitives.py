@@ -75,23 +75,18 @@ def unused(name):
     raise Error(f"{name} was marked with @torch.jit.unused, and the program called it")
 
 
-def unwrapped(value):
-    """Return a value that must not be None."""
-    if value is None:
-        raise Error("Unwrapping null optional")
-    return value
-
-
 def waited(future):
     """Return the result of a future."""
     return future.wait()
 
 
+_OF_PYTHON = (
+    len, int, float, bool, str, complex, min, max, abs, sum, round, sorted, print, list, dict, tuple, range, enumerate,
+    zip, all, any, ord, chr, divmod, reversed, hex, oct, bin, slice,
+)  # fmt: skip
 PRIMITIVES = {
-    **{one.__name__: one for one in (len, int, float, bool, str, complex, min, max, abs, sum, round, sorted, print, list,
-                                     dict, tuple, range, enumerate, zip, all, any, ord, chr, divmod, reversed, hex, oct,
-                                     bin)},
-    "format": formatted, "percent": percent, "pow": power, "raise": raised, "assert": failed, "isinstance": is_instance,
-    "mode": mode, "call": called, "unused": unused, "unwrap": unwrapped, "wait": waited, "future": Future, "slice": slice,
+    **{one.__name__: one for one in _OF_PYTHON},
+    "format": formatted, "percent": percent, "pow": power, "raise": raised, "assert": failed,
+    "isinstance": is_instance, "mode": mode, "call": called, "unused": unused, "wait": waited, "future": Future,
     "device": plugrad.device,
 }  # fmt: skip

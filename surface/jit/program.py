@@ -38,7 +38,9 @@ class Program:
 
 def tree_of(body: list, signature: Signature, is_method: bool) -> dict:
     """Return the tree of a function."""
-    arguments = [[one.name, str(one.type), *([] if one.default is MISSING else [one.default])] for one in signature.arguments]
+    arguments = [
+        [one.name, str(one.type), *([] if one.default is MISSING else [one.default])] for one in signature.arguments
+    ]
     return {"arguments": arguments, "returns": str(signature.returns), "self": is_method, "body": body}
 
 

@@ -6,6 +6,7 @@ import functools
 import types
 
 from plugrad import nn
+from plugrad.jit.decorators import is_tracing
 from plugrad.jit.modules import RecursiveScriptModule, ScriptFunction, stage
 from plugrad.jit.units import FunctionUnit, modifier
 
@@ -18,9 +19,9 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     Args:
         obj: a function, or a Module, whose `forward`, what it calls, and methods with `@torch.jit.export` are compiled.
 
-    Its `if`, `while` and `for` stay. What is not in the language is refused with the line: FrontendError for statements
-    and expressions, RuntimeError for types, names and calls that do not fit, NotImplementedError for what TorchScript has
-    and this has not. See docs/staged.md.
+    Its `if`, `while` and `for` stay. What is not in the language is refused with the line: FrontendError for
+    statements and expressions, RuntimeError for types, names and calls that do not fit, NotImplementedError for
+    what TorchScript has and this has not. See docs/staged.md.
 
     >>> import plugrad as torch
     >>> model = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU()))
@@ -33,11 +34,14 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
         return stage(obj).script
     if isinstance(obj, type):
         if issubclass(obj, nn.Module):
-            raise RuntimeError(f"Type '{obj}' cannot be compiled since it inherits from nn.Module, consider passing an instance")
+            raise RuntimeError(
+                f"Type '{obj}' cannot be compiled since it inherits from nn.Module, consider passing an instance"
+            )
         if issubclass(obj, tuple) and hasattr(obj, "_fields"):
             return obj
         raise NotImplementedError(
-            f"the class {obj.__name__}: instances of classes are no values of staged programs; use a NamedTuple, or functions "
+            f"the class {obj.__name__}: instances of classes are no values of staged programs; use a NamedTuple, or "
+            "functions "
             "and tensors"
         )
     original = getattr(obj, "__original_fn", obj)
@@ -58,10 +62,8 @@ def script_if_tracing(fn):
 
     @functools.wraps(fn)
     def wrapper(*args, **kwargs):
-        from plugrad.jit.decorators import is_tracing
-
         return script(fn)(*args, **kwargs) if is_tracing() else fn(*args, **kwargs)
 
-    setattr(wrapper, "__original_fn", fn)  # noqa: B010 - in a class body Python would change this name
+    wrapper.__original_fn = fn
     wrapper.__script_if_tracing_wrapper = True
     return wrapper

@@ -41,8 +41,11 @@ class Signature:
             return
         if len(args) > len(self.arguments):
             raise refuse(
-                f"Arguments for call are not valid. {self.name}() expected at most {len(self.arguments)} argument(s) but "
-                f"found {len(args)}", node)  # fmt: skip
+                f"Arguments for call are not valid. {self.name}() expected at most {len(self.arguments)} "
+                "argument(s) but "
+                f"found {len(args)}",
+                node,
+            )
         given = dict(zip([one.name for one in self.arguments], args))
         for name, value in kwargs.items():
             if name in given or name not in [one.name for one in self.arguments]:
@@ -51,11 +54,16 @@ class Signature:
         for one in self.arguments:
             if one.name not in given:
                 if one.default is MISSING:
-                    raise refuse(f"Arguments for call are not valid. {self.name}(): Argument {one.name} not provided", node)
+                    raise refuse(
+                        f"Arguments for call are not valid. {self.name}(): Argument {one.name} not provided", node
+                    )
             elif not fits(given[one.name].type, one.type):
                 raise refuse(
-                    f"Arguments for call are not valid. {self.name}(): Expected a value of type '{one.type}' for argument "
-                    f"'{one.name}' but instead found type '{given[one.name].type}'", node)  # fmt: skip
+                    f"Arguments for call are not valid. {self.name}(): Expected a value of type '{one.type}' for "
+                    "argument "
+                    f"'{one.name}' but instead found type '{given[one.name].type}'",
+                    node,
+                )
 
     def bind(self, args, kwargs) -> list:
         """Return the arguments of a call from outside in order, each as its type takes it."""
@@ -92,6 +100,7 @@ class Signature:
             return accepted(value, argument.type)
         except Mismatch:
             raise RuntimeError(
-                f"{self.name}() Expected a value of type '{argument.type}' for argument '{argument.name}' but instead found "
+                f"{self.name}() Expected a value of type '{argument.type}' for argument '{argument.name}' but "
+                "instead found "
                 f"type '{type(value).__name__}'.\nPosition: {position}\nValue: {value!r:.200}\nDeclaration: {self}"
             ) from None

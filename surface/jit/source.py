@@ -43,7 +43,9 @@ class Source:
         self.tree = module.body[0]
         self.first = self.first or 1
         if not isinstance(self.tree, ast.FunctionDef):
-            raise UnsupportedNodeError(f"{function} is no function of its own: write it with `def`\n{Place(self, self.tree)}")
+            raise UnsupportedNodeError(
+                f"{function} is no function of its own: write it with `def`\n{Place(self, self.tree)}"
+            )
 
     def place(self, node) -> Place:
         """Return where a node of the tree stands, for errors."""
@@ -88,7 +90,8 @@ class Source:
         args = self.tree.args
         if args.vararg or args.kwarg:
             raise NotSupportedError(
-                "Compiled functions can't take variable number of arguments or use keyword-only arguments with defaults:"
+                "Compiled functions can't take variable number of arguments or use keyword-only arguments with "
+                "defaults:"
                 f"\n{self.place(args.vararg or args.kwarg or self.tree)}"
             )
         defaults = [MISSING] * (len(args.posonlyargs) + len(args.args) - len(args.defaults))
@@ -103,7 +106,8 @@ class Source:
             return self.annotation(arg.annotation)
         if default is not MISSING and default is not None and not hasattr(default, "dtype"):
             raise RuntimeError(
-                f'\nExpected a default value of type Tensor (inferred) on parameter "{arg.arg}".Because "{arg.arg}" was '
+                f'\nExpected a default value of type Tensor (inferred) on parameter "{arg.arg}".Because "{arg.arg}" '
+                "was "
                 f"not annotated with an explicit type it is assumed to be type 'Tensor'.:\n{self.place(arg)}"
             )
         return TENSOR
@@ -111,8 +115,6 @@ class Source:
     def returns(self):
         """Return the annotated type of the result; None if there is no annotation."""
         return None if self.tree.returns is None else self.annotation(self.tree.returns)
-
-
 
 
 def class_annotations(cls) -> dict:

@@ -9,8 +9,9 @@ from plugrad.jit import types
 from plugrad.jit.calls import Calls
 from plugrad.jit.conditions import Conditions
 from plugrad.jit.errors import unfinished, unsupported
-from plugrad.jit.expressions import BINARY, Expressions
+from plugrad.jit.expressions import Expressions
 from plugrad.jit.signatures import Argument, Signature
+from plugrad.jit.signs import BINARY
 from plugrad.jit.source import Source
 from plugrad.jit.types import ANY, NONE, TENSOR, Type, fits, unified
 from plugrad.jit.values import Known, Scope, Undefined, Value
@@ -60,7 +61,8 @@ class Compiler(Expressions, Conditions, Calls):
         wanted = self.declared
         if wanted is not None and not fits(NONE, wanted):
             raise self.refuse(
-                "Function was not annotated as having type None, but does not return along all paths", self.source.tree)  # fmt: skip
+                "Function was not annotated as having type None, but does not return along all paths", self.source.tree
+            )
         if wanted is None and self.returned is not None:
             self.returned = types.optional(self.returned)
 
@@ -103,15 +105,20 @@ class Compiler(Expressions, Conditions, Calls):
         if self.declared is not None:
             if not fits(value.type, self.declared):
                 raise self.refuse(
-                    f"Return value was annotated as having type {self.declared} but is actually of type {value.type}", node)  # fmt: skip
+                    f"Return value was annotated as having type {self.declared} but is actually of type {value.type}",
+                    node,
+                )
         elif self.returned is None:
             self.returned = value.type
         else:
             kind = unified(self.returned, value.type)
             if kind is None:
                 raise self.refuse(
-                    f"Previous return statement returned a value of type {self.returned} but this return statement returns "
-                    f"a value of type {value.type}", node)  # fmt: skip
+                    f"Previous return statement returned a value of type {self.returned} but this return statement "
+                    "returns "
+                    f"a value of type {value.type}",
+                    node,
+                )
             self.returned = kind
         return [["return", self._line(node), value.tree], "ends"]
 
@@ -161,10 +168,16 @@ class Compiler(Expressions, Conditions, Calls):
             return self._unpack(target, value, node)
         if isinstance(target, ast.Subscript):
             base = self.value(target.value)
-            if base.type.name == "List" and not fits(value.type, base.type if isinstance(target.slice, ast.Slice) else base.type.args[0]):
-                raise self.refuse(f"Expected an item of type '{base.type.args[0]}' but instead found type '{value.type}'", node)
+            if base.type.name == "List" and not fits(
+                value.type, base.type if isinstance(target.slice, ast.Slice) else base.type.args[0]
+            ):
+                raise self.refuse(
+                    f"Expected an item of type '{base.type.args[0]}' but instead found type '{value.type}'", node
+                )
             if base.type.name == "Dict" and not fits(value.type, base.type.args[1]):
-                raise self.refuse(f"Expected an item of type '{base.type.args[1]}' but instead found type '{value.type}'", node)
+                raise self.refuse(
+                    f"Expected an item of type '{base.type.args[1]}' but instead found type '{value.type}'", node
+                )
             if base.type.name not in ("List", "Dict", "Tensor", "Any"):
                 raise self.refuse(f"'{base.type}' object does not support item assignment", node)
             return ["index", base.tree, self.index(target.slice, base.type).tree]
@@ -181,11 +194,13 @@ class Compiler(Expressions, Conditions, Calls):
         if isinstance(before, Value) and len(self.scope.frames) > 1 and not fits(value.type, self._declared(name)):
             raise self.refuse(
                 f"Variable '{name}' previously had type {before.type} but is now being assigned to a value of type "
-                f"{value.type}", node)  # fmt: skip
+                f"{value.type}",
+                node,
+            )
         self.scope.put(name, Value(["name", name], value.type))
 
     def _declared(self, name):
-        """Return the widest type that a name has in the blocks around: what tests have found out counts for no writes."""
+        """Return the widest type that a name has in the blocks around: what tests found out counts for no writes."""
         found = [frame[name].type for frame in self.scope.frames[:-1] if isinstance(frame.get(name), Value)]
         return next((kind for kind in found if kind.name == "Optional"), found[-1])
 
@@ -195,8 +210,7 @@ class Compiler(Expressions, Conditions, Calls):
             raise unsupported("Starred targets", self.source.place(node))
         if kind.name == "Tuple":
             if len(kind.args) != len(target.elts):
-                raise self.refuse(
-                    f"Need {len(target.elts)} values to unpack, and the tuple has {len(kind.args)}", node)  # fmt: skip
+                raise self.refuse(f"Need {len(target.elts)} values to unpack, and the tuple has {len(kind.args)}", node)
             inner = kind.args
         elif kind.name == "List" or kind in (TENSOR, ANY):
             inner = [kind.args[0] if kind.args else kind] * len(target.elts)
@@ -211,7 +225,8 @@ class Compiler(Expressions, Conditions, Calls):
         value = self.value(node.value, kind)
         if not fits(value.type, kind):
             raise self.refuse(
-                f"Variable is annotated with type {kind} but is being assigned to a value of type {value.type}", node)  # fmt: skip
+                f"Variable is annotated with type {kind} but is being assigned to a value of type {value.type}", node
+            )
         return self.assign(node.target, Value(value.tree, kind), node)
 
     def _do_augassign(self, node):
@@ -271,7 +286,8 @@ class Compiler(Expressions, Conditions, Calls):
                 kind = unified(one.type, other.type)
                 if kind is None:
                     merged = Undefined(
-                        f"Type mismatch: {name} is set to type {one.type} in the true branch and type {other.type} in the "
+                        f"Type mismatch: {name} is set to type {one.type} in the true branch and type {other.type} "
+                        "in the "
                         "false branch")  # fmt: skip
                 elif one.tree == other.tree:
                     merged = Value(one.tree, kind)
@@ -385,9 +401,14 @@ class Compiler(Expressions, Conditions, Calls):
             call = item.context_expr
             found = self.expression(call.func if isinstance(call, ast.Call) else call)
             name = getattr(found.what, "__name__", "") if isinstance(found, Known) else ""
-            if name not in _MODES or getattr(plugrad, name, found.what) is not found.what or item.optional_vars is not None:
+            if (
+                name not in _MODES
+                or getattr(plugrad, name, found.what) is not found.what
+                or item.optional_vars is not None
+            ):
                 raise unfinished(
-                    f"with statements take torch.no_grad(), enable_grad() and set_grad_enabled() in a staged program, and no "
+                    "with statements take torch.no_grad(), enable_grad() and set_grad_enabled() in a staged "
+                    "program, and no "
                     f"{ast.unparse(call)[:60]}", self.source.place(node))  # fmt: skip
             modes.append([name, *[self.value(one).tree for one in call.args]])
         trees, ends = self.block(node.body)
@@ -412,6 +433,3 @@ def _has_break(nodes) -> bool:
         if not isinstance(one, (ast.While, ast.For)):
             stack += ast.iter_child_nodes(one)
     return False
-
-
-

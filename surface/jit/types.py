@@ -11,7 +11,20 @@ from plugrad import Tensor
 from plugrad import device as Device
 from plugrad import dtype as Dtype
 
-__all__ = ["ANY", "BOOL", "FLOAT", "INT", "NONE", "STR", "TENSOR", "Type", "accepted", "named", "of_annotation", "of_value"]
+__all__ = [
+    "ANY",
+    "BOOL",
+    "FLOAT",
+    "INT",
+    "NONE",
+    "STR",
+    "TENSOR",
+    "Type",
+    "accepted",
+    "named",
+    "of_annotation",
+    "of_value",
+]
 
 LIMIT = 40  # how deep types may be nested
 
@@ -127,7 +140,9 @@ def of_annotation(kind) -> Type:
         return tuple_of(*[of_annotation(hints.get(one, Tensor)) for one in kind._fields], fields=kind._fields)
     if kind in (list, dict, tuple, typing.List, typing.Dict, typing.Tuple):  # noqa: UP006
         name = getattr(kind, "__name__", str(kind)).capitalize()
-        raise TypeError(f"Attempted to use {name} without a contained type. Please add a contained type, e.g. {name}[int]")
+        raise TypeError(
+            f"Attempted to use {name} without a contained type. Please add a contained type, e.g. {name}[int]"
+        )
     raise TypeError(f"Unknown type annotation: '{getattr(kind, '__name__', kind)}'")
 
 

@@ -15,18 +15,30 @@ from plugrad.jit.statements import Compiler
 from plugrad.jit.types import ANY, NONE, TENSOR, Type, fits, of_annotation, of_value, optional, tuple_of
 from plugrad.jit.values import Known, Value, constant_of
 
-__all__ = ["FunctionUnit", "LayerUnit", "ModuleUnit", "Reference", "StagedUnit", "modifier", "own_state", "public_layer"]
+__all__ = [
+    "FunctionUnit",
+    "LayerUnit",
+    "ModuleUnit",
+    "Reference",
+    "StagedUnit",
+    "modifier",
+    "own_state",
+    "public_layer",
+]
 
 _LAYERS = {
-    "LSTM": tuple_of(TENSOR, tuple_of(TENSOR, TENSOR)), "GRU": tuple_of(TENSOR, TENSOR), "RNN": tuple_of(TENSOR, TENSOR),
+    "LSTM": tuple_of(TENSOR, tuple_of(TENSOR, TENSOR)), "GRU": tuple_of(TENSOR, TENSOR),
+    "RNN": tuple_of(TENSOR, TENSOR),
     "LSTMCell": tuple_of(TENSOR, TENSOR), "MultiheadAttention": tuple_of(TENSOR, optional(TENSOR)),
 }  # fmt: skip
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
 def own_state(module) -> list:
-    """Return [(name, value)] of the attributes that a module has for itself: no tables, hooks and others of every Module."""
-    return [(name, value) for name, value in module.__dict__.items() if name != "_staged" and not hasattr(nn.Module, name)]
+    """Return [(name, value)] of the attributes that a module has for itself, without those of every Module."""
+    return [
+        (name, value) for name, value in module.__dict__.items() if name != "_staged" and not hasattr(nn.Module, name)
+    ]
 
 
 def modifier(function) -> str | None:
@@ -40,8 +52,14 @@ def public_layer(module):
     for base in cls.__mro__:
         own = getattr(nn, base.__name__, None) is base or base.__module__.startswith("plugrad.plugins.layers.")
         if own and base is not nn.Module:
-            changed = {name for one in cls.__mro__[: cls.__mro__.index(base)] for name in vars(one) if hasattr(base, name)}
-            return base if all(name.startswith("__") or name in ("extra_repr", "reset_parameters") for name in changed) else None
+            changed = {
+                name for one in cls.__mro__[: cls.__mro__.index(base)] for name in vars(one) if hasattr(base, name)
+            }
+            return (
+                base
+                if all(name.startswith("__") or name in ("extra_repr", "reset_parameters") for name in changed)
+                else None
+            )
         if base is nn.Module:
             return None
     return None
@@ -124,9 +142,12 @@ class Reference:
                 raise refuse(f"Can't set constant '{name}'", node)
         else:
             raise refuse(
-                f"Tried to set nonexistent attribute: {name}. Did you forget to initialize it in __init__()?", node)  # fmt: skip
+                f"Tried to set nonexistent attribute: {name}. Did you forget to initialize it in __init__()?", node
+            )
         if not fits(value.type, kind):
-            raise refuse(f"Expected a value of type '{kind}' for attribute '{name}' but instead found '{value.type}'", node)
+            raise refuse(
+                f"Expected a value of type '{kind}' for attribute '{name}' but instead found '{value.type}'", node
+            )
         return ["self", self.path, name]
 
 
@@ -144,8 +165,7 @@ class Unit:
             self.keys[what if isinstance(what, python_types.FunctionType) else id(what)] = known
         key, signature = known
         if signature is None:
-            raise refuse(
-                f"function '{what.__name__}' is called recursively. Recursive calls are not supported", node)  # fmt: skip
+            raise refuse(f"function '{what.__name__}' is called recursively. Recursive calls are not supported", node)
         return key, signature
 
     def _free(self, name):
@@ -359,7 +379,9 @@ class LayerUnit(StagedUnit):
         script.__dict__["_staged"] = program
         super().__init__(script, children)
         self.layer = layer
-        program.signatures = {"forward": LayerSignature(layer, layer_returns(script, layer))} if hasattr(layer, "forward") else {}
+        program.signatures = (
+            {"forward": LayerSignature(layer, layer_returns(script, layer))} if hasattr(layer, "forward") else {}
+        )
 
     def attribute(self, name, reference, refuse, node):
         """Return what an attribute is; layers have no methods in programs but `forward`."""
@@ -402,6 +424,6 @@ class LayerSignature(Signature):
             super().check(args, kwargs, refuse, node)
         first = args[0].type if args else TENSOR
         if first == NONE or first.name == "Optional":
-            raise refuse(f"Expected a value of type 'Tensor' for the first argument but instead found type '{first}'", node)
-
-
+            raise refuse(
+                f"Expected a value of type 'Tensor' for the first argument but instead found type '{first}'", node
+            )

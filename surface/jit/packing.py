@@ -1,0 +1,135 @@
+"""From script modules and functions to plain data, which is what files of programs hold."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+import types as python_types
+
+import plugrad
+from plugrad import Tensor, nn
+from plugrad.jit import names
+from plugrad.jit.source import MISSING
+from plugrad.jit.units import own_state
+
+__all__ = ["FORMAT", "packed", "plain"]
+
+FORMAT = 1
+_LITERALS = (int, float, bool, str, complex, type(None), Tensor, plugrad.dtype, plugrad.device, plugrad.layout)
+
+
+def packed(m, extra=None) -> dict:
+    """Return the description of a script module or function, which is plain data."""
+    if getattr(m, "_staged", None) is None:
+        raise AttributeError(f"'{type(m).__name__}' is no staged program: save what torch.jit.script or trace returns")
+    writer = _Writer()
+    root = writer.record(m)
+    return {
+        "staged": FORMAT, "root": root, "records": writer.records, "needs": writer.needs,
+        "extra": {str(name): value for name, value in (extra or {}).items()},
+    }  # fmt: skip
+
+
+class _Writer:
+    def __init__(self):
+        self.records: list = []
+        self.numbers: dict = {}
+        self.needs: dict = {}
+
+    def record(self, m) -> int:
+        """Return the number of the record of a module or function."""
+        if id(m) in self.numbers:
+            return self.numbers[id(m)]
+        number = self.numbers[id(m)] = len(self.records)
+        self.records.append(None)
+        program = m._staged
+        if program.python:
+            function = next(iter(program.python)).lstrip("!")
+            raise RuntimeError(
+                f"Could not export Python function call '{function}'. Remove calls to Python functions before "
+                "export. Did "
+                "you forget to add @script or @script_method annotation? If this is a nn.ModuleList, add it to "
+                "__constants__"
+            )
+        self._note_needs(program)
+        entry = {"name": program.name, "functions": program.trees, "methods": list(program.signatures)}
+        if isinstance(m, nn.Module):
+            entry |= self._module(m, program)
+        self.records[number] = entry
+        return number
+
+    def _module(self, m, program):
+        layer = getattr(type(m), "_layer", None)
+        kind = "traced" if type(m).__name__ == "TopLevelTracedModule" else "module"
+        entry = {
+            "kind": kind if layer is None else "layer", "training": m.training,
+            "parameters": dict(m._parameters), "buffers": dict(m._buffers),
+            "hidden": sorted(m._non_persistent_buffers_set),
+            "modules": {name: None if one is None else self.record(one) for name, one in m._modules.items()},
+            "attributes": {}, "types": {name: str(kind) for name, kind in program.attributes.items()},
+            "constants": sorted(program.constants),
+        }  # fmt: skip
+        if layer is not None:
+            entry["layer"] = name_of_layer(layer)
+            self._need(layer.__module__)
+        for name, value in own_state(m):
+            entry["attributes"][name] = self._attribute(value, m, name)
+        return entry
+
+    def _attribute(self, value, m, name):
+        data = plain(value)
+        if data is not MISSING:
+            return ["value", data]
+        function = names.name_of(value) if isinstance(value, python_types.FunctionType) else None
+        if function is None:
+            raise RuntimeError(
+                f"a {m.original_name} can't be saved: its attribute {name!r} is a {type(value).__name__}, which is "
+                "no data"
+            )
+        return ["function", function]
+
+    def _note_needs(self, program):
+        stack = [program.trees]
+        while stack:
+            one = stack.pop()
+            if isinstance(one, dict):
+                stack += one.values()
+            elif isinstance(one, (list, tuple)):
+                if len(one) == 4 and one[0] == "call":
+                    op = getattr(names.function(one[1]), "__op__", None)
+                    if op is not None:
+                        self._need_of(op.provider)
+                stack += one
+
+    def _need_of(self, plugin):
+        if not plugin.builtin and plugin.distribution:
+            self.needs[plugin.distribution] = str(plugin.version)
+
+    def _need(self, module):
+        top = module.partition(".")[0]
+        if top != "plugrad":
+            for name in importlib.metadata.packages_distributions().get(top, ()):
+                self.needs[name] = importlib.metadata.version(name)
+
+
+def plain(value):
+    """Return a value as data, MISSING if it is none."""
+    if type(value) in _LITERALS or isinstance(value, (Tensor, *_LITERALS)):
+        return value
+    if isinstance(value, (list, tuple)):
+        items = [plain(one) for one in value]
+        if any(one is MISSING for one in items):
+            return MISSING
+        return value if isinstance(value, plugrad.Size) else items if isinstance(value, list) else tuple(items)
+    if type(value) is dict:
+        items = {key: plain(one) for key, one in value.items()}
+        return MISSING if any(one is MISSING for one in (*items.values(), *map(plain, items))) else items
+    return MISSING
+
+
+def name_of_layer(cls) -> str:
+    """Return the name under which a layer's class is found again: `nn.NAME`, or beside one that is public."""
+    if getattr(nn, cls.__name__, None) is cls:
+        return f"nn.{cls.__name__}"
+    beside = [name for name, one in vars(sys.modules[cls.__module__]).items() if getattr(nn, name, None) is one]
+    return f"nn.{beside[0]}:{cls.__name__}"

@@ -1,0 +1,14 @@
+"""The signs of operators, for the classes of Python's syntax tree."""
+
+from __future__ import annotations
+
+import ast
+
+__all__ = ["BINARY", "COMPARE", "UNARY"]
+
+BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+          ast.MatMult: "@", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<",
+          ast.RShift: ">>"}  # fmt: skip
+COMPARE = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Is: "is",
+           ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in"}  # fmt: skip
+UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
