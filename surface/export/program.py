@@ -266,7 +266,8 @@ def _varied(rows, axes, name, more):
         own = {axis: dim for axis, dim in next(numbers).items() if dim.root.__name__ == name}
         for axis, dim in own.items():
             by = more * dim.factor
-            leaf = onnx_tracing.vary(leaf, {axis: name}, {name: by}) if by > 0 else leaf.narrow(axis, 0, leaf.shape[axis] + by)
+            longer = onnx_tracing.vary(leaf, {axis: name}, {name: max(by, 0)})
+            leaf = longer if by > 0 else leaf.narrow(axis, 0, leaf.shape[axis] + by)
         return leaf
 
     return [(one, nest.change(changed, example)) for one, example in rows]

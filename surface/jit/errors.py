@@ -11,8 +11,10 @@ __all__ = [
 OF_PYTHON = (IndexError, KeyError, ValueError, TypeError, ArithmeticError, AttributeError, UnboundLocalError)
 
 
-class Error(RuntimeError):
-    """What a staged program raises where it says `raise`, or where an `assert` does not hold."""
+class Error(Exception):
+    """What a staged program raises where it says `raise`, or where an `assert` does not hold: as in PyTorch no
+    RuntimeError, which all other errors of programs are.
+    """
 
     __module__ = "plugrad.jit"
 
@@ -63,12 +65,12 @@ def unsupported(message: str, place) -> UnsupportedNodeError:
     return UnsupportedNodeError(f"{message} aren't supported:\n{place}")
 
 
-def failed(name: str, error: Exception) -> Error:
+def failed(name: str, error: Exception) -> RuntimeError:
     """Return the error of a program in which Python, or an op, raised one."""
     line = error.__traceback__
     while line.tb_next is not None and not line.tb_frame.f_code.co_filename.startswith("<plugrad.jit"):
         line = line.tb_next
-    return Error(
+    return RuntimeError(
         f"The following operation failed in the staged program {name}, line {line.tb_lineno}: "
         f"{type(error).__name__}: {error}"
     )

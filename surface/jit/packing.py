@@ -131,5 +131,6 @@ def name_of_layer(cls) -> str:
     """Return the name under which a layer's class is found again: `nn.NAME`, or beside one that is public."""
     if getattr(nn, cls.__name__, None) is cls:
         return f"nn.{cls.__name__}"
-    beside = [name for name, one in vars(sys.modules[cls.__module__]).items() if getattr(nn, name, None) is one]
+    inside = vars(sys.modules[cls.__module__]).items()
+    beside = [name for name, one in inside if isinstance(one, type) and getattr(nn, name, None) is one]
     return f"nn.{beside[0]}:{cls.__name__}"
