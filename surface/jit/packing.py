@@ -132,5 +132,6 @@ def name_of_layer(cls) -> str:
     if getattr(nn, cls.__name__, None) is cls:
         return f"nn.{cls.__name__}"
     inside = vars(sys.modules[cls.__module__]).items()
-    beside = [name for name, one in inside if isinstance(one, type) and getattr(nn, name, None) is one]
+    public = [name for name, one in inside if getattr(nn, name, None) is one]
+    beside = [name for name in public if getattr(getattr(nn, name), "__module__", None) == cls.__module__]
     return f"nn.{beside[0]}:{cls.__name__}"
