@@ -107,7 +107,8 @@ def _warned(name, what):
         tracer = current()
         if tracer is not None:
             tracer.looked_at(what)
-        return original(self, *args)
+        with untraced():
+            return original(self, *args)
 
     return method
 

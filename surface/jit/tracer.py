@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from plugrad import Tensor, nn
+from plugrad import Tensor, nest, nn
 from plugrad.jit import names
 from plugrad.jit.program import renamed
 from plugrad.jit.traced import Integer, Traced, TracerWarning, untraced
@@ -157,8 +157,8 @@ class Tracer(TorchFunctionMode):
         else:
             plain = {key: one for key, one in kwargs.items() if key != "generator" or one is not None}
             tree = ["call", name, [self.tree(one) for one in args], {key: self.tree(one) for key, one in plain.items()}]
-        result = func(*args, **kwargs)
-        return self.noted(tree, result)
+        writes = "out" in kwargs or own.endswith("_") and not own.endswith("__")
+        return self.noted(tree, func(*args, **kwargs), writes)
 
     def _operator(self, own, func, args):
         """Carry out and note a method of Python's operators."""
@@ -183,13 +183,13 @@ class Tracer(TorchFunctionMode):
             return name
         return None
 
-    def noted(self, tree, result):
-        """Note a call whose result is there; return the result."""
+    def noted(self, tree, result, writes=False):
+        """Note a call whose result is there; return the result. `writes`: whether it may have written in place."""
+        if writes and isinstance(result, Tensor) and id(result) in self.known:
+            self.statements.append(["do", 0, tree])
+            return result
+        result = nest.change(self._own, result)
         if isinstance(result, Tensor):
-            known = self.known.get(id(result))
-            if known is not None:  # written in place
-                self.statements.append(["do", 0, tree])
-                return result
             self.statements.append(["=", 0, self._new(result), tree])
         elif isinstance(result, (tuple, list)) and result and all(isinstance(one, Tensor) for one in result):
             self.statements.append(["=", 0, ["tuple", [self._new(one) for one in result]], tree])
@@ -200,6 +200,13 @@ class Tracer(TorchFunctionMode):
             self.statements.append(["=", 0, name, tree])
             self._parts(result, name)
         return result
+
+    def _own(self, value):
+        """Return a result as a tensor of its own: a call may give back what it was given, and need not always."""
+        if not isinstance(value, Tensor) or id(value) not in self.known:
+            return value
+        with untraced():
+            return value.view_as(value)
 
     def _parts(self, value, tree):
         if isinstance(value, Tensor):

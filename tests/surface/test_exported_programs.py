@@ -1,0 +1,151 @@
+"""`torch.export`: graphs of Modules, sizes that vary, signatures, files."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+import plugrad
+from plugrad import nn
+from plugrad.export import Dim, ExportedProgram, dims, export, load, save
+from plugrad.serialization import CheckpointError
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 4)
+        self.register_buffer("shift", plugrad.ones(4))
+        self.register_buffer("mask", plugrad.ones(4), persistent=False)
+
+    def forward(self, x, y=None):
+        z = plugrad.relu(self.layer(x)) + self.shift * self.mask
+        z = z.reshape(x.size(0), 2, 2).transpose(1, 2).flatten(1) * plugrad.tensor([1.0, 2.0, 3.0, 4.0])
+        return {"z": z, "sum": z.sum()} if y is None else z + y
+
+
+def test_a_program_runs_for_sizes_that_may_vary():
+    model = Net()
+    program = export(model, (plugrad.ones(2, 3),), dynamic_shapes={"x": {0: Dim("batch", min=2, max=64)}})
+    run = program.module()
+    for size in (2, 5, 64):
+        x = plugrad.randn(size, 3)
+        assert run(x)["z"].equal(model(x)["z"]) and run(x)["sum"].equal(model(x)["sum"])
+    for shape, message in (((5, 4), r"size\(\)\[1\] == 3"), ((65, 3), "<= 64"), ((1, 3), ">= 2"), ((3,), "ndim == 2")):
+        with pytest.raises(AssertionError, match=message):
+            run(plugrad.ones(shape))
+    assert repr(program.range_constraints) == "{'batch': VR[2, 64]}"
+    assert program.module(check_guards=False)(plugrad.ones(1, 3))["z"].shape == (1, 4)
+    with pytest.raises(RuntimeError, match="Unable to call"):
+        program(plugrad.ones(2, 3))
+
+
+def test_what_is_known_of_a_program():
+    model = Net()
+    program = export(model, (plugrad.ones(2, 3), plugrad.ones(2, 4)))
+    signature = program.graph_signature
+    assert signature.parameters == ("layer.weight", "layer.bias") and signature.buffers == ("shift", "mask")
+    assert signature.user_inputs == ("x", "y") and len(signature.user_outputs) == 1
+    assert signature.inputs_to_parameters == {"p_layer_weight": "layer.weight", "p_layer_bias": "layer.bias"}
+    assert len(signature.lifted_tensor_constants) == 1 and len(program.constants) == 1
+    assert list(program.state_dict) == ["layer.weight", "layer.bias", "shift"]
+    assert program.state_dict["layer.weight"] is model.layer.weight and program.range_constraints == {}
+    assert [node.op for node in program.graph.nodes][:6] == ["placeholder"] * 6 and "relu" in program.graph_module.code
+    assert "b_mask: BUFFER target='mask' persistent=False" in str(program)
+    with pytest.raises(AssertionError, match="Guard failed"):
+        program.module()(plugrad.ones(3, 3), plugrad.ones(3, 4))
+
+
+def test_an_exported_module_trains_with_the_parameters_of_the_model():
+    model = Net()
+    run = export(model, (plugrad.ones(2, 3),)).module()
+    run(plugrad.ones(2, 3))["sum"].backward()
+    assert model.layer.weight.grad is run.layer.weight.grad is not None
+
+
+def test_sizes_by_multiples_and_the_same_size_in_two_places():
+    class Pairs(nn.Module):
+        def forward(self, x, y):
+            return x + y.reshape(x.shape[0], 2).sum(1)
+
+    batch = Dim("batch")
+    program = export(Pairs(), (plugrad.ones(3), plugrad.ones(6)), dynamic_shapes=({0: batch}, {0: 2 * batch}))
+    assert program.module()(plugrad.ones(5), plugrad.ones(10)).tolist() == [3] * 5
+    with pytest.raises(AssertionError, match=r"2\*batch"):
+        program.module()(plugrad.ones(5), plugrad.ones(11))
+    assert repr(dims("a", "b", max=3)) == "(Dim('a', max=3), Dim('b', max=3))"
+
+
+class Branch(nn.Module):
+    def forward(self, x):
+        return x if x.shape[0] > 3 else -x
+
+
+class Constant(nn.Module):
+    def forward(self, x):
+        return x * float(x.shape[0])
+
+
+@pytest.mark.parametrize("model", [Branch(), Constant()])
+def test_a_program_that_does_something_else_for_another_size_is_refused(model):
+    with pytest.raises(RuntimeError, match=r"Constraints violated \(batch\)"):
+        export(model, (plugrad.ones(2, 2),), dynamic_shapes={"x": {0: Dim("batch")}})
+    program = export(model, (plugrad.ones(2, 2),), dynamic_shapes={"x": {0: Dim.AUTO}})
+    assert program.range_constraints == {} and program.module()(plugrad.ones(2, 2)).shape == (2, 2)
+
+
+def test_decisions_by_values_are_refused():
+    class Decides(nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises(RuntimeError, match="data-dependent"):
+        export(Decides(), (plugrad.ones(2),))
+
+
+@pytest.mark.parametrize(("args", "shapes", "message"), [
+    ((plugrad.ones(2),), {"z": {0: Dim("a")}}, "arg names"), ((plugrad.ones(2),), ({}, {}), "2 items for 1"),
+    ((plugrad.ones(2),), {"x": {1: Dim("a")}}, "no axis 1"), ((plugrad.ones(2),), {"x": {0: 3}}, "size 2"),
+    (plugrad.ones(2), None, "tuple"),
+])  # fmt: skip
+def test_what_does_not_fit(args, shapes, message):
+    with pytest.raises(RuntimeError, match=message):
+        export(Branch(), args, dynamic_shapes=shapes)
+    with pytest.raises(ValueError, match="instance"):
+        export(lambda x: x, (plugrad.ones(2),))
+
+
+def test_files(tmp_path):
+    model = Net()
+    program = export(model, (plugrad.ones(2, 3),), dynamic_shapes={"x": {0: 2 * Dim("half", max=9)}})
+    save(program, tmp_path / "net.pt2", extra_files={"a": "b"})
+    extra = {"a": ""}
+    again = load(tmp_path / "net.pt2", extra_files=extra)
+    x = plugrad.randn(6, 3)
+    assert isinstance(again, ExportedProgram) and again.module()(x)["z"].equal(model(x)["z"]) and extra == {"a": "b"}
+    assert str(again) == str(program) and again.example_inputs is None
+    with pytest.raises(AssertionError, match="half"):
+        again.module()(plugrad.ones(5, 3))
+    file = io.BytesIO()
+    plugrad.save({"staged": 1}, file)
+    file.seek(0)
+    with pytest.raises(CheckpointError, match="exported"):
+        load(file)
+
+
+def test_recurrent_layers_and_attention():
+    class Recurrent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm, self.attention = nn.LSTM(3, 4, batch_first=True), nn.MultiheadAttention(4, 2, batch_first=True)
+
+        def forward(self, x):
+            y, _ = self.lstm(x)
+            return self.attention(y, y, y)[0]
+
+    model = Recurrent().eval()
+    batch, length = dims("batch", "length")
+    program = export(model, (plugrad.randn(2, 5, 3),), dynamic_shapes={"x": {0: batch, 1: length}})
+    x = plugrad.randn(3, 7, 3)
+    assert plugrad.allclose(program.module()(x), model(x))
