@@ -27,6 +27,7 @@ _ONE, _MINUS_TWO, _CIRCLE = (
 # Infinities are results. A warning that the program turned into an error would have the kernel draw once more.
 QUIET = partial(numpy.errstate, all="ignore")
 BLOCK = 8192
+MANY = 1000  # NumPy computes more logarithms faster than the C library
 LOOP = 300  # permutations of fewer are made by a loop
 FEW = 16  # from so many numbers on, normal ones are made in blocks, each half of one with the other
 
@@ -74,7 +75,7 @@ def drawn_by_c(xp, out, generator, kind, a, b=0.0):
     """Whether a function in C has written numbers of a distribution to an array. Where it did not, none was drawn."""
     if not is_plain(xp, out):
         return False
-    if kind != UNIFORM and out.size > LOOP:  # NumPy computes many logarithms faster
+    if kind != UNIFORM and out.size > MANY:
         return False
     return _written(rng(xp, generator), out, kind, a, b)
 
@@ -294,7 +295,7 @@ def normal_array(xp, size, dtype, generator, mean=0.0, std=1.0, dense=True):
         refuse_integers("normal_kernel", dtype)
     if dtype.kind == "c":
         real = "float32" if dtype.itemsize == 8 else "float64"
-        parts = normal_array(xp, (*size, 2), real, generator, mean, std * 0.5**0.5, dense)
+        parts = normal_array(xp, (*size, 2), real, generator, mean, std / 2**0.5, dense)
         return xp.ascontiguousarray(parts).view(dtype)[..., 0]
     n, wide = math.prod(size), dtype.itemsize == 8
     if xp is not numpy:
@@ -304,12 +305,21 @@ def normal_array(xp, size, dtype, generator, mean=0.0, std=1.0, dense=True):
     else:
         half = not is_single_or_double(dtype)
         drawn = _many_half_normals(source, n) if half else _many_normals(source, n, wide)
+    if std != 1.0 or mean != 0.0:
+        (_multiply_add if xp is numpy else _multiply_add_anywhere)(drawn, std, mean)
     if abs(std) > 1000 or abs(mean) > 1000:
         with QUIET():
-            return rounded(xp, (drawn * drawn.dtype.type(std) + drawn.dtype.type(mean)).reshape(size), dtype)
-    if std != 1.0 or mean != 0.0:
-        drawn = drawn * drawn.dtype.type(std) + drawn.dtype.type(mean)
+            return rounded(xp, drawn.reshape(size), dtype)
     return rounded(xp, drawn.reshape(size), dtype)
+
+
+def _multiply_add_anywhere(drawn, std, mean):
+    with QUIET():
+        drawn *= drawn.dtype.type(std)
+        drawn += drawn.dtype.type(mean)
+
+
+_multiply_add = native_function("multiply_add", _multiply_add_anywhere)
 
 
 @cache

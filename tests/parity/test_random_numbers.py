@@ -65,7 +65,8 @@ def test_normal_numbers_bit_for_bit(torch, name):
     """The functions in C are the polynomials that PyTorch has for floats, and the C library's for doubles."""
     for size in (*SIZES, (100_003,)):
         compare(torch, lambda lib: lib.randn(size, dtype=getattr(lib, name)))
-        compare(torch, lambda lib: lib.empty(size, dtype=getattr(lib, name)).normal_())
+        compare(torch, lambda lib: lib.empty(size, dtype=getattr(lib, name)).normal_(0.3, 1.7))
+        compare(torch, lambda lib: lib.randn(size, dtype=getattr(lib, name).to_complex()))
         compare(torch, lambda lib: lib.nn.Embedding(5, 7, dtype=getattr(lib, name)).weight)
 
 

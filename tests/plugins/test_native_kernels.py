@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+from fractions import Fraction
 
 import numpy
 import pytest
@@ -100,6 +101,11 @@ def test_normal_numbers_in_blocks(level):
         exact = numpy.stack([radius * numpy.cos(angle), radius * numpy.sin(angle)], 1).reshape(-1)
         assert float(abs(ours - exact).max()) < close * 6
         assert abs(ours.mean()) < 0.01 and abs(ours.std() - 1) < 0.01
+    multiply_add, x = functions(level)["multiply_add"], numpy.random.default_rng(0).random(1000)
+    sums = x.copy()
+    assert multiply_add(sums, 0.1, -0.05) is None
+    exact = [float(Fraction(value) * Fraction(0.1) - Fraction(0.05)) for value in x.tolist()]
+    assert sums.tolist() == exact  # rounded once
     assert make(numpy.empty(17)) is NotImplemented and make(numpy.empty(32)[::2]) is NotImplemented
 
 
