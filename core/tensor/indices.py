@@ -6,12 +6,13 @@ import operator
 
 import numpy
 
+_NUMBERS = int, float, numpy.generic
 _VALID = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices"
 
 
 def tidy_index(index):
     """Return an index as a tuple, integers of all kinds as ints; else IndexError."""
-    if isinstance(index, list) and any(not isinstance(i, (int, float)) for i in index):
+    if isinstance(index, list) and len(index) < 32 and any(not isinstance(i, _NUMBERS) for i in index):
         index = tuple(index)  # x[[slice(0, 1), 2]] and x[[[0, 1], [1, 0]]] mean x[...] of a tuple
     return tuple([_tidy_item(i) for i in (index if isinstance(index, tuple) else (index,))])
 

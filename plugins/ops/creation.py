@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from operator import index
 
 from plugrad.extend import Op, collect, composite, factory, get_default_dtype, hookimpl, is_integer, new_memory
 
@@ -266,7 +267,7 @@ def closed_range_samples(make):
 
 def ends(xp, name, start, end, steps, dtype):
     """The checked end points as numbers; integer dtypes cut them before anything is computed, as in PyTorch."""
-    if not isinstance(steps, int):
+    if not hasattr(steps, "__index__"):
         raise TypeError(f"{name}(): argument 'steps' (position 3) must be int, not {type(steps).__name__}")
     both = number(name, start), number(name, end)
     if dtype is not None and xp.dtype(dtype).kind != "c" and any([isinstance(v, complex) for v in both]):
@@ -279,6 +280,7 @@ def ends(xp, name, start, end, steps, dtype):
 
 def spaced(xp, start, end, steps):
     """`steps` evenly spaced float64 or complex128 numbers, exact at both ends and symmetric in rounding."""
+    steps = index(steps)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     step = (end - start) / (steps - 1) if steps > 1 else 0.0

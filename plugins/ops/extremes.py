@@ -285,7 +285,7 @@ for _op in (max_all, min_all):
 def overloaded(whole, along, pair, name, input, dim, keepdim, other, out):
     """Send `max(x)`, `max(x, 1)` and `max(x, y)` to their ops."""
     more = {} if out is None else {"out": out}
-    if keepdim and hasattr(dim, "requires_grad"):  # a tensor without dimensions stands for an int
+    if hasattr(dim, "requires_grad") and (keepdim or pair is None):  # a tensor without dimensions stands for an int
         dim = index(dim)
     other = dim if other is None and hasattr(dim, "requires_grad") else other
     if keepdim and (dim is None or other is not None):

@@ -7,6 +7,7 @@ The gradient of a linear map is its adjoint, and the adjoint of each of the thre
 from __future__ import annotations
 
 from math import prod
+from operator import index
 
 import numpy
 
@@ -311,7 +312,7 @@ _transforms = [record for transform in _TITLES for record in _declare(transform)
 
 
 def _shifted(F, input, dim, sign):
-    dims = tuple(range(input.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    dims = tuple(range(input.ndim)) if dim is None else (index(dim),) if hasattr(dim, "__index__") else tuple(dim)
     if not dims:
         return F.clone(input)
     dims = [axes(d, input.ndim) for d in dims]

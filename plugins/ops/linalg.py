@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import index
 
 import plugrad
 from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, elementwise, hookimpl, op, write_out
@@ -145,8 +146,9 @@ def linalg_matrix_power(F, A, n, *, out=None):
     tensor([[1., 5.],
             [0., 1.]])
     """
-    if not isinstance(n, int):
+    if not hasattr(n, "__index__"):
         raise TypeError(f"matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}")
+    n = index(n)
     if A.ndim < 2:
         raise RuntimeError("linalg.matrix_power: The input tensor A must have at least 2 dimensions.")
     if A.shape[-1] != A.shape[-2]:

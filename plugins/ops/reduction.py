@@ -342,7 +342,7 @@ deviation.meta(spread_meta)
 
 @deviation.vjp
 def deviation_vjp(F, g, y, input, dim, keepdim, correction):
-    return variance_vjp(F, F.where(y == 0, 0.0, g / (2 * y)), input, dim, keepdim, correction)
+    return variance_vjp(F, g / (2 * F.where(y == 0, math.inf, y)), input, dim, keepdim, correction)
 
 
 @variance.samples

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, multilinear, op
 
@@ -103,8 +105,8 @@ def roll(xp, input, shifts, dims=()):
     >>> torch.roll(torch.tensor([1, 2, 3]), 1)
     tensor([3, 1, 2])
     """
-    shifts = (shifts,) if isinstance(shifts, int) else ints(shifts)
-    dims = (dims,) if isinstance(dims, int) else tuple(dims or ())
+    shifts = (index(shifts),) if hasattr(shifts, "__index__") else ints(shifts)
+    dims = (index(dims),) if hasattr(dims, "__index__") else tuple(dims or ())
     if not dims and len(shifts) == 1:
         return xp.roll(input, shifts[0])
     if not shifts:
@@ -118,7 +120,7 @@ def roll(xp, input, shifts, dims=()):
 
 @roll.vjp
 def roll_vjp(F, g, shifts, dims):
-    return F.roll(g, -shifts if isinstance(shifts, int) else tuple(-s for s in shifts), dims)
+    return F.roll(g, -index(shifts) if hasattr(shifts, "__index__") else tuple(-index(s) for s in shifts), dims)
 
 
 @roll.samples

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from operator import index
 
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, is_channels_last
@@ -36,7 +37,7 @@ def pixel_shuffle(F, input, upscale_factor):
              [2., 3.]]])
     """
     _need("pixel_shuffle", input, 3)
-    r = upscale_factor
+    r = index(upscale_factor)
     if r <= 0:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
     if r * r >= 1 << 63:

@@ -132,7 +132,7 @@ def _cosines(xp, name, M, a, sym, dtype):
         return xp.ones(1, dtype)
     total = xp.zeros(M)
     for i, weight in enumerate(a):
-        total += (-1) ** i * weight * xp.cos(i * 2 * math.pi / max(period, 1) * k)
+        total += (-1) ** i * float(weight) * xp.cos(i * 2 * math.pi / max(period, 1) * k)
     return total.astype(dtype)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 from plugrad.extend import Op, axes, collect, composite, hookimpl, view
 
 from ._checks import dtype_word, ints, refuse_arrays
@@ -92,8 +94,8 @@ def split(F, tensor, split_size_or_sections, dim=0):
     >>> torch.split(torch.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
     """
-    if isinstance(split_size_or_sections, int):
-        return F.split_evenly(tensor, split_size_or_sections, dim)
+    if hasattr(split_size_or_sections, "__index__"):
+        return F.split_evenly(tensor, index(split_size_or_sections), dim)
     return F.split_with_sizes(tensor, split_size_or_sections, dim)
 
 

@@ -193,6 +193,8 @@ def histogram(xp, input, bins=100, *, range=None, weight=None, density=False):
     flat = input.reshape(-1)
     if isinstance(bins, bool):
         raise TypeError("histogram() received an invalid combination of arguments: bins is an int or a tensor, no bool")
+    if getattr(bins, "ndim", 1) == 0 and hasattr(bins, "__index__") and "int" in str(bins.dtype):
+        bins = operator.index(bins)
     if hasattr(bins, "dtype"):
         if bins.ndim != 1 or bins.dtype != input.dtype:
             raise RuntimeError(
@@ -262,6 +264,8 @@ def histogramdd(F, input, bins, *, range=None, weight=None, density=False):
         raise RuntimeError(f"torch.histogramdd(): input tensor should have at least 2 dimensions, but got {input.ndim}")
     if not isinstance(bins, (tuple, list)):
         bins = operator.index(bins)
+    elif not any([getattr(own, "ndim", 0) for own in bins]):
+        bins = [operator.index(own) for own in bins]
     hist, *edges = F.histogram_grid(input, bins, range=range, weight=weight, density=density)
     if not isinstance(bins, int):
         edges = [own if hasattr(own, "dtype") else computed for own, computed in zip(bins, edges)]

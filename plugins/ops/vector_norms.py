@@ -169,6 +169,8 @@ def linalg_matrix_norm(F, A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=No
     first, second = axes(dim[0], A.ndim), axes(dim[1], A.ndim)
     if first == second:
         raise RuntimeError(f"{check_name}: dims must be different. Got ({dim[0]}, {dim[1]})")
+    if hasattr(ord, "item"):  # a tensor without dimensions stands for a number
+        ord = ord.item()
     if ord == "fro":
         return F.linalg_vector_norm(A, 2, (first, second), keepdim)
     if ord in ("nuc", 2, -2):

@@ -174,7 +174,7 @@ def kept(w):
         f"T.from_dlpack({x}.detach())", f"copy.copy({x})", f"T.nn.Parameter({x}.detach())",
         f"T.nn.Buffer({x}.detach())", f"T.as_tensor({x}.tolist())",
         f"pickle.loads(pickle.dumps({x}.detach().transpose(0, -1)))" if w.shape(x) else f"{x}.clone()",
-        f"T.asarray({x}, copy=True)",
+        f"T.asarray({x}.detach(), copy=True)",
         f"copy.deepcopy({x}.detach())",
         f"T.tensor({x}.numpy(force=True))", f"T.scalar_tensor({x}.detach().sum().item())",
         f"T.load(saved({x}), weights_only=True)",

@@ -123,10 +123,16 @@ def _depends_on_nothing(expression, leaves, run) -> bool:
     return not value.is_leaf and all(g is None or not g.any() for g in grads)
 
 
+INFERRED = r"\.(ravel|contiguous|reshape|flatten|view|func\.\w+)\(|through_file|pickle|sparse|copy\.copy"
+
+
 @kind
 def inference_copies(program, found, oracle, subject, watch):
-    """Whether an op that returns its input or a copy of it makes an inference tensor depends on which it does."""
-    return found.kind == "inference" and matches(r"\.(ravel|contiguous|reshape|flatten|view|func\.\w+)\(", program)
+    """Whether an op that returns its input or a copy of it makes an inference tensor depends on which it does.
+
+    What is loaded, copied by `copy` or sparse is none.
+    """
+    return found.kind == "inference" and matches(INFERRED, program)
 
 
 @kind
@@ -253,6 +259,8 @@ def running_extremes_of_nothing(program, found, oracle, subject, watch):
 @kind
 def running_sums_of_no_bools(program, found, oracle, subject, watch):
     """PyTorch refuses to write running sums into bools, unless there are none or only one."""
+    if found.kind == "error" and (found.expected, found.actual) == ("NotImplementedError", "RuntimeError"):
+        return "not implemented for 'Bool'" in found.message and matches(r"cum(sum|prod)_\(", program[-1:])
     return strict(found, "can't be cast to the desired output type Bool") and matches(r"cum(sum|prod)_\(", program)
 
 

@@ -103,8 +103,9 @@ class Run:
 
     def step(self, statement: str) -> str | None:
         """Carry out one statement; return the name of the error's type that it raised, if any."""
-        # Looking at tensors is not noted, nor what functions of Python are made of.
-        self.names["noting"] = names_nodes(statement) and not re.search(r"T\.(distributions|nn)\.", statement)
+        # Looking at tensors is not noted, nor what functions of Python are made of or walks run again.
+        inside = re.search(r"T\.(distributions|nn|autograd)\.|backward", statement)
+        self.names["noting"] = names_nodes(statement) and not inside
         try:
             exec(compiled(statement), self.names)
         except Exception as error:

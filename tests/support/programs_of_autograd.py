@@ -382,6 +382,13 @@ PROGRAMS = {
         v5.unsqueeze_(0)
         v7, v8 = T.autograd.grad(v6.square().sum(), [v5, v1], allow_unused=True)
     """,
+    "a deviation of zero, forward": """
+        x = T.zeros(2, 2, dtype=T.float64, requires_grad=True)
+        with F.dual_level():
+            a = F.unpack_dual(F.make_dual(x, T.ones_like(x)).std(0))[1]
+        b, = T.autograd.grad(x.std(0).sum(), [x], create_graph=True)
+        c, = T.autograd.grad(b.sum(), [x], allow_unused=True)
+    """,
     "writes in forward mode, differentiated backward": """
         x = T.tensor([[-0.75, 0.5], [0.25, 1.5]], dtype=T.float64, requires_grad=True)
         with F.dual_level():
