@@ -44,7 +44,7 @@ def check_outs(op, result, out) -> None:
 
 # Ops, by public name, whose `out=` must have the dtype of the result; those of all others may have a wider one.
 _EXACT_OUTS = frozenset(
-    "abs addbmm addmm addmv alias_copy all amax amin any argmax argmin baddbmm bitwise_not bmm bucketize ceil "
+    "abs addbmm addmm addmv alias_copy amax amin argmax argmin baddbmm bitwise_not bmm bucketize ceil "
     "chain_matmul conj_physical cross detach_copy diag diagonal_copy dot float_power floor frac gather hardshrink "
     "hash_tensor heaviside histc index_add index_copy index_select inner inverse isin isneginf isposinf lerp "
     "linalg.cross linalg.det linalg.eigvalsh linalg.inv linalg.matmul linalg.matrix_norm linalg.matrix_power "
@@ -58,7 +58,10 @@ _EXACT_OUTS = frozenset(
 
 def check_out_dtype(op, dtype, out) -> None:
     """Raise RuntimeError if a tensor of the dtype `out` can't take the result of an op, which has another `dtype`."""
-    if op.trusted and not _EXACT_OUTS.isdisjoint(op.names):
+    if op.trusted and op.name in ("all", "any"):
+        if out._label != "Byte":  # which stood for bool once
+            raise RuntimeError(f"{op.name} only supports bool tensor for result, got: {out._label}")
+    elif op.trusted and not _EXACT_OUTS.isdisjoint(op.names):
         raise RuntimeError(f"Found dtype {out._label} but expected {dtype._label}: out= of {op.name}() has no other")
     if not can_cast(dtype, out):
         raise RuntimeError(f"result type {dtype._label} can't be cast to the desired output type {out._label}")

@@ -6,7 +6,8 @@ import plugrad
 
 torch = pytest.importorskip("torch")
 
-PAIRS = [("float32", "float64"), ("float64", "float32"), ("int64", "float32"), ("int32", "int64"), ("bool", "float32")]
+PAIRS = [("float32", "float64"), ("float64", "float32"), ("int64", "float32"), ("int32", "int64"), ("bool", "float32"),
+         ("float32", "uint8")]  # fmt: skip
 CALLS = {
     "abs neg sign floor ceil trunc round frac sgn nan_to_num msort amax any all argmin conj_physical signbit isposinf "
     "tril triu diag softmax0 log_softmax0 linalg.vector_norm linalg.norm linalg.det linalg.inv logcumsumexp0 "

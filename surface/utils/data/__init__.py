@@ -6,6 +6,7 @@ from plugrad.utils.data import _utils, dataloader, dataset, distributed, sampler
 from plugrad.utils.data._utils.collate import default_collate, default_convert
 from plugrad.utils.data._utils.worker import get_worker_info
 from plugrad.utils.data.dataloader import DataLoader, _DatasetKind
+from plugrad.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe, functional_datapipe
 from plugrad.utils.data.dataset import (
     ChainDataset,
     ConcatDataset,
@@ -27,9 +28,9 @@ from plugrad.utils.data.sampler import (
 )
 
 __all__ = [
-    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler", "IterableDataset",
-    "RandomSampler", "Sampler",
-    "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler",
+    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler", "IterDataPipe",
+    "IterableDataset", "MapDataPipe", "RandomSampler", "Sampler", "SequentialSampler", "StackDataset",
+    "Subset", "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler",
     "_DatasetKind", "_utils", "dataloader", "dataset", "default_collate", "default_convert", "distributed",
-    "get_worker_info", "random_split", "sampler",
+    "functional_datapipe", "get_worker_info", "random_split", "sampler",
 ]  # fmt: skip
