@@ -6,8 +6,7 @@ import plugrad
 
 torch = pytest.importorskip("torch")
 
-PAIRS = [("float32", "float64"), ("float64", "float32"), ("int64", "float32"), ("int32", "int64"), ("bool", "float32"),
-         ("float32", "uint8")]  # fmt: skip
+PAIRS = [("float32", "float64"), ("float64", "float32"), ("int64", "float32"), ("int32", "int64"), ("bool", "float32")]
 CALLS = {
     "abs neg sign floor ceil trunc round frac sgn nan_to_num msort amax any all argmin conj_physical signbit isposinf "
     "tril triu diag softmax0 log_softmax0 linalg.vector_norm linalg.norm linalg.det linalg.inv logcumsumexp0 "
@@ -55,3 +54,9 @@ def test_an_out_of_another_dtype_is_taken_or_refused_as_in_pytorch(name, kind, d
 def test_what_is_refused_says_which_dtype_would_do():
     with pytest.raises(RuntimeError, match=r"Found dtype Double but expected Float: out= of neg\(\) has no other"):
         plugrad.neg(plugrad.ones(2), out=plugrad.empty(2, dtype=plugrad.float64))
+
+
+@pytest.mark.parametrize("name", ["all", "any"])
+@pytest.mark.parametrize("out", ["uint8", "bool", "int8", "float32"])
+def test_truths_go_to_bool_or_to_bytes_as_in_pytorch(name, out):
+    assert outcome(plugrad, name, "m", "float32", out) == outcome(torch, name, "m", "float32", out)
