@@ -32,6 +32,20 @@ def as_strided(x, shape=None, strides=None):
     return view
 
 
+def of_truths(function):
+    """Return a logical function that takes complex numbers, too."""
+
+    def logical(*arrays, **options):
+        truths = [x != 0 if getattr(getattr(x, "dtype", None), "kind", "") == "c" else x for x in arrays]
+        return function(*truths, **options)
+
+    logical.__name__ = function.__name__
+    return logical
+
+
+LOGICAL = ("logical_and", "logical_not", "logical_or", "logical_xor")
+
+
 def kernels_module(cupy, faults):
     """Return CuPy with these functions, beside or in the place of its own."""
     tricks = ArrayModule(cupy.lib.stride_tricks, as_strided=as_strided)
@@ -39,4 +53,5 @@ def kernels_module(cupy, faults):
     return ArrayModule(
         cupy, lib=lib, refuse_outside=faults.outside, refuse_where=faults.where,
         product_of_halves=partial(product_of_halves, cupy),
+        **{name: of_truths(getattr(cupy, name)) for name in LOGICAL},
     )  # fmt: skip

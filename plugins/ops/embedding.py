@@ -5,6 +5,8 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, native, op, refuse_outside
 
+from . import _index as ix
+
 
 def _check_table(weight, indices):
     if weight.ndim != 2:
@@ -94,7 +96,7 @@ def embedding_grad(xp, grad, indices, rows, padding_idx, scale_grad_by_freq):
         starts = xp.flatnonzero(xp.concatenate([xp.ones(1, bool), ordered[1:] != ordered[:-1]]))
         table[ordered[starts]] = xp.add.reduceat(values[order], starts, axis=0)
     else:
-        xp.add.at(table, indices, values)
+        ix.add_slices(xp, table[None], indices, values[None])
     return table if table.dtype == dtype else table.astype(dtype)
 
 

@@ -13,14 +13,14 @@ from plugrad.testing.calls import call
 from support import known_failures
 from support.ops_on_devices import HERE, OURS, compare, compare_values, draws
 
-TYPES = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2, torch.int64: 0, torch.complex64: 1e-4}
+TYPES = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2, torch.int64: 1e-5, torch.complex64: 1e-4}
 KNOWN = known_failures.read("cupy_on_cpu.txt")
 
 
-def settle(name, failures, stand_in):
-    """The list holds for the stand-in; on a GPU nothing may fail."""
-    if stand_in:
-        known_failures.settle("cupy_on_cpu.txt", name, failures)
+def settle(name, check, failures, stand_in):
+    """The list holds for the stand-in, where it is strict; on a GPU nothing may fail."""
+    if stand_in and check in KNOWN.get(name, ()):
+        assert failures, f"passes now, remove from tests/known/cupy_on_cpu.txt: {name} {check}"
     else:
         assert not failures, "\n\n".join(failures.values())
 
@@ -36,7 +36,7 @@ def attempt(failures, check, label, function):
 def test_op_on_cuda(name, everything, on_stand_in):
     """With all samples, or with the first alone where a part is wanted."""
     op, failures = registry.op(name), {}
-    if not everything and name in KNOWN:
+    if not everything and "value" in KNOWN.get(name, ()):
         pytest.skip("listed; the full run looks at it")
     samples = samples_of(op)
     for number, sample in enumerate(samples if everything else samples[:1]):
@@ -45,7 +45,7 @@ def test_op_on_cuda(name, everything, on_stand_in):
             failures, "value", f"{name}, sample {number} {sample}",
             lambda sample=sample, orders=orders: compare(op, sample, "cuda", orders, random=draws(op, sample)),
         )  # fmt: skip
-    settle(name, failures, on_stand_in)
+    settle(name, "value", failures, on_stand_in)
 
 
 def cast(tensor, dtype):
@@ -59,8 +59,8 @@ def cast(tensor, dtype):
 @pytest.mark.parametrize("name", [name for name in OURS if name not in HERE])
 def test_op_in_other_types(name, everything, on_stand_in):
     """What the CPU computes in a type CUDA computes too, and what it refuses CUDA refuses."""
-    if not everything:
-        pytest.skip("a part of the full run")
+    if not everything or "value" in KNOWN.get(name, ()):
+        pytest.skip("a part of the full run, of ops that the device has")
     op, failures = registry.op(name), {}
     for dtype, error in TYPES.items():
         for sample in samples_of(op)[:2]:
@@ -73,7 +73,9 @@ def test_op_in_other_types(name, everything, on_stand_in):
                     def refused(given=given, expected=expected):
                         with pytest.raises(Exception) as caught:
                             call(op, given.map(lambda t: t.to("cuda")))
-                        assert issubclass(caught.type, type(expected)), f"{caught.value!r}, not {expected!r}"
+                            torch.cuda.synchronize()
+                        kinds = (torch.AcceleratorError, *type(expected).__mro__[:-3])  # by name, or told later
+                        assert caught.errisinstance(kinds), f"{caught.value!r}, not {expected!r}"
 
                     attempt(failures, "types", label, refused)
                 else:
@@ -81,4 +83,4 @@ def test_op_in_other_types(name, everything, on_stand_in):
                         compare_values(op, given, "cuda", error, error, draws(op, given))
 
                     attempt(failures, "types", label, agree)
-    settle(name, failures, on_stand_in)
+    settle(name, "types", failures, on_stand_in)
