@@ -13,6 +13,7 @@ from plugrad.compiler.graph import Value
 MOST = 96  # what the elements of a group may cost together: a C compiler gives up on longer loops
 LOOK_BACK = 48  # steps that an element may move over to join a group
 ALONE = 4096  # elements; loops over fewer are put together even if they share nothing
+FEW = 8  # arrays; loops over no more of them, too: what comes next often needs both
 
 
 class Access:
@@ -139,7 +140,7 @@ def _place(units, element):
     for unit in units[: -LOOK_BACK - 1 : -1]:
         group = unit.item
         if isinstance(group, Group) and group.size == size and group.fits(read, target):
-            if size <= ALONE or group.shares(read, target):
+            if size <= ALONE or len(group.accesses) <= FEW or group.shares(read, target):
                 break
         if unit.blocks(reads, writes):
             unit = None
