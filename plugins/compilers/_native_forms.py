@@ -11,11 +11,10 @@ import numpy as np
 
 from plugrad.compiler.graph import Step, Value
 
-TYPES = {
-    "?": "uint8_t", "b": "int8_t", "B": "uint8_t", "h": "int16_t", "H": "uint16_t", "i": "int32_t", "I": "uint32_t",
-    "l": "int64_t", "L": "uint64_t", "q": "int64_t", "Q": "uint64_t", "f": "float", "d": "double",
-}  # fmt: skip
 FLOATS, INTEGERS = frozenset("fd"), frozenset("bBhHiIlLqQ")
+TYPES = {"?": "uint8_t", "f": "float", "d": "double"}
+for _kind in INTEGERS:  # how wide some are depends on the system
+    TYPES[_kind] = f"{'u' if _kind.isupper() or _kind == 'B' else ''}int{8 * np.dtype(_kind).itemsize}_t"
 REAL, ALL = FLOATS | INTEGERS, FLOATS | INTEGERS | {"?"}
 
 # name of the universal function: (expression, types that it holds for, what it costs); integers wrap around.
@@ -87,6 +86,8 @@ def elements(step: Step) -> list | None:
         return None
     (target,) = step.values()
     if target is None or target.dtype.char not in TYPES or not math.prod(target.shape):
+        return None
+    if not all(value.dtype.isnative for value in (target, *step.reads())):
         return None
     if step.kind == "native":
         return _ours(step, target)

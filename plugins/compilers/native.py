@@ -142,7 +142,8 @@ def _described(value, slots) -> tuple:
     for n, stride in zip(value.shape[::-1], value.strides[::-1]):
         dense = dense and (n == 1 or stride == step)
         step *= n
-    return slots[value.buffer], value.offset, value.shape, value.strides, value.dtype.num, 3 if dense else 2
+    kind = np.dtype("int64").num if value.dtype == np.dtype("int64") else value.dtype.num  # "q" and "l" may both be it
+    return slots[value.buffer], value.offset, value.shape, value.strides, kind, 3 if dense else 2
 
 
 class OnTapes(Bound):
@@ -186,7 +187,8 @@ def _call(one, function, unit) -> Step:
     """Return the step that calls a group's loop."""
     values = [Value(v.buffer, shape, strides, v.offset, v.dtype) for v, shape, strides in one.arrays]
     writes = tuple([v for v in values if v.buffer in unit.writes])
-    names = "+".join([element.name for element, _, _ in one.group.elements])
+    names = [element.name for element, _, _ in one.group.elements]
+    names = "+".join(names if len(names) < 12 else [*names[:10], f"{len(names) - 10} more"])
     return Step("native", names, function, (*values, *one.numbers), {}, (), writes, None)
 
 
@@ -232,7 +234,11 @@ def _product(step):
     (target,) = step.values()
     if target is None or not all(isinstance(one, Value) and len(one.shape) >= 2 for one in step.args):
         return None
-    if target.dtype.char not in "fd" or any(one.dtype != target.dtype for one in step.args):
+    if (
+        target.dtype.char not in "fd"
+        or not target.dtype.isnative
+        or any(one.dtype != target.dtype for one in step.args)
+    ):
         return None
     one, other = step.args
     if not math.prod(target.shape) or not one.shape[-1] or target.strides[-1] != target.dtype.itemsize:
