@@ -110,6 +110,7 @@ class Unit:
 
     def __init__(self, item, reads, writes, fixed=False, origin=None):
         self.item, self.reads, self.writes, self.fixed, self.origin = item, reads, writes, fixed, origin
+        self.alone = None  # of a group: (the call of a kernel in C that its only element is, where it comes from)
 
     def blocks(self, reads, writes) -> bool:
         """Whether what reads and writes these buffers may not come before it."""
@@ -128,11 +129,15 @@ def grouped(steps, elements) -> list:
             units.append(Unit(step, reads, writes, step.kind == "python" or bool(step.effect), origin))
             continue
         for element in found:
-            _place(units, element)
+            _place(units, element, (step, origin) if step.kind == "native" else None)
+    for unit in units:
+        if unit.alone is not None and len(unit.item.elements) == 1:
+            unit.item, unit.origin = unit.alone
     return units
 
 
-def _place(units, element):
+def _place(units, element, alone):
+    """Put an element into the last group that takes it, or one of its own, which is `alone` if nothing joins it."""
     read = [Access(one, element.shape) for one in element.operands if isinstance(one, Value)]
     target = Access(element.target, element.target.shape)
     reads, writes = {a.value.buffer for a in read}, {target.value.buffer}
@@ -149,6 +154,7 @@ def _place(units, element):
         unit = None
     if unit is None:
         unit = Unit(Group(size), set(), set())
+        unit.alone = alone
         units.append(unit)
     unit.item.add(element, read, target)
     unit.reads |= reads
