@@ -209,7 +209,7 @@ class Captured:
     """A program that was captured: its graph, where its inputs are, and what its results and effects are."""
 
     def __init__(self, function, args, kwargs, grad_mode):
-        self.recorder = Recorder()
+        self.recorder, self.loaded = Recorder(), dict.__len__(registry.ops)
         self.function, self.grad_mode = function, grad_mode
         self.world = World([function, *[a for a in nest.leaves((args, kwargs)) if not isinstance(a, Tensor)]])
         self.arguments = _distinct(leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor))
@@ -304,6 +304,8 @@ class Captured:
             grads = autograd.grad(roots, [s.tensor for s in leaves], ones, allow_unused=True)
         except Exception as error:
             if isinstance(error, CaptureError) or recorder.failure is not None:
+                raise
+            if dict.__len__(registry.ops) != self.loaded:  # formulas took ops that were not ready for a capture
                 raise
             self.spent = error  # who asks for gradients gets it
             del recorder.steps[self.ends[0] :]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import os
 import random
+import subprocess
+import sys
 import tracemalloc
 
 import numpy
@@ -268,3 +270,18 @@ def test_the_command_lists_and_empties_the_cache(monkeypatch, tmp_path):
     assert "compiled-" in told and "1 file" in told and str(tmp_path) in told.replace("\n", "")
     assert "deleted 1 file" in CliRunner().invoke(app, ["empty"]).output
     assert not os.listdir(tmp_path / "kernels")
+
+
+def test_without_the_extension_gradients_take_ops_that_nothing_used_before():
+    program = (
+        "import plugrad as torch\n"
+        "call, x = torch.compile(torch.nn.functional.gelu, fullgraph=True), torch.linspace(-2, 2, 7, requires_grad=True)\n"
+        "call(x).sum().backward()\n"
+        "mine, x.grad = x.grad, None\n"
+        "torch.nn.functional.gelu(x).sum().backward()\n"
+        "torch.testing.assert_close(mine, x.grad)\n"
+        "assert 'calls of NumPy alone' in torch.compiler.explain(call)\n"
+    )
+    environment = {**os.environ, "PLUGRAD_NATIVE": "0"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
