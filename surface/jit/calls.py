@@ -47,14 +47,14 @@ class Calls:
         if not isinstance(function, Known) or function.kind != "python":
             return None
         what = function.what
-        if getattr(what, "__module__", "").startswith("plugrad.jit") and not hasattr(what, "_staged"):
+        if str(getattr(what, "__module__", "")).startswith("plugrad.jit") and not hasattr(what, "_staged"):
             return getattr(what, "__name__", None)
         try:
             return _SPECIAL.get(what)
         except TypeError:  # it has no hash
             return None
 
-    def _call(self, node, hint):
+    def _node_call(self, node, hint):
         function = self.expression(node.func)
         if isinstance(function, Value):
             raise self.refuse(f"a value of type '{function.type}' can't be called", node)
@@ -233,6 +233,8 @@ class Calls:
             if rule == "len" and isinstance(found := self.expression(node.args[0]), Known):
                 return constant_of(len(self.children(found, node)))
             args, kwargs = self.arguments(node)
+            if rule == "len" and args and args[0].type in (INT, FLOAT, BOOL, NONE):
+                raise self.refuse(f"Arguments for call are not valid. len() takes no '{args[0].type}'", node)
             if rule == "float" and args and args[0].constant and type(args[0].constant[0]) is str:
                 return constant_of(float(args[0].constant[0]))
             if rule in ("int", "float", "bool") and args and args[0].type not in NUMBERS | {TENSOR, STR, ANY}:
@@ -256,7 +258,7 @@ class Calls:
         return base.what.attribute(name.constant[0], self.refuse, node)
 
     def _rule_fork(self, node, hint):
-        inner = self._call(ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node), None)
+        inner = self._node_call(ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node), None)
         return Value(["call", "prim.future", [inner.tree], {}], Type("Future", (inner.type,)))
 
     def _rule_wait(self, node, hint):

@@ -63,21 +63,21 @@ class Expressions:
 
     def expression(self, node, hint=None):
         """Compile an expression; return a Value or something Known."""
-        method = getattr(self, f"_{type(node).__name__.lower()}", None)
+        method = getattr(self, f"_node_{type(node).__name__.lower()}", None)
         if method is None:
             raise unsupported(_NODES.get(type(node), type(node).__name__), self.source.place(node))
         return method(node, hint)
 
     # ---- names and constants
 
-    def _constant(self, node, hint):
+    def _node_constant(self, node, hint):
         if node.value is Ellipsis or isinstance(node.value, bytes):
             if node.value is Ellipsis:
                 return Value(["ellipsis"], ANY)
             raise unsupported("Constants of bytes", self.source.place(node))
         return constant_of(node.value)
 
-    def _name(self, node, hint):
+    def _node_name(self, node, hint):
         found = self.scope.find(node.id)
         if isinstance(found, Undefined):
             raise self.refuse(found.why, node)
@@ -102,7 +102,7 @@ class Expressions:
 
     # ---- attributes
 
-    def _attribute(self, node, hint):
+    def _node_attribute(self, node, hint):
         base = self.expression(node.value)
         if isinstance(base, Value):
             return self._of_value(base, node)
@@ -150,7 +150,7 @@ class Expressions:
 
     # ---- operators
 
-    def _binop(self, node, hint):
+    def _node_binop(self, node, hint):
         left, right = self.value(node.left, hint), self.value(node.right, hint)
         return self.combined(BINARY[type(node.op)], left, right, node)
 
@@ -192,7 +192,7 @@ class Expressions:
             return Value(tree, BOOL)
         return Value(tree, FLOAT if FLOAT in kinds or sign in ("/", "**") else INT)
 
-    def _unaryop(self, node, hint):
+    def _node_unaryop(self, node, hint):
         if isinstance(node.op, ast.Not):
             return self.condition(node).value
         inner = self.value(node.operand)
@@ -203,10 +203,10 @@ class Expressions:
             return constant_of(-inner.constant[0])
         return Value(["unary", sign, inner.tree], INT if inner.type == BOOL else inner.type)
 
-    def _boolop(self, node, hint):
+    def _node_boolop(self, node, hint):
         return self.condition(node).value
 
-    def _compare(self, node, hint):
+    def _node_compare(self, node, hint):
         return self.condition(node).value
 
     def compared(self, sign, left, right, node) -> Value:
@@ -230,7 +230,7 @@ class Expressions:
             raise self.refuse(f"Arguments for call are not valid. '{sign}' is not defined for '{a}' and '{b}'", node)
         return Value(tree, BOOL)
 
-    def _ifexp(self, node, hint):
+    def _node_ifexp(self, node, hint):
         test = self.condition(node.test)
         if test.known is not None:
             return self.value(node.body if test.known else node.orelse, hint)
@@ -247,7 +247,7 @@ class Expressions:
 
     # ---- containers
 
-    def _list(self, node, hint):
+    def _node_list(self, node, hint):
         inner = hint.args[0] if hint is not None and hint.name == "List" else None
         if not node.elts:
             return Value(["list", []], list_of(inner or TENSOR))
@@ -269,14 +269,14 @@ class Expressions:
             if not fits(one.type, kind):
                 raise self.refuse(f"Expected an item of type '{kind}' but instead found type '{one.type}'", node)
 
-    def _tuple(self, node, hint):
+    def _node_tuple(self, node, hint):
         hints = hint.args if hint is not None and hint.name == "Tuple" and len(hint.args) == len(node.elts) else None
         items = [self.expression(one, hints and hints[i]) for i, one in enumerate(node.elts)]
         if all(isinstance(one, Value) for one in items):
             return self.packed(items)
         return Known("items", items)
 
-    def _dict(self, node, hint):
+    def _node_dict(self, node, hint):
         given = hint.args if hint is not None and hint.name == "Dict" else (None, None)
         if None in node.keys:
             raise unsupported("`**` in dicts", self.source.place(node))
@@ -287,7 +287,7 @@ class Expressions:
         self._check_items(items, kind, node)
         return Value(["dict", [[k.tree, v.tree] for k, v in zip(keys, items)]], Type("Dict", (key, kind)))
 
-    def _joinedstr(self, node, hint):
+    def _node_joinedstr(self, node, hint):
         text, values = "", []
         for part in node.values:
             if isinstance(part, ast.Constant):
@@ -301,13 +301,13 @@ class Expressions:
             raise NotSupportedError(f"Don't support braces in JoinedStr:\n{self.source.place(node)}")
         return Value(["call", "prim.format", [["const", text], *values], {}], STR)
 
-    def _listcomp(self, node, hint):
+    def _node_listcomp(self, node, hint):
         inner = hint.args[0] if hint is not None and hint.name == "List" else None
         return self._comprehension(
             node, lambda: [self.value(node.elt, inner)], lambda kinds: list_of(inner or kinds[0])
         )
 
-    def _dictcomp(self, node, hint):
+    def _node_dictcomp(self, node, hint):
         return self._comprehension(
             node,
             lambda: [self.value(node.key), self.value(node.value)],
@@ -352,7 +352,7 @@ class Expressions:
 
     # ---- subscripts
 
-    def _subscript(self, node, hint):
+    def _node_subscript(self, node, hint):
         base = self.expression(node.value)
         if isinstance(base, Known):
             return self._of_known(base, node)

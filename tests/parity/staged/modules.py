@@ -368,9 +368,55 @@ class Cond(nn.Module):
         return x, n
 
 
+class Nested(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.ModuleList([nn.Linear(3, 3), nn.ReLU()]) for _ in range(2)])
+        self.p = 0.0
+
+    def forward(self, x):
+        for pair in self.layers:
+            x = pair[1](pair[0](x))
+        for i in range(len(self.layers)):
+            x = x + 1
+        x = nn.functional.dropout(x, p=self.p, training=self.training)
+        return self.layers[-1][0](x)
+
+
+class Containers(nn.Module):
+    table: Dict[str, int]
+    names: List[str]
+
+    def __init__(self):
+        super().__init__()
+        self.table = {"a": 1}
+        self.names = []
+        self.lut = {"q": 2.5}
+        self.sizes = [1, 2]
+        self.pair = (1, "z")
+
+    @staticmethod
+    def stat(x, k: int):
+        return x * k
+
+    def forward(self, x, key: str = "a"):
+        if key in self.table:
+            x = x * self.table[key]
+        else:
+            self.table[key] = 5
+        self.names.append(key)
+        a, b = self.pair
+        for s in self.sizes:
+            x = x + s
+        return self.stat(x, 2) * self.lut["q"] + a, b, len(self.names), self.table
+
+
 x23 = torch.arange(6.0).view(2, 3) / 6
 x33 = torch.arange(9.0).view(3, 3) / 9
 MODULES = [
+    (Nested, (x23,)),
+    (Containers, (x23, "mean")),
+    (Containers, (x23, "q")),
     (Net, (x23,)),
     (Cfg, (torch.ones(2),)),
     (lambda: Cfg(nn.Linear(2, 2)), (torch.ones(1, 2), torch.ones(2))),
