@@ -10,6 +10,8 @@ import typing
 from plugrad import absent
 from plugrad.jit.decorators import (
     Attribute,
+    _overload,
+    _overload_method,
     annotate,
     enable_onednn_fusion,
     export,
@@ -41,7 +43,8 @@ from plugrad.jit.tracing import trace, trace_module
 from plugrad.jit.writing import save
 
 __all__ = [
-    "Attribute", "Error", "Final", "Future", "RecursiveScriptModule", "ScriptFunction", "ScriptModule",
+    "_overload", "_overload_method", "Attribute", "Error", "Final", "Future", "RecursiveScriptModule",
+    "ScriptFunction", "ScriptModule",
     "TopLevelTracedModule", "TracerWarning", "annotate", "enable_onednn_fusion", "export", "fork", "freeze",
     "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load", "onednn_fusion_enabled",
     "optimize_for_inference", "optimized_execution", "run_frozen_optimizations", "save", "script",

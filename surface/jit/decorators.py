@@ -9,7 +9,8 @@ from collections import namedtuple
 from plugrad.regions import declare, mode
 
 __all__ = [
-    "Attribute", "annotate", "enable_onednn_fusion", "export", "ignore", "interface", "is_scripting", "is_tracing",
+    "Attribute", "_overload", "_overload_method", "annotate", "enable_onednn_fusion", "export", "ignore", "interface",
+    "is_scripting", "is_tracing",
     "isinstance", "onednn_fusion_enabled", "optimized_execution", "script_method", "set_fusion_strategy",
     "strict_fusion",
     "unused",
@@ -59,6 +60,14 @@ def _marked(fn, how):
 def interface(obj):
     """Return the class: interfaces are not looked at."""
     return obj
+
+
+def _overload(fn):
+    """Return the declaration of a function: which one is meant is seen from its types when it is called."""
+    return fn
+
+
+_overload_method = _overload
 
 
 def is_scripting() -> bool:

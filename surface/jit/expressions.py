@@ -115,8 +115,8 @@ class Expressions:
             return self.of_python(value, (base.what.__name__, node.attr), node)
         if base.kind == "python":
             value = getattr(base.what, node.attr, MISSING)  # of a namespace of ops
-            if callable(value):
-                return Known("python", value)
+            if callable(value) and base.name is not None:
+                return Known("python", value, (".".join(base.name), node.attr))
         if base.kind in ("items", "modules"):
             return Known("bound", base, node.attr)
         raise self.refuse(f"{_described(base)} has no attribute '{node.attr}' in a staged program", node)

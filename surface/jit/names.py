@@ -119,6 +119,11 @@ def name_of(value, module=None, attribute=None) -> str | None:
     homes = {path: name for name, path in HOMES.items()}
     if module in homes:
         return _checked(f"{homes[module]}.{attribute}")
+    if str(module).startswith("plugrad.ops."):
+        return _checked(f"torch.{module.removeprefix('plugrad.')}.{attribute}")
+    qualified = getattr(getattr(value, "_opoverload", value), "name", None)  # of an op that a program made itself
+    if isinstance(qualified, str) and "::" in qualified:
+        return _checked(f"torch.ops.{qualified.replace('::', '.')}")
     op = getattr(value, "__op__", None)
     names = [f"torch.{name}" if not name.startswith("Tensor.") else name for name in getattr(op, "names", ())]
     own = getattr(value, "__name__", "")

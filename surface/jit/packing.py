@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import sys
 import types as python_types
@@ -102,8 +103,9 @@ class _Writer:
                 stack += one
 
     def _need_of(self, plugin):
-        if not plugin.builtin and plugin.distribution:
-            self.needs[plugin.distribution] = str(plugin.version)
+        if not plugin.builtin:
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError):  # an op of the session
+                self.needs[plugin.distribution] = importlib.metadata.version(plugin.distribution)
 
     def _need(self, module):
         top = module.partition(".")[0]

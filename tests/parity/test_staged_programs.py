@@ -116,8 +116,8 @@ def count(name, listed):
 
 
 LIBRARIES = (
-    "json.decoder textwrap statistics heapq difflib ast plugrad.fx.graph plugrad.plugins.layers.conv torch.nn.functional "
-    "torch.nn.modules.conv"
+    "json.decoder textwrap statistics heapq difflib ast plugrad.fx.graph plugrad.plugins.layers.conv "
+    "torch.nn.functional torch.nn.modules.conv"
 ).split()
 FUNCTIONS = [(name, number) for name in ("functions", "more_functions") for number in count(name, "CASES")]
 

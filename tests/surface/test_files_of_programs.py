@@ -12,6 +12,7 @@ import pytest
 
 import plugrad
 from plugrad import nn
+from plugrad.extend import register, unary
 from plugrad.jit.packing import packed
 from plugrad.serialization import CheckpointError
 
@@ -292,3 +293,27 @@ def test_what_a_file_cannot_hold():
         plugrad.jit.save(plugrad.jit.script(nn.TransformerEncoderLayer(4, 2, activation=lambda x: x)), io.BytesIO())
     with pytest.raises(AttributeError, match="staged"):
         plugrad.jit.save(nn.Linear(2, 2), io.BytesIO())
+
+
+def test_ops_of_programs_are_called_by_their_names():
+    @plugrad.library.custom_op("staged_tests::double", mutates_args=())
+    def double(x: plugrad.Tensor) -> plugrad.Tensor:
+        return x * 2
+
+    @unary(vjp=None)
+    def staged_triple(xp, input):
+        """Three times the input."""
+        return input * 3
+
+    register(staged_triple)
+
+    @plugrad.jit.script
+    def f(x):
+        return double(x) + plugrad.ops.staged_tests.double(x) + plugrad.staged_triple(x) + x.staged_triple()
+
+    file = saved(f)
+    assert plugrad.jit.load(file)(plugrad.ones(1)).item() == 10 and "torch.staged_triple(x)" in f.code
+    tree = packed(f)
+    tree["records"][0]["functions"]["f"]["body"][0][2][2][1] = "torch.ops.staged_tests.nothing"
+    with pytest.raises(CheckpointError):
+        loaded(tree)
