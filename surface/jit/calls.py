@@ -99,7 +99,12 @@ class Calls:
         if name is not None:
             return self._named(name, *self.arguments(node), node)
         staged = getattr(what, "_staged", None)
-        if staged is not None and hasattr(staged, "signature") or is_plain_function(what):
+        if (
+            staged is not None
+            and hasattr(staged, "signatures")
+            or is_plain_function(what)
+            and not hasattr(what, "__op__")
+        ):
             return self._of_program(what, node)
         raise self.refuse(
             f"python value of type '{type(what).__name__}' ({getattr(what, '__name__', what)!s:.80}) cannot be "

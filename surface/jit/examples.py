@@ -44,8 +44,8 @@ def traced(rows, call, root, strict, tracer=Tracer) -> tuple:
     tracer = tracer(root)
     arguments = []
     for name, example in rows:
-        kind = of_value(example)
-        if kind is None or any(not isinstance(leaf, Tensor) for leaf in leaves(example)):
+        kind = of_value(example) or ANY
+        if any(not isinstance(leaf, Tensor) for leaf in leaves(example)):
             raise RuntimeError(
                 f"Type '{type(example).__name__}' cannot be traced. Only Tensors and (possibly nested) Lists, "
                 "Dicts, and "

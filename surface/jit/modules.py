@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 
 from plugrad import nn
 from plugrad.jit import printing
@@ -225,11 +226,12 @@ def empty(cls, module):
 
 def stage(module, memo=None):
     """Return the unit of a module, compiled; its `script` is the script module. Tensors are shared, modules are new."""
-    top = memo is None
-    memo = {} if top else memo
-    known = memo.get(id(module))
-    if known is not None:
-        return known
+    memo = {} if memo is None else memo
+    if id(module) in memo:
+        if memo[id(module)] is None:
+            raise RuntimeError(f"a {type(module).__name__} contains itself, so that it has no end as a program")
+        return memo[id(module)]
+    memo[id(module)] = None
     _refuse_hooks(module)
     children = {
         name: None if child is None else stage(child, memo) for name, child in module._modules.items()
@@ -265,8 +267,11 @@ def _compile(unit):
     unit.finish()
 
 
+_RUN_BY_CALLS = re.compile("_(forward|backward)(_pre)?_hooks")
+
+
 def _refuse_hooks(module):
-    hooks = [name for name, value in module.__dict__.items() if name.endswith("hooks") and value]
+    hooks = [name for name, value in module.__dict__.items() if _RUN_BY_CALLS.fullmatch(name) and value]
     if hooks:
         raise NotImplementedError(
             f"a {type(module).__name__} has hooks ({hooks[0].strip('_')}), which are functions of Python's and no "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 from plugrad import Tensor, nest, nn
@@ -25,6 +26,20 @@ _OPERATORS = {  # method -> its sign, whether the operands are the other way rou
 }
 # Layers that are kept whole: what they call has no public name.
 WHOLE = (nn.RNNBase, nn.RNNCellBase)
+
+
+def _refuse_gradients_of_their_own():
+    """Refuse an op inside of an autograd.Function, or of an op that a program made: its gradient is another one."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        home = frame.f_globals.get("__name__", "")
+        if home == "plugrad.autograd.function" or home == "plugrad.library.definition":
+            raise NotImplementedError(
+                "a trace notes ops, and can't keep the gradient of an autograd.Function or of an op that the "
+                "program made "
+                "itself: script the function that calls it, with @torch.jit.ignore at the call"
+            )
+        frame = frame.f_back
 
 
 class Tracer(TorchFunctionMode):
@@ -139,6 +154,7 @@ class Tracer(TorchFunctionMode):
 
     def call(self, func, args, kwargs, name=None):
         """Carry a call out and note it."""
+        _refuse_gradients_of_their_own()
         own = getattr(func, "__name__", "")
         op = getattr(func, "__op__", None)
         if own == "__setitem__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import math
 import pickle
 import warnings
@@ -213,6 +214,49 @@ def test_constants_that_require_grad_and_values_are_not_traced():
         plugrad.jit.trace(lambda x: x if x.sum() > 0 else -x, plugrad.ones(2))
 
 
+class Doubled(plugrad.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 5
+
+
+@pytest.mark.parametrize("program", [
+    lambda x: x * plugrad.tensor(x.detach().sum().sqrt().tolist()),
+    lambda x: x + plugrad.autograd.grad((x * x).sum(), x)[0].detach(),
+])  # fmt: skip
+def test_what_a_trace_cannot_note_is_warned_of(program):
+    with pytest.warns(plugrad.jit.TracerWarning):
+        plugrad.jit.trace(program, plugrad.ones(2, requires_grad=True))
+
+
+def test_gradients_of_functions_are_not_lost_in_traces():
+    with pytest.raises(NotImplementedError, match="gradient"):
+        plugrad.jit.trace(Doubled.apply, plugrad.ones(2))
+
+    @plugrad.jit.ignore
+    def doubled(x) -> plugrad.Tensor:
+        return Doubled.apply(x)
+
+    @plugrad.jit.script
+    def f(x):
+        return doubled(x) + x
+
+    x = plugrad.ones(2, requires_grad=True)
+    f(x).sum().backward()
+    assert x.grad.tolist() == [6, 6]
+
+
+def test_modules_that_have_no_end_as_programs():
+    model = Gate(3)
+    model.again = model
+    with pytest.raises(RuntimeError, match="contains itself"):
+        plugrad.jit.script(model)
+
+
 def test_freezing():
     model = Gate(3)
     script = plugrad.jit.script(model)
@@ -294,3 +338,30 @@ def test_arguments_from_outside_are_checked():
     with pytest.raises(RuntimeError, match="Unknown keyword"):
         f(plugrad.ones(1), 2, [], other=1)
     assert str(f.schema) == "f(Tensor x, int n, str[] names, float scale=1.0) -> ((Tensor, str[]))"
+
+
+def test_staged_functions_in_staged_functions():
+    @plugrad.jit.script
+    def inner(x, n: int = 2):
+        return helper(x) * n
+
+    traced = plugrad.jit.trace(lambda x: helper(x) + inner(x), plugrad.ones(2))
+
+    @plugrad.jit.script
+    def outer(x):
+        return inner(x) + inner(x, n=3) + traced(x) + helper(x)
+
+    x = plugrad.ones(3)
+    again = plugrad.jit.load(saved(outer))
+    assert outer(x).tolist() == again(x).tolist() == [4 + 6 + 6 + 2] * 3 and again.code == outer.code
+
+
+def helper(x):
+    return x + 1
+
+
+def saved(made):
+    file = io.BytesIO()
+    plugrad.jit.save(made, file)
+    file.seek(0)
+    return file
