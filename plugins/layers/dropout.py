@@ -72,8 +72,15 @@ class Dropout3d(_DropoutNd):
     function = "dropout3d"
 
 
-class AlphaDropout(_DropoutNd):
+class _AlphaDropoutNd(_DropoutNd):
+    def forward(self, input):
+        return getattr(F, self.function)(input, self.p, self.training)
+
+
+class AlphaDropout(_AlphaDropoutNd):
     """Dropout that keeps mean 0 and variance 1 of what follows a SELU.
+
+    As in PyTorch `inplace` is kept and not obeyed: the input is never written; `nn.functional.alpha_dropout` can.
 
     G. Klambauer, T. Unterthiner, A. Mayr, S. Hochreiter, arXiv:1706.02515. Raises ValueError unless 0 <= p <= 1.
 
@@ -85,8 +92,8 @@ class AlphaDropout(_DropoutNd):
     function = "alpha_dropout"
 
 
-class FeatureAlphaDropout(_DropoutNd):
-    """AlphaDropout of whole channels.
+class FeatureAlphaDropout(_AlphaDropoutNd):
+    """AlphaDropout of whole channels; `inplace` is not obeyed here either.
 
     >>> import plugrad as torch
     >>> torch.nn.FeatureAlphaDropout().eval()(torch.ones(1, 2, 1)).shape

@@ -22,7 +22,8 @@ from collections.abc import Callable
 from plugrad import absent, formats
 from plugrad import device as Device
 from plugrad.formats import CheckpointError
-from plugrad.formats.durable import replacing, streamed
+from plugrad.formats.durable import replacing
+from plugrad.formats.durable import streamed as _streamed
 from plugrad.serialization.background import raise_failed, save_async
 from plugrad.serialization.places import (
     SourceChangeWarning,
@@ -99,7 +100,7 @@ def save(
     else:
         write = functools.partial(formats.get(format).save, obj)
     if hasattr(f, "write"):
-        write(streamed(f))
+        write(_streamed(f))
         return
     try:
         path = os.fspath(f)

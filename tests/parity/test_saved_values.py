@@ -204,6 +204,22 @@ def test_activations_overwrite_what_a_norm_layer_gave(norm, activation):
         numpy.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("layer", ["AlphaDropout", "FeatureAlphaDropout", "Dropout"])
+def test_layers_of_dropout_write_their_input_where_pytorch_does(layer):
+    found = []
+    for library in (torch, plugrad):
+        x = library.ones(1, 3, 4, requires_grad=True)
+        y = x.tanh()
+        library.manual_seed(0)
+        z = getattr(library.nn, layer)(0.5, inplace=True)(y)
+        try:
+            z.sum().backward()
+            found.append((z is y, y._version, x.grad is None))
+        except RuntimeError:
+            found.append("refused")
+    assert found[0] == found[1]
+
+
 def test_lists_name_ops():
     assert {entry[0] for entries in KNOWN.values() for entry in entries} | set(SKIPPED) <= set(OPS)
 
