@@ -164,7 +164,8 @@ def test_a_transformer_learns_to_reverse(everything):
 
     steps = 40 if everything else 8
     found, expected = losses("cuda", steps), losses("cpu", steps)
-    assert found[:8] == pytest.approx(expected[:8], rel=1e-3) and found[-1] < 0.8 * found[0]
+    assert found[:8] == pytest.approx(expected[:8], rel=1e-3)
+    assert not everything or found[-1] < 0.8 * found[0]
 
 
 def test_the_digits_example_learns(monkeypatch, everything):
