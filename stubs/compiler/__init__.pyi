@@ -6,6 +6,7 @@ import typing as _t
 import plugrad as _p
 import plugrad.return_types as _r
 
+BEST_FIRST: _b.tuple[_t.Any, ...]
 class Graph:
     def __call__(self, *args: _t.Any, **kwargs: _t.Any) -> _t.Any: ...
     def __init__(self, function: _t.Any) -> None: ...
