@@ -8,7 +8,7 @@ __all__ = [
 ]  # fmt: skip
 
 # What Python raises in a program; TorchScript raises its own error, a RuntimeError, in their place.
-OF_PYTHON = (IndexError, KeyError, ValueError, TypeError, ArithmeticError, AttributeError, UnboundLocalError)
+OF_PYTHON = (LookupError, ValueError, TypeError, ArithmeticError, AttributeError, NameError)
 
 
 class Error(Exception):
