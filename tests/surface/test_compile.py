@@ -57,7 +57,7 @@ def test_all_ops_agree_with_themselves_on_other_inputs(loudly):  # noqa: F811
                         for a, b in zip(ones, others):
                             agree(a, b, label)
             captured += call._compiled.arrays is not None and bool(programs(call))
-    assert captured > 700
+    assert captured > (700 if most == 3 else 420)  # programs: with one sample of each op there are fewer
 
 
 class Tied(nn.Module):
