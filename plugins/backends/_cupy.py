@@ -43,6 +43,22 @@ def of_truths(function):
     return logical
 
 
+def of_bfloat16(function):
+    """Return a function that gives bfloat16 for bfloat16, of which CuPy's makes float32."""
+
+    def kept(*arrays, **options):
+        result = function(*arrays, **options)
+        if getattr(getattr(result, "dtype", None), "char", "") == "f":
+            types = {x.dtype for x in arrays if hasattr(x, "dtype") and x.dtype.kind != "b"}
+            if len(types) == 1 and "bfloat16" in map(str, types):
+                return result.astype(types.pop())
+        return result
+
+    kept.__name__ = function.__name__
+    return kept
+
+
+WIDENING = ("where", "tril", "triu")
 LOGICAL = ("logical_and", "logical_not", "logical_or", "logical_xor")
 
 
@@ -54,4 +70,5 @@ def kernels_module(cupy, faults):
         cupy, lib=lib, refuse_outside=faults.outside, refuse_where=faults.where,
         product_of_halves=partial(product_of_halves, cupy),
         **{name: of_truths(getattr(cupy, name)) for name in LOGICAL},
+        **{name: of_bfloat16(getattr(cupy, name)) for name in WIDENING},
     )  # fmt: skip

@@ -96,10 +96,6 @@ def _per_kept_row(xp, g, reduction, shares, kept, count):
     return scale if kept is None else xp.where(kept, scale, scale.dtype.type(0))
 
 
-def _kept(xp, kept, values):
-    return xp.where(kept, values, values.dtype.type(0))  # CuPy makes float32 of bfloat16 and a number
-
-
 def _collect(values, shares, reduction, shape):
     if reduction == "none":
         return values.reshape(shape)
@@ -122,7 +118,7 @@ def nll(xp, input, target, weight, ignore_index, reduction):
     values = -_chosen(xp, rows, labels)
     shares = _shares(xp, labels, kept, weight, rows.dtype)
     if shares is not None:
-        values = values * shares if kept is None else _kept(xp, kept, values * shares)
+        values = values * shares if kept is None else xp.where(kept, values * shares, 0)
     return _collect(values, shares, reduction, target.shape)
 
 
@@ -288,7 +284,7 @@ def cross_entropy_labels(xp, input, target, weight, ignore_index, reduction, lab
             spread = normalizer * weight.sum() - (shifted * weight).sum(axis=1)
         values = (values * (1 - label_smoothing) + spread * (label_smoothing / classes)).astype(input.dtype, copy=False)
     if kept is not None:
-        values = _kept(xp, kept, values)
+        values = xp.where(kept, values, 0)
     return _collect(values, shares, reduction, target.shape)
 
 

@@ -112,9 +112,9 @@ def ctc_grad(xp, g, log_probs, targets, input_lengths, target_lengths, blank):
     through = xp.where(emissions == -math.inf, -math.inf, alpha + beta - emissions)
     share = xp.exp(through - _likelihood(xp, alpha, lengths)[:, None])
     steps, batch, _ = log_probs.shape
-    occupancy = xp.zeros_like(log_probs)
+    occupancy = xp.zeros(log_probs.shape, "float32" if log_probs.dtype.itemsize == 2 else log_probs.dtype)
     times, rows = xp.arange(steps)[:, None, None], xp.arange(batch)[:, None]
-    xp.add.at(occupancy, (times, rows, labels[None]), share)
+    xp.add.at(occupancy, (times, rows, labels[None]), share.astype(occupancy.dtype, copy=False))
     running = (xp.arange(steps)[:, None] < inputs)[:, :, None]
     return xp.where(running, (xp.exp(log_probs) - occupancy) * g[:, None], 0).astype(log_probs.dtype)
 
