@@ -276,10 +276,11 @@ def label_counts(xp, target, dtype):
     if target.size and int(target.max()) >= classes:
         raise RuntimeError("argument #2 'target' is out of range")
     named = xp.cumsum(target < 0, axis=1) == 0
-    counts = xp.zeros((rows, classes), dtype)
+    dtype = xp.dtype(dtype)
+    counts = xp.zeros((rows, classes), "float32" if dtype.itemsize == 2 else dtype)  # CuPy does not add bfloat16 so
     where = xp.broadcast_to(xp.arange(rows)[:, None], target.shape)
     xp.add.at(counts, (where[named], target[named]), 1)
-    return counts
+    return counts.astype(dtype, copy=False)
 
 
 @label_counts.meta
