@@ -44,6 +44,15 @@ def embedding(xp, weight, indices, padding_idx=-1, scale_grad_by_freq=False, spa
     return weight.take(indices, 0)
 
 
+@embedding.kernel("cpu")
+@native("take", otherwise=embedding)
+def embedding_in_c(call, xp, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    if weight.dtype.char not in "fd" or weight.ndim != 2:
+        return NotImplemented
+    out = xp.empty(indices.shape + weight.shape[1:], weight.dtype)
+    return out if call(weight, indices, out, 0, False) is None else NotImplemented
+
+
 @embedding.meta
 def embedding_meta(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
     _check_table(weight, indices)

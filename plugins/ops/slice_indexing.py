@@ -34,7 +34,6 @@ def index_select(xp, input, dim, index):
         if not array.shape[dim]:
             raise RuntimeError(f"index_select(): self indexing axis dim should be positive: dimension {dim} is empty")
 
-
         def outside(worst):  # PyTorch's class of it depends on the dimension
             error = RuntimeError if dim else IndexError
             return error(f"index out of range in self: it must lie in [0, {array.shape[dim] - 1}], and one is {worst}")
@@ -42,6 +41,16 @@ def index_select(xp, input, dim, index):
         refuse_outside(xp, index, 0, array.shape[dim], outside)
     out = array.take(index, dim)
     return out if input.ndim else out.reshape(())
+
+
+@index_select.kernel("cpu")
+@native("take", otherwise=index_select)
+def index_select_in_c(call, xp, input, dim, index):
+    if input.dtype.char not in "fd" or index.ndim != 1 or not input.ndim:
+        return NotImplemented
+    dim, size = axes(dim, input.ndim), input.shape
+    out = xp.empty(size[:dim] + index.shape + size[dim + 1 :], input.dtype)
+    return out if call(input, index, out, dim, False) is None else NotImplemented
 
 
 @index_select.meta
