@@ -30,8 +30,8 @@ def list_kept(as_json: bool = typer.Option(False, "--json", help="Print JSON."))
     rows = []
     for path in _kept():
         told = path.stat()
-        made = datetime.datetime.fromtimestamp(told.st_mtime).isoformat(" ", "seconds")
-        rows.append({"name": path.name, "size": told.st_size, "made": made})
+        changed = datetime.datetime.fromtimestamp(told.st_mtime).isoformat(" ", "seconds")
+        rows.append({"name": path.name, "size": told.st_size, "made": changed})
     shown = rows if as_json else [{**row, "size": _size(row["size"])} for row in rows]
     show(shown, {"library": "name", "size": "size", "made": "made"}, as_json, "nothing is kept")
     if not as_json:

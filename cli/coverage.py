@@ -38,8 +38,9 @@ def coverage(
 
     Every cell is an attempt with the op's samples, on each available backend and each dtype.
 
-    Whether results are right is told by `plugrad check`. With --compiled the table is of layers, losses and optimizers:
-    whether a compiler ("native", say) captures them, or why not.
+    Whether results are right is told by `plugrad check`.
+
+    With --compiled the table is of layers, losses and optimizers: whether a compiler captures them, or why not.
     """
     if compiled is not None:
         _print_compiled(compiled, names, holes, as_json)

@@ -55,8 +55,12 @@ class Size(tuple):
 
     __rmul__ = __mul__
 
-    def __reduce__(self):
-        return Size, (tuple(self),)
+    def __reduce__(self):  # by a function, since the class is called torch.Size under `plugrad run`
+        return _resized, (tuple(self),)
+
+
+def _resized(sizes):
+    return Size(sizes)
 
 
 _size = partial(tuple.__new__, Size)  # of what is known for ints

@@ -323,7 +323,7 @@ def _concatenate(step, target):
         return None
     if not all(isinstance(one, Value) and one.dtype == target.dtype for one in parts):
         return None
-    axis, made, begin = axis % len(target.shape), [], 0
+    axis, forms, begin = axis % len(target.shape), [], 0
     for part in parts:
         end = begin + part.shape[axis]
         piece = part_of(target, (slice(None),) * axis + (slice(begin, end),))
@@ -333,8 +333,8 @@ def _concatenate(step, target):
         copied = None if part.buffer is target.buffer else _copied("concatenate", piece, part)
         if copied is None:
             return None
-        made += copied
-    return made
+        forms += copied
+    return forms
 
 
 _STRUCTURAL = {

@@ -254,5 +254,5 @@ def build(sources) -> list:
         return []
     text = prelude() + "".join(re.sub(r"\bNAME", name, source) for source, name in names.items())
     path = kernels.build_library(text, "compiled", (*EXACT, *FLAGS.get(kernels.level(), ())))
-    made = {name: kernels.load_library(path, name, arrays=1) for name in names.values()}
-    return [made[names[source]] for source in sources]
+    functions = {name: kernels.load_library(path, name, arrays=1) for name in names.values()}
+    return [functions[names[source]] for source in sources]

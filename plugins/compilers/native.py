@@ -19,7 +19,9 @@ PRODUCTS = ("matmul", "dot", "mm")
 
 
 def native(graph, example_inputs):
-    """Run the program as loops in C and calls of kernels in C, captured once; without a C compiler as "numpy" does.
+    """Run the program as loops in C and calls of kernels in C, captured once.
+
+    Without a C compiler it runs as "numpy" has it.
 
     >>> import plugrad as torch
     >>> double = torch.compile(lambda x: x + x, backend="native")
@@ -132,8 +134,8 @@ class Native(Line):
         for value, result in zip(step.results, results):
             if value is not None:
                 self.lines.append(f"store({self.array(value)}, {result})")
-        made, self.lines, self.known = self.lines, lines, known
-        return made
+        written, self.lines, self.known = self.lines, lines, known
+        return written
 
 
 def _described(value, slots) -> tuple:

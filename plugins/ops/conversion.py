@@ -100,7 +100,7 @@ def to(F, input, args, *, dtype=None, device=None, non_blocking=False, copy=Fals
         result = F.to_copy(result, dtype)
     if not has(result, memory_format) or copy and result is input:
         return F.clone(result, memory_format=memory_format)
-    return result if result is input or preserves(memory_format) else F.contiguous(result, memory_format)
+    return result if result is input or preserves(memory_format) else F.contiguous(result, memory_format=memory_format)
 
 
 @composite(at=("Tensor.type",), name="type", kinds={"dtype": "any"})

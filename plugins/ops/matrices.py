@@ -285,8 +285,9 @@ def combinations(F, input, r=2, with_replacement=False):
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     n = input.shape[0]
     rows = math.comb(n + r - 1, r) if n and with_replacement else math.comb(n, r)
-    # With their number given, too many are refused before the first is made.
-    picked = numpy.fromiter(itertools.chain.from_iterable(choose(range(n), r)), numpy.int64, min(rows * r, 2**59))
+    if rows * r > 2**40:
+        raise RuntimeError(f"combinations(): {rows} rows of {r} elements are more than any memory holds")
+    picked = numpy.fromiter(itertools.chain.from_iterable(choose(range(n), r)), numpy.int64, rows * r)
     return F.reshape(F.index_select(input, 0, plugrad.from_numpy(picked).to(input.device)), (rows, r))
 
 

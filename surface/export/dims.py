@@ -46,10 +46,11 @@ class Dim:
         self.root, self.factor, self.offset = self, 1, 0
 
     def _derived(self, factor, offset):
-        made = object.__new__(Dim)
-        made.__name__, made.root, made.factor, made.offset = str(self.root.__name__), self.root, factor, offset
-        made.min, made.max = self.root.min, self.root.max
-        return made
+        derived = object.__new__(Dim)
+        derived.__name__, derived.root = str(self.root.__name__), self.root
+        derived.factor, derived.offset = factor, offset
+        derived.min, derived.max = self.root.min, self.root.max
+        return derived
 
     def __add__(self, other):
         return self._derived(self.factor, self.offset + other)
@@ -113,22 +114,22 @@ def axes_of(rows, shapes) -> list:
         shapes = dict(zip(names, shapes))
     else:
         raise UserError(f"`dynamic_shapes` is a dict, tuple or list, not {type(shapes).__name__}")
-    found: list = []
+    match: list = []
     for name, example in rows:
-        _collect(example, shapes.get(name), name, found)
-    return found
+        _collect(example, shapes.get(name), name, match)
+    return match
 
 
-def _collect(example, shape, path, found):
+def _collect(example, shape, path, match):
     if isinstance(example, Tensor):
-        found.append(_axes(example, shape, path, len(found)))
+        match.append(_axes(example, shape, path, len(match)))
     elif isinstance(example, dict):
         for key, one in example.items():
-            _collect(one, shape.get(key) if isinstance(shape, dict) else None, f"{path}[{key!r}]", found)
+            _collect(one, shape.get(key) if isinstance(shape, dict) else None, f"{path}[{key!r}]", match)
     elif isinstance(example, (tuple, list)):
         inner = shape if isinstance(shape, (tuple, list)) else [None] * len(example)
         for i, (one, item) in enumerate(zip(example, inner)):
-            _collect(one, item, f"{path}[{i}]", found)
+            _collect(one, item, f"{path}[{i}]", match)
 
 
 def _axes(example, shape, path, number) -> dict:
@@ -144,9 +145,9 @@ def _axes(example, shape, path, number) -> dict:
             raise UserError(f"{path} has {example.ndim} axes, and no axis {axis!r}")
         axis %= example.ndim
         if isinstance(dim, _Hint) and dim is not Dim.STATIC:
-            made = Dim(f"s{number}_{axis}")
-            made.is_auto = dim is Dim.AUTO
-            axes[axis] = made
+            derived = Dim(f"s{number}_{axis}")
+            derived.is_auto = dim is Dim.AUTO
+            axes[axis] = derived
         elif isinstance(dim, Dim):
             axes[axis] = dim
         elif isinstance(dim, int) and not isinstance(dim, bool) and dim != example.shape[axis]:

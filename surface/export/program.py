@@ -81,12 +81,12 @@ class ExportedProgram:
     @property
     def range_constraints(self) -> dict:
         """Between which numbers sizes are that may vary."""
-        found = {}
+        match = {}
         for _, sizes in self._specs:
             for one in sizes:
                 if isinstance(one, Dim):
-                    found[one.root.__name__] = ValueRange(one.root.min, one.root.max)
-        return found
+                    match[one.root.__name__] = ValueRange(one.root.min, one.root.max)
+        return match
 
     def parameters(self):
         """Yield the parameters."""
@@ -195,10 +195,10 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
     rows = inputs_of(mod.forward, args, kwargs)
     axes = axes_of(rows, dynamic_shapes)
     count = len(rows) - len(kwargs)
-    made = _run(mod, rows, count)
-    axes = _checked(mod, rows, count, axes, made)
+    first = _run(mod, rows, count)
+    axes = _checked(mod, rows, count, axes, first)
     script = shell(mod, {}, TopLevelTracedModule)
-    body, signature, trees = made
+    body, signature, trees = first
     program = script._staged
     program.trees = {"forward": tree_of(body, signature, True), **trees}
     program.signatures = {"forward": signature}
@@ -216,7 +216,7 @@ def _run(mod, rows, count):
     return body, signature, trees
 
 
-def _checked(mod, rows, count, axes, made) -> list:
+def _checked(mod, rows, count, axes, first) -> list:
     """Return the axes that may vary; UserError if the program does something else for another size of one."""
     for name in dict.fromkeys(dim.root.__name__ for one in axes for dim in one.values()):
         known = next(dim.root for one in axes for dim in one.values() if dim.root.__name__ == name)
@@ -229,7 +229,7 @@ def _checked(mod, rows, count, axes, made) -> list:
                 again = _run(mod, _varied(rows, axes, name, other - example), count)
             except (RuntimeError, ValueError, IndexError, TypeError) as error:
                 again = error
-            if isinstance(again, Exception) or not _same(made, again):
+            if isinstance(again, Exception) or not _same(first, again):
                 if getattr(known, "is_auto", False):
                     axes = [{axis: dim for axis, dim in one.items() if dim.root.__name__ != name} for one in axes]
                     break
@@ -333,12 +333,12 @@ def load(f, *, extra_files=None, expected_opset_version=None) -> ExportedProgram
     script, extra = unpacked(tree)
     try:
         specs = [(str(path), [_loaded_size(one) for one in sizes]) for path, sizes in tree["shapes"]]
-        made = ExportedProgram(copy.copy(script), specs)
+        program = ExportedProgram(copy.copy(script), specs)
     except (TypeError, ValueError, AttributeError, KeyError, AssertionError, IndexError, NotImplementedError) as error:
         raise damaged("the program", f"{type(error).__name__}: {error}") from error
     if extra_files is not None:
         extra_files.update({name: extra[name] for name in extra_files if name in extra})
-    return made
+    return program
 
 
 def _loaded_size(one):
@@ -347,5 +347,5 @@ def _loaded_size(one):
     name, low, high, factor, offset = one
     if not all(type(number) is int for number in (low, high, factor, offset)) or factor < 1:
         raise ValueError("a size is no Dim")
-    made = Dim(name, min=low, max=high)
-    return made if (factor, offset) == (1, 0) else made._derived(factor, offset)
+    dim = Dim(name, min=low, max=high)
+    return dim if (factor, offset) == (1, 0) else dim._derived(factor, offset)

@@ -109,14 +109,14 @@ def shell(module, memo, cls=RecursiveScriptModule):
         return module
     if isinstance(module, WHOLE) and memo:
         return stage(module).script
-    made = memo.get(id(module))
-    if made is None:
-        made = memo[id(module)] = empty(cls, module)
-        program = made.__dict__["_staged"] = Program(type(module).__name__)
+    staged = memo.get(id(module))
+    if staged is None:
+        staged = memo[id(module)] = empty(cls, module)
+        program = staged.__dict__["_staged"] = Program(type(module).__name__)
         program.attributes["training"] = BOOL
         for name, child in module._modules.items():
-            made._modules[name] = None if child is None else shell(child, memo)
-    return made
+            staged._modules[name] = None if child is None else shell(child, memo)
+    return staged
 
 
 class state_kept:

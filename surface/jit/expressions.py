@@ -41,12 +41,12 @@ class Expressions:
 
     def value(self, node, hint=None) -> Value:
         """Compile an expression that must be a value of the program."""
-        found = self.expression(node, hint)
-        if isinstance(found, Value):
-            return found
-        if found.kind == "items" and all(isinstance(one, Value) for one in found.what):
-            return self.packed(found.what)
-        what = found.what if found.kind == "python" else nn.Module
+        match = self.expression(node, hint)
+        if isinstance(match, Value):
+            return match
+        if match.kind == "items" and all(isinstance(one, Value) for one in match.what):
+            return self.packed(match.what)
+        what = match.what if match.kind == "python" else nn.Module
         if isinstance(what, (int, float, str, list, tuple, dict, plugrad.Tensor)):
             kind = type(what).__name__
             raise self.refuse(
@@ -55,7 +55,7 @@ class Expressions:
                 "If so, please consider passing it in as an argument or use a local variable instead.",
                 node,
             )
-        raise self.refuse(f"{_described(found)} cannot be used as a value", node)
+        raise self.refuse(f"{_described(match)} cannot be used as a value", node)
 
     def packed(self, items) -> Value:
         """Return the tuple of some values."""
@@ -78,11 +78,11 @@ class Expressions:
         return constant_of(node.value)
 
     def _node_name(self, node, hint):
-        found = self.scope.find(node.id)
-        if isinstance(found, Undefined):
-            raise self.refuse(found.why, node)
-        if found is not None:
-            return found
+        match = self.scope.find(node.id)
+        if isinstance(match, Undefined):
+            raise self.refuse(match.why, node)
+        if match is not None:
+            return match
         outside = self.source.outside(node.id)
         if outside is MISSING:
             raise self.refuse(f"undefined value {node.id}", node)
@@ -339,16 +339,16 @@ class Expressions:
         """Return a comprehension over modules, which has an item for each."""
         if loop.ifs or isinstance(node, ast.DictComp):
             raise unfinished("a comprehension over modules has no `if` and makes a list", self.source.place(node))
-        made = []
+        parts = []
         for one in over:
             self.scope.frames.append({})
             try:
                 self.bind(loop.target, one, loop.target)
-                made += items()
+                parts += items()
             finally:
                 self.scope.frames.pop()
-        common = self._common(made, "list", node) if made else TENSOR
-        return Value(["list", [one.tree for one in made]], kind([common]))
+        common = self._common(parts, "list", node) if parts else TENSOR
+        return Value(["list", [one.tree for one in parts]], kind([common]))
 
     # ---- subscripts
 
@@ -386,14 +386,14 @@ class Expressions:
         if isinstance(node, ast.Tuple) and kind == TENSOR:
             parts = [self.index(one, kind) for one in node.elts]
             return Value(["tuple", [one.tree for one in parts]], ANY)
-        found = self.value(node)
+        match = self.value(node)
         if (
             kind == TENSOR
-            and found.type not in (INT, TENSOR, NONE, BOOL, ANY)
-            and found.type.name not in ("List", "Optional")
+            and match.type not in (INT, TENSOR, NONE, BOOL, ANY)
+            and match.type.name not in ("List", "Optional")
         ):
-            raise self.refuse(f"Unsupported index type '{found.type}' of a Tensor", node)
-        return found
+            raise self.refuse(f"Unsupported index type '{match.type}' of a Tensor", node)
+        return match
 
     def _of_tuple(self, base, index, node):
         if isinstance(index, ast.Slice):

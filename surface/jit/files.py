@@ -32,8 +32,8 @@ def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
     torch.Size([1, 3])
     """
     tree = serialization.load(f, map_location)
-    made, extra = unpacked(tree)
+    program, extra = unpacked(tree)
     for name in _extra_files if _extra_files is not None else ():
         if name in extra:
             _extra_files[name] = extra[name]
-    return made
+    return program

@@ -75,17 +75,17 @@ class _Freezer:
         for one in tree:
             self._note_writes(one, module)
 
-    def frozen(self, module, made):
+    def frozen(self, module, copies):
         """Return the frozen form of a module."""
-        if id(module) in made:
-            return made[id(module)]
-        new = made[id(module)] = module.__copy__()
+        if id(module) in copies:
+            return copies[id(module)]
+        new = copies[id(module)] = module.__copy__()
         state = new.__dict__
         for table in ("_parameters", "_buffers", "_modules"):
             state[table] = dict(state[table])
         state["_non_persistent_buffers_set"] = set(module._non_persistent_buffers_set)
         for name, child in module._modules.items():
-            new._modules[name] = None if child is None else self.frozen(child, made)
+            new._modules[name] = None if child is None else self.frozen(child, copies)
         layer = not module._staged.trees
         program = state["_staged"] = Program(module._staged.name)
         program.attributes, program.constants = dict(module._staged.attributes), module._staged.constants
@@ -115,14 +115,14 @@ class _Freezer:
             program.attributes[name] = TENSOR
 
     def _block(self, trees, module):
-        made = []
+        copies = []
         for tree in trees:
             tree = [tree[0], tree[1], *[self._part(one, module) for one in tree[2:]]]
             if tree[0] == "if" and tree[2][0] == "const":
-                made += tree[3] if tree[2][1] else tree[4]
+                copies += tree[3] if tree[2][1] else tree[4]
             else:
-                made.append(tree)
-        return made
+                copies.append(tree)
+        return copies
 
     def _part(self, tree, module):
         """Return a tree, or a list of statements, in which what does not change is constant."""

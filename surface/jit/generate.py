@@ -103,20 +103,20 @@ class Generator:
         arguments = [ast.arg(identifier(one[0])) for one in tree["arguments"]]
         if tree["self"]:
             arguments.insert(0, ast.arg(f"{_RESERVED}self"))
-        defaults, found = [], [one[2] for one in tree["arguments"] if len(one) > 2]
-        for value in found:
+        defaults, match = [], [one[2] for one in tree["arguments"] if len(one) > 2]
+        for value in match:
             defaults.append(self._constant(value))
         if len(tree["arguments"]) and any(
-            len(one) < 3 for one in tree["arguments"][len(tree["arguments"]) - len(found) :]
+            len(one) < 3 for one in tree["arguments"][len(tree["arguments"]) - len(match) :]
         ):
             defaults = []  # arguments by name only may have defaults before others; calls from outside are bound anyway
         body = self.block(tree["body"], 0) or [ast.Pass()]
-        made = ast.FunctionDef(
+        node = ast.FunctionDef(
             name=own,
             args=ast.arguments(posonlyargs=[], args=arguments, kwonlyargs=[], kw_defaults=[], defaults=defaults),
             body=body, decorator_list=[], type_params=[],
         )  # fmt: skip
-        module = ast.fix_missing_locations(ast.Module([made], []))
+        module = ast.fix_missing_locations(ast.Module([node], []))
         try:
             return compile(module, f"<plugrad.jit {self.unit}.{name}>", "exec")
         except (SyntaxError, RecursionError, MemoryError) as error:
@@ -128,7 +128,7 @@ class Generator:
         """Return the statements of a block."""
         if depth > 15:
             raise Malformed("blocks are nested too deeply")
-        made = []
+        node = []
         for tree in trees:
             kind, line = tree[0], tree[1]
             if kind not in _STATEMENTS or type(line) is not int:
@@ -136,8 +136,8 @@ class Generator:
             one = _STATEMENTS[kind](self, depth, *tree[2:])
             one.lineno = one.end_lineno = min(max(line, 1), 1 << 20)
             one.col_offset = one.end_col_offset = 0
-            made.append(one)
-        return made
+            node.append(one)
+        return node
 
     def _inner(self, trees, depth):
         return self.block(trees, depth + 1) or [ast.Pass()]
@@ -180,9 +180,9 @@ class Generator:
         return ast.With(items, self._inner(body, depth))
 
     def _del(self, depth, target):
-        made = self.target(target)
-        made.ctx = ast.Del()
-        return ast.Delete([made])
+        node = self.target(target)
+        node.ctx = ast.Del()
+        return ast.Delete([node])
 
     def _break(self, depth):
         return ast.Break()
@@ -213,9 +213,9 @@ class Generator:
         kind = tree[0]
         if kind not in _EXPRESSIONS:
             raise Malformed(f"{kind!r:.60} is no expression")
-        made = _EXPRESSIONS[kind](self, *tree[1:])
+        node = _EXPRESSIONS[kind](self, *tree[1:])
         self.depth -= 1
-        return made
+        return node
 
     def _name(self, name):
         return ast.Name(identifier(name), ast.Load())
@@ -239,8 +239,8 @@ class Generator:
         return ast.Call(self.given(("call", name), names.function(name)), args, [])
 
     def _arguments(self, args, kwargs):
-        made = [ast.Starred(self.tree(one[1]), ast.Load()) if one[0] == "star" else self.tree(one) for one in args]
-        return made, [ast.keyword(identifier(name), self.tree(one)) for name, one in kwargs.items()]
+        node = [ast.Starred(self.tree(one[1]), ast.Load()) if one[0] == "star" else self.tree(one) for one in args]
+        return node, [ast.keyword(identifier(name), self.tree(one)) for name, one in kwargs.items()]
 
     def _call(self, name, args, kwargs):
         if type(name) is not str:
@@ -266,12 +266,12 @@ class Generator:
         return ast.Call(self.given(("python", name), function), args, keywords)
 
     def _module(self, path):
-        made = ast.Name(f"{_RESERVED}self", ast.Load())
+        node = ast.Name(f"{_RESERVED}self", ast.Load())
         for one in path:
             if type(one) is not str:
                 raise Malformed(f"{one!r:.60} is no name of a module")
-            made = ast.Subscript(ast.Attribute(made, "_modules", ast.Load()), ast.Constant(one), ast.Load())
-        return made
+            node = ast.Subscript(ast.Attribute(node, "_modules", ast.Load()), ast.Constant(one), ast.Load())
+        return node
 
     def _method(self, path, name, args, kwargs):
         args, keywords = self._arguments(args, kwargs)
@@ -281,10 +281,10 @@ class Generator:
         return ast.Call(self.given("method", PRIMITIVES["call"]), [module, ast.Constant(str(name)), *args], keywords)
 
     def _self(self, path, name, context=None):
-        made = ast.Attribute(self._module(path), attribute(name), context or ast.Load())
+        node = ast.Attribute(self._module(path), attribute(name), context or ast.Load())
         if not self.declares(path, name):
             raise Malformed(f"there is no attribute {name!r:.60}")
-        return made
+        return node
 
     def _param(self, path, name):
         return self._of_table("_parameters", path, name)

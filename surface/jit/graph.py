@@ -69,12 +69,12 @@ class Graph:
 
     def findAllNodes(self, kind: str) -> list:
         """Return the nodes of a kind, those in blocks too."""
-        found, stack = [], [self._nodes]
+        match, stack = [], [self._nodes]
         while stack:
             for node in stack.pop():
-                found += [node] * (node.kind() == kind)
+                match += [node] * (node.kind() == kind)
                 stack += node.blocks()
-        return found
+        return match
 
     def __str__(self):
         head = f"graph({(',' + chr(10) + '      ').join(self._arguments)}):"

@@ -140,14 +140,14 @@ class RecursiveScriptModule(ScriptModule):
         return self._call_staged(name, args, kwargs)
 
     def __deepcopy__(self, memo):
-        made = memo[id(self)] = type(self).__new__(type(self))
-        made.__dict__.update({name: copy.deepcopy(value, memo) for name, value in self.__dict__.items()})
-        return made
+        staged = memo[id(self)] = type(self).__new__(type(self))
+        staged.__dict__.update({name: copy.deepcopy(value, memo) for name, value in self.__dict__.items()})
+        return staged
 
     def __copy__(self):
-        made = type(self).__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        return made
+        staged = type(self).__new__(type(self))
+        staged.__dict__.update(self.__dict__)
+        return staged
 
     def __reduce_ex__(self, protocol):
         raise RuntimeError("a script module is saved by torch.jit.save, not pickled; torch.save its state_dict()")
@@ -215,13 +215,13 @@ def layer_class(cls):
 
 def empty(cls, module):
     """Return a module of a class with tables that hold what those of another one hold."""
-    made = cls.__new__(cls)
-    nn.Module.__init__(made)
-    made._parameters.update(module._parameters)
-    made._buffers.update(module._buffers)
-    made._non_persistent_buffers_set.update(module._non_persistent_buffers_set)
-    made.__dict__["training"] = module.training
-    return made
+    staged = cls.__new__(cls)
+    nn.Module.__init__(staged)
+    staged._parameters.update(module._parameters)
+    staged._buffers.update(module._buffers)
+    staged._non_persistent_buffers_set.update(module._non_persistent_buffers_set)
+    staged.__dict__["training"] = module.training
+    return staged
 
 
 def stage(module, memo=None):

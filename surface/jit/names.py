@@ -75,31 +75,31 @@ def function(name: str):
         return PRIMITIVES[own]
     if own.isidentifier() and own.isascii() and not own.startswith("_"):
         if home == "Tensor":
-            found = _method(own)
+            match = _method(own)
         elif home in HOMES:
-            found = _function(home, own)
+            match = _function(home, own)
         else:
-            found = _of_library(home, own)
-        if found is not None:
-            return found
+            match = _of_library(home, own)
+        if match is not None:
+            return match
     raise LookupError(name)
 
 
 def _method(own):
-    found = getattr(Tensor, own, None)
-    if not callable(found) or own in _NO_METHODS or isinstance(found, type) or getattr(found, "_is_absent", False):
+    match = getattr(Tensor, own, None)
+    if not callable(match) or own in _NO_METHODS or isinstance(match, type) or getattr(match, "_is_absent", False):
         return None
-    return found if hasattr(found, "__op__") or own in _METHODS or own.endswith("_") else None
+    return match if hasattr(match, "__op__") or own in _METHODS or own.endswith("_") else None
 
 
 def _function(home, own):
-    found = getattr(functools.reduce(getattr, home.split(".")[1:], plugrad), own, None)
-    if not callable(found) or isinstance(found, type):
+    match = getattr(functools.reduce(getattr, home.split(".")[1:], plugrad), own, None)
+    if not callable(match) or isinstance(match, type):
         return None
-    allowed = hasattr(found, "__op__") or home == "torch.nn.init" or home == "torch" and own in _FUNCTIONS
+    allowed = hasattr(match, "__op__") or home == "torch.nn.init" or home == "torch" and own in _FUNCTIONS
     if not allowed and own.endswith("_") and home == "torch" and _method(own) is not None:
-        return found
-    return found if allowed else None
+        return match
+    return match if allowed else None
 
 
 def _of_library(home, own):
@@ -107,8 +107,8 @@ def _of_library(home, own):
     start, _, space = home.rpartition(".")
     if start != "torch.ops" or not space.isidentifier() or space.startswith("_"):
         return None
-    found = getattr(getattr(plugrad.ops, space, None), own, None)
-    return found if callable(found) and not isinstance(found, type) else None
+    match = getattr(getattr(plugrad.ops, space, None), own, None)
+    return match if callable(match) and not isinstance(match, type) else None
 
 
 def name_of(value, module=None, attribute=None) -> str | None:
@@ -133,9 +133,9 @@ def name_of(value, module=None, attribute=None) -> str | None:
     if home == "math":
         names.append(f"math.{own}")
     for name in names:
-        found = _checked(name)
-        if found is not None and function(found) is value:
-            return found
+        match = _checked(name)
+        if match is not None and function(match) is value:
+            return match
     return next((name for name in names if _checked(name)), None) if op is not None else None
 
 

@@ -48,8 +48,8 @@ def is_instance(value, *names):
 def _is(value, name):
     kinds = {"Tensor": Tensor, "int": int, "float": float, "bool": bool, "str": str, "complex": complex, "List": list,
              "Dict": dict, "Tuple": tuple, "None": type(None)}  # fmt: skip
-    found = isinstance(value, kinds[name])
-    return found and not (name == "int" and isinstance(value, bool))
+    match = isinstance(value, kinds[name])
+    return match and not (name == "int" and isinstance(value, bool))
 
 
 def mode(name, *values):

@@ -119,14 +119,14 @@ class Source:
 
 def class_annotations(cls) -> dict:
     """Return the annotations of a class and its bases, evaluated where they can be."""
-    found: dict = {}
+    match: dict = {}
     for base in reversed(cls.__mro__):
         own = base.__dict__.get("__annotations__", {})
         try:
-            found.update(typing.get_type_hints(base, include_extras=True) if own else {})
+            match.update(typing.get_type_hints(base, include_extras=True) if own else {})
         except (NameError, TypeError):
-            found.update(own)
-    return found
+            match.update(own)
+    return match
 
 
 def is_plain_function(value) -> bool:

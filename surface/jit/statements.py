@@ -72,9 +72,9 @@ class Compiler(Expressions, Conditions, Calls):
         """Compile statements; return (their trees, whether none is reached behind them)."""
         trees = []
         for node in nodes:
-            made = self.statement(node)
-            ends = made and made[-1] == "ends"
-            trees += made[:-1] if ends else made
+            written = self.statement(node)
+            ends = written and written[-1] == "ends"
+            trees += written[:-1] if ends else written
             if ends:
                 return trees, True
         return trees, False
@@ -95,10 +95,10 @@ class Compiler(Expressions, Conditions, Calls):
     def _do_expr(self, node):
         if isinstance(node.value, ast.Constant):
             return []
-        found = self.expression(node.value)
-        if not isinstance(found, Value):
+        match = self.expression(node.value)
+        if not isinstance(match, Value):
             return []
-        return [["do", self._line(node), found.tree]]
+        return [["do", self._line(node), match.tree]]
 
     def _do_return(self, node):
         value = Value(["const", None], NONE, (None,)) if node.value is None else self.value(node.value, self.declared)
@@ -141,21 +141,21 @@ class Compiler(Expressions, Conditions, Calls):
         tree = self.target(target, value, node)
         return [["=", self._line(node), tree, value.tree]]
 
-    def bind(self, target, found, node):
+    def bind(self, target, match, node):
         """Let a target be something known, or parts of it."""
         if isinstance(target, (ast.Tuple, ast.List)):
-            if isinstance(found, Value) and found.type.name == "Tuple":
-                items = [Value(["index", found.tree, ["const", i]], one) for i, one in enumerate(found.type.args)]
-            elif isinstance(found, Known):
-                items = self.children(found, node)
+            if isinstance(match, Value) and match.type.name == "Tuple":
+                items = [Value(["index", match.tree, ["const", i]], one) for i, one in enumerate(match.type.args)]
+            elif isinstance(match, Known):
+                items = self.children(match, node)
             else:
-                raise self.refuse(f"'{found.type}' can't be unpacked here", node)
+                raise self.refuse(f"'{match.type}' can't be unpacked here", node)
             if len(items) != len(target.elts):
                 raise self.refuse(f"Need {len(target.elts)} values to unpack, and there are {len(items)}", node)
             for one, item in zip(target.elts, items):
                 self.bind(one, item, node)
         elif isinstance(target, ast.Name):
-            self.scope.put(target.id, found)
+            self.scope.put(target.id, match)
         else:
             raise self.refuse("modules and functions can be given names, and are no values", node)
 
@@ -201,8 +201,8 @@ class Compiler(Expressions, Conditions, Calls):
 
     def _declared(self, name):
         """Return the widest type that a name has in the blocks around: what tests found out counts for no writes."""
-        found = [frame[name].type for frame in self.scope.frames[:-1] if isinstance(frame.get(name), Value)]
-        return next((kind for kind in found if kind.name == "Optional"), found[-1])
+        match = [frame[name].type for frame in self.scope.frames[:-1] if isinstance(frame.get(name), Value)]
+        return next((kind for kind in match if kind.name == "Optional"), match[-1])
 
     def _unpack(self, target, value, node):
         kind = value.type
@@ -351,8 +351,8 @@ class Compiler(Expressions, Conditions, Calls):
                     trees += self.assign(node.target, one, node)
                 else:
                     self.bind(node.target, one, node)
-                made, ends = self.block(node.body)
-                trees += made
+                written, ends = self.block(node.body)
+                trees += written
                 if ends:
                     return [*trees, "ends"]
         finally:
@@ -386,8 +386,8 @@ class Compiler(Expressions, Conditions, Calls):
         kind, message = "RuntimeError", ["const", ""]
         if node.exc is not None:
             raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
-            found = self.expression(raised)
-            what = found.what if isinstance(found, Known) else None
+            match = self.expression(raised)
+            what = match.what if isinstance(match, Known) else None
             if not (isinstance(what, type) and issubclass(what, BaseException)):
                 raise self.refuse("a program raises exceptions by their classes", node)
             kind = what.__name__
@@ -399,11 +399,11 @@ class Compiler(Expressions, Conditions, Calls):
         modes = []
         for item in node.items:
             call = item.context_expr
-            found = self.expression(call.func if isinstance(call, ast.Call) else call)
-            name = getattr(found.what, "__name__", "") if isinstance(found, Known) else ""
+            match = self.expression(call.func if isinstance(call, ast.Call) else call)
+            name = getattr(match.what, "__name__", "") if isinstance(match, Known) else ""
             if (
                 name not in _MODES
-                or getattr(plugrad, name, found.what) is not found.what
+                or getattr(plugrad, name, match.what) is not match.what
                 or item.optional_vars is not None
             ):
                 raise unfinished(
@@ -412,8 +412,8 @@ class Compiler(Expressions, Conditions, Calls):
                     f"{ast.unparse(call)[:60]}", self.source.place(node))  # fmt: skip
             modes.append([name, *[self.value(one).tree for one in call.args]])
         trees, ends = self.block(node.body)
-        made = [["with", self._line(node), modes, trees]]
-        return [*made, "ends"] if ends else made
+        written = [["with", self._line(node), modes, trees]]
+        return [*written, "ends"] if ends else written
 
 
 def _load(node):

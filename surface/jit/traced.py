@@ -47,9 +47,9 @@ class Integer(int):
     """An integer of a traced program that follows from sizes: `tree` says how."""
 
     def __new__(cls, value, tree):
-        made = super().__new__(cls, value)
-        made.tree = tree
-        return made
+        traced = super().__new__(cls, value)
+        traced.tree = tree
+        return traced
 
     def __deepcopy__(self, memo):
         return self

@@ -63,12 +63,11 @@ def trace(
     program.trees = {program.name: tree_of(body, signature, False), **trees}
     program.signatures = {program.name: signature}
     program.make()
-    made = ScriptFunction(program, func)
+    staged = ScriptFunction(program, func)
     if check_trace:
-        _check(
-            func, made, [(args, kwargs), *[(_arguments(one), {}) for one in check_inputs or ()]], check_tolerance, None
-        )
-    return made
+        examples = [(args, kwargs), *[(_arguments(one), {}) for one in check_inputs or ()]]
+        _check(func, staged, examples, check_tolerance, None)
+    return staged
 
 
 def trace_module(
@@ -102,8 +101,8 @@ def _arguments(inputs) -> tuple:
 
 
 def _module(mod, methods, check_trace, check_inputs, tolerance, strict):
-    made = shell(mod, {}, TopLevelTracedModule)
-    program = made._staged
+    staged = shell(mod, {}, TopLevelTracedModule)
+    program = staged._staged
     for name, (examples, keywords) in methods.items():
         args, kwargs = _arguments(examples), dict(keywords or {})
         method = mod if name == "forward" else getattr(mod, name)
@@ -119,17 +118,17 @@ def _module(mod, methods, check_trace, check_inputs, tolerance, strict):
         signature.name = name
         program.trees |= {name: tree_of(body, signature, True), **trees}
         program.signatures[name] = signature
-    program.make(made._declares)
+    program.make(staged._declares)
     for name, (examples, keywords) in methods.items():
         if check_trace:
             more = check_inputs or () if name == "forward" else ()
-            ours = made if name == "forward" else getattr(made, name)
+            ours = staged if name == "forward" else getattr(staged, name)
             pairs = [(_arguments(examples), dict(keywords or {})), *[(_arguments(one), {}) for one in more]]
             _check(mod if name == "forward" else getattr(mod, name), ours, pairs, tolerance, mod)
-    return made
+    return staged
 
 
-def _check(original, made, examples, tolerance, module):
+def _check(original, staged, examples, tolerance, module):
     """Warn where the trace gives other results than the program, on the examples and near the first of them."""
 
     def run(function, args, kwargs):
@@ -148,8 +147,8 @@ def _check(original, made, examples, tolerance, module):
                 TracerWarning,
                 stacklevel=4,
             )
-        elif not _same(first, run(made, args, kwargs), tolerance) or _differs_near(
-            run, original, made, args, kwargs, tolerance
+        elif not _same(first, run(staged, args, kwargs), tolerance) or _differs_near(
+            run, original, staged, args, kwargs, tolerance
         ):
             warnings.warn(
                 "Output of the traced function does not match that of the Python function. The program does something "
@@ -159,14 +158,14 @@ def _check(original, made, examples, tolerance, module):
             )
 
 
-def _differs_near(run, original, made, args, kwargs, tolerance) -> bool:
+def _differs_near(run, original, staged, args, kwargs, tolerance) -> bool:
     """Whether the two differ for other values: what a program computed outside of ops became a constant."""
     near = nest.change(_nudged, (args, kwargs))
     try:
         expected = run(original, *near)
     except Exception:  # these values are none that it takes
         return False
-    return not _same(expected, run(made, *near), tolerance)
+    return not _same(expected, run(staged, *near), tolerance)
 
 
 def _nudged(leaf):

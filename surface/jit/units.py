@@ -115,10 +115,10 @@ class Reference:
             return self.child(name)
         if isinstance(module, nn.ModuleDict) and name in ("items", "keys", "values"):
             return Known("bound", Known("module", self), name)
-        found = self.unit.attribute(name, self, refuse, node)
-        if found is None:
+        match = self.unit.attribute(name, self, refuse, node)
+        if match is None:
             raise refuse(f"Module '{self.unit.program.name}' has no attribute '{name}'{self.unit.why_not(name)}", node)
-        return found
+        return match
 
     def call(self, name, args, kwargs, refuse, node):
         """Return the call of a method."""

@@ -49,7 +49,7 @@ class _Reader:
             )
         self._check_needs(tree["needs"])
         self.tree, self.records = tree, tree["records"]
-        self.made: dict = {}
+        self.staged: dict = {}
         self.open: set = set()
 
     @staticmethod
@@ -67,10 +67,10 @@ class _Reader:
         """Return what the file holds."""
         record = self.records[self.tree["root"]]
         if "kind" in record:
-            made = self.module(self.tree["root"])
+            staged = self.module(self.tree["root"])
         else:
-            made = ScriptFunction(self.program(record))
-        return made
+            staged = ScriptFunction(self.program(record))
+        return staged
 
     def program(self, record) -> Program:
         """Return the program of a record, whose functions are not made yet unless it is a function's."""
@@ -90,8 +90,8 @@ class _Reader:
         """Return the module of a record."""
         if type(number) is not int or not 0 <= number < len(self.records):
             raise Malformed(f"there is no record {shown(number)}")
-        if number in self.made:
-            return self.made[number]
+        if number in self.staged:
+            return self.staged[number]
         if number in self.open or len(self.open) > 100:
             raise Malformed("modules contain themselves, or are nested too deeply")
         self.open.add(number)
@@ -100,59 +100,59 @@ class _Reader:
         layer = layer_of(record["layer"]) if record["kind"] == "layer" else None
         classes = {"module": RecursiveScriptModule, "traced": TopLevelTracedModule}
         cls = layer_class(layer) if layer is not None else classes[record["kind"]]
-        made = cls.__new__(cls)
-        nn.Module.__init__(made)
-        self._fill(made, record, layer)
-        made.__dict__["_staged"] = program
+        staged = cls.__new__(cls)
+        nn.Module.__init__(staged)
+        self._fill(staged, record, layer)
+        staged.__dict__["_staged"] = program
         program.attributes = {attribute(name): named(text) for name, text in record["types"].items()}
         program.constants = frozenset(record["constants"])
         if layer is not None:
             if program.trees:
                 raise Malformed("a layer has functions of its own")
             if hasattr(layer, "forward"):
-                program.signatures = {"forward": LayerSignature(layer, layer_returns(made, layer))}
+                program.signatures = {"forward": LayerSignature(layer, layer_returns(staged, layer))}
         else:
             program.signatures = signatures_of(program, record["methods"])
-            program.make(made._declares)
+            program.make(staged._declares)
         self.open.discard(number)
-        self.made[number] = made
-        return made
+        self.staged[number] = staged
+        return staged
 
-    def _fill(self, made, record, layer):
+    def _fill(self, staged, record, layer):
         for name, value in record["parameters"].items():
             if not (value is None or isinstance(value, Parameter)):
                 raise Malformed(f"{name!r:.60} is no parameter")
-            made.register_parameter(name, value)
+            staged.register_parameter(name, value)
         for name, value in record["buffers"].items():
             if not (value is None or isinstance(value, Tensor)):
                 raise Malformed(f"{name!r:.60} is no buffer")
-            made.register_buffer(name, value, persistent=name not in record["hidden"])
+            staged.register_buffer(name, value, persistent=name not in record["hidden"])
         for name, number in record["modules"].items():
-            made.add_module(name, None if number is None else self.module(number))
+            staged.add_module(name, None if number is None else self.module(number))
         for name, (kind, value) in record["attributes"].items():
-            found = vars(layer).get(attribute(name)) if layer is not None else None
+            match = vars(layer).get(attribute(name)) if layer is not None else None
             inherited = getattr(layer, name, None) if layer is not None else None
-            if isinstance(found, property) or callable(inherited) or isinstance(inherited, property):
+            if isinstance(match, property) or callable(inherited) or isinstance(inherited, property):
                 raise Malformed(f"{name!r:.60} is no attribute of a {layer.__name__}")
             if kind == "function":
                 value = _function(value)
             elif kind != "value":
                 raise Malformed(f"{kind!r:.60} is no kind of attribute")
-            made.__dict__[name] = value
-        made.__dict__["training"] = bool(record["training"])
+            staged.__dict__[name] = value
+        staged.__dict__["training"] = bool(record["training"])
 
 
 def signatures_of(program, methods) -> dict:
     """Return the signatures of functions that are called from outside, by their trees."""
-    found = {}
+    match = {}
     for name in methods:
         tree = program.trees[name]
         arguments = [
             Argument(identifier(one[0]), named(one[1]), *([_default(one[2])] if len(one) > 2 else []))
             for one in tree["arguments"]
         ]
-        found[name] = Signature(name, arguments, named(tree["returns"]))
-    return found
+        match[name] = Signature(name, arguments, named(tree["returns"]))
+    return match
 
 
 def _function(name):

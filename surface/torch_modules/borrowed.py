@@ -64,6 +64,8 @@ def find(module: str, name: str, imported):
     >>> _pair(3), torch.math.gcd(4, 6)
     ((3, 3), 2)
     """
+    if f"{module}.".startswith("plugrad.ops."):  # whose names are namespaces and ops
+        return None
     if name in (_TOP if module == "plugrad" else _MODULES):
         return imported(name)
     if module == "plugrad":
@@ -72,5 +74,7 @@ def find(module: str, name: str, imported):
         return getattr(typing, name)
     if name in _OURS:
         home, _, own = _OURS[name].rpartition(".")
+        if home == module:  # it is not there where it should be: that is the error to tell
+            return None
         return getattr(imported(home), own) if home else imported(own)
     return _OF_PYTHON.get(name)

@@ -7,7 +7,7 @@ import pytest
 from support.distribution_builder import ROOT
 
 TESTS = ROOT / "tests"
-ROOMS = {"cli", "core", "guests", "parity", "plugins", "surface", "testing"}
+ROOMS = {"cli", "core", "cuda", "guests", "parity", "plugins", "surface", "testing"}
 MODULES = sorted(TESTS.rglob("test_*.py"))
 
 

@@ -81,6 +81,7 @@ PAGES = (
     "README.md", "architecture.md", "check.md", "checkpoints.md", "compile.md", "formats.md", "interception.md",
     "interop.md", "mixed_precision.md",
     "native.md", "pictures.md", "plugins.md", "programs.md", "random_numbers.md", "safety.md",
+    "staged.md",
 )  # fmt: skip
 
 
@@ -105,7 +106,8 @@ def script(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_programs_run(page, tmp_path):
-    output(script(page), cwd=tmp_path)
+    (tmp_path / "page.py").write_text(script(page))  # a file: staged programs are read from their source
+    output(None, cwd=tmp_path, arguments=("page.py",))
 
 
 def test_all_pages_with_programs_are_tested():

@@ -184,7 +184,7 @@ def module_of_scipy(node):
     return ast.literal_eval(node.args[1]) if is_call_of_scipy(node) else None
 
 
-ATTRIBUTES = {"__name__"}
+ATTRIBUTES = {"__name__", "product_of_halves"}  # the second is asked for by hasattr: CUDA's module has it
 CPU_ONLY = {"logaddexp.accumulate"}  # in kernels declared for the CPU
 # Functions of SciPy without which ops fall back to the CPU.
 NOT_ON_CUDA = {"linalg.lapack": {"ldl.py"}, "special.airy": {"bessel.py"}}
