@@ -68,7 +68,7 @@ from plugrad.registry.namespaces import Namespaces as _Namespaces
 from plugrad.registry.namespaces import lazy_names as _lazy_names
 from plugrad.registry.namespaces import namespace_module as _namespace_module
 
-linalg = _namespace_module("linalg", "Linear algebra.")
+linalg = _namespace_module("linalg", "Linear algebra.", {"torch_modules.linalg": "LinAlgError"})
 special = _namespace_module("special", "Special functions.")
 fft = _namespace_module("fft", "Discrete Fourier transforms.")
 signal = _namespace_module("signal", "Signal processing.")
@@ -77,7 +77,6 @@ masked = _namespace_module("masked", "Reductions and normalisations under a mask
 op_hooks = _namespace_module("op_hooks", "Hooks on ops: timer, memory, nan_finder, call_printer, and third parties'.")
 compilers = _namespace_module("compilers", "Compilers, which `compile` takes by name.")
 ops = _namespace_module("ops", "Ops of third parties by namespace: plugrad.ops.NAMESPACE.NAME.")
-ops.__path__ = []  # so that namespaces can be imported
 _sys.meta_path.append(_Namespaces)
 registry.declare_kind("compilers", home="compilers")
 

@@ -11,13 +11,7 @@ from plugrad.extend import is_half, is_integral, scipy_of
 
 from ._checks import dtype_word
 
-
-class LinAlgError(RuntimeError):
-    """A matrix is singular, not positive definite, or an iteration did not converge."""
-
-
-LinAlgError.__module__ = "plugrad.linalg"
-plugrad.linalg.LinAlgError = LinAlgError
+LinAlgError = plugrad.linalg.LinAlgError
 
 
 def check_float(name, *arrays) -> None:

@@ -245,9 +245,9 @@ def test_the_device_of_a_third_party_is_covered_beside_ours():
     rows = {(row["op"], row["device"]): row for row in json.loads(output(FAKE, ROOT / "tests"))}
     assert {device for _, device in rows} == {"cpu", "fake"}
     assert set(rows["sin", "fake"]["cells"].values()) == {"works"}
-    assert rows["zeros", "fake"]["cells"]["call"] == rows["added", "cpu"]["cells"]["call"] == "works"
-    assert rows["added", "fake"]["cells"]["call"] == "refused"
-    assert "add.at does not take complex64" in rows["added", "fake"]["messages"]["call"]
+    assert rows["zeros", "fake"]["cells"]["call"] == rows["session.added", "cpu"]["cells"]["call"] == "works"
+    assert rows["session.added", "fake"]["cells"]["call"] == "refused"
+    assert "add.at does not take complex64" in rows["session.added", "fake"]["messages"]["call"]
 
 
 def test_of_a_package_that_brings_a_backend_all_ops_are_measured_there(tmp_path):
