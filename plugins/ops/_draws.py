@@ -28,6 +28,7 @@ _ONE, _MINUS_TWO, _CIRCLE = (
 QUIET = partial(numpy.errstate, all="ignore")
 BLOCK = 8192
 MANY = 1000  # NumPy computes more logarithms faster than the C library
+CALL = 256  # words: fewer are drawn by NumPy at less cost than by a function in C
 LOOP = 300  # permutations of fewer are made by a loop
 FEW = 16  # from so many numbers on, normal ones are made in blocks, each half of one with the other
 
@@ -54,8 +55,7 @@ def _memory(bits):
 def words(source, size):
     """Words of 32 bits, in a uint64 array."""
     bits = source.bit_generator
-    memory = _memory(bits)
-    if memory is None:
+    if size.__class__ is int and size < CALL or (memory := _memory(bits)) is None:
         return bits.random_raw(size)
     drawn = numpy.empty(size)  # a float's memory holds a word of 64 bits: functions in C are chosen by floating dtypes
     with bits.lock:
