@@ -94,7 +94,9 @@ def halves(w):
     return f"{w.new()} = " + w.some(
         f"{x} + {y}", f"{x} * {y}", f"{x} / ({y}.abs() + 1)", f"{x}.sum({d})", f"{x}.mean()", f"{x}.softmax({d})",
         f"{x}.exp()", f"{x}.norm()", f"{x}.cumsum({d})", f"{x}.var()", f"{x}.float()", f"{x}.double() * {y}",
-        f"{x}.flatten() @ {x}.flatten()", f"{x}.logsumexp({d})", f"{x}.prod()", f"{x}.max({d})[0]", f"{x}.sigmoid()", f"{x}.erf()", f"T.nn.functional.gelu({x})",
+        f"{x}.flatten() @ {x}.flatten()",
+        f"{x}.logsumexp({d})", f"{x}.prod()", f"{x}.max({d})[0]", f"{x}.sigmoid()", f"{x}.erf()",
+        f"T.nn.functional.gelu({x})",
         f"T.nn.functional.layer_norm({x}, {x}.shape[-1:])", f"{x}.clone().mul_({y})", f"{x}.clone().add_(1)",
         f"T.outer({x}.flatten(), {x}.flatten())",
         f"{x} > {y}", f"T.cat([{x}.flatten(), {y}.flatten()])", f"T.stack([{x}, {x}])", f"T.where({x} > 0, {x}, {y})",
