@@ -114,7 +114,7 @@ def entries(kind: str) -> list[dict]:
     rows = []
     for plugin in registry.plugins.values():
         mine = any(kind == promised for promised, _ in plugin.promised)
-        if mine and plugin.builtin and plugin.status == "not loaded":
+        if plugin.builtin and plugin.status == "not loaded" and (mine or plugin.indexed):  # that brings several kinds
             registry.load(plugin)
         for dotted, entry in plugin.brought.items():
             if entry.kind == kind:
