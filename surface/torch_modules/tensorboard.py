@@ -10,7 +10,19 @@ import wave
 
 import numpy
 
-from plugrad.torch_modules.tensorboard_messages import embedding, graph, histogram, hparams, text_message
+from plugrad.torch_modules.tensorboard_messages import (
+    curve,
+    embedding,
+    graph,
+    histogram,
+    hparams,
+    layout_message,
+    mesh,
+    onnx_graph,
+    precision_recall,
+    tensor_message,
+    text_message,
+)
 from plugrad.trackers import as_array, as_pixels
 from plugrad.trackers.wire import EventFile, message, png
 
@@ -102,10 +114,7 @@ class SummaryWriter:
 
     def add_image(self, tag, img_tensor, global_step=None, walltime=None, dataformats="CHW") -> None:
         """Write an image, of floats in [0, 1] or of uint8; `dataformats` names its dimensions: "HW", "HWC"..."""
-        image = as_array(img_tensor)
-        if len(dataformats) != image.ndim or not {"H", "W"} <= set(dataformats) <= set("CHW"):
-            raise ValueError(f"dataformats={dataformats!r} does not fit an image of shape {image.shape}")
-        image = image.transpose([dataformats.index(name) for name in "HWC" if name in dataformats])
+        image = as_hwc(as_array(img_tensor), dataformats)
         height, width, *channels = image.shape
         content = message((1, height), (2, width), (3, (channels or [1])[0]), (4, png(as_pixels(image))))
         self._add(message((1, tag), (4, content)), global_step, walltime)
@@ -117,6 +126,25 @@ class SummaryWriter:
             raise ValueError(f"dataformats={dataformats!r}, not 'NCHW' or 'NHWC', for images of shape {images.shape}")
         grid = tiled(images if dataformats == "NHWC" else images.transpose(0, 2, 3, 1), min(8, len(images)))
         self.add_image(tag, grid, global_step, walltime, "HWC")
+
+    def add_image_with_boxes(self, tag, img_tensor, box_tensor, global_step=None, walltime=None, rescale=1,
+                             dataformats="CHW", labels=None) -> None:  # fmt: skip
+        """Write an image with boxes drawn on it; Pillow must be installed.
+
+        Args:
+            box_tensor: (N, 4), rows of (left, top, right, bottom) in pixels.
+            rescale: a factor of the image's size.
+            labels: N texts, which stand in the boxes.
+        """
+        image, boxes = as_hwc(as_array(img_tensor), dataformats), as_array(box_tensor)
+        labels = [labels] if isinstance(labels, str) else labels
+        labels = labels if labels is not None and len(labels) == len(boxes) else [None] * len(boxes)
+        drawn = with_boxes(as_pixels(image), boxes, labels, rescale)
+        self.add_image(tag, drawn, global_step, walltime, "HWC")
+
+    def add_tensor(self, tag, tensor, global_step=None, walltime=None) -> None:
+        """Write a tensor as it is."""
+        self._add(tensor_message(tag, tensor), global_step, walltime)
 
     def add_figure(self, tag, figure, global_step=None, close=True, walltime=None) -> None:
         """Write a figure of Matplotlib, or a list of them side by side; `close` closes them."""
@@ -192,30 +220,74 @@ class SummaryWriter:
         size = None if images is None else images.shape[2:0:-1]
         embedding(self.log_dir, points, metadata, sheet, size, f"{global_step or 0:05d}", tag, metadata_header)
 
-    def _refuse(self, what, why):
-        raise NotImplementedError(f"SummaryWriter.{what} is not available: {why}")
-
     def add_video(self, tag, vid_tensor, global_step=None, fps=4, walltime=None) -> None:
-        """Raise NotImplementedError: there is no encoder of GIF; write frames by `add_images`."""
-        self._refuse("add_video", "plugrad has no encoder of GIF; write frames by add_images")
+        """Write videos, (N, frames, channels, height, width), side by side as an animated PNG, which browsers play."""
+        videos = as_array(vid_tensor)
+        if videos.ndim != 5 or not videos.size:
+            raise ValueError(f"videos have shape (N, frames, channels, height, width), not {videos.shape}")
+        columns = int(numpy.ceil(len(videos) ** 0.5))
+        frames = [tiled(as_pixels(one), columns) for one in videos.transpose(1, 0, 3, 4, 2)]
+        height, width, channels = frames[0].shape
+        content = message((1, height), (2, width), (3, channels), (4, png(*frames, rate=fps)))
+        self._add(message((1, tag), (4, content)), global_step, walltime)
 
     def add_mesh(self, tag, vertices, colors=None, faces=None, config_dict=None, global_step=None,
                  walltime=None) -> None:  # fmt: skip
-        """Raise NotImplementedError: the mesh plugin's messages are not written."""
-        self._refuse("add_mesh", "the messages of TensorBoard's mesh plugin are not written")
+        """Write meshes or clouds of points.
+
+        Args:
+            vertices: their coordinates, (batch, N, 3).
+            colors: of the vertices, (batch, N, 3), uint8 or floats in [0, 1].
+            faces: indices of the vertices of triangles, (batch, M, 3).
+            config_dict: of the classes of Three.js that draw it, {name: settings}.
+        """
+        for value in mesh(tag, {"VERTEX": vertices, "FACE": faces, "COLOR": colors}, config_dict):
+            self._add(value, global_step, walltime)
 
     def add_pr_curve(self, tag, labels, predictions, global_step=None, num_thresholds=127, weights=None,
                      walltime=None) -> None:  # fmt: skip
-        """Raise NotImplementedError: draw the curve and use `add_figure`."""
-        self._refuse("add_pr_curve", "draw the curve with matplotlib and use add_figure")
+        """Write the curve of precision and recall over thresholds.
+
+        Args:
+            labels: 0 or 1, or bools.
+            predictions: probabilities, of the same shape.
+            num_thresholds: at most 127.
+            weights: of the elements.
+        """
+        count = min(num_thresholds, 127)
+        weights = 1.0 if weights is None else as_array(weights)
+        rows = precision_recall(as_array(labels), as_array(predictions), count, weights)
+        self._add(curve(tag, rows, count), global_step, walltime)
+
+    def add_pr_curve_raw(self, tag, true_positive_counts, false_positive_counts, true_negative_counts,
+                         false_negative_counts, precision, recall, global_step=None, num_thresholds=127, weights=None,
+                         walltime=None) -> None:  # fmt: skip
+        """Write a curve that was computed before; `weights` is accepted, since the counts have them already."""
+        rows = (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts)
+        rows = numpy.stack([as_array(row) for row in (*rows, precision, recall)])
+        self._add(curve(tag, rows, num_thresholds), global_step, walltime)
 
     def add_custom_scalars(self, layout) -> None:
-        """Raise NotImplementedError: TensorBoard's layouts are not written; `add_scalars` draws in one diagram."""
-        self._refuse("add_custom_scalars", "layouts are not written; add_scalars draws several numbers in one diagram")
+        """Say which numbers are drawn in one diagram.
+
+        Args:
+            layout: {category: {title: ["Multiline", tags] or ["Margin", [value, lower bound, upper bound]]}}.
+        """
+        self._add(layout_message(layout), None, None)
+
+    def add_custom_scalars_multilinechart(self, tags, category="default", title="untitled") -> None:
+        """Draw the numbers of several tags in one diagram."""
+        self.add_custom_scalars({category: {title: ["Multiline", tags]}})
+
+    def add_custom_scalars_marginchart(self, tags, category="default", title="untitled") -> None:
+        """Draw the number of a tag between those of two others: `tags` are three."""
+        if len(tags) != 3:
+            raise AssertionError(f"Expected 3 tags, got {len(tags)}.")
+        self.add_custom_scalars({category: {title: ["Margin", tags]}})
 
     def add_onnx_graph(self, prototxt) -> None:
-        """Raise NotImplementedError: `add_graph` takes a model."""
-        self._refuse("add_onnx_graph", "add_graph takes a model; Netron shows ONNX files")
+        """Write the graph of an ONNX file, given by its path."""
+        self._file.add(message((4, onnx_graph(prototxt))))
 
     def flush(self) -> None:
         """Write what waits."""
@@ -232,6 +304,31 @@ class SummaryWriter:
 
     def __exit__(self, *exception):
         self.close()
+
+
+def as_hwc(image, dataformats) -> numpy.ndarray:
+    """Return an image as (height, width) or (height, width, channels)."""
+    if len(dataformats) != image.ndim or not {"H", "W"} <= set(dataformats) <= set("CHW"):
+        raise ValueError(f"dataformats={dataformats!r} does not fit an image of shape {image.shape}")
+    return image.transpose([dataformats.index(name) for name in "HWC" if name in dataformats])
+
+
+def with_boxes(image, boxes, labels, rescale) -> numpy.ndarray:
+    """Return an image of uint8, (height, width, channels), with red boxes and their labels drawn on it."""
+    try:
+        from PIL import Image, ImageDraw
+    except ImportError:
+        raise ImportError("boxes are drawn by Pillow, which is not installed: pip install pillow") from None
+    drawn = Image.fromarray(image.squeeze(2) if image.ndim == 3 and image.shape[2] == 1 else image).convert("RGB")
+    pen = ImageDraw.Draw(drawn)
+    for (left, top, right, bottom), label in zip(boxes.tolist(), labels):
+        pen.line([left, top, left, bottom, right, bottom, right, top, left, top], "red", 2)
+        if label:
+            place = (left + 1, bottom)
+            pen.rectangle(pen.textbbox(place, label, anchor="ld"), fill="red")
+            pen.text(place, label, fill="black", anchor="ld")
+    height, width = image.shape[:2]
+    return numpy.asarray(drawn.resize((int(width * rescale), int(height * rescale)), Image.LANCZOS))
 
 
 def tiled(images, columns) -> numpy.ndarray:

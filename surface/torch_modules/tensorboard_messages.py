@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
 import numpy
 
 import plugrad
+from plugrad.formats.sources import opened
+from plugrad.onnx import reading
+from plugrad.onnx.files import CODES
 from plugrad.pictures.tape import record
 from plugrad.trackers import as_array, plain
 from plugrad.trackers.wire import message
 
 _STRING = 7  # the number of that type in messages of tensors
+_TYPES = {  # the numbers of others
+    plugrad.float32: 1, plugrad.float64: 2, plugrad.int32: 3, plugrad.uint8: 4, plugrad.int16: 5, plugrad.int8: 6,
+    plugrad.complex64: 8, plugrad.int64: 9, plugrad.bool: 10, plugrad.bfloat16: 14, plugrad.uint16: 17,
+    plugrad.complex128: 18, plugrad.float16: 19, plugrad.uint32: 22, plugrad.uint64: 23,
+}  # fmt: skip
+_LARGEST_CURVE = 127  # points that a curve of precision and recall may have
+_MESH_PARTS = {"VERTEX": 1, "FACE": 2, "COLOR": 3}
 
 
-def text_message(tag, text) -> bytes:
-    """Return a value of a summary that is a text."""
-    shape = message((2, message((1, 1))))
-    tensor = message((1, _STRING), (2, shape), (8, text))
-    return message((1, tag), (9, _of_plugin("text")), (8, tensor))
+def text_message(tag, text, plugin="text", sizes=(1,)) -> bytes:
+    """Return a value of a summary that is a text, or other bytes for a plugin of TensorBoard."""
+    tensor = message((1, _STRING), (2, _shape(sizes)), (8, text))
+    return message((1, tag), (9, _of_plugin(plugin)), (8, tensor))
+
+
+def tensor_message(tag, tensor, plugin="tensor", content=None) -> bytes:
+    """Return a value of a summary that is a tensor; ValueError for one whose dtype TensorBoard does not know."""
+    if tensor.dtype not in _TYPES:
+        raise ValueError(f"{tag} has unsupported tensor dtype {tensor.dtype}")
+    held = tensor.detach().cpu().contiguous()
+    held = (held.view(plugrad.int16) if tensor.dtype is plugrad.bfloat16 else held).numpy(force=True)
+    data = held.astype(held.dtype.newbyteorder("<")).tobytes()
+    tensor = message((1, _TYPES[tensor.dtype]), (2, _shape(tensor.shape)), (4, data))
+    return message((1, tag), (9, _of_plugin(plugin, content)), (8, tensor))
+
+
+def _shape(sizes) -> bytes:
+    return message(*((2, message((1, size))) for size in sizes))
 
 
 def _of_plugin(name, content=None) -> bytes:
@@ -76,6 +101,87 @@ def graph(model, arguments) -> bytes:
         nodes.append((1, message((1, labels[box.key]), (2, box.lines[0] if box.is_function else box.kind), *inputs,
                                  (5, detail))))  # fmt: skip
     return message(*nodes, (4, message((1, 22))))
+
+
+def onnx_graph(path) -> bytes:
+    """Return the graph of an ONNX file as a GraphDef: a node for each input, output and operator."""
+    with opened(path) as source:
+        model = reading.read(source)
+    nodes = []
+    for name, (dtype, sizes) in (model.inputs | model.outputs).items():
+        sizes = [size if isinstance(size, int) else 0 for size in sizes]
+        kind = (5, message((1, "dtype"), (2, message((6, CODES[dtype])))))
+        shape = (5, message((1, "shape"), (2, message((7, _shape(sizes))))))
+        nodes.append((1, message((1, name), (2, "Variable"), kind, shape)))
+    for node in model.nodes:
+        inputs = [(3, name) for name in node.inputs]
+        said = ", ".join(f"{name} = {value}" for name, value in node.attributes.items())
+        detail = (5, message((1, "parameters"), (2, message((2, said)))))
+        nodes.append((1, message((1, node.outputs[0]), (2, node.kind), *inputs, detail)))
+    return message(*nodes, (4, message((1, 22))))
+
+
+# ------------------------------------------------------------------------------------------------ charts and shapes
+
+
+def precision_recall(labels, predictions, count, weights) -> numpy.ndarray:
+    """Return the rows of a curve, by thresholds from 0 to 1: true and false positives, true and false negatives,
+    precision, recall.
+
+    Args:
+        labels, predictions, weights: arrays of one shape; predictions are probabilities.
+        count: of thresholds.
+    """
+    if labels.shape != predictions.shape:
+        raise ValueError(f"labels of shape {labels.shape} do not fit predictions of shape {predictions.shape}")
+    if predictions.size and not (predictions.min() >= 0 and predictions.max() <= 1):
+        raise ValueError("predictions are probabilities, from 0 to 1: apply sigmoid to scores")
+    bins = (predictions.reshape(-1) * (count - 1)).astype(numpy.int64)  # of the last threshold that is not above it
+    positive = labels.reshape(-1).astype(numpy.float64)
+    weights = numpy.broadcast_to(weights, labels.shape).reshape(-1)
+    true, false = (
+        numpy.bincount(bins, one * weights, count)[::-1].cumsum()[::-1] for one in (positive, 1 - positive)
+    )
+    missed = true[0] - true
+    precision, recall = true / numpy.maximum(1e-7, true + false), true / numpy.maximum(1e-7, true + missed)
+    return numpy.stack([true, false, false[0] - false, missed, precision, recall])
+
+
+def curve(tag, rows, count) -> bytes:
+    """Return a value that is a curve of precision and recall."""
+    if rows.ndim != 2:
+        raise ValueError(f"the counts of a curve are vectors of one length, not arrays of shape {rows.shape[1:]}")
+    return tensor_message(tag, plugrad.from_numpy(rows).float(), "pr_curves", message((2, min(count, _LARGEST_CURVE))))
+
+
+def layout_message(categories) -> bytes:
+    """Return the value that says which numbers are drawn in one diagram: {category: {title: (kind, tags)}}."""
+    parts = []
+    for category, charts in categories.items():
+        drawn = []
+        for title, (kind, tags) in charts.items():
+            if kind == "Margin":
+                if len(tags) != 3:
+                    raise AssertionError(f"len(tags) != 3: a margin has a value, its lower and upper bound, not {tags}")
+                drawn.append(message((1, title), (3, message((1, message(*zip((1, 2, 3), tags)))))))
+            else:
+                drawn.append(message((1, title), (2, message(*((1, tag) for tag in tags)))))
+        parts.append((2, message((1, category), *((2, chart) for chart in drawn))))
+    return text_message("custom_scalars__config__", message(*parts), "custom_scalars", ())
+
+
+def mesh(tag, parts, config) -> list[bytes]:
+    """Return the values of a mesh: those tensors of VERTEX, FACE and COLOR, (batch, N, 3), that are there."""
+    there = {name: plugrad.as_tensor(part) for name, part in parts.items() if part is not None}
+    bits = sum(1 << _MESH_PARTS[name] for name in there)
+    values = []
+    for name, tensor in there.items():
+        if tensor.ndim != 3:
+            raise ValueError(f"Tensor shape should be of shape BxNx3, but got {tuple(tensor.shape)}.")
+        content = message((2, tag), (3, _MESH_PARTS[name]), (5, json.dumps(config or {}, sort_keys=True)),
+                          (6, [*tensor.shape]), (7, bits))  # fmt: skip
+        values.append(tensor_message(f"{tag}_{name}", tensor.float(), "mesh", content))
+    return values
 
 
 # ------------------------------------------------------------------------------------------------ hyperparameters

@@ -36,7 +36,8 @@ def _field(number, value) -> bytes:
     if isinstance(value, float):
         return _varint(number << 3 | 1) + struct.pack("<d", value)
     if isinstance(value, list):
-        value = struct.pack(f"<{len(value)}d", *value)
+        integers = bool(value) and all(isinstance(one, int) for one in value)
+        value = b"".join(map(_varint, value)) if integers else struct.pack(f"<{len(value)}d", *value)
     data = value.encode() if isinstance(value, str) else value
     return _varint(number << 3 | 2) + _varint(len(data)) + data
 
@@ -84,22 +85,34 @@ def record(data: bytes) -> bytes:
     ))  # fmt: skip
 
 
-def png(image) -> bytes:
+def png(*images, rate=4) -> bytes:
     """Return the PNG of an array of uint8 with shape (height, width) or (height, width, 1 to 4 channels).
+
+    Several of one shape are the frames of an animation, `rate` a second, which goes on and on.
 
     >>> png(numpy.zeros((2, 3, 3), numpy.uint8))[:4]
     b'\\x89PNG'
     """
+    image = images[0]
     if image.dtype != numpy.uint8 or image.ndim not in (2, 3) or image.ndim == 3 and not 1 <= image.shape[2] <= 4:
         raise ValueError(f"a PNG has uint8 of (height, width, 1 to 4 channels), not {image.dtype} of {image.shape}")
     height, width, channels = image.shape if image.ndim == 3 else (*image.shape, 1)
     if not height or not width:
         raise ValueError(f"an image without pixels, of shape {image.shape}, can't be written")
-    rows = numpy.zeros((height, 1 + width * channels), numpy.uint8)  # each row begins with its filter: none
-    rows[:, 1:] = image.reshape(height, -1)
     kind = (0, 4, 2, 6)[channels - 1]
-    header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
-    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 6)), (b"IEND", b"")]
+    parts = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0))]
+    numbers = itertools.count()  # of the chunks of an animation
+    if len(images) > 1:
+        parts.append((b"acTL", struct.pack(">II", len(images), 0)))
+    for frame in images:
+        rows = numpy.zeros((height, 1 + width * channels), numpy.uint8)  # each row begins with its filter: none
+        rows[:, 1:] = frame.reshape(height, -1)
+        data = zlib.compress(rows.tobytes(), 6)
+        if len(images) > 1:
+            delay = struct.pack(">HHBB", 1000, round(1000 * rate), 0, 0)
+            parts.append((b"fcTL", struct.pack(">IIIII", next(numbers), width, height, 0, 0) + delay))
+        parts.append((b"IDAT", data) if frame is image else (b"fdAT", struct.pack(">I", next(numbers)) + data))
+    parts.append((b"IEND", b""))
     chunks = (
         struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts
     )

@@ -12,6 +12,8 @@ from plugrad import nn, trackers
 from plugrad.trackers.wire import png
 from plugrad.utils.tensorboard import SummaryWriter
 
+STRING = 7  # the type of texts in messages of tensors
+
 
 @pytest.fixture
 def events():
@@ -41,12 +43,25 @@ def written(writer, library):
     writer.add_image("image", library.tensor(values[:60].reshape(3, 4, 5)).sigmoid(), 1)
     writer.add_images("images", library.ones(10, 3, 4, 5) / 2, 1)
     writer.add_audio("sound", library.linspace(-1, 1, 10), 1)
+    writer.add_image_with_boxes("boxes", library.ones(3, 20, 30), library.tensor([[1, 2, 9, 12]]), 1)
+    labels, weights = library.tensor([0, 1, 1, 0, 1]), library.tensor([1.0, 2.0, 1.0, 1.0, 0.5])
+    predictions = library.tensor([0.0, 0.1, 0.9, 0.6, 1.0])
+    writer.add_pr_curve("curve", labels, predictions, 1)
+    writer.add_pr_curve("weighted", labels == 1, predictions, 1, num_thresholds=5, weights=weights.numpy())
+    writer.add_pr_curve_raw("raw curve", *(values[i : i + 5] for i in range(6)), 2, num_thresholds=5)
+    points = library.tensor(values[:24].reshape(2, 4, 3), dtype=library.float32)
+    writer.add_mesh("cloud", points, config_dict={"camera": {"fov": 9, "cls": "PerspectiveCamera"}}, global_step=3)
+    writer.add_mesh("mesh", points, (points > 0).to(library.int32), library.tensor([[[0, 2, 3]], [[0, 1, 2]]]))
+    writer.add_custom_scalars({"a": {"b": ["Multiline", ["c", "d"]], "e": ["Margin", ["f", "g", "h"]]}})
+    for dtype in ("int64", "complex64", "float64"):
+        writer.add_tensor(f"tensor/{dtype}", library.arange(6).reshape(2, 3).to(getattr(library, dtype)), 1)
     writer.add_hparams({"lr": 0.1, "layers": 2, "name": "adam"}, {"accuracy": 0.5}, {"layers": [1, 2]}, run_name="run")
 
 
 def test_event_files_are_those_that_pytorch_writes(tmp_path, events):
     torch = pytest.importorskip("torch")
     image_of = pytest.importorskip("PIL.Image").open
+    from tensorboard.util.tensor_util import make_ndarray
     from torch.utils.tensorboard import SummaryWriter as Theirs
 
     for name, library, make in (("ours", plugrad, SummaryWriter), ("theirs", torch, Theirs)):
@@ -64,6 +79,10 @@ def test_event_files_are_those_that_pytorch_writes(tmp_path, events):
             assert list(value.histo.bucket) == list(other.histo.bucket)
             assert list(value.histo.bucket_limit) == pytest.approx(list(other.histo.bucket_limit), rel=1e-9)
             assert value.histo.sum_squares == pytest.approx(other.histo.sum_squares)
+        elif value.HasField("tensor") and value.tensor.dtype != STRING:  # elements may be written in several ways
+            arrays = [make_ndarray(one.tensor) for one in (value, other)]
+            numpy.testing.assert_allclose(*arrays, rtol=1e-6)
+            assert arrays[0].dtype == arrays[1].dtype and value.metadata == other.metadata, tag
         elif not tag.startswith("_hparams_/session_start"):  # which has the time, and a map in any order
             assert value == other, tag
 
@@ -73,11 +92,13 @@ def test_what_tensorboard_makes_of_it(tmp_path, events):
         written(writer, plugrad)
         writer.add_scalars("both", {"a": 1.0, "b": 2.0}, 5)
         writer.add_graph(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), plugrad.ones(4, 2))
+        writer.add_tensor("halves", plugrad.tensor([0.5, -2.0], dtype=plugrad.float16))  # PyTorch writes other bits
         assert writer.get_logdir() == str(tmp_path)
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from tensorboard.plugins.hparams import plugin_data_pb2
+    from tensorboard.util.tensor_util import make_ndarray
 
-    events(tmp_path)
+    assert list(make_ndarray(events(tmp_path)["halves"][1].tensor)) == [0.5, -2.0]
     assert events.events[0].file_version == "brain.Event:2"
     (started,) = (event for event in events.events if event.HasField("session_log"))
     assert started.session_log.status == 1 and started.step == 7
@@ -121,9 +142,18 @@ def test_what_can_not_be_written(tmp_path):
             writer.add_image("x", plugrad.ones(2, 3))
         with pytest.raises(ValueError, match="'x' is of type list"):
             writer.add_hparams({"x": [1]}, {})
-        for name, arguments in {"add_video": ("x", 0), "add_mesh": ("x", 0), "add_custom_scalars": ({},)}.items():
-            with pytest.raises(NotImplementedError, match=name):
-                getattr(writer, name)(*arguments)
+        with pytest.raises(ValueError, match="videos have shape"):
+            writer.add_video("x", plugrad.ones(2, 3))
+        with pytest.raises(ValueError, match="should be of shape BxNx3"):
+            writer.add_mesh("x", plugrad.ones(2, 3))
+        with pytest.raises(ValueError, match="from 0 to 1: apply sigmoid"):
+            writer.add_pr_curve("x", plugrad.ones(2), plugrad.tensor([-1.0, 2.0]))
+        with pytest.raises(ValueError, match="do not fit predictions"):
+            writer.add_pr_curve("x", plugrad.ones(3), plugrad.ones(2))
+        with pytest.raises(AssertionError, match="not \\['a'\\]"):
+            writer.add_custom_scalars({"x": {"y": ["Margin", ["a"]]}})
+        with pytest.raises(ValueError, match="unsupported tensor dtype torch.float8_e5m2"):
+            writer.add_tensor("x", plugrad.ones(2).to(plugrad.float8_e5m2))
     with pytest.raises(ValueError, match="is closed"):
         writer.add_scalar("x", 1.0)
 
@@ -156,6 +186,41 @@ def test_images_are_png(channels):
     assert numpy.array_equal(numpy.asarray(image_of(io.BytesIO(png(image)))), image[..., 0] if channels == 1 else image)
     with pytest.raises(ValueError, match="a PNG has uint8"):
         png(image.astype(float))
+
+
+def test_videos_play(tmp_path, events):
+    image_of = pytest.importorskip("PIL.Image").open
+    video = plugrad.arange(3).reshape(1, 3, 1, 1, 1) / plugrad.tensor([2.0, 4.0]).reshape(2, 1, 1, 1, 1)
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_video("video", video.expand(2, 3, 3, 4, 6), 1, fps=8)
+    film = image_of(io.BytesIO(events(tmp_path)["video"][1].image.encoded_image_string))
+    assert (film.n_frames, film.size, film.info["loop"], film.info["duration"]) == (3, (12, 4), 0, 125.0)
+    for frame in range(3):
+        film.seek(frame)
+        pixels = numpy.asarray(film.convert("RGB"))
+        assert (pixels[:, :6] == 255 * frame // 2).all() and (pixels[:, 6:] == 255 * frame // 4).all()
+
+
+def test_labels_of_boxes(tmp_path, events):
+    image_of = pytest.importorskip("PIL.Image").open
+    with SummaryWriter(tmp_path) as writer:
+        boxes = plugrad.tensor([[5.0, 5.0, 60.0, 40.0]])
+        writer.add_image_with_boxes("gray", plugrad.ones(1, 50, 70), boxes, rescale=2, labels=["cat"])
+    image = numpy.asarray(image_of(io.BytesIO(events(tmp_path)["gray"][1].image.encoded_image_string)))
+    assert image.shape == (100, 140, 3) and (image[30] != 255).any() and (image[70, 14:50] < 80).any()
+
+
+def test_graphs_of_onnx_files(tmp_path, events):
+    plugrad.onnx.export(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), (plugrad.ones(4, 2),), tmp_path / "model.onnx")
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_onnx_graph(tmp_path / "model.onnx")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    nodes = {node.name: node for node in EventAccumulator(str(tmp_path)).Reload().Graph().node}
+    assert {"Gemm", "Relu", "Variable"} == {node.op for node in nodes.values()}
+    (gemm,) = (node for node in nodes.values() if node.op == "Gemm")
+    (relu,) = (node for node in nodes.values() if node.op == "Relu")
+    assert [*relu.input] == [gemm.name] and "transB = 1" in gemm.attr["parameters"].s.decode()
 
 
 def test_lines_of_json(tmp_path):
