@@ -14,7 +14,8 @@ import plugrad
 from plugrad import Tensor, as_tensor
 from plugrad.extend import from_raw
 
-_CPU, _CUDA, _PINNED, _MANAGED = 1, 2, 3, 13  # DLPack's numbers of devices
+_CPU, _CUDA, _PINNED, _ROCM, _MANAGED = 1, 2, 3, 10, 13  # DLPack's numbers of devices
+_ON_CUDA = (_CUDA, _ROCM, _MANAGED)
 # DLPack's (code, bits) of the types that NumPy's capsules don't have.
 _CODES = {
     plugrad.bfloat16: (4, 16), plugrad.float8_e4m3fn: (10, 8), plugrad.float8_e4m3fnuz: (11, 8),
@@ -157,9 +158,8 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
         result = ext_tensor.detach()
     elif place[0] in (_CPU, _PINNED):
         result = _of_capsule(_capsule(ext_tensor))
-    elif place[0] in (_CUDA, _MANAGED):
-        arrays = plugrad.empty(0, device=plugrad.device("cuda", place[1]))._type.xp
-        result = from_raw(arrays.from_dlpack(ext_tensor))
+    elif place[0] in _ON_CUDA:
+        result = from_raw(_cupy(place[1]).from_dlpack(ext_tensor))
     else:
         raise BufferError(f"from_dlpack(): no device here has DLPack's number {tuple(place)}: copy it to the CPU")
     if device is not None and plugrad.device(device) != result.device:
@@ -182,26 +182,38 @@ def _capsule(producer):
 
 def _of_capsule(capsule):
     description = _array_in(capsule)
+    place = tuple(description.device)
     dtype = _TYPES.get((description.code, description.bits)) if description.lanes == 1 else None
+    kind = f"code {description.code} with {description.bits} bits in {description.lanes} lanes"
     if dtype is not None:
         description.code = _UNSIGNED
+    if place[0] in _ON_CUDA:
+        reader = _cupy(place[1])
+    elif place[0] in (_CPU, _PINNED):
+        reader, place = numpy, (_CPU, 0)
+    else:
+        raise BufferError(f"from_dlpack(): no device here has DLPack's number {place}: copy it to the CPU")
     try:
-        array = numpy.from_dlpack(_Capsule(capsule))
+        array = reader.from_dlpack(_Capsule(capsule, place))
     except (BufferError, RuntimeError) as error:
-        kind = f"code {description.code} with {description.bits} bits in {description.lanes} lanes"
         raise RuntimeError(f"from_dlpack(): no tensor can hold elements of DLPack's type {kind}: {error}") from None
-    tensor = as_tensor(array) if array.flags.writeable else from_raw(array)
+    tensor = as_tensor(array) if reader is numpy and array.flags.writeable else from_raw(array)
     return tensor if dtype is None else tensor.view(dtype)
 
 
-class _Capsule:
-    """What NumPy asks for the memory in a capsule, which is on the CPU."""
+def _cupy(index):
+    """Return the array module of a CUDA device, by its number."""
+    return plugrad.empty(0, device=plugrad.device("cuda", index))._type.xp
 
-    def __init__(self, capsule):
-        self.capsule = capsule
+
+class _Capsule:
+    """What NumPy or CuPy asks for the memory in a capsule, and for where that is."""
+
+    def __init__(self, capsule, place):
+        self.capsule, self.place = capsule, place
 
     def __dlpack__(self, **_):
         return self.capsule
 
     def __dlpack_device__(self):
-        return _CPU, 0
+        return self.place
