@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy
+
 import plugrad
-from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, dtype_of, hookimpl, op
+from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, dtype_of, hookimpl, native_function, op
 
 
 def common_dtype(tensors):
@@ -61,6 +63,18 @@ def cat(xp, tensors, dim=0):
     kept, dim = check_joinable(tensors, dim)  # says what is wrong in PyTorch's words
     dtype = common_dtype(tensors)
     return xp.concatenate([t.astype(dtype, copy=False) for t in kept], dim)
+
+
+def _join_in_numpy(tensors, dim, side_by_side):
+    return (stack if side_by_side else cat).kernels["*"](numpy, tensors, dim)
+
+
+_join = native_function("join", _join_in_numpy)
+
+
+@cat.kernel("cpu")
+def cat_in_c(xp, tensors, dim=0):
+    return _join(tensors, dim, False)
 
 
 @cat.meta
@@ -155,6 +169,11 @@ def check_stackable(tensors):
                 f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 "
                 f"and {list(tensor.shape)} at entry {i}"
             )
+
+
+@stack.kernel("cpu")
+def stack_in_c(xp, tensors, dim=0):
+    return _join(tensors, dim, True)
 
 
 @stack.meta
