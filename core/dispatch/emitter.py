@@ -100,9 +100,14 @@ class Writer:
         """Return the global with the types that pass for a parameter: its own, or that for unknown kinds."""
         return f"{known}_{name}" if name in self.op.known_kinds else otherwise
 
+    def refresh(self, name: str, tensor: str, indent: str = "") -> str:
+        """Return what brings a tensor up to date: with NumPy's writes only if a formula wants the argument's values."""
+        used = any(name in formula.wants for formula in self.op.formulas)
+        return f"{indent}if {tensor}._view is not None:\n{indent}    {tensor}._refresh({'' if used else False})"
+
     def take_lead(self, argument) -> str:
         name = argument.name
-        lines = f"if {name}._view is not None:\n    {name}._refresh()\n{name}_ = {name}._data"
+        lines = f"{self.refresh(name, name)}\n{name}_ = {name}._data"
         return lines + (f"\n{name}_e = {name}._edge" if argument.bit else "")
 
     def take_leads(self, argument) -> str:
@@ -114,8 +119,7 @@ if type({name}) is not list and type({name}) is not tuple:
 for _x in {name}:
     if _x._type is not _t:
         raise _General
-    if _x._view is not None:
-        _x._refresh()
+{self.refresh(name, "_x", "    ")}
     if _x._edge is not None:
         {name}_e = {name}
     {name}_.append(_x._data)"""
@@ -135,16 +139,15 @@ for _x in {name}:
             f"    {number}",
             *([f"    {name}_e = None"] if edge else []),
             f"elif {name}._type is _t:",
-            f"    if {name}._view is not None:\n        {name}._refresh()",
+            self.refresh(name, name, "    "),
             f"    {name}_ = {name}._data",
             *([f"    {name}_e = {name}._edge"] if edge else []),
             "else:\n    _k = None",
         ])  # fmt: skip
 
     def take_partner(self, argument) -> str:
-        name = argument.name
         taken = textwrap.indent(self.take_lead(argument), "    ")
-        return f"if {name}._type is _t:\n{taken}\nelse:\n    _k = None"
+        return f"if {argument.name}._type is _t:\n{taken}\nelse:\n    _k = None"
 
     def take_input(self, argument) -> str:
         name = argument.name
@@ -153,8 +156,7 @@ for _x in {name}:
 if type({name}) not in {self.types(name, '_plain', '_PLAIN')}:
     if {name}._type.home is not _t.home:
         raise _General
-    if {name}._view is not None:
-        {name}._refresh()
+{self.refresh(name, name, "    ")}
     {name}_, {name}_e = {name}._data, {name}._edge"""
 
     def take_value(self, argument) -> str:

@@ -21,7 +21,7 @@ _later, _ = lazy_names({"__name__": __name__}, None, {"arguments.data": "array_o
 def new(array, ttype):
     """Return a tensor that was made from no tensor: an inference tensor while that mode is on."""
     tensor = make(array, ttype)
-    return inference.mark(tensor) if modes.mode.inference else tensor
+    return inference.mark(tensor) if modes.special and modes.mode.inference else tensor
 
 
 def require_grad(tensor, requires_grad):
@@ -146,7 +146,6 @@ def from_numpy(ndarray):
         if not isinstance(ndarray, numpy.ndarray):
             raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
         ndarray = ndarray.view(numpy.ndarray)  # of a memmap, or a matrix, for which `*` is another operation
-    dtypes.from_numpy(ndarray.dtype)
     count = sys.getrefcount(ndarray)  # before a tensor holds it, too
     result = new(ndarray, _device("cpu").tensor_type(ndarray.dtype))
     return result if shared_memory.handed_over(ndarray, count) else shared_memory.shared(result)

@@ -68,17 +68,17 @@ class Tensor(Description, Protocols):
 
     # ------------------------------------------------------------------------------------------ history
 
-    def _live_edge(self):
+    def _live_edge(self, used=True):
         """Return the edge, brought up to date when the tensor is a view whose base was written."""
         if self._view is not None:
-            self._refresh()
+            self._refresh(used)
         return self._edge
 
-    def _refresh(self):
-        """Bring the history of a view up to date with in-place writes to its base."""
+    def _refresh(self, used=True):
+        """Bring the history of a view up to date with in-place writes to its base; `used`: its values are, too."""
         view = self._view
         mark = view.base._view if type(view) is View else view
-        if type(mark) is Base and mark.handles is not None:
+        if used and type(mark) is Base and mark.handles is not None:
             shared_memory.note_use(self, mark)
         if copies:
             rare.follow_copy(self)
@@ -104,7 +104,7 @@ class Tensor(Description, Protocols):
     @property
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor. Assign to a leaf to change it."""
-        return self._edge is not None or self._live_edge() is not None
+        return self._edge is not None or type(self._view) is View and self._live_edge(False) is not None
 
     @requires_grad.setter
     def requires_grad(self, value):

@@ -45,14 +45,17 @@ def collate_tensor_fn(batch, *, collate_fn_map=None):
     """Return a batch of tensors."""
     if isinstance(batch, plugrad.Tensor):
         raise TypeError("default_collate(): the batch must be a tuple or list of Tensors, not Tensor")
-    return plugrad.stack(list(batch))
+    if any(getattr(item, "requires_grad", False) for item in batch):
+        return plugrad.stack(list(batch))
+    with plugrad.no_grad():  # where nothing is recorded, nobody looks whether NumPy writes into its arrays later
+        return plugrad.stack(list(batch))
 
 
 def collate_numpy_array_fn(batch, *, collate_fn_map=None):
     """Return a batch of NumPy arrays as a tensor."""
     if not dtypes.is_native(batch[0].dtype):
         raise TypeError(_REFUSED.format(batch[0].dtype))
-    return plugrad.stack([plugrad.as_tensor(item) for item in batch])
+    return collate_tensor_fn([plugrad.as_tensor(item) for item in batch])
 
 
 def collate_numpy_scalar_fn(batch, *, collate_fn_map=None):
