@@ -125,11 +125,11 @@ def _box(box, x, y, width, height) -> str:
         f'<tspan x="{x + width / 2:.1f}" y="{y + 15 + number * HEIGHT_OF_LINE:.1f}">{escape(line)}</tspan>'
         for number, line in enumerate(box.lines)
     )
-    corner = 2 if box.is_function else 9
+    corner, dashes = 2 if box.is_function else 9, ' stroke-dasharray="4 3"' if box.again else ""
     title = f"<title>{escape(box.title)}</title>" if box.title else ""
     return (
         f'<g>{title}<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{corner}" '
-        f'fill="{COLOURS[box.kind][1]}" stroke="#555"/><text text-anchor="middle">{texts}</text></g>'
+        f'fill="{COLOURS[box.kind][1]}" stroke="#555"{dashes}/><text text-anchor="middle">{texts}</text></g>'
     )
 
 

@@ -6,9 +6,11 @@ The layered drawing of Sugiyama, Tagawa and Toda, Methods for Visual Understandi
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 
 WIDTH_OF_LETTER, HEIGHT_OF_LINE, GAP, GAP_OF_LAYERS, BEND = 6.7, 14.0, 18.0, 34.0, 10.0
+REACH = 8  # layers that arrows from a variable may go down before it is drawn again
 
 
 def size(box):
@@ -20,30 +22,51 @@ class Placed:
     """Boxes with their places: `corners` {key: (x, y, width, height)}, `paths` of points for arrows, the whole size."""
 
     def __init__(self, tape):
-        self.boxes = {box.key: box for box in tape.boxes}
-        self.sizes = {box.key: size(box) for box in tape.boxes}
-        self.arrows = tape.arrows
-        self.layers = self._layered(tape.boxes)
+        self.boxes, self.arrows = {box.key: box for box in tape.boxes}, tape.arrows
+        self._layered()
+        self._repeated()
+        self.sizes = {key: size(box) for key, box in self.boxes.items()}
+        self.layers = self._layered()
         self.chains = self._bends()
         self._ordered()
         self.places = self._pushed_apart()
         self._cornered()
 
-    def _layered(self, boxes):
+    def _repeated(self):
+        """Draw a variable again for functions far below those that used it before: a shared weight, in a loop."""
+        leads = {b for _, b in self.arrows}
+        users = defaultdict(set)
+        for a, b in self.arrows:
+            if a not in leads:
+                users[a].add(b)
+        moved = {}
+        for leaf, functions in users.items():
+            key, first = leaf, None
+            for function in sorted(functions, key=self.layer.get):
+                first = self.layer[function] if first is None else first
+                if self.layer[function] - first > REACH:
+                    key, first = ("again", leaf, function), self.layer[function]
+                    self.boxes[key] = dataclasses.replace(self.boxes[leaf], key=key, title="drawn again", again=True)
+                moved[leaf, function] = key, function
+        copies = [key for key in self.boxes if isinstance(key, tuple)]
+        self.boxes = {key: self.boxes[key] for key in (*copies, *self.boxes)}
+        self.arrows = [moved.get(arrow, arrow) for arrow in self.arrows]
+
+    def _layered(self):
         """Put each box one layer below the lowest of what leads to it; what nothing leads to right above its user."""
         before, after = defaultdict(list), defaultdict(list)
         for a, b in self.arrows:
             before[b].append(a)
             after[a].append(b)
         self.layer = {}
-        for box in boxes:  # arrows lead forward in this order
-            self.layer[box.key] = 1 + max([self.layer[a] for a in before[box.key]], default=-1)
-        for box in reversed(boxes):
-            if not before[box.key] and after[box.key]:
-                self.layer[box.key] = min(self.layer[b] for b in after[box.key]) - 1
+        for key in self.boxes:  # arrows lead forward in this order
+            self.layer[key] = 1 + max([self.layer[a] for a in before[key]], default=-1)
+        for key in reversed(self.boxes):
+            if not before[key] and after[key]:
+                self.layer[key] = min(self.layer[b] for b in after[key]) - 1
         layers = [[] for _ in range(1 + max(self.layer.values(), default=-1))]
-        for box in boxes:
-            layers[self.layer[box.key]].append(box.key)
+        for key in self.boxes:
+            layers[self.layer[key]].append(key)
         return layers
 
     def _bends(self):

@@ -18,6 +18,7 @@ class Box:
     lines: list[str]
     is_function: bool = True
     title: str = ""
+    again: bool = False  # whether it stands for a variable that is drawn further up, too
 
 
 @dataclass

@@ -148,6 +148,18 @@ def test_labels_are_escaped():
     assert 'a<b>&\\"c\\"\\\\' in picture.dot()
 
 
+def test_a_weight_in_a_loop_is_drawn_again_where_it_is_used():
+    layer, h = nn.Linear(3, 3), torch.zeros(2, 3)
+    for _ in range(100):
+        h = layer(h).tanh()
+    picture = torch.draw(h, layer)
+    placed = Placed(picture._tape)
+    assert placed.width < 600 and len({box.key for box in picture._tape.boxes}) == 203
+    again = [box for box in placed.boxes.values() if box.again]
+    assert {box.lines[0] for box in again} == {"weight", "bias"}
+    assert picture.svg().count("stroke-dasharray") == len(again) > 20 and picture.dot().count('label="weight') == 1
+
+
 def test_a_long_graph_shows_its_end():
     y = torch.ones(2, requires_grad=True)
     for _ in range(50):
