@@ -84,12 +84,12 @@ class LazyMethod:
 
 
 def lazy_methods(cls: type, rooms: dict) -> None:
-    """Give a class the methods that stand as functions in rooms beside the core; `rooms` as in lazy_names."""
+    """Give a class the methods and properties that stand in rooms beside the core; `rooms` as in lazy_names."""
     where = {name: room for room, names in rooms.items() for name in names.split()}
 
     def find(name):
         function = getattr(importlib.import_module(f"plugrad.{where[name]}"), name)
-        function.__qualname__ = f"{cls.__qualname__}.{name}"
+        getattr(function, "fget", function).__qualname__ = f"{cls.__qualname__}.{name}"
         return function
 
     for name in where:

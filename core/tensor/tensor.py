@@ -416,7 +416,7 @@ lazy_methods(Tensor, {
     "sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr values",
     "interchange.ufuncs": "__array_ufunc__", "array_api": "__array_namespace__ to_device",
     "autograd.rare.copied_views": "is_conj is_neg", "interchange.dlpack": "__dlpack__ __dlpack_device__",
-    "subclasses": "_make_wrapper_subclass",
+    "interchange.interfaces": "__array_interface__ __cuda_array_interface__", "subclasses": "_make_wrapper_subclass",
 })  # fmt: skip
 
 # Names that plugins can't take: what the class defines itself, and what `core_method` puts there.

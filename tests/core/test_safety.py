@@ -71,7 +71,7 @@ def test_functions_of_numpy_write_too():
             y.sum().backward()
     y = param(3).exp()
     numpy.add(numpy.ones(3, "float32"), 1, out=y.detach())
-    with pytest.raises(RuntimeError, match=STALE):
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
 
 
@@ -201,7 +201,7 @@ def test_no_false_alarm_once_numpys_array_is_gone():
         x.grad = None
         (x * x).sum().backward()
         assert x.grad.tolist() == [2.0 * (number + i) for i in (2, 3, 4)]
-    with pytest.raises(RuntimeError, match=STALE):
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         old.backward()
 
 

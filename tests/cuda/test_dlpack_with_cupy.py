@@ -44,3 +44,15 @@ def test_copies_to_the_host(cupy):
     assert numpy.from_dlpack(plugrad.arange(3).cuda(), device="cpu").tolist() == [0, 1, 2]
     with pytest.raises(BufferError, match="require gradient"):
         cupy.from_dlpack(plugrad.ones(2, device="cuda", requires_grad=True))
+
+
+def test_the_array_interface_of_cuda(cupy, on_stand_in):
+    given = plugrad.arange(6.0, device="cuda").reshape(2, 3)
+    if not on_stand_in:  # CuPy has none for ROCm
+        described = given.T.__cuda_array_interface__
+        assert described["data"][0] == address(given) and described["shape"] == (3, 2)
+    with pytest.raises(RuntimeError, match="requires grad"):
+        plugrad.ones(2, device="cuda", requires_grad=True).__cuda_array_interface__  # noqa: B018
+    with pytest.raises(AttributeError, match="non-CUDA tensor type: torch.FloatTensor"):
+        plugrad.ones(2).__cuda_array_interface__  # noqa: B018
+    assert not hasattr(given, "__array_interface__")
