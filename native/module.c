@@ -113,7 +113,7 @@ static PyMethodDef call_method = {"kernel", (PyCFunction)(void (*)(void))call, M
 
 /* Whether an array can be joined with the first of several: of one type and dtype, and, but for one dimension, one shape. */
 static int fits(PyArrayObject *first, PyArrayObject *x, int free_dim) {
-    if (Py_TYPE(x) != &PyArray_Type || !PyArray_IS_C_CONTIGUOUS(x) || !PyArray_ISBEHAVED_RO(x)) return 0;
+    if (Py_TYPE((PyObject *)x) != &PyArray_Type || !PyArray_IS_C_CONTIGUOUS(x) || !PyArray_ISBEHAVED_RO(x)) return 0;
     if (PyArray_DESCR(x) != PyArray_DESCR(first) || PyArray_NDIM(x) != PyArray_NDIM(first)) return 0;
     for (int d = 0; d < PyArray_NDIM(x); d++)
         if (d != free_dim && PyArray_DIMS(x)[d] != PyArray_DIMS(first)[d]) return 0;
@@ -140,7 +140,7 @@ static PyObject *join(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     long dim = PyLong_AsLong(args[1]);
     if (dim == -1 && PyErr_Occurred()) PyErr_Clear(), first = NULL;
     const int lifted = args[2] == Py_True;
-    if (!first || Py_TYPE(first) != &PyArray_Type || PyArray_TYPE(first) == NPY_OBJECT) goto decline;
+    if (!first || Py_TYPE((PyObject *)first) != &PyArray_Type || PyArray_TYPE(first) == NPY_OBJECT) goto decline;
     const int ndim = PyArray_NDIM(first) + lifted;
     if (dim < 0) dim += ndim;
     if (dim < 0 || dim >= ndim || ndim > 32) goto decline;
@@ -155,7 +155,7 @@ static PyObject *join(PyObject *self, PyObject *const *args, Py_ssize_t n) {
         shape[dim] += lifted ? 1 : PyArray_DIMS(x)[dim];
     }
     PyArray_Descr *type = PyArray_DESCR(first);
-    Py_INCREF(type);
+    Py_INCREF((PyObject *)type); /* PyArray_Empty takes it */
     PyObject *result = PyArray_Empty(ndim, shape, type, 0);
     if (result) {
         const int64_t step = shape[dim] * inner;
