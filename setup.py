@@ -38,4 +38,5 @@ def extensions():
     ]
 
 
-setup(ext_modules=extensions(), options={"bdist_wheel": {"py_limited_api": "cp311"}})
+if __name__ == "__main__":  # not so in native/wheels.py, which reads what to compile, and how
+    setup(ext_modules=extensions(), options={"bdist_wheel": {"py_limited_api": "cp311"}})

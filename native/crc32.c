@@ -15,9 +15,13 @@ static uint32_t bytes(uint32_t sum, const uint8_t *data, size_t size) {
 }
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 
-int pg_crc32_runs(void) { return __builtin_cpu_supports("pclmul") != 0; }
+int pg_crc32_runs(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_PCLMUL);
+}
 
 #define LOAD(place) _mm_loadu_si128((const __m128i *)(place))
 

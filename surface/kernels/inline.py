@@ -13,7 +13,8 @@ import subprocess
 import sysconfig
 import tempfile
 
-from plugrad.kernels import loading
+from plugrad.kernels import inline_cuda, loading
+from plugrad.kernels.inline_cuda import CompilationError
 
 __all__ = ["CompilationError", "build_library", "cache_folder", "load_inline", "load_library"]
 
@@ -21,13 +22,10 @@ FLAGS = ("-O3", "-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-tra
 HEADER = pathlib.Path(__file__).with_name("plugrad_native.h")
 
 
-class CompilationError(RuntimeError):
-    """C source that the compiler refuses, in its own words, or no compiler."""
-
-
 def load_inline(
     *,
-    c: str,
+    c=None,
+    cuda=None,
     name: str,
     arrays: int,
     numbers: int = 0,
@@ -35,11 +33,15 @@ def load_inline(
     strided: bool = False,
     flags: tuple = (),
 ):
-    """Compile a kernel in C and return it as a function of arrays and numbers.
+    """Compile a kernel in C, or in CUDA C++, and return it as a function of arrays and numbers.
 
     Args:
         c: source that defines ``int NAME(const pg_array *arrays, const double *numbers)``, which returns 0, or another
-            number for what it does not serve. `plugrad_native.h` and <math.h> are included already.
+            number for what it does not serve. `plugrad_native.h` and <math.h> are included already. A `pathlib.Path`
+            is that of a file with it.
+        cuda: in its place source, or a path, with ``template <typename T> __global__ void NAME(long long size,
+            const T *array, ..., T *result, double number, ...)``, which a thread runs for each of `size` elements of
+            the first array. It is compiled by CuPy at the first call with each type. Arrays have one type and C order.
         name: of that function.
         arrays, numbers: how many of each it needs; calls with fewer are declined.
         like: which array the result has the shape and dtype of; None: the kernel writes into arrays that it is given.
@@ -47,7 +49,8 @@ def load_inline(
         flags: more options for the compiler.
 
     The library is kept in PLUGRAD_CACHE, or the user's cache folder, by source, options, compiler and processor.
-    Raises CompilationError, with the lines of `c`, where it can't be compiled or there is no compiler.
+    Raises CompilationError, with the lines of `c`, where it can't be compiled, there is no compiler, or
+    PLUGRAD_NATIVE=0 switches kernels in C off; for CUDA that is at the first call. TypeError for both sources, or none.
 
     >>> from plugrad.extend import load_inline
     >>> twice = load_inline(name="twice", arrays=1, like=0, c='''
@@ -61,17 +64,28 @@ def load_inline(
     >>> twice(numpy.ones(3))  # doctest: +SKIP
     array([2., 2., 2.])
     """
+    if (c is None) == (cuda is None):
+        raise TypeError("load_inline() takes c= or cuda=: the source of one kernel")
+    if cuda is not None:
+        return inline_cuda.Function(_source(cuda), name, arrays, numbers, like, flags)
+    if loading.why_none() is not None:
+        raise CompilationError(f"kernels in C can't be used: {loading.why_none()}")
     library = build_library(c, name, flags)
     return load_library(library, name, arrays=arrays, numbers=numbers, like=like, strided=strided)
 
 
-def build_library(c: str, name: str, flags: tuple = ()) -> pathlib.Path:
+def _source(given) -> str:
+    return given if isinstance(given, str) else pathlib.Path(given).read_text(encoding="utf-8")
+
+
+def build_library(c, name: str, flags: tuple = ()) -> pathlib.Path:
     """Return the path of the library that C source becomes, compiled if it is not in the cache.
 
     Arguments, the cache and errors are those of `load_inline`. One library may have many functions, for `load_library`.
     """
     compiler, version = _compiler()
-    text = f'#include <math.h>\n#include "plugrad_native.h"\n#line 1 "{name}.c"\n{c}\n'
+    label = f"{name}.c" if isinstance(c, str) else pathlib.Path(c).name
+    text = f'#include <math.h>\n#include "plugrad_native.h"\n#line 1 "{label}"\n{_source(c)}\n'
     options = (*FLAGS, "-shared", "-fPIC", *flags)
     parts = (HEADER.read_text(), text, " ".join(options), version, platform.machine(), str(loading.ABI))
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

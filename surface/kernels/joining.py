@@ -48,7 +48,8 @@ def native(name, otherwise=None, plain=False):
             kernel = functools.partial(adapter, call)
             functools.update_wrapper(kernel, adapter)
         else:
-            kernel = _with_fallback(adapter, call, otherwise.kernels.get("cpu") or otherwise.kernels["*"])
+            other = otherwise.kernels.get("cpu") if is_native(call) else None
+            kernel = _with_fallback(adapter, call, other or otherwise.kernels["*"])
         kernel.native, kernel.call, kernel.adapter = name if isinstance(name, str) else adapter.__name__, call, adapter
         if plain:
             kernel.direct = module().joined(call, kernel.otherwise, 1)

@@ -49,7 +49,7 @@ def exported(kernel: str) -> str:
 
 
 def compiled(source: str, options=(), include: str = "", expressions=()) -> pathlib.Path:
-    """Return the library of kernels; RuntimeError with the compiler's first errors."""
+    """Return the library of kernels; CompileException with the compiler's first errors."""
     options = [option for option in options if option.startswith(("-D", "-I"))]
     prefix = _prefix(include)
     key = hashlib.sha256("\0".join([source, *options, *expressions]).encode()).hexdigest()[:32]
@@ -63,7 +63,10 @@ def compiled(source: str, options=(), include: str = "", expressions=()) -> path
         told = subprocess.run([*command, "-o", str(made), str(own)], capture_output=True, text=True)
         if told.returncode:
             errors = [line for line in told.stderr.splitlines() if "error" in line]
-            raise RuntimeError(f"a kernel does not compile, {own}:\n" + "\n".join(errors[:10] or [told.stderr]))
+            message = f"a kernel does not compile, {own}:\n" + "\n".join(errors[:10] or [told.stderr])
+            from cupy.cuda.compiler import CompileException  # CuPy is at hand only where it was loaded
+
+            raise CompileException(message, source, str(own), options, "g++")
         own.unlink()
         os.replace(made, path)
     return path

@@ -420,6 +420,31 @@ def test_the_environment_chooses(setting, told):
     assert run.stdout.strip() == told, run.stderr
 
 
+@pytest.mark.parametrize("change", [{"PLUGRAD_NATIVE": "0"}, {"CC": "no-such-compiler", "PATH": ""}])
+def test_packages_with_kernels_in_c_run_without_these(change, tmp_path):
+    guest = pathlib.Path(__file__).parents[2] / "examples" / "guests" / "plugrad-swiglu" / "src"
+    program = (
+        "import plugrad_swiglu, plugrad as torch; from plugrad.extend import register; register(plugrad_swiglu.swiglu);"
+        "x = torch.ones(3, requires_grad=True); torch.swiglu(x, x).sum().backward();"
+        "print(plugrad_swiglu.swiglu_in_c is None, round(x.grad[0].item(), 3))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(guest), "PLUGRAD_CACHE": str(tmp_path), **change}
+    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert run.stdout.split()[-1] == "1.659", run.stderr
+
+
+def test_a_file_of_source_is_compiled_and_its_errors_name_it(tmp_path):
+    source = tmp_path / "mine.c"
+    source.write_text("int twice(const pg_array *a, const double *s) { return 1; }")
+    assert load_inline(c=source, name="twice", arrays=1)(numpy.ones(2)) is NotImplemented
+    source.write_text("int twice(const pg_array *a, const double *s) {\n    return b;\n}")
+    with pytest.raises(kernels.CompilationError, match="mine.c:2"):
+        load_inline(c=source, name="twice", arrays=1)
+    for wrong in ({}, {"c": "int f;", "cuda": "int f;"}):
+        with pytest.raises(TypeError, match="c= or cuda="):
+            load_inline(name="f", arrays=1, **wrong)
+
+
 def test_a_level_that_does_not_exist_is_told():
     program = "from plugrad import kernels; print(kernels.level())"
     run = subprocess.run(

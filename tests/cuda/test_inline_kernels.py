@@ -1,0 +1,66 @@
+"""`load_inline(cuda=...)`: a package's kernels in CUDA C++, against the formula that the op has anyway."""
+
+import numpy
+import pytest
+
+import plugrad
+from plugrad.extend import CompilationError, load_inline, native, op
+
+SOURCE = """
+template <typename T>
+__global__ void softcap(long long size, const T *x, T *y, double cap) {
+    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < size) y[i] = T(cap * tanh(double(x[i]) / cap));
+}
+"""
+
+
+@pytest.fixture
+def softcap():
+    function = load_inline(cuda=SOURCE, name="softcap", arrays=1, numbers=1, like=0)
+    counted = []
+
+    @op(at=())
+    def softcap(xp, input, cap):
+        return cap * xp.tanh(input / cap)
+
+    @softcap.vjp
+    def softcap_vjp(F, g, y, cap):
+        return g * (1 - (y / cap) * (y / cap))
+
+    @softcap.kernel("cuda")
+    @native(function, otherwise=softcap)
+    def softcap_on_cuda(call, xp, input, cap):
+        result = call(input, cap)
+        counted.append(result is not NotImplemented)
+        return result
+
+    softcap.counted = counted
+    return softcap
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(), (0, 3), (257,), (3, 4)])
+def test_a_kernel_of_a_package(softcap, dtype, shape):
+    host = plugrad.linspace(-9, 9, int(numpy.prod(shape)), dtype=getattr(plugrad, dtype)).reshape(shape)
+    here, there = host.clone().requires_grad_(), host.cuda().requires_grad_()
+    results = [softcap(x, 2.0) for x in (here, there)]
+    for result in results:
+        result.sum().backward()
+    plugrad.testing.assert_close(results[1].cpu(), results[0])
+    plugrad.testing.assert_close(there.grad.cpu(), here.grad)
+    assert softcap.counted == [True]
+
+
+def test_what_it_does_not_serve_the_general_kernel_computes(softcap):
+    x = plugrad.linspace(-9, 9, 12).reshape(3, 4)
+    plugrad.testing.assert_close(softcap(x.cuda().T, 2.0).cpu(), softcap(x.T, 2.0))
+    assert softcap.counted == [False]
+
+
+def test_errors_of_the_compiler_come_back(cupy):
+    broken = load_inline(cuda="template <typename T> __global__ void f(long long n) { nowhere(); }", name="f", arrays=1)
+    with pytest.raises(CompilationError, match="f does not compile for float32"):
+        broken(cupy.ones(3, "float32"))
+    with pytest.raises(TypeError, match="c= or cuda="):
+        load_inline(name="f", arrays=1)
