@@ -171,7 +171,7 @@ class RNNBase(Module):
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         result, state = self._run(input, None, self._state(hx, batched, batch, input))
         if not batched:
-            return result[:, 0], self._shown(tuple(part[:, 0] for part in state))
+            return result.squeeze(1), self._shown(tuple(part.squeeze(1) for part in state))
         return (result.transpose(0, 1) if self.batch_first else result), self._shown(state)
 
     def _shown(self, state):

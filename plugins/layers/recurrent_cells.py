@@ -69,7 +69,7 @@ class RNNCellBase(Module):
                 )
         share = share_of_input(mode, input, self.weight_ih, self.bias_ih, self.bias_hh)
         state = STEPS[mode](share, state, self.weight_hh.T, self.bias_hh, None)
-        return tuple(part[0] for part in state) if single else state
+        return tuple(part.squeeze(0) for part in state) if single else state
 
 
 class RNNCell(RNNCellBase):

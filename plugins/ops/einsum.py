@@ -342,6 +342,9 @@ def tensordot(F, a, b, dims=2, *, out=None):
     first, second = ((d,) if isinstance(d, int) else tuple(d) for d in dims)
     if len(first) != len(second):
         raise RuntimeError("both dimension lists should have same length")
+    if first and not (a.ndim and b.ndim):
+        raise IndexError(f"Dimension specified as {(second if a.ndim else first)[0]} but tensor has no dimensions")
+    first, second = axes(first, a.ndim), axes(second, b.ndim)
     left, right = list(_LETTERS[: a.ndim]), list(_LETTERS[a.ndim : a.ndim + b.ndim])
     for i, j in zip(first, second):
         if a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]):
@@ -355,7 +358,6 @@ def tensordot(F, a, b, dims=2, *, out=None):
         right[j] = left[i]
     gone = {left[i] for i in first}
     kept = [c for c in left + right if c not in gone]
-    axes(first, a.ndim), axes(second, b.ndim)
     result = F.einsum(f"{''.join(left)},{''.join(right)}->{''.join(kept)}", a, b)
     return result if out is None else write_out(tensordot, result, out)
 

@@ -111,7 +111,7 @@ def _definite_samples(make):
 linalg_cholesky_ex.samples(_definite_samples)
 
 
-@op(at=("linalg.cholesky",), autocast={"cpu": "float32"})
+@op(at=("linalg.cholesky",), node="LinalgCholeskyExBackward0", autocast={"cpu": "float32"})
 def linalg_cholesky(xp, A, *, upper=False):
     """Lower triangular L with `A = L @ L^H` for positive definite A.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 
+from plugrad import float16
 from plugrad.extend import Op, collect, composite, hookimpl, op, rng
 
 from ._draws import doubles
@@ -223,6 +224,8 @@ def rrelu(F, input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False)
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} > {upper}")
     if not training:
         return (InPlace() if inplace else F).leaky_relu(input, (lower + upper) / 2)
+    if input.dtype is float16:
+        raise NotImplementedError("\"rrelu_with_noise_out_cpu\" not implemented for 'Half'; convert it with .float()")
     return (InPlace() if inplace else F).mul(input, F.random_slopes(input.detach(), lower, upper))
 
 

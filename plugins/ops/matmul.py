@@ -419,15 +419,31 @@ def dot_samples(make):
     yield make(4), make(4)
 
 
-@composite(autocast={"cuda": "promote"})
-def vdot(F, input, other):
+@op(autocast={"cuda": "promote"})
+def vdot(xp, input, other):
     """Sum of the products of two vectors, the first one conjugated.
 
     >>> import plugrad as torch
     >>> torch.vdot(torch.tensor([1j, 2]), torch.tensor([1j, 1]))
     tensor(3.+0.j)
     """
-    return F.dot(F.conjugated(input), other)
+    _check_dot(input, other)
+    return product(xp, xp.conj(input), other)
+
+
+@vdot.meta
+def vdot_meta(input, other):
+    return dot_meta(input, other)
+
+
+@vdot.vjp("input")
+def vdot_vjp_input(F, g, other):
+    return conj(F, g) * other
+
+
+@vdot.vjp("other")
+def vdot_vjp_other(F, g, input):
+    return g * input
 
 
 @vdot.samples

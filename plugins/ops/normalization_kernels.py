@@ -9,7 +9,16 @@ from plugrad.extend import Op, collect, hookimpl, is_half, native, op
 from .shape import sum_to_shape
 
 
-@op(at=(), node="NativeLayerNormBackward0", any_order=True)
+def _node(input, weight, bias, dims, shape, eps, layout=None):
+    """PyTorch's name for the node: which of its normalizations this is, as the dimensions tell."""
+    if layout is not None:
+        return "NativeGroupNormBackward0"
+    if input.ndim == 1 or 1 in dims or len(shape) < input.ndim:
+        return "NativeLayerNormBackward0"
+    return "ViewBackward0" if dims[0] else "NativeBatchNormBackward0"  # of images one by one: a view of one batch
+
+
+@op(at=(), node=_node, any_order=True)
 def normalize_affine(xp, input, weight, bias, dims, shape, eps, layout=None):
     """Bring elements along `dims` to mean 0 and variance 1, then scale and shift.
 

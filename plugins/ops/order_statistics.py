@@ -35,13 +35,13 @@ def _middle_of_all(xp, input, skip_nan):
     return _middle(xp, input.reshape(-1), 0, False, skip_nan)[0]
 
 
-@reduction(at=(), returns="values indices")
+@reduction(at=(), returns="values indices", node="MedianBackward1")
 def median(xp, input, dim, keepdim=False):
     """Lower median along `dim` and its index; NaN if there is one."""
     return _middle(xp, input, dim, keepdim, False)
 
 
-@reduction(at=(), returns="values indices")
+@reduction(at=(), returns="values indices", node="NanmedianBackward1")
 def nanmedian(xp, input, dim, keepdim=False):
     """Lower median along `dim` of what is not NaN, and its index."""
     return _middle(xp, input, dim, keepdim, True)

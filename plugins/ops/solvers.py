@@ -48,7 +48,10 @@ def singular_error(name, info):
     )
 
 
-@op(at=("linalg.inv", "inverse", "Tensor.inverse"), ref="numpy.linalg.inv", autocast={"cpu": "float32"})
+@op(
+    at=("linalg.inv", "inverse", "Tensor.inverse"), ref="numpy.linalg.inv", node="LinalgInvExBackward0",
+    autocast={"cpu": "float32"},
+)  # fmt: skip
 def linalg_inv(xp, A):
     """Inverse of square matrices.
 
@@ -123,7 +126,7 @@ linalg_inv_ex.samples(square_samples)
 # ---------------------------------------------------------------- linear equations
 
 
-@op(at=())
+@op(at=(), node="LinalgSolveExBackward0")
 def solve_matrices(xp, A, B):
     """The X of A X = B, for batches of matrices that broadcast."""
     try:
@@ -288,7 +291,7 @@ def linalg_tensorinv_samples(make):
 # ---------------------------------------------------------------- triangular equations
 
 
-@op(at=())
+@op(at=(), node="LinalgSolveTriangularBackward0")
 def triangular_matrices(xp, A, B, upper, unitriangular):
     """The X of A X = B for triangular A, of which only one triangle is read."""
     batch = broadcast_shapes(A.shape[:-2], B.shape[:-2])

@@ -97,7 +97,7 @@ def linalg_svd_samples(make):
     yield make.args(make(2, 4, 3), False)
 
 
-@op(at=("linalg.svdvals",), autocast={"cpu": "float32"})
+@op(at=("linalg.svdvals",), node="LinalgSvdBackward0", autocast={"cpu": "float32"})
 def linalg_svdvals(xp, A, *, driver=None):
     """Singular values of matrices, in falling order.
 
@@ -203,7 +203,7 @@ def linalg_eigh_samples(make):
     yield make.through(_up_to_sign, make(2, 3, 3), "U")
 
 
-@op(at=("linalg.eigvalsh",), autocast={"cpu": "float32"})
+@op(at=("linalg.eigvalsh",), node="LinalgEighBackward0", autocast={"cpu": "float32"})
 def linalg_eigvalsh(xp, A, UPLO="L"):
     """Eigenvalues, rising, of Hermitian matrices; arguments as for `eigh`.
 
@@ -275,7 +275,7 @@ def linalg_eig_samples(make):
     yield make.through(_up_to_phase, make(3, 3))
 
 
-@op(at=("linalg.eigvals",), autocast={"cpu": "float32"})
+@op(at=("linalg.eigvals",), node="LinalgEigBackward0", autocast={"cpu": "float32"})
 def linalg_eigvals(xp, A):
     """Eigenvalues of square matrices, complex.
 

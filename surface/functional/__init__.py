@@ -192,7 +192,7 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
             [0., 4.]])
     """
     _check_strategy(strategy)
-    name = "torch.autograd.functional.jacobian"
+    name, vectorize = "torch.autograd.functional.jacobian", bool(vectorize)
     if strategy == "forward-mode" and create_graph:
         raise NotImplementedError(
             f"{name}: `create_graph=True` and `strategy='forward-mode'` are not supported together (yet): use "

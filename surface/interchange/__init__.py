@@ -25,7 +25,8 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
         dtype: of the result; None keeps that of the object.
         device: of the result; None keeps that of the object.
         copy: True always copies, False never does (ValueError where it would have to), None where it must.
-        requires_grad: whether the result requires grad; False ends a tensor's history, None and True keep it.
+        requires_grad: whether the result requires grad; False ends a tensor's history, True keeps it, and None does
+            as the object: a copy that was not recorded is a leaf that requires grad if the tensor does.
 
     >>> import plugrad as torch
     >>> torch.asarray([1.0, 2.0], requires_grad=True)
@@ -41,7 +42,9 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     if copy and isinstance(obj, (Tensor, numpy.ndarray)) and result._data is getattr(obj, "_data", obj):
         result = result.clone()
     if requires_grad is None:
-        return result
+        requires_grad = isinstance(obj, Tensor) and obj.requires_grad
+        if requires_grad is result.requires_grad:
+            return result
     return result.requires_grad_(requires_grad) if result.is_leaf or requires_grad else result.detach()
 
 

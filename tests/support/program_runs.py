@@ -6,6 +6,7 @@ hooks that ran), at which statement, and what each of the two showed.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import re
@@ -83,13 +84,18 @@ class Difference:
         return f"{self.kind} of {self.name}: {self.expected!r} expected, {self.actual!r} found{message}"
 
 
+_namespaces: dict = collections.defaultdict(list)  # by library: namespaces with the definitions, in no run's use
+
+
 class Run:
     """A program under way on one library: its variables, and what its hooks logged."""
 
     def __init__(self, T):
         self.T, self.log = T, []
-        self.names = {"T": T, "log": self.log}
-        exec(compiled(PRELUDE), self.names)
+        self.names = _namespaces[T].pop() if _namespaces[T] else {"T": T}
+        self.names["log"] = self.log
+        if len(self.names) == 2:
+            exec(compiled(PRELUDE), self.names)
         self.before = set(self.names)
         self.modes = contextlib.ExitStack()
         self.message = ""
@@ -100,6 +106,10 @@ class Run:
 
     def __exit__(self, *error):
         self.modes.close()
+        definitions = {name: value for name, value in self.names.items() if name in self.before}
+        self.names.clear()
+        self.names.update(definitions)  # the same dict, whose functions look their names up in it
+        _namespaces[self.T].append(self.names)
 
     def step(self, statement: str) -> str | None:
         """Carry out one statement; return the name of the error's type that it raised, if any."""
