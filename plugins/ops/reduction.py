@@ -345,42 +345,8 @@ def deviation_vjp(F, g, y, input, dim, keepdim, correction):
     return variance_vjp(F, g / (2 * F.where(y == 0, math.inf, y)), input, dim, keepdim, correction)
 
 
-@reduction(at=(), node="VarMeanBackward0")
-def variance_and_mean(xp, input, dim=None, keepdim=False, *, correction=1):
-    """Variance and mean over `dim`."""
-    return _mean_squares(xp, input, dim, keepdim, correction), mean.kernels["*"](xp, input, dim, keepdim)
-
-
-@reduction(at=(), node="StdMeanBackward0")
-def deviation_and_mean(xp, input, dim=None, keepdim=False, *, correction=1):
-    """Standard deviation and mean over `dim`."""
-    spread, average = variance_and_mean.kernels["*"](xp, input, dim, keepdim, correction=correction)
-    return xp.sqrt(spread), average
-
-
-@variance_and_mean.meta
-@deviation_and_mean.meta
-def spread_and_mean_meta(input, dim=None, keepdim=False, *, correction=1):
-    shape, dtype = spread_meta(input, dim, keepdim)
-    return [(shape, dtype), (shape, input.dtype)]
-
-
-@variance_and_mean.vjp
-def variance_and_mean_vjp(F, g, input, dim, keepdim, correction):
-    of_spread = variance_vjp(F, g[0], input, dim, keepdim, correction)
-    return of_spread + mean_vjp(F, g[1], input.shape, dim, keepdim)
-
-
-@deviation_and_mean.vjp
-def deviation_and_mean_vjp(F, g, y0, input, dim, keepdim, correction):
-    of_spread = deviation_vjp(F, g[0], y0, input, dim, keepdim, correction)
-    return of_spread + mean_vjp(F, g[1], input.shape, dim, keepdim)
-
-
 @variance.samples
 @deviation.samples
-@variance_and_mean.samples
-@deviation_and_mean.samples
 def variance_samples(make):
     yield make(3, 4)
     yield make.args(make(2, 3, 4), dim=(0, -1), keepdim=True, correction=0)
@@ -437,7 +403,8 @@ def var_mean(F, input, dim=None, unbiased=None, keepdim=False, *, correction=Non
     >>> torch.var_mean(torch.tensor([1., 2., 3.]))
     (tensor(1.), tensor(2.))
     """
-    return _spread(F.variance_and_mean, input, dim, unbiased, keepdim, correction)
+    average = F.mean(input, None if isinstance(dim, bool) else dim, keepdim)
+    return _spread(F.variance, input, dim, unbiased, keepdim, correction), average
 
 
 @composite(kinds={"dim": "int|ints|bool?"})
@@ -448,7 +415,8 @@ def std_mean(F, input, dim=None, unbiased=None, keepdim=False, *, correction=Non
     >>> torch.std_mean(torch.tensor([1., 2., 3.]))
     (tensor(1.), tensor(2.))
     """
-    return _spread(F.deviation_and_mean, input, dim, unbiased, keepdim, correction)
+    average = F.mean(input, None if isinstance(dim, bool) else dim, keepdim)
+    return _spread(F.deviation, input, dim, unbiased, keepdim, correction), average
 
 
 @var.samples
