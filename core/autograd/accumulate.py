@@ -21,6 +21,7 @@ import sys
 
 import numpy
 
+from plugrad.graph import rare
 from plugrad.graph.modes import LEAF, mode
 from plugrad.graph.versions import touch
 from plugrad.interrupts import process_lock
@@ -77,17 +78,14 @@ def accumulate(tensor, grads: list, on_tensors=False) -> None:
         have = getattr(tensor, "_grad", None)
         if on_tensors:
             g = grads.pop()
-            if have is not None:
-                tensor._grad = have + g
-            elif mode.grad or g._type.symbolic:
-                tensor._grad = g.clone()
+            if have is not None or mode.grad or g._type.symbolic:
+                tensor._grad = rare.laid_out(g.clone() if have is None else have + g, tensor)
             else:  # no op, which somebody might see
                 grads.append(g._data)
-                tensor_type = g._type.plain
-                del g
-                tensor._grad = owned_tensor(grads, tensor_type)
+                tensor_type, g = g._type.plain, None
+                tensor._grad = owned_tensor(grads, tensor_type, tensor._data)
         elif have is None:
-            tensor._grad = owned_tensor(grads, tensor._type.plain)
+            tensor._grad = owned_tensor(grads, tensor._type.plain, tensor._data)
         elif tensor._edge is LEAF:
             _add(tensor, have, grads.pop())
         else:  # a retained gradient is another tensor each time
@@ -100,13 +98,15 @@ def writable(g):
     return g if own_memory else make(g._data.copy(), g._type.plain, g._edge)
 
 
-def owned_tensor(arrays: list, tensor_type):
-    """Return a Tensor with the last array of a list, which it is taken from, or a copy if others hold it: see `own`."""
+def owned_tensor(arrays: list, tensor_type, leaf=None):
+    """Return a Tensor with the last array of a list, taken from it, or a copy (see `own`); in the order of a `leaf`."""
     if arrays[-1].__class__ is not tensor_type.array_type:
         if arrays[-1].__class__ in tensor_of:
             return from_raw(own(arrays))
         arrays[-1] = tensor_type.wrap(arrays[-1])
     array = own(arrays)
+    if leaf is not None and array.strides != leaf.strides:
+        array = rare.in_order_of(leaf, array, tensor_type.xp)
     return make(array, tensor_type) if array.dtype == tensor_type.np else from_raw(array)
 
 
@@ -119,6 +119,5 @@ def _add(leaf, tensor, g) -> None:
         data += g
     except ValueError:
         if g.shape != data.shape:
-            what = f"a gradient of shape {g.shape} can't be added to a .grad of shape {data.shape}"
-            raise RuntimeError(what) from None
+            raise RuntimeError(f"a gradient of shape {g.shape} can't be added to one of shape {data.shape}") from None
         leaf._grad = from_raw(data + g)  # dense, which a sparse `.grad` is not

@@ -136,8 +136,7 @@ def _target(tensor, retain=False):
     """Return the edge at which a walk finds the gradient of a tensor, which has it kept if `retain`."""
     edge = tensor._live_edge()
     if edge is None:
-        what = "One of the differentiated Tensors does not require grad"
-        raise RuntimeError(f"{what}: call requires_grad_() on it before the computation")
+        raise RuntimeError("One of the differentiated Tensors does not require grad: call requires_grad_() on it first")
     if retain:
         tensor.retain_grad()
     return tensor if edge is LEAF else edge

@@ -11,7 +11,7 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad", "autograd.rare.forward_again": "run_forward_again",
     "autograd.rare.gradients_of_roots": "fitting_gradient", "autograd.forward_ad.functions": "function_of_duals",
     "autograd.rare.reshaped": "follow_shape unlock", "autograd.rare.copied_views": "follow_copy lent stands_for_view",
-    "autograd.rare.batched_grads": "batched_grad",
+    "autograd.rare.batched_grads": "batched_grad", "autograd.rare.orders": "in_order_of laid_out",
     "autograd.rare.operands": "check_out_dtype check_outs narrow",
     "autograd.rare.overlaps": "refuse_overlap store_overlapping",
     "registry.third_parties.op_records": "check_op", "autograd.rare.overwritten": "overwriting",

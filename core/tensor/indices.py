@@ -6,23 +6,25 @@ import operator
 
 import numpy
 
-_NUMBERS = int, float, numpy.generic
 _VALID = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices"
 
 
 def tidy_index(index):
     """Return an index as a tuple, integers of all kinds as ints; else IndexError."""
-    if isinstance(index, list) and len(index) < 32 and any(not isinstance(i, _NUMBERS) for i in index):
+    if isinstance(index, list) and len(index) < 32 and any(map(_is_no_number, index)):
         index = tuple(index)  # x[[slice(0, 1), 2]] and x[[[0, 1], [1, 0]]] mean x[...] of a tuple
     return tuple([_tidy_item(i) for i in (index if isinstance(index, tuple) else (index,))])
 
 
+def _is_no_number(item):
+    many = hasattr(type(item), "__getitem__") and not isinstance(item, numpy.generic)
+    return many or isinstance(item, (slice, type(None), type(...)))
+
+
 def _tidy_item(item):
-    if item is None or item is Ellipsis or isinstance(item, (int, list, tuple, range)):
-        return item
-    if isinstance(item, slice):
-        if item.step is not None and item.step <= 0:
-            raise ValueError("step must be greater than zero; use flip for reversed order")
+    if isinstance(item, slice) and item.step is not None and item.step <= 0:
+        raise ValueError("step must be greater than zero; use flip for reversed order")
+    if item is None or item is Ellipsis or isinstance(item, (int, list, tuple, range, slice)):
         return item
     if hasattr(type(item), "dtype") and not isinstance(item, numpy.bool_):
         name = str(item.dtype).rpartition(".")[2]

@@ -29,6 +29,10 @@ def as_array(xp, item):
             item = xp.asarray(list(item) if isinstance(item, range) else item)
         except ValueError as error:
             raise ValueError("a list of indices must be of equal rows, and not nested too deeply") from error
+        if item.dtype.kind == "O":
+            for one in item.flat:
+                if not isinstance(one, (int, float, complex)):
+                    raise RuntimeError(f"Could not infer dtype of {type(one).__name__}")
         if item.dtype.kind == "f" and item.size == 0:
             item = item.astype("int64")
     if item.dtype == "uint8":

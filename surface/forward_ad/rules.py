@@ -202,6 +202,8 @@ class Linearized:
         return self._leaf(position, None, value, along)
 
     def _leaf(self, position, place, value, along):
+        if isinstance(value, Tensor) and value.is_inference():
+            value = value.clone()  # a normal tensor, which a graph may hold
         if not is_float(value) or all(self._given(position, place, tangents) is None for tangents in along):
             return value
         leaf = value.view_as(value)

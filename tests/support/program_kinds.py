@@ -21,7 +21,8 @@ HISTORY = ("requires_grad", "is_leaf", "grad_fn")  # the kinds of difference tha
 FREED = "backward through the graph a second time"
 EITHER_FIRST = ("setStorage", "too many indices", "out of bounds", "Dimension specified as 0", "single memory location",
                 "more than 1 value per channel", "function that returns multiple views",
-                "Expected reduction dim", "from the 'SparseCPU' backend")
+                "Expected reduction dim", "from the 'SparseCPU' backend",
+                "must implement the jvp function")
 
 
 def listed(program: list[str], found, oracle, subject, watch=True) -> str | None:

@@ -26,7 +26,8 @@ def unneeded(program, found, oracle, subject, watch):
     program = [statement.replace("T.inference_mode()", "T.no_grad()") for statement in program]  # it can't be there
     with oracle.autograd.graph.allow_mutation_on_saved_tensors():
         left = difference(program, oracle, subject, watch)
-    return left is None or "RuntimeError" in (left.expected, left.actual) and left.kind != "error"  # a view after writes
+    refused = left is not None and [one for one in (left.expected, left.actual) if isinstance(one, str)]
+    return left is None or left.kind != "error" and "RuntimeError" in refused  # to look at a view after writes
 
 
 @kind
@@ -106,7 +107,12 @@ def depends_on_nothing(program, found, oracle, subject, watch):
     elif strict(found, *words) or lenient(found, *words, "graph leaves) support the deepcopy"):
         names = re.findall(r"v\d+", program[-1])
         library = oracle if found.expected is None or "deepcopy" in found.message else subject
-        statements = program[:-1]
+        statements, asked = program[:-1], re.search(r"(v\d+), = T\.autograd\.grad\(", program[-1])
+        if asked and found.expected is None:  # by what has no name
+            with after(program, oracle) as run:
+                g = run.names.get(asked[1])
+                if g is None or not g.any():
+                    return True
     else:
         return False
     with after(statements, library) as run:
@@ -351,7 +357,8 @@ def dirty_views(program, found, oracle, subject, watch):
 def inference_leaves(program, found, oracle, subject, watch):
     """Outside of inference mode PyTorch records some ops on parameters that were made there; here all are."""
     words = "does not require grad", "Inference tensors cannot be saved"
-    if found.kind not in ("requires_grad", "is_leaf", "grad_fn", "grad", "grad.values") and not lenient(found, *words):
+    refused = lenient(found, *words) or strict(found, *words)
+    if found.kind not in ("requires_grad", "is_leaf", "grad_fn", "grad", "grad.values") and not refused:
         return False
     with after(program[:-1] if found.kind == "error" else program, oracle) as run:
         return any(t.is_inference() and t.requires_grad for t in run.tensors().values())

@@ -408,4 +408,20 @@ PROGRAMS = {
         e = T.func.jvp(lambda a: a * 1, (x.detach(),), (x.detach(),))[1]
         e.add_(1)
     """,
+    "tangents of inference tensors are computed outside of inference mode": """
+        with T.inference_mode():
+            x = T.tensor([[0.5, -1.25], [-1.0, 1.5]], dtype=T.float64)
+        with F.dual_level():
+            d = F.make_dual(x.detach(), x.detach())
+            a = F.unpack_dual(d.sort(-1)[0].clamp(max=0.5))[1]
+            b = F.unpack_dual(d.cumprod(0))[1]
+            c = F.unpack_dual(T.outer(d.flatten(), x.flatten()))[1]
+    """,
+    "the mean beside a variance of one element has a gradient": """
+        x = T.tensor([[0.5], [1.5]], dtype=T.float64, requires_grad=True)
+        a, b = T.var_mean(x, 1)
+        b.sum().backward()
+        c, d = T.std_mean(x, 1)
+        d.sum().backward()
+    """,
 }

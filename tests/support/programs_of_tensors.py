@@ -333,4 +333,47 @@ PROGRAMS = {
         y.add_(1)
         (y * c).sum().backward()
     """,
+    "a copy of a tensor that requires grad requires it, too, where none is recorded": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        with T.no_grad():
+            a = T.asarray(x, copy=True)
+            b = T.asarray(x, dtype=T.float64)
+            c = T.asarray(x * 2, copy=True)
+    """,
+    "nodes of normalizations, factorizations and products have PyTorch's names": """
+        x = T.tensor([[[1.0, 2.0, 4.0], [2.0, 0.5, 1.0]], [[0.5, 3.0, 1.0], [2.0, 1.0, 1.0]]], requires_grad=True)
+        a = T.nn.functional.group_norm(x, 1)
+        b = T.nn.functional.batch_norm(x, None, None, training=True)
+        c = T.nn.functional.instance_norm(x)
+        d = T.nn.functional.layer_norm(x, (2, 3))
+        e = T.nn.functional.layer_norm(x, (2, 2, 3))
+        f = T.nn.functional.batch_norm(x[0], None, None, training=True)
+        g = T.vdot(x[0, 0], x[0, 1])
+        h = T.vdot(x[0, 0] * 1j, x[0, 1] + 2j)
+        h.abs().backward()
+        i, j = x[0].median(1)
+    """,
+    "tensordot of what has no dimensions": """
+        x = T.tensor(2.0)
+        a = T.tensordot(x, x, 0)
+        b = T.tensordot(x, x, ([0], [0]))
+        c = T.tensordot(x[None], x, ([0], [0]))
+        d = T.tensordot(x[None], x[None], ([1], [0]))
+    """,
+    "random slopes are drawn for bfloat16, not for float16": """
+        x = T.tensor([1.0, 2.0], dtype=T.bfloat16)
+        a = T.nn.functional.rrelu(x, training=True)
+        b = T.nn.functional.rrelu(x.half(), training=True)
+        c = T.nn.functional.rrelu(x.half())
+    """,
+    "a list of numbers is an index of its own, whatever else has an __index__": """
+        Index = type('Index', (), {'__index__': lambda self: 1})
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]])
+        a = x[[0, Index()]]
+        b = x[[Index()]]
+        c = x[[Index(), None]]
+        d = x[0, Index()]
+        e = x[[0, object()]]
+        f = x[[T.tensor(1), 0]]
+    """,
 }

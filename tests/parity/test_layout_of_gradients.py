@@ -1,0 +1,64 @@
+"""A leaf's gradient lies in memory as the leaf does, if that is dense, else row-major; PyTorch promises the same."""
+
+from __future__ import annotations
+
+import pytest
+
+import plugrad
+from support.two_libraries import torch
+
+LEAVES = {
+    "row-major": lambda T: T.ones(3, 4),
+    "transposed": lambda T: T.ones(4, 3).t(),
+    "permuted": lambda T: T.ones(2, 3, 4).permute(2, 0, 1),
+    "channels last": lambda T: T.ones(2, 3, 4, 5).to(memory_format=T.channels_last),
+    "one of two columns": lambda T: T.ones(4, 6)[:, ::2],
+    "one of two columns, transposed": lambda T: T.ones(4, 6)[:, ::2].t(),
+    "expanded": lambda T: T.ones(3, 1).expand(3, 2),
+    "beside one row": lambda T: T.ones(3, 4).t().unsqueeze(0),
+    "no elements": lambda T: T.ones(0, 3).t(),
+    "a number": lambda T: T.ones(()),
+}
+FUNCTIONS = {
+    "sum": lambda x: x.sum(),
+    "elementwise": lambda x: (x * x).sum(),
+    "copy": lambda x: (x.contiguous() ** 2).sum(),
+    "rows": lambda x: (x.flatten() * 2).sum(),
+    "product": lambda x: (x.reshape(len(x), -1) @ x.reshape(len(x), -1).mT).sum() if x.numel() > 1 else x.sum(),
+}
+
+
+def _steps(tensor):
+    return [step for step, n in zip(tensor.stride(), tensor.shape) if n > 1] if tensor.numel() else []
+
+
+@pytest.mark.parametrize("create", [False, True])
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("leaf", LEAVES)
+@pytest.mark.filterwarnings("ignore")
+def test_gradients_that_arrive_once_and_twice(leaf, function, create):
+    seen = []
+    for T in (torch, plugrad):
+        x = LEAVES[leaf](T).detach().requires_grad_()
+        seen.append([])
+        for _ in range(2):
+            FUNCTIONS[function](x).backward(create_graph=create)
+            seen[-1].append((_steps(x.grad), x.grad.requires_grad, x.grad.tolist()))
+    assert seen[1] == seen[0]
+
+
+def test_a_network_in_channels_last():
+    seen = []
+    for T in (torch, plugrad):
+        layers = T.nn.Conv2d(3, 4, 3), T.nn.BatchNorm2d(4), T.nn.ReLU(), T.nn.Conv2d(4, 2, 2)
+        model = T.nn.Sequential(*layers).to(memory_format=T.channels_last)
+        x = T.ones(2, 3, 8, 8).to(memory_format=T.channels_last).requires_grad_()
+        optimizer = T.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            optimizer.step()
+        tensors = [x, *model.parameters()]
+        assert [_steps(t.grad) for t in tensors] == [_steps(t) for t in tensors]
+        seen.append([_steps(t.grad) for t in tensors])
+    assert seen[1] == seen[0]
