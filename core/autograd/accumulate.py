@@ -79,13 +79,13 @@ def accumulate(tensor, grads: list, on_tensors=False) -> None:
         if on_tensors:
             g = grads.pop()
             if have is not None or mode.grad or g._type.symbolic:
-                tensor._grad = rare.laid_out(g.clone() if have is None else have + g, tensor)
+                tensor._grad = rare.laid_out(g.clone() if have is None else have + g, tensor._data.strides)
             else:  # no op, which somebody might see
                 grads.append(g._data)
                 tensor_type, g = g._type.plain, None
-                tensor._grad = owned_tensor(grads, tensor_type, tensor._data)
+                tensor._grad = owned_tensor(grads, tensor_type, tensor._data.strides)
         elif have is None:
-            tensor._grad = owned_tensor(grads, tensor._type.plain, tensor._data)
+            tensor._grad = owned_tensor(grads, tensor._type.plain, tensor._data.strides)
         elif tensor._edge is LEAF:
             _add(tensor, have, grads.pop())
         else:  # a retained gradient is another tensor each time
@@ -98,15 +98,15 @@ def writable(g):
     return g if own_memory else make(g._data.copy(), g._type.plain, g._edge)
 
 
-def owned_tensor(arrays: list, tensor_type, leaf=None):
-    """Return a Tensor with the last array of a list, taken from it, or a copy (see `own`); in the order of a `leaf`."""
+def owned_tensor(arrays: list, tensor_type, strides=None):
+    """Return a Tensor with the last array of a list, taken from it, or a copy (see `own`); laid out by `strides`."""
     if arrays[-1].__class__ is not tensor_type.array_type:
         if arrays[-1].__class__ in tensor_of:
             return from_raw(own(arrays))
         arrays[-1] = tensor_type.wrap(arrays[-1])
     array = own(arrays)
-    if leaf is not None and array.strides != leaf.strides:
-        array = rare.in_order_of(leaf, array, tensor_type.xp)
+    if strides is not None and array.strides != strides:
+        array = rare.in_order_of(strides, array, tensor_type)
     return make(array, tensor_type) if array.dtype == tensor_type.np else from_raw(array)
 
 

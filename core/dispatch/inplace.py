@@ -178,7 +178,7 @@ def rebase(target, edge) -> None:
     node = CopySlices()
     node.edges = (base if base_edge is LEAF else base_edge, edge)
     steps = [step.alone() for step in view.steps()]  # the node belongs to the base: it must not hold it
-    node.saved, node.rare, node.seq = (steps, base._type.plain), None, tick()
+    node.saved, node.rare, node.seq = (steps, base._type.plain, base._data.strides), None, tick()
     node.fit = ((base._data.shape, base._type.np), (target._data.shape, target._type.np))
     move_retained(base_edge, node)
     base._edge = node
@@ -198,16 +198,17 @@ class CopySlices(Node):
         return self.saved
 
     def pull(self, F, g, saved, retain):
-        steps, ttype = saved
+        steps, ttype, strides = saved
         if F is recorded:
-            kept = region = g.clone()
-            taken = g
+            kept = region = rare.laid_out(g.clone(), strides)
             for step in steps:
-                taken, region = step.step_tensor(taken), step.step_tensor(region)
-            taken = taken.clone()
+                region = step.step_tensor(region)
+            taken = region.clone()
             region.zero_()
             return kept, taken
         region = kept = ttype.wrap(g).copy()  # `g` may be a NumPy scalar, whose copy is none that can be written
+        if kept.strides != strides:
+            region = kept = rare.in_order_of(strides, kept, ttype)
         for step in steps:
             region = step.step_array(region, ttype)
         taken = region.copy()

@@ -52,8 +52,7 @@ class Tensor(Description, Protocols):
     edges = ()  # a leaf ends every walk backward
 
     def __new__(cls, *args, dtype=None, device=None, **kwargs):
-        tensor = __getattr__("from_arguments")(args, dtype, device, **kwargs)
-        return tensor if cls is Tensor else subclass_of(cls, tensor)
+        return subclass_of(cls, __getattr__("from_arguments")(args, dtype, device, **kwargs))
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -64,7 +63,7 @@ class Tensor(Description, Protocols):
         if not all(issubclass(cls, one) for one in types):
             return NotImplemented
         result = disabled(func, types, args, kwargs)
-        return result if hasattr(cls, "__torch_dispatch__") else as_class(result, cls)
+        return result if hasattr(cls, "__torch_dispatch__") else as_class(result, cls, args)
 
     # ------------------------------------------------------------------------------------------ history
 
@@ -308,29 +307,30 @@ def subclass_of(cls, tensor):
     if cls is Tensor:
         return tensor
     instance = _new(cls)
-    ttype = lay_out(tensor)._type.plain
-    instance._data, instance._type, instance._edge, instance._view = tensor._data, ttype, None, None
+    instance._type, instance._data = lay_out(tensor)._type.plain, tensor._data
+    instance._edge = instance._view = None
     shared_memory.inherit(instance, tensor)
     if inference.marked(tensor):
         inference.mark(instance)
-    dispatches = hasattr(cls, "__torch_dispatch__")
-    if cls.__torch_function__ is not disabled or dispatches:
-        instance._type = ttype.variant()
-        watch_classes(dispatches)
+    if cls.__torch_function__ is not disabled or hasattr(cls, "__torch_dispatch__"):
+        instance._type = instance._type.variant()
+        watch_classes(hasattr(cls, "__torch_dispatch__"))
     return instance
 
 
-def as_class(result, cls):
-    """Return results as instances of a subclass of Tensor, history and all."""
+def as_class(result, cls, given=()):
+    """Return results as instances of a subclass of Tensor, history and all; views of those that were `given`."""
     if isinstance(result, Tensor):
         if isinstance(result, cls):
             return result
+        if any([result is item for one in given for item in (one if isinstance(one, (tuple, list)) else (one,))]):
+            return result.as_subclass(cls)
         instance = subclass_of(cls, result)
         instance._edge, instance._view = result._edge, result._view
         instance.__dict__.update(result.__dict__)
         return instance
     if isinstance(result, (tuple, list)):
-        items = [as_class(item, cls) for item in result]
+        items = [as_class(item, cls, given) for item in result]
         return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
     return result
 

@@ -263,6 +263,8 @@ def _one_dtype(input, end, weight):
             raise RuntimeError(
                 f"expected dtype {dtype.name} for `{name}` but got dtype {other.name}; convert one with .to()"
             )
+    if rank == "scalar" and not (dtype.is_floating_point or dtype.is_complex):
+        raise NotImplementedError(f"\"lerp_kernel_scalar\" not implemented for '{dtype._label}'; write .float()")
     if rank == "scalar" and weights.is_complex and not dtype.is_complex:
         raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: the weight is complex")
 

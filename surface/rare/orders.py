@@ -1,8 +1,8 @@
-"""The order in which a gradient's elements lie in memory: that of the leaf which gets it.
+"""The order in which a gradient's elements lie in memory: that of the tensor which it is the gradient of.
 
-PyTorch promises it of `.grad`, so that optimizers and programs that look at strides meet both in one order: a leaf
-whose elements lie densely, in whatever order of the dimensions, has a gradient with its strides; any other a row-major
-one.
+PyTorch promises it of a leaf's `.grad`, so that optimizers and programs that look at strides meet both in one order: a
+leaf whose elements lie densely, in whatever order of the dimensions, has a gradient with its strides; any other a
+row-major one. And where a part of a tensor's memory was written, the same part of its gradient is looked for there.
 """
 
 from __future__ import annotations
@@ -10,27 +10,28 @@ from __future__ import annotations
 from plugrad.tensor.tensor import make
 
 
-def in_order_of(leaf, array, xp):
-    """Return the array of a gradient in the order of a leaf's array: itself, or a copy that nobody else holds."""
-    if array.shape != leaf.shape or not array.size:
+def in_order_of(strides, array, ttype):
+    """Return an array of a tensor type in the order that strides say: itself, or a copy that nobody else holds."""
+    if ttype.symbolic or not array.size or len(strides) != array.ndim:
         return array
-    wanted = _steps(leaf)
-    result = xp.empty_like(leaf, dtype=array.dtype)
-    if _steps(result) != wanted:
-        result = xp.empty(leaf.shape, array.dtype)
-    if _steps(result) == _steps(array):
+    wanted = _steps(strides, array.shape)
+    order = sorted(range(array.ndim), key=lambda d: -strides[d])
+    places = [order.index(d) for d in range(array.ndim)]
+    result = ttype.xp.empty([array.shape[d] for d in order], array.dtype).transpose(places)
+    if _steps(result.strides, array.shape) != wanted:
+        result = ttype.xp.empty(array.shape, array.dtype)
+    if _steps(result.strides, array.shape) == _steps(array.strides, array.shape):
         return array
     result[...] = array
     return result
 
 
-def _steps(array) -> list:
-    """The strides in elements of the dimensions that have more than one."""
-    return [stride // array.itemsize for stride, n in zip(array.strides, array.shape) if n > 1]
+def _steps(strides, shape) -> list:
+    """The strides of the dimensions that have more than one element."""
+    return [stride for stride, n in zip(strides, shape) if n > 1]
 
 
-def laid_out(g, tensor):
-    """Return a gradient that is a tensor, and nobody else's, with its elements in the order of a leaf's."""
-    if g._type.symbolic:
-        return g
-    return make(in_order_of(tensor._data, g._data, g._type.xp), g._type, g._edge)
+def laid_out(g, strides):
+    """Return a gradient that is a tensor, and nobody else's, with its elements in the order that strides say."""
+    data = g._data if g.is_sparse else in_order_of(strides, g._data, g._type)
+    return g if data is g._data else make(data, g._type, g._edge)

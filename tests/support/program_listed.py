@@ -9,6 +9,8 @@ import re
 import textwrap
 import warnings
 
+import numpy as np
+
 from support import program_listed_saved, program_listed_wider  # noqa: F401  their kinds
 from support.program_kinds import EITHER_FIRST, HISTORY, VIEW_REFUSED, after, kind, lenient, matches, strict
 from support.program_runs import SEEN_OF_VARIABLES, Run, difference, held
@@ -107,10 +109,12 @@ def layouts(program, found, oracle, subject, watch):
     if matches(r"linalg\.|T\.fft\.|T\.func\.|autograd\.functional\.|channels_last|dual_level", program):
         maybe_views = r"(\.(flatten|ravel|reshape|contiguous|nn\.Flatten\(\d*\))\((?:[^()]|\([^()]*\))*\))"
         copied = [re.sub(maybe_views, r"\1.clone()", statement) for statement in program]
-        drawn = r"(rand\w*_like\(v\d+|v\d+(?:\.detach\(\))?(?=\.clone\(\)\.\w+_\())"  # filled in the order of memory
-        copied = [re.sub(drawn, r"\1.contiguous()", statement) for statement in copied]
         if copied != program and difference(copied, oracle, subject, watch) is None:
             return True
+    drawn = r"(rand\w*_like\(v\d+|v\d+(?:\.detach\(\))?(?=\.clone\(\)\.\w+_\())"  # filled in the order of memory
+    copied = [re.sub(drawn, r"\1.contiguous()", statement) for statement in program]
+    if copied != program and difference(copied, oracle, subject, watch) is None:
+        return True
     if not matches(r"\.as_strided\(", program):
         return False
     contiguous = [statement.replace(".as_strided(", ".contiguous().as_strided(") for statement in program]
@@ -232,9 +236,12 @@ def edges_of_views(program, found, oracle, subject, watch):
 
     The difference goes when the gradient of a leaf is asked for instead.
     """
-    asked, leaf = re.search(r"autograd\.grad\(.*, \[(v\d+)\]", program[-1]), re.match(r"(v\d+) = ", program[0])
-    if not asked or not leaf or not strict(found, "modified by an inplace operation"):
+    asked, leaf = re.search(r"autograd\.grad\(.*\[(?:v\d+, )?(v\d+)\]", program[-1]), re.match(r"(v\d+) = ", program[0])
+    nothing = found.kind == "values" and "materialize_grads" in program[-1] and not np.any(found.expected)
+    if not asked or not leaf or not nothing and not strict(found, "modified by an inplace operation"):
         return False
+    if nothing:
+        return _is_view(asked[1], program[:-1], oracle) and _is_view(asked[1], program[:-1], subject)
     other = program[-1].replace(f"[{asked[1]}]", f"[{leaf[1]}]")
     viewed = _is_view(asked[1], program[:-1], oracle) and _is_view(asked[1], program[:-1], subject)
     return viewed and difference([*program[:-1], other], oracle, subject, watch) is None

@@ -32,8 +32,8 @@ def unneeded(program, found, oracle, subject, watch):
 
 @kind
 def missed(program, found, oracle, subject, watch):
-    """PyTorch does not notice writes by what was made of `.data`, copied, or returned by a transform."""
-    written = matches(r"\.data\b|copy\.copy|T\.func\.", program)
+    """PyTorch does not notice writes by NumPy, by what was made of `.data`, copied, or returned by a transform."""
+    written = matches(r"\.data\b|copy\.copy|T\.func\.|from_numpy|from_dlpack", program)
     return written and strict(found, "modified by an inplace operation")
 
 
@@ -101,11 +101,13 @@ def depends_on_nothing(program, found, oracle, subject, watch):
     if not matches(r"create_graph=True|T\.func\.|autograd\.functional|F\.dual_level", program):
         return False
     attribute, statements, words = "", program, ("not require grad", "doesn't require")
+    if found.kind == "grad":
+        return found.actual is None and not np.any(found.expected["values"])
     if found.kind.endswith("requires_grad"):
         names, library = [found.name], oracle if found.expected else subject
         attribute = ".grad" if found.kind.startswith("grad.") else ""
     elif strict(found, *words) or lenient(found, *words, "graph leaves) support the deepcopy"):
-        names = re.findall(r"v\d+", program[-1])
+        names = _first_unlike(program[:-1], oracle, subject) or re.findall(r"v\d+", program[-1])
         library = oracle if found.expected is None or "deepcopy" in found.message else subject
         statements, asked = program[:-1], re.search(r"(v\d+), = T\.autograd\.grad\(", program[-1])
         if asked and found.expected is None:  # by what has no name
@@ -120,14 +122,30 @@ def depends_on_nothing(program, found, oracle, subject, watch):
         return any(_depends_on_nothing(f"{name}{attribute}", leaves, run) for name in names)
 
 
+def _first_unlike(program, oracle, subject) -> list:
+    """The first variable that requires grad in one of the two libraries only, if there is one, in a list."""
+    with after(program, oracle) as one, after(program, subject) as other:
+        ours = other.tensors()
+        both = [(name, t, ours[name]) for name, t in one.tensors().items() if name in ours]
+    return [name for name, t, our in both if t.requires_grad != our.requires_grad][:1]
+
+
 def _depends_on_nothing(expression, leaves, run) -> bool:
-    """Whether the value of an expression requires grad, and its gradient by every leaf is zero."""
-    try:
-        value = eval(expression, run.names)
-        grads = run.T.autograd.grad(value.sum(), leaves, retain_graph=True, allow_unused=True)
-    except (RuntimeError, NameError, AttributeError):  # it can't be differentiated, or is not there
-        return False
-    return not value.is_leaf and all(g is None or not g.any() for g in grads)
+    """Whether the value of an expression requires grad, and its gradient by every leaf is zero.
+
+    Or that by every step on the way from the leaves, where one of these has no derivative.
+    """
+    steps = [t for t in run.tensors().values() if held(t) and t.requires_grad and not t.is_leaf]
+    for sources in (leaves, steps):
+        try:
+            value = eval(expression, run.names)
+            sources = [t for t in sources if t is not value]
+            ones = run.T.ones_like(value)
+            grads = run.T.autograd.grad(value, sources, ones, retain_graph=True, allow_unused=True)
+        except (RuntimeError, NameError, AttributeError):  # it can't be differentiated, or is not there
+            continue
+        return not value.is_leaf and all(g is None or not g.any() for g in grads)
+    return False
 
 
 INFERRED = r"from_dlpack|\.(ravel|contiguous|reshape|flatten|view|func\.\w+)\(|through_file|pickle|sparse|copy\.copy"
@@ -379,6 +397,8 @@ def unrecorded_views(program, found, oracle, subject, watch):
     """A view made under no_grad() has no history; in PyTorch it gets one when it is written there."""
     if found.kind not in HISTORY:
         return False
+    if matches(r"(no_grad|inference_mode|enabled\(False).*\n? *v\d+ = through_file\(\{'a': v\d+\[", program[-1:]):
+        return True
     with after(program, subject) as run:
         tensor = run.tensors().get(found.name)
         if tensor is None or not tensor._is_view():
@@ -428,3 +448,13 @@ def values_beside_gradients(program, found, oracle, subject, watch):
         return False
     seen = found.kind in HISTORY or lenient(found, "not have been used in the graph")
     return seen and matches(r"autograd\.grad\(", program[-1:])
+
+
+@kind
+def mantissas_of_rounding(program, found, oracle, subject, watch):
+    """The mantissa of what is zero but for rounding is not said; with its exponent it is the same number in both."""
+    split = re.search(r"(v\d+), (v\d+) = (v\d+)\.frexp\(\)", program[-1])
+    if split is None or found.kind != "values":
+        return False
+    with after(program[:-1], oracle) as one, after(program[:-1], subject) as other:
+        return np.allclose(values_of(one.tensors()[split[3]]), values_of(other.tensors()[split[3]]), atol=1e-6)

@@ -424,4 +424,45 @@ PROGRAMS = {
         c, d = T.std_mean(x, 1)
         d.sum().backward()
     """,
+    "a tangent that is handed on as it is has no history where none is recorded": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        t = x * 3
+        with F.dual_level():
+            d = F.make_dual(x, t)
+            with T.no_grad():
+                a = F.unpack_dual(T.zeros_like(d) + d)[1]
+                b = F.unpack_dual(d.clone())[1]
+            c = F.unpack_dual(T.zeros_like(d) + d)[1]
+    """,
+    "what as_strided saw of a tensor was written, and its gradient lies in another order": """
+        x = T.tensor([[-2.0, 0.75, 3.0], [-2.0, 0.25, 1.0]], dtype=T.float64, requires_grad=True)
+        y = x * 2
+        a = y.as_strided((2,), (1,))
+        a.copy_(a)
+        y.sum().backward(create_graph=True)
+        z = x.t() * 2
+        b = z.as_strided((2,), (2,), 1)
+        b.zero_()
+        c, = T.autograd.grad((z * z).sum(), [x], create_graph=True)
+        (z * z).sum().backward()
+    """,
+    "sparse gradients are accumulated while the walk is recorded": """
+        x = T.tensor([[1.25, 2.0]], dtype=T.float64, requires_grad=True)
+        y = T.nn.functional.embedding(T.tensor([0, 0]), x, sparse=True)
+        y.sum().backward(create_graph=True)
+        y = T.nn.functional.embedding(T.tensor([0, 0]), x, sparse=True)
+        y.sum().backward(create_graph=True)
+    """,
+    "an argument that a call with a subclass hands on is a view of that subclass": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2
+        m = T.ones(2).as_subclass(Marked)
+        a = x.type_as(m)
+        b = x.to(m)
+        c, _ = T.broadcast_tensors(x, m)
+        (a * b * c).as_subclass(T.Tensor).sum().backward()
+        d = y.type_as(m)
+        d.mul_(3)
+        y.sum().backward()
+    """,
 }

@@ -376,4 +376,12 @@ PROGRAMS = {
         e = x[[0, object()]]
         f = x[[T.tensor(1), 0]]
     """,
+    "integers are not interpolated by a number, whatever its type": """
+        x = T.tensor([1, 2])
+        a = T.lerp(x, x, 0.5)
+        b = T.lerp(x, x, 2)
+        x.lerp_(x, 0.5)
+        c = T.lerp(x, x, T.tensor(0.5))
+        d = T.lerp(x.bool(), x.bool(), 0.5)
+    """,
 }

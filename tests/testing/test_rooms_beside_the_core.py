@@ -28,6 +28,7 @@ PRIVATE = {
     "plugrad.autograd.rare.copied_views -> plugrad.graph.versions",
     "plugrad.autograd.rare.copied_views -> plugrad.tensor.views",
     "plugrad.autograd.rare.factories -> plugrad.tensor.layouts",
+    "plugrad.autograd.rare.orders -> plugrad.tensor.tensor",
     "plugrad.subclasses.arrays -> plugrad.devices.device",
     "plugrad.subclasses.arrays -> plugrad.tensor.layouts",
     "plugrad.subclasses.arrays -> plugrad.tensor.overriding",
