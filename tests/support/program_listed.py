@@ -236,7 +236,8 @@ def edges_of_views(program, found, oracle, subject, watch):
 
     The difference goes when the gradient of a leaf is asked for instead.
     """
-    asked, leaf = re.search(r"autograd\.grad\(.*\[(?:v\d+, )?(v\d+)\]", program[-1]), re.match(r"(v\d+) = ", program[0])
+    asked = re.search(r"(?:autograd\.grad\(|inputs=).*?\[(?:v\d+, )?(v\d+)\]", program[-1])
+    leaf = re.match(r"(v\d+) = ", program[0])
     nothing = found.kind == "values" and "materialize_grads" in program[-1] and not np.any(found.expected)
     if not asked or not leaf or not nothing and not strict(found, "modified by an inplace operation"):
         return False

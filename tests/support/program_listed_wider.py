@@ -62,6 +62,8 @@ def classes_of_derivatives(program, found, oracle, subject, watch):
     derived = r"autograd\.|T\.func\.|T\.vmap\(|dual_level|\.apply\(|backward\(|\.data\b"
     if not found.kind.endswith("class") or not matches(derived, program):
         return False
+    if found.expected == "Parameter" and matches(r"linearize\(", program[-1:]):  # what a trace found to be constant
+        return True
     plain = [re.sub(r"\.as_subclass\(\w+\)", "[...]", statement) for statement in program]
     left = difference(plain, oracle, subject, watch)
     return left is None or left.kind != found.kind
@@ -145,3 +147,23 @@ def derivatives_of_norms_forward(program, found, oracle, subject, watch):
 def complex_derivatives(program, found, oracle, subject, watch):
     """PyTorch does not say that the derivative of nan_to_num() is one of complex numbers, too; in place it takes it."""
     return lenient(found, "nan_to_num does not support automatic differentiation for outputs with complex dtype")
+
+
+@kind
+def slopes_noted_too_early(program, found, oracle, subject, watch):
+    """PyTorch saves the random slopes of rrelu() before it draws them: hooks on saved tensors get memory as it was."""
+    return found.kind.endswith("values") and matches("saved_tensors_hooks", program) and matches(r"rrelu\(", program)
+
+
+@kind
+def deviations_of_none(program, found, oracle, subject, watch):
+    """The slope of a standard deviation of zero is zero, as in PyTorch, which has NaN where it is differentiated on.
+
+    All other values are the same.
+    """
+    derived = r"create_graph=True|dual_level|T\.func\.|autograd\.functional"
+    if not found.kind.endswith("values") or not matches(r"\bstd(_mean)?\(", program) or not matches(derived, program):
+        return False
+    lost = np.isnan(found.expected) & (found.actual == 0)
+    kept = np.where(lost, 0, found.expected), np.where(lost, 0, found.actual)
+    return bool(lost.any()) and np.allclose(*kept, equal_nan=True)
