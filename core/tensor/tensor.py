@@ -232,10 +232,8 @@ class Tensor(Description, Protocols):
         """Return a tensor that shares the data and has no history."""
         ttype = lay_out(self)._type
         if ttype.plain is not ttype:
-            if type(self) is not Tensor:
-                return self._detach_of_subclass()
-            result = make(self._data, ttype.plain)
-            return inference.mark(result) if inference.marked(self) else result
+            result = make(self._data, ttype.plain) if type(self) is Tensor else self._detach_of_subclass()
+            return inference.mark(result) if inference.marked(self) and isinstance(result, Tensor) else result
         result = make(self._data, ttype)
         result._source = weakref.ref(self)  # NumPy's writes through `result` are writes to this tensor
         if self._view is not None:

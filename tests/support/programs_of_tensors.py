@@ -384,4 +384,11 @@ PROGRAMS = {
         c = T.lerp(x, x, T.tensor(0.5))
         d = T.lerp(x.bool(), x.bool(), 0.5)
     """,
+    "a subclass's inference tensor stays one when it is detached": """
+        x = T.ones(2).as_subclass(Marked)
+        with T.inference_mode():
+            a = x.clone().detach()
+            b = x.detach()
+            c = (x + 1).detach().view(-1)
+    """,
 }
