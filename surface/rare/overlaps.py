@@ -38,7 +38,8 @@ def store_overlapping(error, op, target, values, result):
         )
     array, new = target._data, result._data.astype(target._data.dtype)
     changed = ~((new == array) | (new != new) & (array != array))  # what is as it was does not undo what was written
-    unlock(array)
     increment_version(target)
-    array[changed] = new[changed]
+    unlocked = array[...]  # the array itself stays locked: the next write is asked about, too
+    unlock(unlocked)
+    unlocked[changed] = new[changed]
     return target

@@ -47,7 +47,7 @@ HARMLESS = {
         linalg_householder_product input 0, linalg_lu_solve input 1, linalg_vander input 0, lu_solve input 2,
         multi_margin_loss input 0, multi_margin_loss input 2, multilabel_margin_loss input 0,
         multilabel_margin_loss input 1, mvlgamma input 0, ormqr input 0, ormqr result 0, pdist input 0,
-        renorm input 0, triangular_solve input 0, vdot input 0""",
+        renorm input 0, triangular_solve input 0""",
 }
 # What is refused here alone.
 REFUSED = {

@@ -374,7 +374,7 @@ def dirty_views(program, found, oracle, subject, watch):
 @kind
 def inference_leaves(program, found, oracle, subject, watch):
     """Outside of inference mode PyTorch records some ops on parameters that were made there; here all are."""
-    words = "does not require grad", "Inference tensors cannot be saved"
+    words = "does not require grad", "Inference tensors cannot be saved", "change requires_grad flags of leaf variables"
     refused = lenient(found, *words) or strict(found, *words)
     if found.kind not in ("requires_grad", "is_leaf", "grad_fn", "grad", "grad.values") and not refused:
         return False

@@ -157,13 +157,21 @@ def slopes_noted_too_early(program, found, oracle, subject, watch):
 
 @kind
 def deviations_of_none(program, found, oracle, subject, watch):
-    """The slope of a standard deviation of zero is zero, as in PyTorch, which has NaN where it is differentiated on.
+    """The slope of a deviation, norm or angle of zero is zero, as in PyTorch's backward; where it goes on it has NaN.
 
     All other values are the same.
     """
     derived = r"create_graph=True|dual_level|T\.func\.|autograd\.functional"
-    if not found.kind.endswith("values") or not matches(r"\bstd(_mean)?\(", program) or not matches(derived, program):
+    sloped = matches(r"\b(std|std_mean|norm|dist|atan2)\(", program) and matches(derived, program)
+    if not found.kind.endswith("values") or not sloped:
         return False
     lost = np.isnan(found.expected) & (found.actual == 0)
     kept = np.where(lost, 0, found.expected), np.where(lost, 0, found.actual)
     return bool(lost.any()) and np.allclose(*kept, equal_nan=True)
+
+
+@kind
+def batches_in_hooks(program, found, oracle, subject, watch):
+    """Hooks get each gradient of a batch by itself; in PyTorch a batch, whose numbers they can't see."""
+    hooked = matches("register_", program) and matches("is_grads_batched=True", program)
+    return hooked and (found.kind == "log" or lenient(found, "Cannot access data pointer"))

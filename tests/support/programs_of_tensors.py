@@ -391,4 +391,15 @@ PROGRAMS = {
             b = x.detach()
             c = (x + 1).detach().view(-1)
     """,
+    "expanded memory that a mask filled is still not written by others": """
+        x = T.tensor(0.5)
+        a = x.expand(2)
+        a.masked_fill_(a > 0, -1.5)
+        a.tanh_()
+        a[a < 0] = 3.0
+        a.mul_(2)
+        with T.no_grad():
+            a.add_(1)
+        a.fill_(4)
+    """,
 }
