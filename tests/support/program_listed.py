@@ -111,7 +111,8 @@ def layouts(program, found, oracle, subject, watch):
         copied = [re.sub(maybe_views, r"\1.clone()", statement) for statement in program]
         if copied != program and difference(copied, oracle, subject, watch) is None:
             return True
-    drawn = r"(rand\w*_like\(v\d+|v\d+(?:\.detach\(\))?(?=\.clone\(\)\.\w+_\())"  # filled in the order of memory
+    drawn = r"(?:rand\w*_like|[Dd]ropout\w*(?:\([\d.]+\))?|bernoulli|normal|rrelu)\(v\d+"  # in the order of memory
+    drawn = rf"({drawn}|v\d+(?:\.detach\(\))?(?=\.clone\(\)\.\w+_\())"
     copied = [re.sub(drawn, r"\1.contiguous()", statement) for statement in program]
     if copied != program and difference(copied, oracle, subject, watch) is None:
         return True

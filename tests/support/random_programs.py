@@ -84,6 +84,8 @@ class Writer:
         self.left -= 1
         if re.search(r"\.(t|transpose|swapaxes|unsqueeze|squeeze)_\(", statement):  # a shape that no node knows of
             return statement
+        if "through_file({" in statement:  # of a view that would be ambiguous
+            return statement
         if "inference" in self.region and re.search("requires_grad|copy|Parameter|backward|grad|detach_", statement):
             return statement
         return f"with {self.region}:\n{textwrap.indent(statement, '    ')}"
