@@ -342,7 +342,9 @@ deviation.meta(spread_meta)
 
 @deviation.vjp
 def deviation_vjp(F, g, y, input, dim, keepdim, correction):
-    return variance_vjp(F, g / (2 * F.where(y == 0, math.inf, y)), input, dim, keepdim, correction)
+    none = y == 0  # whatever arrives there goes no further, infinities included
+    g = F.where(none, 0.0, g) / (2 * F.where(none, 1.0, y))
+    return variance_vjp(F, g, input, dim, keepdim, correction)
 
 
 @variance.samples

@@ -76,8 +76,8 @@ def _fitted(op, tangent, output):
     """Return a tangent with the shape and dtype of its output; RuntimeError if it can't be."""
     if tangent is None:
         return None
-    if tangent.requires_grad and not is_grad_enabled():  # one that was handed on as it is
-        tangent = tangent.detach()
+    if tangent.requires_grad and (tangent.is_leaf or not is_grad_enabled()):  # one that was handed on as it is
+        tangent = tangent.view_as(tangent)
     if tangent.dtype is not output.dtype:
         tangent = tangent.to(output.dtype)
     if tangent.shape != output.shape:

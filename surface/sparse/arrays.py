@@ -17,6 +17,7 @@ class SparseArray:
 
     home = "cpu"  # the device type that these arrays are on
     layout = "sparse_coo"
+    strides = ()  # of no memory: gradients of sparse leaves have no order
 
     def __init__(self, indices, values, shape, is_coalesced=False):
         self.indices, self.values, self.shape = indices, values, tuple(shape)

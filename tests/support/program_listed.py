@@ -50,9 +50,9 @@ def conjugates(program, found, oracle, subject, watch):
 
     So its real and imaginary parts can be seen, which PyTorch refuses.
     """
-    conjugated = matches("complex", program) and matches(r"\.(conj|adjoint)\(", program)
+    conjugated = matches(r"complex|\dj\b|T\.fft\.", program) and matches(r"\.(conj|adjoint)\(", program)
     refused = strict(found, "the conjugate of a complex tensor can't be written")
-    seen = lenient(found, "view_as_real doesn't work on unresolved conjugated tensors")
+    seen = lenient(found, "view_as_real doesn't work on unresolved conjugated tensors", "that has negative bit set")
     return refused or seen or conjugated and found.kind == "strides"
 
 
@@ -94,7 +94,8 @@ def layouts(program, found, oracle, subject, watch):
     The difference goes when what as_strided looks at is contiguous, and what a factor is reshaped to is copied.
     """
     viewed = "view size is not compatible"
-    if (lenient(found, viewed) or strict(found, viewed)) and matches(r"autograd|T\.fft\.", program):
+    reordered = r"autograd|T\.fft\.|\.(T|mT|mH|H)\b|\.(t|transpose|permute|movedim|swapaxes|swapdims|adjoint)\("
+    if (lenient(found, viewed) or strict(found, viewed)) and matches(reordered, program):
         copied = [*program[:-1], program[-1].replace(".view(", ".reshape(")]
         if difference(copied, oracle, subject, watch) is None:
             return True
@@ -299,6 +300,8 @@ def formulas_not_reached(program, found, oracle, subject, watch):
 
     The difference goes when what has no formula is detached.
     """
+    if lenient(found, "derivative for aten::floor_divide") and matches(r"inputs=|autograd\.grad\(", program[-1:]):
+        return True  # of what is asked for itself nothing further is
     if not lenient(found, "the derivative for '"):
         return False
     apart = [re.sub(r"^(v\d+ = )(.*zeta.*)$", r"\1(\2).detach()", statement) for statement in program]

@@ -175,3 +175,10 @@ def batches_in_hooks(program, found, oracle, subject, watch):
     """Hooks get each gradient of a batch by itself; in PyTorch a batch, whose numbers they can't see."""
     hooked = matches("register_", program) and matches("is_grads_batched=True", program)
     return hooked and (found.kind == "log" or lenient(found, "Cannot access data pointer"))
+
+
+@kind
+def overwritten_forward(program, found, oracle, subject, watch):
+    """Some of PyTorch's forward derivatives overwrite what they saved; the program writes nothing itself."""
+    written = matches(r"[a-z]_\(|\] [-+*/]?= | [-+*/]= |out=|inplace|AddOne|Dirty", program)
+    return lenient(found, "modified by an inplace operation") and matches("dual_level", program) and not written

@@ -465,4 +465,20 @@ PROGRAMS = {
         d.mul_(3)
         y.sum().backward()
     """,
+    "what arrives at a deviation of zero goes no further, NaN included": """
+        x = T.tensor([2.0, 2.0], dtype=T.float64, requires_grad=True)
+        y = x.std()
+        (y / y).backward(retain_graph=True)
+        g, = T.autograd.grad(x.std() * 3 + x.sum() ** 2, [x], create_graph=True)
+    """,
+    "a tangent that is a leaf is handed on as a view": """
+        x = T.tensor([2.0, 2.0], requires_grad=True)
+        with F.dual_level():
+            d = F.make_dual(x, x)
+            a = F.unpack_dual(d + 0.5)[1]
+            b = F.unpack_dual(T.zeros_like(d) + d)[1]
+            with T.no_grad():
+                c = F.unpack_dual(d + 0.5)[1]
+        (a * b).sum().backward()
+    """,
 }
