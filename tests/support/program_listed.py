@@ -30,7 +30,7 @@ def overlap(program, found, oracle, subject, watch):
         apart = [*program[:-1], f"{copied[1]}{copied[2]}[...] = {copied[3]}.clone()"]
         return difference(apart, oracle, subject, watch) is None
     if found.kind == "values" and re.search(OPERAND, program[-1]):
-        apart = re.sub(OPERAND, r"\1\2.clone()", program[-1])
+        apart = re.sub(r", (v\d+)(?=\)|, )", r", \1.clone()", re.sub(OPERAND, r"\1\2.clone()", program[-1]))
         left = difference([*program[:-1], apart], oracle, subject, watch)
         return left is None or left.kind in HISTORY  # views after writes, see below
     refused = lenient(found, "refer to a single memory location")
