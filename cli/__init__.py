@@ -7,6 +7,8 @@ returns plain rows, and prints them. Third-party plugins add commands by the hoo
 from __future__ import annotations
 
 import importlib
+import shutil
+import sys
 
 import typer
 import typer.core
@@ -25,6 +27,8 @@ MODULES = {  # command: the module whose COMMANDS it is among
     "migrate": "migrate", "stubs": "stubs", "cache": "cache", "inspect": "files", "convert": "files",
     **dict.fromkeys((*(kind.replace("_", "-") for kind in KINDS), "backends"), "listings"),
 }  # fmt: skip
+_COLUMNS = shutil.get_terminal_size().columns
+_STYLE = {} if _COLUMNS >= 60 else {"rich_markup_mode": None}  # in frames narrow options lose their last letters
 
 
 class _Commands(typer.core.TyperGroup):
@@ -66,7 +70,7 @@ class _Commands(typer.core.TyperGroup):
 
     def _load(self, names):
         for module in dict.fromkeys(MODULES[name] for name in names):
-            for name, command in named(importlib.import_module(f"plugrad.cli.{module}").COMMANDS).items():
+            for name, command in named(importlib.import_module(f"plugrad.cli.{module}").COMMANDS, **_STYLE).items():
                 self.commands.setdefault(name, command)
 
     def _ask_plugins(self, name):
@@ -76,7 +80,7 @@ class _Commands(typer.core.TyperGroup):
                 continue
             self._asked.add(plugin.id)
             try:
-                commands = commands_of(hook)
+                commands = commands_of(hook, **_STYLE)
             except (Exception, SystemExit) as error:
                 errors.warn(f"plugrad_cli of {plugin.id} {plugin.version} failed: {errors.describe(error)}")
                 continue
@@ -103,7 +107,7 @@ class _Commands(typer.core.TyperGroup):
 def _not_loaded(name, plugins):
     """Return what stands in the list of commands for one whose module is not imported for that."""
     whose = " and ".join(f"{plugin.distribution} {plugin.version}" for plugin in plugins)
-    group = typer.Typer()
+    group = typer.Typer(**_STYLE)
     group.command(name, help=f"Of {whose}; `plugrad {name} --help` tells more.")(lambda: None)
     return typer.main.get_command(group)
 
@@ -114,7 +118,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], **({"terminal_width": _COLUMNS} if _STYLE else {})},
 )
 
 
@@ -132,5 +136,8 @@ def options(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; what the encoding of the terminal or pipe lacks is escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if getattr(stream, "errors", None) == "strict":
+            stream.reconfigure(errors="backslashreplace")
     app()

@@ -36,7 +36,7 @@ def list_kept(as_json: bool = typer.Option(False, "--json", help="Print JSON."))
     show(shown, {"library": "name", "size": "size", "made": "made"}, as_json, "nothing is kept")
     if not as_json:
         total = sum([row["size"] for row in rows])
-        say(f"{counted(len(rows), 'file')}, {_size(total)} in {kernels.cache_folder()}", wrap=False)
+        say(f"{counted(len(rows), 'file')}, {_size(total)} in {kernels.cache_folder()}")
 
 
 @app.command("empty")

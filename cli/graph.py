@@ -14,7 +14,7 @@ from plugrad.cli.output import say
 
 def graph(
     script: pathlib.Path = typer.Argument(help="A Python program; it may import plugrad or torch."),
-    arguments: list[str] = typer.Argument(None, metavar="[-- ARGUMENTS]...", help="What the program is given."),
+    arguments: list[str] = typer.Argument(None, metavar="-- ARGUMENTS", help="What the program is given."),
     result: str = typer.Option(None, "--result", "-r", help="The name of the tensor; else the one recorded last."),
     output: pathlib.Path = typer.Option(None, "--output", "-o", help="A .svg or .dot file; else DOT is printed."),
     most: int = typer.Option(400, min=1, help="The greatest number of functions; of more the last ones are drawn."),

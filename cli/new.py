@@ -58,7 +58,9 @@ BEGIN, END = "<!-- contributions:", "<!-- end of contributions -->"
 def new(
     name: str = typer.Argument(metavar="NAME", help="The subject: foo becomes the distribution plugrad-foo."),
     op: str = typer.Option(None, help="The op's name, if it differs from the package's."),
-    family: Family = typer.Option(None, help="What kind of op: unary by default."),
+    family: Family = typer.Option(
+        None, metavar="FAMILY", help=f"What kind of op: {', '.join([one.value for one in Family])}. Without it unary."
+    ),
     c: bool = typer.Option(False, "--c", help="Bring a unary op that has kernels in C besides."),
     no_op: bool = typer.Option(False, "--no-op", help="Bring no op, only what the other options name."),
     loss: bool = typer.Option(False, "--loss", help="Bring a loss, as function and Module."),

@@ -19,6 +19,10 @@ from plugrad.catalog.rows import find_op, names_of_ops
 class Listing(typer.core.TyperGroup):
     """A group of commands whose command `list` is meant when none is named."""
 
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.epilog = f"`plugrad {self.name} list --help` tells what can be searched for and left out."
+
     def parse_args(self, ctx, args):
         if not args or args[0] not in (*self.commands, "-h", "--help"):
             texts = sum(parameter.param_type_name == "argument" for parameter in self.commands["list"].params)
@@ -27,10 +31,6 @@ class Listing(typer.core.TyperGroup):
                 refuse_unknown(args[0], self.commands, f"command of `plugrad {self.name}`", list_all=True)
             args = ["list", *args]
         return super().parse_args(ctx, args)
-
-    def format_help(self, ctx, formatter):
-        super().format_help(ctx, formatter)
-        typer.echo(f"`{ctx.command_path} list --help` tells what can be searched for and left out.\n")
 
 
 def show(rows: list[dict], columns: dict, as_json: bool, empty: str = "nothing found") -> None:
@@ -93,6 +93,7 @@ def say(text: str, indent: str = "", err: bool = False, wrap: bool = True) -> No
     stream = sys.stderr if err else sys.stdout
     encoding, width = getattr(stream, "encoding", None) or "utf-8", _width(stream) if wrap else None
     text = "".join([c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text])
+    text = text.encode(encoding, "backslashreplace").decode(encoding)
     for number, line in enumerate(text.split("\n")):
         first = indent if number else ""
         if width is not None and len(first + line) > width:
@@ -100,7 +101,7 @@ def say(text: str, indent: str = "", err: bool = False, wrap: bool = True) -> No
             line = textwrap.fill(line, width, initial_indent=first, subsequent_indent=further, break_on_hyphens=False)
         elif line:
             line = first + line
-        typer.echo(line.encode(encoding, "backslashreplace").decode(encoding), err=err)
+        typer.echo(line, err=err)
 
 
 def say_json(value) -> None:

@@ -13,7 +13,7 @@ app = typer.Typer(context_settings={"ignore_unknown_options": True, "allow_inter
 @app.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def run(
     arguments: list[str] = typer.Argument(
-        None, metavar="SCRIPT | -m MODULE | -c CODE [ARGUMENTS]...", help="What `python` would be given."
+        None, metavar="PROGRAM", help="What `python` would be given: a script, -m MODULE or -c CODE, and its arguments."
     ),
 ):
     """Run a program that says `import torch`, unchanged, on plugrad: in `python`'s place, with the same arguments.

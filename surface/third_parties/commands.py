@@ -8,14 +8,14 @@ import typer.main
 from plugrad.registry.loader import returned
 
 
-def commands_of(hook) -> dict:
+def commands_of(hook, **style) -> dict:
     """Call a `plugrad_cli` hook; return the commands that its functions and typer applications stand for, by name."""
-    return named(returned("plugrad_cli", hook()))
+    return named(returned("plugrad_cli", hook()), **style)
 
 
-def named(items) -> dict:
-    """Return the commands that functions and typer applications stand for, by name."""
-    gathered = typer.Typer()
+def named(items, **style) -> dict:
+    """Return the commands that functions and typer applications stand for, by name; `style` are options of Typer."""
+    gathered = typer.Typer(**style)
     for item in items:
         if isinstance(item, typer.Typer):
             gathered.add_typer(item)

@@ -10,10 +10,11 @@ import pytest
 import plugrad
 from plugrad import registry
 from plugrad.catalog import details
+from plugrad.cli import KINDS
 from plugrad.extend import unary
 from plugrad.testing.gradients import of_ops
 from support.command_line import invoke, plain, rows
-from support.distribution_builder import DISTRIBUTIONS, build, command, example, op_module, refusal, run
+from support.distribution_builder import DISTRIBUTIONS, build, command, example, op_module, output, refusal, run
 
 
 def test_the_installed_command():
@@ -170,6 +171,31 @@ def test_listings(kind, name, provider):
     assert row["provider"] == provider and row["doc"] and row["signature"].startswith(f"{name}(")
     assert name in invoke(kind, name).stdout
     assert invoke(kind, "no such").stdout == f"no {kind} match\n"
+
+
+ALL = """
+import json
+from plugrad import registry
+from plugrad.catalog import rows
+rows.load_everything()
+names = {}
+for dotted, entry in registry.public.items():
+    names.setdefault(entry.kind, []).append(dotted)
+names["ops"] = sorted({op.names[0] for op in registry.ops.values() if op.names})
+print(json.dumps({**names, "backends": sorted(registry.backends)}))
+"""
+
+
+@pytest.fixture(scope="module")
+def registered():
+    return json.loads(output(ALL))
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "ops", "backends"])
+def test_a_listing_in_a_process_of_its_own_has_all_that_is_registered(kind, registered):
+    shown = json.loads(command(kind.replace("_", "-"), "--json").stdout)
+    key = "name" if kind in ("ops", "backends") else "public"
+    assert sorted({row[key] for row in shown}) == sorted(registered[kind])
 
 
 def test_backends_say_why_they_are_not_available():

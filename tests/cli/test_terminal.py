@@ -149,6 +149,28 @@ def test_help_fits_80_columns_and_breaks_no_sentence_elsewhere(name):
         assert "\n".join(textwrap.wrap(paragraph, 78)) in "\n".join(line.strip() for line in shown.splitlines())
 
 
+HELPS = """
+import sys
+from plugrad.cli import MODULES, main
+for words in ([], *([name] for name in MODULES), ["ops", "list"], ["plugins", "list"], ["plugins", "verify"]):
+    print("#", *words)
+    sys.argv = ["plugrad", *words, "--help"]
+    try:
+        main()
+    except SystemExit as ending:
+        assert not ending.code
+"""
+
+
+@pytest.mark.parametrize("width", [42, 59, 60, 80])
+def test_help_fits_narrow_terminals_of_few_letters(width):
+    shown = output(HELPS, COLUMNS=str(width), PYTHONIOENCODING="ascii")
+    assert shown.isascii()
+    assert all(option in shown for option in ("--timeout", "--no-gradient", "composite"))  # none lost its last letters
+    wide = [line for line in shown.splitlines() if len(line) > width and "\\u2026" not in line]
+    assert not wide, wide[0]
+
+
 # ---------------------------------------------------------------------------------------------------- settings
 
 REPLACING = op_module("sin", "100 + 0 * input", "override=True")
