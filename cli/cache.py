@@ -16,7 +16,8 @@ app = typer.Typer(
 
 def _kept() -> list:
     """Return the libraries that are kept, the latest first."""
-    files = [path for path in kernels.cache_folder().iterdir() if path.is_file()]
+    folder = kernels.cache_place()
+    files = [path for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
     return sorted(files, key=lambda path: -path.stat().st_mtime)
 
 
@@ -36,7 +37,7 @@ def list_kept(as_json: bool = typer.Option(False, "--json", help="Print JSON."))
     show(shown, {"library": "name", "size": "size", "made": "made"}, as_json, "nothing is kept")
     if not as_json:
         total = sum([row["size"] for row in rows])
-        say(f"{counted(len(rows), 'file')}, {_size(total)} in {kernels.cache_folder()}")
+        say(f"{counted(len(rows), 'file')}, {_size(total)} in {kernels.cache_place()}")
 
 
 @app.command("empty")

@@ -21,7 +21,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion
 
 from plugrad import registry
-from plugrad.catalog import lockfile
+from plugrad.catalog import compiled, lockfile
 from plugrad.catalog.rows import unmatched
 from plugrad.catalog.why import preference_rows
 from plugrad.errors import AmbiguousNameError, describe
@@ -32,13 +32,16 @@ LOCK = "plugrad.lock"
 
 def examine() -> list[dict]:
     """Return what is wrong, as rows of "subject", "problem" and "advice"; none if all is well."""
-    looks = (plugins, copies, leftovers, manifests, names, files, preferred, locked, versions, threads, cuda)
+    looks = (
+        plugins, copies, leftovers, manifests, names, files, preferred, locked, versions, threads, cuda,
+        compiled.extension, compiled.compiler, compiled.cache,
+    )  # fmt: skip
     return [_row(*row) for look in looks for row in look()]
 
 
 def decided() -> list[dict]:
     """Return what the user keeps out, as such rows: nothing is wrong with it, but it explains what is missing."""
-    rows = []
+    rows = [_row(*row) for row in compiled.left_out()]
     for plugin in registry.plugins.values():
         if plugin.status == "blocked":
             rows.append(_row(plugin.id, f"it is kept out: {plugin.reason}", _MEANT))

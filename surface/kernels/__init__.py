@@ -9,9 +9,9 @@ from plugrad.kernels.loading import function, level, levels, module, why_none
 from plugrad.registry.namespaces import lazy_names
 
 __all__ = [
-    "CompilationError", "build_library", "cache_folder", "function", "is_native", "level", "levels", "load_inline",
-    "load_library", "module", "native", "native_function", "why_none",
+    "CompilationError", "build_library", "cache_folder", "cache_place", "function", "is_native", "level", "levels",
+    "load_inline", "load_library", "module", "native", "native_function", "why_none", "why_not_compiled",
 ]  # fmt: skip
 
-_LATE = "CompilationError build_library cache_folder load_inline load_library"
+_LATE = "CompilationError build_library cache_folder cache_place load_inline load_library why_not_compiled"
 __getattr__, __dir__ = lazy_names(globals(), None, {"kernels.inline": _LATE})

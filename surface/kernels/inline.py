@@ -16,7 +16,10 @@ import tempfile
 from plugrad.kernels import inline_cuda, loading
 from plugrad.kernels.inline_cuda import CompilationError
 
-__all__ = ["CompilationError", "build_library", "cache_folder", "load_inline", "load_library"]
+__all__ = [
+    "CompilationError", "build_library", "cache_folder", "cache_place", "load_inline", "load_library",
+    "why_not_compiled",
+]  # fmt: skip
 
 FLAGS = ("-O3", "-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd")
 HEADER = pathlib.Path(__file__).with_name("plugrad_native.h")
@@ -89,9 +92,13 @@ def build_library(c, name: str, flags: tuple = ()) -> pathlib.Path:
     options = (*FLAGS, "-shared", "-fPIC", *flags)
     parts = (HEADER.read_text(), text, " ".join(options), version, platform.machine(), str(loading.ABI))
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-    library = cache_folder() / f"{name}-{key}{sysconfig.get_config_var('SHLIB_SUFFIX') or '.so'}"
-    if not library.exists():
-        _compile(compiler, options, text, library, name)
+    try:
+        library = cache_folder() / f"{name}-{key}{_suffix()}"
+        if not library.exists():
+            _compile(compiler, options, text, library, name)
+    except OSError as error:
+        told = f"{name} can't be compiled and kept in {cache_place()} ({error}); PLUGRAD_CACHE names another folder"
+        raise CompilationError(told) from None
     return library
 
 
@@ -124,17 +131,42 @@ def _compiler() -> tuple[str, str]:
     for command in (wanted, "cc", "gcc", "clang"):
         path = shutil.which(command) if command else None
         if path is not None:
-            told = subprocess.run([path, "--version"], capture_output=True, text=True)
-            return path, told.stdout
+            try:
+                return path, subprocess.run([path, "--version"], capture_output=True, text=True).stdout
+            except OSError as error:
+                raise CompilationError(f"the C compiler {path} can't be run ({error})") from None
     raise CompilationError("there is no C compiler: install gcc or clang, or set CC to the command of one")
+
+
+def why_not_compiled() -> str | None:
+    """Return why the C compiler that is here makes no libraries; None where it does, and where there is none."""
+    try:
+        compiler, _ = _compiler()
+    except CompilationError as error:
+        return str(error) if "can't be run" in str(error) else None
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            _compile(compiler, (*FLAGS, "-shared", "-fPIC"), "int f;\n", pathlib.Path(folder) / f"f{_suffix()}", "f")
+        except (CompilationError, OSError) as error:
+            return f"{compiler} makes no library: {str(error).strip()}"
+    return None
+
+
+def _suffix() -> str:
+    return sysconfig.get_config_var("SHLIB_SUFFIX") or ".so"
+
+
+def cache_place() -> pathlib.Path:
+    """Return where the folder of compiled kernels is, or would be."""
+    base = os.environ.get("PLUGRAD_CACHE")
+    if base is None:
+        base = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "plugrad")
+    return pathlib.Path(base).absolute() / "kernels"
 
 
 def cache_folder() -> pathlib.Path:
     """Return the folder of compiled kernels, made if it is not there."""
-    base = os.environ.get("PLUGRAD_CACHE")
-    if base is None:
-        base = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "plugrad")
-    folder = pathlib.Path(base) / "kernels"
+    folder = cache_place()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder
 

@@ -25,8 +25,12 @@ def _extension() -> tuple:
         return None, {}, "PLUGRAD_NATIVE=0 switches them off"
     try:
         extension = importlib.import_module("plugrad._native")
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         return None, {}, f"the extension plugrad._native is not there, plugrad was built without a C compiler ({error})"
+    except ImportError as error:
+        told = f"the extension plugrad._native can't be loaded ({error}); install plugrad again"
+        warnings.warn(f"kernels in C are left out: {told}", stacklevel=2)
+        return None, {}, told
     if not hasattr(extension, "joined"):
         return None, {}, "the extension plugrad._native is of an older build; install plugrad again"
     known = extension.levels()

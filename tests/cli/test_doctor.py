@@ -2,18 +2,28 @@
 
 import base64
 import hashlib
+import importlib.util
 import json
+import pathlib
+import shutil
 
 import pytest
 
-from support.distribution_builder import build, command, op_module, run
+from plugrad import kernels
+from plugrad.catalog import compiled
+from support.distribution_builder import build, command, op_module, output, run
 
 
 def doctor(*paths, status, **options):
+    """Return the rows, without the one that tells that there is no extension in C."""
     done = run(None, *paths, arguments=["-m", "plugrad.cli", "doctor", "--json"], **options)
     assert done.returncode == status, done.stdout + done.stderr
-    assert all(set(row) == {"subject", "problem", "advice"} for row in json.loads(done.stdout))
-    return [f"{row['subject']}: {row['problem']} -> {row['advice']}" for row in json.loads(done.stdout)]
+    rows = json.loads(done.stdout)
+    assert all(set(row) == {"subject", "problem", "advice"} for row in rows)
+    return [
+        f"{row['subject']}: {row['problem']} -> {row['advice']}" for row in rows
+        if "installed without a C compiler" not in row["problem"]
+    ]  # fmt: skip
 
 
 def sound(folder, name="sound"):
@@ -32,7 +42,8 @@ def described(folder, name, version, *lines):
 
 def test_a_sound_installation_has_no_rows(tmp_path):
     assert doctor(sound(tmp_path), status=0, OMP_NUM_THREADS="1") == []
-    assert command("doctor", paths=[sound(tmp_path / "again")], OMP_NUM_THREADS="1").stdout == "nothing is wrong\n"
+    text = command("doctor", paths=[sound(tmp_path / "again")], OMP_NUM_THREADS="1").stdout
+    assert text.endswith("nothing is wrong\n")
 
 
 def test_the_doctor_finds_what_is_wrong(tmp_path):
@@ -107,6 +118,66 @@ def test_settings_for_what_is_not_there(tmp_path):
         rows = doctor(sound(tmp_path / variable), status=1, **{f"PLUGRAD_{variable}": "plugrad-soud,plugrad-sound"})
         (row,) = [row for row in rows if "plugrad-soud" in row]
         assert row.startswith(f"settings: 'plugrad-soud' {said}, and nobody") and "did you mean 'plugrad-sound'" in row
+
+
+# ---------------------------------------------------------------------------------------------------- code in C
+
+
+def extension(monkeypatch, path):
+    """Let another file be the extension."""
+    spec = None if path is None else importlib.util.spec_from_file_location("plugrad._native", path)
+    monkeypatch.setattr(compiled.importlib.util, "find_spec", lambda name: spec)
+
+
+@pytest.mark.skipif(kernels.level() is None, reason="there is no extension to damage")
+def test_an_extension_that_does_not_load_is_told(tmp_path, monkeypatch):
+    whole = pathlib.Path(importlib.import_module("plugrad._native").__file__)
+    assert list(compiled.extension()) == []
+    for content in (b"no library", whole.read_bytes()[:100_000]):  # the second ends the process that loads it
+        file = tmp_path / whole.name
+        file.write_bytes(content)
+        extension(monkeypatch, file)
+        ((subject, problem, advice),) = compiled.extension()
+        assert subject == "plugrad._native" and "can't be loaded: " in problem and "install plugrad again" in advice
+
+
+def test_no_extension_is_told_and_not_wrong_and_that_of_another_python_is(tmp_path, monkeypatch):
+    extension(monkeypatch, None)
+    monkeypatch.setattr(compiled.plugrad, "__file__", str(tmp_path / "__init__.py"))
+    assert list(compiled.extension()) == []
+    ((_, problem, advice),) = compiled.left_out()
+    assert "there are no kernels in C" in problem and "install gcc or clang, and plugrad again" in advice
+    (tmp_path / "_native.cpython-27-x86_64-linux-gnu.so").write_bytes(b"")
+    ((_, problem, _),) = compiled.extension()
+    assert "_native.cpython-27-x86_64-linux-gnu.so is built for another Python" in problem
+    assert list(compiled.left_out()) == []
+
+
+def test_a_compiler_that_makes_nothing_is_told(tmp_path):
+    (tmp_path / "odd").write_text("no program")
+    (tmp_path / "odd").chmod(0o755)
+    for command_name, said in (("false", "makes no library"), ("true", "makes no library"), ("odd", "can't be run")):
+        path = shutil.which(command_name) or str(tmp_path / command_name)
+        (row,) = doctor(status=1, CC=path)
+        assert row.startswith("C compiler: ") and said in row and "set CC to the command of one that works" in row
+    rows = doctor(status=1, CC="nowhere-at-all")
+    assert any(row.startswith("CC: there is no command 'nowhere-at-all'") for row in rows)
+
+
+COMPILING = """
+import plugrad as torch
+run = torch.compile(lambda x: (x * 2 + 1).exp() * x)
+print(run(torch.zeros(1000)).sum().item())
+"""
+
+
+def test_a_cache_that_can_not_be_written_is_told_and_costs_no_program(tmp_path):
+    (tmp_path / "file").write_text("")
+    (row,) = doctor(status=1, PLUGRAD_CACHE=str(tmp_path / "file"))
+    assert row.startswith("PLUGRAD_CACHE: what is compiled can't be kept in ") and "file is no folder" in row
+    text = command("cache", PLUGRAD_CACHE=str(tmp_path / "file")).stdout
+    assert text.startswith("nothing is kept\n0 files")
+    assert output(COMPILING, PLUGRAD_CACHE=str(tmp_path / "file")) == "0.0\n"
 
 
 # ---------------------------------------------------------------------------------------------------- versions
