@@ -106,7 +106,10 @@ class ProcessState:
 
 
 _TABLES = {"op": registry.ops, "name": registry.public, "plugin": registry.plugins, "device": registry.backends}
-_OTHERS = tuple(sys.modules[name] for name in ("builtins", "math", "numpy", "numpy.linalg"))
+_OTHERS = tuple(
+    sys.modules[name] for name in ("builtins", "json", "math", "numpy", "numpy.linalg", "os", "os.path", "time")
+    if name in sys.modules
+)  # fmt: skip
 _NOTHING: dict = {"": None}
 _copies: dict = {}  # module or class -> its names when it was last looked at
 _classes: dict = {}  # plugrad's classes, in the order in which they were found

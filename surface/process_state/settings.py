@@ -336,6 +336,80 @@ def _functions_of(module, *names):
     return lambda: {name: getattr(module, name) for name in names}, write
 
 
+class _Modules(Table):
+    """What names of modules lead to; that others are imported meanwhile is no change."""
+
+    __slots__ = ()
+
+    def __init__(self):
+        super().__init__("sys.modules", self._whole, self._restore)
+
+    def same(self, before, now):
+        return not self._changed(before)
+
+    def changes(self, before, now):
+        return [f"sys.modules ({', '.join(sorted(self._changed(before)))})"]
+
+    @staticmethod
+    def _whole():
+        """Return the modules, without those that some thread is importing and that may fail."""
+        known = [(name, one, getattr(one, "__spec__", None)) for name, one in list(sys.modules.items())]
+        return {name: one for name, one, spec in known if not getattr(spec, "_initializing", False)}
+
+    @staticmethod
+    def _changed(before):
+        """Return the names that lead elsewhere by now; setuptools brings a `distutils` of its own."""
+        now = dict(sys.modules)
+        changed = [name for name, module in before.items() if now.get(name) is not module]
+        blocked = [name for name, one in now.items() if one is None and name not in before and name[:8] != "plugrad."]
+        return [name for name in changed + blocked if name.partition(".")[0] != "distutils"]
+
+    def _restore(self, before):
+        for name in self._changed(before):
+            if name in before:
+                sys.modules[name] = before[name]
+            else:
+                del sys.modules[name]
+
+
+def _read_stack():
+    size = threading.stack_size()  # which sets it to what the system takes
+    if size:
+        threading.stack_size(size)
+    return size
+
+
+def _read_timer():
+    """Return whether the timer of SIGALRM runs, and how often it goes off."""
+    left, interval = signal.getitimer(signal.ITIMER_REAL) if hasattr(signal, "getitimer") else (0, 0)
+    return left > 0, interval
+
+
+def _write_timer(state) -> None:
+    if not state[0]:  # the time that was left of one that ran is not known any more
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _read_limits() -> dict:
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return {}
+    names = sorted([name for name in vars(resource) if name.startswith("RLIMIT_")], reverse=True)
+    kinds = {getattr(resource, name): name for name in names}  # some have two names
+    return {name: resource.getrlimit(number) for number, name in kinds.items()}
+
+
+def _write_limits(limits) -> None:
+    import resource
+
+    for name, (soft, _) in limits.items():
+        number = getattr(resource, name)
+        now, hard = resource.getrlimit(number)
+        if now != soft:
+            resource.setrlimit(number, (min(soft, hard) if hard >= 0 else soft, hard))
+
+
 def _read_threads():
     """Return what `set_num_threads` was given; counting the threads each time would take too long."""
     return getattr(sys.modules.get("plugrad.backends"), "_threads", {}).get("now")
@@ -379,11 +453,17 @@ ALL = [
     Setting("the state of Python's random numbers", _read_python, _write_python, random=True),
     Table("NumPy's error state", numpy.geterr, lambda state: numpy.seterr(**state)),
     Table("NumPy's print options", numpy.get_printoptions, lambda options: numpy.set_printoptions(**options)),
+    Setting("NumPy's error callback", numpy.geterrcall, numpy.seterrcall),
+    Setting("NumPy's buffer size", numpy.getbufsize, numpy.setbufsize),
     Setting("the filters of warnings", _read_filters, _write_filters),
     Setting("the working directory", _read_directory, _write_directory),
     Table("signal handlers", _read_signals, _write_signals),
     Setting("the garbage collector", _read_collector, _write_collector),
     Setting("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
+    Setting("the limit of digits", sys.get_int_max_str_digits, sys.set_int_max_str_digits),
+    Setting("the timer of alarms", _read_timer, _write_timer),
+    Setting("the size of threads' stacks", _read_stack, threading.stack_size),
+    Table("the limits of resources", _read_limits, _write_limits),
     Table("the environment", _read_environment, _write_environment),
     Setting("the mask of new files' modes", _read_umask, os.umask),
     Setting("the interval at which threads switch", sys.getswitchinterval, sys.setswitchinterval),
@@ -415,6 +495,7 @@ ALL = [
     Setting(
         "deterministic algorithms", _read_deterministic, lambda mode: plugrad.use_deterministic_algorithms(**mode)
     ),
+    _Modules(),
     Setting("sys.path", lambda: list(sys.path), _write_path),
     Chain("sys.meta_path", sys.meta_path),
     Chain("sys.path_hooks", sys.path_hooks),

@@ -133,7 +133,8 @@ def reduced_dtypes(op, device):
         real = dtype.is_complex and result.dtype is dtype.to_real()  # norms: told by the kernel
         byte = op.promote == "bool" and result.dtype is dtype is plugrad.uint8  # as in PyTorch
         right = result.dtype is expected or real or byte
-        assert right, f"dtype {dtype}: the result is {result.dtype}, expected is {expected}"
+        advice = "; promote='float' has others computed in floats" * (result.dtype.is_floating_point)
+        assert right, f"dtype {dtype}: the result is {result.dtype}, expected is {expected}{advice}"
 
 
 def _other_options(op) -> dict:

@@ -138,6 +138,8 @@ def meta(op, device):
         for number, (one, other) in enumerate(zip(real, symbolic, strict=True)):
             for what, fact, told in _attributes(op, one, other):
                 advice = "; lay it out like the inputs, as xp.empty_like does" * (label.endswith("transposed"))
+                if "bfloat16" in str(told) and "float32" in str(fact):
+                    advice = "; Python's numbers widen bfloat16: let the kernel end with .astype(input.dtype)"
                 assert fact == told, f"{label}, result {number}: meta says {what} {told}, it is {fact}{advice}"
 
 

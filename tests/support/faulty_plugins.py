@@ -239,6 +239,20 @@ plugrad.nn.modules.module.register_module_forward_hook(lambda module, args, outp
     "spawning": ("import multiprocessing\nmultiprocessing.set_start_method('spawn', force=True)", "start method"),
     "showing": ("import warnings\nwarnings.showwarning = print", "warnings (showwarning)"),
     "threads_errors": ("import threading\nthreading.excepthook = print", "threading (excepthook)"),
+    "an_alarm": ("import signal\nsignal.alarm(1000)", "the timer of alarms"),
+    "another_module": ("import sys\nsys.modules['numpy.linalg'] = sys", "sys.modules (numpy.linalg)"),
+    "a_module_lost": ("import sys\ndel sys.modules['numpy.linalg']", "sys.modules (numpy.linalg)"),
+    "a_module_blocked": ("import sys\nsys.modules['turtle'] = None", "sys.modules (turtle)"),
+    "a_callback": ("import numpy\nnumpy.seterrcall(print)", "NumPy's error callback"),
+    "a_buffer": ("import numpy\nnumpy.setbufsize(16)", "NumPy's buffer size"),
+    "fewer_files": ("""
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))""",
+                    "the limits of resources (RLIMIT_NOFILE)"),
+    "small_stacks": ("import threading\nthreading.stack_size(1 << 20)", "the size of threads' stacks"),
+    "few_digits": ("import sys\nsys.set_int_max_str_digits(700)", "the limit of digits"),
+    "patching_the_system": ("import os\nos.getcwd = lambda: '/'", "os.getcwd"),
+    "patching_the_clock": ("import time\ntime.time = lambda: 0", "time.time"),
     "a_locale": ("import locale\nlocale.setlocale(locale.LC_ALL, 'C.UTF-8')", "the locale"),
 }  # fmt: skip
 
