@@ -9,7 +9,8 @@ import warnings
 import plugrad
 from plugrad.catalog import rows as catalog
 from plugrad.testing.calls import Skip, agree
-from plugrad.testing.checks import layers, optimizers
+from plugrad.testing.checks import layers
+from plugrad.testing.checks import optimizer_steps as optimizers
 from plugrad.testing.checks.guesses import build
 
 TRIALS = 4  # ways to construct and call a layer that are tried
@@ -85,7 +86,7 @@ def _optimizer(public, backend):
         raise Skip("it takes no parameters that are made here")
     if "closure" in inspect.signature(cls.step).parameters and not _is_optional(cls.step, "closure"):
         raise Skip("its step takes a closure, which may run any number of times")
-    for given in optimizers._options(cls):
+    for given in optimizers.options_of(cls):
         ours, theirs = optimizers.parameters(sizes=sizes), optimizers.parameters(sizes=sizes)
         run, compiled = _steps(cls, given, ours), plugrad.compile(_steps(cls, given, theirs), backend=backend)
         for _ in range(3):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import warnings
 
 import plugrad
 from plugrad.formats import CheckpointError, Format, Options, Source
+from plugrad.testing.calls import same_bits
 from plugrad.testing.checks import documents
 
 
@@ -14,6 +16,8 @@ def checks(form) -> dict:
     cases = documents.checks(form) | {"methods": _methods, "recognition": _recognition}
     if form.save is not Format.save and form.load is not Format.load:
         cases |= {"round trip": _round_trip, "truncated": _truncated}
+        if not hasattr(form, "samples"):
+            cases["tensors"] = _tensors
     return cases
 
 
@@ -65,6 +69,37 @@ def _round_trip(form, device):
         for one, other in zip(before, after):
             assert one.dtype == other.dtype, f"{one.dtype} came back as {other.dtype}"
             assert one.shape == other.shape and one.equal(other), f"{one} came back as {other}"
+
+
+def _odd_tensors() -> dict:
+    """Return tensors of which a format may refuse some, and must not change any."""
+    rows = plugrad.arange(6.0).reshape(2, 3) / 4 - 0.5
+    names = "float64 float16 bfloat16 complex64 complex128 bool uint8 int8 int16 int32"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what is lost of numbers in bytes
+        kinds = {name: rows.to(getattr(plugrad, name)) for name in names.split()}
+    layouts = {"transposed": rows.t(), "part": rows[:, 1:], "expanded": rows[:1].expand(4, 3), "single": rows[0, 0]}
+    odd = plugrad.tensor([float(word) for word in ("inf", "-inf", "nan", "-0.0", "1e-45")])
+    return kinds | layouts | {"empty": rows[:0], "infinite": odd, "recorded": rows.clone().requires_grad_()}
+
+
+def _tensors(form, device):
+    """Tensors of all dtypes and layouts come back as they were, or are refused when they are saved."""
+    for what, one in _odd_tensors().items():
+        try:
+            data = _saved(form, {"weight": one})
+        except (NotImplementedError, RuntimeError, TypeError, ValueError):
+            continue
+        for place in (None, "meta"):
+            (back,) = _leaves(form().load(Source(io.BytesIO(data), None), Options(map_location=place)))
+            told = f"a tensor that is {what}: {one.dtype}, {tuple(one.shape)}"
+            assert back.dtype == one.dtype and back.shape == one.shape, (
+                f"{told}, comes back as {back.dtype}, {tuple(back.shape)}"
+            )
+            if place is None:
+                assert same_bits(back.contiguous(), one.contiguous()), f"{told}, comes back with other values"
+            else:
+                assert back.device.type == place, f"{told}, is on {back.device} with map_location={place!r}"
 
 
 def _truncated(form, device):

@@ -15,10 +15,19 @@ from plugrad.extend import Optimizer
 from plugrad.optim.batching import BLOCK
 from plugrad.testing.calls import Skip, agree, same_bits
 from plugrad.testing.checks import documents
-from plugrad.testing.checks.guesses import declared, options, or_fail, or_skip
-from plugrad.testing.samples import Maker, Sample, as_sample
-
-SIZES = ((3, 4), (5,), (), (4, 3))  # the last one is transposed
+from plugrad.testing.checks.guesses import or_fail
+from plugrad.testing.checks.optimizer_numbers import assert_by_elements, complex_parameters, scales
+from plugrad.testing.checks.optimizer_steps import (
+    SIZES,
+    assert_equal,
+    build,
+    each,
+    options_of,
+    parameters,
+    quadratic,
+    sizes_of,
+    steps,
+)
 
 
 def checks(cls) -> dict:
@@ -35,7 +44,8 @@ def checks(cls) -> dict:
     if getattr(cls, "goes_back", False):
         chosen.pop("constant gradients")
     if getattr(cls, "couples", False):  # a step of one parameter depends on the others
-        for name in ("batching", "parameter groups", "later changes", "group options", "missing gradients"):
+        alone = "batching", "parameter groups", "later changes", "group options", "missing gradients"
+        for name in (*alone, "complex parameters"):  # a norm of complex numbers may be another
             chosen.pop(name, None)
     elif cls.update is Optimizer.update:
         chosen.pop("batching")  # it steps on tensors: nothing is joined
@@ -44,76 +54,15 @@ def checks(cls) -> dict:
     return chosen
 
 
-def each(cls) -> list:
-    """Return the options with which an optimizer is checked: those it declares, or usual ones; skip without any."""
-    return or_skip(_options, cls)
-
-
-def _options(cls) -> list:
-    source = declared(cls)
-    if source is None:
-        return [options(cls, 1)]
-    return [as_sample(given) for given in source(Maker(cls.__name__))]
-
-
-def sizes_of(cls) -> tuple:
-    """Return the shapes of the parameters with which an optimizer is checked: it may say in `sizes` which it takes."""
-    return getattr(cls, "sizes", SIZES)
-
-
-def parameters(device="cpu", sizes=SIZES) -> list:
-    """Return leaf tensors of several shapes, the last of them not contiguous."""
-    make = Maker("parameters", device=device)
-    tensors = [make(*size).detach() for size in sizes]
-    tensors[-1] = tensors[-1].t().clone().t()
-    return [t.requires_grad_() for t in tensors]
-
-
-def quadratic(tensors, sign=1.0):
-    """Return half of the weighted squared distance from 1/4, elements weighted unequally."""
-    total = 0.0
-    for t in tensors:
-        weights = plugrad.linspace(0.5, 1.5, max(t.numel(), 1), dtype=t.dtype, device=t.device).reshape(t.shape)
-        total = total + 0.5 * (weights * (t - 0.25) ** 2).sum()
-    return sign * total
-
-
 def _with_large(cls) -> tuple:
     """Return shapes of which the first, where it may have any number of dimensions, is not joined with others."""
     return sizes_of(cls) if hasattr(cls, "sizes") else ((2 * BLOCK + 3,), *SIZES)
 
 
-def build(cls, given: Sample, tensors, **more):
-    """Construct an optimizer over tensors, or over parameter groups."""
-    return cls(tensors, *given.args, **{**given.kwargs, **more})
-
-
-def steps(optimizer, tensors, count, sign=1.0) -> float:
-    """Make some steps and return the loss before the last of them."""
-
-    def closure():
-        optimizer.zero_grad()
-        loss = quadratic(tensors, sign)
-        loss.backward()
-        return loss
-
-    loss = None
-    for _ in range(count):
-        loss = optimizer.step(closure)
-    assert loss is not None, "step(closure) returns None: call the closure with gradients on, and return its result"
-    return float(loss)
-
-
-def assert_equal(some, others, label, rtol=1e-11, atol=1e-14):
-    """Assert that parameters moved by two optimizers are the same but for rounding."""
-    for number, pair in enumerate(zip(some, others, strict=True)):
-        agree(*[t.detach() for t in pair], f"{label}: parameter {number}", rtol=rtol, atol=atol)
-
-
 def has_samples(cls, device):
     """It can be constructed, and shows its options."""
     advice = "declare a static method `samples(make)` that yields options, such as make.args(lr=0.1)"
-    for given in or_fail(advice, _options, cls):
+    for given in or_fail(advice, options_of, cls):
         optimizer = build(cls, given, parameters(device, sizes_of(cls)))
         assert type(optimizer).__name__ in repr(optimizer), f"its repr does not name {cls.__name__}"
 
@@ -173,10 +122,12 @@ def resume(cls, device):
     """Saved and loaded into another optimizer it continues as if nothing had happened: five steps, bit for bit."""
     for given in each(cls):
         tensors = parameters(device, sizes_of(cls))
-        optimizer = build(cls, given, tensors)
+        optimizer = _in_groups(cls, given, tensors)
+        if isinstance(optimizer.param_groups[-1].get("lr"), float):
+            optimizer.param_groups[-1]["lr"] *= 0.75
         steps(optimizer, tensors, 3)
         copies = [t.detach().clone(memory_format=plugrad.preserve_format).requires_grad_() for t in tensors]
-        other = build(cls, given, copies)
+        other = _in_groups(cls, given, copies)
         file = io.BytesIO()
         plugrad.save(optimizer.state_dict(), file)
         file.seek(0)
@@ -189,6 +140,14 @@ def resume(cls, device):
                 assert name == "params" or str(group[name]) == str(again[name]), f"argument {name!r} is lost in loading"
 
 
+def _in_groups(cls, given, tensors):
+    """Construct an optimizer over two groups of parameters, or over one where it takes no more."""
+    try:
+        return build(cls, given, [{"params": tensors[:1]}, {"params": tensors[1:]}])
+    except (ValueError, NotImplementedError):
+        return build(cls, given, tensors)
+
+
 def batching(cls, device):
     """Joined into one array, or in blocks if they are large, parameters are updated as they are one by one."""
     plain = type(cls.__name__, (cls,), {"elementwise": False})
@@ -199,6 +158,8 @@ def batching(cls, device):
         for _ in range(4):
             steps(one, first, 1), steps(other, second, 1)
         assert_equal(first, second, f"options {given}, joined or in blocks against alone")
+        if cls.elementwise:
+            assert_by_elements(cls, given, device)
 
 
 def kernels(cls, device):
@@ -424,7 +385,9 @@ CHECKS = {
     "samples": has_samples,
     "descent": descent,
     "constant gradients": constant_gradients,
+    "scales": scales,
     "resume": resume,
+    "complex parameters": complex_parameters,
     "batching": batching,
     "kernels": kernels,
     "maximize": maximize,

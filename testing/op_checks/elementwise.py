@@ -22,7 +22,7 @@ SHAPES = ((), (0,), (2, 0, 3), (1,), (1, 1), (5,))
 PAIRS = (((3, 4), (4,)), ((3, 1), (1, 4)), ((3, 4), ()), ((), (2,)), ((0, 3), (1,)), ((2, 1, 3), (4, 1)))
 EXTREMES = (0.0, -0.0, 1.0, -1.0, 5e-324, 1e-300, -1e300, 1.7e308, numpy.inf, -numpy.inf, numpy.nan)
 LARGE = 70_000  # elements: more than any block or index of 16 bits
-DTYPES = ("bool", "uint8", "int16", "int64", "float16", "float32", "float64", "complex64")
+DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64")
 
 
 def operands(op):
@@ -101,6 +101,7 @@ def slices(op, device):
         alone = plugrad.stack([plugrad.stack([row[number] for row in part]) for part in rows])
         result = result.movedim(1, 2) if result.ndim == 3 else result  # cumulative: the dimension is still there
         agree(result, alone, f"shape (2, 3, 4), argument 'dim'=1, result {number} against each row alone", rtol=1e-9)
+    _several_at_once(op, x, options)
     for shape in ((1,), (1, 1), ()):
         x = make(*shape, **inside(op)).detach()
         try:
@@ -110,6 +111,19 @@ def slices(op, device):
         flat = tensors_in(op.function(x.reshape(1), dim=0, **options))
         for one, other in zip(single, flat, strict=True):
             agree(one.reshape(other.shape), other, f"shape {shape}, argument 'dim'=-1, against shape (1,)")
+
+
+def _several_at_once(op, x, options):
+    """Assert that a reduction along two dimensions, where it takes them, is that of all their elements in a row."""
+    for dims in ((0, 1), (-1, 0)):
+        try:
+            both = tensors_in(op.function(x, dim=dims, **options))
+        except (TypeError, ValueError, RuntimeError, NotImplementedError):  # it takes one at a time
+            return
+        row = x.movedim(dims, (0, 1)).flatten(0, 1)
+        for one, other in zip(both, tensors_in(op.function(row, dim=0, **options)), strict=True):
+            if one.shape == other.shape:
+                agree(one, other, f"argument 'dim'={dims} against all these elements in one dimension", rtol=1e-9)
 
 
 def reduced_dtypes(op, device):

@@ -153,16 +153,25 @@ def _slopes(function, leaves, tangents):
 
 
 def _judge_rule(op, sample, label) -> None:
-    """Assert that an op's declared rule for batches gives what its calls on the slices give."""
-    slices, dims = [], []
-    for value in sample.args:
-        is_batch = isinstance(value, plugrad.Tensor) and value.is_floating_point()
-        slices.append([value.detach(), 0.75 * value.detach()] if is_batch else [value, value])
-        dims.append(0 if is_batch else None)
-    args = [plugrad.stack(pair) if dim == 0 else pair[0] for pair, dim in zip(slices, dims, strict=True)]
-    together = plugrad.func.vmap(op.function, in_dims=tuple(dims))(*args, **sample.kwargs)
-    alone = [op.function(*[pair[number] for pair in slices], **sample.kwargs) for number in (0, 1)]
-    agree(together, plugrad.stack(alone), f"{label}, the op's own rule for batches")
+    """Assert that an op's declared rule for batches gives what its calls on the slices give.
+
+    The batches are the first dimension of all tensors, the last, now one and now the other, and of one tensor alone.
+    """
+    places = [i for i, t in enumerate(sample.args) if isinstance(t, plugrad.Tensor) and t.is_floating_point()]
+    choices = [dict.fromkeys(places, 0), dict.fromkeys(places, -1)]
+    if len(places) > 1:
+        choices += [{place: -(number % 2) for number, place in enumerate(places)}, *({one: 0} for one in places)]
+    for chosen in choices:
+        dims = [sample.args[i].ndim if chosen.get(i) == -1 else chosen.get(i) for i in range(len(sample.args))]
+        pairs = [
+            [value, value] if dim is None else [value.detach(), 0.75 * value.detach()]
+            for value, dim in zip(sample.args, dims, strict=True)
+        ]
+        args = [pair[0] if dim is None else plugrad.stack(pair, dim) for pair, dim in zip(pairs, dims, strict=True)]
+        together = plugrad.func.vmap(op.function, in_dims=tuple(dims))(*args, **sample.kwargs)
+        alone = [op.function(*[pair[number] for pair in pairs], **sample.kwargs) for number in (0, 1)]
+        for one, *rows in zip(*map(tensors_in, (together, *alone)), strict=True):
+            agree(one.detach(), plugrad.stack(rows).detach(), f"{label}, the op's own rule for batches along {dims}")
 
 
 def batched(op, device):

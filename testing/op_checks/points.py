@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy
 
 import plugrad
@@ -104,8 +106,11 @@ def large_numbers(op, device):
 
 
 def equal_inputs(op, device):
-    """Where two tensors of one shape are equal the gradient is not NaN, as long as the value is finite."""
-    done = 0
+    """Where two tensors of one shape are equal the gradient is not NaN, as long as the value is finite.
+
+    Where all elements are equal the gradient of a reduction adds up to its slope as all of them grow.
+    """
+    done = _assert_shared(op, device) if op.reduces else 0
     for label, sample in each(op, device):
         given = leaves(sample)
         twins = [t for t in given[1:] if t.shape == given[0].shape and t.dtype == given[0].dtype]
@@ -123,6 +128,40 @@ def equal_inputs(op, device):
         done += 1
     if not done:
         raise Skip("no sample has two tensors of one shape")
+
+
+def _assert_shared(op, device) -> int:
+    """Look at a reduction of equal elements, among which a maximum may choose; return how many samples could be."""
+    done, step = 0, 1e-5
+    for label, sample in each(op, device):
+        given = leaves(sample)
+        if sample.through is not None or len(sample.tensors()) != 1 or not given or not given[0].numel():
+            continue
+        fraction, exponent = math.frexp(float(given[0].detach().reshape(-1)[0]))
+        height = math.ldexp(round(16 * fraction), exponent - 4)  # so short that means of it are exact
+
+        def at(x, sample=sample):
+            level = sample.map(lambda t: plugrad.full_like(t, x).requires_grad_())
+            pair = graded(op, level)
+            return pair and sum(float(y.detach().sum()) for y in pair[0]), pair
+
+        try:
+            (low, _), (middle, pair), (high, _) = at(height - step), at(height), at(height + step)
+        except (ValueError, RuntimeError):
+            continue
+        if not pair or is_random(op, sample):
+            continue
+        told = sum(float(g.sum()) for g in gradients_of_sum(*pair) if g is not None)
+        slopes = (middle - low) / step, (high - middle) / step
+        smooth = numpy.isfinite([told, *slopes]).all() and abs(slopes[0] - slopes[1]) < 1e-3 * (1 + abs(slopes[0]))
+        if smooth:
+            slope = sum(slopes) / 2
+            assert abs(told - slope) <= 1e-2 * (1e-2 + abs(slope)), (
+                f"{label}, with equal elements: the gradient adds up to {told:.6g}, and the value grows by {slope:.6g} "
+                "as all of them do: elements that are equal share it"
+            )
+            done += 1
+    return done
 
 
 def _equal(t, first, twins):

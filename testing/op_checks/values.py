@@ -127,12 +127,33 @@ def error_samples(op, device):
 
 
 def deterministic(op, device):
-    """Twice the same call with the same seed gives the same bits, and so does its backward."""
+    """Twice the same call with the same seed gives the same bits, and so does its backward.
+
+    Of floats alone it does so in whichever default dtype, and without recording as well.
+    """
     for label, sample in each(op, device):
         first, second = outcome(op, sample), outcome(op, sample)
         _assert_not_seeding(op, sample, label)
         for (what, one), (_, other) in zip(first, second, strict=True):
             assert same_bits(one, other), f"{label}: two calls with one seed differ in {what}"
+        if all(t.is_floating_point() or t.dtype.is_complex for t in sample.tensors()):
+            _assert_independent(op, sample, label)
+
+
+def _assert_independent(op, sample, label):
+    """Assert that settings of the program decide on no value."""
+    results, default = [], plugrad.get_default_dtype()
+    for dtype, recorded in ((plugrad.float32, True), (plugrad.float64, True), (default, False)):
+        plugrad.set_default_dtype(dtype)
+        try:
+            with plugrad.set_grad_enabled(recorded):
+                plugrad.manual_seed(0)
+                results.append([t.detach() for t in tensors_in(call(op, sample.detached() if recorded else sample))])
+        finally:
+            plugrad.set_default_dtype(default)
+    for what, others in zip(("in another default dtype", "where nothing is recorded"), results[1:], strict=True):
+        for one, other in zip(results[0], others, strict=True):
+            assert one.dtype is not other.dtype or same_bits(one, other), f"{label}: the result is another {what}"
 
 
 def _assert_not_seeding(op, sample, label):

@@ -22,6 +22,7 @@ from support import (
     seeded_ops,
     seeded_proofs,
     seeded_variations,
+    seeded_wider,
 )
 from support.distribution_builder import build, op_module, run
 
@@ -33,7 +34,7 @@ def command(*arguments):
 # ---------------------------------------------------------------------------------------------------- seeded bugs
 
 
-assert seeded_variations and seeded_corners and seeded_proofs  # imported for the bugs that they enter
+assert seeded_variations and seeded_corners and seeded_proofs and seeded_wider  # imported for the bugs that they enter
 
 
 @pytest.mark.parametrize("name", seeded_ops.BUGS)
@@ -109,6 +110,7 @@ def test_what_the_bugs_are_seeded_in_is_clean(install):
     clean = {
         "ops": [seeded_ops.wave()], "layers": [seeded_bugs.Scale], "optimizers": [seeded_bugs.Descent],
         "schedulers": [seeded_bugs.Falling], "backends": [seeded_bugs.Second],
+        "formats": [seeded_wider.form()],
     }  # fmt: skip
     install("plugrad-clean", clean)
     checks = checks_of("plugrad-clean")
