@@ -44,6 +44,7 @@ def checks(op) -> dict:
             "second gradient": gradients.second_gradient,
             "third gradient": gradients.third_gradient,
             "formula modes": gradients.formula_modes,
+            "single inputs": gradients.single_inputs,
             "forward mode": gradients.forward_mode,
             "batched": gradients.batched,
             "nan": edges.nan,

@@ -87,6 +87,33 @@ def formula_modes(op, device):
                 agree(other.detach(), one, where, rtol=1e-9, atol=1e-11)
 
 
+def single_inputs(op, device):
+    """Each input's gradient is the same when none of the others requires one."""
+    done = 0
+    for label, sample in each_differentiable(op, device):
+        given = [t for t in sample.tensors() if t.requires_grad]
+        if len(given) < 2 or len({id(t) for t in given}) < len(given) or sample.through is not None:
+            continue
+        for number, (leaf, together) in enumerate(zip(given, _by_result(op, sample), strict=True)):
+            narrowed = sample.map(lambda t, leaf=leaf: t.detach().requires_grad_(t is leaf) if t.requires_grad else t)
+            (alone,) = _by_result(op, narrowed)
+            where = f"{label}, argument {argument_of(op, sample, number)!r}, which alone requires grad"
+            agree(alone, together, where, rtol=1e-9, atol=1e-11)
+        done += 1
+    if not done:
+        raise Skip("no sample has several inputs that require grad")
+
+
+def _by_result(op, sample) -> list:
+    """Return the gradients of a sample's leaves, zeros for None; each result has a grad_output of its own."""
+    results, inputs = tensors_in(call(op, sample)), [t for t in sample.tensors() if t.requires_grad]
+    pairs = [(y, g) for y, g in zip(results, cotangents_of(op, results), strict=True) if y.requires_grad]
+    if not pairs:
+        return [plugrad.zeros_like(t) for t in inputs]
+    outputs, arriving = map(list, zip(*pairs, strict=True))
+    return list(plugrad.autograd.grad(outputs, inputs, arriving, materialize_grads=True))
+
+
 def _of_leaves(op, sample) -> tuple:
     """Return (function, tensors): the call as a function of the tensors that require grad; see `FlatFunction`."""
     flat = FlatFunction(*function_of(op, sample))

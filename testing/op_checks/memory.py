@@ -114,6 +114,11 @@ def aliasing(op, device):
                 f"{label}, argument {name!r}: result {number} shares its memory, and the op does not say that it is a "
                 "view: declare it with @view, or copy"
             )
+        for number, y in enumerate(results):
+            flags = getattr(y._data, "flags", None)
+            assert y._view is not None or getattr(flags, "writeable", True), (
+                f"{label}: result {number} can't be written to, in place or by others: return an array of the op's own"
+            )
         if not op.is_view or plain.through is not None:
             continue
         viewed = viewed or bool(shared)

@@ -15,6 +15,33 @@ from support.seeded_ops import bug, wave
 # ---------------------------------------------------------------------------------------------------- ops
 
 
+@bug("single inputs", "input")
+def gradients_exchanged_where_one_alone_is_asked_for():
+    @op(complex=False)
+    def weighted(xp, input, other):
+        """The square of one, times another."""
+        return input * input * other
+
+    @weighted.vjp("input", "other")
+    def formula(F, g, needs, input, other):
+        slopes = 2 * g * input * other, g * input * input
+        return slopes if all(needs) else slopes[::-1]
+
+    weighted.meta(lambda input, other: (input.shape, input.dtype))
+    weighted.samples(lambda make: iter([(make(3), make(3))]))
+    return weighted
+
+
+@bug("aliasing")
+def a_result_that_nobody_can_write():
+    def kernel(xp, input):
+        result = numpy.asarray(input * xp.exp(-input))
+        result.flags.writeable = False
+        return result
+
+    return wave(kernel=kernel)
+
+
 @bug("equal inputs")
 def a_gradient_that_equal_elements_do_not_share():
     @reduction(complex=False, promote="same")
