@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 
 import numpy
 import torch
+import torch._dynamo  # the first optimizer imports it, which takes longer than a call may
+import torch.nn.utils.prune
 from misuse_layers import LAYERS
+from misuse_programs import PROGRAMS
+from misuse_rooms import ROOMS
 from misuse_table import SHORT, TABLE
 from opinfo_convert import copy_with_strides
 
@@ -19,7 +24,7 @@ from plugrad.testing import samples_of
 UNCOMPARED = ("rand", "empty", "dropout", "bernoulli", "normal", "uniform", "multinomial", "exponential", "geometric",
               "poisson", "binomial", "cauchy", "rrelu", "fractional", "gumbel", "resize", "svd", "eig", "qr", "lstsq",
               "kaiming", "xavier", "orthogonal", "sparse_", "seed", "getstate", "random", "initial_seed",
-              "feature_alpha", "Dropout", "FloatTensor", "make_tensor", "RReLU", "DataLoader")  # fmt: skip
+              "feature_alpha", "sample", "Dropout", "FloatTensor", "make_tensor", "RReLU", "DataLoader")  # fmt: skip
 
 
 class Call:
@@ -32,6 +37,8 @@ class Call:
         """Return what is called, of PyTorch or plugrad."""
         if self.name.startswith("operator."):
             return getattr(operator, self.name.removeprefix("operator."))
+        if self.name.startswith("program."):
+            return functools.partial(PROGRAMS[self.name.removeprefix("program.")], library)
         deed, _, name = self.name.rpartition(" ")
         found = operator.attrgetter(name)(library)
         return DEEDS[deed](found) if deed else found
@@ -123,12 +130,38 @@ def _split(function):
     return lambda *args, **kwargs: [len(part) for part in function(*args, **kwargs)]
 
 
+def _scheduled(cls):
+    def make_and_step(optimizer, *args, **kwargs):
+        schedule = cls(optimizer, *args, **kwargs)
+        rates = [schedule.get_last_lr()]
+        for _ in range(4):
+            optimizer.step()
+            schedule.step()
+            rates.append([group["lr"] for group in optimizer.param_groups])
+        return rates
+
+    return make_and_step
+
+
+def _likely(cls):
+    def make_and_ask(value, *args, **kwargs):
+        distribution = cls(*args, **kwargs)
+        return distribution.log_prob(value), distribution.batch_shape, distribution.event_shape
+
+    return make_and_ask
+
+
+def _checked(cls):
+    return lambda value, *args, **kwargs: cls(*args, **kwargs).check(value)
+
+
 def _iterated(cls):
     return lambda *args, **kwargs: [item for _, item in zip(range(5), cls(*args, **kwargs), strict=False)]
 
 
 DEEDS = {
     "made": _made, "stepped": _stepped, "called": _called, "applied": _applied, "split": _split, "iterated": _iterated,
+    "scheduled": _scheduled, "likely": _likely, "checked": _checked,
 }  # fmt: skip
 
 
@@ -200,10 +233,10 @@ def of_ops():
 NOT_CALLED = {"nn.functional.linear_cross_entropy"}
 
 
-def of_table():
-    """Yield the right calls of the tables."""
+def of_table(table):
+    """Yield the right calls of a table."""
     short = {name: Source(text) for name, text in SHORT.items()}
-    for line in f"{TABLE}\n{LAYERS}".splitlines():
+    for line in table.splitlines():
         line = line.strip()
         if not line or line.startswith("#"):
             continue
@@ -213,10 +246,18 @@ def of_table():
             yield Call(name, args, kwargs)
 
 
+PARTS = {
+    "ops": of_ops,
+    "table": lambda: of_table(TABLE),
+    "layers": lambda: of_table(LAYERS),
+    "rooms": lambda: of_table(ROOMS),
+}
+
+
 def parameters_of(call):
     """Return the names of further parameters that a call may be given, as far as Python can tell."""
     deed, _, name = call.name.rpartition(" ")
-    function, before = Call(name, ()).function(plugrad), ["inputs"] if deed in ("made", "called", "applied") else []
+    function, before = Call(name, ()).function(plugrad), ["inputs"] if deed in ("made", "called", "applied", "likely", "checked") else []
     op = getattr(function, "__op__", None)
     if op is not None:
         return before + list(op.parameters)

@@ -16,6 +16,7 @@ SHORT = {
     "a3": "T.arange(360.).reshape(2, 3, 5, 4, 3)",
     "seq": "T.nn.Sequential(T.nn.ReLU(), T.nn.Tanh())", "md": "T.nn.ModuleDict({'a': T.nn.ReLU()})",
     "pl": "T.nn.ParameterList([T.ones(2)])", "pd": "T.nn.ParameterDict({'a': T.ones(2)})",
+    "sp": "T.eye(2).to_sparse()", "nd": "T.distributions.Normal(T.zeros(2), T.ones(2))",
     "double": "lambda a: a * 2", "square": "lambda a: (a * a).sum()", "hook": "lambda *a: None",
     "steps": "T.optim.lr_scheduler.StepLR(T.optim.SGD([T.nn.Parameter(T.ones(2))], 0.1), 2)",
     "plateau": "T.optim.lr_scheduler.ReduceLROnPlateau(T.optim.SGD([T.nn.Parameter(T.ones(2))], 0.1))",
