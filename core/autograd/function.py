@@ -48,6 +48,8 @@ class FunctionCtx:
 
     def set_materialize_grads(self, value: bool):
         """Choose whether missing gradients of outputs arrive as zeros (default) or None."""
+        if not isinstance(value, bool):
+            raise TypeError(f"set_materialize_grads expects True or False, not {type(value).__name__}")
         self._materialize = value
 
     @property
@@ -144,8 +146,8 @@ def _run(node, args, kwargs):
         raise TypeError(
             f"{node.user.__name__}.forward: expected to return a Tensor or a tuple of them, got {type(output).__name__}"
         )
-    if context._dirty:
-        rare.check_returned(context._dirty, inputs, outputs)
+    if context._dirty or context._not_differentiable:
+        rare.check_returned(context, inputs, outputs)
     node.seq = tick()
     if True in needs and records:
         outputs = node.connect(arguments, by_argument, inputs, outputs)

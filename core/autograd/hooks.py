@@ -77,10 +77,6 @@ def run_after(node, rare: Rare, grads, g, on_tensors: bool):
     for hook in list(rare.after.values()):
         result = hook(tensors, grad_outputs)
         if result is not None:
-            result = result if isinstance(result, tuple) else (result,)
-            if len(result) != len(tensors):
-                name, counts = getattr(hook, "__name__", "hook"), f"got {len(result)}, but expected {len(tensors)}"
-                raise RuntimeError(f"hook '{name}' has returned an incorrect number of values: {counts}")
-            tensors = result
+            tensors = rooms.check_gradients_of_hook(hook, result, tensors)
     grads = [tensors[position] for position in positions]
     return tuple(t if on_tensors or t is None else t._data for t in grads)

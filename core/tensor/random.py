@@ -30,7 +30,7 @@ class Generator:
     __slots__ = ("device", "_seed", "source")
 
     def __init__(self, device="cpu"):
-        self.device = _device(device)
+        self.device = _device("cpu" if device is None else device)
         self.manual_seed(67280421310721)  # what PyTorch's begin with, too; default ones are seeded anew
 
     def manual_seed(self, seed: int) -> Generator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, is_integral, legacy_reduction, loss, op
@@ -311,7 +312,7 @@ def gaussian_nll_loss(F, input, target, var, full=False, eps=1e-6, reduction="me
     """
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(reduction + " is not valid")
-    if isinstance(var, (int, float)):
+    if isinstance(var, numbers.Real):
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = F.full_like(input, float(var))

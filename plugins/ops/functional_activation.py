@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import math
 
 from plugrad import float16
 from plugrad.extend import Op, collect, composite, hookimpl, op, rng
@@ -220,6 +221,9 @@ def rrelu(F, input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False)
     >>> torch.nn.functional.rrelu(torch.tensor([-1., 2.]))
     tensor([-0.2292,  2.0000])
     """
+    for name, bound in ("upper", upper), ("lower", lower):
+        if not math.isfinite(bound):
+            raise RuntimeError(f"rrelu: {name} bound must be finite, got {float(bound)}")
     if lower > upper:
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} > {upper}")
     if not training:

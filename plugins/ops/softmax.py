@@ -276,6 +276,11 @@ def gumbel_softmax(F, logits, tau=1, hard=False, eps=1e-10, dim=-1):
     >>> torch.nn.functional.gumbel_softmax(torch.zeros(2, 3), hard=True).sum(1)
     tensor([1., 1.])
     """
+    if not logits.dtype.is_floating_point:
+        raise RuntimeError(
+            "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you "
+            f"specified {logits.dtype}: convert the logits with .float()"
+        )
     soft = F.softmax((logits + F.gumbel_noise(logits)) / tau, dim)
     if not hard:
         return soft

@@ -344,7 +344,7 @@ def renorm_samples(make):
     yield make(3, 4), 2, 0, 0.5
 
 
-@composite
+@composite(kinds={"pow": "int"})
 def norm_except_dim(F, v, pow=2, dim=0):
     """Norm over all dimensions but one, which are kept with size 1.
 

@@ -121,6 +121,10 @@ class autocast(Region):
     def __init__(self, device_type, dtype=None, enabled=True, cache_enabled=None):
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+        if dtype is not None and not isinstance(dtype, plugrad.dtype):
+            raise TypeError(f"autocast(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
+        flag("enabled", enabled)
+        flag("cache_enabled", bool(cache_enabled) if cache_enabled is None else cache_enabled)
         name = _known(device_type)
         if not is_autocast_available(name):
             raise RuntimeError(f"unsupported scalarType: there is no autocast on {name!r}, whose tensors have no data")

@@ -58,6 +58,8 @@ def declaration(op, name) -> str | None:
     if name == "reduce" and "size_average" in op.parameters:  # a loss's flag of old, for which anything is taken
         return None
     if op.broadcasts and name in op.tensors:  # of others promotion refuses what is neither tensor nor number
+        if op.arity == 1:
+            return "tensor"  # the only one; another parameter may be given as a tensor, too
         if op.arity or op.role(name) == "operand":
             return None
     required = name not in op.defaults

@@ -9,6 +9,7 @@ import threading
 from typing import NamedTuple
 
 from plugrad import Tensor
+from plugrad.arguments import is_int
 from plugrad.autograd.forward_ad.levels import Level, follow_base, leaf_of, unwrapped, without_history
 from plugrad.autograd.forward_ad.rules import way
 from plugrad.graph.modes import ModeContext, mode
@@ -87,6 +88,14 @@ class UnpackedDualTensor(NamedTuple):
     tangent: Tensor | None
 
 
+def _check_level(level) -> None:
+    """Raise TypeError for what is no int, and ValueError for one of more than 64 bits."""
+    if level is not None and not is_int(level):
+        raise TypeError(f"level must be int or None, not {type(level).__name__}: there is one level, 0")
+    if level is not None and not -(1 << 63) <= level < 1 << 63:
+        raise ValueError(f"Overflow when unpacking long long: level {level}; there is one level, 0")
+
+
 def make_dual(tensor, tangent, *, level=None):
     """Return a view of a tensor that carries a tangent.
 
@@ -98,6 +107,7 @@ def make_dual(tensor, tangent, *, level=None):
     Raises RuntimeError outside of a `dual_level`, for another shape, and for a tensor that has a tangent already;
     ValueError for integers.
     """
+    _check_level(level)
     if _thread.level is None:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
@@ -131,6 +141,7 @@ def unpack_dual(tensor, *, level=None) -> UnpackedDualTensor:
     """Return a tensor without its tangent, as a view, and the tangent, or None."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
+    _check_level(level)
     current = _thread.level
     if current is None:
         return UnpackedDualTensor(tensor, None)

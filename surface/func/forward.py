@@ -77,6 +77,9 @@ def _checked_tangents(primals, tangents, name):
         if not isinstance(direction, Tensor):
             kind = type(direction).__name__
             raise RuntimeError(f"{name}: Expected tangents to only contain Tensors, but number {number} is a {kind}")
+        for what, one in ("primal", tensor), ("tangent", direction):
+            if not (one.is_floating_point() or one.is_complex()):
+                raise ValueError(f"Expected {what} to be floating point or complex, but got: {one.dtype}")
         if tensor.shape != direction.shape:
             sizes = f"{list(direction.shape)}, its primal {list(tensor.shape)}"
             raise RuntimeError(f"{name}: tangent {number} has size {sizes}")

@@ -15,6 +15,7 @@ from plugrad.func.recording import (
     gradients_of,
     outside_inference,
     refuse_complex,
+    refuse_integers,
     results_of,
     select,
 )
@@ -49,6 +50,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
         with Recorded(chosen) as recorded, enable_grad():
             refuse_complex(recorded.inputs, "input", "jacrev")
             value, outputs, aux = results_of(func(*put(recorded.arguments), **kwargs), has_aux, "jacrev(f)(*args)")
+            refuse_integers(outputs)
             refuse_complex(outputs, "output", "jacrev")
             lasting = recorded.lasting(outputs)
             blocks = [_jacobian(output, recorded.inputs, lasting) for output in outputs]

@@ -119,6 +119,16 @@ def refuse_complex(tensors, what, name):
             )
 
 
+def refuse_integers(outputs):
+    """Raise RuntimeError for results of integers or bools, which nothing is to be differentiated of."""
+    for tensor in outputs:
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            raise RuntimeError(
+                "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
+                f"{tensor.dtype}: hand it on as aux, by has_aux=True"
+            )
+
+
 def select(args, argnums, name):
     """Return the arguments that `argnums` names, and a function that puts others in their places."""
     if not is_int(argnums) and not (isinstance(argnums, tuple) and all(map(is_int, argnums))):

@@ -6,7 +6,16 @@ import functools
 
 import plugrad
 from plugrad import Tensor, enable_grad, is_grad_enabled, nest
-from plugrad.func.recording import Recorded, detached, gradients_of, outside_inference, results_of, select, with_aux
+from plugrad.func.recording import (
+    Recorded,
+    detached,
+    gradients_of,
+    outside_inference,
+    refuse_integers,
+    results_of,
+    select,
+    with_aux,
+)
 
 
 def grad_and_value(func, argnums=0, has_aux=False):
@@ -94,6 +103,7 @@ def vjp(func, *primals, has_aux=False):
     """
     with Recorded(primals) as recorded, enable_grad():
         value, outputs, aux = results_of(func(*recorded.arguments), has_aux, "vjp(f, *primals)")
+        refuse_integers(outputs)
         lasting = recorded.lasting(outputs)
 
     @outside_inference

@@ -147,6 +147,9 @@ class Library:
     """
 
     def __init__(self, ns, kind, dispatch_key=""):
+        for what, value in ("ns", ns), ("dispatch_key", dispatch_key):
+            if not isinstance(value, str):
+                raise TypeError(f"Library(): argument '{what}' must be str, not {type(value).__name__}")
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
             raise ValueError(f"Unsupported library type: {kind!r}; write 'DEF', 'FRAGMENT' or 'IMPL'")
         if ns in ("aten", "prims", "prim") and kind == "DEF":

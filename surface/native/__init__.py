@@ -10,6 +10,7 @@ import plugrad
 from plugrad import Tensor, contiguous_format, nn
 from plugrad._C import DisableTorchFunction, DisableTorchFunctionSubclass
 from plugrad.amp import GradScaler
+from plugrad.arguments import checked
 from plugrad.backends import is_deterministic_algorithms_warn_only_enabled
 from plugrad.cuda import Event, Stream
 from plugrad.native.aten import (  # noqa: F401 -- torch.ops.aten asks for inner_op
@@ -289,6 +290,7 @@ def _shape_as_tensor(input):
     return plugrad.tensor(list(input.shape))
 
 
+@checked(tensor="tensor")
 def to_dlpack(tensor):
     """Return a capsule of DLPack's with the memory of a tensor."""
     return tensor.__dlpack__()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 
 import plugrad
+from plugrad import Tensor
 from plugrad.arguments import checked
 
 __all__ = [
@@ -24,6 +25,11 @@ class PackedSequence(namedtuple("PackedSequence", ("data", "batch_sizes", "sorte
     __slots__ = ()
 
     def __new__(cls, data, batch_sizes=None, sorted_indices=None, unsorted_indices=None):
+        if not isinstance(batch_sizes, Tensor):
+            assert isinstance(data, (list, tuple)) and len(data) == 2, (
+                "Expected data to be a list or tuple of length 2, or batch_sizes to be a Tensor"
+            )
+            data, batch_sizes = data
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
         if batch_sizes.device.type != "cpu":

@@ -84,7 +84,8 @@ def result_type(tensor1, tensor2):
         else:
             operand = operand.item() if isinstance(operand, numpy.generic) else operand
             _check(isinstance(operand, (int, float, complex)), "result_type", "a Tensor or Number", operand)
-            described.append((dtypes.SCALAR[type(operand)], "scalar"))
+            kind = next(kind for kind in (bool, int, float, complex) if isinstance(operand, kind))
+            described.append((dtypes.SCALAR[kind], "scalar"))
     return dtypes.result_type(*described)
 
 
@@ -99,4 +100,6 @@ def broadcast_shapes(*shapes):
         sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
         if not all(isinstance(n, int) for n in sizes):
             raise RuntimeError(f"shapes are ints or tuples of ints, got {type(shape).__name__}: write (2, 3)")
+        if any(n < 0 for n in sizes):
+            raise ValueError(f"Attempting to broadcast a dimension with negative length! The shape is {shape}")
     return Size(extend.broadcast_shapes(*[tuple(s) if isinstance(s, (tuple, list)) else (s,) for s in shapes]))

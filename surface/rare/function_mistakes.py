@@ -6,7 +6,7 @@ import functools
 import inspect
 import warnings
 
-from plugrad import nest
+from plugrad import Tensor, nest
 from plugrad.autograd import Function
 
 
@@ -28,8 +28,34 @@ def check_marked(node, inputs, written) -> None:
             )
 
 
-def check_returned(dirty, inputs, outputs) -> None:
-    """Raise RuntimeError if a tensor that was marked as dirty is no output; warn of one that was no input."""
+def check_gradients_of_hook(hook, result, gradients) -> tuple:
+    """Return what a hook of a node made of the gradients of the node's inputs.
+
+    Raises TypeError unless it is a tuple of Tensors and None, and RuntimeError if it has another length.
+    """
+    if not isinstance(result, tuple):
+        hint = "return None, or a tuple with a gradient for each input"
+        raise TypeError(f"expected tuple, but hook returned {type(result).__name__!r}: {hint}")
+    if len(result) != len(gradients):
+        name, counts = getattr(hook, "__name__", "hook"), f"got {len(result)}, but expected {len(gradients)}"
+        raise RuntimeError(f"hook '{name}' has returned an incorrect number of values: {counts}")
+    for item in result:
+        if item is not None and not isinstance(item, Tensor):
+            raise TypeError(f"expected Variable, but hook returned {type(item).__name__!r}: return Tensors or None")
+    return result
+
+
+def check_returned(context, inputs, outputs) -> None:
+    """Raise RuntimeError if a tensor that was marked as dirty is no output; warn of one that was no input.
+
+    What is marked and no Tensor is refused, too.
+    """
+    dirty = context._dirty
+    for name, marked in ("mark_dirty", dirty), ("mark_non_differentiable", context._not_differentiable):
+        for number, one in enumerate(marked):
+            if not isinstance(one, Tensor):
+                what = f"but argument {number} is of type {type(one).__name__}: write ctx.{name}(x, y)"
+                raise RuntimeError(f"{name} can only accept variables, {what}")
     if not all([_is_any(tensor, inputs) for tensor in dirty]):
         warnings.warn(
             "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors should be given to "

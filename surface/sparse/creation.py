@@ -6,6 +6,7 @@ import numpy
 
 import plugrad
 from plugrad import Tensor
+from plugrad.arguments import checked
 from plugrad.extend import from_raw
 from plugrad.sparse.arrays import CompressedArray, SparseArray, compressed
 from plugrad.sparse.tensors import LAYOUTS, SparseTensor, build, coalesce, coordinates, numpy_of, values_of, wrap
@@ -24,6 +25,12 @@ def _finished(tensor, requires_grad):
     return tensor.requires_grad_() if requires_grad else tensor
 
 
+_OPTIONS = {
+    "dtype": "dtype?", "device": "device?", "pin_memory": "bool?", "requires_grad": "bool", "check_invariants": "bool?",
+}  # fmt: skip
+
+
+@checked(size="ints?", is_coalesced="bool?", **_OPTIONS)
 def sparse_coo_tensor(
     indices=None,
     values=None,
@@ -142,6 +149,7 @@ def _compressed_tensor(layout, starts, others, values, size, dtype, device, requ
     return build(values, pattern)
 
 
+@checked(size="ints?", **_OPTIONS)
 def sparse_csr_tensor(
     crow_indices, col_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
     check_invariants=None,
@@ -164,6 +172,7 @@ def sparse_csr_tensor(
     return _compressed_tensor("sparse_csr", crow_indices, col_indices, values, size, dtype, device, requires_grad)
 
 
+@checked(size="ints?", **_OPTIONS)
 def sparse_csc_tensor(
     ccol_indices, row_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
     check_invariants=None,
@@ -172,6 +181,7 @@ def sparse_csc_tensor(
     return _compressed_tensor("sparse_csc", ccol_indices, row_indices, values, size, dtype, device, requires_grad)
 
 
+@checked(size="ints?", layout="layout?", **_OPTIONS)
 def sparse_compressed_tensor(
     compressed_indices, plain_indices, values, size=None, *, dtype=None, layout=None, device=None, pin_memory=False,
     requires_grad=False, check_invariants=None,
@@ -217,6 +227,7 @@ def _layout_name(layout) -> str:
 # ---------------------------------------------------------------------------------------------------- conversions
 
 
+@checked(sparse_dim="int|layout?", layout="layout?", blocksize="ints?", dense_dim="int?")
 def to_sparse(tensor, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
     """Return a tensor, dense or sparse, in a sparse layout."""
     if isinstance(sparse_dim, type(LAYOUTS["sparse_coo"])):

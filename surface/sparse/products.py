@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy
 
 import plugrad
+from plugrad.arguments import checked
 from plugrad.extend import F, axes, from_raw
 from plugrad.sparse import creation
 from plugrad.sparse.arrays import SparseArray
@@ -26,6 +27,7 @@ def _check(mat1, mat2):
         )
 
 
+@checked(mat1="tensor", mat2="tensor", reduce="str?")
 def mm(mat1, mat2, reduce=None):
     """Return the product of two matrices of which one, or both, are sparse.
 
@@ -42,7 +44,8 @@ def mm(mat1, mat2, reduce=None):
     """
     if reduce not in (None, "sum"):
         raise NotImplementedError(f"sparse.mm with reduce={reduce!r}: only sums are there; see index_reduce")
-    return product(mat1, mat2)
+    dense = not isinstance(mat1, SparseTensor) and not isinstance(mat2, SparseTensor)
+    return plugrad.mm(mat1, mat2) if dense else product(mat1, mat2)
 
 
 @rule("mm", "matmul", "mv", "__matmul__", "linalg_matmul")
@@ -111,6 +114,7 @@ def _sparse_sparse(left, right):
 
 
 @rule("addmm")
+@checked(input="tensor", mat1="tensor", mat2="tensor", beta="number", alpha="number")
 def addmm(input, mat1, mat2, *, beta=1, alpha=1):
     """Return `beta * input + alpha * mat1 @ mat2`, where matrices may be sparse.
 
@@ -126,6 +130,7 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1):
     return (input if beta == 1 else input * beta) + result
 
 
+@checked(input="tensor", mat1="tensor", mat2="tensor", beta="number", alpha="number")
 def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
     """Return `beta * input + alpha * mat1 @ mat2` at the entries of a sparse input.
 
@@ -145,6 +150,7 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
     return out
 
 
+@checked(input="tensor", dim="int|ints?", dtype="dtype?")
 def sum(input, dim=None, dtype=None):
     """Return the sum of a sparse tensor over all dimensions, or over some.
 
@@ -154,12 +160,15 @@ def sum(input, dim=None, dtype=None):
     >>> torch.sparse.sum(torch.eye(2).to_sparse(), 0).to_dense()
     tensor([1., 1.])
     """
+    if not isinstance(input, SparseTensor):
+        raise RuntimeError("coalesce expected sparse coordinate tensor layout but got Strided: write x.sum(...)")
     return total(input, dim, dtype=dtype)
 
 
 # ---------------------------------------------------------------------------------------------------- softmax
 
 
+@checked(input="tensor", dim="int", dtype="dtype?")
 def softmax(input, dim, *, dtype=None):
     """Return the softmax along a dimension of a sparse tensor, among its entries.
 
@@ -172,6 +181,7 @@ def softmax(input, dim, *, dtype=None):
     return _softmax(input, dim, dtype, False)
 
 
+@checked(input="tensor", dim="int", dtype="dtype?")
 def log_softmax(input, dim, *, dtype=None):
     """Return the logarithm of the softmax along a dimension; see softmax."""
     return _softmax(input, dim, dtype, True)
@@ -183,6 +193,9 @@ def _refuse_softmax(input, dim=None, *args, **kwargs):
 
 
 def _softmax(input, dim, dtype, log):
+    if not isinstance(input, SparseTensor):
+        name = "log_softmax" if log else "softmax"
+        raise NotImplementedError(f"Could not run 'aten::_sparse_{name}' with a dense tensor: write x.{name}(dim)")
     input = coalesce(coordinates(input) if dtype is None else coordinates(input).to(dtype))
     array, dim = input._data, axes(dim, input.ndim)
     values = values_of(input)
@@ -205,6 +218,7 @@ def _softmax(input, dim, dtype, log):
 # ---------------------------------------------------------------------------------------------------- others
 
 
+@checked(diagonals="tensor", offsets="tensor", shape="ints", layout="layout?")
 def spdiags(diagonals, offsets, shape, layout=None):
     """Return a sparse matrix with the rows of `diagonals` as its diagonals.
 
@@ -238,6 +252,7 @@ def spdiags(diagonals, offsets, shape, layout=None):
     return result if layout is None else creation.to_sparse(result, layout=layout)
 
 
+@checked(mat1="tensor", mat2="tensor")
 def hspmm(mat1, mat2):
     """Return the product of a sparse and a dense matrix as a tensor of sparse rows."""
     return creation.to_sparse(product(mat1, mat2), 1)

@@ -6,6 +6,7 @@ import numpy
 
 import plugrad
 from plugrad import Tensor
+from plugrad.arguments import checked
 from plugrad.extend import axes, from_raw
 from plugrad.sparse import creation
 from plugrad.sparse.arrays import SparseArray
@@ -439,8 +440,14 @@ def getitem(input, index):
     return input
 
 
+@checked(input="tensor", mask="tensor")
 def sparse_mask(input, mask):
     """The elements of a tensor at the entries of a sparse one."""
     if not isinstance(mask, SparseTensor):
-        raise RuntimeError("sparse_mask: the mask must be a sparse tensor: convert it by .to_sparse()")
+        raise NotImplementedError("sparse_mask: the mask must be a sparse tensor: convert it by .to_sparse()")
+    if tuple(input.shape) != tuple(mask.shape):
+        raise RuntimeError(
+            f"sparse_mask(): operands have incompatible sizes; self has size {list(input.shape)} but mask has size "
+            f"{list(mask.shape)}"
+        )
     return build(picked(input, mask._data), mask._data.pattern())

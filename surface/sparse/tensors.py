@@ -11,6 +11,7 @@ import numpy
 
 import plugrad
 from plugrad import Tensor, autograd
+from plugrad.arguments import right
 from plugrad.extend import from_raw
 from plugrad.printing import tensor_str
 from plugrad.sparse.arrays import SparseArray
@@ -56,6 +57,18 @@ def unsupported(what):
     )
 
 
+def _refuse(op, args, kwargs) -> None:
+    """Raise what is wrong with the kinds of a call's arguments: the op that would say so does not run."""
+    if op is not None:
+        given = {**op.defaults, **dict(zip(op.positional, args)), **kwargs}
+        if all([name in given for name in op.parameters]):
+            right(op, [given[name] for name in op.parameters])
+        for name in op.tensors if op.broadcasts else ():
+            one = given.get(name)
+            if one is not None and not isinstance(one, (Tensor, int, float, complex, numpy.generic)):
+                raise TypeError(f"{op.name}(): argument {name!r} must be Tensor or Number, not {type(one).__name__}")
+
+
 class SparseTensor(Tensor):
     """A tensor of which only some elements are stored; made by `sparse_coo_tensor` and the like."""
 
@@ -65,10 +78,11 @@ class SparseTensor(Tensor):
         function = rules.get(name)
         if function is None:
             raise unsupported(name)
-        out = (kwargs or {}).get("out")
-        if out is None:
-            return function(*args, **(kwargs or {}))
-        return write_out(name, function(*args, **{key: kwargs[key] for key in kwargs if key != "out"}), out)
+        kwargs = dict(kwargs or {})
+        out = kwargs.pop("out", None)
+        _refuse(getattr(func, "__op__", None), args, kwargs)
+        result = function(*args, **kwargs)
+        return result if out is None else write_out(name, result, out)
 
     # ------------------------------------------------------------------------------------------ what it is
 

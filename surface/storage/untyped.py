@@ -44,7 +44,32 @@ def _as_bytes(root, tensor):
 
 
 def _integer(value) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, (bool, Tensor))
+    return isinstance(value, (int, numpy.integer)) and not isinstance(value, bool)
+
+
+def _size(value) -> int:
+    """Return a number of bytes; RuntimeError for what is none."""
+    if not _integer(value):
+        raise RuntimeError(f"resize_ expects an int, but got {type(value).__name__}: write a number of bytes")
+    if value < 0:
+        raise RuntimeError(f"Storage size must not be negative, got {value}")
+    if value >= 1 << 63:
+        raise ValueError(f"Overflow when unpacking long long: a storage of {value} bytes")
+    return int(value)
+
+
+def _byte_values(data) -> list:
+    """Return the items of a sequence that a storage is to hold; RuntimeError for what is none, or not all ints."""
+    start = "torch.UntypedStorage():"
+    if isinstance(data, (Tensor, dict)) or not hasattr(type(data), "__len__") or not hasattr(type(data), "__getitem__"):
+        raise RuntimeError(f"{start} Expected a sequence type, but got {type(data).__name__}: write [1, 2]")
+    for item in (items := list(data)):
+        if not isinstance(item, (int, numpy.integer)):
+            what = f"one of the items was of type {type(item).__name__} instead of int"
+            raise RuntimeError(
+                f"{start} tried to construct a storage from a sequence ({type(data).__name__}), but {what}"
+            )
+    return items
 
 
 class UntypedStorage:
@@ -70,11 +95,9 @@ class UntypedStorage:
             raise TypeError(f"UntypedStorage() takes a size or a sequence of bytes, got {len(args)} arguments")
         data = args[0] if args else 0
         if _integer(data):
-            if data < 0:
-                raise RuntimeError(f"Storage size must not be negative, got {data}")
-            self._hold(plugrad.empty(int(data), dtype=plugrad.uint8, device=device))
+            self._hold(plugrad.empty(_size(data), dtype=plugrad.uint8, device=device))
         else:
-            self._hold(plugrad.tensor(_sequence(data), dtype=plugrad.uint8, device=device))
+            self._hold(plugrad.tensor(_byte_values(data), dtype=plugrad.uint8, device=device))
 
     def _hold(self, memory):
         """Take a uint8 tensor for the memory, which nobody else has seen."""
@@ -171,7 +194,7 @@ class UntypedStorage:
         if isinstance(index, slice):
             start, stop, step = index.indices(self.nbytes())
             if step != 1:
-                raise TypeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
+                raise RuntimeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
             part = object.__new__(type(self))
             part._bytes, part._root, part._lent = self._bytes[start : max(start, stop)], self._root, True
             return part
@@ -179,6 +202,10 @@ class UntypedStorage:
         return self._bytes[self._place(index)].item()
 
     def __setitem__(self, index, value):
+        if not isinstance(value, (int, numpy.integer)):
+            raise RuntimeError(f"can only set storage content with a int types, but got {type(value).__name__} instead")
+        if not isinstance(index, slice) and not _integer(index):
+            raise RuntimeError(f"can't index a torch.UntypedStorage with {type(index).__name__}: use an int or slice")
         with no_grad():
             self._bytes[index if isinstance(index, slice) else self._place(index)] = value
 
@@ -196,12 +223,17 @@ class UntypedStorage:
 
     def fill_(self, value):
         """Set every byte; return the storage."""
+        if not isinstance(value, (int, numpy.integer)):
+            raise RuntimeError(f"fill_ expects int, but got {type(value).__name__}: write a number from 0 to 255")
         with no_grad():
             self._bytes.fill_(value)
         return self
 
     def copy_(self, source, non_blocking=False):
         """Copy the bytes of another storage of the same size; return the storage."""
+        if not hasattr(source, "untyped"):
+            what = type(source).__name__
+            raise TypeError(f"copy_(): argument 'source' must be torch.Storage, not {what}; write x.untyped_storage()")
         source = source.untyped()
         if source.nbytes() != self.nbytes():
             raise RuntimeError(
@@ -229,6 +261,7 @@ class UntypedStorage:
                 "resize_() of a storage that tensors see: an array of NumPy's can't grow or shrink under them. Write "
                 "tensor.resize_(...), or tensor.set_(...) with a new storage"
             )
+        size = _size(size)
         memory = plugrad.empty(size, dtype=plugrad.uint8, device=self.device)
         kept = min(size, self.nbytes())
         memory[:kept] = self._bytes[:kept]

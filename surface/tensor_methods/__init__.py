@@ -80,6 +80,10 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if isinstance(source, Tensor):
         _same(self, source.dtype, source)
         if size is None:
+            if storage_offset != 0 or stride is not None:
+                raise TypeError(
+                    "set_() received an invalid combination of arguments: an offset and strides need a size"
+                )
             if source.is_conj():
                 raise RuntimeError("set_() of a conjugate, which has no memory of its own: write x.resolve_conj()")
             return _become(self, source)

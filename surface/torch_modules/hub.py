@@ -70,6 +70,8 @@ def set_dir(d) -> None:
 
 def _hubconf(folder, source):
     """Return the module `hubconf` of a local folder."""
+    if not isinstance(folder, (str, os.PathLike)):
+        raise TypeError(f"torch.hub: the folder is a path, not {type(folder).__name__}: write a string")
     if source not in ("github", "local"):
         raise ValueError(f'Unknown source: "{source}". Allowed values: "github" | "local".')
     if source == "github":

@@ -7,6 +7,7 @@ import warnings
 
 from plugrad import Tensor, autograd, cuda, enable_grad, is_grad_enabled, nest, random
 from plugrad.amp import autocast_mode
+from plugrad.arguments import checked
 from plugrad.autograd.graph import saved_tensors_hooks
 from plugrad.extend import OpHook
 from plugrad.regions import Region, declare, mode
@@ -358,6 +359,7 @@ def set_device_states(devices, states, *, device_type=None) -> None:
         cuda.set_rng_state(state, number)
 
 
+@checked(segments="int")
 def checkpoint_sequential(functions, segments, input, use_reentrant=None, **options):
     """Run modules one after the other in checkpointed pieces.
 

@@ -170,7 +170,7 @@ def judge(case, judged_there=lambda: None):
             return "internal", detail + where(here[1])
         if there[0] == "error":
             return ("held", "") if says_another(case, here[1]) else ("type", detail + where(here[1]))
-        made = re.match(r"(stepped )?optim\.|nn\.[A-Z]", case.call.name)
+        made = re.match(r"(stepped |scheduled )?optim\.|nn\.[A-Z]", case.call.name)
         if made and any(reason(None, here[1]) for reason in FOR_LAYERS):
             return "held", ""
         return "strict", detail + where(here[1])

@@ -165,6 +165,9 @@ DEEDS = {
 }  # fmt: skip
 
 
+WITH_INPUTS = {"made", "called", "applied", "likely", "checked"}  # whose first argument is not the class's
+
+
 def to_torch(tensor):
     """Return a tensor of plugrad as one of PyTorch with the same values and strides."""
     plain = tensor.detach()
@@ -257,7 +260,7 @@ PARTS = {
 def parameters_of(call):
     """Return the names of further parameters that a call may be given, as far as Python can tell."""
     deed, _, name = call.name.rpartition(" ")
-    function, before = Call(name, ()).function(plugrad), ["inputs"] if deed in ("made", "called", "applied", "likely", "checked") else []
+    function, before = Call(name, ()).function(plugrad), ["inputs"] if deed in WITH_INPUTS else []
     op = getattr(function, "__op__", None)
     if op is not None:
         return before + list(op.parameters)

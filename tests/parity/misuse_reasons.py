@@ -26,7 +26,8 @@ FELL = re.compile(
     "Boolean value of Tensor|truth value of an|object is not (iterable|subscriptable|callable|reversible)|"
     "unsupported operand type|can only concatenate|(float|int)\\(\\) argument must be|must be real number|"
     "has no len\\(\\)|converted to Python scalars|interpreted as an integer|not supported between instances|"
-    "object does not support|indices must be|can't multiply sequence|can't mod|unhashable|values to unpack"
+    "object does not support|indices must be|"
+    "attribute name must be string|can't multiply sequence|can't mod|unhashable|values to unpack"
 )  # what Python or a tensor says when code goes on with a value that it never looked at
 
 
@@ -126,7 +127,27 @@ def word_when_given(theirs, ours) -> bool:
     return theirs is None and "Only allowed values for randomness" in str(ours)
 
 
+def handed_on(theirs, ours) -> bool:
+    """What PyTorch's Python code hands on without a look, or first looks at later, is refused where it is given."""
+    words = r"must be Tensor, not|autocast\(\): argument 'dtype'|weights_only must be|expected to return a Tensor or a"
+    return theirs is None and isinstance(ours, TypeError) and bool(re.search(words, str(ours)))
+
+
+def sparse_is_checked(theirs, ours) -> bool:
+    """The indices of sparse tensors are always checked; PyTorch does that when it is asked to."""
+    words = "(_csr tensors have no batches|in col_indices and values must agree|inconsistent with indices)"
+    return theirs is None and bool(re.search(words, str(ours)))
+
+
+def asked_of_the_argument(theirs, ours) -> bool:
+    """PyTorch asked an odd object for more than ours does, and met the object's own error."""
+    return str(theirs).startswith("asked for") and isinstance(ours, (TypeError, ValueError))
+
+
 REASONS = (
+    handed_on,
+    sparse_is_checked,
+    asked_of_the_argument,
     out_of_range,
     no_sound_result,
     word_when_given,
@@ -198,4 +219,9 @@ def truth(case, theirs) -> bool:
     return isinstance(theirs, OverflowError) and case.call.name.startswith("autograd.")
 
 
-MORE = (more_kernels, more_options, more_bits, arrays, fails_inside, truth)
+def more_in_files(case, theirs) -> bool:
+    """Our own format holds NumPy's arrays and numbers as what they are, so that nothing has to be unpickled."""
+    return "Weights only load failed" in str(theirs)
+
+
+MORE = (more_in_files, more_kernels, more_options, more_bits, arrays, fails_inside, truth)

@@ -76,8 +76,8 @@ def collate_int_fn(batch, *, collate_fn_map=None):
 
 
 def collate_str_fn(batch, *, collate_fn_map=None):
-    """Return a batch of strings as it is, in a list unless it is a tuple."""
-    return list(batch) if type(batch) is not tuple else batch
+    """Return a batch of strings as it is, in a list if it is no sequence of Python's."""
+    return batch if isinstance(batch, (tuple, list, str, bytes)) else list(batch)
 
 
 # What makes a batch of items of a type; programs add types of their own.
