@@ -20,7 +20,8 @@ def process_lock(renewed=lambda: None):
 class held_back:
     """Hold Ctrl-C back until the block has ended; a second one comes through.
 
-    Signals reach the main thread alone, and only where Python code handles them: elsewhere this does nothing.
+    Signals reach the main thread alone, and only where Python code handles them: elsewhere this does nothing. An
+    optimizer with a `step` of its own writes within such a block.
     """
 
     __slots__ = ("handler", "noted")

@@ -7,6 +7,7 @@ Tensors in lists, dicts and keyword arguments are tracked like others. What `for
 from __future__ import annotations
 
 from plugrad.autograd.function_node import function_node, tensors_in
+from plugrad.errors import flag
 from plugrad.graph import rare
 from plugrad.graph.modes import levels, mode, tick
 from plugrad.registry.namespaces import lazy_names
@@ -48,9 +49,7 @@ class FunctionCtx:
 
     def set_materialize_grads(self, value: bool):
         """Choose whether missing gradients of outputs arrive as zeros (default) or None."""
-        if not isinstance(value, bool):
-            raise TypeError(f"set_materialize_grads expects True or False, not {type(value).__name__}")
-        self._materialize = value
+        self._materialize = flag("value", value)
 
     @property
     def saved_tensors(self):

@@ -75,8 +75,6 @@ def run_after(node, rare: Rare, grads, g, on_tensors: bool):
         tensors[position] = ensure_tensor(grad)
     tensors = tuple(tensors)
     for hook in list(rare.after.values()):
-        result = hook(tensors, grad_outputs)
-        if result is not None:
-            tensors = rooms.check_gradients_of_hook(hook, result, tensors)
+        tensors = rooms.gradients_of_hook(hook, hook(tensors, grad_outputs), tensors)
     grads = [tensors[position] for position in positions]
     return tuple(t if on_tensors or t is None else t._data for t in grads)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from plugrad.devices import dtypes
 from plugrad.errors import flag
 from plugrad.graph.modes import no_grad
+from plugrad.interrupts import held_back
 from plugrad.tensor.tensor import Tensor
 
 __all__ = ["Conversion"]
@@ -15,19 +16,20 @@ class Conversion:
 
     def _apply(self, fn, recurse: bool = True):
         """Replace all data by ``fn(tensor)``; parameters and gradients keep identity."""
-        if recurse:
-            for module in self.children():
-                module._apply(fn)
-        with no_grad():
-            for parameter in self._parameters.values():
-                if parameter is not None:
-                    grad = parameter.grad
-                    _set_data(parameter, fn(parameter))
-                    if grad is not None:
-                        _set_data(grad, fn(grad))
-        for name, buffer in self._buffers.items():
-            if buffer is not None:
-                self._buffers[name] = fn(buffer)
+        with held_back():
+            if recurse:
+                for module in self.children():
+                    module._apply(fn)
+            with no_grad():
+                for parameter in self._parameters.values():
+                    if parameter is not None:
+                        grad = parameter.grad
+                        _set_data(parameter, fn(parameter))
+                        if grad is not None:
+                            _set_data(grad, fn(grad))
+            for name, buffer in self._buffers.items():
+                if buffer is not None:
+                    self._buffers[name] = fn(buffer)
         return self
 
     def to(self, *args, **kwargs):

@@ -6,6 +6,7 @@ import sys
 from typing import TypeVar
 from weakref import WeakSet
 
+from plugrad.interrupts import held_back
 from plugrad.nn.conversion import Conversion
 from plugrad.nn.module_hooks import HookedCall, WithTables
 from plugrad.nn.parameter import Buffer, Parameter
@@ -343,9 +344,10 @@ class Module(HookedCall, StateDict, Conversion):
         """Put this module and all below it into training mode, or out of it; return it."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
-        self.training = mode
-        for module in self.children():
-            module.train(mode)
+        with held_back():
+            self.training = mode
+            for module in self.children():
+                module.train(mode)
         return self
 
     def eval(self):
@@ -354,8 +356,9 @@ class Module(HookedCall, StateDict, Conversion):
 
     def requires_grad_(self, requires_grad: bool = True):
         """Set whether the parameters collect gradients; return the module."""
-        for parameter in self.parameters():
-            parameter.requires_grad_(requires_grad)
+        with held_back():
+            for parameter in self.parameters():
+                parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plugrad import Tensor, enable_grad, no_grad
-from plugrad.extend import Optimizer
+from plugrad.extend import Optimizer, held_back
 
 
 def regularized(optimizer, xp, p, g, weight_decay):
@@ -84,12 +84,16 @@ class PerParameter(Optimizer):
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        due = []
         for group in self.param_groups:
             options = self._plain(group)
             for p in dict.fromkeys(group["params"]):
                 if p.grad is not None:
                     self._refuse(p)
-                    self.change(p, -p.grad if options.get("maximize") else p.grad, self.state[p], options)
+                    due.append((p, options))
+        with held_back():
+            for p, options in due:
+                self.change(p, -p.grad if options.get("maximize") else p.grad, self.state[p], options)
         return loss
 
     def _refuse(self, p):

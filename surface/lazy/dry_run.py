@@ -107,6 +107,7 @@ def _inputs(model, waiting, args, kwargs) -> dict:
     """Return {lazy module: (args, kwargs)} as they will be called, found on a copy of the model without data."""
     _check_hooks(model, waiting)
     calls: dict = {}
+    memo: dict = {}
     with _without_trace():
         try:
             memo = _tensors_without_data(model)

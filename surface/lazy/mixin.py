@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 from plugrad import no_grad
+from plugrad.extend import held_back
 from plugrad.nn.lazy import dry_run
 from plugrad.nn.lazy.uninitialized import is_lazy
 
@@ -71,12 +72,13 @@ class LazyModuleMixin:
                 f"module {module._get_name()} has not been fully initialized: its initialize_parameters must call "
                 "materialize(shape) on every uninitialized parameter and buffer"
             )
-        for name in ("_initialize_hook", "_load_hook"):
-            getattr(module, name).remove()
-            delattr(module, name)
-        dry_run.forget(module)
-        if module.cls_to_become is not None:
-            module.__class__ = module.cls_to_become
+        with held_back():
+            for name in ("_initialize_hook", "_load_hook"):
+                getattr(module, name).remove()
+                delattr(module, name)
+            dry_run.forget(module)
+            if module.cls_to_become is not None:
+                module.__class__ = module.cls_to_become
 
     # Saving and loading
 

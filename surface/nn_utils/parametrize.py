@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import ContextDecorator, nullcontext
 
 from plugrad import Tensor, no_grad
+from plugrad.extend import held_back
 from plugrad.nn import Module, ModuleDict, ModuleList, Parameter
 from plugrad.regions import Region, declare, mode, region
 
@@ -275,19 +276,26 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
             _check_result(result, before, f"module.{tensor_name}.", f"parametrization(module.{tensor_name}).")
             _check_inverse(parametrization, result, before, tensor_name)
         chain = module.parametrizations[tensor_name]
-        chain.append(parametrization)
-        chain.unsafe |= unsafe
+        with held_back():
+            chain.append(parametrization)
+            chain.unsafe |= unsafe
     elif tensor_name in module._buffers or tensor_name in module._parameters:
         original = getattr(module, tensor_name)
         if not isinstance(original, Tensor):
             raise ValueError(f"cannot parametrize {tensor_name!r}: it is {original}; give the module a tensor there")
-        chain = ParametrizationList([parametrization], original, unsafe=unsafe)
-        delattr(module, tensor_name)
-        if not is_parametrized(module):
-            module.parametrizations = ModuleDict()
-        base = type_before_parametrizations(module)
-        module.parametrizations[tensor_name] = chain
-        _change_class(module, base, module.parametrizations)
+        before = original.detach()
+        with held_back():
+            try:
+                chain = ParametrizationList([parametrization], original, unsafe=unsafe)
+            except BaseException:
+                original.data = before  # which takes the values of right_inverse before they are checked
+                raise
+            delattr(module, tensor_name)
+            if not is_parametrized(module):
+                module.parametrizations = ModuleDict()
+            base = type_before_parametrizations(module)
+            module.parametrizations[tensor_name] = chain
+            _change_class(module, base, module.parametrizations)
     else:
         raise ValueError(
             f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
@@ -322,27 +330,28 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
     chain = module.parametrizations[tensor_name]
-    if chain.is_tensor:
-        original = chain.original
-        if leave_parametrized:
-            with no_grad():
-                original.data = getattr(module, tensor_name)
-    elif leave_parametrized:
-        value = getattr(module, tensor_name)
-        original = Parameter(value) if value.requires_grad else value
-    else:
+    if not (chain.is_tensor or leave_parametrized):
         raise ValueError(
             "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
             "sequence of tensors."
         )
-    base = type_before_parametrizations(module)
-    del module.parametrizations[tensor_name]
-    if len(module.parametrizations):
-        _change_class(module, base, module.parametrizations)
-    else:
-        delattr(module, "parametrizations")
-        module.__class__ = base
-    _register(module, tensor_name, original)
+    with no_grad() if chain.is_tensor else nullcontext():
+        value = getattr(module, tensor_name) if leave_parametrized else None
+    with held_back():
+        if chain.is_tensor:
+            original = chain.original
+            if leave_parametrized:
+                original.data = value
+        else:
+            original = Parameter(value) if value.requires_grad else value
+        base = type_before_parametrizations(module)
+        del module.parametrizations[tensor_name]
+        if len(module.parametrizations):
+            _change_class(module, base, module.parametrizations)
+        else:
+            delattr(module, "parametrizations")
+            module.__class__ = base
+        _register(module, tensor_name, original)
     return module
 
 

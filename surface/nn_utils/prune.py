@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 
 import plugrad
+from plugrad.extend import held_back
 from plugrad.nn.utils.convert_parameters import parameters_to_vector
 
 __all__ = [
@@ -64,25 +65,25 @@ class BasePruningMethod(ABC):
         """
         method = cls(*args, **kwargs)
         method._tensor_name = name
-        method = _joined(_take_off(module, name), method)
-        again = isinstance(method, PruningContainer)
-        original = getattr(module, name)
-        scores = _checked(importance_scores, original, f"parameter {name} of {module}")
+        key = _key_of(module, name)
+        again = key is not None
+        if again:
+            method = _joined(module._forward_pre_hooks[key], method)
+        original = getattr(module, name + "_orig" if again else name)
+        scores = _checked(importance_scores, getattr(module, name), f"parameter {name} of {module}")
         if again:
             mask = getattr(module, name + "_mask").detach().clone(memory_format=plugrad.contiguous_format)
         else:
-            module.register_parameter(name + "_orig", original)
-            del module._parameters[name]
             mask = plugrad.ones_like(original)
-        try:
-            module.register_buffer(name + "_mask", method.compute_mask(scores, default_mask=mask))
-            setattr(module, name, method.apply_mask(module))
-            module.register_forward_pre_hook(method)
-        except Exception:
+        mask = method.compute_mask(scores, default_mask=mask)
+        with held_back():
             if not again:
-                del module._parameters[name + "_orig"]
-                module.register_parameter(name, original)
-            raise
+                module.register_parameter(name + "_orig", original)
+                del module._parameters[name]
+            module.register_buffer(name + "_mask", mask)
+            setattr(module, name, method.apply_mask(module))
+            module._forward_pre_hooks.pop(key, None)
+            module.register_forward_pre_hook(method)
         return method
 
     def prune(self, t, default_mask=None, importance_scores=None):
@@ -96,31 +97,32 @@ class BasePruningMethod(ABC):
         if name is None:
             raise AssertionError(f"Module {module} has to be pruned before pruning can be removed")
         weight = self.apply_mask(module)
-        if hasattr(module, name):
-            delattr(module, name)
-        original = module._parameters.pop(name + "_orig")
-        original.data = weight.data
-        del module._buffers[name + "_mask"]
-        setattr(module, name, original)
+        with held_back():
+            if hasattr(module, name):
+                delattr(module, name)
+            original = module._parameters.pop(name + "_orig")
+            original.data = weight.data
+            del module._buffers[name + "_mask"]
+            setattr(module, name, original)
 
 
-def _take_off(module, name):
-    """Take the pruning hook of a parameter off; return it, None if there is none."""
+def _key_of(module, name):
+    """Return the key of the pruning hook of a parameter, None if there is none."""
     hooks = module._forward_pre_hooks
     keys = [key for key, hook in hooks.items() if isinstance(hook, BasePruningMethod) and hook._tensor_name == name]
     if len(keys) > 1:
         raise AssertionError(
             f"Avoid adding multiple pruning hooks to the same tensor {name} of module {module}. Use a PruningContainer."
         )
-    return hooks.pop(keys[0]) if keys else None
+    return keys[0] if keys else None
 
 
 def _joined(earlier, method):
-    """Return one hook for what was pruned earlier, if anything was, and for a further method."""
-    if earlier is None:
-        return method
-    container = earlier if isinstance(earlier, PruningContainer) else PruningContainer(earlier)
-    container.add_pruning_method(method)
+    """Return one hook for what was pruned earlier and for a further method."""
+    container = PruningContainer()
+    container._tensor_name = method._tensor_name
+    for one in (*(earlier if isinstance(earlier, PruningContainer) else (earlier,)), method):
+        container.add_pruning_method(one)
     return container
 
 
@@ -465,8 +467,9 @@ def remove(module, name):
     Raises ValueError if it isn't pruned."""
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, BasePruningMethod) and hook._tensor_name == name:
-            hook.remove(module)
-            del module._forward_pre_hooks[key]
+            with held_back():
+                hook.remove(module)
+                del module._forward_pre_hooks[key]
             return module
     raise ValueError(f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import plugrad
 from plugrad import no_grad
+from plugrad.extend import held_back
 from plugrad.nn import Module, Parameter
 from plugrad.nn import functional as F
 from plugrad.nn.utils._norms import as_matrix, hook_of, output_dim, refuse_uninitialized, unit_vectors
@@ -49,9 +50,10 @@ class SpectralNorm:
         """Make the weight, as it is now, a parameter again."""
         with no_grad():
             weight = self.compute_weight(module, do_power_iteration=False)
-        for suffix in ("", "_u", "_v", "_orig"):
-            delattr(module, self.name + suffix)
-        module.register_parameter(self.name, Parameter(weight.detach()))
+        with held_back():
+            for suffix in ("", "_u", "_v", "_orig"):
+                delattr(module, self.name + suffix)
+            module.register_parameter(self.name, Parameter(weight.detach()))
 
     def __call__(self, module, inputs):
         setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
@@ -72,14 +74,15 @@ class SpectralNorm:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
         refuse_uninitialized(weight, "SpectralNorm", "spectral normalization")
         u, v = unit_vectors(hook.reshape_weight_to_matrix(weight), eps)
-        delattr(module, name)
-        module.register_parameter(name + "_orig", weight)
-        setattr(module, name, weight.data)  # a plain attribute, for those who look at it before the first forward
-        module.register_buffer(name + "_u", u)
-        module.register_buffer(name + "_v", v)
-        module.register_forward_pre_hook(hook)
-        module._register_state_dict_hook(SpectralNormStateDictHook(hook))
-        module._register_load_state_dict_pre_hook(SpectralNormLoadStateDictPreHook(hook))
+        with held_back():
+            delattr(module, name)
+            module.register_parameter(name + "_orig", weight)
+            setattr(module, name, weight.data)  # a plain attribute, for those who look at it before the first forward
+            module.register_buffer(name + "_u", u)
+            module.register_buffer(name + "_v", v)
+            module.register_forward_pre_hook(hook)
+            module._register_state_dict_hook(SpectralNormStateDictHook(hook))
+            module._register_load_state_dict_pre_hook(SpectralNormLoadStateDictPreHook(hook))
         return hook
 
 
@@ -147,11 +150,12 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     key = hook_of(module._forward_pre_hooks, SpectralNorm, name)
     if key is None:
         raise ValueError(f"spectral_norm of '{name}' not found in {module}")
-    module._forward_pre_hooks.pop(key).remove(module)
-    for hooks, kind in (
-        (module._state_dict_hooks, SpectralNormStateDictHook),
-        (module._load_state_dict_pre_hooks, SpectralNormLoadStateDictPreHook),
-    ):
-        for key in [key for key, hook in hooks.items() if isinstance(hook, kind) and hook.fn.name == name]:
-            del hooks[key]
+    with held_back():
+        module._forward_pre_hooks.pop(key).remove(module)
+        for hooks, kind in (
+            (module._state_dict_hooks, SpectralNormStateDictHook),
+            (module._load_state_dict_pre_hooks, SpectralNormLoadStateDictPreHook),
+        ):
+            for key in [key for key, hook in hooks.items() if isinstance(hook, kind) and hook.fn.name == name]:
+                del hooks[key]
     return module

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import plugrad
+from plugrad.extend import held_back
 from plugrad.nn import Module, Parameter
 from plugrad.nn.utils._norms import hook_of, refuse_uninitialized
 
@@ -34,20 +35,23 @@ class WeightNorm:
         hook = WeightNorm(name, dim)
         weight = getattr(module, name)
         refuse_uninitialized(weight, "WeightNorm", "weight normalization")
-        del module._parameters[name]
-        module.register_parameter(name + "_g", Parameter(plugrad.norm_except_dim(weight, 2, hook.dim).data))
-        module.register_parameter(name + "_v", Parameter(weight.data))
-        setattr(module, name, hook.compute_weight(module))
-        module.register_forward_pre_hook(hook)
+        size = plugrad.norm_except_dim(weight, 2, hook.dim)
+        with held_back():
+            del module._parameters[name]
+            module.register_parameter(name + "_g", Parameter(size.data))
+            module.register_parameter(name + "_v", Parameter(weight.data))
+            setattr(module, name, hook.compute_weight(module))
+            module.register_forward_pre_hook(hook)
         return hook
 
     def remove(self, module: Module) -> None:
         """Make the weight, as it is now, a parameter again."""
         weight = self.compute_weight(module)
-        delattr(module, self.name)
-        del module._parameters[self.name + "_g"]
-        del module._parameters[self.name + "_v"]
-        setattr(module, self.name, Parameter(weight.data))
+        with held_back():
+            delattr(module, self.name)
+            del module._parameters[self.name + "_g"]
+            del module._parameters[self.name + "_v"]
+            setattr(module, self.name, Parameter(weight.data))
 
     def __call__(self, module, inputs):
         setattr(module, self.name, self.compute_weight(module))
@@ -72,5 +76,6 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     key = hook_of(module._forward_pre_hooks, WeightNorm, name)
     if key is None:
         raise ValueError(f"weight_norm of '{name}' not found in {module}")
-    module._forward_pre_hooks.pop(key).remove(module)
+    with held_back():
+        module._forward_pre_hooks.pop(key).remove(module)
     return module

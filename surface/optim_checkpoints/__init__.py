@@ -84,6 +84,8 @@ def load_state_dict(self, state_dict: dict):
     state = defaultdict(dict)
     for key, value in state_dict["state"].items():
         p = targets.get(key)
+        if p is not None and not isinstance(value, Mapping):
+            raise TypeError(f"load_state_dict(): the state of parameter {key} is a dict, not {type(value).__name__}")
         state[key if p is None else p] = value if p is None else _adopt(self, p, value)
     with held_back():
         self.__setstate__({"state": state, "param_groups": saved_groups})
@@ -108,6 +110,8 @@ def _adopt(optimizer, p, value, key=None):
     if isinstance(value, (list, tuple)):
         return type(value)(_adopt(optimizer, p, item) for item in value)
     if not isinstance(value, Tensor):
+        if isinstance(value, str) and key in optimizer.slots(optimizer._plain(optimizer.param_groups[0])):
+            raise TypeError(f"load_state_dict(): {key!r} of a parameter's state must be Tensor, not str")
         if not hasattr(value, "__array__"):
             return value
         # A torch.Tensor, or a NumPy array.

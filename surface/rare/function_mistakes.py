@@ -28,11 +28,13 @@ def check_marked(node, inputs, written) -> None:
             )
 
 
-def check_gradients_of_hook(hook, result, gradients) -> tuple:
-    """Return what a hook of a node made of the gradients of the node's inputs.
+def gradients_of_hook(hook, result, gradients) -> tuple:
+    """Return what a hook of a node made of the gradients of the node's inputs; None: what they were.
 
     Raises TypeError unless it is a tuple of Tensors and None, and RuntimeError if it has another length.
     """
+    if result is None:
+        return gradients
     if not isinstance(result, tuple):
         hint = "return None, or a tuple with a gradient for each input"
         raise TypeError(f"expected tuple, but hook returned {type(result).__name__!r}: {hint}")

@@ -8,6 +8,7 @@ from itertools import chain
 
 import plugrad
 from plugrad import no_grad
+from plugrad.extend import held_back
 from plugrad.nn import BatchNorm1d, Module
 from plugrad.optim.lr_scheduler import LRScheduler
 
@@ -138,6 +139,10 @@ class AveragedModel(Module):
     def update_parameters(self, model):
         """Take the parameters that a model has now into the averages."""
         pairs = [(average.detach(), value.detach().to(average.device)) for average, value in self._pairs(model)]
+        with held_back():
+            self._average(model, pairs)
+
+    def _average(self, model, pairs):
         if self.n_averaged == 0:
             for average, value in pairs:
                 average.copy_(value)
@@ -176,17 +181,20 @@ def update_bn(loader, model, device=None):
     momenta = {module: module.momentum for module in model.modules() if isinstance(module, kind)}
     if not momenta:
         return
-    for module in momenta:
-        module.reset_running_stats()
-        module.momentum = None  # a plain average
     was_training = model.training
-    model.train()
-    for batch in loader:
-        input = batch[0] if isinstance(batch, (list, tuple)) else batch
-        model(input if device is None else input.to(device))
-    for module, momentum in momenta.items():
-        module.momentum = momentum
-    model.train(was_training)
+    try:
+        for module in momenta:
+            module.reset_running_stats()
+            module.momentum = None  # a plain average
+        model.train()
+        for batch in loader:
+            input = batch[0] if isinstance(batch, (list, tuple)) else batch
+            model(input if device is None else input.to(device))
+    finally:
+        with held_back():
+            for module, momentum in momenta.items():
+                module.momentum = momentum
+            model.train(was_training)
 
 
 def _linear(t):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 
 from plugrad import Tensor
+from plugrad.extend import held_back
 
 _SLOTS = ("_data", "_type", "_edge", "_view", "_grad", "_source")
 
@@ -27,6 +28,11 @@ def swap_tensors(t1, t2) -> None:
             raise RuntimeError("Cannot swap t1 or t2 because it has weakref associated with it")
         if not tensor.is_leaf:
             raise RuntimeError("Cannot swap t1 or t2, which was computed in a graph: detach() it")
+    with held_back():
+        _exchange(t1, t2)
+
+
+def _exchange(t1, t2) -> None:
     for name in _SLOTS:
         values = [getattr(one, name, _Nothing) for one in (t2, t1)]
         for one, value in zip((t1, t2), values):
