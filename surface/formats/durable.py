@@ -46,7 +46,10 @@ def replacing(path):
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, name)
+            if fcntl is not None:  # while it is locked: else another writer of that name takes it for a stale one
+                os.replace(temporary, name)
+        if fcntl is None:
+            os.replace(temporary, name)
         _flush_folder(os.path.dirname(name))
     finally:
         if file is not None:

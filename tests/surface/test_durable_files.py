@@ -13,6 +13,7 @@ import pytest
 
 import plugrad
 from plugrad.serialization import save_async
+from support.threads import at_once
 
 FORMATS = ["plugrad", "torch", "safetensors", "npz"]
 KILLED = """
@@ -131,6 +132,19 @@ def test_files_that_are_being_written_are_no_stale_ones(tmp_path):
         plugrad.save(plugrad.ones(3), path)
         assert plugrad.load(path).sum() == 3
     assert path.read_bytes() == b"first" and other.exists() and len(list(tmp_path.iterdir())) == 2
+
+
+def test_several_write_one_file_at_once(tmp_path):
+    path = tmp_path / "x.pt"
+
+    def write(number):
+        for _ in range(30):
+            plugrad.save({"a": plugrad.full((50,), float(number))}, path)
+            content = plugrad.load(path)["a"]
+            assert bool((content == content[0]).all())
+
+    at_once(*[lambda number=number: write(number) for number in range(6)])
+    assert [one.name for one in tmp_path.iterdir()] == ["x.pt"]
 
 
 def test_saving_in_the_background(tmp_path):
