@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
-import warnings
 
 import plugrad
 from plugrad.extend import is_half, is_integral, scipy_of
@@ -114,9 +112,6 @@ def lapack_pays(array) -> bool:
     return math.prod(array.shape[:-2]) <= array.shape[-2]
 
 
-_filters = threading.Lock()
-
-
 def lu_packed(xp, array, pivot=True):
     """LU factors with partial pivoting of each matrix: packed into one array, and the row swaps, from 1."""
     *batch, m, n = array.shape
@@ -125,13 +120,11 @@ def lu_packed(xp, array, pivot=True):
     pivots = xp.zeros((len(lu), k), "int32")
     # LAPACK's routines differ in what they make of NaN, some lose it: elimination as it is written spreads it.
     if pivot and lu.size and lapack_pays(array) and not xp.isnan(array).any():
-        factor = scipy_of(xp, "linalg").lu_factor
-        # SciPy warns of singular matrices, which PyTorch reports by `info` alone. Threads share the filters:
-        # two that put them back in the wrong order would leave them changed.
-        with _filters, warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            for i, matrix in enumerate(lu):
-                lu[i], pivots[i] = factor(matrix, check_finite=False)
+        linalg = scipy_of(xp, "linalg")
+        # SciPy's lu_factor warns of singular matrices, which PyTorch reports by `info` alone.
+        getrf = linalg.get_lapack_funcs(("getrf",), (lu,))[0] if hasattr(linalg, "get_lapack_funcs") else None
+        for i, matrix in enumerate(lu):
+            lu[i], pivots[i] = linalg.lu_factor(matrix, check_finite=False) if getrf is None else getrf(matrix)[:2]
         pivots += 1
     else:
         _eliminate(xp, lu, pivots, pivot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import random
 import threading
 
@@ -45,6 +46,26 @@ SHAPED_BY_VALUES = frozenset(
 _here = threading.local()
 _backends: list = []  # the one of captures, once there was a capture
 capturing = threading.RLock()  # while a program is captured its tensors are others: one at a time
+
+
+def _before_fork() -> None:
+    """Wait for the capture of another thread, whose tensors would stay others in the child for good."""
+    _here.waited = capturing.acquire(timeout=10)  # it may itself wait for the thread that forks
+
+
+def _behind_fork() -> None:
+    if getattr(_here, "waited", False):  # else this module was imported while the thread forked
+        capturing.release()
+
+
+def _in_child() -> None:
+    _behind_fork()
+    if not getattr(_here, "waited", False):
+        capturing._at_fork_reinit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_behind_fork, after_in_child=_in_child)
 
 
 def current() -> Recorder:

@@ -15,12 +15,13 @@ import numpy
 
 import plugrad
 from plugrad import Tensor, nest
+from plugrad.interrupts import process_lock
 from plugrad.nn import Module, Parameter
 from plugrad.nn.lazy.uninitialized import UninitializedTensorMixin, is_lazy
 
 pending: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # lazy modules that wait -> the order of their making
 _order = itertools.count()
-_lock = threading.RLock()
+_lock = process_lock()
 _watch = None  # the hook of all modules that sees the first call of a model; there is one while modules wait
 _trial = threading.local()
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")

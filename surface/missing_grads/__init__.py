@@ -17,6 +17,7 @@ from collections import namedtuple
 from plugrad import Tensor, autograd, is_grad_enabled, nest
 from plugrad.extend import OpHook, from_raw
 from plugrad.graph.modes import mode
+from plugrad.interrupts import process_lock
 
 Missing = namedtuple("Missing", "name why")
 Missing.__doc__ = "A tensor without gradient: its `name`, and `why` in words."
@@ -278,7 +279,7 @@ def _is_ours(frame) -> bool:
 
 _patches = 0
 _originals: dict = {}
-_lock = threading.Lock()
+_lock = process_lock()
 
 
 def _patch(step: int) -> None:

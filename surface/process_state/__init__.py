@@ -14,6 +14,7 @@ import weakref
 from itertools import chain
 
 from plugrad import registry
+from plugrad.interrupts import process_lock
 from plugrad.process_state import settings
 from plugrad.registry import kernels, loader
 from plugrad.registry.namespaces import LazyMethod
@@ -116,7 +117,7 @@ _classes: dict = {}  # plugrad's classes, in the order in which they were found
 _tables: dict = {}  # the same of tables, by label
 _first: dict = {}  # module or class -> the names that it had when it was first looked at
 _last: list = [(), None, None]  # plugrad's own ops, their parts when they were last looked at, and copies of these
-_lock = threading.Lock()
+_lock = process_lock()
 quiet_threads: weakref.WeakSet = weakref.WeakSet()  # of plugrad's own, which neither draw nor print
 
 

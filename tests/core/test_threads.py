@@ -266,13 +266,16 @@ def test_processes_that_are_started_after_use(method):
 
 def test_a_child_finds_no_lock_that_a_thread_of_its_parent_held():
     from plugrad.autograd.accumulate import _accumulating
+    from plugrad.autograd.missing_grads import _lock as explaining
+    from plugrad.nn.lazy.dry_run import _lock as waiting
+    from plugrad.process_state import _lock as watching
     from plugrad.registry import lock
 
     held, stop, generator = threading.Event(), threading.Event(), torch.Generator()
     drawing = [one.source.bit_generator.lock for one in (random.generator_of(), generator)]
 
     def hold():
-        with _accumulating, lock, drawing[0], drawing[1]:
+        with _accumulating, lock, drawing[0], drawing[1], explaining, waiting, watching:
             held.set()
             stop.wait(60)
 
@@ -281,6 +284,7 @@ def test_a_child_finds_no_lock_that_a_thread_of_its_parent_held():
         (x * x).sum().backward()
         torch.nn.functional.softsign(x)
         torch.randn(30), torch.rand(2, generator=generator)
+        torch.nn.Sequential(torch.nn.LazyLinear(2))(x)
 
     thread = threading.Thread(target=hold)
     thread.start()
@@ -293,6 +297,31 @@ def test_a_child_finds_no_lock_that_a_thread_of_its_parent_held():
     finally:
         stop.set()
         thread.join()
+
+
+@pytest.mark.filterwarnings("ignore:the compiler 'native' runs a program op by op")
+def test_a_fork_waits_for_the_capture_of_another_thread():
+    model, capturing, forked = torch.nn.Linear(2, 2), threading.Event(), threading.Event()
+    x = torch.ones(1, 2)
+
+    def program(x):
+        capturing.set()
+        forked.wait(1)  # the fork does not come before the capture has ended
+        return model(x) * 2
+
+    def use():
+        assert torch.equal(torch.compile(lambda x: model(x) * 3)(x), model(x) * 3)
+        torch.linalg.lu_factor(torch.eye(3))
+
+    thread = threading.Thread(target=torch.compile(program), args=(x,))
+    thread.start()
+    capturing.wait()
+    child = multiprocessing.get_context("fork").Process(target=use, daemon=True)
+    child.start()
+    forked.set()
+    child.join(30)
+    thread.join()
+    assert child.exitcode == 0
 
 
 def test_a_child_draws_what_its_parent_would_have_drawn():
