@@ -74,17 +74,19 @@ class MersenneTwister(numpy.random.MT19937):
     @property
     def state(self):
         """Everything that decides what comes next, in plain values that can be compared."""
-        state = numpy.random.MT19937.state.__get__(self)
+        with self.lock:  # other threads draw from it
+            state, spare = numpy.random.MT19937.state.__get__(self), self.spare
         engine = state["state"]
-        return {**state, "state": {"key": engine["key"].tobytes(), "pos": engine["pos"]}, "spare": self.spare}
+        return {**state, "state": {"key": engine["key"].tobytes(), "pos": engine["pos"]}, "spare": spare}
 
     @state.setter
     def state(self, state):
         state = dict(state)
         spare, engine = state.pop("spare"), state["state"]
         key = numpy.frombuffer(engine["key"], numpy.uint32)
-        numpy.random.MT19937.state.__set__(self, {**state, "state": {"key": key, "pos": engine["pos"]}})
-        self.spare = spare
+        with self.lock:
+            numpy.random.MT19937.state.__set__(self, {**state, "state": {"key": key, "pos": engine["pos"]}})
+            self.spare = spare
 
 
 class Source(numpy.random.Generator):
@@ -95,14 +97,14 @@ class Source(numpy.random.Generator):
 
     def to_bytes(self, seed: int) -> numpy.ndarray:
         """Return the state, and the seed that it began with, as uint8 in PyTorch's layout."""
-        bits = self.bit_generator
-        engine, record = bits.state["state"], numpy.zeros((), LAYOUT)
+        state = self.bit_generator.state
+        engine, record = state["state"], numpy.zeros((), LAYOUT)
         position, words = engine["pos"], numpy.frombuffer(engine["key"], numpy.uint32)
         record["seed"], record["seeded"] = seed % 2**64, 1
         record["left"], record["words"] = WORDS + 1 - position, words
         record["next"] = 0 if position == WORDS and _is_seeded(words) else position
-        if bits.spare is not None:
-            record["spare"], record["has_spare"] = bits.spare, 1
+        if state["spare"] is not None:
+            record["spare"], record["has_spare"] = state["spare"], 1
         return numpy.frombuffer(record.tobytes(), numpy.uint8).copy()
 
     @classmethod

@@ -111,6 +111,23 @@ def test_numbers_of_one_generator_are_dealt_out():
     assert sorted(drawn) == sorted(torch.rand(1, generator=again).item() for _ in range(300))
 
 
+def test_a_state_that_is_read_while_others_draw_is_one():
+    generator, ended = torch.Generator().manual_seed(0), threading.Event()
+
+    def draw():
+        while not ended.is_set():
+            torch.rand(70000, generator=generator), torch.randn(3, generator=generator)
+
+    def read():
+        try:
+            for _ in range(300):
+                torch.Generator().set_state(generator.get_state())  # raises RuntimeError for half of one
+        finally:
+            ended.set()
+
+    at_once(draw, draw, read)
+
+
 def test_functions_that_share_memory_with_numpy():
     class Doubled(torch.autograd.Function):
         @staticmethod
