@@ -69,13 +69,13 @@ class _Archive:
 
     def __init__(self, source):
         self.members = source.members
-        self.members.need_stored()
         pickles = [name for name in self.members if name == "data.pkl" or name.endswith("/data.pkl")]
         if len(pickles) != 1:
             raise damaged(source.name, "there is more than one data.pkl in it")
         self.pickle, self.base = pickles[0], pickles[0][: -len("data.pkl")]
         if f"{self.base}constants.pkl" in self.members:
             raise CheckpointError(f"{source.name} is a TorchScript program, which needs PyTorch: save its state_dict()")
+        self.members.need_stored()
         order = self.members.read(name) if (name := f"{self.base}byteorder") in self.members else b"little"
         if order.decode("latin1") != sys.byteorder:
             raise CheckpointError(f"the checkpoint's bytes are in {order!r} order, this machine's in {sys.byteorder}")
