@@ -10,6 +10,7 @@ import pathlib
 import platform
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tempfile
 
@@ -94,7 +95,7 @@ def build_library(c, name: str, flags: tuple = ()) -> pathlib.Path:
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     try:
         library = cache_folder() / f"{name}-{key}{_suffix()}"
-        if not library.exists():
+        if not _is_whole(library):
             _compile(compiler, options, text, library, name)
     except OSError as error:
         told = f"{name} can't be compiled and kept in {cache_place()} ({error}); PLUGRAD_CACHE names another folder"
@@ -180,4 +181,19 @@ def _compile(compiler, options, text, library, name) -> None:
         told = subprocess.run(command, capture_output=True, text=True)
         if told.returncode:
             raise CompilationError(f"{name} does not compile ({' '.join(command[:1])}):\n{told.stderr}")
+        if _SUMMED:
+            with open(result, "ab") as file:
+                file.write(hashlib.sha256(result.read_bytes()).digest())
         os.replace(result, library)
+
+
+_SUMMED = sys.platform != "darwin"  # where a library is signed up to its end
+
+
+def _is_whole(library) -> bool:
+    """Whether a library is as it was compiled: a part of one, as a full disk leaves it, may end the process."""
+    try:
+        content = library.read_bytes()
+    except OSError:
+        return False
+    return not _SUMMED or hashlib.sha256(content[:-32]).digest() == content[-32:]

@@ -507,6 +507,17 @@ def test_an_op_with_a_kernel_in_c_of_its_own(tmp_path, monkeypatch):
     assert list(tmp_path.rglob("softcap-*"))
 
 
+@pytest.mark.parametrize("left", [0, 64, 4096, -100])
+def test_a_library_that_is_not_whole_is_compiled_again(left, tmp_path, monkeypatch):
+    monkeypatch.setenv("PLUGRAD_CACHE", str(tmp_path))
+    library = kernels.build_library(CAP, "softcap")
+    content = library.read_bytes()
+    library.write_bytes(content[:left])
+    assert kernels.build_library(CAP, "softcap") == library and len(library.read_bytes()) == len(content)
+    written = library.stat().st_mtime_ns
+    assert kernels.build_library(CAP, "softcap").stat().st_mtime_ns == written  # a whole one is kept
+
+
 def test_errors_of_the_compiler_have_the_author_s_lines(tmp_path, monkeypatch):
     monkeypatch.setenv("PLUGRAD_CACHE", str(tmp_path))
     with pytest.raises(kernels.CompilationError, match=r"wrong.c:2:\d+: error"):
