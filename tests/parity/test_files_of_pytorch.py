@@ -316,5 +316,5 @@ def test_a_file_that_is_written_is_not_changed_by_saving():
 def test_a_program_of_torchscript_is_named_as_one(tmp_path):
     torch.jit.script(torch.nn.Linear(3, 2)).save(str(tmp_path / "program.pt"))
     for load in plugrad.load, plugrad.jit.load:
-        with pytest.raises(plugrad.serialization.CheckpointError, match="is a TorchScript program, which needs PyTorch"):
+        with pytest.raises(plugrad.serialization.CheckpointError, match="is a TorchScript program, which needs"):
             load(tmp_path / "program.pt")
