@@ -20,6 +20,12 @@ from plugrad.nn import Parameter
 
 # By name, since functions and methods of one name mean the same. What says nothing of values, and what hands them on:
 SHAPES = {"size", "stride", "dim", "numel", "is_contiguous", "storage_offset", "is_same_size", "requires_grad_"}
+SHAPES |= set("as_strided_ detach_ share_memory_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_".split())
+# Methods that write without reading, if only to some elements; all others in place compute with what was there.
+FILLS = set("""
+    __setitem__ bernoulli_ cauchy_ copy_ exponential_ fill_ fill_diagonal_ geometric_ index_copy_ index_fill_ index_put_
+    log_normal_ masked_fill_ masked_scatter_ normal_ put_ random_ resize_ resize_as_ scatter_ set_ uniform_ zero_
+""".split())  # fmt: skip
 COPIES = {"clone", "contiguous", "to", "type", "cpu", "cuda", "float", "double", "half", "bfloat16"}
 ATTRIBUTE = "_unfilled"
 
@@ -51,11 +57,14 @@ class _Watched:
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
+        name = f"{name.removesuffix('_in_place')}_" if name.endswith("_in_place") else name
         target = kwargs.get("out", args[0] if args and _writes(name) else None)
         tensors = _tensors((*args, *kwargs.values()))
         read = [(tensor, memory) for tensor in tensors if tensor is not target and (memory := _memory(tensor))]
         if read and target is not None and name != "copy_":
             raise read[0][1].error()
+        if target is not None and target is args[0] and name not in FILLS and (memory := _memory(target)):
+            raise memory.error()
         with DisableTorchFunctionSubclass():
             result = func(*args, **kwargs)
         if not read:
@@ -63,7 +72,11 @@ class _Watched:
         elif name == "copy_":  # of what has no values
             watch(target, read[0][1].name)
         elif not (name in SHAPES or name.endswith("_like") or name.startswith("new_")):
-            _pass_on(name, *read[0], result)
+            try:
+                _pass_on(name, *read[0], result)
+            finally:
+                for tensor, memory in read:  # which a call may also have written, as running averages: from nothing
+                    memory.version = tensor._version
         return result
 
     @property
@@ -98,8 +111,9 @@ class _Watched:
 
     def numpy(self, *args, **kwargs):
         """Return an array that shares the memory, which counts as filled from here on."""
+        array = Tensor.numpy(self, *args, **kwargs)
         _fill(self)
-        return self.numpy(*args, **kwargs)
+        return array
 
     def __array__(self, *args, **kwargs):
         _fill(self)
@@ -196,7 +210,7 @@ def _storage(tensor):
 def _writes(name: str) -> bool:
     if name[:2] == "__":
         return name == "__setitem__" or name.startswith("__i") and name not in ("__invert__", "__index__", "__int__")
-    return name.endswith(("_", "_in_place")) and name not in SHAPES
+    return name.endswith("_") and name not in SHAPES
 
 
 def _pass_on(name, source, memory, result) -> None:

@@ -144,6 +144,38 @@ def test_reads_are_named(how, what):
         READS[how](tensor)
 
 
+@pytest.mark.parametrize("how", ["add_", "mul_", "clamp_", "__iadd__", "lerp_"])
+def test_what_computes_in_place_reads(how):
+    tensor, arguments = emptied().layer.weight.detach(), {"lerp_": (plugrad.ones(3, 2), 0.5)}
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="never filled"):
+            getattr(tensor, how)(*arguments.get(how, (1,)))
+    tensor.fill_(1)
+    getattr(tensor, how)(*arguments.get(how, (1,)))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_refused_call_leaves_running_averages_unfilled(training):
+    layer = nn.BatchNorm1d(2, device="meta").to_empty(device="cpu").train(training)
+    nn.init.ones_(layer.weight), nn.init.zeros_(layer.bias), layer.num_batches_tracked.zero_()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="'running_mean' of BatchNorm1d was never filled"):
+            layer(plugrad.ones(3, 2))
+    layer.running_mean.zero_()
+    with pytest.raises(RuntimeError, match="'running_var' of BatchNorm1d was never filled"):
+        layer(plugrad.ones(3, 2))
+    layer.reset_running_stats()
+    assert layer(plugrad.ones(3, 2)).isfinite().all()
+
+
+def test_an_array_that_is_refused_is_not_handed_out():
+    weight = emptied().layer.weight
+    with pytest.raises(RuntimeError, match="requires grad"):
+        weight.numpy()
+    with pytest.raises(RuntimeError, match="never filled"):
+        weight.sum()
+
+
 def test_what_reads_no_values():
     net = emptied()
     weight = net.layer.weight
