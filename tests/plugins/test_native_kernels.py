@@ -422,13 +422,13 @@ def test_the_environment_chooses(setting, told):
 
 @pytest.mark.parametrize("change", [{"PLUGRAD_NATIVE": "0"}, {"CC": "no-such-compiler", "PATH": ""}])
 def test_packages_with_kernels_in_c_run_without_these(change, tmp_path):
-    guest = pathlib.Path(__file__).parents[2] / "examples" / "guests" / "plugrad-swiglu" / "src"
+    package = pathlib.Path(__file__).parents[2] / "examples" / "guests" / "plugrad-swiglu" / "src"
     program = (
         "import plugrad_swiglu, plugrad as torch; from plugrad.extend import register; register(plugrad_swiglu.swiglu);"
         "x = torch.ones(3, requires_grad=True); torch.swiglu(x, x).sum().backward();"
         "print(plugrad_swiglu.swiglu_in_c is None, round(x.grad[0].item(), 3))"
     )
-    environment = {**os.environ, "PYTHONPATH": str(guest), "PLUGRAD_CACHE": str(tmp_path), **change}
+    environment = {**os.environ, "PYTHONPATH": str(package), "PLUGRAD_CACHE": str(tmp_path), **change}
     run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert run.stdout.split()[-1] == "1.659", run.stderr
 
