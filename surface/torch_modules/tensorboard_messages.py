@@ -9,7 +9,7 @@ import time
 import numpy
 
 import plugrad
-from plugrad.formats.sources import opened
+from plugrad.formats import opened
 from plugrad.onnx import reading
 from plugrad.onnx.files import CODES
 from plugrad.pictures.tape import record
