@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pathlib
 from math import nan, prod
 
-from plugrad.extend import Op, collect, hookimpl, is_half, native, op
+from plugrad.extend import Op, collect, hookimpl, is_half, load_inline, native, op
 
 from .shape import sum_to_shape
 
@@ -75,6 +76,22 @@ def normalize_native(call, xp, input, weight, bias, dims, shape, eps, layout=Non
     return (result, mean, variance) if done is None else done
 
 
+CUDA = pathlib.Path(__file__).with_suffix(".cu")
+
+
+@normalize_affine.kernel("cuda")
+@native(load_inline(cuda=CUDA, name="normalize", arrays=6, numbers=3, per="row"), otherwise=normalize_affine)
+def normalize_on_cuda(call, xp, input, weight, bias, dims, shape, eps, layout=None):
+    rows = layout is None and dims == (input.ndim - 1,) and shape == input.shape[-1:] and input.size
+    if not rows or any([part is not None and part.shape != shape for part in (weight, bias)]):
+        return NotImplemented
+    small = (*input.shape[:-1], 1)
+    result, mean, variance = xp.empty_like(input), xp.empty(small, input.dtype), xp.empty(small, input.dtype)
+    parts = [input if part is None else part for part in (weight, bias)]
+    done = call(input, result, mean, variance, *parts, eps, weight is not None, bias is not None)
+    return (result, mean, variance) if done is None else done
+
+
 @normalize_affine.samples
 def normalize_affine_samples(make):
     yield make.args(make(3, 4), make(4), make(4), (1,), (4,), 1e-5)
@@ -136,6 +153,23 @@ def normalize_grad_native(
         result += (of_mean + 2 * of_variance * (input - y1)) / prod([input.shape[d] for d in dims])
     of_weight = of_weight.reshape(weight_shape) if needs[1] else None
     return result if needs[0] else None, of_weight, of_bias.reshape(bias_shape) if needs[2] else None
+
+
+@normalize_affine.vjp_kernel("cuda", "input", "weight", "bias")
+@native(load_inline(cuda=CUDA, name="normalize_grad", arrays=8, numbers=2, per="row"))
+def normalize_grad_on_cuda(
+    call, xp, g, y1, y2, input, weight, dims, shape, eps, layout, input_shape, weight_shape, bias_shape, needs
+):
+    rows = layout is None and dims == (input.ndim - 1,) and shape == input.shape[-1:] and input.size
+    if not rows or weight is not None and weight.shape != shape:
+        return NotImplemented
+    result = xp.empty_like(input)
+    if call(*g, input, y1, y2, input if weight is None else weight, result, eps, weight is not None) is NotImplemented:
+        return NotImplemented
+    g = g[0].reshape(-1, shape[0])
+    scaled = (input - y1) / xp.sqrt(y2 + eps) if needs[1] else None
+    of_weight = (g * scaled.reshape(g.shape)).sum(0).reshape(weight_shape) if needs[1] else None
+    return result if needs[0] else None, of_weight, g.sum(0).reshape(bias_shape) if needs[2] else None
 
 
 @op(at=(), node="NativeBatchNormBackward0", like="input", any_order=True)

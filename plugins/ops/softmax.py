@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import pathlib
+
 import plugrad
 from plugrad.extend import (
     Op,
@@ -12,12 +15,15 @@ from plugrad.extend import (
     hookimpl,
     is_floating,
     is_single_or_double,
+    load_inline,
     native,
     op,
 )
 
 from ._checks import NOT_FLOATING, refuse
 from ._draws import exponential_array
+
+_on_cuda = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), like=0, per="row")
 
 
 def _prepare(name, input, dim, dtype):
@@ -78,10 +84,16 @@ def softmax_on_cpu(xp, input, dim, dtype=None):
     return softmax.kernels["*"](xp, input, dim, dtype)
 
 
-@softmax.kernel("cpu")
-@native("softmax", otherwise=softmax)
-def softmax_native(call, xp, input, dim, dtype=None):
+def _rows(call, xp, input, dim, dtype=None):
     return call(input) if dtype is None and _is_last(dim, input.ndim) else NotImplemented
+
+
+def _rows_grad(call, xp, g, y, dim):
+    return call(g, y) if _is_last(dim, y.ndim) else NotImplemented
+
+
+softmax.kernel("cpu")(native("softmax", otherwise=softmax)(_rows))
+softmax.kernel("cuda")(native(_on_cuda(name="softmax", arrays=1), otherwise=softmax)(_rows))
 
 
 def _is_last(dim, ndim):
@@ -106,10 +118,8 @@ def softmax_vjp(F, g, y, dim):
     return product - y * F.sum(product, dim, True)
 
 
-@softmax.vjp_kernel("cpu")
-@native("softmax_grad")
-def softmax_grad_native(call, xp, g, y, dim):
-    return call(g, y) if _is_last(dim, y.ndim) else NotImplemented
+softmax.vjp_kernel("cpu")(native("softmax_grad")(_rows_grad))
+softmax.vjp_kernel("cuda")(native(_on_cuda(name="softmax_grad", arrays=2))(_rows_grad))
 
 
 def _in_single(F, formula, g, y, dim):
@@ -142,10 +152,8 @@ def log_softmax(xp, input, dim, dtype=None):
     return _finish(values, input, dtype)
 
 
-@log_softmax.kernel("cpu")
-@native("log_softmax", otherwise=log_softmax)
-def log_softmax_native(call, xp, input, dim, dtype=None):
-    return call(input) if dtype is None and _is_last(dim, input.ndim) else NotImplemented
+log_softmax.kernel("cpu")(native("log_softmax", otherwise=log_softmax)(_rows))
+log_softmax.kernel("cuda")(native(_on_cuda(name="log_softmax", arrays=1), otherwise=log_softmax)(_rows))
 
 
 @log_softmax.meta
@@ -160,10 +168,8 @@ def log_softmax_vjp(F, g, y, dim):
     return g - F.exp(y) * F.sum(g, dim, True)
 
 
-@log_softmax.vjp_kernel("cpu")
-@native("log_softmax_grad")
-def log_softmax_grad_native(call, xp, g, y, dim):
-    return call(g, y) if _is_last(dim, y.ndim) else NotImplemented
+log_softmax.vjp_kernel("cpu")(native("log_softmax_grad")(_rows_grad))
+log_softmax.vjp_kernel("cuda")(native(_on_cuda(name="log_softmax_grad", arrays=2))(_rows_grad))
 
 
 @log_softmax.samples
@@ -180,10 +186,7 @@ def safe_softmax(xp, input, dim, dtype=None):
     return xp.where(nothing, xp.zeros((), values.dtype), values)
 
 
-@safe_softmax.kernel("cpu")
-@native("safe_softmax", otherwise=safe_softmax)
-def safe_softmax_in_c(call, xp, input, dim, dtype=None):
-    return call(input) if dtype is None and _is_last(dim, input.ndim) else NotImplemented
+safe_softmax.kernel("cpu")(native("safe_softmax", otherwise=safe_softmax)(_rows))
 
 
 @safe_softmax.meta
@@ -192,7 +195,8 @@ def safe_softmax_meta(input, dim, dtype=None):
 
 
 safe_softmax.vjp(softmax_vjp)
-safe_softmax.vjp_kernel("cpu")(softmax_grad_native)
+safe_softmax.vjp_kernel("cpu")(native("softmax_grad")(_rows_grad))
+safe_softmax.vjp_kernel("cuda")(native(_on_cuda(name="softmax_grad", arrays=2))(_rows_grad))
 
 
 def _implicit_dim(name, ndim):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Optimizer, collect, hookimpl, native
+import pathlib
+
+from plugrad.extend import Optimizer, collect, hookimpl, load_inline, native
 
 from ._common import average, average_square, decayed, fractions
 
@@ -81,9 +83,7 @@ class Adam(Optimizer):
         p -= t
 
 
-@Adam.kernel("cpu")
-@native("adam")
-def adam_in_c(call, xp, p, g, state, group):
+def _in_one_pass(call, xp, p, g, state, group):
     if group["amsgrad"]:
         return NotImplemented
     beta1, beta2 = group["betas"]
@@ -91,6 +91,11 @@ def adam_in_c(call, xp, p, g, state, group):
     decay, l2 = (group["lr"] * penalty, 0.0) if group["decoupled_weight_decay"] else (0.0, penalty)
     m, v = state["exp_avg"], state["exp_avg_sq"]
     return call(p, g, m, v, beta1, beta2, state["rate"], state["eps"], 1 - decay, l2)
+
+
+Adam.kernel("cpu")(native("adam")(_in_one_pass))
+_on_cuda = load_inline(cuda=pathlib.Path(__file__).with_suffix(".cu"), name="adam", arrays=4, numbers=6)
+Adam.kernel("cuda")(native(_on_cuda)(_in_one_pass))
 
 
 @hookimpl

@@ -56,7 +56,9 @@ __all__ = [
     "scipy_of", "tidy_index", "type_of", "unary", "unregister", "view", "write_out",
 ]  # fmt: skip
 
-__getattr__, __dir__ = lazy_names(globals(), None, {"kernels.inline": "CompilationError load_inline load_library"})
+__getattr__, __dir__ = lazy_names(globals(), None, {
+    "kernels.loading": "CompilationError", "kernels.inline": "load_inline", "kernels.building": "load_library",
+})  # fmt: skip
 
 
 def collect(kind, namespace: dict) -> list:

@@ -5,7 +5,7 @@ PLUGRAD_NATIVE=base, avx2 or avx512 asks for one level of instructions. See docs
 """
 
 from plugrad.kernels.joining import is_native, native, native_function
-from plugrad.kernels.loading import function, level, levels, module, why_none
+from plugrad.kernels.loading import CompilationError, function, level, levels, module, why_none
 from plugrad.registry.namespaces import lazy_names
 
 __all__ = [
@@ -13,5 +13,7 @@ __all__ = [
     "load_inline", "load_library", "module", "native", "native_function", "why_none", "why_not_compiled",
 ]  # fmt: skip
 
-_LATE = "CompilationError build_library cache_folder cache_place load_inline load_library why_not_compiled"
-__getattr__, __dir__ = lazy_names(globals(), None, {"kernels.inline": _LATE})
+__getattr__, __dir__ = lazy_names(globals(), None, {
+    "kernels.inline": "load_inline",
+    "kernels.building": "build_library cache_folder cache_place load_library why_not_compiled",
+})  # fmt: skip

@@ -1,29 +1,24 @@
-"""Kernels in C that a program or a package brings: compiled once by the system's compiler, or loaded from a library."""
+"""`load_inline`: kernels in C and in CUDA C++ that a program or a package brings."""
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import hashlib
-import os
 import pathlib
-import platform
-import shutil
-import subprocess
-import sys
-import sysconfig
-import tempfile
 
-from plugrad.kernels import inline_cuda, loading
-from plugrad.kernels.inline_cuda import CompilationError
+import numpy
 
-__all__ = [
-    "CompilationError", "build_library", "cache_folder", "cache_place", "load_inline", "load_library",
-    "why_not_compiled",
-]  # fmt: skip
+from plugrad import registry
+from plugrad.kernels import loading
+from plugrad.kernels.loading import CompilationError, text_of
+from plugrad.registry.namespaces import lazy_names
 
-FLAGS = ("-O3", "-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd")
-HEADER = pathlib.Path(__file__).with_name("plugrad_native.h")
+HEADER = pathlib.Path(__file__).with_name("plugrad_cuda.h")
+# What runs compilers is imported for that alone.
+_later, _ = lazy_names({"__name__": __name__}, None, {"kernels.building": "build_library load_library"})
+THREADS = 256  # of a block: PG_THREADS
+TYPES = {
+    "float32": "float", "float64": "double", "int32": "int", "int64": "long long", "uint8": "unsigned char",
+    "bool": "bool",
+}  # fmt: skip
 
 
 def load_inline(
@@ -36,6 +31,7 @@ def load_inline(
     like: int | None = None,
     strided: bool = False,
     flags: tuple = (),
+    per: str = "element",
 ):
     """Compile a kernel in C, or in CUDA C++, and return it as a function of arrays and numbers.
 
@@ -44,13 +40,15 @@ def load_inline(
             number for what it does not serve. `plugrad_native.h` and <math.h> are included already. A `pathlib.Path`
             is that of a file with it.
         cuda: in its place source, or a path, with ``template <typename T> __global__ void NAME(long long size,
-            const T *array, ..., T *result, double number, ...)``, which a thread runs for each of `size` elements of
-            the first array. It is compiled by CuPy at the first call with each type. Arrays have one type and C order.
+            const T *array, ..., T *result, double number, ...)``. It is compiled by CuPy at the first call with each
+            type, after `plugrad_cuda.h`. Arrays have one type and C order.
         name: of that function.
         arrays, numbers: how many of each it needs; calls with fewer are declined.
         like: which array the result has the shape and dtype of; None: the kernel writes into arrays that it is given.
         strided: whether arrays may have any strides; else only those in C order are served.
         flags: more options for the compiler.
+        per: of CUDA: "element", a thread for each of `size` elements of the first array; or "row", a block of
+            PG_THREADS threads for each row of `size` elements.
 
     The library is kept in PLUGRAD_CACHE, or the user's cache folder, by source, options, compiler and processor.
     Raises CompilationError, with the lines of `c`, where it can't be compiled, there is no compiler, or
@@ -71,129 +69,62 @@ def load_inline(
     if (c is None) == (cuda is None):
         raise TypeError("load_inline() takes c= or cuda=: the source of one kernel")
     if cuda is not None:
-        return inline_cuda.Function(_source(cuda), name, arrays, numbers, like, flags)
+        return CudaFunction(cuda, name, arrays, numbers, like, flags, per)
     if loading.why_none() is not None:
         raise CompilationError(f"kernels in C can't be used: {loading.why_none()}")
-    library = build_library(c, name, flags)
-    return load_library(library, name, arrays=arrays, numbers=numbers, like=like, strided=strided)
+    library = _later("build_library")(c, name, flags)
+    return _later("load_library")(library, name, arrays=arrays, numbers=numbers, like=like, strided=strided)
 
 
-def _source(given) -> str:
-    return given if isinstance(given, str) else pathlib.Path(given).read_text(encoding="utf-8")
+class CudaFunction:
+    """A kernel in CUDA C++ as a function of arrays and numbers, compiled by CuPy for each type it is called with.
 
+    It returns NotImplemented for arrays that it does not serve.
 
-def build_library(c, name: str, flags: tuple = ()) -> pathlib.Path:
-    """Return the path of the library that C source becomes, compiled if it is not in the cache.
-
-    Arguments, the cache and errors are those of `load_inline`. One library may have many functions, for `load_library`.
+    The arguments are those of `load_inline`.
     """
-    compiler, version = _compiler()
-    label = f"{name}.c" if isinstance(c, str) else pathlib.Path(c).name
-    text = f'#include <math.h>\n#include "plugrad_native.h"\n#line 1 "{label}"\n{_source(c)}\n'
-    options = (*FLAGS, "-shared", "-fPIC", *flags)
-    parts = (HEADER.read_text(), text, " ".join(options), version, platform.machine(), str(loading.ABI))
-    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-    try:
-        library = cache_folder() / f"{name}-{key}{_suffix()}"
-        if not _is_whole(library):
-            _compile(compiler, options, text, library, name)
-    except OSError as error:
-        told = f"{name} can't be compiled and kept in {cache_place()} ({error}); PLUGRAD_CACHE names another folder"
-        raise CompilationError(told) from None
-    return library
 
+    def __init__(self, source, name, arrays, numbers, like, flags, per):
+        if per not in ("element", "row"):
+            raise ValueError(f"load_inline(): per is 'element' or 'row', not {per!r}")
+        self.source, self.__name__, self.flags, self.per = source, name, flags, per
+        self.arrays, self.numbers, self.like = arrays, numbers, like
+        self._kernels: dict = {}  # by type of elements and device
 
-def load_library(path, name: str, *, arrays: int, numbers: int = 0, like: int | None = None, strided: bool = False):
-    """Load a kernel in C from a library that was compiled before.
+    def __call__(self, *args):
+        """Run the kernel; return its result, or None where it writes into arrays that it is given."""
+        xp = registry.backend("cuda").xp
+        arrays = [one for one in args if isinstance(one, xp.ndarray)]
+        numbers = [one for one in args if isinstance(one, (bool, int, float))]
+        if len(arrays) < self.arrays or len(numbers) < self.numbers or len(arrays) + len(numbers) < len(args):
+            return NotImplemented
+        first = arrays[0]
+        alike = all([one.dtype == first.dtype and one.flags.c_contiguous for one in arrays])
+        if first.dtype.name not in TYPES or not alike:
+            return NotImplemented
+        result = [] if self.like is None else [xp.empty_like(arrays[self.like])]
+        key = first.dtype.name, first.device.id
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            kernel = self._kernels[key] = self._compiled(xp, first.dtype.name)
+        if first.size:
+            rows = self.per == "row"
+            size = (first.shape or (1,))[-1] if rows else first.size
+            blocks = first.size // size if rows else -(-size // THREADS)
+            kernel((blocks,), (THREADS,), (numpy.int64(size), *arrays, *result, *map(numpy.float64, numbers)))
+        return result[0] if result else None
 
-    `path` is that of the library, the other arguments are those of `load_inline`. Raises OSError for a file that is no
-    library, AttributeError where it has no function `name`.
-    """
-    extension = loading.module()
-    library = _library(os.fspath(path))
-    try:
-        address = ctypes.cast(library[name], ctypes.c_void_p).value
-    except AttributeError:
-        raise AttributeError(f"{path} has no function {name!r}") from None
-    if hasattr(library, "pg_connect"):
-        library.pg_connect(ctypes.c_void_p(extension.parallel_address()))
-    return extension.at_address(address, arrays, numbers, -1 if like is None else like, strided)
-
-
-@functools.cache
-def _library(path: str):
-    return ctypes.CDLL(path)  # kept for good: functions of it may be called at any time
-
-
-@functools.cache
-def _compiler() -> tuple[str, str]:
-    """Return (the compiler, what it says of its version)."""
-    wanted = os.environ.get("CC")
-    for command in (wanted, "cc", "gcc", "clang"):
-        path = shutil.which(command) if command else None
-        if path is not None:
-            try:
-                return path, subprocess.run([path, "--version"], capture_output=True, text=True).stdout
-            except OSError as error:
-                raise CompilationError(f"the C compiler {path} can't be run ({error})") from None
-    raise CompilationError("there is no C compiler: install gcc or clang, or set CC to the command of one")
-
-
-def why_not_compiled() -> str | None:
-    """Return why the C compiler that is here makes no libraries; None where it does, and where there is none."""
-    try:
-        compiler, _ = _compiler()
-    except CompilationError as error:
-        return str(error) if "can't be run" in str(error) else None
-    with tempfile.TemporaryDirectory() as folder:
+    def _compiled(self, cupy, dtype):
+        """Return CuPy's kernel for a type of elements, on the device at hand."""
+        expression = f"{self.__name__}<{TYPES[dtype]}>"
+        options = ("--std=c++17", *self.flags)
         try:
-            _compile(compiler, (*FLAGS, "-shared", "-fPIC"), "int f;\n", pathlib.Path(folder) / f"f{_suffix()}", "f")
-        except (CompilationError, OSError) as error:
-            return f"{compiler} makes no library: {str(error).strip()}"
-    return None
+            module = cupy.RawModule(code=cuda_text(self.source), options=options, name_expressions=(expression,))
+            return module.get_function(expression)
+        except cupy.cuda.compiler.CompileException as error:
+            raise CompilationError(f"{self.__name__} does not compile for {dtype}:\n{error}") from None
 
 
-def _suffix() -> str:
-    return sysconfig.get_config_var("SHLIB_SUFFIX") or ".so"
-
-
-def cache_place() -> pathlib.Path:
-    """Return where the folder of compiled kernels is, or would be."""
-    base = os.environ.get("PLUGRAD_CACHE")
-    if base is None:
-        base = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "plugrad")
-    return pathlib.Path(base).absolute() / "kernels"
-
-
-def cache_folder() -> pathlib.Path:
-    """Return the folder of compiled kernels, made if it is not there."""
-    folder = cache_place()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder
-
-
-def _compile(compiler, options, text, library, name) -> None:
-    """Compile into a temporary file, then rename: of two processes that do it at once either result is whole."""
-    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-        source, result = pathlib.Path(folder) / f"{name}.c", pathlib.Path(folder) / library.name
-        source.write_text(text)
-        command = [compiler, *options, f"-I{HEADER.parent}", str(source), "-o", str(result), "-lm"]
-        told = subprocess.run(command, capture_output=True, text=True)
-        if told.returncode:
-            raise CompilationError(f"{name} does not compile ({' '.join(command[:1])}):\n{told.stderr}")
-        if _SUMMED:
-            with open(result, "ab") as file:
-                file.write(hashlib.sha256(result.read_bytes()).digest())
-        os.replace(result, library)
-
-
-_SUMMED = sys.platform != "darwin"  # where a library is signed up to its end
-
-
-def _is_whole(library) -> bool:
-    """Whether a library is as it was compiled: a part of one, as a full disk leaves it, may end the process."""
-    try:
-        content = library.read_bytes()
-    except OSError:
-        return False
-    return not _SUMMED or hashlib.sha256(content[:-32]).digest() == content[-32:]
+def cuda_text(source) -> str:
+    """Return what CuPy compiles: the header, and the source."""
+    return f"{HEADER.read_text(encoding='utf-8')}\n#line 1\n{text_of(source)}"

@@ -5,9 +5,19 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import pathlib
 import warnings
 
 ABI = 1  # of plugrad_native.h
+
+
+class CompilationError(RuntimeError):
+    """Source that the compiler refuses, in its own words, or no compiler."""
+
+
+def text_of(source) -> str:
+    """Return source that is given as text, or as the path of a file."""
+    return source if isinstance(source, str) else pathlib.Path(source).read_text(encoding="utf-8")
 
 
 def module():

@@ -525,12 +525,12 @@ def test_errors_of_the_compiler_have_the_author_s_lines(tmp_path, monkeypatch):
     assert not list(tmp_path.rglob("wrong*"))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
-    from plugrad.kernels import inline
+    from plugrad.kernels import building
 
-    inline._compiler.cache_clear()
+    building._compiler.cache_clear()
     with pytest.raises(kernels.CompilationError, match="there is no C compiler: install gcc or clang"):
         load_inline(name="right", arrays=1, c="int right(const pg_array *a, const double *s) { return 0; }")
-    inline._compiler.cache_clear()
+    building._compiler.cache_clear()
 
 
 def test_what_vjp_kernel_refuses():

@@ -14,7 +14,7 @@ import pytest
 
 import plugrad as torch
 from plugrad import kernels, nn
-from plugrad.kernels import inline
+from plugrad.kernels import building
 from support.compiled_programs import Convolutional, agree, loss_of, state_of
 from support.random_array_programs import program_of
 
@@ -147,7 +147,7 @@ def test_other_sizes_need_no_compiler(monkeypatch, tmp_path):
     call = compiled(run)
     call(torch.randn(5, 7), torch.randn(7))
     kept = len(list((tmp_path / "kernels").iterdir()))
-    monkeypatch.setattr(inline, "_compile", lambda *args: pytest.fail("it is compiled again"))
+    monkeypatch.setattr(building, "_compile", lambda *args: pytest.fail("it is compiled again"))
     for n, m in ((2, 3), (64, 100), (3, 1000)):
         x, y = torch.randn(n, m), torch.randn(m)
         agree(call(x, y), run(x, y), f"{n} x {m}")
@@ -157,7 +157,7 @@ def test_other_sizes_need_no_compiler(monkeypatch, tmp_path):
 def test_without_a_compiler_numpy_computes_and_explain_says_why(monkeypatch, tmp_path):
     monkeypatch.setenv("PLUGRAD_CACHE", str(tmp_path))
     monkeypatch.setattr(
-        inline,
+        building,
         "_compiler",
         lambda: (_ for _ in ()).throw(kernels.CompilationError("there is no C compiler: install one")),
     )
@@ -176,14 +176,14 @@ def test_without_a_compiler_numpy_computes_and_explain_says_why(monkeypatch, tmp
 def test_what_the_c_compiler_refuses_is_no_error(monkeypatch, tmp_path):
     monkeypatch.setenv("PLUGRAD_CACHE", str(tmp_path))
     monkeypatch.setenv("CC", "false")
-    inline._compiler.cache_clear()
+    building._compiler.cache_clear()
     try:
         call = compiled(lambda x: x * 2 + 1)
         assert call(torch.ones(2)).tolist() == [3.0, 3.0]
         assert "calls of NumPy alone" in torch.compiler.explain(call)
         assert not [path for path in tmp_path.rglob("*") if path.is_file()]
     finally:
-        inline._compiler.cache_clear()
+        building._compiler.cache_clear()
 
 
 @needs_c

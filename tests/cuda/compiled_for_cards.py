@@ -1,0 +1,134 @@
+"""Compile plugrad's kernels in CUDA C++ for several generations of cards, with no card and no driver.
+
+    python tests/cuda/compiled_for_cards.py --install     # NVIDIA's compilers, as wheels, into a folder of their own
+    python tests/cuda/compiled_for_cards.py               # compile, and print the table
+    python tests/cuda/compiled_for_cards.py --write       # and put it into docs/cuda.md
+
+NVRTC makes what CuPy would have it make, and `ptxas` the instructions of each card; it says how many registers a thread
+takes, and what did not find room in them. A kernel that does not compile, or spills, is an error.
+"""
+
+import argparse
+import ctypes
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+from plugrad import registry
+from plugrad.catalog.rows import load_everything
+from plugrad.kernels.inline import TYPES, CudaFunction, cuda_text
+
+CARDS = {"75": "Turing", "80": "Ampere", "90": "Hopper", "120": "Blackwell"}
+VERSION = "12.9.86"
+DTYPES = ("float32", "float64")
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "cuda.md"
+BEGIN, END = "<!-- kernels: written by tests/cuda/compiled_for_cards.py --write -->\n", "<!-- end of kernels -->\n"
+
+
+def folder() -> pathlib.Path:
+    """Return where the compilers are."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return pathlib.Path(cache) / f"plugrad-cuda-compilers-{VERSION}"
+
+
+def install() -> None:
+    """Bring the compilers, some 130 MB, if they are not there."""
+    if not (folder() / "nvidia").is_dir():
+        packages = [f"nvidia-cuda-nvrtc-cu12=={VERSION}", f"nvidia-cuda-nvcc-cu12=={VERSION}"]
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder())]
+        subprocess.run([*command, *packages], check=True)
+
+
+def functions() -> list:
+    """Return every kernel of ours: those of ops, of their gradients, of optimizers."""
+    load_everything()
+    kernels = []
+    for op in registry.ops.values():
+        kernels += [each.kernels.get("cuda") for each in (op, *op.formulas)]
+    for name in registry.names_in("optim"):
+        kernels.append(registry.resolve(f"optim.{name}").kernels.get("cuda", (None, None))[1])
+    ours = {kernel.call for kernel in kernels if isinstance(getattr(kernel, "call", None), CudaFunction)}
+    distinct = {(str(one.source), one.__name__): one for one in ours}  # some are the kernel of several ops
+    return [distinct[key] for key in sorted(distinct)]
+
+
+class Compiler:
+    """NVRTC, as a library."""
+
+    def __init__(self):
+        (library,) = (folder() / "nvidia" / "cuda_nvrtc" / "lib").glob("libnvrtc.so.*")
+        self.library = ctypes.CDLL(str(library))
+
+    def ptx(self, text, expression, card) -> str:
+        """Return the intermediate code of one instance of a template; RuntimeError with the log."""
+        program, size = ctypes.c_void_p(), ctypes.c_size_t()
+        self.library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernels.cu", 0, None, None)
+        self.library.nvrtcAddNameExpression(program, expression.encode())
+        options = (ctypes.c_char_p * 2)(f"--gpu-architecture=compute_{card}".encode(), b"--std=c++17")
+        if self.library.nvrtcCompileProgram(program, 2, options):
+            self.library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+            log = ctypes.create_string_buffer(size.value)
+            self.library.nvrtcGetProgramLog(program, log)
+            raise RuntimeError(f"{expression} does not compile for sm_{card}:\n{log.value.decode()}")
+        self.library.nvrtcGetPTXSize(program, ctypes.byref(size))
+        code = ctypes.create_string_buffer(size.value)
+        self.library.nvrtcGetPTX(program, code)
+        return code.value.decode()
+
+
+def registers(code, card) -> tuple[int, int, int]:
+    """Return the registers of a thread, bytes of shared memory, and bytes that did not find room in registers."""
+    with tempfile.TemporaryDirectory() as place:
+        source = pathlib.Path(place) / "kernel.ptx"
+        source.write_text(code)
+        command = [folder() / "nvidia" / "cuda_nvcc" / "bin" / "ptxas", "-v", f"--gpu-name=sm_{card}", source]
+        told = subprocess.run([*command, "-o", pathlib.Path(place) / "kernel.cubin"], capture_output=True, text=True)
+    if told.returncode:
+        raise RuntimeError(f"ptxas refuses a kernel for sm_{card}:\n{told.stderr}")
+    used = re.search(r"Used (\d+) registers", told.stderr)
+    shared = re.search(r"(\d+) bytes smem", told.stderr)
+    spilled = sum(map(int, re.findall(r"(\d+) bytes spill (?:stores|loads)", told.stderr)))
+    return int(used[1]), int(shared[1]) if shared else 0, spilled
+
+
+def table() -> str:
+    """Return the table of all kernels: registers of a thread by card; RuntimeError for one that spills."""
+    compiler, lines = Compiler(), []
+    heads = [f"sm_{card}, {name}" for card, name in CARDS.items()]
+    lines = ["| kernel | type | shared memory | " + " | ".join(heads) + " |", "|---" * (3 + len(CARDS)) + "|"]
+    for function in functions():
+        for dtype in DTYPES:
+            cells, memory = [], 0
+            for card in CARDS:
+                expression = f"{function.__name__}<{TYPES[dtype]}>"
+                used, memory, spilled = registers(compiler.ptx(cuda_text(function.source), expression, card), card)
+                if spilled:
+                    raise RuntimeError(f"{expression} spills {spilled} bytes on sm_{card}")
+                cells.append(f" {used} ")
+            lines.append(f"| `{function.__name__}` | {dtype} | {memory} B |{'|'.join(cells)}|")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Compile everything; print the table, or write it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--install", action="store_true", help="bring the compilers first")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/cuda.md")
+    given = parser.parse_args()
+    if given.install:
+        install()
+    text = table()
+    print(text, end="")
+    page = PAGE.read_text(encoding="utf-8")
+    start, end = page.index(BEGIN) + len(BEGIN), page.index(END)
+    if given.write:
+        PAGE.write_text(page[:start] + text + page[end:], encoding="utf-8")
+    elif page[start:end] != text:
+        sys.exit("docs/cuda.md has another table: write it anew, --write")
+
+
+if __name__ == "__main__":
+    main()

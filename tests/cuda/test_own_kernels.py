@@ -1,0 +1,110 @@
+"""plugrad's own kernels in CUDA C++: they run, and agree with the kernels of the CPU at edges and in every order."""
+
+import numpy
+import pytest
+
+import plugrad as torch
+from plugrad.kernels.inline import CudaFunction
+
+F, inf = torch.nn.functional, numpy.inf
+ROWS = [(3, 7), (2, 3, 257), (5, 1), (1, 1000), (4,), (0, 3)]
+OPS = {
+    "softmax": lambda x: torch.softmax(x, -1), "log_softmax": lambda x: torch.log_softmax(x, -1),
+    "layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]),
+    "with a weight": lambda x: F.layer_norm(x, x.shape[-1:], x.detach().reshape(-1, x.shape[-1]).sum(0) + 1),
+    "with both": lambda x: F.layer_norm(x, x.shape[-1:], *[x.reshape(-1, x.shape[-1])[:2].sum(0) + i for i in (1, 2)]),
+}  # fmt: skip
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """The names of the kernels that were called, and served the call."""
+    names, call = [], CudaFunction.__call__
+
+    def counted(self, *args):
+        result = call(self, *args)
+        if result is not NotImplemented:
+            names.append(self.__name__)
+        return result
+
+    monkeypatch.setattr(CudaFunction, "__call__", counted)
+    return names
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", ROWS)
+@pytest.mark.parametrize("name", OPS)
+def test_rows(name, shape, dtype, launched):
+    torch.manual_seed(3)
+    here = (5 * torch.randn(shape, dtype=getattr(torch, dtype))).requires_grad_()
+    there = here.detach().cuda().requires_grad_()
+    results = [OPS[name](x) for x in (here, there)]
+    weights = torch.randn(shape, dtype=here.dtype)
+    for result, weight in zip(results, (weights, weights.cuda())):
+        (result * weight).sum().backward()
+    close = {"rtol": 1e-4, "atol": 1e-4} if dtype == "float32" else {"rtol": 1e-10, "atol": 1e-10}
+    torch.testing.assert_close(results[1].cpu(), results[0], **close)
+    torch.testing.assert_close(there.grad.cpu(), here.grad, **close)
+    kernel = "normalize" if name[0] in "lw" and name != "log_softmax" else name
+    if 0 not in shape:
+        assert {kernel, f"{kernel}_grad"} <= {*launched}
+
+
+@pytest.mark.parametrize("row", [[inf, 1.0], [-inf, 1.0], [-inf, -inf], [numpy.nan, 1.0], [1e30, -1e30]])
+def test_infinities_and_nan(row):
+    x = torch.tensor([row, [0.0, 1.0]], dtype=torch.float32)
+    for op in (OPS["softmax"], OPS["log_softmax"], OPS["layer_norm"]):
+        torch.testing.assert_close(op(x.cuda()).cpu(), op(x), equal_nan=True)
+
+
+def test_gradients_by_way_of_mean_and_variance(launched):
+    results = []
+    for device in ("cpu", "cuda"):
+        x = torch.arange(12.0).reshape(3, 4).sin().to(device).requires_grad_()
+        y, mean, scale = torch.native_layer_norm(x, (4,), None, None, 1e-5)
+        (y.square() * y + mean * 3 + scale * 2).sum().backward()
+        results.append(x.grad.cpu())
+    torch.testing.assert_close(*results)
+    assert "normalize_grad" in launched
+
+
+def test_gradients_of_gradients(launched):
+    results = []
+    for device in ("cpu", "cuda"):
+        x = torch.arange(12.0, dtype=torch.float64).reshape(3, 4).sin().to(device).requires_grad_()
+        for op in OPS.values():
+            (g,) = torch.autograd.grad((op(x) ** 3).sum(), x, create_graph=True)
+            (h,) = torch.autograd.grad((g * g).sum(), x)
+            results.append(h.cpu())
+    for here, there in zip(results[: len(OPS)], results[len(OPS) :]):
+        torch.testing.assert_close(here, there)
+
+
+@pytest.mark.parametrize("form", ["Adam", "AdamW"])
+@pytest.mark.parametrize("options", [{}, {"weight_decay": 0.1}, {"amsgrad": True}, {"maximize": True}])
+def test_steps_of_adam(form, options, launched):
+    results = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        weights = [torch.randn(3, 300).to(device).requires_grad_(), torch.randn(5).to(device).requires_grad_()]
+        optimizer = getattr(torch.optim, form)(weights, lr=0.1, **options)
+        for _ in range(3):
+            optimizer.zero_grad()
+            sum((w**3).sum() for w in weights).backward()
+            optimizer.step()
+        results.append([w.detach().cpu() for w in weights])
+    for here, there in zip(*results):
+        torch.testing.assert_close(here, there)
+    assert ("adam" in launched) is not bool(options.get("amsgrad"))
+
+
+@pytest.mark.parametrize("order", [1, 7, 99991])
+def test_threads_of_a_block_may_come_in_any_order(order, stand_in):
+    x = torch.randn(3, 700).cuda()
+    before = [op(x).cpu() for op in OPS.values()]
+    stand_in.set_order(order)
+    try:
+        after = [op(x).cpu() for op in OPS.values()]
+    finally:
+        stand_in.set_order(0)
+    assert all(map(torch.equal, before, after))
