@@ -182,3 +182,16 @@ def overwritten_forward(program, found, oracle, subject, watch):
     """Some of PyTorch's forward derivatives overwrite what they saved; the program writes nothing itself."""
     written = matches(r"[a-z]_\(|\] [-+*/]?= | [-+*/]= |out=|inplace|AddOne|Dirty", program)
     return lenient(found, "modified by an inplace operation") and matches("dual_level", program) and not written
+
+
+@kind
+def quotients_of_rounding(program, found, oracle, subject, watch):
+    """What comes of dividing by what is zero but for rounding is not said.
+
+    The difference goes when the divisor is rounded to nine digits first.
+    """
+    divided = r" / (v\d+)"
+    if not found.kind.endswith("values") or not matches(divided, program):
+        return False
+    rounded = [re.sub(divided, r" / rounded(\1)", statement) for statement in program]
+    return difference(rounded, oracle, subject, watch) is None

@@ -96,6 +96,7 @@ class Run:
         self.names["log"] = self.log
         if len(self.names) == 2:
             exec(compiled(PRELUDE), self.names)
+        self.names["noting"] = False
         self.before = set(self.names)
         self.modes = contextlib.ExitStack()
         self.message = ""
