@@ -85,12 +85,11 @@ class device(Region):
         return self._backend
 
     def put(self, array):
-        """Return a NumPy array on this device; TypeError if its backend changes the dtype."""
+        """Return a NumPy array on this device; TypeError if its backend makes another of it."""
         moved = self.backend.from_numpy(array, self.backend.current_device() if self.index is None else self.index)
-        if moved.dtype != array.dtype:
-            raise TypeError(
-                f"device {self.type!r} made {moved.dtype} of {array.dtype}: from_numpy must keep the dtype, or raise"
-            )
+        if not isinstance(moved, self.backend.array_type) or moved.dtype != array.dtype or moved.shape != array.shape:
+            made = getattr(moved, "dtype", type(moved).__name__)
+            raise TypeError(f"device {self.type!r} made {made} of {array.dtype}: from_numpy must keep dtype and shape")
         return moved
 
     def tensor_type(self, np_dtype) -> TensorType:

@@ -105,8 +105,12 @@ def test_a_device_that_changes_dtypes_is_noticed_where_its_memory_is_filled():
     extend.register(Narrow)
     try:
         for wide in (torch.ones(2, dtype=torch.float64), torch.from_numpy(numpy.ones((2, 2))).t()):
-            with pytest.raises(TypeError, match="'narrow' made float32 of float64: from_numpy must keep the dtype"):
+            with pytest.raises(TypeError, match="'narrow' made float32 of float64: from_numpy must keep dtype"):
                 wide.to("narrow")
         assert torch.ones(2).to("narrow").double().dtype is torch.float64
+        for odd in (lambda array: None, lambda array: array, lambda array: array.ravel().view(Narrow.array_type)):
+            Narrow.from_numpy = lambda self, array, index, odd=odd: odd(array)
+            with pytest.raises(TypeError, match="'narrow' made .* of float32: from_numpy must keep dtype and"):
+                torch.ones(2, 2).to("narrow")
     finally:
         extend.unregister(Narrow)
