@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 
 import typer
 
-from plugrad.cli.output import counted, refuse_unwritable, say, say_json, show
+from plugrad.cli.output import apart, counted, refuse_unwritable, say, say_json, show
 from plugrad.testing import checks_of
 from plugrad.testing.running import expressions, jobs, state
 from plugrad.testing.running.junit import write_junit
@@ -72,7 +71,7 @@ def check(
 
 def _chosen(target, device, expression) -> list:
     try:
-        with contextlib.redirect_stdout(sys.stderr):  # what a file prints is no part of the report
+        with apart():
             cases = checks_of(target, device)
         wanted = expressions.matcher(expression)
     except (LookupError, ValueError, SyntaxError) as error:

@@ -9,7 +9,17 @@ import typer
 from plugrad import registry
 from plugrad.catalog.rows import backends_of, ops_of, providers
 from plugrad.cli.coverage_page import page
-from plugrad.cli.output import counted, named_op, progress, refuse_unknown, refuse_unwritable, say, say_json, show
+from plugrad.cli.output import (
+    apart,
+    counted,
+    named_op,
+    progress,
+    refuse_unknown,
+    refuse_unwritable,
+    say,
+    say_json,
+    show,
+)
 from plugrad.testing import compiled_coverage, coverage_report
 from plugrad.testing.coverage import DTYPES, TRIALS
 from plugrad.testing.coverage_report import by_op
@@ -55,7 +65,8 @@ def coverage(
     if html is not None:
         refuse_unwritable(html)
     measured = coverage_report.measure_all(chosen, dtypes, devices, jobs)
-    by_name = dict(progress(measured, len(chosen), quiet=as_json, text="measuring"))
+    with apart():
+        by_name = dict(progress(measured, len(chosen), quiet=as_json, text="measuring"))
     rows = [row for name in chosen for row in by_name[name]]
     report = {"backends": backends, "dtypes": dtypes, "summary": coverage_report.summary(rows), "rows": rows}
     if html is not None:
@@ -133,11 +144,8 @@ def _print_compiled(compiler, names, holes, as_json) -> None:
     known = registry.names_in("compilers")
     if compiler not in known:
         refuse_unknown(compiler, known, "compiler")
-    rows = [
-        row
-        for row in compiled_coverage.rows(compiler, names)
-        if not holes or row["compiled"] != "works"
-    ]
+    with apart():
+        rows = [row for row in compiled_coverage.rows(compiler, names) if not holes or row["compiled"] != "works"]
     show(rows, {key: key for key in ("name", "kind", "compiled", "why")}, as_json)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from plugrad import registry
-from plugrad.cli.output import counted, named_op, progress, say, say_json, show
+from plugrad.cli.output import apart, counted, named_op, progress, say, say_json, show
 from plugrad.testing.gradients import of_ops
 
 COLUMNS = {
@@ -26,7 +26,8 @@ def gradcheck(
     Exit status: 0 if none is wrong, 1 if one is, 2 for a name that is not an op's.
     """
     chosen = _chosen(names) if names else [name for name, op in registry.ops.items() if op.differentiable]
-    by_op = dict(progress(of_ops.judge_all(chosen, not first_order, fast, jobs), len(chosen), quiet=as_json))
+    with apart():
+        by_op = dict(progress(of_ops.judge_all(chosen, not first_order, fast, jobs), len(chosen), quiet=as_json))
     rows = [row for name in chosen for row in by_op[name]]
     faulty = [row for row in rows if row["status"] in of_ops.FAULTY]
     if as_json:

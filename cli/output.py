@@ -157,6 +157,11 @@ def named_op(name: str, what: str = "op", others=()):
     return op
 
 
+def apart():
+    """Return a context in which what others print goes to standard error: it is no part of a report."""
+    return contextlib.redirect_stdout(sys.stderr)
+
+
 def progress(results, total, quiet, text="checking"):
     """Pass results on, with a progress bar if stderr is a terminal."""
     if quiet or not sys.stderr.isatty():

@@ -44,11 +44,12 @@ def checks(op) -> dict:
             "second gradient": gradients.second_gradient,
             "third gradient": gradients.third_gradient,
             "formula modes": gradients.formula_modes,
-            "single inputs": gradients.single_inputs,
             "forward mode": gradients.forward_mode,
             "batched": gradients.batched,
             "nan": edges.nan,
         }
+        if len(op.parameters) > 1 and not op.reduces:
+            chosen["single inputs"] = gradients.single_inputs
     if op.once:
         for name in ("second gradient", "third gradient", "forward mode"):
             chosen.pop(name, None)

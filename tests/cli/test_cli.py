@@ -221,6 +221,15 @@ def test_broken_plugins_of_third_parties():
     assert "failed at import" in refused.stderr
 
 
+@pytest.mark.parametrize("arguments", [("ops",), ("ops", "show", "loud"), ("check", "loud", "-k", "value or nan"),
+                                       ("gradcheck", "loud", "--fast"), ("coverage", "loud")])  # fmt: skip
+def test_what_a_plugin_prints_is_no_part_of_a_report(tmp_path, arguments):
+    source = "print('loading')\n" + op_module("loud", "(print('computing'), input + 1)[1]")
+    build(tmp_path, "plugrad-loud", {"plugrad": {"loud": "loud_module"}}, loud_module=source)
+    done = command(*arguments, "--json", paths=[tmp_path])
+    assert json.loads(done.stdout) and "loading" in done.stderr
+
+
 def test_promises_of_third_parties_are_listed_and_checked(tmp_path):
     paths = [*example(tmp_path, "plugrad-swish"), *example(tmp_path, "plugrad-lion")]
     code = "import sys; from plugrad.cli import app; app(['ops', 'swish'], standalone_mode=False)"
