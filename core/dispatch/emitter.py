@@ -247,7 +247,7 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
         if op.returns is not None and not op.trusted:  # an error: it says that there are several
             self.add(1, many % "(_y,)")
         if plan.result == "lead" and not op.trusted:
-            self.add(1, "if _y.dtype is not _t.np:\n    _y = _y.astype(_t.np)")
+            self.add(1, "if _y.dtype is not _t.np:\n    _y = _wrapped(_op, _t, _y).astype(_t.np)")
         if plan.view and op.itself:
             self.add(1, f"if _y is {op.parameters[0]}_:\n    return {op.parameters[0]}")
         self.add(1, "_r = _new(_Tensor)\n_r._data = _y")

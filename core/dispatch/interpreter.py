@@ -262,6 +262,8 @@ def finish(op, values, raw, ttype, result, result_dtype):
         return values[0]
     dtype = result.dtype
     if result_dtype is not None and dtype != result_dtype:
+        if dtype.kind in "mMOSU":
+            wrapped(op, ttype, result)  # which raises
         with numpy.errstate(all="ignore"):  # what is too large becomes infinite
             result = result.astype(result_dtype)
         dtype = result.dtype

@@ -213,3 +213,11 @@ def test_a_formula_with_keyword_only_parameters_is_refused_where_it_is_declared(
     for formula in (eval("lambda F, g, *, input: g"), eval("lambda F, g, *names: g")):
         with pytest.raises(TypeError, match=r"must take \(F, g, \.\.\.\), without \* in its signature"):
             record.vjp(formula)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.int64, torch.float16])
+@pytest.mark.parametrize("dtype", ["datetime64[D]", "timedelta64[s]", "U3", "S3", object])
+def test_what_is_no_number_is_no_result(kind, dtype):
+    record = unary(lambda xp, input: numpy.zeros(input.shape).astype("int64").astype(dtype), name="dated", vjp=None)
+    with pytest.raises(TypeError, match="the kernel of op '.*dated' returned array"):
+        record(torch.ones(2, dtype=kind))
