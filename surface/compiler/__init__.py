@@ -8,7 +8,9 @@ gradients are recorded. What it returns is then called in the program's place.
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
+from collections import abc
 
 from plugrad import Tensor, absent, is_grad_enabled, nest, registry
 from plugrad.compiler.marks import (
@@ -21,6 +23,7 @@ from plugrad.compiler.marks import (
     substitute_in_graph,
 )
 from plugrad.compiler.programs import Programs, described, everyone
+from plugrad.errors import flag
 from plugrad.extend import OpHook
 from plugrad.nn import Module
 from plugrad.regions import declare, mode, region
@@ -156,7 +159,7 @@ def compile(model=None, *, backend=None, options=None, disable=False, fullgraph=
         dynamic, mode: PyTorch's, accepted; each shape has a program of its own.
 
     A Module comes back inside another one, whose `_orig_mod` it is, as in PyTorch. Raises RuntimeError for an unknown
-    compiler, naming the known ones.
+    compiler or mode, naming the known ones, and for options that the compiler does not have.
 
     >>> import plugrad as torch
     >>> @torch.compile
@@ -165,6 +168,12 @@ def compile(model=None, *, backend=None, options=None, disable=False, fullgraph=
     >>> double(torch.ones(2))
     tensor([2., 2.])
     """
+    for name, value in ("disable", disable), ("fullgraph", fullgraph), ("dynamic", dynamic is not None and dynamic):
+        flag(name, value)
+    if mode is not None and mode not in MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
+    if mode is not None and options:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if model is None:
         return functools.partial(compile, backend=backend, options=options, disable=disable, fullgraph=fullgraph)
     if not callable(model):
@@ -175,7 +184,7 @@ def compile(model=None, *, backend=None, options=None, disable=False, fullgraph=
     if disable:
         return model
     if options:
-        compiler = functools.partial(compiler, **options)
+        compiler = _with_options(compiler, options)
     name = backend if isinstance(backend, str) else getattr(backend, "__name__", repr(backend))
     if isinstance(model, Module):
         return OptimizedModule(model, compiler, name, fullgraph)
@@ -183,6 +192,22 @@ def compile(model=None, *, backend=None, options=None, disable=False, fullgraph=
     function = functools.wraps(model)(lambda *args, **kwargs: compiled.run(args, kwargs))
     function._compiled = compiled
     return function
+
+
+MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+
+
+def _with_options(compiler, options):
+    """Return a compiler with options; AttributeError for what is no dict, RuntimeError for what it does not have."""
+    if not isinstance(options, abc.Mapping):
+        raise AttributeError(f"compile(): options is a dict, not {type(options).__name__}: write {{'name': value}}")
+    try:
+        inspect.signature(compiler).bind(None, None, **options)
+    except TypeError as error:
+        raise RuntimeError(f"Unexpected optimization option: the compiler {error}") from None
+    except ValueError:  # of a callable without a signature
+        pass
+    return functools.partial(compiler, **options)
 
 
 def _compiler(backend):

@@ -28,6 +28,8 @@ _TEMPORARY = re.compile(r"\.[0-9a-f]{12}\.tmp")
 @contextlib.contextmanager
 def replacing(path):
     """Yield a new file, open for writing, that takes the name of a path when the block ends without an error."""
+    if not os.fspath(path):
+        raise RuntimeError("invalid file name: it is empty")
     old = os.stat(path) if os.path.exists(path) else None
     if old is not None and not stat.S_ISREG(old.st_mode):
         with open(path, "wb") as file:

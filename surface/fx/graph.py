@@ -162,6 +162,8 @@ class Graph:
 
     @staticmethod
     def _target_to_str(target) -> str:
+        if not isinstance(target, str) and not callable(target):
+            raise AssertionError(f"Expected target to be str, got {type(target)}")
         name = getattr(target, "__name__", type(target).__name__) if callable(target) else target
         if name.startswith("__") and name.endswith("__") and not callable(target):
             name = name[2:-2]

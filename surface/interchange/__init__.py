@@ -91,6 +91,8 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
         memoryview(buffer)
     except TypeError:
         raise ValueError(f"{type(buffer).__name__} does not implement Python buffer protocol") from None
+    if not memoryview(buffer).nbytes or not count:
+        raise ValueError(f"both buffer length ({memoryview(buffer).nbytes}) and count ({count}) must not be 0")
     array = numpy.frombuffer(buffer, dtype.numpy, count, offset)
     if array.flags.writeable:
         result = from_numpy(array)

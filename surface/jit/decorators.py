@@ -32,6 +32,8 @@ def ignore(drop=False, **kwargs):
     """
     if callable(drop):
         return _marked(drop, "ignore")
+    if not isinstance(drop, bool):
+        raise RuntimeError(f"Argument to @torch.jit.ignore must be a bool or a function but got {drop}")
     return unused if drop or kwargs.get("drop_on_export") else lambda fn: _marked(fn, "ignore")
 
 

@@ -31,4 +31,6 @@ def fork(func, *args, **kwargs) -> Future:
 
 def wait(future):
     """Return the result of a `Future`."""
+    if not hasattr(future, "wait"):
+        raise TypeError(f"wait(): argument 'future' must be Future, not {type(future).__name__}: what fork() returned")
     return future.wait()
