@@ -132,6 +132,8 @@ def _is_causal(mask, given) -> bool:
     """Whether a mask is the causal one: as the caller says, else by looking at it."""
     if given is not None or mask is None:
         return bool(given)
+    if not isinstance(mask, plugrad.Tensor):
+        raise RuntimeError(f"a mask must be None or torch.Tensor, not {type(mask).__name__}")
     length = mask.shape[0]
     if tuple(mask.shape) != (length, length):
         return False

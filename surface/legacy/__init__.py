@@ -157,7 +157,7 @@ def set_default_tensor_type(t) -> None:
     )
     chosen = type_named(t) if isinstance(t, str) else t
     if type(chosen) is not _TypedMeta:
-        raise TypeError(f"invalid type object: {t!r}; write torch.FloatTensor or its name")
+        raise TypeError(f"invalid type object: a {type(t).__name__}; write torch.FloatTensor or its name")
     if chosen.device_type == "cuda" and not plugrad.cuda.is_available():
         raise TypeError(f"type torch.cuda.{chosen.__name__} not available. Torch not compiled with CUDA enabled.")
     if not chosen.dtype.is_floating_point:
