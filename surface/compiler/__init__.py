@@ -170,8 +170,8 @@ def compile(model=None, *, backend=None, options=None, disable=False, fullgraph=
     """
     for name, value in ("disable", disable), ("fullgraph", fullgraph), ("dynamic", dynamic is not None and dynamic):
         flag(name, value)
-    if mode is not None and mode not in MODES:
-        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
+    if mode is not None and mode not in _MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     if mode is not None and options:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if model is None:
@@ -194,7 +194,7 @@ def compile(model=None, *, backend=None, options=None, disable=False, fullgraph=
     return function
 
 
-MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 
 
 def _with_options(compiler, options):
