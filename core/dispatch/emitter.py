@@ -107,8 +107,7 @@ class Writer:
 
     def take_lead(self, argument) -> str:
         name = argument.name
-        lines = f"{self.refresh(name, name)}\n{name}_ = {name}._data"
-        return lines + (f"\n{name}_e = {name}._edge" if argument.bit else "")
+        return f"{self.refresh(name, name)}\n{name}_ = {name}._data" + f"\n{name}_e = {name}._edge" * bool(argument.bit)
 
     def take_leads(self, argument) -> str:
         name = argument.name
