@@ -245,7 +245,7 @@ def edges_of_views(program, found, oracle, subject, watch):
         return False
     if nothing:
         return _is_view(asked[1], program[:-1], oracle) and _is_view(asked[1], program[:-1], subject)
-    other = program[-1].replace(f"[{asked[1]}]", f"[{leaf[1]}]")
+    other = program[-1].replace(f"{asked[1]}]", f"{leaf[1]}]")
     viewed = _is_view(asked[1], program[:-1], oracle) and _is_view(asked[1], program[:-1], subject)
     return viewed and difference([*program[:-1], other], oracle, subject, watch) is None
 

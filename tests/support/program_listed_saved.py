@@ -108,9 +108,9 @@ def depends_on_nothing(program, found, oracle, subject, watch):
     if found.kind.endswith("requires_grad"):
         names, library = [found.name], oracle if found.expected else subject
         attribute = ".grad" if found.kind.startswith("grad.") else ""
-    elif strict(found, *words) or lenient(found, *words, "graph leaves) support the deepcopy"):
+    elif strict(found, *words) or lenient(found, *words, *_REQUIRING):
         names = _first_unlike(program[:-1], oracle, subject) or re.findall(r"v\d+", program[-1])
-        library = oracle if found.expected is None or "deepcopy" in found.message else subject
+        library = oracle if found.expected is None or lenient(found, *_REQUIRING) else subject
         statements, asked = program[:-1], re.search(r"(v\d+), = T\.autograd\.grad\(", program[-1])
         if asked and found.expected is None:  # by what has no name
             with after(program, oracle) as run:
@@ -122,6 +122,10 @@ def depends_on_nothing(program, found, oracle, subject, watch):
     with after(statements, library) as run:
         leaves = [t for t in run.tensors().values() if held(t) and t.is_leaf and t.requires_grad]
         return any(_depends_on_nothing(f"{name}{attribute}", leaves, run) for name in names)
+
+
+# What PyTorch says to what is done with a tensor that requires grad.
+_REQUIRING = "graph leaves) support the deepcopy", "change requires_grad flags", "function that returns multiple views"
 
 
 def _first_unlike(program, oracle, subject) -> list:
@@ -299,7 +303,8 @@ def hooks_of_composed_nodes(program, found, oracle, subject, watch):
     """What the node of an op that consists of others gets and gives depends on which of them is the last."""
     hooked = [re.search(r"(v\d+)\.grad_fn\.register_", statement) for statement in program]
     names = {match[1] for match in hooked if match}
-    composed = [one for one in program if not names_nodes(one) or re.search(r"\[[^]]*(None| [<>=!]+ )[^]]*\]", one)]
+    steps = r"\[[^]]*(None| [<>=!]+ |\d, .*\[)[^]]*\]"  # an index that is several
+    composed = [one for one in program if not names_nodes(one) or re.search(steps, one)]
     seen = found.kind == "log" or lenient(found, "doesn't have storage")  # of a sparse gradient, which the hook lists
     return seen and any(re.search(rf"\b{name}\b.* = ", one) for name in names for one in composed)
 
