@@ -88,8 +88,8 @@ class device(Region):
         """Return a NumPy array on this device; TypeError if its backend makes another of it."""
         moved = self.backend.from_numpy(array, self.backend.current_device() if self.index is None else self.index)
         if not isinstance(moved, self.backend.array_type) or moved.dtype != array.dtype or moved.shape != array.shape:
-            made = getattr(moved, "dtype", type(moved).__name__)
-            raise TypeError(f"device {self.type!r} made {made} of {array.dtype}: from_numpy must keep dtype and shape")
+            kind = getattr(moved, "dtype", type(moved).__name__)
+            raise TypeError(f"device {self.type!r} made {kind} of {array.dtype}: from_numpy must keep dtype and shape")
         return moved
 
     def tensor_type(self, np_dtype) -> TensorType:

@@ -105,7 +105,7 @@ def test_threads_that_wait_at_different_places_for_ever_are_an_error(cupy, stand
 
 def test_a_kernel_that_does_not_compile_tells_why(cupy, stand_in):
     kernel = cupy.RawKernel('extern "C" __global__ void f(int* x) { *x = unknown_name; }', "f")
-    with pytest.raises(RuntimeError, match="unknown_name"):
+    with pytest.raises(cupy.cuda.compiler.CompileException, match="unknown_name"):
         kernel((1,), (1,), (cupy.zeros(1, "int32"),))
 
 
