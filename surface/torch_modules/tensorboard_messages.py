@@ -9,12 +9,15 @@ import time
 import numpy
 
 import plugrad
-from plugrad.formats import opened
-from plugrad.onnx import reading
-from plugrad.onnx.files import CODES
 from plugrad.pictures.tape import record
+from plugrad.registry.namespaces import lazy_names
 from plugrad.trackers import as_array, plain
 from plugrad.trackers.wire import message
+
+# Few writers write the graph of an ONNX file.
+_later, _ = lazy_names(
+    {"__name__": __name__}, None, {"formats": "opened", "onnx.reading": "read", "onnx.files": "CODES"}
+)
 
 _STRING = 7  # the number of that type in messages of tensors
 _TYPES = {  # the numbers of others
@@ -105,12 +108,12 @@ def graph(model, arguments) -> bytes:
 
 def onnx_graph(path) -> bytes:
     """Return the graph of an ONNX file as a GraphDef: a node for each input, output and operator."""
-    with opened(path) as source:
-        model = reading.read(source)
+    with _later("opened")(path) as source:
+        model = _later("read")(source)
     nodes = []
     for name, (dtype, sizes) in (model.inputs | model.outputs).items():
         sizes = [size if isinstance(size, int) else 0 for size in sizes]
-        kind = (5, message((1, "dtype"), (2, message((6, CODES[dtype])))))
+        kind = (5, message((1, "dtype"), (2, message((6, _later("CODES")[dtype])))))
         shape = (5, message((1, "shape"), (2, message((7, _shape(sizes))))))
         nodes.append((1, message((1, name), (2, "Variable"), kind, shape)))
     for node in model.nodes:
