@@ -227,14 +227,19 @@ def _with_places(xp, input, method, dim, keepdim):
     one_dim(method, dim)
     _no_complex(method, input)
     refuse_empty(method, input, dim)
-    values = extreme(xp, input, method, dim, True)
     if input.strides[dim] == input.itemsize:
         places = (xp.argmax if method == "max" else xp.argmin)(input, axis=dim, keepdims=True)
     else:  # a search of bytes, for which less is moved
+        values = extreme(xp, input, method, dim, True)
         extremal = input == values
         if input.dtype.kind == "f" and bool((values != values).any()):
             extremal = extremal | (input != input)
         places = xp.argmax(extremal, axis=dim, keepdims=True)
+    if input.ndim and input.flags.c_contiguous and axes(dim, input.ndim) == input.ndim - 1:
+        starts = xp.arange(0, input.size, input.shape[-1]).reshape(places.shape)
+        values = input.reshape(-1)[starts + places]
+    elif input.dtype.kind == "f" and (input.strides[dim] == input.itemsize or not values.all()):  # of zeros that one
+        values = xp.take_along_axis(input, places, dim)
     return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))
 
 

@@ -230,6 +230,18 @@ def test_next_numbers(dtype):
     assert ours == theirs
 
 
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("method", ["max", "min"])
+def test_extremes_are_the_elements_at_their_indices(method, dim):
+    def signs(T):
+        x = T.tensor([0.0, -0.0, math.nan, 1.0, -1.0]).repeat(3, 4, 7).reshape(3, 4, 35).transpose(0, 1)[:, :, ::2]
+        values, places = getattr(x, method)(dim)
+        assert T.equal(values.signbit(), x.gather(dim, places.unsqueeze(dim)).squeeze(dim).signbit())
+        return values
+
+    numpy.testing.assert_array_equal(*[values.numpy() for values in both(signs)])
+
+
 @pytest.mark.parametrize("library", [plugrad, torch])
 def test_division_that_is_rounded_down_has_no_gradient(library):
     x = library.tensor([3.0, -4.0], requires_grad=True)
