@@ -356,7 +356,7 @@ BRINGS = {
         "randn_like randperm",
         "Tensor.bernoulli bernoulli normal rand rand_like randint randint_like randn randn_like randperm",
     ),
-    "plugrad.plugins.ops.recurrent": ("gru_gates lstm_sequence", ""),
+    "plugrad.plugins.ops.recurrent": ("gru_sequence lstm_sequence rnn_sequence", ""),
     "plugrad.plugins.ops.reduction": (
         "all any count_nonzero deviation logsumexp mean nanmean nansum prod std std_mean sum trace var var_mean "
         "variance",

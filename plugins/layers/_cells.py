@@ -41,36 +41,41 @@ def lstm_step(share, state, weight, bias, projection):
 
 def gru_step(share, state, weight, bias, projection):
     """Gated recurrent unit, the reset gate after the product: K. Cho et al., arXiv:1406.1078."""
-    hidden = state[0]
-    of_hidden = hidden @ weight if bias is None else plugrad.addmm(bias, hidden, weight)
-    return (Ops.gru_gates(share, of_hidden, hidden),)
+    return (Ops.gru_sequence(share[None], state[0], weight, bias)[0],)
 
 
 STEPS = {"RNN_TANH": tanh_step, "RNN_RELU": relu_step, "LSTM": lstm_step, "GRU": gru_step}
 
 
-def along(step):
-    """Return the function that takes a step for each of several shares, and returns (outputs, last state)."""
-
-    def run(shares, state, *weights):
-        outputs = []
-        for share in shares.unbind(0):
-            state = step(share, state, *weights)
-            outputs.append(state[0])
-        return plugrad.stack(outputs), state
-
-    return run
-
-
 def lstm_run(shares, state, weight, bias, projection):
     """Take a step of an LSTM for each share: one op, unless a projection comes between the steps."""
     if projection is not None:
-        return along(lstm_step)(shares, state, weight, bias, projection)
+        outputs = []
+        for share in shares.unbind(0):
+            state = lstm_step(share, state, weight, bias, projection)
+            outputs.append(state[0])
+        return plugrad.stack(outputs), state
     outputs, cells = Ops.lstm_sequence(shares, *state, weight)
     return outputs, (outputs[-1], cells[-1])
 
 
-RUNS = {**{mode: along(step) for mode, step in STEPS.items()}, "LSTM": lstm_run}
+def gru_run(shares, state, weight, bias, projection):
+    """Take a step of a GRU for each share, in one op."""
+    outputs = Ops.gru_sequence(shares, state[0], weight, bias)
+    return outputs, (outputs[-1],)
+
+
+def rnn_run(relu):
+    """Return the function that takes a step of a plain recurrent network for each share, in one op."""
+
+    def run(shares, state, weight, bias, projection):
+        outputs = Ops.rnn_sequence(shares, state[0], weight, relu)
+        return outputs, (outputs[-1],)
+
+    return run
+
+
+RUNS = {"RNN_TANH": rnn_run(False), "RNN_RELU": rnn_run(True), "LSTM": lstm_run, "GRU": gru_run}
 
 
 def walk(run, blocks, state, weights, reverse):

@@ -1,4 +1,4 @@
-"""An LSTM along a sequence, and a step of a GRU, each as one op: a step has a dozen small ones otherwise."""
+"""Recurrent networks along a sequence, each as one op: a step has a dozen small ones otherwise."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ def _slopes(xp, n, dtype):
     half = xp.full((4 * n,), 0.5, dtype=dtype)
     half[2 * n : 3 * n] = 1
     return half, 1 - half
+
+
+def _before(F, hidden, outputs):
+    """Return the state before each step."""
+    hidden = F.reshape(hidden, (1, *hidden.shape))
+    return hidden if outputs.shape[0] == 1 else F.cat([hidden, outputs[:-1]], 0)
 
 
 @op(at=(), autocast={"cuda": "lower"})
@@ -53,7 +59,7 @@ lstm_sequence_kernel = lstm_sequence.kernel_for("*")
 def lstm_in_c(call, xp, gates, hidden, cell, weight):
     outputs = xp.empty((len(gates), *cell.shape), cell.dtype)
     cells = xp.empty_like(outputs)
-    done = call(*map(xp.ascontiguousarray, (gates, hidden, cell, weight)), outputs, cells)
+    done = call(*map(xp.ascontiguousarray, (gates, hidden, cell)), weight, outputs, cells)
     return (outputs, cells) if done is None else done
 
 
@@ -63,9 +69,7 @@ def lstm_sequence_vjp(F, grads, y, gates, hidden, cell, weight):
         grads, y = [F.to_copy(g, _SINGLE) for g in grads], [F.to_copy(value, _SINGLE) for value in y]
         return lstm_sequence_vjp(F, grads, y, *[F.to_copy(value, _SINGLE) for value in (gates, hidden, cell, weight)])
     n, steps = cell.shape[-1], gates.shape[0]
-    before, cells_before = F.reshape(hidden, (1, *hidden.shape)), F.reshape(cell, (1, *cell.shape))
-    if steps > 1:
-        before, cells_before = F.cat([before, y[0][:-1]], 0), F.cat([cells_before, y[1][:-1]], 0)
+    before, cells_before = _before(F, hidden, y[0]), _before(F, cell, y[1])
     sums = F.matmul(before, weight) + gates
     i, f = F.sigmoid(sums[..., :n]), F.sigmoid(sums[..., n : 2 * n])
     g, o = F.tanh(sums[..., 2 * n : 3 * n]), F.sigmoid(sums[..., 3 * n :])
@@ -88,7 +92,7 @@ def lstm_sequence_vjp(F, grads, y, gates, hidden, cell, weight):
 @lstm_sequence.vjp_kernel("cpu", "gates", "hidden", "cell", "weight")
 @native("lstm_grad")
 def lstm_grad_in_c(call, xp, grads, y, gates, hidden, cell, weight):
-    values = [xp.ascontiguousarray(value) for value in (*grads, *y, gates, hidden, cell, weight)]
+    values = [*map(xp.ascontiguousarray, (*grads, *y, gates, hidden, cell)), weight]
     results = [xp.empty_like(value) for value in values[4:]]
     return results if call(*values, *results) is None else NotImplemented
 
@@ -105,42 +109,151 @@ def lstm_sequence_samples(make):
     yield make(1, 4), make(1), make(1), make(1, 4)
 
 
-@op(at=(), like="hidden")
-def gru_gates(xp, of_input, of_hidden, hidden):
-    """Return the state after one step of a GRU.
+def _in_single(F, formula, *values):
+    """Carry out a formula of half precision in float32."""
+    single = [value if value is None or isinstance(value, bool) else F.to_copy(value, _SINGLE) for value in values]
+    return [result if result is None else F.to_copy(result, values[0].dtype) for result in formula(F, *single)]
 
-    `of_input` and `of_hidden` (batch, 3 * size) are their shares of the sums before the reset, update and new gates.
+
+def _outputs_meta(gates, hidden, *rest):
+    return (gates.shape[0], *hidden.shape), hidden.dtype
+
+
+@op(at=(), autocast={"cuda": "lower"})
+def gru_sequence(xp, gates, hidden, weight, bias):
+    """Return the states (steps, batch, size) of a GRU after each step of a sequence.
+
+    `gates` (steps, batch, 3 * size) holds the input's shares of the sums before the reset, update and new gates,
+    `hidden` (batch, size) the first state; `weight` (size, 3 * size) and `bias` (3 * size) or None make the state's.
     K. Cho et al., arXiv:1406.1078; the reset gate comes after the product.
     """
+    if is_half(hidden.dtype):
+        values = [value if value is None else value.astype(_SINGLE) for value in (gates, hidden, weight, bias)]
+        return gru_sequence.kernels["*"](xp, *values).astype(hidden.dtype)
     n = hidden.shape[-1]
-    both = xp.tanh((of_input[..., : 2 * n] + of_hidden[..., : 2 * n]) * 0.5)
-    both *= 0.5
-    both += 0.5
-    new = xp.tanh(of_input[..., 2 * n :] + both[..., :n] * of_hidden[..., 2 * n :])
-    return (new + both[..., n:] * (hidden - new)).astype(hidden.dtype, copy=False)
+    outputs = xp.empty((len(gates), *hidden.shape), dtype=hidden.dtype)
+    for share, output in zip(gates, outputs):
+        of_hidden = xp.matmul(hidden, weight)
+        if bias is not None:
+            of_hidden += bias
+        both = xp.tanh((share[..., : 2 * n] + of_hidden[..., : 2 * n]) * 0.5)
+        both *= 0.5
+        both += 0.5
+        new = xp.tanh(share[..., 2 * n :] + both[..., :n] * of_hidden[..., 2 * n :])
+        xp.add(new, both[..., n:] * (hidden - new), out=output)
+        hidden = output
+    return outputs
 
 
-@gru_gates.vjp("of_input", "of_hidden", "hidden")
-def gru_gates_vjp(F, grad, of_input, of_hidden, hidden):
-    n = hidden.shape[-1]
-    both = F.sigmoid(of_input[..., : 2 * n] + of_hidden[..., : 2 * n])
-    reset, update = both[..., :n], both[..., n:]
-    product = of_hidden[..., 2 * n :]
-    new = F.tanh(of_input[..., 2 * n :] + reset * product)
-    before_new = grad * (1 - update) * (1 - new * new)
-    before_update = grad * (hidden - new) * update * (1 - update)
-    before_reset = before_new * product * reset * (1 - reset)
-    return (
-        F.cat([before_reset, before_update, before_new], -1),
-        F.cat([before_reset, before_update, before_new * reset], -1),
-        grad * update,
-    )
+@gru_sequence.kernel("cpu")
+@native("gru", otherwise=gru_sequence)
+def gru_in_c(call, xp, gates, hidden, weight, bias):
+    outputs = xp.empty((len(gates), *hidden.shape), hidden.dtype)
+    rest = () if bias is None else (xp.ascontiguousarray(bias),)
+    done = call(xp.ascontiguousarray(gates), xp.ascontiguousarray(hidden), weight, outputs, *rest)
+    return outputs if done is None else done
 
 
-@gru_gates.samples
-def gru_gates_samples(make):
-    yield make(2, 9), make(2, 9), make(2, 3)
-    yield make(3), make(3), make(1)
+@gru_sequence.vjp("gates", "hidden", "weight", "bias")
+def gru_sequence_vjp(F, grad, y, gates, hidden, weight, bias):
+    if hidden.dtype.itemsize == 2:
+        return _in_single(F, gru_sequence_vjp, grad, y, gates, hidden, weight, bias)
+    n, steps, before = hidden.shape[-1], gates.shape[0], _before(F, hidden, y)
+    products = F.matmul(before, weight) if bias is None else F.matmul(before, weight) + bias
+    both = F.sigmoid(gates[..., : 2 * n] + products[..., : 2 * n])
+    reset, update, product = both[..., :n], both[..., n:], products[..., 2 * n :]
+    new = F.tanh(gates[..., 2 * n :] + reset * product)
+    of_new = (1 - update) * (1 - new * new)
+    of_update, of_reset = (before - new) * update * (1 - update), of_new * product * reset * (1 - reset)
+    of_sums, back = F.cat([of_reset, of_update, of_new * reset], -1), F.transpose(weight, 0, 1)
+    to_hidden, to_states = 0.0, []
+    for t in range(steps - 1, -1, -1):
+        to_states.append(grad[t] + to_hidden)
+        to_sums = F.cat([to_states[-1]] * 3, -1) * of_sums[t]
+        to_hidden = to_states[-1] * update[t] + F.matmul(to_sums, back)
+    to_state = F.stack(to_states[::-1], 0)
+    to_sums = F.cat([to_state, to_state, to_state], -1) * of_sums
+    to_gates = F.cat([to_sums[..., : 2 * n], to_state * of_new], -1)
+    rows = F.transpose(F.reshape(before, (-1, n)), 0, 1)
+    to_weight = F.matmul(rows, F.reshape(to_sums, (-1, 3 * n)))
+    return to_gates, to_hidden, to_weight, None if bias is None else F.sum(to_sums, (0, 1))
+
+
+@gru_sequence.vjp_kernel("cpu", "gates", "hidden", "weight", "bias")
+@native("gru_grad")
+def gru_grad_in_c(call, xp, grad, y, gates, hidden, weight, bias):
+    values = [*map(xp.ascontiguousarray, (grad, y, gates, hidden)), weight]
+    results = [*map(xp.empty_like, values[2:]), xp.empty(weight.shape[1], weight.dtype)]
+    rest = () if bias is None else (xp.ascontiguousarray(bias),)
+    if call(*values, *results, *rest) is NotImplemented:
+        return NotImplemented
+    return results if rest else (*results[:3], None)
+
+
+gru_sequence.meta(_outputs_meta)
+
+
+@gru_sequence.samples
+def gru_sequence_samples(make):
+    yield make(3, 2, 9), make(2, 3), make(3, 9), make(9)
+    yield make.args(make(1, 2, 3), make(2, 1), make(1, 3), None)
+
+
+@op(at=(), autocast={"cuda": "lower"})
+def rnn_sequence(xp, sums, hidden, weight, relu):
+    """Return the states of a plain recurrent network after each step of a sequence.
+
+    They are (steps, batch, size), as `sums`, which holds all that is added but the product of the state: `hidden`
+    (batch, size) at first, and `weight` (size, size). `relu`: the rectifier comes then, not tanh. J. Elman, 1990.
+    """
+    if is_half(hidden.dtype):
+        values = [value.astype(_SINGLE) for value in (sums, hidden, weight)]
+        return rnn_sequence.kernels["*"](xp, *values, relu).astype(hidden.dtype)
+    outputs = xp.empty(sums.shape, dtype=hidden.dtype)
+    for share, output in zip(sums, outputs):
+        xp.add(xp.matmul(hidden, weight), share, out=output)
+        hidden = xp.maximum(output, 0, out=output) if relu else xp.tanh(output, out=output)
+    return outputs
+
+
+@rnn_sequence.kernel("cpu")
+@native("rnn", otherwise=rnn_sequence)
+def rnn_in_c(call, xp, sums, hidden, weight, relu):
+    outputs = xp.empty(sums.shape, hidden.dtype)
+    done = call(xp.ascontiguousarray(sums), xp.ascontiguousarray(hidden), weight, outputs, relu)
+    return outputs if done is None else done
+
+
+@rnn_sequence.vjp("sums", "hidden", "weight")
+def rnn_sequence_vjp(F, grad, y, hidden, weight, relu):
+    if hidden.dtype.itemsize == 2:
+        return _in_single(F, rnn_sequence_vjp, grad, y, hidden, weight, relu)
+    slopes = y != 0 if relu else 1 - y * y
+    back, to_hidden, to_sums = F.transpose(weight, 0, 1), 0.0, []
+    for t in range(y.shape[0] - 1, -1, -1):
+        to_state = grad[t] + to_hidden
+        to_sums.append(F.where(slopes[t], to_state, 0.0) if relu else to_state * slopes[t])
+        to_hidden = F.matmul(to_sums[-1], back)
+    n, to_sums = weight.shape[0], F.stack(to_sums[::-1], 0)
+    rows = F.transpose(F.reshape(_before(F, hidden, y), (-1, n)), 0, 1)
+    return to_sums, to_hidden, F.matmul(rows, F.reshape(to_sums, (-1, n)))
+
+
+@rnn_sequence.vjp_kernel("cpu", "sums", "hidden", "weight")
+@native("rnn_grad")
+def rnn_grad_in_c(call, xp, grad, y, hidden, weight, relu):
+    values = [*map(xp.ascontiguousarray, (grad, y, hidden)), weight]
+    results = [*map(xp.empty_like, values[1:])]
+    return results if call(*values, *results, relu) is None else NotImplemented
+
+
+rnn_sequence.meta(_outputs_meta)
+
+
+@rnn_sequence.samples
+def rnn_sequence_samples(make):
+    yield make(3, 2, 4), make(2, 4), make(4, 4), False
+    yield make(3, 2, 4), make(2, 4), make(4, 4), True
 
 
 @hookimpl

@@ -55,6 +55,13 @@ def _convolve(x, weight, geometry, out):
     yield None, "convolution_backward", flops * geometry.groups, (weight,)
 
 
+def _sequence(gates, hidden, weight, *_):
+    flops = 2 * hidden.shape[0] * math.prod(weight.shape)  # of a step
+    yield "addmm", "mm", len(gates) * flops, (weight,)
+    yield None, "mm", (len(gates) - 1) * flops, (gates,)
+    yield None, "mm", flops, (hidden,)
+
+
 _FORMULAS = {
     "matmul": lambda call: _matmul(*call.args[:2], call.result),
     "mm": lambda call: _product("mm", "mm")(*call.args[:2], call.result),
@@ -64,6 +71,8 @@ _FORMULAS = {
     "linear": lambda call: _linear(*call.args[:2], (*call.args, None)[2], call.result),
     "contract": lambda call: _contract(*call.args[:3], call.result),
     "convolve": lambda call: _convolve(*call.args[:2], call.args[3], call.result),
+    "gru_sequence": lambda call: _sequence(*call.args),
+    "rnn_sequence": lambda call: _sequence(*call.args),
 }
 
 

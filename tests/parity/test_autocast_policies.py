@@ -26,8 +26,8 @@ OWN = {
         "fractional_max_pool3d_with_indices",
     },
     "cuda": {
-        "contract", "sparse_product", "cross_entropy", "interpolate", "linalg_cross", "lstm_sequence",
-        "grid_sample", "grid_sampler_2d", "grid_sampler_3d", "multi_dot",
+        "contract", "sparse_product", "cross_entropy", "interpolate", "linalg_cross", "grid_sample",
+        "gru_sequence", "lstm_sequence", "rnn_sequence", "grid_sampler_2d", "grid_sampler_3d", "multi_dot",
     },
 }  # fmt: skip
 # A product of float32 singular vectors in bfloat16, which PyTorch's table does not mean; what checks its dtype first.

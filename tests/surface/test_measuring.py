@@ -31,6 +31,7 @@ COUNTED = {
     "conv": lambda torch: _layer(torch, "Conv1d", 4, 6, 3, groups=2, shape=(2, 4, 9)),
     "transposed": lambda torch: _layer(torch, "ConvTranspose2d", 4, 6, 3, stride=2, groups=2, shape=(1, 4, 5, 5)),
     "recurrent": lambda torch: torch.nn.RNN(3, 4, 2, bidirectional=True)(torch.ones(5, 2, 3))[0].sum().backward(),
+    "gated": lambda torch: torch.nn.GRU(3, 4)(torch.ones(5, 2, 3), torch.ones(1, 2, 4))[0].sum().backward(),
     "attention": lambda torch: torch.nn.MultiheadAttention(8, 2)(*[torch.ones(5, 1, 8)] * 3)[0].sum().backward(),
     "encoder": lambda torch: _layer(torch, "TransformerEncoderLayer", 8, 2, 16, shape=(2, 5, 8)),
     "modules": lambda torch: torch.nn.Sequential(

@@ -136,13 +136,31 @@ def lstm_sequence_form(g, gates, hidden, cell, weight):
     return g.op("Squeeze", outputs, [1]), last if gates.shape[0] == 1 else Output("", last=g.op("Squeeze", last, [0]))
 
 
-@form("gru_gates")
-def gru_gates_form(g, of_input, of_hidden, hidden):
+@form("gru_sequence")
+def gru_sequence_form(g, gates, hidden, weight, bias):
+    """ONNX's GRU on the shares of the gates as they are; it has the update gate first."""
     n = hidden.shape[-1]
-    parts = [[g.slice(one, -1, k * n, (k + 1) * n) for k in range(3)] for one in (of_input, of_hidden)]
-    reset, update = [g.op("Sigmoid", g.op("Add", parts[0][k], parts[1][k])) for k in range(2)]
-    new = g.op("Tanh", g.op("Add", parts[0][2], g.op("Mul", reset, parts[1][2])))
-    return g.op("Add", new, g.op("Mul", update, g.op("Sub", hidden, new)))
+    order = numpy.concatenate([numpy.arange(n) + k * n for k in (1, 0, 2)])
+    places = g.constant(order, plugrad.int64)
+    identity = g.constant(numpy.eye(3 * n)[order][None], gates.dtype)
+    inner = g.op("Unsqueeze", g.op("Gather", g.permute(weight, [1, 0]), places), [0])
+    if bias is not None:
+        of_input = g.constant(numpy.zeros(3 * n), gates.dtype)
+        bias = g.op("Unsqueeze", g.op("Concat", of_input, g.op("Gather", bias, places), axis=0), [0])
+    outputs = g.op(
+        "GRU", gates, identity, inner, bias, None, g.op("Unsqueeze", hidden, [0]),
+        hidden_size=n, linear_before_reset=1,
+    )  # fmt: skip
+    return g.op("Squeeze", outputs, [1])
+
+
+@form("rnn_sequence")
+def rnn_sequence_form(g, sums, hidden, weight, relu):
+    n = hidden.shape[-1]
+    identity, inner = g.constant(numpy.eye(n)[None], sums.dtype), g.op("Unsqueeze", g.permute(weight, [1, 0]), [0])
+    first = g.op("Unsqueeze", hidden, [0])
+    options = {"hidden_size": n, "activations": ["Relu" if relu else "Tanh"]}
+    return g.op("Squeeze", g.op("RNN", sums, identity, inner, None, None, first, **options), [1])
 
 
 # ------------------------------------------------------------------------------------------------ images
