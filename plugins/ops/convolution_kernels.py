@@ -23,16 +23,20 @@ LARGE_WORKSPACE = 256 << 20
 
 
 class Geometry:
-    """Stride, padding, dilation (one entry per dimension), transposition and groups of a convolution."""
+    """Stride, padding, dilation (one entry per dimension), transposition and groups of a convolution.
 
-    __slots__ = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
+    `numbers` are those that kernels in C take.
+    """
+
+    __slots__ = ("stride", "padding", "dilation", "transposed", "output_padding", "groups", "numbers")
 
     def __init__(self, stride, padding, dilation, transposed, output_padding, groups):
         self.stride, self.padding, self.dilation = stride, padding, dilation
         self.transposed, self.output_padding, self.groups = transposed, output_padding, groups
+        self.numbers = (*padding, *stride, *dilation, transposed, groups)
 
     def __repr__(self):
-        return f"Geometry({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
+        return f"Geometry({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__[:-1])})"
 
     def result_size(self, size, kernel):
         """The size of the images that come out when images of `size` go in."""
@@ -246,37 +250,18 @@ def convolve(xp, input, weight, bias, geometry):
     return _cast(like_images(xp, batch_first(result), *images, any_order=True), dtype)
 
 
-def _is_depthwise(geometry, channels, outputs):
-    """Whether each channel of images has one filter of its own, and goes in steps of one."""
-    return geometry.groups == channels == outputs and geometry.stride == (1, 1)
-
-
-def _by_steps_of_one(call, xp, input, weight, outputs, bias, geometry, turned):
-    """Convolve in C; transposed that is a plain convolution with more padding, and filters turned round."""
-    kernel, padding = weight.shape[2:], geometry.padding
-    if geometry.transposed:
-        padding = [d * (k - 1) - p for d, k, p in zip(geometry.dilation, kernel, padding)]
-    out = xp.empty((len(input), outputs, *geometry.result_size(input.shape[2:], kernel)), input.dtype)
-    arrays = (input, weight, out) if bias is None else (input, weight, out, bias)
-    return out if call(*arrays, *padding, *geometry.dilation, turned) is None else NotImplemented
-
-
 @convolve.kernel("cpu")
 @native("convolve", otherwise=convolve)
 def convolve_in_c(call, xp, input, weight, bias, geometry):
-    if geometry.groups != 1 or geometry.stride != (1, 1):
+    channels = weight.shape[1] * geometry.groups if geometry.transposed else len(weight)
+    out = xp.empty((len(input), channels, *geometry.result_size(input.shape[2:], weight.shape[2:])), input.dtype)
+    dense = input.flags.c_contiguous and weight.flags.c_contiguous
+    arrays = input if dense else xp.ascontiguousarray(input), xp.ascontiguousarray(weight), out
+    if bias is not None:
+        arrays = *arrays, xp.ascontiguousarray(bias)
+    if call(*arrays, *geometry.numbers) is NotImplemented:
         return NotImplemented
-    if geometry.transposed:
-        weight = xp.ascontiguousarray(weight[:, :, ::-1, ::-1].swapaxes(0, 1))
-    return _by_steps_of_one(call, xp, input, weight, len(weight), bias, geometry, False)
-
-
-@convolve.kernel("cpu")
-@native("depthwise", otherwise=convolve)
-def depthwise_in_c(call, xp, input, weight, bias, geometry):
-    if weight.shape[1] != 1 or not _is_depthwise(geometry, input.shape[1], len(weight)):
-        return NotImplemented
-    return _by_steps_of_one(call, xp, input, weight, len(weight), bias, geometry, geometry.transposed)
+    return out if dense else like_images(xp, out, input, weight, any_order=True)
 
 
 @convolve.meta
@@ -347,21 +332,9 @@ def convolve_weight_grad(xp, small, large, kernel, geometry):
 @convolve_weight_grad.kernel("cpu")
 @native("convolve_grad", otherwise=convolve_weight_grad)
 def convolve_grad_in_c(call, xp, small, large, kernel, geometry):
-    if geometry.groups != 1 or geometry.stride != (1, 1):
-        return NotImplemented
-    out = xp.empty((small.shape[1], large.shape[1], *kernel), large.dtype)
-    numbers = *geometry.padding, *geometry.dilation, False
-    return out if call(large, small, out, *numbers) is None else NotImplemented
-
-
-@convolve_weight_grad.kernel("cpu")
-@native("depthwise_grad", otherwise=convolve_weight_grad)
-def depthwise_grad_in_c(call, xp, small, large, kernel, geometry):
-    if not _is_depthwise(geometry, large.shape[1], small.shape[1]):
-        return NotImplemented
-    out = xp.empty((small.shape[1], 1, *kernel), large.dtype)
-    numbers = *geometry.padding, *geometry.dilation, False
-    return out if call(large, small, out, *numbers) is None else NotImplemented
+    out = xp.empty((small.shape[1], large.shape[1] // geometry.groups, *kernel), large.dtype)
+    done = call(xp.ascontiguousarray(large), xp.ascontiguousarray(small), out, *geometry.numbers)
+    return out if done is None else done
 
 
 @convolve_weight_grad.meta

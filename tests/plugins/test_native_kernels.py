@@ -20,7 +20,6 @@ from plugrad.catalog import why
 from plugrad.extend import load_inline, native, op, register, unregister
 from plugrad.plugins.backends import _mersenne
 from plugrad.plugins.ops import _draws
-from plugrad.plugins.ops.convolution_kernels import convolve, convolve_weight_grad, geometry_of
 
 pytestmark = pytest.mark.skipif(kernels.level() is None, reason=f"no kernels in C: {kernels.why_none()}")
 FLOATS = (numpy.float32, numpy.float64)
@@ -284,38 +283,6 @@ def test_products_of_matrices_of_any_layout(level, shape):
             assert numpy.allclose(c, exact.astype(float), rtol=0, atol=50 * numpy.finfo(dtype).eps * (k + 1) ** 0.5)
 
 
-@pytest.mark.parametrize("level", kernels.levels() if kernels.level() else [])
-@pytest.mark.parametrize("channels", [(1, 1, 1), (3, 5, 1), (7, 40, 1), (4, 4, 4)])
-def test_convolutions_by_steps_of_one(level, channels):
-    """Infinities and NaN stay where they belong: what stands behind the ends of padded rows is in no result."""
-    inputs, outputs, groups = channels
-    random, call = numpy.random.default_rng(6), functions(level)
-    forward, backward = ("convolve", "convolve_grad") if groups == 1 else ("depthwise", "depthwise_grad")
-    for dtype in FLOATS:
-        for kernel, padding, dilation in (((3, 3), (1, 1), (1, 1)), ((1, 1), (0, 0), (1, 1)), ((2, 5), (3, 0), (2, 1))):
-            geometry = geometry_of((1, 1), padding, dilation, False, (0, 0), groups)
-            x, bias = random.normal(size=(2, inputs, 9, 13)).astype(dtype), random.normal(size=outputs).astype(dtype)
-            weight = random.normal(size=(outputs, inputs // groups, *kernel)).astype(dtype)
-            y = numpy.empty((2, outputs, *geometry.result_size((9, 13), kernel)), dtype)
-            g, grad = random.normal(size=y.shape).astype(dtype), numpy.empty_like(weight)
-            for special in (0.0, numpy.inf, numpy.nan):
-                x[0, 0, 2, 12] = special
-                numbers = (*padding, *dilation, False)
-                assert call[forward](x, weight, y, bias, *numbers) is None
-                with numpy.errstate(invalid="ignore"):
-                    expected = convolve.kernels["*"](numpy, x, weight, bias, geometry)
-                    gradient = convolve_weight_grad.kernels["*"](numpy, g, x, kernel, geometry)
-                bound = 200 * numpy.finfo(dtype).eps
-                assert numpy.allclose(y, expected, rtol=bound, atol=bound, equal_nan=True)
-                if call[backward](x, g, grad, *numbers) is None:  # else it is left to NumPy
-                    assert numpy.allclose(grad, gradient, rtol=bound, atol=bound, equal_nan=True)
-                else:
-                    assert special != 0
-    x = numpy.ones((1, inputs, 4, 4), numpy.float32)
-    wrong = numpy.ones((outputs + 1, inputs // groups, 1, 1), numpy.float32)
-    assert call[forward](x, wrong, numpy.ones((1, outputs, 4, 4), numpy.float32), 0, 0, 1, 1, False) is NotImplemented
-
-
 # ---------------------------------------------------------------------------------------------------- threads
 
 
@@ -335,9 +302,15 @@ def large_results():
     sums, images = call("add")(x, x[0]), x.ravel()[:73728].reshape(9, 16, 16, 32)
     y, filters = numpy.empty((9, 8, 16, 32), numpy.float32), w.ravel()[:1152].reshape(8, 16, 3, 3)
     grad = numpy.empty_like(filters)
-    assert call("convolve")(images, filters, y, 1, 1, 1, 1, False) is None
-    assert call("convolve_grad")(images, y, grad, 1, 1, 1, 1, False) is None
-    return [call("softmax")(x), call("gelu")(x, False), call("cumsum")(x, True), out, sums, y, grad]
+    numbers = (1, 1, 1, 1, 1, 1)  # padding, step, dilation
+    assert call("convolve")(images, filters, y, *numbers, False, 1) is None
+    assert call("convolve_grad")(images, y, grad, *numbers, False, 1) is None
+    strided, one = numpy.empty((1, 64, 16, 16), numpy.float32), x.ravel()[:65536].reshape(1, 64, 32, 32)
+    assert call("convolve")(one, w.ravel()[:36864].reshape(64, 64, 3, 3), strided, 1, 1, 2, 2, 1, 1, False, 1) is None
+    states, gates, hidden = numpy.empty((4, 64, 100), numpy.float32), x[:192].ravel()[:76800].reshape(4, 64, 300), w[:64, :100].copy()
+    assert call("gru")(gates, hidden, w[:100, :300], states) is None
+    results = [call("softmax")(x), call("gelu")(x, False), call("cumsum")(x, True), out, sums, y, grad, strided, states]
+    return results
 
 
 def same(left, right):
