@@ -6,7 +6,7 @@ gradients, and take the geometry as one `Axis` per pooled dimension.
 
 from __future__ import annotations
 
-from plugrad.extend import Op, collect, composite, hookimpl, is_half, is_integer, op
+from plugrad.extend import Op, collect, composite, hookimpl, is_half, is_integer, native, op
 
 from . import max_pooling
 from ._geometry import like_images
@@ -53,6 +53,24 @@ def avg_pool(xp, input, axes, padding_counts, divisor):
     return mean if mean.dtype == dtype else mean.astype(dtype)
 
 
+def _in_c(call, xp, input, shape, axes, padding_counts, divisor):
+    """Call a kernel in C on images (M, *S)."""
+    if not input.flags.c_contiguous or not input.size:
+        return NotImplemented
+    n, numbers = len(axes), []
+    for axis in axes:
+        numbers += (0, 0, 0) if axis.steps is None else axis.steps[:3]
+    out = xp.empty(shape, input.dtype)
+    images = [array.reshape(-1, *array.shape[array.ndim - n :]) for array in (input, out)]
+    return NotImplemented if call(*images, *numbers, padding_counts, divisor or 0) is NotImplemented else out
+
+
+@avg_pool.kernel("cpu")
+@native("avg_pool", otherwise=avg_pool)
+def avg_pool_in_c(call, xp, input, axes, padding_counts, divisor):
+    return _in_c(call, xp, input, pooled_shape(input.shape, axes), axes, padding_counts, divisor)
+
+
 @avg_pool.meta
 def avg_pool_meta(input, axes, padding_counts, divisor):
     return pooled_shape(input.shape, axes), input.dtype
@@ -67,6 +85,7 @@ def avg_pool_vjp(F, g, input_shape, axes, padding_counts, divisor):
 @avg_pool.samples
 def avg_pool_samples(make):
     yield make(1, 2, 5), sliding_axes("pool", 1, (1, 2, 5), 3, 2, 1, 1, False), True, None
+    yield make(2, 5, 4), adaptive_axes("pool", 2, (2, 5, 4), (3, 1)), False, None
 
 
 @op(at=(), any_order=True)
@@ -94,6 +113,12 @@ def avg_unpool(xp, input, axes, padding_counts, divisor, shape):
         spread = wide
     result = xp.array(cropped(spread, axes), dtype=dtype)
     return like_images(xp, result, input, any_order=True) if len(axes) == 2 else result
+
+
+@avg_unpool.kernel("cpu")
+@native("avg_unpool", otherwise=avg_unpool)
+def avg_unpool_in_c(call, xp, input, axes, padding_counts, divisor, shape):
+    return _in_c(call, xp, input, shape, axes, padding_counts, divisor)
 
 
 @avg_unpool.meta

@@ -1,4 +1,4 @@
-"""Convolutions in C against those of NumPy: any step, dilation, groups and dimensions, plain and transposed."""
+"""Convolutions and means of windows in C against those of NumPy: any step, dilation, groups and dimensions."""
 
 import itertools
 
@@ -7,6 +7,8 @@ import pytest
 
 import plugrad
 from plugrad import kernels
+from plugrad.plugins.ops._pooling_axes import adaptive_axes, pooled_shape, sliding_axes
+from plugrad.plugins.ops.average_pooling import _in_c, avg_pool, avg_unpool
 from plugrad.plugins.ops.convolution_kernels import convolve, convolve_weight_grad, geometry_of
 
 pytestmark = pytest.mark.skipif(kernels.level() is None, reason=f"no kernels in C: {kernels.why_none()}")
@@ -78,7 +80,8 @@ def test_gradients_of_filters(level, channels):
 
 def test_convolutions_that_are_refused():
     call, x = kernels.function("convolve"), numpy.ones((1, 2, 4, 4), numpy.float32)
-    y, weight, right = numpy.ones((1, 3, 4, 4), numpy.float32), numpy.ones((3, 2, 1, 1), numpy.float32), (0, 0, 1, 1, 1, 1)
+    y, weight = numpy.ones((1, 3, 4, 4), numpy.float32), numpy.ones((3, 2, 1, 1), numpy.float32)
+    right = 0, 0, 1, 1, 1, 1
     assert call(x, weight, y, *right, False, 1) is None
     for arrays in ((x, weight[:2], y), (x, weight[:, :1].copy(), y), (x[:0], weight, y[:0]), (x[0], weight, y)):
         assert call(*arrays, *right, False, 1) is NotImplemented
@@ -96,3 +99,34 @@ def test_images_with_channels_last_come_back_so():
     assert y.is_contiguous(memory_format=plugrad.channels_last)
     plain = plugrad.nn.functional.conv2d(x.detach().contiguous(), weight, stride=2, padding=1)
     assert plugrad.allclose(y, plain, rtol=1e-5, atol=1e-6) and plain.is_contiguous()
+
+
+def windows():
+    """Yield (shape of images, axes of their pooling)."""
+    for size, kernel, step, padding, ceil_mode in (
+        ((9,), 3, 2, 1, False), ((10,), 3, 3, 0, True), ((7,), 7, 1, 0, False), ((30,), 7, 2, 3, False),
+        ((4, 5), 2, 2, 1, False), ((9, 8), 2, 2, 0, True), ((9, 8), (3, 2), (1, 3), (1, 0), False),
+        ((40, 41), (40, 41), 1, 0, False), ((5, 40), (5, 3), 1, 0, False), ((4, 5, 6), 2, 2, 1, False),
+        ((4, 5, 6), (4, 5, 6), 1, 0, False), ((3, 4, 5), 3, 2, 1, True),
+    ):  # fmt: skip
+        shape = (2, 3, *size)
+        yield shape, sliding_axes("pool", len(size), shape, kernel, step, padding, 1, ceil_mode)
+    for size, wanted in (
+        ((9,), 4), ((5,), 7), ((9, 8), (4, 3)), ((9, 8), (1, 3)), ((30, 31), 1), ((5, 4, 3), (2, 3, 1)), ((4, 5, 6), 1)
+    ):  # fmt: skip
+        shape = (2, 3, *size)
+        yield shape, adaptive_axes("pool", len(size), shape, wanted)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_means_of_windows(level):
+    random, call = numpy.random.default_rng(6), kernels.module().kernels(level)[1]
+    for (shape, axes), dtype, padding_counts, divisor in itertools.product(windows(), FLOATS, (False, True), (None, 5)):
+        pooled, options = pooled_shape(shape, axes), (axes, padding_counts, divisor)
+        x, g = (random.normal(size=size).astype(dtype) for size in (shape, pooled))
+        for special in (0.0, numpy.inf, numpy.nan):
+            x[0, 0, 1] = g[1, 2, 0] = special
+            mean = _in_c(call["avg_pool"], numpy, x, pooled, *options)
+            spread = _in_c(call["avg_unpool"], numpy, g, shape, *options)
+            assert close(mean, avg_pool.kernels["*"](numpy, x, *options), dtype, 40), (shape, special)
+            assert close(spread, avg_unpool.kernels["*"](numpy, g, *options, shape), dtype, 40), (shape, special)
