@@ -7,6 +7,7 @@ arXiv:1803.08494.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 from plugrad import float32, is_grad_enabled
@@ -148,19 +149,24 @@ def instance_norm_samples(make):
 
 def _check_normalized(input, normalized_shape, weight, bias):
     """Return `normalized_shape` as a tuple, and the dimensions that it is of."""
-    shape, size = ints(normalized_shape), (*input.shape,)  # slices of a Size are made in Python
+    of_weight, of_bias = None if weight is None else (*weight.shape,), None if bias is None else (*bias.shape,)
+    return _normalized((*input.shape,), ints(normalized_shape), of_weight, of_bias)
+
+
+@lru_cache(maxsize=4096)
+def _normalized(size, shape, of_weight, of_bias):
+    """The same, of shapes alone."""
     if not shape:
         raise RuntimeError(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
             "normalized_shape = []"
         )
-    if weight is not None or bias is not None:
-        for name, part in (("weight", weight), ("bias", bias)):
-            if part is not None and part.shape != shape:
-                raise RuntimeError(
-                    f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
-                    f"{list(part.shape)} and normalized_shape = {list(shape)}"
-                )
+    for name, part in (("weight", of_weight), ("bias", of_bias)):
+        if part is not None and part != shape:
+            raise RuntimeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(part)} and "
+                f"normalized_shape = {list(shape)}"
+            )
     if size[-len(shape) :] != shape:
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but "
@@ -173,7 +179,8 @@ def _in_rows(F, input, normalized_shape, weight, bias, eps):
     """Result, means and variances of a layer normalization."""
     shape, dims = _check_normalized(input, normalized_shape, weight, bias)
     _not_for("layer_norm", input)
-    _check_parts("layer_norm", input, weight, bias)
+    if weight is not None or bias is not None:
+        _check_parts("layer_norm", input, weight, bias)
     return F.normalize_affine(input, weight, bias, dims, shape, eps)
 
 

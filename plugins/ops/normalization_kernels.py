@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from functools import lru_cache
 from math import nan, prod
 
 from plugrad.extend import Op, collect, hookimpl, is_half, load_inline, native, op
@@ -48,32 +49,37 @@ def normalize_affine(xp, input, weight, bias, dims, shape, eps, layout=None):
     return (result if dtype is input.dtype else result.astype(input.dtype)), mean, variance
 
 
-def _by_channel(size, dims, shape, *parts):
-    """Return whether channels are brought to mean 0, or rows (False); None for what is neither of (N, C, *), (*, n)."""
+@lru_cache(maxsize=4096)
+def _layout(size, dims, shape, *parts):
+    """Return (whether channels are brought to mean 0, or rows; the shape of the means) for (N, C, *) and (*, n).
+
+    None for what is neither. `parts` are the shapes of weight and bias, or None.
+    """
+    small = tuple([1 if d in dims else n for d, n in enumerate(size)])
     if dims[0] == len(size) - len(dims):
-        if shape != size[dims[0] :]:
+        if shape != size[dims[0] :] or any([part is not None and part != shape for part in parts]):
             return None
-        for part in parts:
-            if part is not None and part.shape != shape:
-                return None
-        return False
+        return False, small
     if len(size) > 1 and dims == (0, *range(2, len(size))):
-        return True if all([part is None or part.size == size[1] for part in parts]) else None
+        return (True, small) if all([part is None or prod(part) == size[1] for part in parts]) else None
     return None
 
 
 @normalize_affine.kernel("cpu")
 @native("normalize", otherwise=normalize_affine)
 def normalize_native(call, xp, input, weight, bias, dims, shape, eps, layout=None):
-    size, dtype = input.shape, input.dtype
-    by_channel = _by_channel(size, dims, shape, weight, bias) if layout is None else None
-    if by_channel is None or not input.flags.c_contiguous:
+    if layout is not None or not input.flags.c_contiguous:
         return NotImplemented
-    small = tuple([1 if d in dims else n for d, n in enumerate(size)])
-    result, mean, variance = xp.empty(size, dtype), xp.empty(small, dtype), xp.empty(small, dtype)
-    parts = [part for part in (weight, bias) if part is not None]
-    done = call(input, result, mean, variance, *parts, eps, weight is not None, bias is not None, by_channel)
-    return (result, mean, variance) if done is None else done
+    scaled, shifted, size, dtype = weight is not None, bias is not None, input.shape, input.dtype
+    place = _layout(size, dims, shape, weight.shape if scaled else None, bias.shape if shifted else None)
+    if place is None:
+        return NotImplemented
+    by_channel, small = place
+    arrays = input, xp.empty(size, dtype), xp.empty(small, dtype), xp.empty(small, dtype)
+    if scaled or shifted:
+        arrays = *arrays, *[part for part in (weight, bias) if part is not None]
+    done = call(*arrays, eps, scaled, shifted, by_channel)
+    return arrays[1:4] if done is None else done
 
 
 CUDA = pathlib.Path(__file__).with_suffix(".cu")
@@ -139,9 +145,10 @@ def normalize_grad_native(
     call, xp, g, y1, y2, input, weight, dims, shape, eps, layout, input_shape, weight_shape, bias_shape, needs
 ):
     g, of_mean, of_variance = g
-    by_channel = _by_channel(input.shape, dims, shape, weight) if layout is None else None
-    if by_channel is None:
+    place = None if layout is not None else _layout(input.shape, dims, shape, None if weight is None else weight.shape)
+    if place is None:
         return NotImplemented
+    by_channel = place[0]
     small = shape if by_channel else input.shape[input.ndim - len(dims) :]
     result, of_weight, of_bias = xp.empty_like(g), xp.empty(small, g.dtype), xp.empty(small, g.dtype)
     n, rows = of_weight.size, y1.size
