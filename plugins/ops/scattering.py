@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, hookimpl, is_floating, is_integer, native, op
 
 from . import _index as ix
@@ -165,6 +167,8 @@ def scatter_vjp_src(F, g, dim, index, reduce, src_shape):
 
 @scatter.samples
 def scatter_samples(make):
+    yield make.args(make(3), 0, make.ints(1, low=0, high=3), make())
+    yield make.args(make(), 0, make.ints(low=0, high=1), make(3))
     yield make.args(make(3, 4), 0, plugrad_permutation(make, 3, 4), make(3, 4))
     yield make.args(make(3, 4), 1, make.ints(3, 1, low=0, high=4), 2.5)
 
@@ -177,7 +181,9 @@ def refuse_reduce(reduce):
 
 
 def into_corner(F, g, shape):
-    """Gradient of `corner`: zeros where `index` does not reach."""
+    """Gradient of `corner`: zeros where `index` does not reach. What has no dimension stands for one element."""
+    if not shape or not g.ndim:
+        g = F.reshape(g, (1,) * len(shape)) if math.prod(g.shape) else F.new_zeros(g, shape)
     return g if tuple(g.shape) == tuple(shape) else F.put_in_zeros(g, shape, tuple([slice(n) for n in g.shape]))
 
 
@@ -220,6 +226,7 @@ def scatter_add_vjp_src(F, g, dim, index, src_shape):
 
 @scatter_add.samples
 def scatter_add_samples(make):
+    yield make.args(make(3), 0, make.ints(1, low=0, high=3), make())
     yield make.args(make(3, 4), 0, make.ints(2, 4, low=0, high=3), make(2, 4))
 
 

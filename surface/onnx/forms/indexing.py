@@ -160,14 +160,19 @@ def scatter_form(g, input, dim, index, src=None, *, value=None, reduce=None):
     if src is None or not isinstance(src, Output):
         number = g.cast(value if src is None else src, input.dtype)
         src = g.op("Expand", number, list(index.shape))
-    else:
-        src = _cut(g, src, index)
-    return g.op("ScatterElements", input, index, g.cast(src, input.dtype), axis=dim, reduction=names[reduce])
+    return _scattered(g, input, dim, index, g.cast(src, input.dtype), names[reduce])
 
 
 @form("scatter_add")
 def scatter_add_form(g, input, dim, index, src):
-    return g.op("ScatterElements", input, index, _cut(g, src, index), axis=dim, reduction="add")
+    return _scattered(g, input, dim, index, src, "add")
+
+
+def _scattered(g, input, dim, index, src, how):
+    """Scatter elements; what has no dimension stands for one element."""
+    array, index, src = [one if len(one.shape) else g.reshape(one, [1]) for one in (input, index, src)]
+    result = g.op("ScatterElements", array, index, _cut(g, src, index), axis=dim, reduction=how)
+    return result if len(input.shape) else g.reshape(result, [])
 
 
 def _cut(g, src, index):
