@@ -33,6 +33,8 @@ def normalize_affine(xp, input, weight, bias, dims, shape, eps, layout=None):
     dtype = "float32" if is_half(input.dtype) else input.dtype
     values = input if input.dtype == dtype else input.astype(dtype)
     values = values if layout is None else values.reshape(layout)
+    if layout is None and dims[0] == values.ndim - len(dims):  # rows: PyTorch's results are in row-major order
+        values = xp.ascontiguousarray(values)
     count = prod([values.shape[d] for d in dims]) or nan
     mean = values.sum(dims, None, None, True)
     mean /= count

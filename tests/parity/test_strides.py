@@ -220,3 +220,13 @@ def test_memory_formats(maker, source, format):
             continue
         found.append((y.shape, steps(y), y is x, y.tolist() if "e" != maker[0] and "rand" not in maker else None))
     assert found[1] == found[0]
+
+
+@pytest.mark.parametrize("shape", [(5,), (4, 5)])
+def test_what_layer_norm_gives_is_row_major(shape):
+    strides = []
+    for library in (plugrad, torch):
+        x = library.arange(120.0).reshape(2, 3, 4, 5).to(memory_format=library.channels_last)
+        result = library.nn.functional.layer_norm(x, shape)
+        strides.append((tuple(result.stride()), tuple(result.view(-1).shape)))
+    assert strides[0] == strides[1]
