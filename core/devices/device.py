@@ -85,7 +85,7 @@ class device(Region):
         return self._backend
 
     def put(self, array):
-        """Return a NumPy array on this device; TypeError if its backend makes another of it."""
+        """Return a NumPy array on this device; TypeError if it becomes another."""
         moved = self.backend.from_numpy(array, self.backend.current_device() if self.index is None else self.index)
         if not isinstance(moved, self.backend.array_type) or moved.dtype != array.dtype or moved.shape != array.shape:
             kind = getattr(moved, "dtype", type(moved).__name__)

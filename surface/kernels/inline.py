@@ -33,7 +33,7 @@ def load_inline(
     flags: tuple = (),
     per: str = "element",
 ):
-    """Compile a kernel in C, or in CUDA C++, and return it as a function of arrays and numbers.
+    """Compile a kernel in C or CUDA C++; return a function of arrays and numbers.
 
     Args:
         c: source that defines ``int NAME(const pg_array *arrays, const double *numbers)``, which returns 0, or another
