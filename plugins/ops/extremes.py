@@ -238,7 +238,7 @@ def _with_places(xp, input, method, dim, keepdim):
     if input.ndim and input.flags.c_contiguous and axes(dim, input.ndim) == input.ndim - 1:
         starts = xp.arange(0, input.size, input.shape[-1]).reshape(places.shape)
         values = input.reshape(-1)[starts + places]
-    elif input.dtype.kind == "f" and (input.strides[dim] == input.itemsize or not values.all()):  # of zeros that one
+    elif input.strides[dim] == input.itemsize or input.dtype.kind == "f" and not values.all():  # of zeros that one
         values = xp.take_along_axis(input, places, dim)
     return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))
 
