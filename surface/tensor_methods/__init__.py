@@ -18,8 +18,9 @@ from plugrad.tensor.tensor import as_class, make
 
 
 def __dir__(self):
-    """Return the names of the attributes; not those of places that nothing was written to."""
+    """Return the names of the attributes; not of places that nothing was written to, and of memory elsewhere."""
     places = {name for cls in type(self).__mro__ for name in cls.__dict__.get("__slots__", ()) if "__" not in name}
+    places |= {"__array_interface__", "__cuda_array_interface__"}
     return [name for name in object.__dir__(self) if name not in places or hasattr(self, name)]
 
 
