@@ -103,7 +103,7 @@ class Tensor(Description, Protocols):
     @property
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor. Assign to a leaf to change it."""
-        return self._edge is not None or type(self._view) is View and self._live_edge(False) is not None
+        return self._edge is not None or self._live_edge(False) is not None
 
     @requires_grad.setter
     def requires_grad(self, value):
