@@ -428,7 +428,7 @@ MODULES = [
     (Has, (x23,)),
     (lambda: SubSeq(nn.Linear(3, 3), nn.ReLU()), (x23,)),
     (Enc, (torch.arange(8.0).view(1, 2, 4),)),
-    (CNN, (torch.arange(128.0).view(2, 1, 8, 8) / 100,)),
+    (CNN, (torch.arange(128.0).view(2, 1, 8, 8).sin(),)),  # of a ramp a value may lie on the edge of ReLU
     (BadAttr, (x23,)),
     (BadAttr2, (x23,)),
     (SetNew, (x23,)),
