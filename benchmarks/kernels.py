@@ -184,21 +184,38 @@ def compare(build, libraries, rounds, clock, pause) -> tuple:
     return statistics.median(ours / theirs for ours, theirs in times), *map(min, zip(*times, strict=True))
 
 
-def main():
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def parser_of(text):
+    """Return the parser of a benchmark's options, which begins with the first line of its text."""
+    parser = argparse.ArgumentParser(description=text.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", default="", help="cells whose names contain this")
+    parser.add_argument("--only", default="", help="those whose names contain this")
     parser.add_argument("--json", help="write the rows to this file")
-    options = parser.parse_args()
-    os.environ["OMP_NUM_THREADS"] = str(options.threads)
+    return parser
+
+
+def prepared(threads):
+    """Return plugrad, torch, and the clock and pause of `compare`, for so many threads."""
+    os.environ["OMP_NUM_THREADS"] = str(threads)
     import torch
 
     import plugrad
 
-    torch.set_num_threads(options.threads)
-    timing = (time.thread_time, 0.0) if options.threads == 1 else (time.perf_counter, 0.03)
+    torch.set_num_threads(threads)
+    return plugrad, torch, (time.thread_time, 0.0) if threads == 1 else (time.perf_counter, 0.03)
+
+
+def keep(rows, path):
+    """Write rows to a file, if there is a path."""
+    if path:
+        with open(path, "w") as file:
+            json.dump(rows, file, indent=1)
+
+
+def main():
+    """Print the table."""
+    options = parser_of(__doc__).parse_args()
+    plugrad, torch, timing = prepared(options.threads)
     rows = {}
     print("| cell | plugrad us | PyTorch us | ratio |\n|---|---|---|---|")
     for name, build in cells().items():
@@ -210,9 +227,7 @@ def main():
         mean = math.exp(statistics.fmean(map(math.log, ratios)))
         above = [sum(ratio > limit for ratio in ratios) for limit in (1.05, 1.5)]
         print(f"\n{len(ratios)} cells, geometric mean {mean:.2f}; above 1.05: {above[0]}, above 1.5: {above[1]}")
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(rows, file, indent=1)
+    keep(rows, options.json)
 
 
 if __name__ == "__main__":
