@@ -87,13 +87,19 @@ def normalize_native(call, xp, input, weight, bias, dims, shape, eps, layout=Non
 CUDA = pathlib.Path(__file__).with_suffix(".cu")
 
 
+def _means_of_rows(input, weight, bias, dims, shape, layout):
+    """Return the shape of the means where the last dimension is brought to mean 0, else None."""
+    parts = [None if part is None else part.shape for part in (weight, bias)]
+    place = _layout(input.shape, dims, shape, *parts) if layout is None and len(dims) == 1 and input.size else None
+    return None if place is None or place[0] else place[1]
+
+
 @normalize_affine.kernel("cuda")
 @native(load_inline(cuda=CUDA, name="normalize", arrays=6, numbers=3, per="row"), otherwise=normalize_affine)
 def normalize_on_cuda(call, xp, input, weight, bias, dims, shape, eps, layout=None):
-    rows = layout is None and dims == (input.ndim - 1,) and shape == input.shape[-1:] and input.size
-    if not rows or any([part is not None and part.shape != shape for part in (weight, bias)]):
+    small = _means_of_rows(input, weight, bias, dims, shape, layout)
+    if small is None:
         return NotImplemented
-    small = (*input.shape[:-1], 1)
     result, mean, variance = xp.empty_like(input), xp.empty(small, input.dtype), xp.empty(small, input.dtype)
     parts = [input if part is None else part for part in (weight, bias)]
     done = call(input, result, mean, variance, *parts, eps, weight is not None, bias is not None)
@@ -169,8 +175,7 @@ def normalize_grad_native(
 def normalize_grad_on_cuda(
     call, xp, g, y1, y2, input, weight, dims, shape, eps, layout, input_shape, weight_shape, bias_shape, needs
 ):
-    rows = layout is None and dims == (input.ndim - 1,) and shape == input.shape[-1:] and input.size
-    if not rows or weight is not None and weight.shape != shape:
+    if _means_of_rows(input, weight, None, dims, shape, layout) is None:
         return NotImplemented
     result = xp.empty_like(input)
     if call(*g, input, y1, y2, input if weight is None else weight, result, eps, weight is not None) is NotImplemented:

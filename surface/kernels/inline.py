@@ -41,7 +41,7 @@ def load_inline(
             is that of a file with it.
         cuda: in its place source, or a path, with ``template <typename T> __global__ void NAME(long long size,
             const T *array, ..., T *result, double number, ...)``. It is compiled by CuPy at the first call with each
-            type, after `plugrad_cuda.h`. Arrays have one type and C order.
+            type, after `plugrad_cuda.h`. Arrays have one type and C order, and per element one size.
         name: of that function.
         arrays, numbers: how many of each it needs; calls with fewer are declined.
         like: which array the result has the shape and dtype of; None: the kernel writes into arrays that it is given.
@@ -79,9 +79,7 @@ def load_inline(
 class CudaFunction:
     """A kernel in CUDA C++ as a function of arrays and numbers, compiled by CuPy for each type it is called with.
 
-    It returns NotImplemented for arrays that it does not serve.
-
-    The arguments are those of `load_inline`.
+    It returns NotImplemented for arrays that it does not serve. The arguments are those of `load_inline`.
     """
 
     def __init__(self, source, name, arrays, numbers, like, flags, per):
@@ -100,7 +98,8 @@ class CudaFunction:
             return NotImplemented
         first = arrays[0]
         alike = all([one.dtype == first.dtype and one.flags.c_contiguous for one in arrays])
-        if first.dtype.name not in TYPES or not alike:
+        short = self.per == "element" and any([one.size != first.size for one in arrays])  # read beyond its end
+        if first.dtype.name not in TYPES or not alike or short:
             return NotImplemented
         result = [] if self.like is None else [xp.empty_like(arrays[self.like])]
         key = first.dtype.name, first.device.id

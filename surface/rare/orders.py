@@ -14,13 +14,15 @@ def in_order_of(strides, array, ttype):
     """Return an array of a tensor type in the order that strides say: itself, or a copy that nobody else holds."""
     if ttype.symbolic or not array.size or len(strides) != array.ndim:
         return array
-    wanted = _steps(strides, array.shape)
+    wanted, here = _steps(strides, array.shape), _steps(array.strides, array.shape)
+    if wanted == here and sum(step * (n - 1) for step, n in zip(array.strides, array.shape)) < array.nbytes:
+        return array  # densely, and only the strides of dimensions of one element differ
     order = sorted(range(array.ndim), key=lambda d: -strides[d])
     places = [order.index(d) for d in range(array.ndim)]
     result = ttype.xp.empty([array.shape[d] for d in order], array.dtype).transpose(places)
     if _steps(result.strides, array.shape) != wanted:
         result = ttype.xp.empty(array.shape, array.dtype)
-    if _steps(result.strides, array.shape) == _steps(array.strides, array.shape):
+    if _steps(result.strides, array.shape) == here:
         return array
     result[...] = array
     return result

@@ -64,3 +64,10 @@ def test_errors_of_the_compiler_come_back(cupy):
         broken(cupy.ones(3, "float32"))
     with pytest.raises(TypeError, match="c= or cuda="):
         load_inline(name="f", arrays=1)
+
+
+def test_arrays_that_are_shorter_than_the_first_are_not_served(cupy):
+    function = load_inline(cuda=SOURCE.replace("T *y", "const T *z, T *y"), name="softcap", arrays=2, numbers=1, like=0)
+    x, short = cupy.ones(4, "float32"), cupy.ones(3, "float32")
+    assert function(x, x, 2.0).shape == (4,) and function(x, short, 2.0) is NotImplemented
+    assert function(x, x.astype("float64"), 2.0) is NotImplemented and function(x, 2.0) is NotImplemented
