@@ -123,12 +123,12 @@ def grouped(steps, elements) -> list:
     """Return the units of a part, in order. `elements(step)` is a list of elements, or None for what is called."""
     units: list[Unit] = []
     for step, origin in steps:
-        match = elements(step)
-        if match is None:
+        forms = elements(step)
+        if forms is None:
             reads, writes = {v.buffer for v in step.reads()}, {v.buffer for v in step.values()}
             units.append(Unit(step, reads, writes, step.kind == "python" or bool(step.effect), origin))
             continue
-        for element in match:
+        for element in forms:
             _place(units, element, (step, origin) if step.kind == "native" else None)
     for unit in units:
         if unit.alone is not None and len(unit.item.elements) == 1:

@@ -25,8 +25,8 @@ def expanded(recorder, kernel, xp, args, kwargs):
             steps = recorder.steps[mark:]
             del recorder.steps[mark:]
         results = result if type(result) in (tuple, list) else (result,)
-        step = [one for one in results if one is not None]
-        if result is not NotImplemented and steps and all(_is_new(one, first) for one in step):
+        arrays = [one for one in results if one is not None]
+        if result is not NotImplemented and steps and all(_is_new(one, first) for one in arrays):
             return result, steps
         kernel = getattr(kernel, "otherwise", None)
     return None

@@ -114,22 +114,22 @@ def axes_of(rows, shapes) -> list:
         shapes = dict(zip(names, shapes))
     else:
         raise UserError(f"`dynamic_shapes` is a dict, tuple or list, not {type(shapes).__name__}")
-    match: list = []
+    sizes: list = []
     for name, example in rows:
-        _collect(example, shapes.get(name), name, match)
-    return match
+        _collect(example, shapes.get(name), name, sizes)
+    return sizes
 
 
-def _collect(example, shape, path, match):
+def _collect(example, shape, path, sizes):
     if isinstance(example, Tensor):
-        match.append(_axes(example, shape, path, len(match)))
+        sizes.append(_axes(example, shape, path, len(sizes)))
     elif isinstance(example, dict):
         for key, one in example.items():
-            _collect(one, shape.get(key) if isinstance(shape, dict) else None, f"{path}[{key!r}]", match)
+            _collect(one, shape.get(key) if isinstance(shape, dict) else None, f"{path}[{key!r}]", sizes)
     elif isinstance(example, (tuple, list)):
         inner = shape if isinstance(shape, (tuple, list)) else [None] * len(example)
         for i, (one, item) in enumerate(zip(example, inner)):
-            _collect(one, item, f"{path}[{i}]", match)
+            _collect(one, item, f"{path}[{i}]", sizes)
 
 
 def _axes(example, shape, path, number) -> dict:

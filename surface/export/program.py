@@ -81,12 +81,12 @@ class ExportedProgram:
     @property
     def range_constraints(self) -> dict:
         """Between which numbers sizes are that may vary."""
-        match = {}
+        ranges = {}
         for _, sizes in self._specs:
             for one in sizes:
                 if isinstance(one, Dim):
-                    match[one.root.__name__] = ValueRange(one.root.min, one.root.max)
-        return match
+                    ranges[one.root.__name__] = ValueRange(one.root.min, one.root.max)
+        return ranges
 
     def parameters(self):
         """Yield the parameters."""

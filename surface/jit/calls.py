@@ -235,8 +235,8 @@ class Calls:
         if method is not None:
             return method(node, hint)
         if rule in _SIMPLE:
-            if rule == "len" and isinstance(match := self.expression(node.args[0]), Known):
-                return constant_of(len(self.children(match, node)))
+            if rule == "len" and isinstance(meant := self.expression(node.args[0]), Known):
+                return constant_of(len(self.children(meant, node)))
             args, kwargs = self.arguments(node)
             if rule == "len" and args and args[0].type in (INT, FLOAT, BOOL, NONE):
                 raise self.refuse(f"Arguments for call are not valid. len() takes no '{args[0].type}'", node)
@@ -373,22 +373,22 @@ class Calls:
 
     def iterated(self, node):
         """Compile what a loop goes over: a Value whose type has that of the items, or a list of what they are."""
-        match = self.expression(node)
-        if isinstance(match, Known):
-            if match.kind == "module" and match.what.is_dict:
-                return [constant_of(key) for key in match.what.module._modules]
-            return self.children(match, node)
-        kind = match.type
+        meant = self.expression(node)
+        if isinstance(meant, Known):
+            if meant.kind == "module" and meant.what.is_dict:
+                return [constant_of(key) for key in meant.what.module._modules]
+            return self.children(meant, node)
+        kind = meant.type
         if kind.name in ("Iterator", "List"):
-            return match
+            return meant
         if kind.name == "Dict":
-            return Value(match.tree, Type("Iterator", kind.args[:1]))
+            return Value(meant.tree, Type("Iterator", kind.args[:1]))
         if kind in (STR, TENSOR, ANY):
-            return Value(match.tree, Type("Iterator", (kind,)))
+            return Value(meant.tree, Type("Iterator", (kind,)))
         if kind.name == "Tuple":
             if len(set(kind.args)) == 1:
-                return Value(match.tree, Type("Iterator", kind.args[:1]))
-            return [Value(["index", match.tree, ["const", i]], one) for i, one in enumerate(kind.args)]
+                return Value(meant.tree, Type("Iterator", kind.args[:1]))
+            return [Value(["index", meant.tree, ["const", i]], one) for i, one in enumerate(kind.args)]
         raise self.refuse(f"'{kind}' object is not iterable", node)
 
 

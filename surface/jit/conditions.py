@@ -99,14 +99,14 @@ class Conditions:
         return Condition(Value(["and", [one.tree for one in values]], BOOL))
 
     def _side(self, node):
-        match = self.expression(node)
+        meant = self.expression(node)
         if (
-            isinstance(match, Known)
-            and match.kind in ("module", "method", "python")
-            and not isinstance(match.what, (int, float, str, list, tuple, dict))
+            isinstance(meant, Known)
+            and meant.kind in ("module", "method", "python")
+            and not isinstance(meant.what, (int, float, str, list, tuple, dict))
         ):  # a module or function that is there `is not None`
             return Value(["const", True], types.Type("Module"))
-        return match if isinstance(match, Value) else self.value(node)
+        return meant if isinstance(meant, Value) else self.value(node)
 
     def _identity(self, sign, node, left, right):
         is_none = sign == "is"
@@ -174,8 +174,8 @@ class Conditions:
         return test
 
     def _classes(self, node):
-        match = self.expression(node)
-        return [one.what for one in (match.what if match.kind == "items" else [match])]
+        meant = self.expression(node)
+        return [one.what for one in (meant.what if meant.kind == "items" else [meant])]
 
     def _kinds(self, node):
         """Return the types that the second argument of isinstance() is."""

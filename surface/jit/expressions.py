@@ -41,12 +41,12 @@ class Expressions:
 
     def value(self, node, hint=None) -> Value:
         """Compile an expression that must be a value of the program."""
-        match = self.expression(node, hint)
-        if isinstance(match, Value):
-            return match
-        if match.kind == "items" and all(isinstance(one, Value) for one in match.what):
-            return self.packed(match.what)
-        what = match.what if match.kind == "python" else nn.Module
+        meant = self.expression(node, hint)
+        if isinstance(meant, Value):
+            return meant
+        if meant.kind == "items" and all(isinstance(one, Value) for one in meant.what):
+            return self.packed(meant.what)
+        what = meant.what if meant.kind == "python" else nn.Module
         if isinstance(what, (int, float, str, list, tuple, dict, plugrad.Tensor)):
             kind = type(what).__name__
             raise self.refuse(
@@ -55,7 +55,7 @@ class Expressions:
                 "If so, please consider passing it in as an argument or use a local variable instead.",
                 node,
             )
-        raise self.refuse(f"{_described(match)} cannot be used as a value", node)
+        raise self.refuse(f"{_described(meant)} cannot be used as a value", node)
 
     def packed(self, items) -> Value:
         """Return the tuple of some values."""
@@ -78,11 +78,11 @@ class Expressions:
         return constant_of(node.value)
 
     def _node_name(self, node, hint):
-        match = self.scope.find(node.id)
-        if isinstance(match, Undefined):
-            raise self.refuse(match.why, node)
-        if match is not None:
-            return match
+        meant = self.scope.find(node.id)
+        if isinstance(meant, Undefined):
+            raise self.refuse(meant.why, node)
+        if meant is not None:
+            return meant
         outside = self.source.outside(node.id)
         if outside is MISSING:
             raise self.refuse(f"undefined value {node.id}", node)
@@ -386,14 +386,14 @@ class Expressions:
         if isinstance(node, ast.Tuple) and kind == TENSOR:
             parts = [self.index(one, kind) for one in node.elts]
             return Value(["tuple", [one.tree for one in parts]], ANY)
-        match = self.value(node)
+        meant = self.value(node)
         if (
             kind == TENSOR
-            and match.type not in (INT, TENSOR, NONE, BOOL, ANY)
-            and match.type.name not in ("List", "Optional")
+            and meant.type not in (INT, TENSOR, NONE, BOOL, ANY)
+            and meant.type.name not in ("List", "Optional")
         ):
-            raise self.refuse(f"Unsupported index type '{match.type}' of a Tensor", node)
-        return match
+            raise self.refuse(f"Unsupported index type '{meant.type}' of a Tensor", node)
+        return meant
 
     def _of_tuple(self, base, index, node):
         if isinstance(index, ast.Slice):

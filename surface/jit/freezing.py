@@ -115,14 +115,14 @@ class _Freezer:
             program.attributes[name] = TENSOR
 
     def _block(self, trees, module):
-        copies = []
+        left = []
         for tree in trees:
             tree = [tree[0], tree[1], *[self._part(one, module) for one in tree[2:]]]
             if tree[0] == "if" and tree[2][0] == "const":
-                copies += tree[3] if tree[2][1] else tree[4]
+                left += tree[3] if tree[2][1] else tree[4]
             else:
-                copies.append(tree)
-        return copies
+                left.append(tree)
+        return left
 
     def _part(self, tree, module):
         """Return a tree, or a list of statements, in which what does not change is constant."""

@@ -103,11 +103,11 @@ class Generator:
         arguments = [ast.arg(identifier(one[0])) for one in tree["arguments"]]
         if tree["self"]:
             arguments.insert(0, ast.arg(f"{_RESERVED}self"))
-        defaults, match = [], [one[2] for one in tree["arguments"] if len(one) > 2]
-        for value in match:
+        defaults, stated = [], [one[2] for one in tree["arguments"] if len(one) > 2]
+        for value in stated:
             defaults.append(self._constant(value))
         if len(tree["arguments"]) and any(
-            len(one) < 3 for one in tree["arguments"][len(tree["arguments"]) - len(match) :]
+            len(one) < 3 for one in tree["arguments"][len(tree["arguments"]) - len(stated) :]
         ):
             defaults = []  # arguments by name only may have defaults before others; calls from outside are bound anyway
         body = self.block(tree["body"], 0) or [ast.Pass()]
@@ -128,7 +128,7 @@ class Generator:
         """Return the statements of a block."""
         if depth > 15:
             raise Malformed("blocks are nested too deeply")
-        node = []
+        nodes = []
         for tree in trees:
             kind, line = tree[0], tree[1]
             if kind not in _STATEMENTS or type(line) is not int:
@@ -136,8 +136,8 @@ class Generator:
             one = _STATEMENTS[kind](self, depth, *tree[2:])
             one.lineno = one.end_lineno = min(max(line, 1), 1 << 20)
             one.col_offset = one.end_col_offset = 0
-            node.append(one)
-        return node
+            nodes.append(one)
+        return nodes
 
     def _inner(self, trees, depth):
         return self.block(trees, depth + 1) or [ast.Pass()]

@@ -75,31 +75,31 @@ def function(name: str):
         return PRIMITIVES[own]
     if own.isidentifier() and own.isascii() and not own.startswith("_"):
         if home == "Tensor":
-            match = _method(own)
+            callee = _method(own)
         elif home in HOMES:
-            match = _function(home, own)
+            callee = _function(home, own)
         else:
-            match = _of_library(home, own)
-        if match is not None:
-            return match
+            callee = _of_library(home, own)
+        if callee is not None:
+            return callee
     raise LookupError(name)
 
 
 def _method(own):
-    match = getattr(Tensor, own, None)
-    if not callable(match) or own in _NO_METHODS or isinstance(match, type) or getattr(match, "_is_absent", False):
+    callee = getattr(Tensor, own, None)
+    if not callable(callee) or own in _NO_METHODS or isinstance(callee, type) or getattr(callee, "_is_absent", False):
         return None
-    return match if hasattr(match, "__op__") or own in _METHODS or own.endswith("_") else None
+    return callee if hasattr(callee, "__op__") or own in _METHODS or own.endswith("_") else None
 
 
 def _function(home, own):
-    match = getattr(functools.reduce(getattr, home.split(".")[1:], plugrad), own, None)
-    if not callable(match) or isinstance(match, type):
+    callee = getattr(functools.reduce(getattr, home.split(".")[1:], plugrad), own, None)
+    if not callable(callee) or isinstance(callee, type):
         return None
-    allowed = hasattr(match, "__op__") or home == "torch.nn.init" or home == "torch" and own in _FUNCTIONS
+    allowed = hasattr(callee, "__op__") or home == "torch.nn.init" or home == "torch" and own in _FUNCTIONS
     if not allowed and own.endswith("_") and home == "torch" and _method(own) is not None:
-        return match
-    return match if allowed else None
+        return callee
+    return callee if allowed else None
 
 
 def _of_library(home, own):
@@ -107,8 +107,8 @@ def _of_library(home, own):
     start, _, space = home.rpartition(".")
     if start != "torch.ops" or not space.isidentifier() or space.startswith("_"):
         return None
-    match = getattr(getattr(plugrad.ops, space, None), own, None)
-    return match if callable(match) and not isinstance(match, type) else None
+    callee = getattr(getattr(plugrad.ops, space, None), own, None)
+    return callee if callable(callee) and not isinstance(callee, type) else None
 
 
 def name_of(value, module=None, attribute=None) -> str | None:
@@ -133,9 +133,9 @@ def name_of(value, module=None, attribute=None) -> str | None:
     if home == "math":
         names.append(f"math.{own}")
     for name in names:
-        match = _checked(name)
-        if match is not None and function(match) is value:
-            return match
+        callee = _checked(name)
+        if callee is not None and function(callee) is value:
+            return callee
     return next((name for name in names if _checked(name)), None) if op is not None else None
 
 

@@ -48,8 +48,8 @@ def is_instance(value, *names):
 def _is(value, name):
     kinds = {"Tensor": Tensor, "int": int, "float": float, "bool": bool, "str": str, "complex": complex, "List": list,
              "Dict": dict, "Tuple": tuple, "None": type(None)}  # fmt: skip
-    match = isinstance(value, kinds[name])
-    return match and not (name == "int" and isinstance(value, bool))
+    fits = isinstance(value, kinds[name])
+    return fits and not (name == "int" and isinstance(value, bool))
 
 
 def mode(name, *values):

@@ -119,14 +119,14 @@ class Source:
 
 def class_annotations(cls) -> dict:
     """Return the annotations of a class and its bases, evaluated where they can be."""
-    match: dict = {}
+    annotations: dict = {}
     for base in reversed(cls.__mro__):
         own = base.__dict__.get("__annotations__", {})
         try:
-            match.update(typing.get_type_hints(base, include_extras=True) if own else {})
+            annotations.update(typing.get_type_hints(base, include_extras=True) if own else {})
         except (NameError, TypeError):
-            match.update(own)
-    return match
+            annotations.update(own)
+    return annotations
 
 
 def is_plain_function(value) -> bool:

@@ -95,10 +95,10 @@ class Compiler(Expressions, Conditions, Calls):
     def _do_expr(self, node):
         if isinstance(node.value, ast.Constant):
             return []
-        match = self.expression(node.value)
-        if not isinstance(match, Value):
+        meant = self.expression(node.value)
+        if not isinstance(meant, Value):
             return []
-        return [["do", self._line(node), match.tree]]
+        return [["do", self._line(node), meant.tree]]
 
     def _do_return(self, node):
         value = Value(["const", None], NONE, (None,)) if node.value is None else self.value(node.value, self.declared)
@@ -141,21 +141,21 @@ class Compiler(Expressions, Conditions, Calls):
         tree = self.target(target, value, node)
         return [["=", self._line(node), tree, value.tree]]
 
-    def bind(self, target, match, node):
+    def bind(self, target, meant, node):
         """Let a target be something known, or parts of it."""
         if isinstance(target, (ast.Tuple, ast.List)):
-            if isinstance(match, Value) and match.type.name == "Tuple":
-                items = [Value(["index", match.tree, ["const", i]], one) for i, one in enumerate(match.type.args)]
-            elif isinstance(match, Known):
-                items = self.children(match, node)
+            if isinstance(meant, Value) and meant.type.name == "Tuple":
+                items = [Value(["index", meant.tree, ["const", i]], one) for i, one in enumerate(meant.type.args)]
+            elif isinstance(meant, Known):
+                items = self.children(meant, node)
             else:
-                raise self.refuse(f"'{match.type}' can't be unpacked here", node)
+                raise self.refuse(f"'{meant.type}' can't be unpacked here", node)
             if len(items) != len(target.elts):
                 raise self.refuse(f"Need {len(target.elts)} values to unpack, and there are {len(items)}", node)
             for one, item in zip(target.elts, items):
                 self.bind(one, item, node)
         elif isinstance(target, ast.Name):
-            self.scope.put(target.id, match)
+            self.scope.put(target.id, meant)
         else:
             raise self.refuse("modules and functions can be given names, and are no values", node)
 
@@ -201,8 +201,8 @@ class Compiler(Expressions, Conditions, Calls):
 
     def _declared(self, name):
         """Return the widest type that a name has in the blocks around: what tests found out counts for no writes."""
-        match = [frame[name].type for frame in self.scope.frames[:-1] if isinstance(frame.get(name), Value)]
-        return next((kind for kind in match if kind.name == "Optional"), match[-1])
+        kinds = [frame[name].type for frame in self.scope.frames[:-1] if isinstance(frame.get(name), Value)]
+        return next((kind for kind in kinds if kind.name == "Optional"), kinds[-1])
 
     def _unpack(self, target, value, node):
         kind = value.type
@@ -386,8 +386,8 @@ class Compiler(Expressions, Conditions, Calls):
         kind, message = "RuntimeError", ["const", ""]
         if node.exc is not None:
             raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
-            match = self.expression(raised)
-            what = match.what if isinstance(match, Known) else None
+            meant = self.expression(raised)
+            what = meant.what if isinstance(meant, Known) else None
             if not (isinstance(what, type) and issubclass(what, BaseException)):
                 raise self.refuse("a program raises exceptions by their classes", node)
             kind = what.__name__
@@ -399,11 +399,11 @@ class Compiler(Expressions, Conditions, Calls):
         modes = []
         for item in node.items:
             call = item.context_expr
-            match = self.expression(call.func if isinstance(call, ast.Call) else call)
-            name = getattr(match.what, "__name__", "") if isinstance(match, Known) else ""
+            meant = self.expression(call.func if isinstance(call, ast.Call) else call)
+            name = getattr(meant.what, "__name__", "") if isinstance(meant, Known) else ""
             if (
                 name not in _MODES
-                or getattr(plugrad, name, match.what) is not match.what
+                or getattr(plugrad, name, meant.what) is not meant.what
                 or item.optional_vars is not None
             ):
                 raise unfinished(

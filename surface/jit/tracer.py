@@ -129,12 +129,12 @@ class Tracer(TorchFunctionMode):
             return ["dict", [[self.tree(k), self.tree(v)] for k, v in value.items()]]
         if value is Ellipsis:
             return ["ellipsis"]
-        match = constant_of(value)
-        if match.type == ANY and match.tree[0] == "const":
+        constant = constant_of(value)
+        if constant.type == ANY and constant.tree[0] == "const":
             raise NotImplementedError(
                 f"an op was called with a {type(value).__name__}, which is no value of a staged program: {value!r:.100}"
             )
-        return match.tree
+        return constant.tree
 
     def looked_at(self, what) -> None:
         """Be told that a value became one of Python's."""
@@ -264,9 +264,9 @@ class Tracer(TorchFunctionMode):
 
     def trees(self) -> dict:
         """Return the trees of the staged functions that were called, by their names here."""
-        match = {}
+        trees = {}
         for key, program in self.functions.values():
             new = {name: key if name == program.name else f"{key}_{name}" for name in program.trees}
             for name, tree in program.trees.items():
-                match[new[name]] = renamed(tree, new)
-        return match
+                trees[new[name]] = renamed(tree, new)
+        return trees

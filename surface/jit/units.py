@@ -115,10 +115,10 @@ class Reference:
             return self.child(name)
         if isinstance(module, nn.ModuleDict) and name in ("items", "keys", "values"):
             return Known("bound", Known("module", self), name)
-        match = self.unit.attribute(name, self, refuse, node)
-        if match is None:
+        meant = self.unit.attribute(name, self, refuse, node)
+        if meant is None:
             raise refuse(f"Module '{self.unit.program.name}' has no attribute '{name}'{self.unit.why_not(name)}", node)
-        return match
+        return meant
 
     def call(self, name, args, kwargs, refuse, node):
         """Return the call of a method."""

@@ -130,9 +130,9 @@ class _Reader:
         for name, number in record["modules"].items():
             staged.add_module(name, None if number is None else self.module(number))
         for name, (kind, value) in record["attributes"].items():
-            match = vars(layer).get(attribute(name)) if layer is not None else None
+            own = vars(layer).get(attribute(name)) if layer is not None else None
             inherited = getattr(layer, name, None) if layer is not None else None
-            if isinstance(match, property) or callable(inherited) or isinstance(inherited, property):
+            if isinstance(own, property) or callable(inherited) or isinstance(inherited, property):
                 raise Malformed(f"{name!r:.60} is no attribute of a {layer.__name__}")
             if kind == "function":
                 value = _function(value)
@@ -144,15 +144,15 @@ class _Reader:
 
 def signatures_of(program, methods) -> dict:
     """Return the signatures of functions that are called from outside, by their trees."""
-    match = {}
+    signatures = {}
     for name in methods:
         tree = program.trees[name]
         arguments = [
             Argument(identifier(one[0]), named(one[1]), *([_default(one[2])] if len(one) > 2 else []))
             for one in tree["arguments"]
         ]
-        match[name] = Signature(name, arguments, named(tree["returns"]))
-    return match
+        signatures[name] = Signature(name, arguments, named(tree["returns"]))
+    return signatures
 
 
 def _function(name):
