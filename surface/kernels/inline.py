@@ -91,7 +91,10 @@ class CudaFunction:
 
     def __call__(self, *args):
         """Run the kernel; return its result, or None where it writes into arrays that it is given."""
-        xp = registry.backend("cuda").xp
+        backend = registry.backend("cuda")
+        if backend.xp is None:
+            raise RuntimeError(f"{self.__name__} is a kernel for CUDA, which can't be used here: {backend.available()}")
+        xp = backend.xp
         arrays = [one for one in args if isinstance(one, xp.ndarray)]
         numbers = [one for one in args if isinstance(one, (bool, int, float))]
         if len(arrays) < self.arrays or len(numbers) < self.numbers or len(arrays) + len(numbers) < len(args):

@@ -377,6 +377,10 @@ def test_a_file_of_source_is_compiled_and_its_errors_name_it(tmp_path):
     source.write_text("int twice(const pg_array *a, const double *s) {\n    return b;\n}")
     with pytest.raises(kernels.CompilationError, match="mine.c:2"):
         load_inline(c=source, name="twice", arrays=1)
+    if not torch.cuda.is_available():
+        kernel = load_inline(cuda="template <typename T> __global__ void f(long long n) {}", name="f", arrays=1)
+        with pytest.raises(RuntimeError, match="f is a kernel for CUDA, which can't be used here: "):
+            kernel(numpy.ones(2))
     for wrong in ({}, {"c": "int f;", "cuda": "int f;"}):
         with pytest.raises(TypeError, match="c= or cuda="):
             load_inline(name="f", arrays=1, **wrong)
