@@ -11,6 +11,7 @@ import wave
 import numpy
 
 from plugrad.torch_modules.tensorboard_messages import (
+    LARGEST_CURVE,
     curve,
     embedding,
     graph,
@@ -254,7 +255,7 @@ class SummaryWriter:
             num_thresholds: at most 127.
             weights: of the elements.
         """
-        count = min(num_thresholds, 127)
+        count = min(num_thresholds, LARGEST_CURVE)
         weights = 1.0 if weights is None else as_array(weights)
         rows = precision_recall(as_array(labels), as_array(predictions), count, weights)
         self._add(curve(tag, rows, count), global_step, walltime)

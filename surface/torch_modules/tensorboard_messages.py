@@ -25,7 +25,7 @@ _TYPES = {  # the numbers of others
     plugrad.complex64: 8, plugrad.int64: 9, plugrad.bool: 10, plugrad.bfloat16: 14, plugrad.uint16: 17,
     plugrad.complex128: 18, plugrad.float16: 19, plugrad.uint32: 22, plugrad.uint64: 23,
 }  # fmt: skip
-_LARGEST_CURVE = 127  # points that a curve of precision and recall may have
+LARGEST_CURVE = 127  # points that a curve of precision and recall may have
 _MESH_PARTS = {"VERTEX": 1, "FACE": 2, "COLOR": 3}
 
 
@@ -154,7 +154,7 @@ def curve(tag, rows, count) -> bytes:
     """Return a value that is a curve of precision and recall."""
     if rows.ndim != 2:
         raise ValueError(f"the counts of a curve are vectors of one length, not arrays of shape {rows.shape[1:]}")
-    return tensor_message(tag, plugrad.from_numpy(rows).float(), "pr_curves", message((2, min(count, _LARGEST_CURVE))))
+    return tensor_message(tag, plugrad.from_numpy(rows).float(), "pr_curves", message((2, min(count, LARGEST_CURVE))))
 
 
 def layout_message(categories) -> bytes:
