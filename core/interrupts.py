@@ -20,15 +20,15 @@ def process_lock(renewed=lambda: None):
 class held_back:
     """Hold Ctrl-C back until the block has ended; a second one comes through.
 
-    Signals reach the main thread alone, and only where Python code handles them: elsewhere this does nothing. An
-    optimizer with a `step` of its own writes within such a block.
+    Signals reach the main thread alone, and only where Python code handles them: elsewhere, and within another such
+    block, this does nothing. An optimizer with a `step` of its own writes within one.
     """
 
     __slots__ = ("handler", "noted")
 
     def __enter__(self):
         self.noted, self.handler = None, _signal.getsignal(_signal.SIGINT)
-        if callable(self.handler):
+        if callable(self.handler) and getattr(self.handler, "__func__", None) is not held_back._note:
             try:
                 _signal.signal(_signal.SIGINT, self._note)
             except ValueError:  # not the main thread
@@ -40,7 +40,7 @@ class held_back:
         self.noted = signal
 
     def __exit__(self, *error):
-        if callable(self.handler):
+        if _signal.getsignal(_signal.SIGINT) == self._note:
             _signal.signal(_signal.SIGINT, self.handler)
             if self.noted is not None:
                 self.handler(*self.noted)
