@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
+
+import numpy
 
 import plugrad
-from plugrad.extend import is_half, is_integral, scipy_of
+from plugrad.extend import is_half, is_integral, process_lock, scipy_of
 
 from ._checks import dtype_word
 
@@ -112,6 +115,24 @@ def lapack_pays(array) -> bool:
     return math.prod(array.shape[:-2]) <= array.shape[-2]
 
 
+_filters = process_lock()
+
+
+def _factors(xp, matrices):
+    """Yield the factors of each matrix and its row swaps, from 0, without a warning of one that is singular."""
+    linalg = scipy_of(xp, "linalg")
+    if xp is numpy:
+        (getrf,) = linalg.get_lapack_funcs(("getrf",), (matrices,))
+        yield from (getrf(matrix)[:2] for matrix in matrices)
+        return
+    # Threads share the filters: two that put them back in the wrong order would leave them changed.
+    for matrix in matrices:
+        with _filters, warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            factors = linalg.lu_factor(matrix, check_finite=False)
+        yield factors
+
+
 def lu_packed(xp, array, pivot=True):
     """LU factors with partial pivoting of each matrix: packed into one array, and the row swaps, from 1."""
     *batch, m, n = array.shape
@@ -120,11 +141,8 @@ def lu_packed(xp, array, pivot=True):
     pivots = xp.zeros((len(lu), k), "int32")
     # LAPACK's routines differ in what they make of NaN, some lose it: elimination as it is written spreads it.
     if pivot and lu.size and lapack_pays(array) and not xp.isnan(array).any():
-        linalg = scipy_of(xp, "linalg")
-        # SciPy's lu_factor warns of singular matrices, which PyTorch reports by `info` alone.
-        getrf = linalg.get_lapack_funcs(("getrf",), (lu,))[0] if hasattr(linalg, "get_lapack_funcs") else None
-        for i, matrix in enumerate(lu):
-            lu[i], pivots[i] = linalg.lu_factor(matrix, check_finite=False) if getrf is None else getrf(matrix)[:2]
+        for i, (factors, swaps) in enumerate(_factors(xp, lu)):
+            lu[i], pivots[i] = factors, swaps
         pivots += 1
     else:
         _eliminate(xp, lu, pivots, pivot)

@@ -31,7 +31,7 @@ from plugrad.extend.refusals import refuse_outside, refuse_where
 from plugrad.extend.scipy_modules import scipy_of
 from plugrad.extend.session import register, unregister
 from plugrad.extend.symbolic import SymbolicBackend
-from plugrad.interrupts import held_back
+from plugrad.interrupts import held_back, process_lock
 from plugrad.kernels import native, native_function
 from plugrad.nn.module import Module
 from plugrad.nn.parameter import Parameter
@@ -52,8 +52,8 @@ __all__ = [
     "generator_of", "get_default_dtype", "held_back", "hookimpl", "is_basic_index", "is_channels_last",
     "is_differentiable", "is_floating", "is_half", "is_integer", "is_integral", "is_single_or_double", "keep_dims",
     "kernel_for", "layer", "legacy_reduction", "loss", "loss_modules", "multilinear", "native", "native_function",
-    "new_memory", "op", "reduction", "refuse_outside", "refuse_where", "refusing_random", "register", "rng",
-    "scipy_of", "tidy_index", "type_of", "unary", "unregister", "view", "write_out",
+    "new_memory", "op", "process_lock", "reduction", "refuse_outside", "refuse_where", "refusing_random", "register",
+    "rng", "scipy_of", "tidy_index", "type_of", "unary", "unregister", "view", "write_out",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(globals(), None, {

@@ -123,8 +123,9 @@ def _compile(compiler, options, text, library, name) -> None:
         if told.returncode:
             raise CompilationError(f"{name} does not compile ({' '.join(command[:1])}):\n{told.stderr}")
         if _SUMMED:
+            digest = hashlib.sha256(result.read_bytes()).digest()  # FileNotFoundError where the compiler wrote none
             with open(result, "ab") as file:
-                file.write(hashlib.sha256(result.read_bytes()).digest())
+                file.write(digest)
         os.replace(result, library)
 
 

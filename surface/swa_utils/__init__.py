@@ -182,19 +182,31 @@ def update_bn(loader, model, device=None):
     if not momenta:
         return
     was_training = model.training
-    try:
-        for module in momenta:
-            module.reset_running_stats()
-            module.momentum = None  # a plain average
-        model.train()
-        for batch in loader:
-            input = batch[0] if isinstance(batch, (list, tuple)) else batch
-            model(input if device is None else input.to(device))
-    finally:
+
+    def put_back():
         with held_back():
             for module, momentum in momenta.items():
                 module.momentum = momentum
             model.train(was_training)
+
+    try:
+        try:
+            _average(model, momenta, loader, device)
+        finally:
+            put_back()
+    except BaseException:
+        put_back()  # Ctrl-C may have come just before it was held back
+        raise
+
+
+def _average(model, norms, loader, device) -> None:
+    for module in norms:
+        module.reset_running_stats()
+        module.momentum = None  # a plain average
+    model.train()
+    for batch in loader:
+        input = batch[0] if isinstance(batch, (list, tuple)) else batch
+        model(input if device is None else input.to(device))
 
 
 def _linear(t):

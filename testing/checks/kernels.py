@@ -137,14 +137,17 @@ def _moved(tensor, backend):
     return plugrad.stack([moved, moved], -1)[..., 0] if not tensor.is_contiguous() else moved
 
 
-def close(actual, expected, label):
-    """Assert that a result of a backend is within the budget of units in the last place of the largest element."""
+def close(actual, expected, label, least=0.0):
+    """Assert that a result of a backend is within the budget of units in the last place of the largest element.
+
+    `least`: the size that the largest element counts as, if it is smaller.
+    """
     actual, expected = actual.detach().cpu(), expected.detach().cpu()
     unit = 0.0
     if is_float(expected):
         unit = BUDGET.get(expected.dtype.name, 8) * plugrad.finfo(expected.dtype).eps
     finite = expected.abs()[expected.isfinite()] if is_float(expected) else expected.reshape(-1)[:0]
-    largest = float(finite.max()) if finite.numel() else 0.0
+    largest = max(least, float(finite.max()) if finite.numel() else 0.0)
     try:
         assert_close(actual, expected, rtol=unit, atol=unit * largest, equal_nan=True)
     except AssertionError as error:

@@ -12,6 +12,8 @@ from plugrad.testing.samples import samples_of
 from plugrad.testing.tensors import tensors_in
 
 DTYPES = ("float64", "float32")
+# What is left of 1 - tanh(x)^2 at a large x is known to a few units of 1, a share of the budget.
+LEAST = {"large": 2.0**-6}
 
 
 def has_native(op) -> bool:
@@ -38,7 +40,8 @@ def native(op, device):
                     assert all(refused) and guise == "empty", told
                     continue
                 for (what, one), (_, other) in zip(actual, expected, strict=True):
-                    close(one, other, f"{label}: {what} of {' and '.join(served)} in C against that in Python")
+                    told = f"{label}: {what} of {' and '.join(served)} in C against that in Python"
+                    close(one, other, told, LEAST.get(guise, 0.0) if what.startswith("gradient") else 0.0)
     idle = [name for name, times in served.items() if not times]
     assert not idle, f"{' and '.join(idle)} served no sample: add one that the C function takes, a contiguous one"
 

@@ -131,15 +131,22 @@ def test_a_declared_vmap_is_used_and_may_decline():
 
 def test_rules_are_checked():
     gradients.batched(scaled_product, plugrad.device("cpu"))
-    wrong = scaled_product.batched
+    right = scaled_product.batched
+
+    def halved(*args):
+        result, dim = right(*args)
+        return 0.5 * result, dim
+
+    def of_first_dims(F, info, in_dims, a, b, scale):
+        return 2 * a * b, 0
+
     try:
-        scaled_product.batched = lambda F, info, in_dims, a, b, scale: (2 * a * b, 0)
-        gradients.batched(scaled_product, plugrad.device("cpu"))
-        scaled_product.batched = lambda F, info, in_dims, a, b, scale: (a * b, 0)
-        with pytest.raises(AssertionError, match="own rule for batches"):
-            gradients.batched(scaled_product, plugrad.device("cpu"))
+        for wrong in halved, of_first_dims:
+            scaled_product.batched = wrong
+            with pytest.raises(AssertionError, match="own rule for batches"):
+                gradients.batched(scaled_product, plugrad.device("cpu"))
     finally:
-        scaled_product.batched = wrong
+        scaled_product.batched = right
 
 
 def test_what_ops_show_says():
