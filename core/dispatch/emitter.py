@@ -459,11 +459,11 @@ _n.seq = _tick()
             sequence = "isinstance(size, (tuple, list)) and _INTS.issuperset(map(type, size))"
             tests.append(f"({'type(size) is int or ' * (op.variadic == 'size')}{sequence})")
         here = "(not _modes.elsewhere if device is None else device is _cpu and not _modes.special)"
-        tests = ["out is layout", "requires_grad is False", here, *tests]  # the first: both are None
+        tests = ["out is layout", "requires_grad is pin_memory is False", here, *tests]  # the first: both are None
         values = {n: "_d" if n == "dtype" else n for n in op.parameters}
         arguments = [values[n] for n in op.positional] + [f"{n}={values[n]}" for n in op.keyword_only]
         raw = f"[{', '.join(values.values())}]"
-        create = f"_create(_op, {source.values_source(op)}, dtype, device, requires_grad, out, layout)"
+        create = f"_create(_op, {source.values_source(op)}, dtype, device, requires_grad, out, layout, pin_memory)"
         self.add(1, f"""\
 if not ({' and '.join(tests)}):
     return {create}

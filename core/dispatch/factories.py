@@ -15,7 +15,7 @@ from plugrad.tensor.layouts import strided
 from plugrad.tensor.tensor import Tensor, write_out
 
 
-def create(op, values, dtype, place, requires_grad, out=None, layout=None, inside=False):
+def create(op, values, dtype, place, requires_grad, out=None, layout=None, pin_memory=False, inside=False):
     """Run the kernel of a factory op on a device: the common part of `zeros`, `arange`, `randn`...
 
     `inside` is that of `interpreter.apply`.
@@ -25,14 +25,15 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, insid
     if modes.watched and not inside:
         options = {"dtype": dtype, "device": place, "requires_grad": requires_grad, "out": out}
         return interception.factory(
-            op, values, options, lambda: create(op, values, dtype, place, requires_grad, out, inside=True)
+            op, values, options, lambda: create(op, values, dtype, place, requires_grad, out, None, pin_memory, True)
         )
     error = op.wrong(values)
     if error is not None:
         raise error
     if out is not None and not isinstance(out, Tensor):
         raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
-    flag("requires_grad", bool(requires_grad) if requires_grad is None else requires_grad)
+    for name, value in (("requires_grad", requires_grad), ("pin_memory", pin_memory)):
+        flag(name, value is not None and value)
     home = resolve(out.device if out is not None and place is None else place)
     if dtype is None and out is not None:
         dtype = out.dtype

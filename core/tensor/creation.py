@@ -85,6 +85,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     >>> torch.tensor(0.5)
     tensor(0.5000)
     """
+    flag("pin_memory", pin_memory)
     if isinstance(data, Tensor):
         import warnings
 

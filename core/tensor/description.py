@@ -175,16 +175,14 @@ class Description:
         if dim.__class__ is bool:
             raise TypeError("stride(): argument 'dim' (position 1) must be int, not bool")
         data = lay_out(self)._data
-        itemsize = data.itemsize
-        shape, steps = data.shape, []
-        if 0 in shape:  # NumPy leaves the strides of empty arrays open; PyTorch shows those of a contiguous tensor
-            step = 1
-            for n in reversed(shape):
-                steps.append(step)
-                step *= max(n, 1)
-            steps = steps[::-1]
-        else:
-            steps = [step // itemsize for step in data.strides]
+        size, shape = data.itemsize, data.shape
+        steps = [step // size for step in data.strides]
+        # NumPy leaves open the strides of empty arrays and of new dimensions of size 1: PyTorch's go by what is behind.
+        if 0 in shape or 0 in steps and 1 in shape:
+            empty, after = 0 in shape, 1
+            for i in range(len(shape) - 1, -1, -1):
+                steps[i] = after if empty or shape[i] == 1 and not steps[i] else steps[i]
+                after = steps[i] * max(shape[i], 1)
         return tuple(steps) if dim is None else steps[dim]
 
     def storage_offset(self) -> int:

@@ -325,7 +325,10 @@ def spaced_samples(make):
 
 
 def options(input, dtype, device, requires_grad, layout=None):
-    """Keywords for a factory that follow `input` where they are not given; it refuses layouts that it cannot make."""
+    """Keywords for a factory that follow `input` where they are not given; it refuses layouts that it cannot make.
+
+    `pin_memory`, which the callers take beside these, changes nothing: host memory is not pinned here.
+    """
     chosen = {
         "dtype": input.dtype if dtype is None else dtype,
         "device": input.device if device is None else device,
@@ -335,7 +338,9 @@ def options(input, dtype, device, requires_grad, layout=None):
 
 
 @composite(at=("zeros_like",))
-def zeros_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None):
+def zeros_like(
+    F, input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None
+):
     """Zeros in the shape, dtype and device of `input`.
 
     >>> import plugrad as torch
@@ -347,7 +352,9 @@ def zeros_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=
 
 
 @composite(at=("ones_like",))
-def ones_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None):
+def ones_like(
+    F, input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None
+):
     """Ones in the shape, dtype and device of `input`.
 
     >>> import plugrad as torch
@@ -365,7 +372,9 @@ def like_samples(make):
 
 
 @composite(at=("empty_like",))
-def empty_like(F, input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None):
+def empty_like(
+    F, input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None
+):
     """An uninitialised tensor in the shape, dtype and device of `input`.
 
     >>> import plugrad as torch
@@ -382,7 +391,18 @@ def empty_like_samples(make):
 
 
 @composite(at=("full_like",))
-def full_like(F, input, fill_value, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None):
+def full_like(
+    F,
+    input,
+    fill_value,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+    memory_format=None,
+):
     """A tensor like `input` in which every element is `fill_value`.
 
     >>> import plugrad as torch
@@ -399,7 +419,7 @@ def filled_samples(make):
 
 
 @composite(at=("Tensor.new_zeros",), variadic="size")
-def new_zeros(F, input, size, *, dtype=None, layout=None, device=None, requires_grad=False):
+def new_zeros(F, input, size, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """Zeros of another `size` in the dtype and on the device of `input`.
 
     >>> import plugrad as torch
@@ -410,7 +430,7 @@ def new_zeros(F, input, size, *, dtype=None, layout=None, device=None, requires_
 
 
 @composite(at=("Tensor.new_ones",), variadic="size")
-def new_ones(F, input, size, *, dtype=None, layout=None, device=None, requires_grad=False):
+def new_ones(F, input, size, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """Ones of another `size` in the dtype and on the device of `input`.
 
     >>> import plugrad as torch
@@ -427,7 +447,7 @@ def new_samples(make):
 
 
 @composite(at=("Tensor.new_empty",), variadic="size")
-def new_empty(F, input, size, *, dtype=None, layout=None, device=None, requires_grad=False):
+def new_empty(F, input, size, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """An uninitialised tensor of another `size` with the dtype and device of `input`.
 
     >>> import plugrad as torch
@@ -443,7 +463,9 @@ def new_empty_samples(make):
 
 
 @composite(at=("Tensor.new_empty_strided",), kinds={"stride": "ints"})
-def new_empty_strided(F, input, size, stride, *, dtype=None, layout=None, device=None, requires_grad=False):
+def new_empty_strided(
+    F, input, size, stride, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
+):
     """An uninitialised tensor with given sizes and strides, else like `input`.
 
     >>> import plugrad as torch
@@ -459,7 +481,9 @@ def new_empty_strided_samples(make):
 
 
 @composite(at=("Tensor.new_full",))
-def new_full(F, input, size, fill_value, *, dtype=None, layout=None, device=None, requires_grad=False):
+def new_full(
+    F, input, size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
+):
     """A tensor of another `size`, filled with `fill_value`, in the dtype of `input`.
 
     >>> import plugrad as torch

@@ -137,7 +137,16 @@ def randperm_samples(make):
 
 @composite(at=("rand_like",))
 def rand_like(
-    F, input, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None
+    F,
+    input,
+    *,
+    generator=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+    memory_format=None,
 ):
     """Uniform random numbers of [0, 1) in the shape of `input`.
 
@@ -154,7 +163,16 @@ def rand_like(
 
 @composite(at=("randn_like",))
 def randn_like(
-    F, input, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None
+    F,
+    input,
+    *,
+    generator=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+    memory_format=None,
 ):
     """Standard normal random numbers in the shape of `input`.
 
@@ -186,6 +204,7 @@ def randint_like(
     dtype=None,
     layout=None,
     device=None,
+    pin_memory=False,
     requires_grad=False,
     memory_format=None,
 ):

@@ -29,6 +29,9 @@ T.ones(2, dtype=T.float64, requires_grad=True) | T.ones(2, requires_grad=True) *
 T.ones(2, requires_grad=True)[0] | T.ones(2, requires_grad=True)[:1] | T.tensor(3).item() | T.tensor([1, 2]).tolist()
 len(T.ones(3, 2)) | bool(T.tensor(1)) | int(T.tensor(2.7)) | float(T.tensor(2)) | T.ones(2, 3).size()
 T.ones(2, 3).size(1) | T.ones(2, 3).stride() | T.ones(2, 3).t().stride() | T.ones(2, 3).t().is_contiguous()
+T.ones(3)[None].stride() | T.ones(3, 2)[:, None, :, None].stride() | T.ones(3, 2).t()[None].stride()
+T.ones(()).unsqueeze(0).stride() | T.ones(0, 2).unsqueeze(1).stride() | T.ones(3).expand(4, 3)[None].stride()
+T.zeros_like(T.ones(2), pin_memory=False) | T.ones(2).new_zeros(3, pin_memory=None) | T.zeros(2, pin_memory=None)
 T.ones(2).dim() | T.ones(2, 3).numel() | T.ones(2).type() | T.ones(2).long().type() | T.ones(2).dtype
 T.ones(2).device | T.Size([1, 2]) + (3,) | T.Size([2, 3]).numel() | T.ones(2) + 1 | 1 - T.ones(2)
 2 / T.tensor([1, 2]) | T.tensor([7, -7]) // 2 | T.tensor([7, -7]) % 3 | T.tensor([7.0, -7.0]) // 2
@@ -132,6 +135,7 @@ T.empty(3)[3:].is_set_to(T.empty(3)[3:])
 """.strip()
 
 ERRORS = """
+T.ones(2, pin_memory=1) | T.tensor(2, pin_memory=None) | T.zeros_like(T.ones(2), pin_memory="no")
 float(T.ones(2)) | int(T.zeros(0)) | complex(T.ones(2)) | T.ones(2).to(str) | T.ones(2).type(int)
 T.ones(2).type(Exception) | T.ones(2).type('x') | T.ones(2).type(3) | T.nn.Linear(2, 1).to(int)
 T.ones(2) + T.ones(3) | T.ones(2, 3) @ T.ones(2, 3) | T.ones(2)[5] | T.ones(2)[0, 0] | T.ones(2).view(3)
