@@ -56,6 +56,16 @@ def _is_laid_out_as_known() -> bool:
     return numpy.array_equal(memory[:WORDS], state["key"]) and int(memory[WORDS]) == state["pos"] < WORDS
 
 
+class _Unspread(numpy.random.bit_generator.ISeedSequence):
+    """What NumPy's generator is made with before it is seeded as PyTorch's: to spread a seed takes 50 times as long."""
+
+    def generate_state(self, n_words, dtype=None):
+        return [0] * n_words
+
+
+_unspread = _Unspread()
+
+
 class MersenneTwister(numpy.random.MT19937):
     """NumPy's bit generator with a `spare` normal number, which is a part of its state.
 
@@ -66,7 +76,7 @@ class MersenneTwister(numpy.random.MT19937):
     memory: numpy.ndarray | None
 
     def __init__(self, seed: int):
-        super().__init__()
+        super().__init__(_unspread)
         self._legacy_seeding(seed & 0xFFFFFFFF)
         _locks[id(self.lock)] = self.lock
         self.memory = _memory(self) if _is_laid_out_as_known() else None

@@ -279,7 +279,9 @@ def test_a_package_of_each_kind(installed):
     assert {brought for row in rows for brought in row["brings"]} == {f"{group}: {name}" for group, name in points}
     for command in {group for group, _ in points} - {"backends", "cli"}:  # these are imported, or listed as commands
         assert {(command, row["name"]) for row in listed(site, command)} == {p for p in points if p[0] == command}
-    done = run(None, site, arguments=("-m", "plugrad.cli", "check", f"plugrad-made-{package}"))
+    # Those that bring a backend and more have the same one: that it computes all ops is checked where it is alone.
+    chosen = ["-k", "not parity"] if "backend" in PACKAGES[package] and package != "backend" else []
+    done = run(None, site, arguments=("-m", "plugrad.cli", "check", f"plugrad-made-{package}", *chosen))
     assert done.returncode == 0, done.stdout + done.stderr
     for part in uses(package):
         output(program(part, op), site)
@@ -292,7 +294,7 @@ def test_in_an_environment_of_its_own(wheels, tmp_path):
     fresh_environment.run(use, variables, folder, status=1)
     fresh_environment.run(["pip", "install", "--quiet", str(wheels["all"])], variables, folder)
     fresh_environment.run(use, variables, folder)
-    assert " passed" in fresh_environment.run(["python", "-m", "pytest", "-q"], variables, folder)
+    assert " passed" in fresh_environment.run(["python", "-m", "pytest", "-q", "-k", "not parity"], variables, folder)
     fresh_environment.run(["pip", "uninstall", "--quiet", "--yes", "plugrad-made-all"], variables, folder)
     gone = fresh_environment.run(use, variables, folder, status=1)
     assert "AttributeError: module 'plugrad' has no attribute 'made_all'" in gone

@@ -56,13 +56,13 @@ def silu(x):
     return numpy.where(x == -numpy.inf, numpy.nan, x * sigmoid(x))
 
 
-# name: (numbers, the exact function, units)
+# name: (numbers, the exact function, units: at most 2, but where there are no sums of products in one step)
 EXACT = {
     "exp": ((), numpy.exp, 1),
     "sigmoid": ((), sigmoid, 2),
     "elu": ((1, 1, 1), elu, 2),
-    "silu": ((), silu, 2.75),
-    "softplus": ((1, 20), softplus, 2.25),
+    "silu": ((), silu, 2),
+    "softplus": ((1, 20), softplus, 2),
     "sqrt": ((), numpy.sqrt, 0.5),
     "square": ((), numpy.square, 0.5),
     "negative": ((), numpy.negative, 0),
@@ -76,6 +76,7 @@ EXACT = {
 @pytest.mark.parametrize("level", LEVELS)
 def test_functions_of_elements(level, name):
     numbers, function, bound = EXACT[name]
+    bound += 0.4 * (name == "silu" and level == "base")
     for dtype in FLOATS:
         x = inputs(dtype)
         with numpy.errstate(all="ignore"):
@@ -94,7 +95,7 @@ def test_gradients_of_elements(level):
         x = random.uniform(-30, 30, y.size).astype(dtype)
         long = x.astype(numpy.longdouble)
         assert units(call["elu_grad"](g, x, 1, 1, 1), g * numpy.exp(numpy.minimum(long, 0))) <= 2
-        assert units(call["softplus_grad"](g, x, 1, 40), g * sigmoid(long)) <= 3
+        assert units(call["softplus_grad"](g, x, 1, 40), g * sigmoid(long)) <= (3.1 if level == "base" else 2.5)
 
 
 @pytest.mark.parametrize("level", LEVELS)
