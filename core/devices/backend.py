@@ -32,6 +32,10 @@ class Backend:
     numbered = True
     """Whether there may be several devices of this type: its name alone then means `current_device()`."""
 
+    def cast(self, array, dtype):
+        """Return the array in another dtype."""
+        return array.astype(dtype)
+
     def available(self) -> str | None:
         """Return None when the device works here, else the reason why not."""
         return None

@@ -51,9 +51,8 @@ class Elementwise(Op):
     def role(self, name):
         if self.index[name] not in self.promoted:
             return "input" if name in self.inputs else "value"
-        if self.index[name] == self.promoted[0]:
-            return "lead"
-        return "partner" if self.kinds.get(name) == "tensor" else "operand"
+        leads, partner = self.index[name] == self.promoted[0], self.kinds.get(name) == "tensor"
+        return "lead" if leads else "partner" if partner else "operand"
 
     @property
     def result_type(self):
@@ -93,8 +92,7 @@ class Elementwise(Op):
         for position in self.promoted:
             value = raw[position]
             if value is not None and hasattr(value, "dtype"):
-                if value.dtype != compute:
-                    raw[position] = value.astype(compute)
+                raw[position] = value if value.dtype == compute else ttype.backend.cast(value, compute)
             elif value is not None and self.wraps is not None and dtypes.is_integral(compute):
                 raw[position] = _integer_scalar(value, compute, self.wraps)
         if promote == "bool":
@@ -250,7 +248,7 @@ class Reduction(Op):
         target = result or dtype
         compute = getattr(dtypes, _COMPUTE_IN[target.name]) if target.name in _COMPUTE_IN else target
         if compute is not dtype and (result is not None or target.name in _COMPUTE_IN):
-            raw[0] = array = array.astype(compute.numpy)
+            raw[0] = array = ttype.backend.cast(array, compute.numpy)
         if asked is not None:
             raw[self.dtype_index] = compute.numpy
         if self.dim_index is not None:
@@ -266,9 +264,7 @@ class Reduction(Op):
         # A 0-d input has one dimension as far as `dim` is concerned.
         lifted = [array.reshape(1), *raw[1:]]
         result = super().compute(ttype, lifted)
-        if isinstance(result, tuple):
-            return tuple(item.reshape(()) for item in result)
-        return result.reshape(())
+        return tuple(r.reshape(()) for r in result) if isinstance(result, tuple) else result.reshape(())
 
     def raw(self, ops):
         kernel, xp = self.kernel_for(ops._name), ops._xp

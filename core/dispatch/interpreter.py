@@ -265,7 +265,7 @@ def finish(op, values, raw, ttype, result, result_dtype):
         if dtype.kind in "mMOSU":
             wrapped(op, ttype, result)  # which raises
         with numpy.errstate(all="ignore"):  # what is too large becomes infinite
-            result = result.astype(result_dtype)
+            result = ttype.backend.cast(result, result_dtype)
         dtype = result.dtype
     tensor = make(result, ttype if dtype is ttype.np else ttype.device.tensor_type(dtype))
     if op.any_order and not ttype.symbolic:
@@ -287,7 +287,7 @@ def finish_many(op, values, raw, ttype, results, result_dtype=None, recorded=Tru
             item = ttype.wrap(item)
         dtype = item.dtype
         if result_dtype is not None and dtype != result_dtype and dtype.kind == computed:
-            item = item.astype(result_dtype)
+            item = ttype.backend.cast(item, result_dtype)
             dtype = result_dtype
         tensors.append(tensor := _new(Tensor))  # as `make` does
         tensor._data, tensor._type = item, ttype if dtype is np else ttype.device.tensor_type(dtype)

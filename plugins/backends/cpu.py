@@ -45,6 +45,11 @@ class Functions:
         return function
 
 
+_halve = native_function("halve", lambda *arrays: NotImplemented)
+_HALVES = {"fe", "ef", "fE", "Ef"}  # float32 to float16 and bfloat16 (E), and back
+_MANY = 64  # elements from which on this is quicker than NumPy
+
+
 class CPU(Backend):
     """Host memory and NumPy."""
 
@@ -62,6 +67,15 @@ class CPU(Backend):
 
     def to_numpy(self, array):
         return array
+
+    def cast(self, array, dtype):
+        kinds = array.dtype.char + dtype.char
+        if kinds in _HALVES and array.size >= _MANY and array.flags.c_contiguous:
+            result, narrows = numpy.empty(array.shape, dtype), kinds[0] == "f"
+            single, half = (array, result) if narrows else (result, array)
+            if _halve(single, half if half.dtype.char == "e" else half.view(numpy.uint16), narrows) is None:
+                return result
+        return array.astype(dtype)
 
     def generator(self, seed):
         return Source(seed)

@@ -6,7 +6,7 @@ import math
 import numbers
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, is_integral, legacy_reduction, loss, op
+from plugrad.extend import Op, collect, composite, hookimpl, is_integral, legacy_reduction, loss, native, op
 
 from ._reduce import check_reduction, each, paired, reduce_values, reduced, reduced_shape, refuse_integers
 
@@ -163,6 +163,13 @@ def huber(xp, input, target, reduction, delta, scale):
     clipped = xp.minimum(xp.maximum(difference, -delta), delta)
     values = clipped * (difference - clipped * 0.5)
     return reduced(xp, values if scale == 1 else values * scale, reduction, input.dtype)
+
+
+@huber.kernel("cpu")
+@native("huber", otherwise=huber)
+def huber_in_c(call, xp, input, target, reduction, delta, scale):
+    values = call(input, target, delta, scale) if input.shape == target.shape else NotImplemented
+    return values if values is NotImplemented else reduced(xp, values, reduction, input.dtype)
 
 
 @huber.vjp("input")

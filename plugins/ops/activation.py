@@ -144,10 +144,22 @@ def hardswish(xp, input):
     return input * ((input + 3).clip(0, 6) * (1 / 6))
 
 
+@hardswish.kernel("cpu")
+@native("hardswish", otherwise=hardswish, plain=True)
+def hardswish_in_c(call, xp, input):
+    return call(input)
+
+
 @hardswish.vjp
 def hardswish_vjp(F, g, input):
     inner = F.where(input <= -3, 0.0, g * (F.clamp(input, -3.0, 3.0) * (1 / 3) + 0.5))
     return F.where(input < 3, inner, g)
+
+
+@hardswish.vjp_kernel("cpu")
+@native("hardswish_grad")
+def hardswish_grad_in_c(call, xp, g, input):
+    return call(g, input)
 
 
 @unary(promote="same", inplace=False, aliases=("nn.functional.hardshrink",), fits=("lambd",))
@@ -196,6 +208,12 @@ def prelu_elements(xp, input, weight):
     """Each element, times `weight` where negative; the two broadcast."""
     refuse(NOT_FLOATING, "prelu_cpu", input)
     return xp.where(input > 0, input, input * weight)  # a slope that is no number concerns what is not positive
+
+
+@prelu_elements.kernel("cpu")
+@native("prelu", otherwise=prelu_elements)
+def prelu_in_c(call, xp, input, weight):
+    return call(input, weight)
 
 
 @prelu_elements.vjp("input")

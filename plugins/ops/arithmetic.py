@@ -12,6 +12,7 @@ from plugrad.extend import (
     hookimpl,
     is_integer,
     is_single_or_double,
+    native,
     unary,
 )
 
@@ -176,6 +177,12 @@ def addcmul(xp, input, tensor1, tensor2, *, value=1):
     return xp.add(input, xp.multiply(tensor1, tensor2) if value == 1 else value * xp.multiply(tensor1, tensor2))
 
 
+@addcmul.kernel("cpu")
+@native("addcmul", otherwise=addcmul)
+def addcmul_in_c(call, xp, input, tensor1, tensor2, *, value=1):
+    return call(input, tensor1, tensor2, value) if input.shape == tensor1.shape == tensor2.shape else NotImplemented
+
+
 @addcmul.vjp("input")
 def addcmul_vjp_input(F, g):
     return g
@@ -290,6 +297,12 @@ def lerp(xp, input, end, weight):
     return xp.where(xp.abs(weight) < 0.5, from_start, from_end)
 
 
+@lerp.kernel("cpu")
+@native("lerp", otherwise=lerp)
+def lerp_in_c(call, xp, input, end, weight):
+    return call(input, end, weight) if is_number(weight) and input.shape == end.shape else NotImplemented
+
+
 @lerp.writer
 def lerp_into(xp, out, end, weight):
     if not isinstance(weight, float) or not -0.5 < weight < 0.5:
@@ -300,6 +313,14 @@ def lerp_into(xp, out, end, weight):
     span *= weight
     out += span
     return out
+
+
+@lerp.samples
+def lerp_samples(make):
+    yield make(3, 4), make(3, 4), make(3, 4)
+    yield make(3, 4), make(4), make(3, 1)
+    yield make(3, 4), make(3, 4), 0.25
+    yield make(3, 4), make(3, 4), 0.75
 
 
 @lerp.vjp("input")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, op
+from plugrad.extend import Op, collect, composite, hookimpl, op, type_of
 
 from ._checks import BOOL_OR_COMPLEX, converted, dtype_word
 from ._memory_formats import empty_in_order, has, preserves
@@ -17,7 +17,7 @@ def to_copy(xp, input, dtype):
     if dtype.itemsize == 1 and dtype.kind in "Vf":
         input = converted(xp, input, dtype)
     if 0 not in input.strides:
-        return input.astype(dtype)
+        return type_of(input).backend.cast(input, dtype)
     copy = empty_in_order(xp, input, dtype)
     copy[...] = input
     return copy

@@ -15,6 +15,7 @@ from plugrad.extend import (
     hookimpl,
     is_integer,
     is_integral,
+    native,
     refuse_where,
     unary,
 )  # fmt: skip
@@ -99,6 +100,19 @@ def div_floor(xp, input, other):
     return _floored(xp, input, other)
 
 
+def _pair(xp, input, other):
+    """Return both as arrays; of a number, one of the other's type."""
+    if hasattr(other, "dtype"):
+        return input if hasattr(input, "dtype") else xp.asarray(input, other.dtype), other
+    return input, xp.asarray(other, input.dtype)
+
+
+@div_floor.kernel("cpu")
+@native("floor_divide", otherwise=div_floor)
+def div_floor_in_c(call, xp, input, other):
+    return call(*_pair(xp, input, other))
+
+
 @div_floor.vjp("input", "other")
 def div_floor_vjp(F, g, input, other):  # as in PyTorch both are kept, though steps have no slope
     return F.zeros_like(g), F.zeros_like(g)
@@ -117,6 +131,12 @@ def floor_divide(xp, input, other):
     tensor([-4,  3])
     """
     return _floored(xp, input, other)
+
+
+@floor_divide.kernel("cpu")
+@native("floor_divide", otherwise=floor_divide)
+def floor_divide_in_c(call, xp, input, other):
+    return call(*_pair(xp, input, other))
 
 
 @floor_divide.vjp("input", "other")
@@ -188,6 +208,12 @@ def remainder(xp, input, other):
     return xp.where(result == 0, xp.copysign(result, input), result)  # NumPy gives zero the sign of `other`
 
 
+@remainder.kernel("cpu")
+@native("remainder", otherwise=remainder)
+def remainder_in_c(call, xp, input, other):
+    return call(*_pair(xp, input, other))
+
+
 @remainder.vjp("input")
 def remainder_vjp_input(F, g):
     return g
@@ -211,6 +237,12 @@ def fmod(xp, input, other):
     refuse(BOOL_OR_COMPLEX, "fmod_cpu", input, other)
     _check_divisor(xp, input, other)
     return xp.fmod(input, other)
+
+
+@fmod.kernel("cpu")
+@native("fmod", otherwise=fmod)
+def fmod_in_c(call, xp, input, other):
+    return call(*_pair(xp, input, other))
 
 
 @fmod.vjp("input")

@@ -6,7 +6,7 @@ import cmath
 import math
 
 import plugrad
-from plugrad.extend import Op, binary, collect, composite, conj, hookimpl, is_integer, unary
+from plugrad.extend import Op, binary, collect, composite, conj, hookimpl, is_integer, native, unary
 
 from ._checks import BOOL, fitted, is_number, refuse
 
@@ -58,6 +58,12 @@ def rsqrt(xp, input):
     tensor([0.5000, 0.2500])
     """
     return xp.true_divide(1, xp.sqrt(input))
+
+
+@rsqrt.kernel("cpu")
+@native("rsqrt", otherwise=rsqrt, plain=True)
+def rsqrt_in_c(call, xp, input):
+    return call(input)
 
 
 rsqrt.samples(sqrt_samples)
