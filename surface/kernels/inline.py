@@ -14,7 +14,9 @@ from plugrad.registry.namespaces import lazy_names
 HEADER = pathlib.Path(__file__).with_name("plugrad_cuda.h")
 # What runs compilers is imported for that alone.
 _later, _ = lazy_names({"__name__": __name__}, None, {"kernels.building": "build_library load_library"})
-THREADS = 256  # of a block: PG_THREADS
+THREADS, WARP = 256, 32  # of a block: PG_THREADS
+SHORT = 512  # elements of a row for which the threads of one warp are enough
+_INT64 = numpy.dtype("int64")
 TYPES = {
     "float32": "float", "float64": "double", "int32": "int", "int64": "long long", "uint8": "unsigned char",
     "bool": "bool",
@@ -32,6 +34,7 @@ def load_inline(
     strided: bool = False,
     flags: tuple = (),
     per: str = "element",
+    indices: tuple = (),
 ):
     """Compile a kernel in C or CUDA C++; return a function of arrays and numbers.
 
@@ -47,8 +50,10 @@ def load_inline(
         like: which array the result has the shape and dtype of; None: the kernel writes into arrays that it is given.
         strided: whether arrays may have any strides; else only those in C order are served.
         flags: more options for the compiler.
-        per: of CUDA: "element", a thread for each of `size` elements of the first array; or "row", a block of
-            PG_THREADS threads for each row of `size` elements.
+        per: of CUDA: "element", a thread for each of `size` elements of the first array; "row", a block of PG_THREADS
+            threads, a warp or 256, for each row of `size` elements; or "block": calls say how many, as `blocks=`, one
+            number or (x, y), and `size` is the number of elements of the first array.
+        indices: of CUDA: the numbers of the arrays that hold indices or labels, `const long long *`, whatever T is.
 
     The library is kept in PLUGRAD_CACHE, or the user's cache folder, by source, options, compiler and processor.
     Raises CompilationError, with the lines of `c`, where it can't be compiled, there is no compiler, or
@@ -69,7 +74,7 @@ def load_inline(
     if (c is None) == (cuda is None):
         raise TypeError("load_inline() takes c= or cuda=: the source of one kernel")
     if cuda is not None:
-        return CudaFunction(cuda, name, arrays, numbers, like, flags, per)
+        return CudaFunction(cuda, name, arrays, numbers, like, flags, per, indices)
     if loading.why_none() is not None:
         raise CompilationError(f"kernels in C can't be used: {loading.why_none()}")
     library = _later("build_library")(c, name, flags)
@@ -82,14 +87,15 @@ class CudaFunction:
     It returns NotImplemented for arrays that it does not serve. The arguments are those of `load_inline`.
     """
 
-    def __init__(self, source, name, arrays, numbers, like, flags, per):
-        if per not in ("element", "row"):
-            raise ValueError(f"load_inline(): per is 'element' or 'row', not {per!r}")
+    def __init__(self, source, name, arrays, numbers, like, flags, per, indices):
+        if per not in ("element", "row", "block"):
+            raise ValueError(f"load_inline(): per is 'element', 'row' or 'block', not {per!r}")
         self.source, self.__name__, self.flags, self.per = source, name, flags, per
-        self.arrays, self.numbers, self.like = arrays, numbers, like
-        self._kernels: dict = {}  # by type of elements and device
+        self.arrays, self.numbers, self.like, self.indices = arrays, numbers, like, frozenset(indices)
+        self._typed = next((n for n in range(arrays) if n not in self.indices), 0)  # the array that tells the type
+        self._kernels: dict = {}  # by type of elements, device and threads of a block
 
-    def __call__(self, *args):
+    def __call__(self, *args, blocks=None):
         """Run the kernel; return its result, or None where it writes into arrays that it is given."""
         backend = registry.backend("cuda")
         if backend.xp is None:
@@ -99,27 +105,38 @@ class CudaFunction:
         numbers = [one for one in args if isinstance(one, (bool, int, float))]
         if len(arrays) < self.arrays or len(numbers) < self.numbers or len(arrays) + len(numbers) < len(args):
             return NotImplemented
-        first = arrays[0]
-        alike = all([one.dtype == first.dtype and one.flags.c_contiguous for one in arrays])
-        short = self.per == "element" and any([one.size != first.size for one in arrays])  # read beyond its end
-        if first.dtype.name not in TYPES or not alike or short:
+        first, dtype = arrays[0], arrays[self._typed].dtype
+        if dtype.name not in TYPES or not all([self._fits(n, one, dtype) for n, one in enumerate(arrays)]):
+            return NotImplemented
+        if self.per == "element" and any([one.size != first.size for one in arrays]):  # read beyond its end
             return NotImplemented
         result = [] if self.like is None else [xp.empty_like(arrays[self.like])]
-        key = first.dtype.name, first.device.id
-        kernel = self._kernels.get(key)
-        if kernel is None:
-            kernel = self._kernels[key] = self._compiled(xp, first.dtype.name)
         if first.size:
-            rows = self.per == "row"
-            size = (first.shape or (1,))[-1] if rows else first.size
-            blocks = first.size // size if rows else -(-size // THREADS)
-            kernel((blocks,), (THREADS,), (numpy.int64(size), *arrays, *result, *map(numpy.float64, numbers)))
+            size, grid, threads = self._launch(first, blocks)
+            key = dtype.name, first.device.id, threads
+            kernel = self._kernels.get(key)
+            if kernel is None:
+                kernel = self._kernels[key] = self._compiled(xp, dtype.name, threads)
+            kernel(grid, (threads,), (numpy.int64(size), *arrays, *result, *map(numpy.float64, numbers)))
         return result[0] if result else None
 
-    def _compiled(self, cupy, dtype):
+    def _fits(self, number, array, dtype):
+        wanted = array.dtype == (_INT64 if number in self.indices else dtype)
+        return wanted and array.flags.c_contiguous
+
+    def _launch(self, first, blocks):
+        """Return `size`, the grid, and the threads of a block."""
+        if self.per == "block":
+            return first.size, blocks if isinstance(blocks, tuple) else (blocks,), THREADS
+        if self.per == "element":
+            return first.size, (-(-first.size // THREADS),), THREADS
+        size = (first.shape or (1,))[-1]
+        return size, (first.size // size,), WARP if size <= SHORT else THREADS
+
+    def _compiled(self, cupy, dtype, threads):
         """Return CuPy's kernel for a type of elements, on the device at hand."""
         expression = f"{self.__name__}<{TYPES[dtype]}>"
-        options = ("--std=c++17", *self.flags)
+        options = ("--std=c++17", f"-DPG_THREADS={threads}", *self.flags)
         try:
             module = cupy.RawModule(code=cuda_text(self.source), options=options, name_expressions=(expression,))
             return module.get_function(expression)

@@ -2,7 +2,9 @@
 #ifndef PLUGRAD_CUDA_H
 #define PLUGRAD_CUDA_H
 
+#ifndef PG_THREADS /* a block is one warp of 32 where rows are short */
 #define PG_THREADS 256
+#endif
 
 /* The thread's element, in kernels that have one for each. */
 #define PG_ELEMENT ((long long)blockIdx.x * blockDim.x + threadIdx.x)
@@ -16,21 +18,39 @@ template <typename T> struct pg_larger {
     __device__ T operator()(T a, T b) const { return a > b || a != a ? a : b; }
 };
 
-/* What `join` makes of the values of all threads of a block, for each of them; in one order, so that results repeat. */
+/* What `join`, which is commutative, makes of the values of all threads of a block, for each of them. All must be there.
+   Registers within a warp, memory between warps; in one order, so that results repeat. */
 template <typename T, typename Join> __device__ T pg_over_block(T value, Join join) {
-    __shared__ T part[PG_THREADS];
-    part[threadIdx.x] = value;
-    __syncthreads();
-    for (int step = PG_THREADS / 2; step; step /= 2) {
-        if (threadIdx.x < step) part[threadIdx.x] = join(part[threadIdx.x], part[threadIdx.x + step]);
+    for (int lane = 16; lane; lane /= 2) value = join(value, __shfl_xor_sync(0xffffffffu, value, lane));
+    if (PG_THREADS > 32) {
+        __shared__ T part[PG_THREADS / 32];
+        if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = value;
         __syncthreads();
+        value = part[0];
+        for (int warp = 1; warp < PG_THREADS / 32; warp++) value = join(value, part[warp]);
+        __syncthreads(); /* before anybody uses the memory again */
     }
-    T result = part[0];
-    __syncthreads(); /* before anybody uses the memory again */
-    return result;
+    return value;
 }
 
 template <typename T> __device__ T pg_sum(T value) { return pg_over_block(value, pg_add<T>()); }
 template <typename T> __device__ T pg_max(T value) { return pg_over_block(value, pg_larger<T>()); }
+
+/* The largest element of a row, and the sum of exp(x - largest): in one pass, in which each thread scales its sum anew
+   where it meets a larger element. M. Milakov, N. Gimelshein, arXiv:1805.02867. */
+template <typename T> struct pg_exponentials {
+    T largest, sum;
+};
+
+template <typename T> __device__ pg_exponentials<T> pg_sum_of_exp(long long size, const T *x) {
+    T largest = x[0], sum = 0;
+    for (long long i = threadIdx.x; i < size; i += PG_THREADS) {
+        const T value = x[i];
+        if (value > largest) sum = sum * exp(largest - value) + 1, largest = value;
+        else sum += value == largest ? T(1) : exp(value - largest); /* of two infinities the difference is NaN */
+    }
+    const T most = pg_max(largest);
+    return {most, pg_sum(sum * exp(largest - most))};
+}
 
 #endif

@@ -19,7 +19,7 @@ import tempfile
 
 from plugrad import registry
 from plugrad.catalog.rows import load_everything
-from plugrad.kernels.inline import TYPES, CudaFunction, cuda_text
+from plugrad.kernels.inline import THREADS, TYPES, WARP, CudaFunction, cuda_text
 
 CARDS = {"75": "Turing", "80": "Ampere", "90": "Hopper", "120": "Blackwell"}
 VERSION = "12.9.86"
@@ -62,13 +62,16 @@ class Compiler:
         (library,) = (folder() / "nvidia" / "cuda_nvrtc" / "lib").glob("libnvrtc.so.*")
         self.library = ctypes.CDLL(str(library))
 
-    def ptx(self, text, expression, card) -> str:
-        """Return the intermediate code of one instance of a template; RuntimeError with the log."""
+    def ptx(self, text, expression, card, threads) -> str:
+        """Return the intermediate code of an instance of a template, for blocks of so many threads.
+
+        RuntimeError, with the log, where it does not compile."""
         program, size = ctypes.c_void_p(), ctypes.c_size_t()
         self.library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernels.cu", 0, None, None)
         self.library.nvrtcAddNameExpression(program, expression.encode())
-        options = (ctypes.c_char_p * 2)(f"--gpu-architecture=compute_{card}".encode(), b"--std=c++17")
-        if self.library.nvrtcCompileProgram(program, 2, options):
+        given = f"--gpu-architecture=compute_{card}", "--std=c++17", f"-DPG_THREADS={threads}"
+        options = (ctypes.c_char_p * len(given))(*map(str.encode, given))
+        if self.library.nvrtcCompileProgram(program, len(given), options):
             self.library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
             log = ctypes.create_string_buffer(size.value)
             self.library.nvrtcGetProgramLog(program, log)
@@ -103,10 +106,14 @@ def table() -> str:
         for dtype in DTYPES:
             cells, memory = [], 0
             for card in CARDS:
-                expression = f"{function.__name__}<{TYPES[dtype]}>"
-                used, memory, spilled = registers(compiler.ptx(cuda_text(function.source), expression, card), card)
-                if spilled:
-                    raise RuntimeError(f"{expression} spills {spilled} bytes on sm_{card}")
+                used = 0
+                for threads in (WARP, THREADS) if function.per == "row" else (THREADS,):
+                    expression = f"{function.__name__}<{TYPES[dtype]}>"
+                    code = compiler.ptx(cuda_text(function.source), expression, card, threads)
+                    needed, memory, spilled = registers(code, card)
+                    used = max(used, needed)
+                    if spilled:
+                        raise RuntimeError(f"{expression} spills {spilled} bytes on sm_{card}, of {threads} threads")
                 cells.append(f" {used} ")
             lines.append(f"| `{function.__name__}` | {dtype} | {memory} B |{'|'.join(cells)}|")
     return "\n".join(lines) + "\n"

@@ -9,6 +9,7 @@ import pytest
 
 import plugrad
 from plugrad import registry
+from plugrad.kernels.inline import CudaFunction
 
 if os.environ.get("CUPY_ON_CPU"):
     import cupy_on_cpu
@@ -49,3 +50,18 @@ def everything():
 @pytest.fixture
 def cuda():
     return plugrad.device("cuda")
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """The names of the kernels that were called, and served the call."""
+    names, call = [], CudaFunction.__call__
+
+    def counted(self, *args):
+        result = call(self, *args)
+        if result is not NotImplemented:
+            names.append(self.__name__)
+        return result
+
+    monkeypatch.setattr(CudaFunction, "__call__", counted)
+    return names

@@ -71,3 +71,35 @@ def test_arrays_that_are_shorter_than_the_first_are_not_served(cupy):
     x, short = cupy.ones(4, "float32"), cupy.ones(3, "float32")
     assert function(x, x, 2.0).shape == (4,) and function(x, short, 2.0) is NotImplemented
     assert function(x, x.astype("float64"), 2.0) is NotImplemented and function(x, 2.0) is NotImplemented
+
+
+CHOSEN = """
+template <typename T> __global__ void chosen(long long size, const T *x, const long long *at, T *y) {
+    for (long long i = threadIdx.x; i < size; i += PG_THREADS)
+        if (at[blockIdx.x] == i) y[blockIdx.x] = x[blockIdx.x * size + i];
+}
+template <typename T> __global__ void places(long long size, T *x) {
+    if (threadIdx.x == 0) x[blockIdx.y * gridDim.x + blockIdx.x] = size;
+}
+"""
+
+
+@pytest.mark.parametrize("size", [3, 512, 513, 2000])
+def test_rows_of_a_type_with_labels(cupy, size):
+    function = load_inline(cuda=CHOSEN, name="chosen", arrays=3, per="row", indices=(1,))
+    x, y = cupy.arange(2 * size, dtype="float32").reshape(2, size), cupy.zeros(2, "float32")
+    labels = cupy.asarray([2, size - 1])
+    assert function(x, labels, y) is None and y.tolist() == [2, 2 * size - 1]
+    assert function(x, labels.astype("int32"), y) is NotImplemented
+    assert function(x, labels.astype("float32"), y) is NotImplemented
+
+
+def test_blocks_as_the_call_says(cupy):
+    function = load_inline(cuda=CHOSEN, name="places", arrays=1, per="block")
+    x = cupy.zeros(8)
+    function(x, blocks=3)
+    assert x.tolist() == [8] * 3 + [0] * 5
+    function(x, blocks=(3, 2))
+    assert x.tolist() == [8] * 6 + [0] * 2
+    with pytest.raises(ValueError, match="per is 'element', 'row' or 'block'"):
+        load_inline(cuda=CHOSEN, name="places", arrays=1, per="thread")
