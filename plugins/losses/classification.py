@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import pathlib
 import warnings
 
 import plugrad
@@ -13,6 +15,7 @@ from plugrad.extend import (
     hookimpl,
     is_integral,
     legacy_reduction,
+    load_inline,
     loss,
     native,
     op,
@@ -301,6 +304,29 @@ def cross_entropy_in_c(call, xp, input, target, weight, ignore_index, reduction,
     return result if done is None else done
 
 
+_on_cuda = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), per="row", indices=(1,))
+
+
+def _rows_in_order(xp, input, target):
+    """Return rows of logits and their labels, both in C order."""
+    labels = target.reshape(-1).astype("int64", copy=False)
+    return xp.ascontiguousarray(_rows(xp, input)), xp.ascontiguousarray(labels)
+
+
+@cross_entropy_labels.kernel("cuda")
+@native(_on_cuda(name="cross_entropy", arrays=5, numbers=3), otherwise=cross_entropy_labels)
+def cross_entropy_on_cuda(call, xp, input, target, weight, ignore_index, reduction, label_smoothing):
+    if not input.size:
+        return NotImplemented
+    rows, labels = _rows_in_order(xp, input, target)
+    values, shares = xp.empty(labels.size, rows.dtype), xp.empty(labels.size, rows.dtype)
+    arrays = rows, labels, rows if weight is None else weight, values, shares
+    if call(*arrays, ignore_index, label_smoothing, weight is not None) is NotImplemented:
+        return NotImplemented
+    _labels(xp, target, rows.shape[1], ignore_index)
+    return _collect(values, shares, reduction, target.shape)
+
+
 @cross_entropy_labels.vjp("input")
 def cross_entropy_labels_vjp(F, g, input, target, weight, ignore_index, reduction, label_smoothing):
     return F.cross_entropy_grad(g, input, target, weight, ignore_index, reduction, label_smoothing)
@@ -360,6 +386,24 @@ def cross_entropy_grad_in_c(call, xp, g, input, target, weight, ignore_index, re
     result = xp.empty_like(input)
     done = call(xp.ascontiguousarray(g), input, target, result, ignore_index, _HOW[reduction])
     return result if done is None else done
+
+
+@cross_entropy_grad.kernel("cuda")
+@native(_on_cuda(name="cross_entropy_grad", arrays=6, numbers=4), otherwise=cross_entropy_grad)
+def cross_entropy_grad_on_cuda(call, xp, g, input, target, weight, ignore_index, reduction, label_smoothing):
+    if not input.size or g.dtype != input.dtype:
+        return NotImplemented
+    rows, labels = _rows_in_order(xp, input, target)
+    total = xp.ones(1, g.dtype)
+    if reduction == "mean":
+        kept = labels != ignore_index
+        shares = kept if weight is None else weight[xp.where(kept, labels, 0)] * kept
+        total = shares.sum(keepdims=True)
+        total = xp.where(total == 0, 1, total).astype(g.dtype)
+    result = xp.empty_like(rows)
+    arrays = rows, labels, rows if weight is None else weight, xp.ascontiguousarray(g), total, result
+    done = call(*arrays, ignore_index, label_smoothing, weight is not None, reduction == "none")
+    return _unrows(xp, result, input.shape) if done is None else done
 
 
 @cross_entropy_grad.vjp("g")

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import pathlib
 
-from plugrad.extend import Op, collect, complement, composite, conj, elementwise, hookimpl, is_integer, native, unary
+from plugrad.extend import (
+    Op,
+    collect,
+    complement,
+    composite,
+    conj,
+    elementwise,
+    hookimpl,
+    is_integer,
+    load_inline,
+    native,
+    unary,
+)
 
 from ._checks import BOOL_OR_COMPLEX, COMPLEX, INTEGRAL, NOT_FLOATING, bounded, dtype_word, fitted, refuse
 from .erf import erf
 
 SELU_ALPHA = 1.6732632423543772
 SELU_SCALE = 1.0507009873554805
+
+_on_cuda = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), like=0)
+
+
+def _of_elements(call, xp, input):
+    return call(input)
+
+
+def _slopes(call, xp, g, values):
+    return call(g, values)
 
 
 # ---------------------------------------------------------------- straight lines
@@ -41,10 +65,7 @@ def relu_on_cpu(xp, input):
     return input.clip(0, math.inf)  # unlike `maximum` it has a vectorised loop for a number, and leaves -0.0 as it is
 
 
-@relu.kernel("cpu")
-@native("relu", otherwise=relu, plain=True)
-def relu_in_c(call, xp, input):
-    return call(input)
+relu.kernel("cpu")(native("relu", otherwise=relu, plain=True)(_of_elements))
 
 
 @relu.vjp
@@ -52,10 +73,7 @@ def relu_vjp(F, g, y):
     return F.where(y != 0, g, 0.0)  # y is never negative, and where it is NaN g goes on, as in PyTorch
 
 
-@relu.vjp_kernel("cpu")
-@native("relu_grad")
-def relu_grad_native(call, xp, g, y):
-    return call(g, y)
+relu.vjp_kernel("cpu")(native("relu_grad")(_slopes))
 
 
 @unary(promote="same", at=(), fits=("min_val", "max_val"))
@@ -281,10 +299,8 @@ def sigmoid(xp, input):
     return xp.reciprocal(result, out=result)
 
 
-@sigmoid.kernel("cpu")
-@native("sigmoid", otherwise=sigmoid, plain=True)
-def sigmoid_native(call, xp, input):
-    return call(input)
+sigmoid.kernel("cpu")(native("sigmoid", otherwise=sigmoid, plain=True)(_of_elements))
+sigmoid.kernel("cuda")(native(_on_cuda(name="sigmoid", arrays=1), otherwise=sigmoid)(_of_elements))
 
 
 @sigmoid.vjp
@@ -292,10 +308,8 @@ def sigmoid_vjp(F, g, y):
     return g * conj(F, y * complement(F, y))
 
 
-@sigmoid.vjp_kernel("cpu")
-@native("sigmoid_grad")
-def sigmoid_grad_native(call, xp, g, y):
-    return call(g, y)
+sigmoid.vjp_kernel("cpu")(native("sigmoid_grad")(_slopes))
+sigmoid.vjp_kernel("cuda")(native(_on_cuda(name="sigmoid_grad", arrays=2))(_slopes))
 
 
 @sigmoid.samples
@@ -436,10 +450,8 @@ def silu(xp, input):
     return input / divisor
 
 
-@silu.kernel("cpu")
-@native("silu", otherwise=silu, plain=True)
-def silu_native(call, xp, input):
-    return call(input)
+silu.kernel("cpu")(native("silu", otherwise=silu, plain=True)(_of_elements))
+silu.kernel("cuda")(native(_on_cuda(name="silu", arrays=1), otherwise=silu)(_of_elements))
 
 
 @silu.vjp
@@ -448,10 +460,8 @@ def silu_vjp(F, g, input):
     return g * conj(F, gate * (input * (1 - gate) + 1))
 
 
-@silu.vjp_kernel("cpu")
-@native("silu_grad")
-def silu_grad_native(call, xp, g, input):
-    return call(g, input)
+silu.vjp_kernel("cpu")(native("silu_grad")(_slopes))
+silu.vjp_kernel("cuda")(native(_on_cuda(name="silu_grad", arrays=2))(_slopes))
 
 
 @unary(promote="same", at=())
@@ -488,10 +498,12 @@ def gelu(xp, input, *, approximate="none"):
     return input * ((erf.kernels["*"](xp, input * _ROOT_HALF) + 1) * 0.5)
 
 
-@gelu.kernel("cpu")
-@native("gelu", otherwise=gelu)
-def gelu_native(call, xp, input, *, approximate="none"):
+def _gelu(call, xp, input, *, approximate="none"):
     return call(input, approximate == "tanh") if approximate in ("none", "tanh") else NotImplemented
+
+
+gelu.kernel("cpu")(native("gelu", otherwise=gelu)(_gelu))
+gelu.kernel("cuda")(native(_on_cuda(name="gelu", arrays=1, numbers=1), otherwise=gelu)(_gelu))
 
 
 _ROOT_HALF = math.sqrt(0.5)
@@ -509,10 +521,12 @@ def gelu_vjp(F, g, input, approximate):
     return g * ((F.erf(input * _ROOT_HALF) + 1) * 0.5 + input * density)
 
 
-@gelu.vjp_kernel("cpu")
-@native("gelu_grad")
-def gelu_grad_native(call, xp, g, input, approximate):
+def _gelu_slopes(call, xp, g, input, approximate):
     return call(g, input, approximate == "tanh")
+
+
+gelu.vjp_kernel("cpu")(native("gelu_grad")(_gelu_slopes))
+gelu.vjp_kernel("cuda")(native(_on_cuda(name="gelu_grad", arrays=2, numbers=1))(_gelu_slopes))
 
 
 @hookimpl

@@ -35,6 +35,7 @@ def load_inline(
     flags: tuple = (),
     per: str = "element",
     indices: tuple = (),
+    types: tuple = ("float32", "float64"),
 ):
     """Compile a kernel in C or CUDA C++; return a function of arrays and numbers.
 
@@ -54,6 +55,7 @@ def load_inline(
             threads, a warp or 256, for each row of `size` elements; or "block": calls say how many, as `blocks=`, one
             number or (x, y), and `size` is the number of elements of the first array.
         indices: of CUDA: the numbers of the arrays that hold indices or labels, `const long long *`, whatever T is.
+        types: of CUDA: the types that T may be; int32, int64, uint8 and bool, too, where the kernel is for them.
 
     The library is kept in PLUGRAD_CACHE, or the user's cache folder, by source, options, compiler and processor.
     Raises CompilationError, with the lines of `c`, where it can't be compiled, there is no compiler, or
@@ -74,7 +76,7 @@ def load_inline(
     if (c is None) == (cuda is None):
         raise TypeError("load_inline() takes c= or cuda=: the source of one kernel")
     if cuda is not None:
-        return CudaFunction(cuda, name, arrays, numbers, like, flags, per, indices)
+        return CudaFunction(cuda, name, arrays, numbers, like, flags, per, indices, types)
     if loading.why_none() is not None:
         raise CompilationError(f"kernels in C can't be used: {loading.why_none()}")
     library = _later("build_library")(c, name, flags)
@@ -87,10 +89,12 @@ class CudaFunction:
     It returns NotImplemented for arrays that it does not serve. The arguments are those of `load_inline`.
     """
 
-    def __init__(self, source, name, arrays, numbers, like, flags, per, indices):
+    def __init__(self, source, name, arrays, numbers, like, flags, per, indices, types):
         if per not in ("element", "row", "block"):
             raise ValueError(f"load_inline(): per is 'element', 'row' or 'block', not {per!r}")
-        self.source, self.__name__, self.flags, self.per = source, name, flags, per
+        if unknown := {*types} - {*TYPES}:
+            raise ValueError(f"load_inline(): types are among {', '.join(TYPES)}, not {unknown}")
+        self.source, self.__name__, self.flags, self.per, self.types = source, name, flags, per, frozenset(types)
         self.arrays, self.numbers, self.like, self.indices = arrays, numbers, like, frozenset(indices)
         self._typed = next((n for n in range(arrays) if n not in self.indices), 0)  # the array that tells the type
         self._kernels: dict = {}  # by type of elements, device and threads of a block
@@ -106,7 +110,7 @@ class CudaFunction:
         if len(arrays) < self.arrays or len(numbers) < self.numbers or len(arrays) + len(numbers) < len(args):
             return NotImplemented
         first, dtype = arrays[0], arrays[self._typed].dtype
-        if dtype.name not in TYPES or not all([self._fits(n, one, dtype) for n, one in enumerate(arrays)]):
+        if dtype.name not in self.types or not all([self._fits(n, one, dtype) for n, one in enumerate(arrays)]):
             return NotImplemented
         if self.per == "element" and any([one.size != first.size for one in arrays]):  # read beyond its end
             return NotImplemented
