@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+import tomllib
 from fractions import Fraction
 
 import numpy
@@ -384,6 +385,17 @@ def test_a_file_of_source_is_compiled_and_its_errors_name_it(tmp_path):
     for wrong in ({}, {"c": "int f;", "cuda": "int f;"}):
         with pytest.raises(TypeError, match="c= or cuda="):
             load_inline(name="f", arrays=1, **wrong)
+
+
+def test_sources_of_kernels_for_cuda_are_in_the_wheel():
+    root = pathlib.Path(__file__).parents[2]
+    settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
+    packed = set()
+    for package, patterns in settings["package-data"].items():
+        place = root / settings["package-dir"].get(package, package)
+        packed |= {file for pattern in patterns for file in place.glob(pattern)}
+    wanted = {file for folder in ("plugins", "surface") for file in (root / folder).rglob("*.cu*")}
+    assert wanted and wanted <= packed
 
 
 def test_a_level_that_does_not_exist_is_told():
