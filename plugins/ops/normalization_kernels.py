@@ -8,6 +8,7 @@ from math import nan, prod
 
 from plugrad.extend import Op, collect, hookimpl, is_half, load_inline, native, op
 
+from . import _channels_on_cuda as channels
 from .shape import sum_to_shape
 
 
@@ -87,19 +88,23 @@ def normalize_native(call, xp, input, weight, bias, dims, shape, eps, layout=Non
 CUDA = pathlib.Path(__file__).with_suffix(".cu")
 
 
-def _means_of_rows(input, weight, bias, dims, shape, layout):
-    """Return the shape of the means where the last dimension is brought to mean 0, else None."""
-    parts = [None if part is None else part.shape for part in (weight, bias)]
-    place = _layout(input.shape, dims, shape, *parts) if layout is None and len(dims) == 1 and input.size else None
-    return None if place is None or place[0] else place[1]
+def _place_on_cuda(input, weight, bias, dims, shape, layout):
+    """Return what `_layout` does, None for what the kernels are not for."""
+    if layout is not None or not input.size or input.dtype.char not in "fd":
+        return None
+    place = _layout(input.shape, dims, shape, *[None if part is None else part.shape for part in (weight, bias)])
+    return place if place is None or place[0] or len(dims) == 1 else None
 
 
 @normalize_affine.kernel("cuda")
 @native(load_inline(cuda=CUDA, name="normalize", arrays=6, numbers=3, per="row"), otherwise=normalize_affine)
 def normalize_on_cuda(call, xp, input, weight, bias, dims, shape, eps, layout=None):
-    small = _means_of_rows(input, weight, bias, dims, shape, layout)
-    if small is None:
+    place = _place_on_cuda(input, weight, bias, dims, shape, layout)
+    if place is None:
         return NotImplemented
+    by_channel, small = place
+    if by_channel:
+        return channels.normalized(xp, input, weight, bias, small, eps)
     result, mean, variance = xp.empty_like(input), xp.empty(small, input.dtype), xp.empty(small, input.dtype)
     parts = [input if part is None else part for part in (weight, bias)]
     done = call(input, result, mean, variance, *parts, eps, weight is not None, bias is not None)
@@ -175,8 +180,11 @@ def normalize_grad_native(
 def normalize_grad_on_cuda(
     call, xp, g, y1, y2, input, weight, dims, shape, eps, layout, input_shape, weight_shape, bias_shape, needs
 ):
-    if _means_of_rows(input, weight, None, dims, shape, layout) is None:
+    place = _place_on_cuda(input, weight, None, dims, shape, layout)
+    if place is None:
         return NotImplemented
+    if place[0]:
+        return channels.gradients(xp, g, input, weight, y1, y2, eps, needs, (weight_shape, bias_shape))
     result = xp.empty_like(input)
     if call(*g, input, y1, y2, input if weight is None else weight, result, eps, weight is not None) is NotImplemented:
         return NotImplemented

@@ -10,6 +10,7 @@ takes, and what did not find room in them. A kernel that does not compile, or sp
 
 import argparse
 import ctypes
+import gc
 import os
 import pathlib
 import re
@@ -17,12 +18,13 @@ import subprocess
 import sys
 import tempfile
 
-from plugrad import registry
+from plugrad import plugins
 from plugrad.catalog.rows import load_everything
 from plugrad.kernels.inline import THREADS, TYPES, WARP, CudaFunction, cuda_text
 
 CARDS = {"75": "Turing", "80": "Ampere", "90": "Hopper", "120": "Blackwell"}
 VERSION = "12.9.86"
+PLUGINS = pathlib.Path(plugins.__file__).parent
 DTYPES = ("float32", "float64")
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "cuda.md"
 BEGIN, END = "<!-- kernels: written by tests/cuda/compiled_for_cards.py --write -->\n", "<!-- end of kernels -->\n"
@@ -43,16 +45,11 @@ def install() -> None:
 
 
 def functions() -> list:
-    """Return every kernel of ours: those of ops, of their gradients, of optimizers."""
+    """Return every kernel of ours, by file and name."""
     load_everything()
-    kernels = []
-    for op in registry.ops.values():
-        kernels += [each.kernels.get("cuda") for each in (op, *op.formulas)]
-    for name in registry.names_in("optim"):
-        kernels.append(registry.resolve(f"optim.{name}").kernels.get("cuda", (None, None))[1])
-    ours = {kernel.call for kernel in kernels if isinstance(getattr(kernel, "call", None), CudaFunction)}
-    distinct = {(str(one.source), one.__name__): one for one in ours}  # some are the kernel of several ops
-    return [distinct[key] for key in sorted(distinct)]
+    found = [one for one in gc.get_objects() if isinstance(one, CudaFunction) and isinstance(one.source, pathlib.Path)]
+    distinct = {(str(one.source), one.__name__): one for one in found if PLUGINS in one.source.parents}
+    return [distinct[key] for key in sorted(distinct)]  # each once: some are the kernel of several ops
 
 
 class Compiler:

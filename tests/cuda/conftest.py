@@ -57,8 +57,8 @@ def launched(monkeypatch):
     """The names of the kernels that were called, and served the call."""
     names, call = [], CudaFunction.__call__
 
-    def counted(self, *args):
-        result = call(self, *args)
+    def counted(self, *args, **options):
+        result = call(self, *args, **options)
         if result is not NotImplemented:
             names.append(self.__name__)
         return result

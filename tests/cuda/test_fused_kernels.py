@@ -144,3 +144,68 @@ def test_second_gradients_of_activations():
         return g * g
 
     agree(slope, torch.randn(4, 5, dtype=torch.float64))
+
+
+IMAGES = [(4, 3, 5, 7), (2, 5, 1), (6, 37), (300, 4), (2, 2, 50, 60), (1, 2, 9), (700, 3, 7), (3, 1), (2, 70, 2)]
+FORMS = {"as they are": lambda x: x, "batch last": lambda x: x.movedim(0, -1).contiguous().movedim(-1, 0)}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("shape", IMAGES)
+def test_batch_norm(shape, form, affine, dtype, launched):
+    torch.manual_seed(2)
+    middle = torch.arange(shape[1]).reshape(-1, *[1] * (len(shape) - 2))
+    x = 2 * torch.randn(shape, dtype=getattr(torch, dtype)) + middle
+    parts = [torch.randn(shape[1], dtype=x.dtype) for _ in range(2)] if affine else []
+
+    def norm(x, *parts):
+        mean, variance = x.detach().new_zeros(shape[1]), x.detach().new_ones(shape[1])
+        return F.batch_norm(FORMS[form](x), mean, variance, *parts, training=True), mean, variance
+
+    agree(norm, x, *parts)
+    assert {"channel_moments", "join_moments", "scale_channels"} <= {*launched}
+    assert {"channel_sums", "join_sums", "scale_channels_grad"} <= {*launched}
+
+
+@pytest.mark.parametrize("shape", [(4, 2, 30), (50, 3)])
+def test_batch_norm_of_values_far_from_zero(shape):
+    """Where the mean is a thousand times the deviation no digit of that is lost: squares of x would lose all."""
+    x = 1e4 + torch.randn(shape, dtype=torch.float64)
+    exact = F.batch_norm(x, None, None, training=True)
+    close = F.batch_norm(x.float().cuda(), None, None, training=True)
+    torch.testing.assert_close(close.cpu().double(), exact, rtol=0, atol=3e-3)
+
+
+def test_gradients_of_batch_norm_that_some_need():
+    for needed in range(1, 8):
+        found = []
+        for device in ("cpu", "cuda"):
+            torch.manual_seed(4)
+            leaves = [torch.randn(size).to(device) for size in ((3, 2, 5), 2, 2)]
+            for number, leaf in enumerate(leaves):
+                leaf.requires_grad_(bool(needed >> number & 1))
+            F.batch_norm(leaves[0], None, None, *leaves[1:], training=True).square().sum().backward()
+            found.append([None if leaf.grad is None else leaf.grad.cpu() for leaf in leaves])
+        for here, there in zip(*found):
+            assert (here is None) is (there is None)
+            assert here is None or torch.allclose(here, there, 1e-4, 1e-5)
+
+
+def test_gradients_of_batch_norm_by_way_of_the_statistics():
+    def norm(x):
+        return torch.ops.aten.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5)[0].square()
+
+    agree(norm, torch.randn(3, 4, 2, dtype=torch.float64))
+
+    def slope(x):
+        (g,) = torch.autograd.grad(F.batch_norm(x, None, None, training=True).pow(3).sum(), x, create_graph=True)
+        return g * g
+
+    agree(slope, torch.randn(3, 4, 2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 5, 7), (30, 37), (2, 2, 50, 60)])
+def test_batch_norm_in_any_order_of_threads(shape, stand_in):
+    in_every_order(stand_in, lambda x: F.batch_norm(x, None, None, training=True), torch.randn(shape))

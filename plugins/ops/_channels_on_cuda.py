@@ -1,0 +1,88 @@
+"""Normalization of channels over a batch by kernels in CUDA C++: statistics in two steps, then one pass."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+
+from plugrad.extend import load_inline
+
+_load = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_name("normalization_channels.cu"))
+_moments = _load(name="channel_moments", arrays=3, numbers=2, per="block")
+_sums = _load(name="channel_sums", arrays=5, numbers=2, per="block")
+_join_moments = _load(name="join_moments", arrays=4, numbers=2, per="row")
+_join_sums = _load(name="join_sums", arrays=5, numbers=1, per="row")
+_scale = _load(name="scale_channels", arrays=6, numbers=5, per="row")
+_scale_grad = _load(name="scale_channels_grad", arrays=10, numbers=5, per="row")
+
+PER_THREAD, THREADS = 16, 256  # as in the kernels
+
+
+class Channels:
+    """How an array (N, C, *) lies in memory, as (outer, C, inner) in C order: by example, or by channel."""
+
+    def __init__(self, array):
+        self.shape, self.order = array.shape, None
+        by_channel = (1, *range(2, array.ndim), 0)  # as convolutions leave their results
+        if not array.flags.c_contiguous and array.transpose(by_channel).flags.c_contiguous:
+            self.order = by_channel
+        self.count = array.shape[1]
+        self.inner = array.size // self.count if self.order else array.size // (array.shape[0] * self.count)
+        self.whole = PER_THREAD * (THREADS if self.inner > 1 else THREADS // 32)
+        self.parts = -(-array.size // self.count // self.whole)
+
+    def laid_out(self, xp, array):
+        """Return an array with its elements in this order, of rows that are of one channel, or have one of each."""
+        array = xp.ascontiguousarray(array if self.order is None else array.transpose(self.order))
+        return array.reshape(-1, self.count if self.inner == 1 else self.inner)
+
+    def original(self, rows):
+        """Return what `laid_out` made rows of, or something like it."""
+        if self.order is None:
+            return rows.reshape(self.shape)
+        moved = rows.reshape([self.shape[d] for d in self.order])
+        return moved.transpose([self.order.index(d) for d in range(len(self.shape))])
+
+    def in_parts(self, xp, kernel, arrays):
+        """Return two numbers for each part of each channel, as (C, parts), that a kernel computes from arrays."""
+        results = [xp.empty((self.count, self.parts), arrays[0].dtype) for _ in range(2)]
+        blocks = self.count if self.inner > 1 else -(-self.count // 32), self.parts
+        kernel(*arrays, *results, self.count, self.inner, blocks=blocks)
+        return results
+
+
+def normalized(xp, input, weight, bias, small, eps):
+    """Return the normalized input, and means and variances in the shape `small`; NotImplemented for other types."""
+    place = Channels(input)
+    rows, mean, variance = place.laid_out(xp, input), xp.empty(small, input.dtype), xp.empty(small, input.dtype)
+    result = xp.empty_like(rows)
+    parts = [rows if part is None else xp.ascontiguousarray(part) for part in (weight, bias)]
+    if place.parts > 65535 or any([part.dtype != input.dtype for part in parts]):
+        return NotImplemented
+    _join_moments(*place.in_parts(xp, _moments, [rows]), mean, variance, place.whole, input.size // place.count)
+    columns = place.inner == 1
+    _scale(rows, result, mean, variance, *parts, eps, place.count, columns, weight is not None, bias is not None)
+    return place.original(result), mean, variance
+
+
+def gradients(xp, grads, input, weight, mean, variance, eps, needs, shapes):
+    """Return the gradients of input, weight and bias that are needed, None for the others.
+
+    `shapes` are those of the latter two. NotImplemented for other types.
+    """
+    place = Channels(input)
+    g, rows = place.laid_out(xp, grads[0]), place.laid_out(xp, input)
+    part = rows if weight is None else xp.ascontiguousarray(weight)
+    if place.parts > 65535 or part.dtype != input.dtype or g.dtype != input.dtype:
+        return NotImplemented
+    of_weight, of_bias = xp.empty_like(mean), xp.empty_like(mean)
+    _join_sums(*place.in_parts(xp, _sums, [g, rows, mean]), variance, of_weight, of_bias, eps)
+    result = None
+    if needs[0]:
+        out = xp.empty_like(rows)
+        arrays = g, rows, out, mean, variance, part, of_weight, of_bias, *map(xp.ascontiguousarray, grads[1:])
+        columns, count = place.inner == 1, input.size // place.count
+        _scale_grad(*arrays, eps, place.count, columns, weight is not None, count)
+        result = place.original(out)
+    parts = zip((of_weight, of_bias), shapes, needs[1:])
+    return result, *[value.reshape(shape) if need else None for value, shape, need in parts]

@@ -1,0 +1,131 @@
+// Normalization of channels of (N, C, L) in C order; see plugrad_cuda.h. The N * L elements of a channel are divided into
+// parts, one for each block, so that few channels keep a card busy, too: blockIdx.x is the channel, blockIdx.y the part.
+// Where L is 1, neighbours in memory are of different channels. Then a block has 32 of them, and each warp other rows.
+//
+// Each part has its own mean, and the sum of the squares of what is left. These are joined as in T. Chan, G. Golub,
+// R. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+
+#define PER_THREAD 16
+#define WARPS (PG_THREADS / 32)
+
+// A thread's way over its elements of one part of a channel.
+struct channel_part {
+    long long channels, length, channel, part, parts, count, n, l, by_n, by_l;
+    int left;
+    bool columns, inside, first;
+
+    __device__ channel_part(long long size, double of_channels, double of_length)
+        : channels((long long)of_channels), length((long long)of_length), part(blockIdx.y), parts(gridDim.y) {
+        columns = length == 1;
+        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wide = columns ? WARPS : PG_THREADS;
+        const int mine = columns ? warp : threadIdx.x;
+        const long long all = size / channels, from = part * wide * PER_THREAD;
+        channel = columns ? (long long)blockIdx.x * 32 + lane : blockIdx.x;
+        inside = channel < channels, first = inside && mine == 0;
+        count = all - from < wide * PER_THREAD ? all - from : wide * PER_THREAD;
+        left = !inside || mine >= count ? 0 : (int)((count - mine + wide - 1) / wide);
+        n = (from + mine) / length, l = (from + mine) % length;
+        by_n = wide / length, by_l = wide % length;  // so that a step does not divide
+    }
+    __device__ long long place() const { return (n * channels + channel) * length + l; }
+    __device__ void next() {
+        l += by_l, n += by_n;
+        if (l >= length) l -= length, n++;
+    }
+    // The sum over all threads that share the channel.
+    template <typename T> __device__ T sum(T value) const {
+        if (!columns) return pg_sum(value);
+        __shared__ T of_warp[PG_THREADS];
+        of_warp[threadIdx.x] = value;
+        __syncthreads();
+        value = 0;
+        for (int warp = 0; warp < WARPS; warp++) value += of_warp[warp * 32 + threadIdx.x % 32];
+        __syncthreads();
+        return value;
+    }
+};
+
+#define FOR_EACH(at, all) for (channel_part at = all; at.left; at.left--, at.next())
+
+template <typename T>
+__global__ void channel_moments(long long size, const T *x, T *means, T *squares, double channels, double length) {
+    const channel_part all(size, channels, length);
+    T sum = 0;
+    FOR_EACH(at, all) sum += x[at.place()];
+    const T mean = all.sum(sum) / all.count;
+    sum = 0;
+    FOR_EACH(at, all) { const T rest = x[at.place()] - mean; sum += rest * rest; }
+    sum = all.sum(sum);
+    if (all.first) means[all.channel * all.parts + all.part] = mean, squares[all.channel * all.parts + all.part] = sum;
+}
+
+// A row of parts for each channel; all parts but the last have `whole` of `count` elements.
+template <typename T>
+__global__ void join_moments(long long size, const T *means, const T *squares, T *mean, T *variance, double whole,
+                             double count) {
+    means += blockIdx.x * size, squares += blockIdx.x * size;
+    T sum = 0;
+    for (long long i = threadIdx.x; i < size; i += PG_THREADS)
+        sum += means[i] * T(i < size - 1 ? whole : count - whole * (size - 1));
+    const T middle = pg_sum(sum) / T(count);
+    sum = 0;
+    for (long long i = threadIdx.x; i < size; i += PG_THREADS) {
+        const T apart = means[i] - middle;
+        sum += squares[i] + apart * apart * T(i < size - 1 ? whole : count - whole * (size - 1));
+    }
+    sum = pg_sum(sum) / T(count);
+    if (threadIdx.x == 0) mean[blockIdx.x] = middle, variance[blockIdx.x] = sum;
+}
+
+// Rows of (N * C, L); or, with `columns`, of (N, C).
+template <typename T>
+__global__ void scale_channels(long long size, const T *x, T *y, const T *mean, const T *variance, const T *weight,
+                               const T *bias, double eps, double channels, double columns, double weighted,
+                               double biased) {
+    x += blockIdx.x * size, y += blockIdx.x * size;
+    for (long long i = threadIdx.x; i < size; i += PG_THREADS) {
+        const long long c = columns ? i : blockIdx.x % (unsigned)channels;
+        const T scale = 1 / sqrt(variance[c] + T(eps)) * (weighted ? weight[c] : T(1));
+        y[i] = (x[i] - mean[c]) * scale + (biased ? bias[c] : T(0));
+    }
+}
+
+template <typename T>
+__global__ void channel_sums(long long size, const T *g, const T *x, const T *mean, T *plain, T *along, double channels,
+                             double length) {
+    const channel_part all(size, channels, length);
+    const T middle = all.inside ? mean[all.channel] : T(0);
+    T sum = 0, product = 0;
+    FOR_EACH(at, all) {
+        const T slope = g[at.place()];
+        sum += slope, product += slope * (x[at.place()] - middle);
+    }
+    sum = all.sum(sum), product = all.sum(product);
+    if (all.first) plain[all.channel * all.parts + all.part] = sum, along[all.channel * all.parts + all.part] = product;
+}
+
+template <typename T>
+__global__ void join_sums(long long size, const T *plain, const T *along, const T *variance, T *of_weight, T *of_bias,
+                          double eps) {
+    T sum = 0, product = 0;
+    for (long long i = threadIdx.x; i < size; i += PG_THREADS)
+        sum += plain[blockIdx.x * size + i], product += along[blockIdx.x * size + i];
+    sum = pg_sum(sum), product = pg_sum(product);
+    if (threadIdx.x == 0)
+        of_bias[blockIdx.x] = sum, of_weight[blockIdx.x] = product / sqrt(variance[blockIdx.x] + T(eps));
+}
+
+// With h = (x - mean) / root: weight / root (g - mean(g) - h mean(g h)), and what comes by way of mean and variance.
+template <typename T>
+__global__ void scale_channels_grad(long long size, const T *g, const T *x, T *out, const T *mean, const T *variance,
+                                    const T *weight, const T *of_weight, const T *of_bias, const T *of_mean,
+                                    const T *of_variance, double eps, double channels, double columns, double weighted,
+                                    double count) {
+    g += blockIdx.x * size, x += blockIdx.x * size, out += blockIdx.x * size;
+    for (long long i = threadIdx.x; i < size; i += PG_THREADS) {
+        const long long c = columns ? i : blockIdx.x % (unsigned)channels;
+        const T root = 1 / sqrt(variance[c] + T(eps)), rest = x[i] - mean[c], n = T(count);
+        const T centred = g[i] - of_bias[c] / n - rest * root * (of_weight[c] / n);
+        out[i] = centred * root * (weighted ? weight[c] : T(1)) + (of_mean[c] + 2 * of_variance[c] * rest) / n;
+    }
+}
