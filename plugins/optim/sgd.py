@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Optimizer, collect, hookimpl, native
+import pathlib
+
+from plugrad.extend import Optimizer, collect, hookimpl, load_inline, native
 
 from ._common import regularized
 
@@ -85,11 +87,23 @@ class SGD(Optimizer):
 @SGD.kernel("cpu")
 @native("sgd")
 def sgd_in_c(call, xp, p, g, state, group):
-    lr, l2, momentum = group["lr"], group["weight_decay"], group["momentum"]
-    if not momentum:
-        return call(p, g, lr, l2)
-    kept, share = (0, 1) if state["fresh"] else (momentum, 1 - group["dampening"])
-    return call(p, g, state["momentum_buffer"], lr, l2, kept, share, momentum if group["nesterov"] else 0)
+    if not group["momentum"]:
+        return call(p, g, group["lr"], group["weight_decay"])
+    return call(p, g, state["momentum_buffer"], group["lr"], group["weight_decay"], *_shares(state, group))
+
+
+def _shares(state, group):
+    """Return how much of the buffer is kept, how much of the gradient is added, and how far the step looks ahead."""
+    momentum = group["momentum"]
+    kept, share = (0.0, 1.0) if state["fresh"] else (momentum, 1 - group["dampening"])
+    return kept, share, momentum if group["nesterov"] else 0.0
+
+
+@SGD.kernel("cuda")
+@native(load_inline(cuda=pathlib.Path(__file__).with_suffix(".cu"), name="sgd", arrays=3, numbers=6))
+def sgd_on_cuda(call, xp, p, g, state, group):
+    buffer = state["momentum_buffer"] if group["momentum"] else p
+    return call(p, g, buffer, group["lr"], group["weight_decay"], *_shares(state, group), bool(group["momentum"]))
 
 
 @hookimpl

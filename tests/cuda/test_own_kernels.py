@@ -64,22 +64,37 @@ def test_gradients_of_gradients(launched):
         torch.testing.assert_close(here, there)
 
 
-@pytest.mark.parametrize("form", ["Adam", "AdamW"])
-@pytest.mark.parametrize("options", [{}, {"weight_decay": 0.1}, {"amsgrad": True}, {"maximize": True}])
-def test_steps_of_adam(form, options, launched):
-    results = []
-    for device in ("cpu", "cuda"):
-        torch.manual_seed(0)
-        weights = [torch.randn(3, 300).to(device).requires_grad_(), torch.randn(5).to(device).requires_grad_()]
-        optimizer = getattr(torch.optim, form)(weights, lr=0.1, **options)
-        for _ in range(3):
-            optimizer.zero_grad()
-            sum((w**3).sum() for w in weights).backward()
-            optimizer.step()
-        results.append([w.detach().cpu() for w in weights])
-    for here, there in zip(*results):
+def stepped(form, options, device, dtype):
+    """Three weights, two of them in a group with a rate of its own, after four steps."""
+    torch.manual_seed(0)
+    drawn = [torch.randn(size, dtype=getattr(torch, dtype)) for size in ((3, 300), 5, (2, 2))]
+    weights = [w.to(device).requires_grad_() for w in drawn]
+    groups = [{"params": weights[:2]}, {"params": weights[2:], "lr": 0.01}]
+    optimizer = getattr(torch.optim, form)(groups, lr=0.1, **options)
+    for _ in range(4):
+        optimizer.zero_grad()
+        sum(w.sin().sum() for w in weights).backward()
+        optimizer.step()
+    return [w.detach().cpu() for w in weights]
+
+
+STEPS = {
+    "Adam": [{}, {"weight_decay": 0.1}, {"amsgrad": True}, {"maximize": True}],
+    "AdamW": [{}, {"weight_decay": 0.1}, {"amsgrad": True}, {"maximize": True}],
+    "SGD": [
+        {}, {"weight_decay": 0.1}, {"momentum": 0.9}, {"momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1},
+        {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}, {"momentum": 0.5, "maximize": True},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("form, options", [(form, options) for form, all in STEPS.items() for options in all])
+def test_steps_of_optimizers(form, options, dtype, launched):
+    for here, there in zip(*[stepped(form, options, device, dtype) for device in ("cpu", "cuda")]):
         torch.testing.assert_close(here, there)
-    assert ("adam" in launched) is not bool(options.get("amsgrad"))
+    kernel = "sgd" if form == "SGD" else "adam"
+    assert (kernel in launched) is not bool(options.get("amsgrad"))
 
 
 @pytest.mark.parametrize("order", [1, 7, 99991])
