@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import pathlib
+
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, native, op, refuse_outside
+from plugrad.extend import Op, collect, composite, hookimpl, load_inline, native, op, refuse_outside
 
 from . import _index as ix
 
@@ -119,6 +122,29 @@ def embedding_grad_in_c(call, xp, grad, indices, rows, padding_idx, scale_grad_b
     values = xp.ascontiguousarray(grad).reshape(indices.size, width)
     done = call(table, indices.reshape(-1), values, 0, padding_idx, False)
     return table if done is None else NotImplemented
+
+
+_on_cuda = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), per="block", numbers=5)
+_join_windows = _on_cuda(name="join_windows", arrays=3, indices=(1,))
+WINDOW, THREADS = 32, 256  # as in the kernels
+
+
+@embedding_grad.kernel("cuda")
+@native(_on_cuda(name="add_windows", arrays=5, indices=(1, 2)), otherwise=embedding_grad)
+def embedding_grad_on_cuda(call, xp, grad, indices, rows, padding_idx, scale_grad_by_freq):
+    dtype, width = grad.dtype, grad.shape[-1]
+    if scale_grad_by_freq or not grad.size or dtype.char not in "fd" and dtype.itemsize != 2:
+        return NotImplemented
+    given = indices.reshape(-1).astype("int64", copy=False)
+    places = xp.argsort(given, kind="stable")
+    values = xp.ascontiguousarray(grad.astype("float32") if dtype.itemsize == 2 else grad)
+    windows, wide = -(-given.size // WINDOW), next(n for n in (32, 64, 128, THREADS) if n >= min(width, THREADS))
+    blocks = -(-windows // (THREADS // wide)), -(-width // wide)
+    table, apart = xp.zeros((rows, width), values.dtype), xp.empty((windows, width), values.dtype)
+    numbers, ordered = (given.size, width, wide, rows, padding_idx), given[places]
+    call(values, ordered, places, table, apart, *numbers, blocks=blocks)
+    _join_windows(table, ordered, apart, *numbers, blocks=blocks)
+    return table if table.dtype == dtype else table.astype(dtype)
 
 
 @embedding_grad.meta

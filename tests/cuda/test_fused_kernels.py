@@ -1,5 +1,7 @@
 """More of plugrad's own kernels in CUDA C++: losses, activations, batch normalization, embeddings, recurrent steps."""
 
+import functools
+
 import numpy
 import pytest
 
@@ -209,3 +211,39 @@ def test_gradients_of_batch_norm_by_way_of_the_statistics():
 @pytest.mark.parametrize("shape", [(4, 3, 5, 7), (30, 37), (2, 2, 50, 60)])
 def test_batch_norm_in_any_order_of_threads(shape, stand_in):
     in_every_order(stand_in, lambda x: F.batch_norm(x, None, None, training=True), torch.randn(shape))
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "float16", "bfloat16"])
+@pytest.mark.parametrize("width", [1, 5, 40, 130, 300])
+@pytest.mark.parametrize("rows, count", [(3, 200), (7, 31), (50, 64), (1, 33), (2000, 70)])
+def test_gradients_of_embeddings(rows, count, width, dtype, launched):
+    torch.manual_seed(5)
+    table = torch.randn(rows, width, dtype=getattr(torch, dtype))
+    indices = torch.randint(0, rows, (count,))
+    indices[: count // 3] = 0  # more of one than a window holds
+    bound = {2: 2e-2, 4: 1e-4, 8: 1e-10}[table.dtype.itemsize]
+    for padding in (None, 0):
+        looked_up = functools.partial(F.embedding, padding_idx=padding)
+        for here, there in both(lambda table, indices, look=looked_up: look(indices, table), table, indices):
+            torch.testing.assert_close(there, here, rtol=bound, atol=bound)
+    assert launched == ["add_windows", "join_windows"] * 2
+
+
+def test_gradients_of_embeddings_by_int32_and_in_more_dimensions():
+    agree(lambda table, at: F.embedding(at, table), torch.randn(4, 3), torch.randint(0, 4, (5, 2), dtype=torch.int32))
+    agree(lambda table, at: F.embedding(at, table), torch.randn(4, 3), torch.zeros(0, dtype=torch.long))
+    agree(lambda table, at: F.embedding(at, table, scale_grad_by_freq=True), torch.randn(4, 3), torch.tensor([1, 1, 2]))
+
+
+def test_gradients_of_embeddings_repeat(stand_in, launched):
+    table, indices = torch.randn(5, 70), torch.randint(0, 5, (300,))
+    in_every_order(stand_in, lambda table, indices: F.embedding(indices, table), table, indices)
+    assert launched
+
+
+def test_an_index_that_is_out_of_range_writes_nothing():
+    table = torch.randn(5, 3).cuda().requires_grad_()
+    F.embedding(torch.tensor([0, -3, 2**40, 5]).cuda(), table).sum().backward()
+    with pytest.raises(torch.AcceleratorError, match="out of range"):
+        torch.cuda.synchronize()
+    assert table.grad.cpu().tolist() == [[1.0] * 3] + [[0.0] * 3] * 4
