@@ -100,6 +100,8 @@ EXPRESSIONS = {  # what one element is, and the parameters of the draw
     "random_float64": ("float64 y", "", "source.uniform()"),
     "normal_float32": ("float32 y", "", "(float)source.normal()"),
     "normal_float64": ("float64 y", "", "source.normal()"),
+    "coins_float32": ("float32 y", "float64 share, float64 scale", "source.uniform() < share ? (float)scale : 0"),
+    "coins_float64": ("float64 y", "float64 share, float64 scale", "source.uniform() < share ? scale : 0"),
     "integers": ("int64 y", "int64 low, uint64 span", "low + (long long)(span ? source.two() % span : source.two())"),
     "gamma": ("float64 y", "float64 alpha", "source.gamma(alpha)"),
     "poisson": ("int64 y", "float64 rate", "(long long)source.poisson(rate)"),
@@ -129,6 +131,10 @@ class Source:
     def random(self, size=(), dtype="float64"):
         """Return numbers in [0, 1)."""
         return self._draw(f"random_{numpy.dtype(dtype).name}", size)
+
+    def coins(self, shape, share, scale, dtype):
+        """Return `scale` where `random(shape)` is less than `share`, else 0."""
+        return self._draw(f"coins_{numpy.dtype(dtype).name}", shape, share, scale)
 
     def standard_normal(self, size=(), dtype="float64"):
         """Return numbers of the standard normal distribution."""

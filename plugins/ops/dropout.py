@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from plugrad.extend import Op, collect, composite, hookimpl, op
+from plugrad.extend import Op, collect, composite, hookimpl, op, rng
 
 from ._draws import coin_flips
 from ._memory_formats import empty_in_order
@@ -14,18 +14,33 @@ SELU_FLOOR = -1.7580993408473766
 
 
 @op(at=(), vjp=None)
-def dropout_mask(xp, input, shape, p):
-    """1 with probability 1 - p, else 0, in the dtype of `input`."""
-    if tuple(shape) != input.shape or input.flags.c_contiguous:
-        return coin_flips(xp, shape, 1 - p, None).astype(input.dtype)
-    mask = empty_in_order(xp, input, input.dtype)  # in the order of the input, in which they are drawn, too
-    inside = mask.transpose(sorted(range(mask.ndim), key=lambda d: -mask.strides[d]))
-    inside[...] = coin_flips(xp, inside.shape, 1 - p, None)
+def dropout_mask(xp, input, shape, p, scale=1.0):
+    """`scale` with probability 1 - p, else 0, in the dtype of `input`."""
+    if _in_order(input, shape):
+        mask = coin_flips(xp, shape, 1 - p, None).astype(input.dtype)
+    else:
+        mask = empty_in_order(xp, input, input.dtype)  # in the order of the input, in which they are drawn, too
+        inside = mask.transpose(sorted(range(mask.ndim), key=lambda d: -mask.strides[d]))
+        inside[...] = coin_flips(xp, inside.shape, 1 - p, None)
+    if scale != 1:
+        mask *= scale
     return mask
 
 
+def _in_order(input, shape):
+    return tuple(shape) != input.shape or input.flags.c_contiguous
+
+
+@dropout_mask.kernel("cuda")
+def dropout_mask_on_cuda(xp, input, shape, p, scale=1.0):
+    """The same numbers, drawn, compared and scaled by one kernel."""
+    if input.dtype.char not in "fd" or not _in_order(input, shape):
+        return dropout_mask.kernels["*"](xp, input, shape, p, scale)
+    return rng(xp, None).coins(shape, 1 - p, scale, input.dtype)
+
+
 @dropout_mask.meta
-def dropout_mask_meta(input, shape, p):
+def dropout_mask_meta(input, shape, p, scale=1.0):
     return tuple(shape), input.dtype
 
 
@@ -61,7 +76,7 @@ def _drop(F, input, p, training, inplace, shape):
     _check_dtype(input)
     if p == 1:
         return input.mul_(0) if inplace else F.mul(input, 0)
-    mask = F.mul(F.dropout_mask(input, shape, p), 1 / (1 - p))
+    mask = F.dropout_mask(input, shape, p, 1 / (1 - p))
     return input.mul_(mask) if inplace else F.mul(input, mask)
 
 

@@ -247,3 +247,24 @@ def test_an_index_that_is_out_of_range_writes_nothing():
     with pytest.raises(torch.AcceleratorError, match="out of range"):
         torch.cuda.synchronize()
     assert table.grad.cpu().tolist() == [[1.0] * 3] + [[0.0] * 3] * 4
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "float16"])
+@pytest.mark.parametrize("drop, drawn", [(F.dropout, (3, 8, 5, 1)), (F.dropout2d, (3, 8, 1, 1))])
+def test_dropout_keeps_what_uniform_numbers_say(drop, drawn, dtype):
+    x = torch.ones(3, 8, 5, 1, dtype=getattr(torch, dtype)).cuda()
+    torch.cuda.manual_seed(9)
+    kept = torch.rand(drawn, dtype=torch.float64, device="cuda") < 0.7
+    after = torch.cuda.get_rng_state()
+    torch.cuda.manual_seed(9)
+    result = drop(x, 0.3)
+    assert torch.equal(result, (x * kept).to(x.dtype) * torch.tensor(1 / 0.7, dtype=x.dtype).cuda())
+    assert torch.equal(torch.cuda.get_rng_state(), after)
+
+
+def test_dropout_is_two_launches(stand_in):
+    x = torch.ones(50).cuda()
+    F.dropout(x, 0.3)
+    before = stand_in.counts()["launches"]
+    F.dropout(x, 0.3)
+    assert stand_in.counts()["launches"] - before == 2
