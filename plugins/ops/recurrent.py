@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import pathlib
+
 import plugrad
-from plugrad.extend import Op, collect, hookimpl, is_half, native, op
+from plugrad.extend import Op, collect, hookimpl, is_half, load_inline, native, op
 
 _SINGLE = plugrad.float32.numpy
+_on_cuda = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), per="block", numbers=1)
 
 
 def _slopes(xp, n, dtype):
@@ -95,6 +99,54 @@ def lstm_grad_in_c(call, xp, grads, y, gates, hidden, cell, weight):
     values = [*map(xp.ascontiguousarray, (*grads, *y, gates, hidden, cell)), weight]
     results = [xp.empty_like(value) for value in values[4:]]
     return results if call(*values, *results) is None else NotImplemented
+
+
+def _launch(call, state, *arrays):
+    """Run the kernel of a step, a thread for each element of the state, which comes first."""
+    return call(state, *arrays, state.shape[-1], blocks=-(-state.size // 256))
+
+
+def _states(xp, hidden, outputs):
+    """Return the state before each step."""
+    return hidden[None] if len(outputs) == 1 else xp.concatenate([hidden[None], outputs[:-1]])
+
+
+def _in_order(xp, *arrays):
+    """Return arrays in C order; those of half precision in float32, in which steps are computed."""
+    return [xp.ascontiguousarray(array.astype(_SINGLE) if is_half(array.dtype) else array) for array in arrays]
+
+
+@lstm_sequence.kernel("cuda")
+@native(_on_cuda(name="lstm_step", arrays=5), otherwise=lstm_sequence)
+def lstm_on_cuda(call, xp, gates, hidden, cell, weight):
+    dtype = cell.dtype
+    gates, hidden, cell, weight = _in_order(xp, gates, hidden, cell, weight)
+    outputs = xp.empty((len(gates), *cell.shape), cell.dtype)
+    cells = xp.empty_like(outputs)
+    for share, output, after in zip(gates, outputs, cells):
+        if _launch(call, cell, share, xp.matmul(hidden, weight), output, after) is NotImplemented:
+            return NotImplemented
+        hidden, cell = output, after
+    return outputs.astype(dtype, copy=False), cells.astype(dtype, copy=False)
+
+
+@lstm_sequence.vjp_kernel("cuda", "gates", "hidden", "cell", "weight")
+@native(_on_cuda(name="lstm_step_grad", arrays=8))
+def lstm_grad_on_cuda(call, xp, grads, y, gates, hidden, cell, weight):
+    values, dtype = _in_order(xp, *grads, *y, gates, hidden, cell, weight), cell.dtype
+    to_outputs, to_cells, outputs, cells, gates, hidden, cell, weight = values
+    before, earlier = _states(xp, hidden, outputs), _states(xp, cell, cells)
+    sums = xp.matmul(before, weight)
+    sums += gates
+    to_sums, to_cell, to_hidden = xp.empty_like(sums), xp.zeros_like(cell), xp.zeros_like(cell)
+    for t in range(len(gates) - 1, -1, -1):
+        arrays = cells[t], sums[t], to_outputs[t], to_cells[t], to_hidden, to_cell, to_sums[t]
+        if _launch(call, earlier[t], *arrays) is NotImplemented:
+            return NotImplemented
+        to_hidden = xp.matmul(to_sums[t], weight.T)
+    rows = before.reshape(-1, len(weight))
+    results = to_sums, to_hidden, to_cell, xp.matmul(rows.T, to_sums.reshape(len(rows), -1))
+    return [result.astype(dtype, copy=False) for result in results]
 
 
 @lstm_sequence.meta
@@ -188,6 +240,46 @@ def gru_grad_in_c(call, xp, grad, y, gates, hidden, weight, bias):
     if call(*values, *results, *rest) is NotImplemented:
         return NotImplemented
     return results if rest else (*results[:3], None)
+
+
+@gru_sequence.kernel("cuda")
+@native(_on_cuda(name="gru_step", arrays=4), otherwise=gru_sequence)
+def gru_on_cuda(call, xp, gates, hidden, weight, bias):
+    dtype = hidden.dtype
+    gates, hidden, weight = _in_order(xp, gates, hidden, weight)
+    outputs = xp.empty((len(gates), *hidden.shape), hidden.dtype)
+    for share, output in zip(gates, outputs):
+        if _launch(call, hidden, share, _product(xp, hidden, weight, bias), output) is NotImplemented:
+            return NotImplemented
+        hidden = output
+    return outputs.astype(dtype, copy=False)
+
+
+def _product(xp, states, weight, bias):
+    product = xp.matmul(states, weight)
+    if bias is not None:
+        product += bias
+    return product
+
+
+@gru_sequence.vjp_kernel("cuda", "gates", "hidden", "weight", "bias")
+@native(_on_cuda(name="gru_step_grad", arrays=8))
+def gru_grad_on_cuda(call, xp, grad, y, gates, hidden, weight, bias):
+    dtype = hidden.dtype
+    grad, outputs, gates, hidden, weight = _in_order(xp, grad, y, gates, hidden, weight)
+    before = _states(xp, hidden, outputs)
+    products = _product(xp, before, weight, bias)
+    to_gates, to_products = xp.empty_like(products), xp.empty_like(products)
+    to_hidden, by_product = xp.zeros_like(hidden), xp.zeros_like(hidden)
+    for t in range(len(gates) - 1, -1, -1):
+        arrays = gates[t], products[t], grad[t], by_product, to_hidden, to_gates[t], to_products[t]
+        if _launch(call, before[t], *arrays) is NotImplemented:
+            return NotImplemented
+        by_product = xp.matmul(to_products[t], weight.T)
+    to_hidden += by_product
+    rows, flat = before.reshape(-1, len(weight)), to_products.reshape(-1, weight.shape[1])
+    results = to_gates, to_hidden, xp.matmul(rows.T, flat), None if bias is None else flat.sum(0)
+    return [result if result is None else result.astype(dtype, copy=False) for result in results]
 
 
 gru_sequence.meta(_outputs_meta)

@@ -268,3 +268,59 @@ def test_dropout_is_two_launches(stand_in):
     before = stand_in.counts()["launches"]
     F.dropout(x, 0.3)
     assert stand_in.counts()["launches"] - before == 2
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"num_layers": 2, "bidirectional": True}])
+@pytest.mark.parametrize("layer", ["LSTM", "GRU"])
+@pytest.mark.parametrize("size", [(4, 2, 3), (3, 5), (1, 70, 3)])
+def test_recurrent_layers(size, layer, options, dtype, launched):
+    torch.manual_seed(6)
+    made = getattr(torch.nn, layer)(size[-1], 6, dtype=getattr(torch, dtype), **options)
+    names, values = zip(*made.named_parameters())
+
+    def run(x, *weights):
+        weights = dict(zip(names, weights))
+        output, state = torch.func.functional_call(made.to(x.device), weights, (x,))
+        return output, *(state if isinstance(state, tuple) else (state,))
+
+    agree(run, torch.randn(size, dtype=made.weight_hh_l0.dtype), *values)
+    made.cpu()
+    assert {f"{layer.lower()}_step", f"{layer.lower()}_step_grad"} <= {*launched}
+
+
+@pytest.mark.parametrize("layer", ["LSTM", "GRU", "LSTMCell", "GRUCell"])
+def test_recurrent_layers_of_half_precision(layer, launched):
+    torch.manual_seed(6)
+    made, x = getattr(torch.nn, layer)(3, 6), torch.randn(2, 3) if "Cell" in layer else torch.randn(5, 2, 3)
+    exact = made(x)[0]
+    half = made.to("cuda", torch.float16)(x.to("cuda", torch.float16))[0]
+    half.float().sum().backward()
+    torch.testing.assert_close(half.cpu().float(), exact.detach(), rtol=0, atol=5e-3)
+    assert half.dtype is torch.float16 and all(p.grad.dtype is torch.float16 for p in made.parameters())
+    name = layer.removesuffix("Cell").lower()
+    assert {*launched} == {f"{name}_step", f"{name}_step_grad"}
+
+
+def test_an_lstm_with_projections(launched):
+    torch.manual_seed(6)
+    made = torch.nn.LSTM(3, 6, proj_size=2).double()
+    values = [p.detach() for p in made.parameters()]
+
+    def run(x, *weights):
+        return torch.func.functional_call(made.to(x.device), dict(zip(dict(made.named_parameters()), weights)), (x,))[0]
+
+    agree(run, torch.randn(4, 2, 3, dtype=torch.float64), *values)
+    assert "lstm_step_grad" in launched
+
+
+def test_a_step_of_a_recurrent_layer_is_a_product_and_one_launch(stand_in):
+    for layer in (torch.nn.LSTM(3, 4).cuda(), torch.nn.GRU(3, 4, bias=False).cuda()):
+        counted = []
+        for steps in (3, 8):
+            x = torch.randn(steps, 2, 3).cuda()
+            layer(x)
+            before = stand_in.counts()["launches"]
+            layer(x)
+            counted.append(stand_in.counts()["launches"] - before)
+        assert counted[1] - counted[0] == 5
