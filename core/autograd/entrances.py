@@ -116,7 +116,7 @@ def grad(
         arrived.pop()
         if materialize_grads:
             tensor_type = tensor._type.plain
-            results.append(make(tensor_type.zeros(tensor._data.shape), tensor_type, LEAF if create_graph else None))
+            results.append(make(rare.filled("zeros", tensor), tensor_type, LEAF if create_graph else None))
         elif allow_unused:
             results.append(None)
         else:

@@ -67,7 +67,7 @@ def _gradient(tensor, gradient, position: int) -> Tensor:
         tensor_type = tensor._type.plain
         if tensor._type.symbolic is not tensor_type.symbolic:
             return rare.ones_like(tensor)
-        return make(tensor_type.ones(tensor._data.shape), tensor_type)
+        return make(rare.filled("ones", tensor) if other_walks else tensor_type.ones(tensor._data.shape), tensor_type)
     if type(gradient) is Tensor and gradient.shape == tensor.shape and gradient._type.plain is tensor._type.plain:
         return gradient
     return rare.fitting_gradient(tensor, gradient, position)

@@ -31,6 +31,8 @@ class Backend:
     """Whether its arrays have no data, so that shape rules run in place of kernels."""
     numbered = True
     """Whether there may be several devices of this type: its name alone then means `current_device()`."""
+    on = None
+    """Where there may be: `on(index)` returns a context in which that device is the current one."""
 
     def cast(self, array, dtype):
         """Return the array in another dtype."""

@@ -82,6 +82,8 @@ class device(Region):
                     f"device {self} does not exist: there are {backend.device_count()} devices of type {self.type!r}"
                 )
             self._backend = backend
+            if self.index is not None and backend.device_count() > 1:
+                backends_room().opened(self)
         return self._backend
 
     def put(self, array):
@@ -102,17 +104,14 @@ class device(Region):
         return ttype
 
     def __repr__(self):
-        return (
-            f"device(type='{self.type}')" if self.index is None else f"device(type='{self.type}', index={self.index})"
-        )
+        number = "" if self.index is None else f", index={self.index}"
+        return f"device(type='{self.type}'{number})"
 
     def __str__(self):
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
     def __eq__(self, other):
-        if isinstance(other, device):
-            return self is other
-        return NotImplemented
+        return self is other if isinstance(other, device) else NotImplemented
 
     def __hash__(self):
         return hash((self.type, self.index))
@@ -272,8 +271,7 @@ def device_of(array) -> device:
 def backend_of(xp) -> Backend:
     """Return the backend whose array module is `xp`: the CPU's for NumPy, which others may have, too."""
     for name in ("cpu",) if xp is numpy else registry.loaded_backends():
-        backend = registry.backend(name)
-        if backend.xp is xp:
+        if (backend := registry.backend(name)).xp is xp:
             return backend
     raise TypeError(f"no backend that is in use has the array module {xp!r}")
 
@@ -285,11 +283,8 @@ def type_of(array) -> TensorType:
 
 def _follow_backends(dotted) -> None:
     """Have devices, and what was asked of their backend, forget one that was replaced or taken back."""
-    home, _, name = dotted.partition(".")
-    if home != "backends":
-        return
     for place in device._interned.values():
-        if place.type == name and place._backend is not registry.backends.get(name):
+        if dotted == f"backends.{place.type}" and place._backend is not registry.backends.get(place.type):
             place._backend = None
             place._types.clear()
 

@@ -53,6 +53,8 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, pin_m
     if "size" in op.index:
         rare.check_size(op, raw)
     backend = home.backend
+    if modes.watched and not inside:  # since now: the first use of a second device
+        return create(op, values, dtype, place, requires_grad, out, layout, pin_memory)
     if backend.symbolic and op.meta_function is not None:
         n = len(op.positional)
         result = backend.empty(*op.meta_function(*raw[:n], **dict(zip(op.keyword_only, raw[n:]))))

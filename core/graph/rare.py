@@ -9,7 +9,7 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.anomaly": "check_nan explain note_stack watching_walks", "autograd.rare.data_mistakes": "check_data",
     "autograd.rare.factories": "check_size factory_of_layout laid_as", "autograd.rare.fresh_threads": "in_fresh_thread",
     "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad", "autograd.rare.forward_again": "run_forward_again",
-    "autograd.rare.gradients_of_roots": "fitting_gradient", "autograd.forward_ad.functions": "function_of_duals",
+    "autograd.rare.gradients_of_roots": "filled fitting_gradient", "autograd.forward_ad.functions": "function_of_duals",
     "autograd.rare.reshaped": "follow_shape unlock", "autograd.rare.copied_views": "follow_copy lent stands_for_view",
     "autograd.rare.batched_grads": "batched_grad", "autograd.rare.orders": "in_order_of laid_out",
     "autograd.rare.operands": "check_out_dtype check_outs narrow",

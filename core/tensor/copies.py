@@ -6,6 +6,7 @@ from copy import deepcopy
 
 import numpy
 
+from plugrad.devices.device import backends_room
 from plugrad.devices.device import device as _device
 from plugrad.graph.modes import LEAF, mode, tick
 from plugrad.graph.nodes import Node
@@ -78,7 +79,7 @@ def _copied_data(tensor, memo):
     array = lay_out(tensor)._data
     root = tensor._type.backend.storage(array)
     if type(root) is not numpy.ndarray or root.base is not None or not root.flags.forc:
-        return array.copy() if tensor._type.symbolic else array.copy(order="K")
+        return backends_room().copied(tensor, array)
     key = "storage", id(root)
     if key not in memo:
         memo[key] = root.copy(order="K")

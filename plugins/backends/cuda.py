@@ -39,6 +39,9 @@ class CUDA(Backend):
     def current_device(self):
         return cupy.cuda.runtime.getDevice()
 
+    def on(self, index):
+        return cupy.cuda.Device(index)
+
     def owns_index(self, array):
         return array.device.id
 

@@ -7,6 +7,7 @@ import threading
 from weakref import WeakKeyDictionary, ref
 
 from plugrad.autograd.engine import CarefulWalk, Walk, count_uses
+from plugrad.backends import following
 from plugrad.graph import rare
 from plugrad.graph.hooks import RemovableHandle
 from plugrad.graph.modes import LEAF, mode, other_walks, region
@@ -37,6 +38,8 @@ def other_walk(roots, retain, on_tensors, targets) -> dict:
         if mode.walk is not None:
             return mode.walk(roots, retain, on_tensors, targets)
         plain, careful = rare.watching_walks() if mode.anomaly else (Walk, CarefulWalk)
+        if following.started():
+            plain, careful = following.walk(plain), following.walk(careful)
         if targets is None and not on_tensors:
             plain(retain).run(roots)
             return {}

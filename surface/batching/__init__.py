@@ -14,6 +14,7 @@ import numpy
 
 import plugrad
 from plugrad import Tensor
+from plugrad.backends import following
 from plugrad.extend import from_raw
 from plugrad.graph.versions import touch
 
@@ -37,7 +38,10 @@ def step(optimizer):
     rounds, new = [], []
     try:
         for group in optimizer.param_groups:
-            rounds += prepared(optimizer, group, new)
+            if following.started():
+                rounds += following.prepared(prepared, optimizer, group, new)
+            else:
+                rounds += prepared(optimizer, group, new)
         for one in rounds:
             one.take()
     except BaseException as error:

@@ -11,6 +11,7 @@ from collections import OrderedDict
 
 import plugrad
 from plugrad import absent, registry
+from plugrad.backends import following
 from plugrad.cuda import _pinned, amp  # noqa: F401 - tensors ask the first
 from plugrad.extend import generator_of
 
@@ -112,7 +113,7 @@ def current_device() -> int:
 def set_device(device) -> None:
     """Have "cuda" mean a device in this thread; a negative number leaves it as it is.
 
-    Tensors are computed with on the current device, so work on "cuda:1" needs it, or `with torch.cuda.device(1)`.
+    Ops compute on the device of their tensors all the same, at less cost if that is the current one.
     Raises AcceleratorError for a device that does not exist.
     """
     number = _index(device)
@@ -120,6 +121,7 @@ def set_device(device) -> None:
         if number >= device_count():
             raise AcceleratorError(f"CUDA error: invalid device ordinal: {number}, of {device_count()} devices")
         _runtime().runtime.setDevice(number)
+        following.moved("cuda")
 
 
 class device:

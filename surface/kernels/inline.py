@@ -110,6 +110,9 @@ class CudaFunction:
         if len(arrays) < self.arrays or len(numbers) < self.numbers or len(arrays) + len(numbers) < len(args):
             return NotImplemented
         first, dtype = arrays[0], arrays[self._typed].dtype
+        if first.device.id != backend.current_device():  # CuPy does not look where the arrays of such a kernel are
+            with first.device:
+                return self(*args, blocks=blocks)
         if dtype.name not in self.types or not all([self._fits(n, one, dtype) for n, one in enumerate(arrays)]):
             return NotImplemented
         if self.per == "element" and any([one.size != first.size for one in arrays]):  # read beyond its end

@@ -9,6 +9,7 @@ import pytest
 
 import plugrad
 from plugrad import registry
+from plugrad.backends import following
 from plugrad.kernels.inline import CudaFunction
 
 if os.environ.get("CUPY_ON_CPU"):
@@ -45,6 +46,14 @@ def on_stand_in():
 def everything():
     """Whether all samples are to be tested, not a part."""
     return EVERYTHING
+
+
+@pytest.fixture(autouse=True)
+def _one_device():
+    """No test leaves behind that ops follow the devices of their tensors."""
+    yield
+    if following.started():
+        following.stop()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Several devices, streams and events, memory, pinned memory: `plugrad.cuda` on a device."""
 
+import copy
 import subprocess
 import sys
 import threading
@@ -81,6 +82,133 @@ def test_copies_between_devices():
     with torch.cuda.device(1):
         z.copy_(x.detach())
     assert z.tolist() == [0, 1, 2, 3]
+
+
+def placed(*tensors):
+    """Whether tensors are where they say."""
+    return all([x._data.device.id == x.device.index for x in tensors])
+
+
+def test_an_op_computes_where_its_tensors_are():
+    made = [
+        torch.zeros(3, device="cuda:1"), torch.randn(2, 3, device="cuda:1"), torch.tensor([1.0, 2.0]).to("cuda:1"),
+        torch.arange(4, device="cuda:1"), torch.full((2,), 3, device="cuda:1"),
+    ]  # fmt: skip
+    x, index = made[1], torch.tensor([2, 0], device="cuda:1")
+    made += [
+        x * 2, 1 - x, x + x, x @ x.T, x.sum(), x[0], x[x > 0], x[:, index], x.half(), x.to(torch.int64), x.clone(),
+        x.T.contiguous(), torch.softmax(x, -1), torch.zeros_like(x), x.new_ones(2), torch.cat([x, x]), x.max(1)[1],
+        torch.where(x > 0, x, 0.0), torch.nn.functional.layer_norm(x, (3,)), torch.nn.functional.dropout(x),
+        x.sort()[0], torch.eye(3, device="cuda:1"),
+    ]  # fmt: skip
+    assert all(y.device.index == 1 for y in made) and placed(*made)
+    with torch.device("cuda:1"):
+        made += [torch.ones(2), torch.rand(2), torch.nn.Linear(2, 2).weight]
+    made += [copy.deepcopy(x), torch.from_dlpack(x), torch.ones(2, 3, device="cuda:0").to("cuda:1", torch.half)]
+    assert all(y.device.index == 1 for y in made) and placed(*made)
+    x.add_(1).mul_(x)
+    x[0] = 5.0
+    x[1, 1:] = x[0, :2]
+    x -= x.mean()
+    assert placed(x) and torch.cuda.current_device() == 0
+    torch.testing.assert_close((x @ x.T).cpu(), x.cpu() @ x.cpu().T)
+    back = torch.ones(2, device="cuda:0") * 3
+    assert back.device.index == 0 and placed(back) and back.tolist() == [3, 3]
+    with pytest.raises(RuntimeError, match="at least two devices, cuda:1 and cuda:0"):
+        x[0] + torch.ones(3, device="cuda:0")
+
+
+def test_the_first_use_of_a_second_device_is_followed_already():
+    y = torch.nn.functional.relu(torch.ones(2, device="cuda:1") * 2)
+    assert placed(y) and y.tolist() == [2, 2]
+
+
+def test_tensors_of_a_block_may_be_used_after_it():
+    with torch.cuda.device(1):
+        x = torch.ones(2, 2, device="cuda", requires_grad=True)
+    y = (x @ x).exp().sum()
+    y.backward()
+    assert placed(y, x, x.grad)
+
+
+def test_one_device_that_is_current_costs_nothing():
+    from plugrad.backends import following
+
+    torch.ones(2, device="cuda") * 2
+    assert not following.started()
+    torch.ones(2, device="cuda:1")
+    assert following.started()
+    following.stop()
+    torch.cuda.set_device(1)
+    torch.ones(2, device="cuda") * 2
+    assert not following.started()
+    torch.cuda.set_device(0)
+
+
+def test_backward_over_two_devices():
+    found = []
+    for one, other in (("cpu", "cpu"), ("cuda:0", "cuda:1")):
+        torch.manual_seed(1)
+        a, b = torch.randn(2, 3).to(one).requires_grad_(), torch.randn(3, 2).to(other).requires_grad_()
+
+        def loss(a=a, b=b, one=one, other=other):
+            y = (a * 2).to(other).matmul(b).tanh() * b.sum()
+            return (y.to(one) * a.sum() + a[:, :2].exp()).sum() + y.sum().to(one)
+
+        loss().backward()
+        first = torch.autograd.grad(loss(), (a, b), create_graph=True)
+        second = torch.autograd.grad(first[0].sum().to(other) + (first[1] ** 2).sum(), (a, b))
+        unused = torch.autograd.grad(b.sum(), (a, b), materialize_grads=True)
+        with torch.autograd.set_detect_anomaly(True):
+            third = torch.autograd.grad(loss(), (a, b))
+        y = (b * 2).unbind(1)
+        y[0].retain_grad()
+        seen = []
+        y[1].register_hook(lambda g, seen=seen: seen.append(g * 2) or g * 3)
+        (y[0].to(one) * a.sum() + y[1].sum().to(one)).sum().backward()
+        results = [a.grad, b.grad, *first, *second, *unused, *third, a.sum(), y[0].grad, *seen]
+        assert one == "cpu" or placed(*results)
+        assert one == "cpu" or [x.device.index for x in results] == [0, 1] * 6 + [1]
+        found.append([x.detach().cpu() for x in results])
+    for here, there in zip(*found):
+        torch.testing.assert_close(there, here)
+    assert torch.cuda.current_device() == 0
+
+
+@pytest.mark.parametrize("form", ["SGD", "Adam", "Adafactor", "Rprop"])
+def test_training_a_model_in_two_parts(form):
+    def train(one, other):
+        torch.manual_seed(0)
+        parts, x = [torch.nn.Linear(3, 4), torch.nn.Sequential(torch.nn.LSTM(4, 2))], torch.randn(5, 2, 3)
+        parts[0].to(one), parts[1].to(other)
+        params = [p for part in parts for p in part.parameters()]
+        optimizer = getattr(torch.optim, form)(params, lr=0.1, **({"momentum": 0.9} if form == "SGD" else {}))
+
+        def closure():
+            optimizer.zero_grad()
+            hidden = torch.nn.functional.layer_norm(parts[0](x.to(one)), (4,)).to(other)
+            loss = parts[1](hidden)[0].square().mean()
+            loss.backward()
+            return loss
+
+        for _ in range(3):
+            optimizer.step(closure)
+        assert one == "cpu" or placed(*params, *[p.grad for p in params])
+        return [p.detach().cpu() for p in params]
+
+    for here, there in zip(train("cpu", "cpu"), train("cuda:0", "cuda:1")):
+        torch.testing.assert_close(there, here, rtol=1e-4, atol=1e-5)
+
+
+def test_a_kernel_of_a_program_runs_where_its_arrays_are(cupy):
+    from plugrad.extend import load_inline
+
+    body = "{ y[PG_ELEMENT] = 2 * x[PG_ELEMENT]; }"
+    source = f"template <typename T> __global__ void twice(long long n, const T *x, T *y) {body}"
+    twice = load_inline(cuda=source, name="twice", arrays=1, like=0)
+    with cupy.cuda.Device(1):
+        x = cupy.ones(256, "float32")
+    assert twice(x).device.id == 1 and cupy.cuda.runtime.getDevice() == 0
 
 
 def test_streams_and_events():

@@ -81,6 +81,7 @@ PRIVATE = {
     "plugrad.autograd.rare.anomaly -> plugrad.graph.nodes",
     "plugrad.autograd.rare.fresh_threads -> plugrad.graph.modes",
     "plugrad.autograd.rare.fresh_threads -> plugrad.interrupts",
+    "plugrad.backends.following -> plugrad.graph.modes",
     "plugrad.catalog.rows -> plugrad.dispatch.source",
     "plugrad.compiler -> plugrad.regions",
     "plugrad.compiler.marks -> plugrad.regions",

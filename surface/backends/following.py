@@ -1,0 +1,157 @@
+"""Several devices of one type in one program: each op is computed on the device of its tensors, as in PyTorch.
+
+An array module computes on a current device, and refuses arrays of another one, or makes new ones in the wrong place.
+While a program uses one device, and has made that the current one, nobody looks. From the moment that it uses another,
+a hook on all ops makes the device of their tensors the current one while they run; walks backward and steps of
+optimizers do the same, node by node and round by round. This costs each call the general path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+
+from plugrad import Tensor, device, get_default_device
+from plugrad.extend import OpHook, from_raw
+from plugrad.graph.modes import other_walks
+
+_used: set = set()  # devices that have a number, of types of which there are several
+
+
+def opened(place) -> None:
+    """Note that a program uses a device; begin to follow if it is not the current one."""
+    _used.add(place)
+    moved(place.type)
+
+
+def moved(type) -> None:
+    """Begin to follow if a device that is not the current one of its type is in use."""
+    if started() or not any([place.type == type for place in _used]):
+        return
+    current = device(type).backend.current_device()
+    if any([place.type == type and place.index != current for place in _used]):
+        _hook.install()
+        other_walks.add(_hook)
+
+
+def started() -> bool:
+    """Whether ops follow the devices of their tensors."""
+    return _hook in other_walks
+
+
+def stop() -> None:
+    """Follow no longer, until another device is used: for tests."""
+    _hook.remove()
+    other_walks.discard(_hook)
+    while _used:  # so that the next use is the first one
+        place = _used.pop()
+        place._backend = None
+        place._types.clear()
+
+
+def on(place):
+    """Return a context in which a device is the current one of its type."""
+    if place is None or place.index is None or place.backend.on is None:
+        return contextlib.nullcontext()
+    if place.backend.current_device() == place.index:
+        return contextlib.nullcontext()
+    return place.backend.on(place.index)
+
+
+def place_of(value):
+    """Return the device, of those that have numbers, of the first tensor or array in a value; None without one."""
+    if isinstance(value, Tensor):
+        place = value._type.device
+        return None if place.index is None else place
+    value = getattr(value, "grads", value)  # of several outputs of one op
+    if isinstance(value, (list, tuple, dict)):
+        places = map(place_of, value.values() if isinstance(value, dict) else value)
+        return next((place for place in places if place is not None), None)
+    if not hasattr(value, "dtype") or not hasattr(value, "device"):
+        return None
+    place = from_raw(value).device
+    return None if place.index is None else place
+
+
+def copied(tensor, array):
+    """Return a copy of the array of a tensor, on its device."""
+    with on(tensor.device):
+        return array.copy() if tensor._type.symbolic else array.copy(order="K")
+
+
+class _Following(OpHook):
+    def around(self, call, run):
+        wanted = call.kwargs.get("device")
+        place = place_of([call.args, call.kwargs]) if wanted is None else device(wanted)
+        with on(place or get_default_device()):
+            return run()
+
+
+_hook = _Following()
+
+
+@functools.cache
+def walk(kind):
+    """Return a kind of walk backward that makes the device of each node's gradients the current one."""
+
+    class FollowingWalk(kind):
+        plain = False
+
+        def run(self, roots, uses=None):
+            with contextlib.ExitStack() as self.current:
+                self.use([g for _, g in roots])
+                super().run(roots, uses)
+                captured = getattr(self, "captured", {})
+                for edge, g in captured.items():  # so that nobody has to copy them later, elsewhere
+                    self.use(g)
+                    captured[edge] = g.clone() if isinstance(g, Tensor) else None if g is None else g.copy()
+
+        def use(self, grads):
+            place = place_of(grads)
+            if place is not None and place.backend.current_device() != place.index:
+                self.current.close()  # which brings the device back that was the current one before the walk
+                self.current.enter_context(on(place))
+
+        def pull_hooked(self, node, g):
+            self.use(g)
+            return super().pull_hooked(node, g)
+
+        def pull(self, node, g):
+            self.use(g)
+            grads = super().pull(node, g)
+            self.use(grads)
+            return grads
+
+        def finish(self, leaves):
+            while leaves:
+                one = leaves[:2]
+                del leaves[:2]
+                self.use(one)
+                super().finish(one)
+
+    return FollowingWalk
+
+
+class _Round:
+    """A round of updates of an optimizer, of parameters of one device."""
+
+    def __init__(self, place, round):
+        self.place, self.round = place, round
+
+    def __getattr__(self, name):
+        return getattr(self.round, name)
+
+    def take(self):
+        with on(self.place):
+            self.round.take()
+
+
+def prepared(prepare, optimizer, group, new) -> list:
+    """Return the rounds that `prepare(optimizer, group, new)` makes of a group's parameters, device by device."""
+    rounds, devices = [], {}
+    for p in group["params"]:
+        devices.setdefault(p._type.device, []).append(p)
+    for place, params in devices.items():
+        with on(place):
+            rounds += [_Round(place, one) for one in prepare(optimizer, {**group, "params": params}, new)]
+    return rounds
