@@ -11,11 +11,13 @@ _load = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_name("no
 _moments = _load(name="channel_moments", arrays=3, numbers=2, per="block")
 _sums = _load(name="channel_sums", arrays=5, numbers=2, per="block")
 _join_moments = _load(name="join_moments", arrays=4, numbers=2, per="row")
-_join_sums = _load(name="join_sums", arrays=5, numbers=1, per="row")
+_column_sums = _load(name="column_sums", arrays=6, numbers=3, per="block")
+_join_sums = _load(name="join_sums", arrays=5, numbers=2, per="row")
 _scale = _load(name="scale_channels", arrays=6, numbers=5, per="row")
 _scale_grad = _load(name="scale_channels_grad", arrays=10, numbers=5, per="row")
 
 PER_THREAD, THREADS = 16, 256  # as in the kernels
+MOST = 65535  # channels: a grid is no higher
 
 
 class Channels:
@@ -43,11 +45,11 @@ class Channels:
         moved = rows.reshape([self.shape[d] for d in self.order])
         return moved.transpose([self.order.index(d) for d in range(len(self.shape))])
 
-    def in_parts(self, xp, kernel, arrays):
+    def in_parts(self, xp, kernel, arrays, *numbers):
         """Return two numbers for each part of each channel, as (C, parts), that a kernel computes from arrays."""
         results = [xp.empty((self.count, self.parts), arrays[0].dtype) for _ in range(2)]
-        blocks = self.count if self.inner > 1 else -(-self.count // 32), self.parts
-        kernel(*arrays, *results, self.count, self.inner, blocks=blocks)
+        blocks = self.parts, self.count if self.inner > 1 else -(-self.count // 32)
+        kernel(*arrays, *results, self.count, self.inner, *numbers, blocks=blocks)
         return results
 
 
@@ -57,7 +59,7 @@ def normalized(xp, input, weight, bias, small, eps):
     rows, mean, variance = place.laid_out(xp, input), xp.empty(small, input.dtype), xp.empty(small, input.dtype)
     result = xp.empty_like(rows)
     parts = [rows if part is None else xp.ascontiguousarray(part) for part in (weight, bias)]
-    if place.parts > 65535 or any([part.dtype != input.dtype for part in parts]):
+    if place.count > MOST or any([part.dtype != input.dtype for part in parts]):
         return NotImplemented
     _join_moments(*place.in_parts(xp, _moments, [rows]), mean, variance, place.whole, input.size // place.count)
     columns = place.inner == 1
@@ -73,10 +75,10 @@ def gradients(xp, grads, input, weight, mean, variance, eps, needs, shapes):
     place = Channels(input)
     g, rows = place.laid_out(xp, grads[0]), place.laid_out(xp, input)
     part = rows if weight is None else xp.ascontiguousarray(weight)
-    if place.parts > 65535 or part.dtype != input.dtype or g.dtype != input.dtype:
+    if place.count > MOST or part.dtype != input.dtype or g.dtype != input.dtype:
         return NotImplemented
     of_weight, of_bias = xp.empty_like(mean), xp.empty_like(mean)
-    _join_sums(*place.in_parts(xp, _sums, [g, rows, mean]), variance, of_weight, of_bias, eps)
+    _join_sums(*place.in_parts(xp, _sums, [g, rows, mean]), variance, of_weight, of_bias, eps, False)
     result = None
     if needs[0]:
         out = xp.empty_like(rows)
@@ -86,3 +88,14 @@ def gradients(xp, grads, input, weight, mean, variance, eps, needs, shapes):
         result = place.original(out)
     parts = zip((of_weight, of_bias), shapes, needs[1:])
     return result, *[value.reshape(shape) if need else None for value, shape, need in parts]
+
+
+def gradients_of_columns(xp, g, input, mean, variance, eps):
+    """Return the gradients of weight and bias where the rows of an array (*, C) were normalized, as (C,)."""
+    columns = input.shape[-1]
+    rows, g = input.reshape(-1, columns), g.reshape(-1, columns)
+    place = Channels(rows)
+    of_weight, of_bias = xp.empty(columns, input.dtype), xp.empty(columns, input.dtype)
+    parts = place.in_parts(xp, _column_sums, [g, rows, mean, variance], eps)
+    _join_sums(*parts, variance, of_weight, of_bias, eps, True)
+    return of_weight, of_bias

@@ -1,5 +1,5 @@
 // Normalization of channels of (N, C, L) in C order; see plugrad_cuda.h. The N * L elements of a channel are divided into
-// parts, one for each block, so that few channels keep a card busy, too: blockIdx.x is the channel, blockIdx.y the part.
+// parts, one for each block, so that few channels keep a card busy, too: blockIdx.x is the part, blockIdx.y the channel.
 // Where L is 1, neighbours in memory are of different channels. Then a block has 32 of them, and each warp other rows.
 //
 // Each part has its own mean, and the sum of the squares of what is left. These are joined as in T. Chan, G. Golub,
@@ -15,12 +15,12 @@ struct channel_part {
     bool columns, inside, first;
 
     __device__ channel_part(long long size, double of_channels, double of_length)
-        : channels((long long)of_channels), length((long long)of_length), part(blockIdx.y), parts(gridDim.y) {
+        : channels((long long)of_channels), length((long long)of_length), part(blockIdx.x), parts(gridDim.x) {
         columns = length == 1;
         const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wide = columns ? WARPS : PG_THREADS;
         const int mine = columns ? warp : threadIdx.x;
         const long long all = size / channels, from = part * wide * PER_THREAD;
-        channel = columns ? (long long)blockIdx.x * 32 + lane : blockIdx.x;
+        channel = columns ? (long long)blockIdx.y * 32 + lane : blockIdx.y;
         inside = channel < channels, first = inside && mine == 0;
         count = all - from < wide * PER_THREAD ? all - from : wide * PER_THREAD;
         left = !inside || mine >= count ? 0 : (int)((count - mine + wide - 1) / wide);
@@ -104,15 +104,31 @@ __global__ void channel_sums(long long size, const T *g, const T *x, const T *me
     if (all.first) plain[all.channel * all.parts + all.part] = sum, along[all.channel * all.parts + all.part] = product;
 }
 
+// The same for rows (N, C) that were normalized each by itself: sums over rows, for the gradients of weight and bias.
+template <typename T>
+__global__ void column_sums(long long size, const T *g, const T *x, const T *mean, const T *variance, T *plain, T *along,
+                            double channels, double length, double eps) {
+    const channel_part all(size, channels, length);
+    T sum = 0, product = 0;
+    FOR_EACH(at, all) {
+        const T slope = g[at.place()];
+        sum += slope, product += slope * ((x[at.place()] - mean[at.n]) / sqrt(variance[at.n] + T(eps)));
+    }
+    sum = all.sum(sum), product = all.sum(product);
+    if (all.first) plain[all.channel * all.parts + all.part] = sum, along[all.channel * all.parts + all.part] = product;
+}
+
+// With `by_row` the root of the variance is in the sums already.
 template <typename T>
 __global__ void join_sums(long long size, const T *plain, const T *along, const T *variance, T *of_weight, T *of_bias,
-                          double eps) {
+                          double eps, double by_row) {
     T sum = 0, product = 0;
     for (long long i = threadIdx.x; i < size; i += PG_THREADS)
         sum += plain[blockIdx.x * size + i], product += along[blockIdx.x * size + i];
     sum = pg_sum(sum), product = pg_sum(product);
-    if (threadIdx.x == 0)
-        of_bias[blockIdx.x] = sum, of_weight[blockIdx.x] = product / sqrt(variance[blockIdx.x] + T(eps));
+    if (threadIdx.x != 0) return;
+    of_bias[blockIdx.x] = sum;
+    of_weight[blockIdx.x] = by_row ? product : product / sqrt(variance[blockIdx.x] + T(eps));
 }
 
 // With h = (x - mean) / root: weight / root (g - mean(g) - h mean(g h)), and what comes by way of mean and variance.

@@ -188,10 +188,13 @@ def normalize_grad_on_cuda(
     result = xp.empty_like(input)
     if call(*g, input, y1, y2, input if weight is None else weight, result, eps, weight is not None) is NotImplemented:
         return NotImplemented
-    g = g[0].reshape(-1, shape[0])
-    scaled = (input - y1) / xp.sqrt(y2 + eps) if needs[1] else None
-    of_weight = (g * scaled.reshape(g.shape)).sum(0).reshape(weight_shape) if needs[1] else None
-    return result if needs[0] else None, of_weight, g.sum(0).reshape(bias_shape) if needs[2] else None
+    of_weight = of_bias = None
+    if needs[1] or needs[2]:
+        of_weight, of_bias = channels.gradients_of_columns(xp, g[0], input, y1, y2, eps)
+    return (
+        result if needs[0] else None,
+        of_weight.reshape(weight_shape) if needs[1] else None, of_bias.reshape(bias_shape) if needs[2] else None,
+    )  # fmt: skip
 
 
 @op(at=(), node="NativeBatchNormBackward0", like="input", any_order=True)

@@ -6,6 +6,14 @@ template <typename T> __global__ void softmax(long long size, const T *x, T *y) 
     for (long long i = threadIdx.x; i < size; i += PG_THREADS) y[i] = exp(x[i] - all.largest) / all.sum;
 }
 
+// Of a row that is minus infinity throughout zeros, not NaN.
+template <typename T> __global__ void safe_softmax(long long size, const T *x, T *y) {
+    x += blockIdx.x * size, y += blockIdx.x * size;
+    const pg_exponentials<T> all = pg_sum_of_exp(size, x);
+    const bool nothing = all.largest < 0 && all.largest == 2 * all.largest;
+    for (long long i = threadIdx.x; i < size; i += PG_THREADS) y[i] = nothing ? T(0) : exp(x[i] - all.largest) / all.sum;
+}
+
 template <typename T> __global__ void log_softmax(long long size, const T *x, T *y) {
     x += blockIdx.x * size, y += blockIdx.x * size;
     const pg_exponentials<T> all = pg_sum_of_exp(size, x);

@@ -187,6 +187,7 @@ def safe_softmax(xp, input, dim, dtype=None):
 
 
 safe_softmax.kernel("cpu")(native("safe_softmax", otherwise=safe_softmax)(_rows))
+safe_softmax.kernel("cuda")(native(_on_cuda(name="safe_softmax", arrays=1), otherwise=safe_softmax)(_rows))
 
 
 @safe_softmax.meta

@@ -324,3 +324,26 @@ def test_a_step_of_a_recurrent_layer_is_a_product_and_one_launch(stand_in):
             layer(x)
             counted.append(stand_in.counts()["launches"] - before)
         assert counted[1] - counted[0] == 5
+
+
+LAUNCHES = {  # of docs/cuda.md: forward, and backward with the accumulation of gradients
+    "layer_norm": (lambda x, part: F.layer_norm(x, (8,), part, part), 1, 6),
+    "batch_norm": (lambda x, part: F.batch_norm(x, None, None, part, part, training=True), 3, 5),
+    "cross_entropy": (lambda x, part: F.cross_entropy(x, torch.tensor([1, 0]).cuda()), 8, 8),
+    "gelu": (lambda x, part: F.gelu(x), 1, 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_how_many_kernels_are_launched(name, stand_in):
+    run, forward, backward = LAUNCHES[name]
+    counted = []
+    for _ in range(2):  # the first time something is made ready
+        x, part = torch.randn(2, 8).cuda().requires_grad_(), torch.ones(8).cuda().requires_grad_()
+        before = stand_in.counts()["launches"]
+        result = run(x, part)
+        between, g = stand_in.counts()["launches"], torch.ones_like(result)
+        start = stand_in.counts()["launches"]
+        result.backward(g)
+        counted = [between - before, stand_in.counts()["launches"] - start]
+    assert counted[0] <= forward and counted[1] <= backward

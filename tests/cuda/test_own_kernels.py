@@ -15,6 +15,10 @@ OPS = {
 }  # fmt: skip
 
 
+def safe_softmax(x):
+    return torch.ops.aten._safe_softmax(x, -1)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", ROWS)
 @pytest.mark.parametrize("name", OPS)
@@ -34,10 +38,27 @@ def test_rows(name, shape, dtype, launched):
         assert {kernel, f"{kernel}_grad"} <= {*launched}
 
 
-@pytest.mark.parametrize("row", [[inf, 1.0], [-inf, 1.0], [-inf, -inf], [numpy.nan, 1.0], [1e30, -1e30]])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention(causal, launched):
+    results = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(4)
+        given = [torch.randn(2, 3, 5, 4, dtype=torch.float64).to(device).requires_grad_() for _ in range(3)]
+        y = F.scaled_dot_product_attention(*given, is_causal=causal)
+        y.sin().sum().backward()
+        results.append([y.detach().cpu(), *[x.grad.cpu() for x in given]])
+    for here, there in zip(*results):
+        torch.testing.assert_close(there, here)
+    assert {"safe_softmax", "softmax_grad"} <= {*launched}
+
+
+EDGES = [[inf, 1.0], [-inf, 1.0], [-inf, -inf], [numpy.nan, 1.0], [1e30, -1e30], [-3e38, -3e38]]
+
+
+@pytest.mark.parametrize("row", EDGES)
 def test_infinities_and_nan(row):
     x = torch.tensor([row, [0.0, 1.0]], dtype=torch.float32)
-    for op in (OPS["softmax"], OPS["log_softmax"], OPS["layer_norm"]):
+    for op in (OPS["softmax"], OPS["log_softmax"], OPS["layer_norm"], safe_softmax):
         torch.testing.assert_close(op(x.cuda()).cpu(), op(x), equal_nan=True)
 
 
