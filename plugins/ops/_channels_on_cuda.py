@@ -1,4 +1,4 @@
-"""Normalization of channels over a batch by kernels in CUDA C++: statistics in two steps, then one pass."""
+"""Normalization of channels over a batch, and of groups of channels, by kernels in CUDA C++."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ _column_sums = _load(name="column_sums", arrays=6, numbers=3, per="block")
 _join_sums = _load(name="join_sums", arrays=5, numbers=2, per="row")
 _scale = _load(name="scale_channels", arrays=6, numbers=5, per="row")
 _scale_grad = _load(name="scale_channels_grad", arrays=10, numbers=5, per="row")
+_row_moments = _load(name="row_moments", arrays=3, per="row")
+_scale_groups = _load(name="scale_groups", arrays=6, numbers=5, per="row")
+_group_sums = _load(name="group_sums", arrays=6, numbers=2, per="row")
+_scale_groups_grad = _load(name="scale_groups_grad", arrays=10, numbers=5, per="row")
 
 PER_THREAD, THREADS = 16, 256  # as in the kernels
 MOST = 65535  # channels: a grid is no higher
@@ -56,15 +60,21 @@ class Channels:
 def normalized(xp, input, weight, bias, small, eps):
     """Return the normalized input, and means and variances in the shape `small`; NotImplemented for other types."""
     place = Channels(input)
-    rows, mean, variance = place.laid_out(xp, input), xp.empty(small, input.dtype), xp.empty(small, input.dtype)
-    result = xp.empty_like(rows)
-    parts = [rows if part is None else xp.ascontiguousarray(part) for part in (weight, bias)]
-    if place.count > MOST or any([part.dtype != input.dtype for part in parts]):
+    if place.count > MOST or any([part is not None and part.dtype != input.dtype for part in (weight, bias)]):
         return NotImplemented
+    rows, mean, variance = place.laid_out(xp, input), xp.empty(small, input.dtype), xp.empty(small, input.dtype)
     _join_moments(*place.in_parts(xp, _moments, [rows]), mean, variance, place.whole, input.size // place.count)
-    columns = place.inner == 1
-    _scale(rows, result, mean, variance, *parts, eps, place.count, columns, weight is not None, bias is not None)
-    return place.original(result), mean, variance
+    return scaled(xp, input, weight, bias, mean, variance, eps), mean, variance
+
+
+def scaled(xp, input, weight, bias, mean, variance, eps):
+    """Return the input normalized by means and variances of its channels; NotImplemented for other types."""
+    place = Channels(input)
+    rows = place.laid_out(xp, input)
+    parts = [rows if part is None else xp.ascontiguousarray(part) for part in (mean, variance, weight, bias)]
+    result, given = xp.empty_like(rows), (weight is not None, bias is not None)
+    done = _scale(rows, result, *parts, eps, place.count, place.inner == 1, *given)
+    return place.original(result) if done is None else done
 
 
 def gradients(xp, grads, input, weight, mean, variance, eps, needs, shapes):
@@ -99,3 +109,51 @@ def gradients_of_columns(xp, g, input, mean, variance, eps):
     parts = place.in_parts(xp, _column_sums, [g, rows, mean, variance], eps)
     _join_sums(*parts, variance, of_weight, of_bias, eps, True)
     return of_weight, of_bias
+
+
+FEW = 8  # elements of a channel for which a block is too much
+
+
+def groups_of(input, dims, shape, layout):
+    """Return how many groups of how many channels are normalized one by one, None for anything else."""
+    if layout is not None:
+        fits = len(layout) == 4 and dims == (2, 3) and shape == (1, *layout[1:3], 1) and layout[3] >= FEW
+        return layout[1:3] if fits else None
+    ones = (1,) * (input.ndim - 2)
+    fits = ones and dims == (*range(2, input.ndim),) and shape == (1, input.shape[1], *ones)
+    return (input.shape[1], 1) if fits and input.size >= FEW * input.shape[0] * input.shape[1] else None
+
+
+def normalized_groups(xp, input, weight, bias, groups, small, eps):
+    """Return the input with groups of channels normalized, and means and variances in the shape `small`."""
+    (count, each), batch = groups, input.shape[0]
+    mean, variance, input = xp.empty(small, input.dtype), xp.empty(small, input.dtype), xp.ascontiguousarray(input)
+    rows = input.reshape(batch * count * each, -1)
+    result = xp.empty_like(rows)
+    parts = [rows if part is None else xp.ascontiguousarray(part) for part in (weight, bias)]
+    if any([part.dtype != input.dtype for part in parts]):
+        return NotImplemented
+    _row_moments(input.reshape(batch * count, -1), mean, variance)
+    given = weight is not None, bias is not None
+    _scale_groups(rows, result, mean, variance, *parts, eps, count * each, each, *given)
+    return result.reshape(input.shape), mean, variance
+
+
+def gradients_of_groups(xp, grads, input, weight, mean, variance, groups, eps, needs, shapes):
+    """Return what `gradients` does where groups of channels were normalized."""
+    (count, each), batch = groups, input.shape[0]
+    g, rows = [xp.ascontiguousarray(one).reshape(batch * count * each, -1) for one in (grads[0], input)]
+    part = rows if weight is None else xp.ascontiguousarray(weight).reshape(-1)
+    if part.dtype != input.dtype or g.dtype != input.dtype:
+        return NotImplemented
+    sums = [xp.empty((batch, count * each), g.dtype) for _ in range(2)]
+    _group_sums(g, rows, mean, variance, *sums, eps, each)
+    result, size = None, each * rows.shape[1]
+    if needs[0]:
+        result = xp.empty_like(rows)
+        means = [(one if weight is None else one * part).reshape(-1, each).sum(1) / size for one in sums]
+        arrays = g, rows, result, mean, variance, part, *means, *map(xp.ascontiguousarray, grads[1:])
+        _scale_groups_grad(*arrays, eps, count * each, each, weight is not None, size)
+        result = result.reshape(input.shape)
+    rest = zip(reversed(sums), shapes, needs[1:])
+    return result, *[one.sum(0).reshape(shape) if need else None for one, shape, need in rest]

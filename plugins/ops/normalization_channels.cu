@@ -145,3 +145,54 @@ __global__ void scale_channels_grad(long long size, const T *g, const T *x, T *o
         out[i] = centred * root * (weighted ? weight[c] : T(1)) + (of_mean[c] + 2 * of_variance[c] * rest) / n;
     }
 }
+
+// Groups: rows of (N * G, elements) give the statistics, rows of (N * C, L) are scaled; `each` channels are of a group.
+
+template <typename T> __global__ void row_moments(long long size, const T *x, T *mean, T *variance) {
+    x += blockIdx.x * size;
+    T sum = 0;
+    for (long long i = threadIdx.x; i < size; i += PG_THREADS) sum += x[i];
+    const T middle = pg_sum(sum) / size;
+    sum = 0;
+    for (long long i = threadIdx.x; i < size; i += PG_THREADS) sum += (x[i] - middle) * (x[i] - middle);
+    sum = pg_sum(sum) / size;
+    if (threadIdx.x == 0) mean[blockIdx.x] = middle, variance[blockIdx.x] = sum;
+}
+
+template <typename T>
+__global__ void scale_groups(long long size, const T *x, T *y, const T *mean, const T *variance, const T *weight,
+                             const T *bias, double eps, double channels, double each, double weighted, double biased) {
+    x += blockIdx.x * size, y += blockIdx.x * size;
+    const unsigned c = blockIdx.x % (unsigned)channels, group = blockIdx.x / (unsigned)each;
+    const T middle = mean[group], scale = 1 / sqrt(variance[group] + T(eps)) * (weighted ? weight[c] : T(1));
+    const T shift = biased ? bias[c] : T(0);
+    for (long long i = threadIdx.x; i < size; i += PG_THREADS) y[i] = (x[i] - middle) * scale + shift;
+}
+
+template <typename T>
+__global__ void group_sums(long long size, const T *g, const T *x, const T *mean, const T *variance, T *plain, T *along,
+                           double eps, double each) {
+    g += blockIdx.x * size, x += blockIdx.x * size;
+    const unsigned group = blockIdx.x / (unsigned)each;
+    const T middle = mean[group];
+    T sum = 0, product = 0;
+    for (long long i = threadIdx.x; i < size; i += PG_THREADS) sum += g[i], product += g[i] * (x[i] - middle);
+    sum = pg_sum(sum), product = pg_sum(product);
+    if (threadIdx.x == 0)
+        plain[blockIdx.x] = sum, along[blockIdx.x] = product / sqrt(variance[group] + T(eps));
+}
+
+// `plain` and `along` are the means over each group of what group_sums gave, times the weight.
+template <typename T>
+__global__ void scale_groups_grad(long long size, const T *g, const T *x, T *out, const T *mean, const T *variance,
+                                  const T *weight, const T *plain, const T *along, const T *of_mean,
+                                  const T *of_variance, double eps, double channels, double each, double weighted,
+                                  double count) {
+    g += blockIdx.x * size, x += blockIdx.x * size, out += blockIdx.x * size;
+    const unsigned c = blockIdx.x % (unsigned)channels, group = blockIdx.x / (unsigned)each;
+    const T middle = mean[group], root = 1 / sqrt(variance[group] + T(eps)), factor = weighted ? weight[c] : T(1);
+    const T by_mean = of_mean[group] / T(count) - root * plain[group];
+    const T by_rest = 2 * of_variance[group] / T(count) - root * root * along[group];
+    for (long long i = threadIdx.x; i < size; i += PG_THREADS)
+        out[i] = root * factor * g[i] + by_mean + by_rest * (x[i] - middle);
+}

@@ -89,8 +89,12 @@ CUDA = pathlib.Path(__file__).with_suffix(".cu")
 
 
 def _place_on_cuda(input, weight, bias, dims, shape, layout):
-    """Return what `_layout` does, None for what the kernels are not for."""
-    if layout is not None or not input.size or input.dtype.char not in "fd":
+    """Return what `_layout` does, ((groups, channels of each), shape of the means) for groups, None for other calls."""
+    if not input.size or input.dtype.char not in "fd":
+        return None
+    if (groups := channels.groups_of(input, dims, shape, layout)) is not None:
+        return groups, tuple([1 if d in dims else n for d, n in enumerate(layout or input.shape)])
+    if layout is not None:
         return None
     place = _layout(input.shape, dims, shape, *[None if part is None else part.shape for part in (weight, bias)])
     return place if place is None or place[0] or len(dims) == 1 else None
@@ -104,7 +108,9 @@ def normalize_on_cuda(call, xp, input, weight, bias, dims, shape, eps, layout=No
         return NotImplemented
     by_channel, small = place
     if by_channel:
-        return channels.normalized(xp, input, weight, bias, small, eps)
+        if by_channel is True:
+            return channels.normalized(xp, input, weight, bias, small, eps)
+        return channels.normalized_groups(xp, input, weight, bias, by_channel, small, eps)
     result, mean, variance = xp.empty_like(input), xp.empty(small, input.dtype), xp.empty(small, input.dtype)
     parts = [input if part is None else part for part in (weight, bias)]
     done = call(input, result, mean, variance, *parts, eps, weight is not None, bias is not None)
@@ -184,7 +190,10 @@ def normalize_grad_on_cuda(
     if place is None:
         return NotImplemented
     if place[0]:
-        return channels.gradients(xp, g, input, weight, y1, y2, eps, needs, (weight_shape, bias_shape))
+        shapes = weight_shape, bias_shape
+        if place[0] is True:
+            return channels.gradients(xp, g, input, weight, y1, y2, eps, needs, shapes)
+        return channels.gradients_of_groups(xp, g, input, weight, y1, y2, place[0], eps, needs, shapes)
     result = xp.empty_like(input)
     if call(*g, input, y1, y2, input if weight is None else weight, result, eps, weight is not None) is NotImplemented:
         return NotImplemented
@@ -216,6 +225,17 @@ def normalize_by(xp, input, weight, bias, mean, variance, shape, eps):
     shift = xp.negative(shift, shift) if bias is None else xp.subtract(bias, shift, shift)
     result += shift.reshape(shape)
     return result if result.dtype is dtype else result.astype(dtype)
+
+
+@normalize_by.kernel("cuda")
+def normalize_by_on_cuda(xp, input, weight, bias, mean, variance, shape, eps):
+    """The same in one pass."""
+    result = NotImplemented
+    if input.ndim > 1 and input.size and shape == (1, input.shape[1], *(1,) * (input.ndim - 2)):
+        result = channels.scaled(xp, input, weight, bias, mean, variance, eps)
+    if result is NotImplemented:
+        return normalize_by.kernels["*"](xp, input, weight, bias, mean, variance, shape, eps)
+    return result
 
 
 @normalize_by.vjp("input", "weight", "bias")

@@ -213,6 +213,43 @@ def test_batch_norm_in_any_order_of_threads(shape, stand_in):
     in_every_order(stand_in, lambda x: F.batch_norm(x, None, None, training=True), torch.randn(shape))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("shape, groups", [((3, 4, 3, 5), 2), ((2, 6, 700), 3), ((2, 4, 9), 1), ((1, 3, 2, 2, 4), 3)])
+def test_group_and_instance_norm(shape, groups, affine, dtype, launched):
+    torch.manual_seed(2)
+    x = 2 * torch.randn(shape, dtype=getattr(torch, dtype)) + 1
+    parts = [torch.randn(shape[1], dtype=x.dtype) for _ in range(2)] if affine else []
+    agree(lambda x, *parts: F.group_norm(x, groups, *parts), x, *parts)
+    agree(lambda x, *parts: F.instance_norm(x, None, None, *parts), x, *parts)
+    agree(lambda x, *parts: F.group_norm(x.transpose(0, 1).contiguous().transpose(0, 1), groups, *parts), x, *parts)
+    assert launched[:4] == ["row_moments", "scale_groups", "group_sums", "scale_groups_grad"] == launched[4:8]
+
+
+def test_group_norm_of_few_elements_and_by_way_of_the_statistics():
+    agree(lambda x: F.group_norm(x, 2), torch.randn(5, 4, dtype=torch.float64))
+
+    def norm(x):
+        y, mean, scale = torch.native_group_norm(x, None, None, 2, 4, 9, 2, 1e-5)
+        return y.square() * y, mean * 3, scale * 2
+
+    agree(norm, torch.randn(2, 4, 9, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("shape", [(4, 3, 5, 7), (6, 37), (2, 5, 1)])
+def test_batch_norm_by_running_statistics(shape, form, launched):
+    x, parts = torch.randn(shape), [torch.randn(shape[1]) for _ in range(2)]
+    mean, variance = torch.randn(shape[1]), torch.rand(shape[1]) + 0.5
+
+    def norm(x, *parts):
+        return F.batch_norm(FORMS[form](x), mean.to(x.device), variance.to(x.device), *parts)
+
+    agree(norm, x, *parts)
+    agree(norm, x)
+    assert launched == ["scale_channels"] * 2
+
+
 @pytest.mark.parametrize("dtype", [*DTYPES, "float16", "bfloat16"])
 @pytest.mark.parametrize("width", [1, 5, 40, 130, 300])
 @pytest.mark.parametrize("rows, count", [(3, 200), (7, 31), (50, 64), (1, 33), (2000, 70)])
