@@ -83,7 +83,7 @@ class device(Region):
                 )
             self._backend = backend
             if self.index is not None and backend.device_count() > 1:
-                backends_room().opened(self)
+                backends_room().following.opened(self)
         return self._backend
 
     def put(self, array):

@@ -79,7 +79,7 @@ def _copied_data(tensor, memo):
     array = lay_out(tensor)._data
     root = tensor._type.backend.storage(array)
     if type(root) is not numpy.ndarray or root.base is not None or not root.flags.forc:
-        return backends_room().copied(tensor, array)
+        return backends_room().following.copied(tensor, array)
     key = "storage", id(root)
     if key not in memo:
         memo[key] = root.copy(order="K")

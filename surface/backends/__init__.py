@@ -11,9 +11,9 @@ import warnings
 
 from plugrad import kernels
 from plugrad.arguments import checked, is_int
+from plugrad.backends import following  # noqa: F401 - the core asks for it
 from plugrad.backends.accelerators import accelerator, set_accelerator
 from plugrad.backends.cpu_fallback import FallbackWarning, MissingKernelError, fallback, fallbacks, no_fallback
-from plugrad.backends.following import copied, opened  # noqa: F401 - the core asks for them
 from plugrad.backends.gathering import gathered
 from plugrad.backends.switches import Switches, disable_global_flags, flags_frozen, of_attention
 from plugrad.backends.warned_once import is_warn_always_enabled, set_warn_always, warn_once
