@@ -26,7 +26,7 @@ from .erf import erf
 SELU_ALPHA = 1.6732632423543772
 SELU_SCALE = 1.0507009873554805
 
-_on_cuda = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), like=0)
+_on_cuda = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), like=0, per="pack")
 
 
 def _of_elements(call, xp, input):

@@ -51,9 +51,9 @@ def load_inline(
         like: which array the result has the shape and dtype of; None: the kernel writes into arrays that it is given.
         strided: whether arrays may have any strides; else only those in C order are served.
         flags: more options for the compiler.
-        per: of CUDA: "element", a thread for each of `size` elements of the first array; "row", a block of PG_THREADS
-            threads, a warp or 256, for each row of `size` elements; or "block": calls say how many, as `blocks=`, one
-            number or (x, y), and `size` is the number of elements of the first array.
+        per: of CUDA: "element", a thread for each of `size` elements of the first array; "pack", one for each 16 bytes
+            of them, as `pg_map` wants it; "row", a block of PG_THREADS threads, a warp or 256, for each row of `size`
+            elements; or "block": calls say how many, as `blocks=`, one number or (x, y).
         indices: of CUDA: the numbers of the arrays that hold indices or labels, `const long long *`, whatever T is.
         types: of CUDA: the types that T may be; int32, int64, uint8 and bool, too, where the kernel is for them.
 
@@ -90,8 +90,8 @@ class CudaFunction:
     """
 
     def __init__(self, source, name, arrays, numbers, like, flags, per, indices, types):
-        if per not in ("element", "row", "block"):
-            raise ValueError(f"load_inline(): per is 'element', 'row' or 'block', not {per!r}")
+        if per not in ("element", "pack", "row", "block"):
+            raise ValueError(f"load_inline(): per is 'element', 'pack', 'row' or 'block', not {per!r}")
         if unknown := {*types} - {*TYPES}:
             raise ValueError(f"load_inline(): types are among {', '.join(TYPES)}, not {unknown}")
         self.source, self.__name__, self.flags, self.per, self.types = source, name, flags, per, frozenset(types)
@@ -115,7 +115,7 @@ class CudaFunction:
                 return self(*args, blocks=blocks)
         if dtype.name not in self.types or not all([self._fits(n, one, dtype) for n, one in enumerate(arrays)]):
             return NotImplemented
-        if self.per == "element" and any([one.size != first.size for one in arrays]):  # read beyond its end
+        if self.per in ("element", "pack") and any([one.size != first.size for one in arrays]):  # read beyond its end
             return NotImplemented
         result = [] if self.like is None else [xp.empty_like(arrays[self.like])]
         if first.size:
@@ -135,8 +135,9 @@ class CudaFunction:
         """Return `size`, the grid, and the threads of a block."""
         if self.per == "block":
             return first.size, blocks if isinstance(blocks, tuple) else (blocks,), THREADS
-        if self.per == "element":
-            return first.size, (-(-first.size // THREADS),), THREADS
+        if self.per != "row":
+            elements = THREADS if self.per == "element" else THREADS * 16 // first.itemsize
+            return first.size, (-(-first.size // elements),), THREADS
         size = (first.shape or (1,))[-1]
         return size, (first.size // size,), WARP if size <= SHORT else THREADS
 

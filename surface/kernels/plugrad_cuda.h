@@ -9,6 +9,30 @@
 /* The thread's element, in kernels that have one for each. */
 #define PG_ELEMENT ((long long)blockIdx.x * blockDim.x + threadIdx.x)
 
+/* Elements that are loaded and stored at once: 16 bytes, in kernels that have a thread for each such pack. */
+template <typename T> struct alignas(16) pg_pack {
+    T at[16 / sizeof(T)];
+};
+
+/* Set y[i] = f(x[i]), or f(x[i], z[i]), for the elements of the thread's pack. Memory may begin anywhere. */
+template <typename T, typename Map>
+__device__ void pg_map(long long size, const T *x, const T *z, T *y, Map f) {
+    const int wide = 16 / sizeof(T);
+    const long long first = PG_ELEMENT * wide;
+    if (first + wide <= size && ((size_t)x | (size_t)z | (size_t)y) % 16 == 0) {
+        const pg_pack<T> a = *(const pg_pack<T> *)(x + first), b = *(const pg_pack<T> *)(z + first);
+        pg_pack<T> result;
+        for (int k = 0; k < wide; k++) result.at[k] = f(a.at[k], b.at[k]);
+        *(pg_pack<T> *)(y + first) = result;
+    } else {
+        for (long long i = first; i < size && i < first + wide; i++) y[i] = f(x[i], z[i]);
+    }
+}
+
+template <typename T, typename Map> __device__ void pg_map(long long size, const T *x, T *y, Map f) {
+    pg_map(size, x, x, y, [f](T a, T) { return f(a); });
+}
+
 template <typename T> struct pg_add {
     __device__ T operator()(T a, T b) const { return a + b; }
 };

@@ -115,6 +115,14 @@ def test_activations(name, shape, dtype, launched):
     assert launched == [kernel, f"{kernel}_grad"]
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [1, 3, 4, 5, 1023, 1024, 1025, 4099])
+@pytest.mark.parametrize("start", [0, 1, 4])
+def test_packs_of_elements_that_begin_anywhere(start, size, dtype, launched):
+    agree(lambda x: F.silu(x[start:]), torch.randn(start + size, dtype=getattr(torch, dtype)))
+    assert launched == ["silu", "silu_grad"]
+
+
 @pytest.mark.parametrize("name", GATES)
 def test_activations_at_edges(name):
     x = torch.tensor([0.0, -0.0, inf, -inf, float("nan"), 80.0, -80.0, 1e30, -1e30, 6.0, -6.0])
