@@ -3,7 +3,7 @@
 An array module computes on a current device, and refuses arrays of another one, or makes new ones in the wrong place.
 While a program uses one device, and has made that the current one, nobody looks. From the moment that it uses another,
 a hook on all ops makes the device of their tensors the current one while they run; walks backward and steps of
-optimizers do the same, node by node and round by round. This costs each call the general path.
+optimizers do the same, node by node and round by round. This costs each call what a hook costs.
 """
 
 from __future__ import annotations
@@ -81,9 +81,15 @@ def copied(tensor, array):
 
 class _Following(OpHook):
     def around(self, call, run):
-        wanted = call.kwargs.get("device")
-        place = place_of([call.args, call.kwargs]) if wanted is None else device(wanted)
-        with on(place or get_default_device()):
+        args, kwargs = call.args, call.kwargs
+        place = args[0]._type.device if args and isinstance(args[0], Tensor) else None  # mostly this is all
+        if kwargs and kwargs.get("device") is not None:
+            place = device(kwargs["device"])
+        elif place is None or place.index is None:
+            place = place_of([args, kwargs]) or get_default_device()
+        if place.index is None or place.backend.current_device() == place.index:
+            return run()
+        with on(place):
             return run()
 
 

@@ -105,6 +105,8 @@ def test_an_op_computes_where_its_tensors_are():
     with torch.device("cuda:1"):
         made += [torch.ones(2), torch.rand(2), torch.nn.Linear(2, 2).weight]
     made += [copy.deepcopy(x), torch.from_dlpack(x), torch.ones(2, 3, device="cuda:0").to("cuda:1", torch.half)]
+    made += [torch.tensor(2.0) * x, torch.where(torch.tensor(True), x, x), torch.stack([x, x])]
+    made += [torch.add(input=x, other=x)]
     assert all(y.device.index == 1 for y in made) and placed(*made)
     x.add_(1).mul_(x)
     x[0] = 5.0
