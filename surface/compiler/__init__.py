@@ -15,6 +15,7 @@ from collections import abc
 from plugrad import Tensor, absent, is_grad_enabled, nest, registry
 from plugrad.compiler.marks import (
     allow_in_graph,
+    altered,
     assume_constant_result,
     cudagraph_mark_step_begin,
     is_exporting,
@@ -189,7 +190,8 @@ def compile(model=None, *, backend=None, options=None, disable=False, fullgraph=
     if isinstance(model, Module):
         return OptimizedModule(model, compiler, name, fullgraph)
     compiled = _Compiled(model, compiler, name, fullgraph)
-    function = functools.wraps(model)(lambda *args, **kwargs: compiled.run(args, kwargs))
+    run = compiled.run
+    function = functools.wraps(model)(lambda *args, **kwargs: run(args, kwargs))
     function._compiled = compiled
     return function
 
@@ -248,10 +250,10 @@ class _Compiled:
 
     def run(self, args, kwargs):
         """Call what the compiler made for such arguments."""
-        if mode.uncompiled or mode.stance == "force_eager":
+        if altered and (mode.uncompiled or mode.stance == "force_eager"):
             return self.graph(*args, **kwargs)
         if self.arrays is not None:
-            return self.arrays(*args, **kwargs)
+            return self.arrays.call(args, kwargs)
         leaves = list(nest.leaves((args, kwargs)))
         structure = repr(nest.change(lambda leaf: None, (args, kwargs)))
         key = (is_grad_enabled(), _training(self.graph.function), structure, *map(_described, leaves))
@@ -325,7 +327,7 @@ class OptimizedModule(Module):
 
 
 declare("compiling")  # a compiler is at work in this thread
-declare("uncompiled")  # compiled functions run op by op in this thread
+declare("uncompiled", False, altered)  # compiled functions run op by op in this thread
 
 
 def is_compiling() -> bool:

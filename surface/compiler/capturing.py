@@ -194,13 +194,16 @@ class Source:
     `value` is where its elements are in the capture, `grad` where those of its gradient are if it had one.
     """
 
-    __slots__ = ("place", "tensor", "value", "grad", "state", "shared", "final", "written", "leads")
+    __slots__ = (
+        "place", "tensor", "value", "grad", "state", "shared", "final", "written", "leads", "type", "strides",
+    )  # fmt: skip
 
     def __init__(self, place, tensor):
         self.place, self.tensor, self.grad, self.final, self.written = place, tensor, None, None, False
         self.state = (tensor._data, tensor._type, tensor._edge, tensor._view, getattr(tensor, "_grad", None))
         self.shared = type(tensor._view) is View
         self.leads = tensor._edge is not None
+        self.type, self.strides = tensor._type, tensor._data.strides  # those of size 1 may have any
 
     def swap(self, recorder, place):
         """Let the tensor have an array of the capture."""

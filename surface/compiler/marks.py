@@ -10,7 +10,8 @@ STANCES = (
     "default", "eager_then_compile", "aot_eager_then_compile", "force_eager", "eager_on_recompile", "fail_on_recompile",
 )  # fmt: skip
 
-declare("stance", "default")
+altered: set = set()  # not empty while compiled functions may have to run in another way in any thread
+declare("stance", "default", altered)
 
 
 class set_stance(Region):

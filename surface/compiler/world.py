@@ -6,9 +6,11 @@ defaults, bound objects, Modules, containers and other objects. A thing that it 
 
 from __future__ import annotations
 
+import array
 import functools
 import sys
 import types
+from collections import deque
 from itertools import chain
 from operator import is_
 
@@ -20,6 +22,8 @@ from plugrad.nn import Module
 from plugrad.optim import Optimizer
 
 PLAIN = (int, float, bool, str, bytes, complex, type(None), type(Ellipsis), numpy.generic, numpy.dtype, range, slice)
+VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+CHANGING = (list, set, deque, bytearray, array.array, *VIEWS)
 LIMIT = 20_000  # objects that are followed
 _OURS = ("plugrad", "numpy", "scipy")
 
@@ -32,7 +36,7 @@ class World:
         self.optimizers: list = []
         self.generators: list = []
         self.tables: list = []  # (dict, a copy of it, names that count or None for all)
-        self.lists: list = []  # (list, set or deque; a copy)
+        self.lists: list = []  # (what is in CHANGING, its items)
         self.cells: list = []  # (cell, content)
         self.options: list = []  # (group of an optimizer, a copy): they may change between calls, not in one
         self.slots: list = []  # (object, name of a slot, content)
@@ -60,7 +64,7 @@ class World:
             self.optimizers.append(item)
             self.options += [(group, dict(group)) for group in item.param_groups]
             for items in (item.param_groups, *[group["params"] for group in item.param_groups]):
-                self.lists.append((items, items.copy()))
+                self.lists.append((items, tuple(items)))
             return [p for group in item.param_groups for p in group["params"]]
         if type(item).__module__.startswith("plugrad.compiler"):  # it changes when it is called; what counts is inside
             inner = vars(item)
@@ -68,12 +72,8 @@ class World:
         if isinstance(item, Generator):
             self.generators.append(item)
             return ()
-        if isinstance(item, dict):
-            return self._table(item)
-        if isinstance(item, (list, tuple, set, frozenset)):
-            if not isinstance(item, (tuple, frozenset)):
-                self.lists.append((item, item.copy()))
-            return item
+        if type(item) in (list, tuple, set, frozenset, dict):
+            return self._contents(item)
         if isinstance(item, numpy.ndarray):
             if item.nbytes > 1 << 16 or item.dtype.hasobject:
                 raise CaptureError("the program reads an array of NumPy, whose writes can't be noticed")
@@ -98,6 +98,7 @@ class World:
                 raise CaptureError(f"a {type(item).__name__} has hooks ({hooks[0]})")
         state = getattr(item, "__dict__", None)
         led_to = self._table(state) if isinstance(state, dict) else []
+        led_to += self._contents(item)
         if not _foreign(type(item).__module__):
             for cls in type(item).__mro__:
                 names = vars(cls).get("__slots__", ())
@@ -106,6 +107,14 @@ class World:
                         self.slots.append((item, name, getattr(item, name)))
                         led_to.append(getattr(item, name))
         return [*led_to, type(item)]
+
+    def _contents(self, item):
+        """Return what a container holds, nothing of another object."""
+        if isinstance(item, (dict, types.MappingProxyType)):
+            return self._table(item)
+        if isinstance(item, CHANGING):
+            self.lists.append((item, tuple(item)))
+        return list(item) if isinstance(item, (*CHANGING, tuple, frozenset)) else []
 
     def _table(self, table, names=None):
         self.tables.append((table, dict(table) if names is None else {name: table[name] for name in names}, names))
@@ -153,13 +162,13 @@ class World:
 
     def _prepare(self):
         whole = [table for table, _, names in self.tables if names is None]
-        self._whole = [*[table.values for table in whole]]
+        self._whole = [way for table in whole for way in (table.keys, table.values)]
         self._some = [(table, name) for table, _, names in self.tables for name in names or ()]
         self._snapshot = self._now()
 
     def _now(self) -> list:
         return [
-            *chain.from_iterable([values() for values in self._whole]),
+            *chain.from_iterable([parts() for parts in self._whole]),
             *[table.get(name) for table, name in self._some],
             *[_content(cell) for cell, _ in self.cells],
             *[getattr(item, name, _MISSING) for item, name, _ in self.slots],
@@ -173,7 +182,22 @@ class World:
             return False
         if not all(map(is_, now, before)) and not all(map(_same, now, before)):
             return False
-        return not self.arrays or all(array.tobytes() == content for array, content in self.arrays)
+        return not self.arrays or all(one.tobytes() == content for one, content in self.arrays)
+
+    def watched(self) -> list:
+        """Return all of it as (kind, object, name, content), as native/guard.inc compares it."""
+        found: list = []
+        for table, before, names in self.tables:
+            if names is not None:
+                found += [(1, table, name, before[name]) for name in names]
+            elif type(table) is dict:
+                found.append((0, table, None, tuple(chain.from_iterable(before.items()))))
+            else:  # it may have an order of its own
+                found += [(3, table.keys(), None, tuple(before)), (3, table.values(), None, tuple(before.values()))]
+        found += [(2, cell, "cell_contents", content) for cell, content in self.cells]
+        found += [(2, item, name, content) for item, name, content in self.slots]
+        found += [(3, items, None, before) for items, before in self.lists]
+        return [*found, *[(4, one, None, content) for one, content in self.arrays]]
 
     def changed_options(self) -> bool:
         """Whether options of an optimizer changed."""
@@ -191,20 +215,24 @@ class World:
                     if table.get(name) is not value:
                         table[name] = value
         for items, before in self.lists:
-            if isinstance(items, list):
+            if tuple(items) == before or isinstance(items, VIEWS):
+                continue
+            if isinstance(items, (list, bytearray)):
                 items[:] = before
-            elif items != before:
+            elif isinstance(items, array.array):
+                items[:] = array.array(items.typecode, before)
+            else:
                 items.clear()
-                items.update(before)
+                (items.update if isinstance(items, set) else items.extend)(before)
         for group, before in self.options:
             group.update(before)
         for cell, before in self.cells:
             cell.cell_contents = before
         for item, name, before in self.slots:
             setattr(item, name, before)
-        for array, content in self.arrays:
-            if array.tobytes() != content:
-                array[...] = numpy.frombuffer(content, array.dtype).reshape(array.shape)
+        for one, content in self.arrays:
+            if one.tobytes() != content:
+                one[...] = numpy.frombuffer(content, one.dtype).reshape(one.shape)
 
 
 _MISSING = object()

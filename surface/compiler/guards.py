@@ -1,0 +1,135 @@
+"""Guards: whether a captured program does for a call what its function would do.
+
+A guard is asked twice. In C it compares what a call finds with the very objects that were there before, which takes a
+part of a microsecond and decides nearly always; where something differs, Python looks whether it matters.
+"""
+
+from __future__ import annotations
+
+import numpy
+
+from plugrad import Tensor, get_default_device, get_default_dtype, kernels
+from plugrad.graph import modes
+from plugrad.graph.modes import levels, mode
+from plugrad.tensor.layouts import lay_out
+from plugrad.tensor.tensor import make
+
+
+def modes_act() -> bool:
+    """Whether modes or hooks of this thread see or change calls, or change where tensors are made."""
+    one = mode.function_modes or mode.dispatch_modes or mode.op_hooks or modes.installed_hooks or mode.saved_hooks
+    other = mode.inference or mode.anomaly or mode.autocast or levels
+    return bool(one or other) or get_default_device().type != "cpu"
+
+
+def shape_of(args, kwargs):
+    """Return the structure of arguments, which tensors are one, and everything that is no tensor."""
+    if not kwargs and all([type(a) is Tensor for a in args]) and len({*map(id, args)}) == len(args):
+        return len(args)
+    known: dict = {}
+
+    def key_of(item):
+        if isinstance(item, Tensor):
+            return "tensor", known.setdefault(id(item), len(known))
+        if isinstance(item, (float, complex)):
+            return type(item), repr(item)
+        if isinstance(item, (list, tuple)):
+            return type(item), *map(key_of, item)
+        if isinstance(item, dict):
+            return type(item), *[(key, key_of(value)) for key, value in item.items()]
+        try:
+            hash(item)
+        except TypeError:
+            return type(item), id(item)
+        return type(item), item
+
+    return key_of(args), key_of(kwargs)
+
+
+class Guard:
+    """What has to be so for a program to serve a call.
+
+    `given` are the sources that are arguments, `held` those that the program holds and that matter. `flat` says where
+    tensors stand if all arguments are tensors or plain values: numbers of `args`, names of `kwargs`; else it is None.
+    """
+
+    def __init__(self, captured, given, held, args, kwargs):
+        self.form, self.given, self.held, self.world = shape_of(args, kwargs), given, held, captured.world
+        self.tensors = [s.tensor for s in held]
+        self.types = [(s.value.shape, s.strides, s.value.dtype, s.leads) for s in given]
+        self.edges = [s.leads for s in held]
+        self.dtype, self.grad_mode = get_default_dtype(), captured.grad_mode
+        self.touches_grads = captured.touches_grads
+        self.had_grads = [s.grad is not None for s in (*given, *held)]
+        self.written = [s for s in (*given, *held) if s.written]
+        leaves = [*enumerate(args), *kwargs.items()]
+        self.flat = [place for place, one in leaves if type(one) is Tensor]
+        others = [one for place, one in leaves if place not in self.flat]
+        if len(self.flat) != len(given) or any(isinstance(one, (Tensor, list, tuple, dict)) for one in others):
+            self.flat = None
+        self.plain = [(place, None if isinstance(one, Tensor) else one) for place, one in leaves]
+        self.is_plain = type(self.form) is int  # all arguments are tensors, by their places
+        self.same = None  # the part in C: same(args, kwargs)
+
+    def serves(self, tensors, args, kwargs, grad) -> bool:
+        """Whether the program does for these arguments what the function would do; `grad` is the grad mode."""
+        if self.form != (len(args) if tensors is args else shape_of(args, kwargs)):
+            return False
+        if len(tensors) != len(self.given) or grad is not self.grad_mode or get_default_dtype() is not self.dtype:
+            return False
+        for tensor, (shape, strides, dtype, leads) in zip(tensors, self.types):
+            if tensor._type.plain is not tensor._type:
+                lay_out(tensor)
+            data = tensor._data
+            if type(data) is not numpy.ndarray or data.shape != shape or data.strides != strides or data.dtype != dtype:
+                return False
+            if tensor._view is not None:
+                tensor._refresh()
+            if (tensor._edge is not None) is not leads or tensor.__dict__:
+                return False
+        if any([(t._edge is not None) is not leads for t, leads in zip(self.tensors, self.edges)]):
+            return False
+        if self.touches_grads:
+            have = [getattr(t, "_grad", None) is not None for t in (*tensors, *self.tensors)]
+            if have != self.had_grads:
+                return False
+        if not self.world.holds():
+            return False
+        return not self.written or not self.overlap(tensors, self.tensors)
+
+    def tensors_in(self, args, kwargs) -> list:
+        """Return the tensors among arguments that `same` took."""
+        return [args[place] if type(place) is int else kwargs[place] for place in self.flat]
+
+    def overlap(self, tensors, others=()) -> bool:
+        """Whether memory that is written is that of another tensor, of which one at least is an argument."""
+        arrays = [t._data for t in (*tensors, *others)]
+        ours = [tensors[s.place]._data if s.place is not None else s.tensor._data for s in self.written]
+        return any(one is not other and numpy.may_share_memory(one, other) for one in ours for other in arrays)
+
+    def settle(self, bound) -> None:
+        """Make the part in C, for what is held as it is now: `bound` are its arrays."""
+        self.same = None
+        if self.flat is None or kernels.why_none() is not None or not hasattr(kernels.module(), "guard"):
+            return
+        grads = [int(had) if self.touches_grads else -1 for had in self.had_grads]
+        tensors = iter(zip(self.given, grads))
+        arguments = [_form(*next(tensors)) if place in self.flat else (one,) for place, one in self.plain]
+        names = [place for place, _ in self.plain if type(place) is str]
+        held = [(s.tensor, array, s.leads, had) for s, array, had in zip(self.held, bound, grads[len(self.given) :])]
+        self.same = kernels.module().guard(
+            *_example(), tuple(arguments), tuple(names), tuple(held), tuple(self.world.watched())
+        )
+
+
+def _form(source, had) -> tuple:
+    value = source.value
+    return source.type, value.dtype, value.shape, source.strides, source.leads, had
+
+
+def _example() -> tuple:
+    """Return a tensor and what is in its slots, each another object, by which C finds the slots."""
+    contents = tuple([object() for _ in range(5)])
+    tensor = make(*contents[:3])
+    tensor._view, tensor._grad = contents[3:]
+    return tensor, contents

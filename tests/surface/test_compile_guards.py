@@ -1,0 +1,226 @@
+"""What guards see: after each change a compiled function does what the function does; unchanged calls are served."""
+
+from __future__ import annotations
+
+import array
+import gc
+import math
+import weakref
+from collections import OrderedDict, deque
+
+import numpy
+import pytest
+
+import plugrad as torch
+from plugrad import kernels, nn
+from support.compiled_programs import compiled, loudly, programs  # noqa: F401  a fixture
+
+in_c = pytest.mark.skipif(kernels.why_none() is not None, reason="the extension is not there")
+number = 2.0
+
+
+class Slotted:
+    __slots__ = ("scale", "__weakref__")
+
+    def __init__(self):
+        self.scale = 2.0
+
+
+class Options(dict):
+    """A dict with attributes."""
+
+
+class Thing:
+    factor = 2.0
+
+    def __init__(self):
+        self.names, self.table = {"relu": True}, OrderedDict(a=2.0, b=3.0)
+        self.items, self.some, self.queue = [1.0, 2.0], {3.0}, deque([1.0])
+        self.options, self.raw_items, self.parts = Options(a=1.0), array.array("d", [1.0]), {"a": 1.0}
+        self.options.scale, self.view = 2.0, self.parts.values()
+        self.slotted, self.raw = Slotted(), numpy.array([1.0, 2.0], "float32")
+        self.model, self.weight = nn.Linear(2, 2), torch.ones(2)
+
+    def __call__(self, x):
+        x = x * self.factor * number * self.slotted.scale + torch.tensor(self.raw)
+        x = x.relu() if "relu" in self.names else x.tanh()
+        for scale in [
+            *self.table.values(), *self.items, *self.some, *self.queue, *self.raw_items, *self.view,
+            self.options["a"], self.options.scale,
+        ]:  # fmt: skip
+            x = x / 7 * scale + scale
+        if self.weight.requires_grad:
+            x = x * 2
+        return self.model(x) * self.weight
+
+
+def _rename(thing):
+    thing.names["gelu"] = thing.names.pop("relu")
+
+
+def _set_global(thing):
+    global number
+    number += 1.0
+
+
+def _set_raw(thing):
+    thing.raw[0] = 5.0
+
+
+def _set_bias(thing):
+    thing.model.bias.data = torch.ones(2)
+
+
+CHANGES = {
+    "a name of a dict, and no value": _rename,
+    "the order of a dict": lambda thing: thing.table.move_to_end("a"),
+    "an item of a list": lambda thing: thing.items.__setitem__(0, 4.0),
+    "the length of a list": lambda thing: thing.items.append(2.0),
+    "an element of a set": lambda thing: (thing.some.clear(), thing.some.add(4.0)),
+    "an element of a deque": lambda thing: thing.queue.append(4.0),
+    "an item of an array of Python's": lambda thing: thing.raw_items.append(4.0),
+    "a dict that is seen through a view": lambda thing: thing.parts.update(a=4.0),
+    "an item of a dict with attributes": lambda thing: thing.options.update(a=4.0),
+    "an attribute of a dict": lambda thing: setattr(thing.options, "scale", 4.0),
+    "a slot": lambda thing: setattr(thing.slotted, "scale", 3.0),
+    "an attribute": lambda thing: setattr(thing, "items", [5.0]),
+    "a class's attribute": lambda thing: setattr(Thing, "factor", Thing.factor + 1),
+    "a global": _set_global,
+    "an array of NumPy": _set_raw,
+    "a tensor": lambda thing: setattr(thing, "weight", torch.full((2,), 3.0)),
+    "a tensor's values": lambda thing: thing.weight.mul_(3),
+    "a tensor's memory": _set_bias,
+    "whether a tensor requires a gradient": lambda thing: thing.weight.requires_grad_(True),
+    "a parameter": lambda thing: setattr(thing.model, "bias", None),
+    "a slot that is gone": lambda thing: setattr(thing, "slotted", Slotted()) or setattr(thing.slotted, "scale", 4.0),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_a_program_reaches_may_change(change):
+    thing = Thing()
+    call, x = compiled(thing), torch.tensor([[1.0, -2.0]])
+    for _ in range(3):
+        torch.testing.assert_close(call(x), thing(x))
+    assert len(programs(call)) == 1
+    change(thing)
+    for _ in range(3):
+        torch.testing.assert_close(call(x), thing(x))
+    assert len(programs(call)) <= 2
+
+
+def test_arguments_that_are_no_tensors():
+    def function(x, scale, *, add=0.0, name="a"):
+        y = x / scale + add
+        return y if name == "a" and scale is not True else -y
+
+    call, x = compiled(function), torch.tensor([0.0, 1.0])
+    for args, kwargs in [
+        ((2.0,), {}), ((2,), {}), ((0.0,), {}), ((-0.0,), {}), ((True,), {}), ((1,), {}), ((1.0,), {}),
+        ((2.0,), {"add": 1}), ((2.0,), {"add": 1.0}), ((2.0,), {"name": "b"}), ((math.nan,), {}),
+    ]:  # fmt: skip
+        if len(programs(call) if call._compiled.arrays else ()) == 7:
+            call._compiled.arrays.reset()
+        for _ in range(2):
+            torch.testing.assert_close(call(x, *args, **kwargs), function(x, *args, **kwargs), equal_nan=True)
+    assert torch.equal(call(scale=2.0, x=x), x / 2) and torch.equal(call(x=x, scale=4.0), x / 4)
+
+
+def test_arguments_that_are_tensors():
+    def function(x, y):
+        return x * 2 + y, torch.is_grad_enabled(), x.dtype, x.requires_grad, x.is_contiguous()
+
+    call, x, y = compiled(function), torch.randn(4, 4), torch.randn(4, 4)
+    rows = torch.randn(8, 4)
+    for args in [
+        (x, y), (y, x), (x, x), (x[:2], y[:2]), (x.t(), y), (rows[::2], y), (x.double(), y.double()), (x.long(), y),
+        (x.clone().requires_grad_(), y), (rows[4:], y), (x, y),
+    ]:  # fmt: skip
+        if len(programs(call) if call._compiled.arrays else ()) == 7:
+            call._compiled.arrays.reset()
+        for _ in range(2):
+            for one, other in zip(call(*args), function(*args)):
+                assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
+    with torch.no_grad():
+        assert call(x, y)[1] is False
+    assert call(x, y)[1] is True
+
+
+def test_one_row_of_every_second_one_is_served_again():
+    call, rows = compiled(lambda x: x * 2), torch.randn(8, 4)
+    for _ in range(3):
+        assert torch.equal(call(rows[::2][1:2]), rows[2:3] * 2)
+    assert len(programs(call)) == 1
+
+
+def test_an_argument_whose_history_changes_is_a_view_that_is_up_to_date():
+    call, base, w = compiled(lambda x: x * 2), torch.ones(3), torch.tensor(3.0, requires_grad=True)
+    view = base[:]
+    call(view), call(view)
+    base.mul_(w)
+    call(view).sum().backward()
+    assert w.grad == 6
+
+
+def test_gradients_that_come_or_go():
+    model = nn.Linear(2, 1)
+
+    def step(x):
+        model(x).sum().backward()
+        return model.weight.grad.clone()
+
+    call, x = compiled(step), torch.ones(3, 2)
+    for expected in (3, 6, 9):
+        assert torch.equal(call(x), torch.full((1, 2), float(expected)))
+    model.zero_grad()
+    for expected in (3, 6):
+        assert torch.equal(call(x), torch.full((1, 2), float(expected)))
+
+
+@in_c
+def test_unchanged_calls_are_decided_in_c():
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    call, x = compiled(model), torch.randn(3, 2)
+    call(x), call(torch.randn(3, 2)[:])
+    (program,) = programs(call)
+    assert program.guard.same((x,), {}) is True and program.guard.same((x[:],), {}) is True
+    for args, kwargs in [
+        ((x, x), {}),
+        ((), {}),
+        ((), {"input": x}),
+        ((x[:2],), {}),
+        ((x.double(),), {}),
+        ((None,), {}),
+    ]:
+        assert program.guard.same(args, kwargs) is False
+    model.train(False)
+    assert program.guard.same((x,), {}) is False
+    model.train(True)
+    assert program.guard.same((x,), {}) is True
+    for wrong in [((x,),), (x, {}), ((x,), None)]:
+        with pytest.raises(TypeError):
+            program.guard.same(*wrong)
+
+
+def test_programs_that_nobody_has_are_forgotten():
+    model = nn.Linear(2, 2)
+    model.again = compiled(lambda x, model=model: model(x) * 2)  # a circle through what the guard watches
+    model.again(torch.ones(1, 2)), model.again(torch.ones(1, 2))
+    seen = weakref.ref(model)
+    del model
+    gc.collect()
+    assert seen() is None
+
+
+@pytest.mark.parametrize("kind", [list, deque, bytearray, lambda items: array.array("d", items)])
+def test_containers_that_the_program_changes_are_as_if_it_had_run_once(kind):
+    items = kind([1])
+
+    def function(x):
+        items.append(2)
+        return x * len(items)
+
+    call = compiled(function)
+    with pytest.warns(UserWarning, match="changes Python objects"):
+        assert call(torch.ones(())) == 2
+    assert list(items) == [1, 2] and call(torch.ones(())) == 3
