@@ -15,7 +15,7 @@ from plugrad.plugins.compilers._native_forms import elements
 from plugrad.plugins.compilers._native_groups import Group, grouped
 from plugrad.plugins.compilers.straight_line import MOVING, Bound, Line
 
-PRODUCTS = ("matmul", "dot", "mm")
+SMALL = 1 << 12  # multiplications
 
 
 def native(graph, example_inputs):
@@ -140,12 +140,17 @@ class Native(Line):
 
 def _described(value, slots) -> tuple:
     """Return an array as a tape takes it: (slot, offset, shape, strides, number of its type, flags)."""
-    step, dense = value.dtype.itemsize, True
-    for n, stride in zip(value.shape[::-1], value.strides[::-1]):
-        dense = dense and (n == 1 or stride == step)
-        step *= n
     kind = np.dtype("int64").num if value.dtype == np.dtype("int64") else value.dtype.num  # "q" and "l" may both be it
-    return slots[value.buffer], value.offset, value.shape, value.strides, kind, 3 if dense else 2
+    return slots[value.buffer], value.offset, value.shape, value.strides, kind, 3 if _is_dense(value) else 2
+
+
+def _is_dense(value) -> bool:
+    step = value.dtype.itemsize
+    for n, stride in zip(value.shape[::-1], value.strides[::-1]):
+        if n != 1 and stride != step:
+            return False
+        step *= n
+    return True
 
 
 class OnTapes(Bound):
@@ -217,8 +222,9 @@ def _expanded(steps):
         if step.inner is not None and elements(step) is None and _is_one_call(step.inner):
             yield from ((one, step if one.kind == "native" else None) for one in step.inner)
         else:
-            product = _product(step) if step.inner is None and step.name in PRODUCTS else None
-            yield (step, None) if product is None else (product, step)
+            make = CALLS.get(step.name) if step.inner is None else None
+            call = make(step) if make is not None else None
+            yield (step, None) if call is None else (call, step)
 
 
 def _is_one_call(inner) -> bool:
@@ -276,6 +282,48 @@ def _kept(graph, units) -> set:
         for buffer, by in users.items()
         if buffer.kept or len(by) > 1 or buffer.kind not in ("temporary", "fresh")
     }
+
+
+def _linear(step):
+    """Return the call of a small product, which the op itself leaves to NumPy: here the way to C is no longer."""
+    if len(step.args) not in (2, 3) or step.kwargs or len(step.values()) != 1:
+        return None
+    (target,), (one, weight, *bias) = step.values(), step.args
+    values = (one, weight, *[b for b in bias if b is not None])
+    if not all(isinstance(v, Value) and v.dtype == target.dtype and v.dtype.char in "fd" for v in values):
+        return None
+    if len(one.shape) != 2 or len(weight.shape) != 2 or math.prod(one.shape) * weight.shape[0] >= SMALL:
+        return None
+    if len(values) == 3 and (values[2].shape != weight.shape[:1] or values[2].strides != (target.dtype.itemsize,)):
+        return None
+    if not all(v.dtype.isnative and math.prod(v.shape) for v in values):
+        return None
+    other = Value(weight.buffer, weight.shape[::-1], weight.strides[::-1], weight.offset, weight.dtype)
+    given = (one, other, target, *values[2:], False, len(values) == 3)
+    return Step("native", "linear", kernels.function("product_2d"), given, {}, (), (target,), None)
+
+
+def _sum(step):
+    """Return the call of a sum over neighbouring dimensions."""
+    if step.kind != "array" or step.several or len(step.args) != 1 or set(step.kwargs) - {"axis", "keepdims", "out"}:
+        return None
+    (one,), target = step.args, (step.values() or [None])[0]
+    if not isinstance(one, Value) or target is None or one.dtype != target.dtype or one.dtype.char not in "fd":
+        return None
+    if not one.dtype.isnative or not math.prod(one.shape) or not _is_dense(one) or not _is_dense(target):
+        return None
+    axis, ndim = step.kwargs.get("axis"), len(one.shape)
+    axes = range(ndim) if axis is None else (axis,) if type(axis) is int else axis
+    if type(axes) not in (tuple, range) or not all(type(d) is int for d in axes) or not axes:
+        return None
+    axes = sorted(d % ndim for d in axes)
+    if axes != list(range(axes[0], axes[-1] + 1)):
+        return None
+    given = (one, target, axes[0], axes[-1] + 1, 1, False)
+    return Step("native", "sum", kernels.function("sums"), given, {}, (), (target,), None)
+
+
+CALLS = {"matmul": _product, "dot": _product, "mm": _product, "linear": _linear, "sum": _sum}
 
 
 @hookimpl

@@ -13,7 +13,7 @@ from plugrad import Tensor, get_default_dtype, is_grad_enabled, nest
 from plugrad.compiler.capturing import Captured, capture, capturing, is_plain
 from plugrad.compiler.graph import CaptureError
 from plugrad.compiler.guards import Guard, modes_act
-from plugrad.compiler.runs import written_run
+from plugrad.compiler.runs import written_back, written_run
 from plugrad.graph.modes import elsewhere, levels, mode, paused, special, watched
 
 SIGNATURES = 8  # for more of them than this a program is not captured again
@@ -148,13 +148,12 @@ class Program:
             if s.grad is not None and s.grad.value.buffer in captured.used
         ]
         self.read_late = self._read_late()
-        self.late = [n for n, s in enumerate((*self.given, *self.held)) if s.value.buffer in self.read_late]
         calls = [step.function for step in self.graph.steps if step.kind == "python"]
         self.taken = {g.buffer for call in calls for g, own in zip(call.grads, call.own) if own}  # tensors have them
         self.random = any(step.effect for step in self.graph.steps)
         self.is_quiet = all(step.kind == "native" for step in self.graph.steps)  # no step of NumPy can warn
         self.has_effects = bool(self.written or self.old_grads or self.touches_grads)
-        self.run = written_run(self)
+        self.run, self.back = written_run(self), written_back(self)
 
     def _matters(self, source) -> bool:
         used = self.captured.used
@@ -165,11 +164,6 @@ class Program:
         if len(self.graph.parts) < 2:
             return set()
         return {v.buffer for i in self.graph.parts[1] for v in self.graph.steps[i].reads()}
-
-    def saved(self, tensors) -> list:
-        """Return the tensors whose memory the walk backward reads."""
-        everybody = (*tensors, *self.tensors)
-        return [everybody[n] for n in self.late if (*self.given, *self.held)[n].value.buffer.kind != "argument"]
 
     def served(self, tensors, args, kwargs):
         """Return the results of a call for which the guard was asked in Python."""
@@ -208,7 +202,7 @@ class _Instance:
     """Memory for one run: the arena, views of it, and the parts bound to them."""
 
     def __init__(self, program):
-        graph, captured = program.graph, program.captured
+        graph = program.graph
         arena = numpy.empty(program.size + 64, "uint8")
         start = -arena.__array_interface__["data"][0] % 64
         self.arena = arena[start:]
@@ -225,7 +219,6 @@ class _Instance:
         self.code = program.make(memory)
         self.parts = self.code.parts
         self.arrays: dict = {}
-        self.used = captured.used
 
     def take(self, value, array) -> None:
         """Let the program have an array for an argument."""

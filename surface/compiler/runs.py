@@ -5,7 +5,6 @@ How it is called is written as source once: most programs have no effects, and o
 
 from __future__ import annotations
 
-import contextlib
 import weakref
 
 import numpy
@@ -24,23 +23,48 @@ def quiet():
     return numpy.errstate(all="ignore")
 
 
+class _Source:
+    """Lines of a function, and the objects that they name."""
+
+    def __init__(self, program):
+        self.program, self.lines, self.taken = program, [], set(program.taken)
+        self.space = {
+            "program": program, "captured": program.captured, "make": make, "quiet": quiet, "OutputSlot": OutputSlot,
+            "Node": CompiledFunctionBackward, "with_effects": with_effects, "rebuild": nest.rebuild, "LEAF": LEAF,
+            "tick": tick, "ref": weakref.ref, "array_of": _array_of,
+        }  # fmt: skip
+
+    def name(self, item) -> str:
+        """Return the name of an object."""
+        self.space[f"o{len(self.space)}"] = item
+        return f"o{len(self.space) - 1}"
+
+    def source(self, source) -> str:
+        """Return the name of a tensor that is an argument or held."""
+        return self.name(source.tensor) if source.place is None else f"tensors[{source.place}]"
+
+    def part(self, number) -> None:
+        """Let a part of the program be called."""
+        self.lines.append(f"{'' if self.program.is_quiet else 'with quiet(): '}instance.parts[{number}]()")
+
+    def out(self, value) -> str:
+        """Return what makes the array of a result: what is new goes out once, all else is copied."""
+        own = value.buffer.kind == "fresh" and value.is_whole and value.buffer not in self.taken
+        self.taken.add(value.buffer)
+        return f"{'code.fetch' if own else 'instance.copied'}({self.name(value)})"
+
+    def function(self, head):
+        """Return the function."""
+        source = f"def {head}:\n" + "".join(f"    {line}\n" for line in self.lines)
+        exec(compile(source, "<call of a compiled program>", "exec"), self.space)
+        return self.space[head.partition("(")[0]]
+
+
 def written_run(program):
     """Return `run(tensors, args, kwargs)`, which gives the results of a call that the program serves."""
-    captured, lines = program.captured, []
-    space = {
-        "program": program, "captured": captured, "make": make, "quiet": quiet, "OutputSlot": OutputSlot,
-        "node_of": node_of, "with_effects": with_effects, "rebuild": nest.rebuild,
-    }  # fmt: skip
-
-    def name(item) -> str:
-        space[f"o{len(space)}"] = item
-        return f"o{len(space) - 1}"
-
-    lines += [
-        "free = program.free",
-        "instance = free.pop() if free else program.instance()",
-        "code = instance.code",
-    ]
+    captured, source = program.captured, _Source(program)
+    lines, name = source.lines, source.name
+    lines += ["free = program.free", "instance = free.pop() if free else program.instance()", "code = instance.code"]
     for place, value in program.arguments:
         call = "code.give" if value.buffer.kind == "given" else "instance.take"
         lines.append(f"{call}({name(value)}, tensors[{place}]._data)")
@@ -48,46 +72,79 @@ def written_run(program):
         lines += ["for array, owner in instance.initial:", "    array[...] = owner"]
     if program.has_effects:
         lines += ["taken = set(program.taken)", "with_effects(program, instance, tensors, taken)"]
-    elif program.is_quiet:
-        lines.append("instance.parts[0]()")
     else:
-        lines += ["with quiet():", "    instance.parts[0]()"]
+        source.part(0)
     has_node = bool(captured.wanted) or captured.spent is not None
     if has_node:
-        lines.append("node = node_of(program, instance, tensors, args, kwargs)")
-    several, results, saved, taken = len(captured.root_grads) > 1, [], [], set(program.taken)
+        _add_node(source)
+    several, results, saved = len(captured.root_grads) > 1, [], []
     for entry in captured.results:
         kind, item = entry[:2]
-        if kind == "plain":
-            results.append(name(item))
-        elif kind == "source":
-            results.append(name(item.tensor) if item.place is None else f"tensors[{item.place}]")
-        else:
-            edge = ""
-            if has_node and entry[3] >= 0:
-                edge = f", OutputSlot(node, {entry[3]})" if several else ", node"
-            own = item.buffer.kind == "fresh" and item.is_whole and item.buffer not in taken
-            taken.add(item.buffer)
-            out = f"code.fetch({name(item)})" if own else f"instance.copied({name(item)})"
-            if program.has_effects:
-                out = f"instance.out({name(item)}, taken)"
-            lines.append(f"r{len(results)} = make({out}, {name(entry[2])}{edge})")
-            if item.buffer in program.read_late:
-                saved.append(f"r{len(results)}._data, ")
-            results.append(f"r{len(results)}")
+        if kind != "tensor":
+            results.append(name(item) if kind == "plain" else source.source(item))
+            continue
+        edge = ""
+        if has_node and entry[3] >= 0:
+            edge = f", OutputSlot(node, {entry[3]})" if several else ", node"
+        out = f"instance.out({name(item)}, taken)" if program.has_effects else source.out(item)
+        lines.append(f"r{len(results)} = make({out}, {name(entry[2])}{edge})")
+        if item.buffer in program.read_late:
+            saved.append(f"r{len(results)}._data, ")
+        results.append(f"r{len(results)}")
     if not has_node or captured.spent is not None:
         lines.append("program.give_back(instance)")
     elif saved:
         lines.append(f"node.saved += ({''.join(saved)})")
+    all_of_them = f"({''.join(one + ', ' for one in results)})"
     if type(captured.structure) is int:
         lines.append(f"return {results[0]}")
     elif type(captured.structure) is tuple and all(type(one) is int for one in captured.structure):
-        lines.append(f"return ({''.join(one + ', ' for one in results)})")
+        lines.append(f"return {all_of_them}")
     else:
-        lines.append(f"return rebuild(captured.structure, iter(({''.join(one + ', ' for one in results)})))")
-    source = "def run(tensors, args, kwargs):\n" + "".join(f"    {line}\n" for line in lines)
-    exec(compile(source, "<call of a compiled program>", "exec"), space)
-    return space["run"]
+        lines.append(f"return rebuild(captured.structure, iter({all_of_them}))")
+    return source.function("run(tensors, args, kwargs)")
+
+
+def _add_node(source):
+    """Add lines that make the node of a call."""
+    program, captured = source.program, source.program.captured
+    targets = "".join(f"{source.source(one)}, " for one in captured.wanted)
+    source.lines += [
+        f"node, targets = Node(), ({targets})",
+        "node.edges = tuple([t if t._edge is LEAF else t._edge for t in targets])",
+        "node.fit = node.rare = None",
+        "node.seq, node.work = tick(), (program, instance, targets, args, kwargs)",
+    ]
+    if captured.spent is not None:
+        source.lines.append("node.saved = None")
+        return
+    read = [s for s in (*program.given, *program.held) if s.value.buffer in program.read_late]
+    saved = "".join(f"{source.source(s)}._data, " for s in read if s.value.buffer.kind != "argument")
+    source.lines += [f"node.saved = ({saved})", "program.lent.append((ref(node), instance))"]
+
+
+def written_back(program):
+    """Return `back(instance, grads)`, which gives the gradients of a call whose results have these, by number."""
+    if len(program.graph.parts) < 2:
+        return None
+    source = _Source(program)
+    source.taken = set()
+    source.lines.append("code = instance.code")
+    for number, value in enumerate(program.captured.root_grads):
+        if value.buffer in program.captured.used:
+            call = "code.give" if value.buffer.kind == "given" else "instance.take"
+            source.lines.append(f"{call}({source.name(value)}, array_of(grads.get({number}), {source.name(value)}))")
+    source.part(1)
+    outs = ["None" if value is None else source.out(value) for value in program.captured.gradients]
+    source.lines.append(f"return [{', '.join(outs)}]")
+    return source.function("back(instance, grads)")
+
+
+def _array_of(grad, value):
+    """Return a gradient as a program takes it; None is zeros."""
+    if type(grad) is numpy.ndarray and grad.flags.c_contiguous:
+        return grad
+    return numpy.zeros(value.shape, value.dtype) if grad is None else numpy.asarray(grad, order="C")
 
 
 def with_effects(program, instance, tensors, taken):
@@ -124,20 +181,6 @@ def _leave_gradients(program, instance, everybody, taken):
             tensor._grad._data[...] = instance.on(source.grad.value)
 
 
-def node_of(program, instance, tensors, args, kwargs):
-    captured = program.captured
-    node = CompiledFunctionBackward()
-    targets = [s.tensor if s.place is None else tensors[s.place] for s in captured.wanted]
-    node.edges = tuple([t if t._edge is LEAF else t._edge for t in targets])
-    node.saved = None if captured.spent is not None else tuple([t._data for t in program.saved(tensors)])
-    node.fit = node.rare = None
-    node.seq = tick()
-    node.work = (program, instance, targets, args, kwargs)
-    if captured.spent is None:
-        program.lent.append((weakref.ref(node), instance))
-    return node
-
-
 class CompiledFunctionBackward(Node):
     """A call of a compiled program; its walk backward was captured with it."""
 
@@ -162,14 +205,7 @@ class CompiledFunctionBackward(Node):
         if F._recorded:
             return self._again(grads)
         before = instance.arena.copy() if retain else None
-        for number, value in enumerate(program.captured.root_grads):
-            if value.buffer in instance.used:
-                array = grads.get(number)
-                instance.take(value, numpy.zeros(value.shape, value.dtype) if array is None else numpy.asarray(array))
-        with contextlib.nullcontext() if program.is_quiet else quiet():
-            instance.parts[1]()
-        taken: set = set()
-        gradients = [None if value is None else instance.out(value, taken) for value in program.captured.gradients]
+        gradients = program.back(instance, grads)
         if retain:
             instance.arena[...] = before
         else:

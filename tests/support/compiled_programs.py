@@ -47,7 +47,8 @@ class Convolutional(nn.Module):
         self.out = nn.Linear(4 * 9, 3)
 
     def forward(self, x):
-        x = F.max_pool2d(F.relu(self.norm(self.conv(x))), 2)
+        # Right before a normalization the gradient of a bias would be nothing but rounding, which Adam makes large.
+        x = F.max_pool2d(self.norm(F.relu(self.conv(x))), 2)
         return self.out(self.drop(x.flatten(1)))
 
 

@@ -138,6 +138,22 @@ def test_steps_of_training_agree_for_several_sizes_of_batches(name, optimizer):
 
 
 @needs_c
+def test_small_products_and_sums_are_calls_in_c():
+    model = nn.Linear(3, 2)
+    call, x = compiled(model), torch.randn(4, 3, requires_grad=True)
+    call(x).square().sum().backward()
+    (program,) = call._compiled.arrays.known
+    assert program.graph.steps and all(step.kind == "native" for step in program.graph.steps)
+    for dims in (None, 0, 1, 2, -1, (0, 1), (1, 2), (0, 2), (-1, -2), (0, 1, 2)):
+        for dtype in (torch.float32, torch.float64, torch.int32):
+            x = torch.randn(2, 3, 5).to(dtype)
+            run = compiled(lambda x, dims=dims: ((x + x).sum(dims), (x.transpose(0, 1) * 1).sum(dims, keepdim=True)))
+            for one, other in zip(run(x), run._compiled.graph(x)):
+                torch.testing.assert_close(one, other)
+    assert run(torch.randn(0, 3, 5))[0] == 0
+
+
+@needs_c
 def test_other_sizes_need_no_compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("PLUGRAD_CACHE", str(tmp_path))
 
