@@ -126,7 +126,8 @@ class Text:
         self.group, self.numbers, self.arrays = group, [], []
         self.variables: dict = {}  # key of an access -> what stands for the element
         self.loop, self.rows, self.top = [], [], []
-        stored = {key for _, _, key in group.elements if group.accesses[key].value.buffer in kept}
+        stored = [key for _, _, key in group.elements if group.accesses[key].value.buffer in kept]
+        stored = dict.fromkeys(stored)  # in order: the cache knows a source by its text
         self.sizes, self.strides = self._dimensions(stored)
         self.places: dict = {}
         self.literals: dict = {}

@@ -106,13 +106,9 @@ class Native(Line):
             self.lines.append(f"tape{number}(0{names})")
             return
         self.lines += [f"done = tape{number}(0{names})", f"while done != {len(calls)}:"]
-        self.lines.append(f"    done = tape{number}(again{number}[done](){names})")
-        entries = []
+        self.lines.append(f"    done = tape{number}(again({number}, done){names})")
         for after, origin in again:
-            name = f"again{number}_{after - 1}"
-            self.functions.append((name, self._stored(origin), after))
-            entries.append(f"{after - 1}: {name}")
-        self.tables.append(f"again{number} = {{{', '.join(entries)}}}")
+            self.functions.append((f"again{number}_{after - 1}", self._stored(origin), after))
 
     def _make(self, buffer):
         """Add the line that makes an array for a buffer that is new at each call."""
@@ -161,6 +157,14 @@ class OnTapes(Bound):
         for number, (calls, buffers, moving) in enumerate(line.tapes):
             arrays = [None if buffer.kind in MOVING else memory[buffer] for buffer in buffers]
             self.space[f"tape{number}"] = kernels.module().tape(calls, arrays, moving)
+        self.space["again"] = self.again
+
+    def again(self, tape, done):
+        """Do the step over whose call in C served not; return how many calls of the tape are done with then."""
+        name = f"again{tape}_{done}"
+        if name not in self.space:  # it is hardly ever needed
+            exec(compile(self.line.texts[name], "<compiled by 'native'>", "exec"), self.space)
+        return self.space[name]()
 
 
 # ---------------------------------------------------------------- from steps to calls in C

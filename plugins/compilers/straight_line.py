@@ -45,7 +45,7 @@ class Line:
             for number, value in enumerate(step.values()):
                 self.views.setdefault(value.buffer, set()).update([value.key, (id(step), number)])
         self.sources, self.local = [], set()
-        self.functions, self.tables = [], []  # (name, lines, what it returns); lines that come after them
+        self.functions: list = []  # others that are seldom called: (name, lines, what it returns)
         for number, part in enumerate(graph.parts):
             self.lines, self.known, self.born = [], set(), set()
             self.part(graph, part)
@@ -54,12 +54,13 @@ class Line:
         self.moving += sorted(self.local)
         top = f"    global {', '.join(self.moving)}\n" if self.moving else ""
         bodies = [(f"part{number}", lines, "") for number, lines in self.sources] + self.functions
-        self.source = "\n".join(
-            f"def {name}():\n{top}" + "".join(f"    {line}\n" for line in [*lines, f"return {result}"])
+        self.texts = {
+            name: f"def {name}():\n{top}" + "".join(f"    {line}\n" for line in [*lines, f"return {result}"])
             for name, lines, result in bodies
-        )
-        self.source += "".join(f"\n{line}" for line in self.tables)
-        self.code = compile(self.source, "<compiled by 'numpy'>", "exec")
+        }
+        self.source = "\n".join(self.texts.values())
+        parts = "\n".join(self.texts[f"part{number}"] for number, _ in self.sources)
+        self.code = compile(parts, "<compiled by 'numpy'>", "exec")
 
     def __call__(self, memory):
         return Bound(self, memory)

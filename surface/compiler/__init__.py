@@ -157,7 +157,7 @@ def compile(model=None, *, backend=None, options=None, disable=False, fullgraph=
         disable: return the model as it is.
         fullgraph: raise an error for what a compiler of arrays ("native", "numpy") can't capture, instead of running it
             op by op.
-        dynamic, mode: PyTorch's, accepted; each shape has a program of its own.
+        dynamic, mode: PyTorch's, accepted: sizes may vary, and each has a program of its own.
 
     A Module comes back inside another one, whose `_orig_mod` it is, as in PyTorch. Raises RuntimeError for an unknown
     compiler or mode, naming the known ones, and for options that the compiler does not have.

@@ -83,18 +83,22 @@ class Value:
 class Step:
     """One call, `function(*args, **kwargs)`, its arrays replaced by values; `op` is the op that made it."""
 
-    __slots__ = ("kind", "name", "function", "args", "kwargs", "results", "writes", "effect", "several", "op", "inner")
+    __slots__ = (
+        "kind", "name", "function", "args", "kwargs", "results", "writes", "effect", "several", "op", "inner", "_reads",
+    )  # fmt: skip
 
     def __init__(self, kind, name, function, args, kwargs, results, writes, effect, several=False):
         self.kind, self.name, self.function, self.args, self.kwargs = kind, name, function, args, kwargs
         self.results, self.writes, self.effect, self.several, self.op = results, writes, effect, several, None
-        self.inner = None
+        self.inner = self._reads = None
 
     def reads(self) -> list:
         """Return the values among the arguments; one that is only written into may be among them."""
-        values: list = []
-        changed(lambda item: values.append(item) if isinstance(item, Value) else None, (self.args, self.kwargs))
-        return values
+        if self._reads is None:
+            self._reads = []
+            note = self._reads.append
+            changed(lambda item: note(item) if isinstance(item, Value) else None, (self.args, self.kwargs))
+        return self._reads
 
     def values(self) -> list:
         """Return the values that it returns or writes."""

@@ -46,6 +46,13 @@ def shape_of(args, kwargs):
     return key_of(args), key_of(kwargs)
 
 
+def signature_of(tensors, args, kwargs, grad) -> tuple:
+    """Return what a call is like as (structure, sizes)."""
+    kinds = [(t._type, t._data.ndim, t._edge is not None, t._data.flags.c_contiguous) for t in tensors]
+    structure = (shape_of(args, kwargs), grad, get_default_dtype(), *kinds)
+    return structure, tuple([(t._data.shape, t._data.strides) for t in tensors])
+
+
 class Guard:
     """What has to be so for a program to serve a call.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import warnings
 import weakref
@@ -12,11 +13,13 @@ import numpy
 from plugrad import Tensor, get_default_dtype, is_grad_enabled, nest
 from plugrad.compiler.capturing import Captured, capture, capturing, is_plain
 from plugrad.compiler.graph import CaptureError
-from plugrad.compiler.guards import Guard, modes_act
+from plugrad.compiler.guards import Guard, modes_act, signature_of
 from plugrad.compiler.runs import written_back, written_run
 from plugrad.graph.modes import elsewhere, levels, mode, paused, special, watched
 
-SIGNATURES = 8  # for more of them than this a program is not captured again
+SIGNATURES = 8  # for more of them than this, of one size, a program is not captured again
+KEPT = 32  # programs; beyond them the one is forgotten that was not called for longest
+REMEMBERED = 256  # sizes that ran op by op
 busy: list = []  # who is captured now
 everyone: weakref.WeakSet = weakref.WeakSet()
 
@@ -36,6 +39,7 @@ class Programs:
         """Forget all programs."""
         self.known: list[Program] = []
         self.refused = None
+        self.captures, self.seen = 0, {}  # how often calls with some sizes ran op by op
 
     def __call__(self, *args, **kwargs):
         return self.call(args, kwargs)
@@ -66,11 +70,14 @@ class Programs:
             return self.function(*args, **kwargs)
         if mode.stance == "fail_on_recompile":
             raise RuntimeError("a compiled function got a new signature while the stance is fail_on_recompile")
+        signature = signature_of(tensors, args, kwargs, grad)
+        if self.captures >= SIGNATURES and not self._is_due(signature):
+            return self.function(*args, **kwargs)
         try:
             with capturing:
                 busy.append(self)
                 try:
-                    program = self._captured(args, kwargs)
+                    program = self._captured(args, kwargs, signature)
                 finally:
                     busy.pop()
         except Exception as error:
@@ -84,16 +91,40 @@ class Programs:
         return program.served(tensors, args, kwargs)
 
     def _first(self, program):
-        """Return a program, which is asked first from now on."""
+        """Return a program, which is asked first from now on; those that are asked last have no memory."""
         if program is not self.known[0]:
             self.known = [program, *[one for one in self.known if one is not program]]
+            for other in self.known[SIGNATURES:]:
+                other.free.clear()
         return program
 
-    def _captured(self, args, kwargs):
-        if len(self.known) >= SIGNATURES:
+    def _is_due(self, signature) -> bool:
+        """Whether a call is captured whose sizes are new: the more were, the more often they must have come."""
+        if any(program.signature == signature for program in self.known):
+            return True  # something else is new
+        count = self.seen.pop(signature, 0)
+        if count >= self.captures // SIGNATURES:
+            return True
+        self.seen[signature] = count + 1
+        if len(self.seen) > REMEMBERED:
+            del self.seen[next(iter(self.seen))]
+        return False
+
+    def _kinds(self) -> int:
+        """Return how many programs there are, where those count once that differ in sizes alone."""
+        counts = collections.Counter(program.signature for program in self.known)
+        most: dict = {}
+        for (structure, _), count in counts.items():
+            most[structure] = max(count, most.get(structure, 0))
+        return sum(most.values())
+
+    def _captured(self, args, kwargs, signature):
+        if self._kinds() >= SIGNATURES:
             raise CaptureError(f"there are {SIGNATURES} programs for it already")
+        self.captures += 1
         program = Program(capture(self.function, args, kwargs, is_grad_enabled()), self.lower, args, kwargs)
-        self.known.append(program)
+        program.signature = signature
+        self.known = [program, *self.known[: KEPT - 1]]
         return program
 
     def _warn(self, error):
@@ -128,7 +159,7 @@ class Program:
     """One captured program, for calls on which its guards hold."""
 
     def __init__(self, captured: Captured, lower, args, kwargs):
-        self.captured, self.graph = captured, captured.graph
+        self.captured, self.graph, self.signature = captured, captured.graph, None
         self.function, self.world = captured.function, captured.world
         self.make = lower(self.graph)  # which may put other steps in the place of these
         self.places, self.size = self.graph.layout()

@@ -224,3 +224,37 @@ def test_containers_that_the_program_changes_are_as_if_it_had_run_once(kind):
     with pytest.warns(UserWarning, match="changes Python objects"):
         assert call(torch.ones(())) == 2
     assert list(items) == [1, 2] and call(torch.ones(())) == 3
+
+
+def test_batches_of_many_sizes_are_served():
+    model = nn.Linear(3, 2)
+
+    def function(x):
+        return model(x).relu()
+
+    call = compiled(function)
+    for size in range(1, 13):  # each one comes once: the first eight are captured
+        x = torch.randn(size, 3)
+        torch.testing.assert_close(call(x), function(x))
+    assert len(programs(call)) == 8
+    for size in (9, 10, 11, 12) * 3:  # those that come again are, too
+        x = torch.randn(size, 3)
+        torch.testing.assert_close(call(x), function(x))
+    assert len(programs(call)) == 12
+    for size in range(1, 60):
+        for _ in range(9):
+            x = torch.randn(size, 3)
+            torch.testing.assert_close(call(x), function(x))
+    assert len(programs(call)) == 32 and sum(bool(program.free) for program in programs(call)) <= 8
+
+
+def test_what_is_new_at_each_call_is_captured_eight_times():
+    state = {"scale": 0.0}
+    call, x = compiled(lambda x: x * state["scale"]), torch.ones(2)
+    for number in range(8):
+        state["scale"] += 1.0
+        assert torch.equal(call(x), torch.full((2,), number + 1.0))
+    state["scale"] += 1.0
+    with pytest.warns(UserWarning, match="8 programs"):
+        assert torch.equal(call(x), torch.full((2,), 9.0))
+    assert torch.equal(call(torch.ones(3)), torch.full((3,), 9.0))

@@ -137,6 +137,31 @@ def test_steps_of_training_agree_for_several_sizes_of_batches(name, optimizer):
     assert len(mine._compiled.arrays.known) == 5  # three sizes; before there are gradients; in the other mode
 
 
+SOURCE = """
+import plugrad as torch
+call = lambda x, y: ((x * y).exp(), x + y, (x - y).tanh().sum(0), torch.cat([x, y]) * 2)
+call = torch.compile(call, backend="native")
+call(torch.ones(3, 4), torch.ones(3, 4))
+print(torch.compiler.explain(call))
+"""
+
+
+@needs_c
+def test_the_source_is_the_same_in_each_process():
+    # It is what the cache knows a library by; the order of a set of strings is another one in each process.
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", SOURCE],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    ]
+    assert "/* C */" in told[0] and told[0] == told[1] == told[2]
+
+
 @needs_c
 def test_small_products_and_sums_are_calls_in_c():
     model = nn.Linear(3, 2)
