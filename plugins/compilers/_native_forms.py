@@ -61,6 +61,7 @@ OURS = {
     "negative": (1, 1), "square": (1, 1), "sqrt": (1, 1), "add": (2, 1), "subtract": (2, 1), "multiply": (2, 1),
     "divide": (2, 1),
 }  # fmt: skip
+IN_PLACE = frozenset(OURS) - {"add", "subtract", "multiply", "divide"}  # by themselves, they may write where they read
 VARIANTS = {"clamp": "clamp_to", "gelu": ("gelu_erf", "gelu_tanh"), "gelu_grad": ("gelu_erf_grad", "gelu_tanh_grad")}
 FILLED = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1}
 

@@ -110,6 +110,7 @@ class Unit:
 
     def __init__(self, item, reads, writes, fixed=False, origin=None):
         self.item, self.reads, self.writes, self.fixed, self.origin = item, reads, writes, fixed, origin
+        self.group = item if isinstance(item, Group) else None
         self.alone = None  # of a group: (the call of a kernel in C that its only element is, where it comes from)
 
     def blocks(self, reads, writes) -> bool:

@@ -120,9 +120,13 @@ def prelude() -> str:
 
 
 class Text:
-    """A group's C function with `NAME` for its name, its `arrays` as (value, shape, strides), and its `numbers`."""
+    """A group's C function with `NAME` for its name, its `arrays` as (value, shape, strides), and its `numbers`.
 
-    def __init__(self, group, kept):
+    `reused` has keys of accesses that are written to the memory of others, which are read: {key written: key read}.
+    """
+
+    def __init__(self, group, kept, reused):
+        self.reused = reused
         self.group, self.numbers, self.arrays = group, [], []
         self.variables: dict = {}  # key of an access -> what stands for the element
         self.loop, self.rows, self.top = [], [], []
@@ -136,9 +140,9 @@ class Text:
             self._element(element, reads, target)
             cost += element.cost
         for key in stored:
-            access = group.accesses[key]
-            place = self._pointer(key, "")
-            self.loop.append(f"{self._at(key, place)} = {self._cast(self.variables[key], access.value.dtype)};")
+            access, at = group.accesses[key], reused.get(key, key)
+            place = self._pointer(at)
+            self.loop.append(f"{self._at(at, place)} = {self._cast(self.variables[key], access.value.dtype)};")
         self.source = self._function(max(1, cost // 2))
 
     def _dimensions(self, stored):
@@ -156,14 +160,14 @@ class Text:
         shape = [int(np.prod([sizes[d] for d in dims])) for dims in merged]
         return shape, {key: [s[dims[-1]] for dims in merged] for key, s in strides.items()}
 
-    def _pointer(self, key, constness="const "):
+    def _pointer(self, key):
         place = self.places.get(key)
         if place is None:
             value = self.group.accesses[key].value
             place = self.places[key] = len(self.arrays)
             self.arrays.append((value, tuple(self.sizes), tuple(self.strides[key])))
             kind = TYPES[value.dtype.char]
-            constness = "" if value.buffer in self.group.writes else "const "
+            constness = "" if value.buffer in self.group.writes or key in self.reused.values() else "const "
             self.rows.append(f"{constness}{kind} *restrict p{place} = start(a + {place}, row);")
         return place
 

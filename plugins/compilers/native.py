@@ -11,7 +11,7 @@ from plugrad.compiler import on_arrays
 from plugrad.compiler.graph import Step, Value
 from plugrad.extend import hookimpl
 from plugrad.plugins.compilers import _native_text as text
-from plugrad.plugins.compilers._native_forms import elements
+from plugrad.plugins.compilers._native_forms import IN_PLACE, elements
 from plugrad.plugins.compilers._native_groups import Group, grouped
 from plugrad.plugins.compilers.straight_line import MOVING, Bound, Line
 
@@ -41,7 +41,7 @@ def lower(graph):
             return Native(graph)
         except kernels.CompilationError as error:
             why = str(error).splitlines()[0]
-        graph.steps, graph.parts = steps, parts
+        graph.steps, graph.parts, graph.shares = steps, parts, {}
         for buffer, kind in kinds:
             buffer.kind = kind
         graph.buffers = [buffer for buffer, _ in kinds]
@@ -174,7 +174,13 @@ def _rewrite(graph, line) -> None:
     """Put calls in C in the place of a graph's steps."""
     units = [grouped(_expanded(graph.steps[i] for i in part), elements) for part in graph.parts]
     kept = _kept(graph, units)
-    texts = {id(u.item): text.Text(u.item, kept) for part in units for u in part if isinstance(u.item, Group)}
+    shared = _shared(graph, [unit for part in units for unit in part], kept)
+    texts = {
+        id(u.item): text.Text(u.item, kept, shared.get(id(u), {}))
+        for part in units
+        for u in part
+        if isinstance(u.item, Group)
+    }
     line.groups = [one for one in texts.values() if one.arrays]
     functions = iter(text.build([one.source for one in line.groups]))
     steps, ends = [], []
@@ -197,7 +203,8 @@ def _rewrite(graph, line) -> None:
 def _call(one, function, unit) -> Step:
     """Return the step that calls a group's loop."""
     values = [Value(v.buffer, shape, strides, v.offset, v.dtype) for v, shape, strides in one.arrays]
-    writes = tuple([v for v in values if v.buffer in unit.writes])
+    written = unit.writes | {one.group.accesses[key].value.buffer for key in one.reused.values()}
+    writes = tuple([v for v in values if v.buffer in written])
     names = [element.name for element, _, _ in one.group.elements]
     names = "+".join(names if len(names) < 12 else [*names[:10], f"{len(names) - 10} more"])
     return Step("native", names, function, (*values, *one.numbers), {}, (), writes, None)
@@ -272,6 +279,46 @@ def _stretched(value, batch) -> Value:
     lead = len(batch) - (len(value.shape) - 2)
     strides = [0] * lead + [s if n > 1 else 0 for n, s in zip(value.shape[:-2], value.strides)]
     return Value(value.buffer, (*batch, *value.shape[-2:]), (*strides, *value.strides[-2:]), value.offset, value.dtype)
+
+
+def _shared(graph, units, kept) -> dict:
+    """Let what a loop writes have the memory of what it reads last; return for each unit {key written: key read}.
+
+    `graph.shares` gets the buffers that have another one's memory.
+    """
+    first, last, called = {}, {}, set()
+    for number, unit in enumerate(units):
+        again = () if unit.origin is None else [v.buffer for v in (*unit.origin.reads(), *unit.origin.values())]
+        for buffer in (*unit.reads, *unit.writes, *again):
+            first.setdefault(buffer, number)
+            last[buffer] = number
+        if not isinstance(unit.item, Group) and unit.item.kind != "native":
+            called.update([value.buffer for value in unit.item.results if value is not None])
+
+    def planned(buffer):
+        return buffer in kept and buffer.kind in ("temporary", "fresh") and not buffer.kept and buffer not in called
+
+    shared: dict = {}
+    for number, unit in enumerate(units):
+        group = unit.group
+        if group is None or unit.item is not group and unit.item.name not in IN_PLACE:
+            continue
+        ends = [
+            (key, one) for key, one in group.accesses.items()
+            if one.value.buffer not in unit.writes and last[one.value.buffer] == number and one.value.is_whole
+            and planned(one.value.buffer) and len(group.keys[one.value.buffer]) == 1
+        ]  # fmt: skip
+        for buffer, key in group.writes.items():
+            one = group.accesses[key]
+            if first[buffer] != number or not planned(buffer) or not one.value.is_whole:
+                continue
+            for end in ends:
+                if end[1].dims == one.dims and end[1].value.dtype == one.value.dtype:
+                    ends.remove(end)
+                    shared.setdefault(id(unit), {})[key] = end[0]
+                    graph.shares[buffer] = end[1].value.buffer
+                    break
+    return shared
 
 
 def _kept(graph, units) -> set:

@@ -125,6 +125,7 @@ class Graph:
 
     def __init__(self, steps, buffers, ends):
         self.steps, self.buffers = steps, buffers
+        self.shares: dict = {}  # a buffer -> the one whose memory it has
         self.parts = [range(a, b) for a, b in zip((0, *ends[:-1]), ends)]
 
     def simplify(self) -> None:
@@ -196,6 +197,11 @@ class Graph:
         Buffers that are not in use at the same step share memory: the largest are placed first, each as low as it goes.
         """
         spans = self.uses()
+        shares = {buffer: self._owner(buffer) for buffer in self.shares if buffer in spans}
+        for buffer, owner in shares.items():
+            first, last = spans.pop(buffer)
+            known = spans.get(owner, (first, last))
+            spans[owner] = (min(first, known[0]), max(last, known[1]))
         planned = [b for b in spans if b.kind in ("temporary", "argument", "initial")]
         placed: list = []
         places, total = {}, 0
@@ -210,7 +216,13 @@ class Graph:
             placed.append((start, start + size, first, last))
             placed.sort()
             total = max(total, start + size)
+        places.update({buffer: places[owner] for buffer, owner in shares.items()})
         return places, total
+
+    def _owner(self, buffer) -> Buffer:
+        while buffer in self.shares:
+            buffer = self.shares[buffer]
+        return buffer
 
     def __str__(self):
         lines = []

@@ -100,7 +100,8 @@ class Programs:
 
     def _is_due(self, signature) -> bool:
         """Whether a call is captured whose sizes are new: the more were, the more often they must have come."""
-        if any(program.signature == signature for program in self.known):
+        known = [program.signature for program in self.known]
+        if signature in known or not any(structure == signature[0] for structure, _ in known):
             return True  # something else is new
         count = self.seen.pop(signature, 0)
         if count >= self.captures // SIGNATURES:
@@ -177,6 +178,11 @@ class Program:
             (s.grad.value, n)
             for n, s in enumerate((*self.given, *self.held))
             if s.grad is not None and s.grad.value.buffer in captured.used
+        ]
+        self.dropped_grads = [  # the program lets go of them: new ones need their memory
+            n
+            for n, s in enumerate((*self.given, *self.held))
+            if s.grad is not None and s.final != "same" and s.grad.value.buffer not in captured.used
         ]
         self.read_late = self._read_late()
         calls = [step.function for step in self.graph.steps if step.kind == "python"]

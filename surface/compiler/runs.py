@@ -153,6 +153,8 @@ def with_effects(program, instance, tensors, taken):
     with quiet():
         for value, number in program.old_grads:
             instance.take(value, everybody[number]._grad._data)
+        for number in program.dropped_grads:
+            everybody[number]._grad = None
         try:
             instance.parts[0]()
         finally:

@@ -179,6 +179,30 @@ def test_small_products_and_sums_are_calls_in_c():
 
 
 @needs_c
+def test_loops_write_to_the_memory_of_what_they_read_last():
+    def run(x, w):
+        y = x @ w
+        z = (y * 2 + 1).relu()  # to the memory of y
+        u = z @ w
+        v = u.relu()  # a kernel by itself, to that of u
+        p = v @ w
+        return (p.tanh() * v) @ w
+
+    call, x, w = compiled(run), torch.randn(300, 300), torch.randn(300, 300) / 17
+    torch.testing.assert_close(call(x, w), run(x, w), rtol=1e-4, atol=1e-4)
+    (program,) = call._compiled.arrays.known
+    assert len(program.graph.shares) == 3 and program.size < 2.1 * x.nbytes
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    for _ in range(2):
+        for one, function in ((a, call), (b, run)):
+            (one.grad,) = torch.autograd.grad(function(one, w).sum(), one)
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)
+    y = call(a, w)
+    y.sum().backward(retain_graph=True), y.sum().backward()
+    torch.testing.assert_close(a.grad, 3 * b.grad, rtol=1e-4, atol=1e-4)
+
+
+@needs_c
 def test_other_sizes_need_no_compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("PLUGRAD_CACHE", str(tmp_path))
 
