@@ -120,8 +120,11 @@ class Unit:
         return not (self.writes.isdisjoint(reads) and self.writes.isdisjoint(writes) and self.reads.isdisjoint(writes))
 
 
-def grouped(steps, elements) -> list:
-    """Return the units of a part, in order. `elements(step)` is a list of elements, or None for what is called."""
+def grouped(steps, elements, late=()) -> list:
+    """Return the units of a part, in order. `elements(step)` is a list of elements, or None for what is called.
+
+    What is `late` joins no group that is there before it.
+    """
     units: list[Unit] = []
     for step, origin in steps:
         forms = elements(step)
@@ -130,20 +133,23 @@ def grouped(steps, elements) -> list:
             units.append(Unit(step, reads, writes, step.kind == "python" or bool(step.effect), origin))
             continue
         for element in forms:
-            _place(units, element, (step, origin) if step.kind == "native" else None)
+            _place(units, element, (step, origin) if step.kind == "native" else None, 0 if step in late else LOOK_BACK)
     for unit in units:
         if unit.alone is not None and len(unit.item.elements) == 1:
             unit.item, unit.origin = unit.alone
     return units
 
 
-def _place(units, element, alone):
-    """Put an element into the last group that takes it, or one of its own, which is `alone` if nothing joins it."""
+def _place(units, element, alone, far):
+    """Put an element into the last group that takes it, or one of its own, which is `alone` if nothing joins it.
+
+    It moves over as many units as `far` says at most.
+    """
     read = [Access(one, element.shape) for one in element.operands if isinstance(one, Value)]
     target = Access(element.target, element.target.shape)
     reads, writes = {a.value.buffer for a in read}, {target.value.buffer}
     size = math.prod(element.shape)
-    for unit in units[: -LOOK_BACK - 1 : -1]:
+    for unit in units[: -far - 1 : -1]:
         group = unit.item
         if isinstance(group, Group) and group.size == size and group.fits(read, target):
             if size <= ALONE or len(group.accesses) <= FEW or group.shares(read, target):

@@ -13,6 +13,7 @@ from plugrad.extend import hookimpl
 from plugrad.plugins.compilers import _native_text as text
 from plugrad.plugins.compilers._native_forms import IN_PLACE, elements
 from plugrad.plugins.compilers._native_groups import Group, grouped
+from plugrad.plugins.compilers._native_recompute import lighten
 from plugrad.plugins.compilers.straight_line import MOVING, Bound, Line
 
 SMALL = 1 << 12  # multiplications
@@ -172,7 +173,8 @@ class OnTapes(Bound):
 
 def _rewrite(graph, line) -> None:
     """Put calls in C in the place of a graph's steps."""
-    units = [grouped(_expanded(graph.steps[i] for i in part), elements) for part in graph.parts]
+    late = lighten(graph)
+    units = [grouped(_expanded(graph.steps[i] for i in part), elements, late) for part in graph.parts]
     kept = _kept(graph, units)
     shared = _shared(graph, [unit for part in units for unit in part], kept)
     texts = {
