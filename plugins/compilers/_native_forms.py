@@ -94,6 +94,8 @@ def elements(step: Step) -> list | None:
         return _ours(step, target)
     if step.name == "where":
         return _where(step, target)
+    if step.kind == "kernel" and step.name in ("cat", "stack"):
+        return _joined(step, target)
     if step.kind != "array":
         return None
     if isinstance(step.function, np.ufunc):
@@ -336,6 +338,27 @@ def _concatenate(step, target):
             return None
         forms += copied
     return forms
+
+
+def _joined(step, target):
+    """`cat` and `stack`, whose kernels are in C, but no part of a tape."""
+    parts, dim = step.args[0], step.args[1] if len(step.args) > 1 else 0
+    if len(step.args) > 2 or step.kwargs or type(dim) is not int or not all(isinstance(one, Value) for one in parts):
+        return None
+    dim, forms, begin = dim % len(target.shape), [], 0
+    for part in parts:
+        if step.name == "stack":
+            piece, begin = part_of(target, (slice(None),) * dim + (begin,)), begin + 1
+        elif len(part.shape) == len(target.shape):
+            end = begin + part.shape[dim]
+            piece, begin = part_of(target, (slice(None),) * dim + (slice(begin, end),)), end
+        else:
+            return None
+        copied = _copied(step.name, piece, part) if math.prod(part.shape) else []
+        if copied is None or part.dtype != target.dtype or piece.shape != part.shape:
+            return None
+        forms += copied
+    return forms or None
 
 
 _STRUCTURAL = {

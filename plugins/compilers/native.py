@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import itertools
 
 import numpy as np
 
@@ -11,12 +11,11 @@ from plugrad.compiler import on_arrays
 from plugrad.compiler.graph import Step, Value
 from plugrad.extend import hookimpl
 from plugrad.plugins.compilers import _native_text as text
+from plugrad.plugins.compilers._native_calls import CALLS, is_dense
 from plugrad.plugins.compilers._native_forms import IN_PLACE, elements
 from plugrad.plugins.compilers._native_groups import Group, grouped
 from plugrad.plugins.compilers._native_recompute import lighten
 from plugrad.plugins.compilers.straight_line import MOVING, Bound, Line
-
-SMALL = 1 << 12  # multiplications
 
 
 def native(graph, example_inputs):
@@ -138,16 +137,7 @@ class Native(Line):
 def _described(value, slots) -> tuple:
     """Return an array as a tape takes it: (slot, offset, shape, strides, number of its type, flags)."""
     kind = np.dtype("int64").num if value.dtype == np.dtype("int64") else value.dtype.num  # "q" and "l" may both be it
-    return slots[value.buffer], value.offset, value.shape, value.strides, kind, 3 if _is_dense(value) else 2
-
-
-def _is_dense(value) -> bool:
-    step = value.dtype.itemsize
-    for n, stride in zip(value.shape[::-1], value.strides[::-1]):
-        if n != 1 and stride != step:
-            return False
-        step *= n
-    return True
+    return slots[value.buffer], value.offset, value.shape, value.strides, kind, 3 if is_dense(value) else 2
 
 
 class OnTapes(Bound):
@@ -174,7 +164,8 @@ class OnTapes(Bound):
 def _rewrite(graph, line) -> None:
     """Put calls in C in the place of a graph's steps."""
     late = lighten(graph)
-    units = [grouped(_expanded(graph.steps[i] for i in part), elements, late) for part in graph.parts]
+    number = itertools.count(1 + max((v.buffer.index for step in graph.steps for v in _all(step)), default=0)).__next__
+    units = [grouped(_expanded([graph.steps[i] for i in part], number), elements, late) for part in graph.parts]
     kept = _kept(graph, units)
     shared = _shared(graph, [unit for part in units for unit in part], kept)
     texts = {
@@ -229,15 +220,27 @@ def _place(graph, line) -> None:
     graph.buffers = [*graph.buffers, *[buffer for buffer in first if buffer not in known]]
 
 
-def _expanded(steps):
-    """Yield (step, the step that is carried out where the call in C serves not) for all steps."""
+def _expanded(steps, number):
+    """Yield (step, the step that is carried out where the call in C serves not) for all steps.
+
+    `number` gives the numbers of new buffers.
+    """
     for step in steps:
         if step.inner is not None and elements(step) is None and _is_one_call(step.inner):
             yield from ((one, step if one.kind == "native" else None) for one in step.inner)
         else:
             make = CALLS.get(step.name) if step.inner is None else None
-            call = make(step) if make is not None else None
-            yield (step, None) if call is None else (call, step)
+            calls = make(step, number) if make is not None else None
+            if calls is None:
+                yield step, None
+            else:
+                yield from [(one, None) for one in calls[:-1]]
+                yield calls[-1], step
+
+
+def _all(step) -> list:
+    """Return the values of a step and of its inner ones."""
+    return [*step.reads(), *step.values(), *[value for one in step.inner or () for value in _all(one)]]
 
 
 def _is_one_call(inner) -> bool:
@@ -246,41 +249,6 @@ def _is_one_call(inner) -> bool:
     if not calls:
         return True
     return calls == [len(inner) - 1] and inner[-1].kind == "native"
-
-
-def _product(step):
-    """Return the call in C of a product of matrices, or of batches of them; None for what it is not made for."""
-    if step.several or step.effect or len(step.values()) != 1 or len(step.args) != 2 or set(step.kwargs) - {"out"}:
-        return None
-    (target,) = step.values()
-    if target is None or not all(isinstance(one, Value) and len(one.shape) >= 2 for one in step.args):
-        return None
-    if (
-        target.dtype.char not in "fd"
-        or not target.dtype.isnative
-        or any(one.dtype != target.dtype for one in step.args)
-    ):
-        return None
-    one, other = step.args
-    if not math.prod(target.shape) or not one.shape[-1] or target.strides[-1] != target.dtype.itemsize:
-        return None
-    if len(target.shape) == 2:
-        call, numbers = kernels.function("product_2d"), (False, False)
-    elif step.name == "dot":
-        return None
-    else:
-        call, numbers, batch = kernels.function("product_batch"), (), target.shape[:-2]
-        one, other = _stretched(one, batch), _stretched(other, batch)
-        if len(other.shape) > 2 and not any(other.strides[:-2]) and one.shape[-2] < 32:
-            return None  # one matrix for many: that is a single product
-    return Step("native", "product", call, (one, other, target, *numbers), {}, (), (target,), None)
-
-
-def _stretched(value, batch) -> Value:
-    """Return a value with the leading dimensions of a batch."""
-    lead = len(batch) - (len(value.shape) - 2)
-    strides = [0] * lead + [s if n > 1 else 0 for n, s in zip(value.shape[:-2], value.strides)]
-    return Value(value.buffer, (*batch, *value.shape[-2:]), (*strides, *value.strides[-2:]), value.offset, value.dtype)
 
 
 def _shared(graph, units, kept) -> dict:
@@ -335,48 +303,6 @@ def _kept(graph, units) -> set:
         for buffer, by in users.items()
         if buffer.kept or len(by) > 1 or buffer.kind not in ("temporary", "fresh")
     }
-
-
-def _linear(step):
-    """Return the call of a small product, which the op itself leaves to NumPy: here the way to C is no longer."""
-    if len(step.args) not in (2, 3) or step.kwargs or len(step.values()) != 1:
-        return None
-    (target,), (one, weight, *bias) = step.values(), step.args
-    values = (one, weight, *[b for b in bias if b is not None])
-    if not all(isinstance(v, Value) and v.dtype == target.dtype and v.dtype.char in "fd" for v in values):
-        return None
-    if len(one.shape) != 2 or len(weight.shape) != 2 or math.prod(one.shape) * weight.shape[0] >= SMALL:
-        return None
-    if len(values) == 3 and (values[2].shape != weight.shape[:1] or values[2].strides != (target.dtype.itemsize,)):
-        return None
-    if not all(v.dtype.isnative and math.prod(v.shape) for v in values):
-        return None
-    other = Value(weight.buffer, weight.shape[::-1], weight.strides[::-1], weight.offset, weight.dtype)
-    given = (one, other, target, *values[2:], False, len(values) == 3)
-    return Step("native", "linear", kernels.function("product_2d"), given, {}, (), (target,), None)
-
-
-def _sum(step):
-    """Return the call of a sum over neighbouring dimensions."""
-    if step.kind != "array" or step.several or len(step.args) != 1 or set(step.kwargs) - {"axis", "keepdims", "out"}:
-        return None
-    (one,), target = step.args, (step.values() or [None])[0]
-    if not isinstance(one, Value) or target is None or one.dtype != target.dtype or one.dtype.char not in "fd":
-        return None
-    if not one.dtype.isnative or not math.prod(one.shape) or not _is_dense(one) or not _is_dense(target):
-        return None
-    axis, ndim = step.kwargs.get("axis"), len(one.shape)
-    axes = range(ndim) if axis is None else (axis,) if type(axis) is int else axis
-    if type(axes) not in (tuple, range) or not all(type(d) is int for d in axes) or not axes:
-        return None
-    axes = sorted(d % ndim for d in axes)
-    if axes != list(range(axes[0], axes[-1] + 1)):
-        return None
-    given = (one, target, axes[0], axes[-1] + 1, 1, False)
-    return Step("native", "sum", kernels.function("sums"), given, {}, (), (target,), None)
-
-
-CALLS = {"matmul": _product, "dot": _product, "mm": _product, "linear": _linear, "sum": _sum}
 
 
 @hookimpl

@@ -15,6 +15,7 @@ import pytest
 import plugrad as torch
 from plugrad import kernels, nn
 from plugrad.kernels import building
+from plugrad.plugins.compilers import _native_recompute
 from support.compiled_programs import Convolutional, agree, loss_of, state_of
 from support.random_array_programs import program_of
 
@@ -176,6 +177,78 @@ def test_small_products_and_sums_are_calls_in_c():
             for one, other in zip(run(x), run._compiled.graph(x)):
                 torch.testing.assert_close(one, other)
     assert run(torch.randn(0, 3, 5))[0] == 0
+
+
+@needs_c
+def test_layers_on_rows_in_any_order_and_joined_arrays_are_in_c():
+    linear = nn.Linear(8, 6)
+
+    def run(x, y):
+        x = linear(x.transpose(0, 1)) + linear(x).transpose(0, 1)
+        joined = torch.cat([x, y, x[:, :1]], 1) @ linear.weight
+        return torch.stack([joined, joined * 2], -2), torch.cat([y, y])
+
+    call, x, y = compiled(run), torch.randn(5, 4, 8, requires_grad=True), torch.randn(4, 3, 6, requires_grad=True)
+    for _ in range(2):
+        ours, theirs = call(x, y), run(x, y)
+        for one, other in zip(ours, theirs):
+            torch.testing.assert_close(one, other)
+        grads = [torch.autograd.grad(sum(z.square().sum() for z in each), (x, y)) for each in (ours, theirs)]
+        for one, other in zip(*grads):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    (program,) = call._compiled.arrays.known
+    names = {step.name for step in program.graph.steps if step.kind not in ("native", "array")}
+    assert not names & {"linear", "matmul", "cat", "stack"}
+
+
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(64, 512), nn.Linear(512, 64)
+
+    def forward(self, x):
+        for _ in range(2):
+            x = x + self.down(F.gelu(self.up(x)))
+        return x
+
+
+@needs_c
+@pytest.mark.parametrize("whole", [True, False])
+def test_cheap_functions_are_computed_again_for_the_walk_backward(monkeypatch, whole):
+    x, sizes, found = torch.randn(256, 64), [], []
+    for share in (0.0, 0.1):
+        monkeypatch.setattr(_native_recompute, "SHARE", share)
+        torch.manual_seed(0)
+        model = Wide()
+
+        def step(x, model=model):
+            model(x).square().sum().backward()
+
+        call = compiled(step if whole else model)
+        for _ in range(2):
+            model.zero_grad()
+            call(x) if whole else call(x).square().sum().backward()
+        program = call._compiled.arrays.known[0]
+        sizes.append(program.size)
+        found.append([p.grad for p in model.parameters()])
+        count = sum(step.name.count("gelu_erf") - step.name.count("gelu_erf_grad") for step in program.graph.steps)
+        count += sum(step.name == "gelu" for step in program.graph.steps)
+        assert count == 2 if share == 0 else count > 2
+    assert sizes[1] < 0.95 * sizes[0]
+    for one, other in zip(*found):
+        assert torch.equal(one, other)
+
+
+@needs_c
+def test_what_others_may_write_is_not_computed_from_again():
+    w = torch.randn(512, 512)
+    call, x = compiled(lambda x, w: F.gelu(x) @ w), torch.randn(512, 512)
+    w.requires_grad_()
+    y = call(x, w)
+    expected = F.gelu(x).T @ torch.ones(512, 512)
+    x.zero_()  # gelu's result was saved, not x
+    y.sum().backward()
+    torch.testing.assert_close(w.grad, expected, rtol=1e-3, atol=1e-3)
 
 
 @needs_c
