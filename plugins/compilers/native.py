@@ -148,7 +148,7 @@ class OnTapes(Bound):
         for number, (calls, buffers, moving) in enumerate(line.tapes):
             arrays = [None if buffer.kind in MOVING else memory[buffer] for buffer in buffers]
             self.space[f"tape{number}"] = kernels.module().tape(calls, arrays, moving)
-        self.space["again"] = self.again
+        self.space["again"], self.space["again_with"] = self.again, self.again_with
 
     def again(self, tape, done):
         """Do the step over whose call in C served not; return how many calls of the tape are done with then."""
@@ -156,6 +156,14 @@ class OnTapes(Bound):
         if name not in self.space:  # it is hardly ever needed
             exec(compile(self.line.texts[name], "<compiled by 'native'>", "exec"), self.space)
         return self.space[name]()
+
+    def again_with(self, arrays, tape, done):
+        """Do so for `direct`, whose arrays are in no other place."""
+        self.space.update(arrays)
+        try:
+            return self.again(tape, done)
+        finally:
+            self.clear()
 
 
 # ---------------------------------------------------------------- from steps to calls in C

@@ -61,6 +61,23 @@ class Line:
         self.source = "\n".join(self.texts.values())
         parts = "\n".join(self.texts[f"part{number}"] for number, _ in self.sources)
         self.code = compile(parts, "<compiled by 'numpy'>", "exec")
+        self.direct_code = None
+
+    def direct(self, given, results) -> bool:
+        """Let a program of one part have `direct(*arrays)`, which takes those of `given` and returns results.
+
+        False is returned where some of these are no new memory of their own. It takes no other memory that moves, so
+        that nothing has to be given, fetched and cleared.
+        """
+        names = [self.arrays.get(value.key, (value, None))[1] for value in results]
+        if len(self.sources) > 1 or None in names or any(value.buffer.kind != "fresh" for value in results):
+            return False
+        ((_, lines),) = self.sources
+        head = f"def direct({', '.join(self.given[buffer] for buffer in given)}):"
+        ends = f"return {', '.join(names)}{',' if len(names) > 1 else ''}"
+        text = "\n".join([head, *(f"    {line}" for line in [*lines, ends])])
+        self.direct_code = compile(text.replace("(again(", "(again_with(locals(), "), "<compiled by 'numpy'>", "exec")
+        return True
 
     def __call__(self, memory):
         return Bound(self, memory)
@@ -183,6 +200,9 @@ class Bound:
             self.space[name] = None if value.buffer.kind in MOVING else value.on(memory[value.buffer])
         exec(line.code, self.space)
         self.parts = [self.space[f"part{number}"] for number, _ in line.sources]
+        if line.direct_code is not None:
+            exec(line.direct_code, self.space)
+            self.direct = self.space["direct"]
         self.nothing = dict.fromkeys([*line.moving, *line.whole.values()])
 
     def give(self, value, array):

@@ -64,7 +64,10 @@ def written_run(program):
     """Return `run(tensors, args, kwargs)`, which gives the results of a call that the program serves."""
     captured, source = program.captured, _Source(program)
     lines, name = source.lines, source.name
-    lines += ["free = program.free", "instance = free.pop() if free else program.instance()", "code = instance.code"]
+    lines += ["free = program.free", "instance = free.pop() if free else program.instance()"]
+    if _is_direct(program):
+        return _direct_run(source)
+    lines.append("code = instance.code")
     for place, value in program.arguments:
         call = "code.give" if value.buffer.kind == "given" else "instance.take"
         lines.append(f"{call}({name(value)}, tensors[{place}]._data)")
@@ -95,14 +98,48 @@ def written_run(program):
         lines.append("program.give_back(instance)")
     elif saved:
         lines.append(f"node.saved += ({''.join(saved)})")
-    all_of_them = f"({''.join(one + ', ' for one in results)})"
-    if type(captured.structure) is int:
-        lines.append(f"return {results[0]}")
-    elif type(captured.structure) is tuple and all(type(one) is int for one in captured.structure):
-        lines.append(f"return {all_of_them}")
-    else:
-        lines.append(f"return rebuild(captured.structure, iter({all_of_them}))")
+    lines.append(_returned(captured.structure, results))
     return source.function("run(tensors, args, kwargs)")
+
+
+def _is_direct(program) -> bool:
+    """Whether a program is nothing but a function of arrays, and its compiler makes such a one."""
+    captured, direct = program.captured, getattr(program.make, "direct", None)
+    if direct is None or program.has_effects or captured.wanted or captured.spent is not None:
+        return False
+    values = [entry[1] for entry in captured.results if entry[0] == "tensor"]
+    given = [value.buffer for _, value in program.arguments]
+    if any(b.kind != "given" for b in given) or any(b.kind == "initial" for b in program.graph.buffers):
+        return False
+    own = all(v.is_whole and v.buffer not in program.taken for v in values) and len({v.buffer for v in values})
+    return own == len(values) > 0 and direct(given, values)
+
+
+def _direct_run(source):
+    """Return `run` of a program that is nothing but a function of arrays."""
+    program, results, arrays = source.program, [], []
+    for entry in program.captured.results:
+        if entry[0] == "tensor":
+            arrays.append(f"a{len(arrays)}")
+            results.append(f"make({arrays[-1]}, {source.name(entry[2])})")
+        else:
+            results.append(source.name(entry[1]) if entry[0] == "plain" else source.source(entry[1]))
+    given = ", ".join(f"tensors[{place}]._data" for place, _ in program.arguments)
+    call = f"{', '.join(arrays)} = instance.code.direct({given})"
+    source.lines.append(call if program.is_quiet else f"with quiet(): {call}")
+    source.lines += ["if instance.keep is program.bound:", "    free.append(instance)"]
+    source.lines.append(_returned(program.captured.structure, results))
+    return source.function("run(tensors, args, kwargs)")
+
+
+def _returned(structure, results) -> str:
+    """Return the line that returns results in their structure."""
+    all_of_them = f"({''.join(one + ', ' for one in results)})"
+    if type(structure) is int:
+        return f"return {results[0]}"
+    if type(structure) is tuple and all(type(one) is int for one in structure):
+        return f"return {all_of_them}"
+    return f"return rebuild(captured.structure, iter({all_of_them}))"
 
 
 def _add_node(source):

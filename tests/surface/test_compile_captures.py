@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import gc
 import sys
+import threading
 import types
+import weakref
 
 import numpy
 import pytest
@@ -298,3 +301,37 @@ def test_a_capture_leaves_the_calls_of_the_cpu_as_direct_as_they_were():
     assert program(x).tolist() == [-1.0] * 3
     assert before == (add.plan.operator(False).direct, sub.plan.operator(False).direct) == ("add", "subtract")
     assert add.fast[x._type] is not None
+
+
+def test_functions_of_arrays_alone_keep_no_array():
+    def function(x, y, flag=True):
+        z = x[1:] * 2 + y.t()[:2].sum()
+        return (z.tanh(), x, [z.cumsum(0), flag]), {"product": x @ y}
+
+    call, x, y = compiled(function), torch.randn(4, 3), torch.randn(3, 4)
+    product, seen = x @ y, []
+    for _ in range(3):
+        (first, same, (sums, flag)), results = call(x, y)
+        assert same is x and flag is True and torch.allclose(results["product"], product)
+        torch.testing.assert_close(first, function(x, y)[0][0])
+        torch.testing.assert_close(sums, function(x, y)[0][2][0])
+        seen.append((first, sums, results["product"]))
+    (program,) = programs(call)
+    assert len({each.data_ptr() for results in seen for each in results}) == 9
+    refs = [weakref.ref(each._data) for results in seen for each in results]
+    del first, sums, results, seen
+    gc.collect()
+    assert not any(ref() is not None for ref in refs) and len(program.free) == 1
+
+
+def test_several_threads_call_functions_of_arrays():
+    call = compiled(lambda x: ((x * 2 + 1) @ x).tanh() + x)
+    xs = [torch.randn(20, 20) for _ in range(4)]
+    expected, wrong = [call(x) for x in xs], []
+
+    def run(x, y):
+        wrong.extend([1 for _ in range(200) if not torch.equal(call(x), y)])
+
+    threads = [threading.Thread(target=run, args=pair) for pair in zip(xs, expected)]
+    [thread.start() for thread in threads], [thread.join() for thread in threads]
+    assert not wrong
