@@ -1,16 +1,18 @@
 """Compiled programs: plugrad's time and PyTorch's, with a compiler and without, in alternation.
 
-    python benchmarks/compiled.py [--rounds 9] [--only mlp] [--no-torch-compile] [--first] [--json FILE]
+    python benchmarks/compiled.py [--rounds 9] [--only mlp] [--no-torch-compile] [--first] [--memory] [--json FILE]
 
 One thread, its processor's time; each cell is the median of the rounds' ratios to PyTorch without a compiler. "module"
 is a compiled Module or function whose step is written around it, which is what PyTorch's compiler takes; "step" is the
 whole step compiled, backward and optimizer in it. With --first each program is compiled in a process of its own, with
-an empty cache and again with a full one.
+an empty cache and again with a full one. With --memory it is plugrad alone, and the most memory that a step needs in
+the second call, its gradients and what a program plans included.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import math
 import os
@@ -19,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tracemalloc
 
 
 def mlp(L, optimizer, batch):
@@ -27,6 +30,14 @@ def mlp(L, optimizer, batch):
     model = nn.Sequential(nn.Linear(1000, 100), nn.ReLU(), nn.Linear(100, 100), nn.ReLU(), nn.Linear(100, 10))
     inputs = L.randn(batch, 1000), L.randint(0, 10, (batch,))
     return training(L, model, lambda run, x, t: F.cross_entropy(run(x), t), optimizer, inputs)
+
+
+def small(L, width=16):
+    """Return those of a model whose arrays are so small that calls take all the time."""
+    nn, F = L.nn, L.nn.functional
+    model = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+    inputs = L.randn(4, width), L.randn(4, width)
+    return training(L, model, lambda run, x, y: F.mse_loss(run(x), y), "SGD", inputs)
 
 
 def cnn(L, batch=16):
@@ -175,7 +186,10 @@ WORKLOADS = {
     **{f"mlp {o.lower()} b{b}": lambda L, o=o, b=b: mlp(L, o, b) for o in ("SGD", "Adam") for b in (1, 64, 1024)},
     "cnn sgd": cnn, "encoder adamw": encoder, "gpt adamw": gpt, "gpt generate": generation,
     "200 ops on 100": chain, "200 ops on 100 +bwd": lambda L: chain(L, backward=True),
-    "adam written out": lambda L: update(L, "adam"),
+    "adam written out": lambda L: update(L, "adam"), "small mlp": small,
+    "tanh of 10": lambda L: function(L, "x.tanh()", (10,)),
+    "gelu(2x + 1) of 100": lambda L: function(L, "F.gelu(x * 2 + 1)", (100,)),
+    "gelu(2x + 1) of 100 +bwd": lambda L: function(L, "F.gelu(x * 2 + 1)", (100,), True),
 }  # fmt: skip
 for _name, _code in {
     "pointwise": POINTWISE, "gelu": "F.gelu(x)", "softmax": "F.softmax(x, -1)", "layer_norm": "F.layer_norm(x, (100,))",
@@ -260,12 +274,42 @@ def first_calls(name) -> dict:
     return found
 
 
+def memory(name) -> dict:
+    """Return {column: bytes} of plugrad's steps."""
+    import plugrad as L
+
+    found = {}
+    L.set_num_threads(1)
+    for column in ("plugrad", "plugrad module", "plugrad step"):
+        L.manual_seed(0)
+        model, step, whole = WORKLOADS[name](L)
+        step(model)  # what an optimizer keeps is there before
+        if column == "plugrad":
+            call = lambda step=step, model=model: step(model)  # noqa: E731
+        elif column == "plugrad module":
+            call = lambda step=step, run=L.compile(model): step(run)  # noqa: E731
+        elif whole is None:
+            continue
+        else:
+            call = lambda run=L.compile(whole[0]), inputs=whole[1]: run(*inputs)  # noqa: E731
+        gc.collect()
+        tracemalloc.start()
+        call()
+        gc.collect()
+        tracemalloc.reset_peak()
+        call()
+        found[column] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--only", default="", help="workloads with one of these words in their name")
     parser.add_argument("--no-torch-compile", action="store_true")
     parser.add_argument("--first", action="store_true")
+    parser.add_argument("--memory", action="store_true")
     parser.add_argument("--json")
     asked = parser.parse_args()
     columns = ["torch module", "plugrad", "plugrad module", "plugrad step"]
@@ -277,6 +321,10 @@ def main():
         if asked.first:
             table[name] = first_calls(name)
             print(f"{name:24}" + "".join(f"{k:>8} {v:6.2f} s" for k, v in table[name].items()), flush=True)
+            continue
+        if asked.memory:
+            table[name] = memory(name)
+            print(f"{name:24}" + "".join(f"{k:>16} {v / 1e6:6.2f} MB" for k, v in table[name].items()), flush=True)
             continue
         first, ratios, base = measured(contenders(name, not asked.no_torch_compile), asked.rounds)
         table[name] = {"first": first, "ratios": ratios, "torch_us": base}
