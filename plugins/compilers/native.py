@@ -54,11 +54,12 @@ class Native(Line):
     """A graph as source, in which runs of calls in C are one."""
 
     def __init__(self, graph):
-        self.tapes, self.origins, self.sources_in_c = [], {}, []
+        self.tapes, self.origins = [], {}
         _rewrite(graph, self)
         super().__init__(graph)
         texts = dict.fromkeys(one.source.replace("NAME", "loop") for one in self.groups)
         self.source += "".join(f"\n/* C */\n{one}" for one in texts)
+        self.groups = self.origins = None  # as long as the program lives they would
 
     def __call__(self, memory):
         return OnTapes(self, memory)

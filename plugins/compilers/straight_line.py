@@ -62,6 +62,11 @@ class Line:
         parts = "\n".join(self.texts[f"part{number}"] for number, _ in self.sources)
         self.code = compile(parts, "<compiled by 'numpy'>", "exec")
         self.direct_code = None
+        self.texts = {name: self.texts[name] for name, _, _ in self.functions}
+        self.sources = self.sources if len(self.sources) == 1 else [(number, None) for number, _ in self.sources]
+        self.functions = self.views = self.last = self.known = self.born = self.lines = (
+            None  # nobody asks for them again
+        )
 
     def direct(self, given, results) -> bool:
         """Let a program of one part have `direct(*arrays)`, which takes those of `given` and returns results.
